@@ -194,6 +194,14 @@ class Agent:
         """Return the judgements on all nodes, in their order. An agent that is ``per_demand`` overrides it if ``judge`` is too slow."""
         return [self.judge(prepared, node, pod, now_s) for node in nodes]
 
+    def judge_demands(self, prepared: t.Any, node: NodeView, pods: Sequence[PodView], now_s: float) -> Sequence[Judgement]:
+        """Return the judgements on one node for several pods, in their order.
+
+        The engine can call it for all cached demands after a pod was bound to the node. An agent that is ``per_demand`` overrides it if
+        one call of ``judge`` for each pod is too slow.
+        """
+        return [self.judge(prepared, node, pod, now_s) for pod in pods]
+
     def preempt_violation(self, victims: Victims) -> str:
         """Return the reason why these victims must not be deleted, or an empty text."""
         return ""

@@ -18,8 +18,9 @@ from ....plugins.module_utils.model.codec import Struct
 from ..interface import BEST_SCORE, Agent, Judgement, NodeView, PodView
 from .arguments import check_range
 from .beta import Booleans, Floats
-from .pigeon_objectives import binpack, consolidate, load_balance, variation_of_demands
-from .pigeon_table import PigeonReader, PigeonTable
+from .pigeon_objectives import binpack, consolidate, load_balance
+from .pigeon_placements import Placements, Rows
+from .pigeon_table import PigeonReader
 
 LOAD_BALANCE, CONSOLIDATE = "LOAD_BALANCE", "CONSOLIDATE"
 WORST_FITTING = 1.0
@@ -58,67 +59,96 @@ class Pigeon(Agent):
         super().__init__(args)
         self._reader = PigeonReader(args.num_resources, args.gpu_resource)
 
-    def prepare(self, nodes: Sequence[NodeView], now_s: float) -> PigeonTable:
+    def prepare(self, nodes: Sequence[NodeView], now_s: float) -> Placements:
         """Return the requests of all nodes."""
-        return self._reader.table(nodes)
+        return Placements(self._reader.table(nodes), self.args.policy_resource_index, {})
 
     def demand_key(self, pod: PodView) -> Hashable:
         """Return the requests of the resources that count."""
         return self._reader.key(pod.demand)
 
-    def judge(self, prepared: PigeonTable, node: NodeView, pod: PodView | None, now_s: float) -> Judgement:
+    def judge(self, prepared: Placements, node: NodeView, pod: PodView | None, now_s: float) -> Judgement:
         """Return the judgement on one node. Without a pod there is none, because the score depends on its requests."""
         if pod is None:
             return Judgement(None, explanation="the score depends on the pod")
-        nodes = [node if one.name == node.name else one for one in prepared.nodes]
-        found = self.score_all(prepared, nodes, pod, now_s)
-        return next((judgement for one, judgement in zip(nodes, found, strict=True) if one is node), _UNKNOWN)
+        return self.judge_demands(prepared, node, [pod], now_s)[0]
 
-    def score_all(self, prepared: PigeonTable, nodes: Sequence[NodeView], pod: PodView, now_s: float) -> Sequence[Judgement]:
+    def judge_demands(self, prepared: Placements, node: NodeView, pods: Sequence[PodView], now_s: float) -> Sequence[Judgement]:
+        """Return the judgements on one node for several pods.
+
+        The node is compared with the best and the worst node of the last calculation for all nodes.
+        """
+        row = prepared.table.index.get(node.name)
+        if row is None:
+            return [_UNKNOWN] * len(pods)
+        placements = prepared
+        if prepared.table.nodes[row] is not node:
+            table = self._reader.with_rows(prepared.table, [row], [node])
+            placements = Placements(table, self.args.policy_resource_index, prepared.limits)
+        return [self._judge_row(placements, row, pod) for pod in pods]
+
+    def score_all(self, prepared: Placements, nodes: Sequence[NodeView], pod: PodView, now_s: float) -> Sequence[Judgement]:
         """Return the judgements on all nodes, computed for all of them at the same time."""
-        table = self._reader.updated(prepared, nodes)
-        known = np.flatnonzero((table.capacity[:, : min(2, self.args.num_resources)] > 0).all(axis=1))
+        table = self._reader.updated(prepared.table, nodes)
+        placements = prepared
+        if table is not prepared.table:
+            placements = Placements(table, self.args.policy_resource_index, prepared.limits)
         found = [_UNKNOWN] * len(nodes)
-        if not known.size:
-            return found
-        demand = self._reader.demand(pod.demand)
-        capacity, requested = table.capacity[known], table.requested[known]
-        values = self._objective(table, capacity, requested, demand)
-        fits: Booleans = np.all(requested + demand <= capacity, axis=1)
-        scores = _scores(values, fits)
-        for row, score, value, fit in zip(known.tolist(), scores.tolist(), values.tolist(), fits.tolist(), strict=True):
-            explanation = f"{self.args.policy_objective} {value:.6g}" if fit else "the requests do not fit"
-            found[row] = Judgement(score, value, explanation)
+        for row, judgement in zip(placements.known.tolist(), self._judge_all(placements, pod), strict=True):
+            found[row] = judgement
         return found
 
     def original_score(self, judgement: Judgement) -> int:
         """Return the score rounded to the nearest integer, as in the original. An unknown node has 0."""
         return 0 if judgement.score is None else math.floor(judgement.score + 0.5)
 
-    def _objective(self, table: PigeonTable, capacity: Floats, requested: Floats, demand: Floats) -> Floats:
-        divisor = np.where(capacity > 0, capacity, np.inf)
-        before, after = requested / divisor, (requested + demand) / divisor
-        prime = self.args.policy_resource_index
+    def _judge_row(self, placements: Placements, row: int, pod: PodView) -> Judgement:
+        if not placements.is_known[row]:
+            return _UNKNOWN
+        key = self.demand_key(pod)
+        if key not in placements.limits:
+            self._judge_all(placements, pod)
+        rows = np.array([row])
+        values, fits = self._values(placements, rows, pod)
+        return self._judgements(values, fits, placements.limits.get(key))[0]
+
+    def _judge_all(self, placements: Placements, pod: PodView) -> list[Judgement]:
+        """Return the judgements on the known nodes, and note the limits of their values."""
+        if not placements.known.size:
+            return []
+        values, fits = self._values(placements, placements.known, pod)
+        limits = (float(values[fits].min()), float(values[fits].max())) if fits.any() else None
+        placements.note(self.demand_key(pod), limits)
+        return self._judgements(values, fits, limits)
+
+    def _values(self, placements: Placements, rows: Rows, pod: PodView) -> tuple[Floats, Booleans]:
+        """Return the objective with the pod on each of the rows, and whether the pod fits there."""
+        table, demand = placements.table, self._reader.demand(pod.demand)
+        fits: Booleans = np.all(table.requested[rows] + demand <= table.capacity[rows], axis=1)
+        before = placements.points[rows]
+        after = before + demand / placements.divisor[rows]
         if self.args.policy_objective == LOAD_BALANCE:
-            return load_balance(before[:, prime], after[:, prime])
+            return load_balance(placements.shares, before, after), fits
         if self.args.policy_objective == CONSOLIDATE:
-            return consolidate(before[:, prime], after[:, prime])
-        mean = capacity.mean(axis=0)
-        scale = np.divide(1.0, mean, out=np.zeros_like(mean), where=mean > 0)
-        sums = (table.sums.sum(axis=0) + demand) * scale
-        products = (table.products.sum(axis=0) + np.outer(demand, demand)) * np.outer(scale, scale)
-        return binpack(before, after, variation_of_demands(table.pods.sum() + 1.0, sums, products))
+            return consolidate(placements.shares, before, after), fits
+        return binpack(placements.shares, before, after, placements.variation_with(demand)), fits
+
+    def _judgements(self, values: Floats, fits: Booleans, limits: tuple[float, float] | None) -> list[Judgement]:
+        scores = np.where(fits, _scores(values, *(limits or (0.0, 0.0))), 0.0)
+        objective = self.args.policy_objective
+        return [
+            Judgement(score, value, f"{objective} {value:.6g}" if fit else "the requests do not fit")
+            for score, value, fit in zip(scores.tolist(), values.tolist(), fits.tolist(), strict=True)
+        ]
 
 
 _UNKNOWN = Judgement(None, explanation="the allocatable resources are not known")
 
 
-def _scores(values: Floats, fits: Booleans) -> Floats:
-    """Return 0 where the pod does not fit, and otherwise 1 to 10 from the largest to the smallest value."""
-    if not fits.any():
-        return np.zeros_like(values)
-    largest, smallest = values[fits].max(), values[fits].min()
+def _scores(values: Floats, smallest: float, largest: float) -> Floats:
+    """Return 1 to 10 from the largest to the smallest value."""
     if largest - smallest <= EQUAL * max(1.0, abs(largest)):
-        return np.where(fits, BEST_SCORE, 0.0)
-    scores = WORST_FITTING + (BEST_SCORE - WORST_FITTING) * (largest - values) / (largest - smallest)
-    return np.where(fits, scores, 0.0)
+        return np.full_like(values, BEST_SCORE)
+    share = np.clip((largest - values) / (largest - smallest), 0.0, 1.0)
+    scores: Floats = WORST_FITTING + (BEST_SCORE - WORST_FITTING) * share
+    return scores

@@ -7,54 +7,79 @@ A placement changes one node, so each value follows from sums over all nodes. No
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
 from .beta import Floats
 
 
-def load_balance(before: Floats, after: Floats) -> Floats:
-    """Return the standard deviation of the utilisation over the nodes. ``before`` and ``after``: each node without and with the pod."""
-    count = len(before)
-    mean = (before.sum() + after - before) / count
-    # Relative to a common value, so that squares of nearly equal numbers are not subtracted.
-    base = before.mean()
-    squares = np.square(before - base)
-    mean_square = (squares.sum() - squares + np.square(after - base)) / count
-    deviation: Floats = np.sqrt(np.maximum(mean_square - np.square(mean - base), 0.0))
+@dataclass(frozen=True, slots=True)
+class Shares:
+    """The utilisation of all nodes, as sums. ``prime``: the resource of the objectives that have only one.
+
+    ``products``: the sum of the outer products of each node's distance from ``base``, the mean of all nodes. Distances are used so that
+    squares of nearly equal numbers are not subtracted. ``ordered``: the utilisation of the prime resource in rising order. ``sums`` and
+    ``squares``: the sums of its first values and of their squares.
+    """
+
+    count: int
+    prime: int
+    total: Floats
+    base: Floats
+    products: Floats
+    ordered: Floats
+    sums: Floats
+    squares: Floats
+
+    @classmethod
+    def of(cls, points: Floats, prime: int) -> Shares:
+        """Return the sums of points, which have a row for each node and a column for each resource."""
+        total = points.sum(axis=0)
+        base = total / len(points)
+        distances = points - base
+        ordered = np.sort(points[:, prime])
+        sums, squares = (np.concatenate(([0.0], np.cumsum(part))) for part in (ordered, np.square(ordered)))
+        return cls(len(points), prime, total, base, distances.T @ distances, ordered, sums, squares)
+
+
+def load_balance(nodes: Shares, before: Floats, after: Floats) -> Floats:
+    """Return the standard deviation of the utilisation of the prime resource over all nodes.
+
+    ``before`` and ``after``: the nodes that are judged without and with the pod, a row for each.
+    """
+    x, y = before[:, nodes.prime] - nodes.base[nodes.prime], after[:, nodes.prime] - nodes.base[nodes.prime]
+    mean = (y - x) / nodes.count
+    mean_square = (nodes.products[nodes.prime, nodes.prime] - np.square(x) + np.square(y)) / nodes.count
+    deviation: Floats = np.sqrt(np.maximum(mean_square - np.square(mean), 0.0))
     return deviation
 
 
-def consolidate(before: Floats, after: Floats) -> Floats:
+def consolidate(nodes: Shares, before: Floats, after: Floats) -> Floats:
     """Return 1 − √(mean of d²), d being the distance of a node from the mean, relative to the largest distance on its side.
 
     That is (mean − x) / mean below the mean, and (x − mean) / (1 − mean) above. It is small if nodes are either full or empty.
     """
-    count = len(before)
-    mean = (before.sum() + after - before) / count
-    ordered = np.sort(before)
-    sums, squares = (np.concatenate(([0.0], np.cumsum(part))) for part in (ordered, np.square(ordered)))
-    below = np.searchsorted(ordered, mean)
-    low = below * np.square(mean) - 2.0 * mean * sums[below] + squares[below]
-    high = (squares[-1] - squares[below]) - 2.0 * mean * (sums[-1] - sums[below]) + (count - below) * np.square(mean)
-    total = _scaled(low, mean) + _scaled(high, 1.0 - mean) - _squared_distance(before, mean) + _squared_distance(after, mean)
-    return 1.0 - np.sqrt(np.maximum(total, 0.0) / count)
+    x, y = before[:, nodes.prime], after[:, nodes.prime]
+    mean = (nodes.total[nodes.prime] + y - x) / nodes.count
+    below = np.searchsorted(nodes.ordered, mean)
+    low = below * np.square(mean) - 2.0 * mean * nodes.sums[below] + nodes.squares[below]
+    sums, squares = nodes.sums[-1] - nodes.sums[below], nodes.squares[-1] - nodes.squares[below]
+    high = squares - 2.0 * mean * sums + (nodes.count - below) * np.square(mean)
+    total = _scaled(low, mean) + _scaled(high, 1.0 - mean) - _squared_distance(x, mean) + _squared_distance(y, mean)
+    return 1.0 - np.sqrt(np.maximum(total, 0.0) / nodes.count)
 
 
-def binpack(before: Floats, after: Floats, demand_variation: float) -> Floats:
+def binpack(nodes: Shares, before: Floats, after: Floats, demand_variation: float) -> Floats:
     """Return the distance between the variation of the utilisation over the nodes and the variation of the demands.
 
-    The variation of vectors is √(m'Sm) / (m'm) with the mean m and the covariance S (Albert and Zhang 2010). The arrays have a row for each
-    node and a column for each resource.
+    The variation of vectors is √(m'Sm) / (m'm) with the mean m and the covariance S (Albert and Zhang 2010).
     """
-    count = len(before)
-    mean = (before.sum(axis=0) + after - before) / count
+    mean = (nodes.total + after - before) / nodes.count
     length = np.einsum("ir,ir->i", mean, mean)
-    # Relative to a common point, so that squares of nearly equal numbers are not subtracted.
-    base = before.mean(axis=0)
-    products = (before - base).T @ (before - base)
-    along_before, along_after, along_mean = (np.einsum("ir,ir->i", mean, points - base) for points in (before, after, mean))
-    squares = np.einsum("ir,rs,is->i", mean, products, mean) - np.square(along_before) + np.square(along_after)
-    return np.abs(_variation(squares / count - np.square(along_mean), length) - demand_variation)
+    along_before, along_after, along_mean = (np.einsum("ir,ir->i", mean, points - nodes.base) for points in (before, after, mean))
+    squares = np.einsum("ir,rs,is->i", mean, nodes.products, mean) - np.square(along_before) + np.square(along_after)
+    return np.abs(_variation(squares / nodes.count - np.square(along_mean), length) - demand_variation)
 
 
 def variation_of_demands(count: float, sums: Floats, products: Floats) -> float:

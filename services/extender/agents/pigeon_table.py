@@ -24,15 +24,19 @@ class PigeonTable:
     """The arrays have a row for each node, and a column for each resource.
 
     ``pods``, ``sums`` and ``products``: the number of pods on the node, the sum of their demands, and the sum of the outer products of each
-    demand with itself. Demands have the default values, ``requested`` has not.
+    demand with itself. Demands have the default values, ``requested`` has not. The totals are over all nodes.
     """
 
-    nodes: Sequence[NodeView]
+    nodes: tuple[NodeView, ...]
+    index: dict[str, int]
     capacity: Floats
     requested: Floats
     pods: Floats
     sums: Floats
     products: Floats
+    total_pods: float
+    total_sums: Floats
+    total_products: Floats
 
 
 class PigeonReader:
@@ -56,21 +60,37 @@ class PigeonReader:
         np.add.at(products, owners, demands[:, :, None] * demands[:, None, :])
         pods = np.bincount(owners, minlength=len(nodes)).astype(np.float64)
         # The caller may replace nodes in its list later.
-        return PigeonTable(tuple(nodes), capacity, requested, pods, sums, products)
+        index = {node.name: row for row, node in enumerate(nodes)}
+        totals = float(pods.sum()), sums.sum(axis=0), products.sum(axis=0)
+        return PigeonTable(tuple(nodes), index, capacity, requested, pods, sums, products, *totals)
 
     def updated(self, table: PigeonTable, nodes: Sequence[NodeView]) -> PigeonTable:
         """Return the table of the nodes. Only the rows of nodes that differ from those of ``table`` are read."""
         if len(nodes) != len(table.nodes):
             return self.table(nodes)
         changed = [row for row, same in enumerate(map(operator.is_, nodes, table.nodes)) if not same]
-        if not changed:
-            return table
-        new = self.table([nodes[row] for row in changed])
+        if any(nodes[row].name != table.nodes[row].name for row in changed):
+            return self.table(nodes)
+        return self.with_rows(table, changed, [nodes[row] for row in changed]) if changed else table
+
+    def with_rows(self, table: PigeonTable, rows: Sequence[int], nodes: Sequence[NodeView]) -> PigeonTable:
+        """Return the table with other states of some nodes."""
+        new = self.table(nodes)
         parts = {}
         for name in ("capacity", "requested", "pods", "sums", "products"):
             parts[name] = getattr(table, name).copy()
-            parts[name][changed] = getattr(new, name)
-        return replace(table, nodes=tuple(nodes), **parts)
+            parts[name][rows] = getattr(new, name)
+        present = list(table.nodes)
+        for row, node in zip(rows, nodes, strict=True):
+            present[row] = node
+        return replace(
+            table,
+            nodes=tuple(present),
+            total_pods=table.total_pods - float(table.pods[rows].sum()) + new.total_pods,
+            total_sums=table.total_sums - table.sums[rows].sum(axis=0) + new.total_sums,
+            total_products=table.total_products - table.products[rows].sum(axis=0) + new.total_products,
+            **parts,
+        )
 
     def demand(self, demand: Demand) -> Floats:
         """Return the demand of a pod with the default values."""

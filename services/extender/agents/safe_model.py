@@ -61,15 +61,23 @@ class SafeAgent(Agent):
         """Return the judgements on all nodes, computed for all of them at the same time."""
         return self._judge_all(prepared, nodes, pod, now_s)
 
+    def judge_demands(self, prepared: SafeTable, node: NodeView, pods: Sequence[PodView], now_s: float) -> Sequence[Judgement]:
+        """Return the judgements on one node for several pods, computed for all of them at the same time."""
+        table = self._reader.table([node], now_s, prepared).repeated(len(pods))
+        return self._judge_table(table, [_demand(pod) for pod in pods])
+
     def judgements(self, table: SafeTable, utilisation: Utilisation) -> list[Judgement]:
         """Return the judgements on the nodes of the table. Nodes without a known resource are replaced by the caller."""
         raise NotImplementedError
 
     def _judge_all(self, prepared: SafeTable, nodes: Sequence[NodeView], pod: PodView | None, now_s: float) -> list[Judgement]:
-        if not nodes:
+        return self._judge_table(self._reader.table(nodes, now_s, prepared), [_demand(pod)])
+
+    def _judge_table(self, table: SafeTable, demands: Sequence[Sequence[int]]) -> list[Judgement]:
+        """Return the judgements on the rows of the table. There is one demand for all rows, or one for each row."""
+        if not table.nodes:
             return []
-        table = self._reader.table(nodes, now_s, prepared)
-        utilisation = _utilisation(table, _demand(pod))
+        utilisation = _utilisation(table, demands)
         found = self.judgements(table, utilisation)
         for row in np.flatnonzero(~utilisation.known.any(axis=1)).tolist():
             found[row] = _unknown(table, row)
@@ -91,8 +99,8 @@ def _demand(pod: PodView | None) -> list[int]:
     return [pod.demand.requests.get(resource, 0) if pod is not None else 0 for resource in RESOURCES]
 
 
-def _utilisation(table: SafeTable, demand: Sequence[int]) -> Utilisation:
+def _utilisation(table: SafeTable, demands: Sequence[Sequence[int]]) -> Utilisation:
     known = table.capacity > 0
     capacity = np.where(known, table.capacity, 1.0)
-    mean = np.clip((table.used + np.array(demand, dtype=np.float64)) / capacity, 0.0, 1.0)
+    mean = np.clip((table.used + np.array(demands, dtype=np.float64)) / capacity, 0.0, 1.0)
     return Utilisation(mean, np.clip(table.deviation / capacity, 0.0, 1.0), known)

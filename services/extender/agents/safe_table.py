@@ -58,6 +58,11 @@ class SafeTable:
                 array[row] = [load[column] for load in of_node]
         return SafeTable(tuple(nodes), found, self.index, *arrays)
 
+    def repeated(self, times: int) -> SafeTable:
+        """Return the table with each row several times."""
+        arrays = (np.repeat(array, times, axis=0) for array in (self.capacity, self.used, self.deviation))
+        return SafeTable(tuple(self.nodes) * times, tuple(self.loads) * times, self.index, *arrays)
+
     def load_of(self, node: NodeView) -> tuple[ResourceLoad, ...] | None:
         """Return the loads of a node that has not changed since. None for another node."""
         row = self.index.get(node.name)

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from ansible_collections.onprem.kube_scheduling.services.extender.agents.beta import Floats
 from ansible_collections.onprem.kube_scheduling.services.extender.agents.pigeon_objectives import (
+    Shares,
     binpack,
     consolidate,
     load_balance,
@@ -51,17 +52,17 @@ def defined_variation(points: Floats) -> float:
 @given(shares=SHARES, demand=st.floats(0.001, 0.1))
 @settings(max_examples=50, deadline=None)
 def test_load_balance_is_the_deviation_after_the_placement(shares: list[float], demand: float) -> None:
-    before = np.array(shares)
+    before = np.array(shares)[:, None]
     expected = [float(np.std(placed(shares, number, demand))) for number in range(len(shares))]
-    assert load_balance(before, before + demand) == pytest.approx(expected, abs=1e-9)
+    assert load_balance(Shares.of(before, 0), before, before + demand) == pytest.approx(expected, abs=1e-9)
 
 
 @given(shares=SHARES, demand=st.floats(0.001, 0.1))
 @settings(max_examples=50, deadline=None)
 def test_consolidate_is_the_distance_from_the_mean_after_the_placement(shares: list[float], demand: float) -> None:
-    before = np.array(shares)
+    before = np.array(shares)[:, None]
     expected = [defined_consolidation(placed(shares, number, demand)) for number in range(len(shares))]
-    assert consolidate(before, before + demand) == pytest.approx(expected, abs=1e-6)
+    assert consolidate(Shares.of(before, 0), before, before + demand) == pytest.approx(expected, abs=1e-6)
 
 
 @given(shares=st.lists(st.tuples(st.floats(0, 0.9), st.floats(0, 0.9)), min_size=2, max_size=8), variation=st.floats(0, 3))
@@ -73,7 +74,7 @@ def test_binpack_is_the_distance_of_variations_after_the_placement(shares: list[
         points = before.copy()
         points[number] += demand
         expected.append(abs(defined_variation(points) - variation))
-    assert binpack(before, before + demand, variation) == pytest.approx(expected, abs=1e-6)
+    assert binpack(Shares.of(before, 0), before, before + demand, variation) == pytest.approx(expected, abs=1e-6)
 
 
 def test_variation_of_demands_follows_from_their_sums() -> None:
@@ -152,9 +153,19 @@ def test_a_changed_node_is_read_again_without_a_refresh() -> None:
     changed = [loaded("a", 100, 400), *nodes[1:]]
     waiting = pod(requests={"cpu": 100})
     found = of.score_all(prepared, changed, waiting, NOW_S)
-    assert found == of.score_all(of.prepare(changed, NOW_S), changed, waiting, NOW_S)
-    assert [of.judge(prepared, one, waiting, NOW_S).value for one in changed[:1]] == [pytest.approx(found[0].value)]
+    again = of.score_all(of.prepare(changed, NOW_S), changed, waiting, NOW_S)
+    assert [one.score for one in found] == pytest.approx([one.score for one in again])
+    one = of.judge(prepared, changed[0], waiting, NOW_S)
+    assert (one.value, one.score) == (pytest.approx(found[0].value), pytest.approx(found[0].score))
+    other = pod(requests={"cpu": 200})
+    of.score_all(prepared, changed, other, NOW_S)
+    assert list(of.judge_demands(prepared, changed[0], [waiting, other], NOW_S)) == [
+        of.judge(prepared, changed[0], waiting, NOW_S),
+        of.judge(prepared, changed[0], other, NOW_S),
+    ]
     assert of.score_all(prepared, changed[1:], waiting, NOW_S)[0].score is not None
+    assert of.judge(prepared, loaded("new"), waiting, NOW_S).score is None
+    assert of.judge(prepared, changed[0], None, NOW_S).score is None
 
 
 @pytest.mark.parametrize(("score", "original"), [(None, 0), (0.0, 0), (1.0, 1), (5.5, 6), (10.0, 10)])

@@ -125,6 +125,10 @@ def test_a_changed_node_is_read_again_without_a_refresh() -> None:
     assert [one.value for one in of.score_all(prepared, nodes, pod(), NOW_S)] == [pytest.approx(0.5), pytest.approx(0.7)]
     assert of.judge(prepared, changed[1], None, NOW_S).value == pytest.approx(0.7)
     assert of.score_all(prepared, [], pod(), NOW_S) == []
+    demands = [pod(requests={"cpu": cpu}) for cpu in (0, 1000, 2000)]
+    found = of.judge_demands(prepared, changed[1], demands, NOW_S)
+    assert [one.value for one in found] == [pytest.approx(0.7), pytest.approx(0.8), pytest.approx(0.9)]
+    assert list(of.judge_demands(prepared, changed[1], [], NOW_S)) == []
 
 
 def test_scores_of_all_nodes_are_those_of_each() -> None:
