@@ -162,9 +162,6 @@ class Agent:
     can_score: t.ClassVar[bool] = True
     """If false, the agent takes no part in scores and its weight does not count (see ``budgets``)."""
 
-    needs_all_nodes: t.ClassVar[bool] = False
-    """The score of a node depends on the pods of other nodes. The engine calls ``score_all`` again after a change of any node."""
-
     can_filter: t.ClassVar[bool] = False
     can_preempt: t.ClassVar[bool] = False
     learns: t.ClassVar[bool] = False

@@ -147,6 +147,19 @@ class Evaluator:
             self._on_error(one.name, error)
             return NOT_KNOWN
 
+    def judge_demands(self, one: ConfiguredAgent, prepared: t.Any, node: NodeView, pods: Sequence[PodView]) -> Sequence[Judgement]:
+        """Return the judgements on one node for several pods, in their order."""
+        if prepared is FAILED:
+            return [NOT_KNOWN] * len(pods)
+        try:
+            found = one.agent.judge_demands(prepared, node, pods, self.clock())
+            if len(found) != len(pods):
+                raise ValueError(f"judge_demands returned {len(found)} judgements for {len(pods)} pods")
+            return found
+        except Exception as error:
+            self._on_error(one.name, error)
+            return [NOT_KNOWN] * len(pods)
+
     def demand_key(self, one: ConfiguredAgent, pod: PodView) -> t.Hashable:
         """Return the agent's key for the demand of a pod."""
         try:
