@@ -17,7 +17,6 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.http.transport import Transport
 
 Json = dict[str, t.Any]
-NODE_NAME = "node-{}"
 END = None
 
 
@@ -49,9 +48,9 @@ class _Handler(BaseHTTPRequestHandler):
         events: queue.Queue[Json | None] = queue.Queue()
         since = int(parse_qs(urlsplit(self.path).query)["resourceVersion"][0])
         with self.server.lock:
-            for version, event in self.server.history[plural]:
+            for version, past in self.server.history[plural]:
                 if version > since:
-                    events.put(event)
+                    events.put(past)
             self.server.watches[plural].append(events)
         self.send_response(200)
         self.send_header("Content-Type", "application/json")

@@ -23,7 +23,9 @@ NOW_S = 5000.0
 
 
 def source_of(*servers: Server, **settings: t.Any) -> PrometheusSource:
-    return PrometheusSource(PrometheusSettings(tuple(server.url for server in servers), **{"timeout_s": 2.0, **settings}), clock=lambda: NOW_S)
+    return PrometheusSource(
+        PrometheusSettings(tuple(server.url for server in servers), **{"timeout_s": 2.0, **settings}), clock=lambda: NOW_S
+    )
 
 
 def read(server: Server, *queries: Query, nodes: NodeTable = NODES) -> Readings:
