@@ -25,7 +25,7 @@ from .settings import PrometheusSettings
 LONGEST_EARLY_S = 5.0
 """Seconds by which a sample may be newer than the evaluation. The time of a sample that is newer than this is unknown."""
 
-PrometheusQuery = t.Union[Rate, Gauge, Expression]
+PrometheusQuery = Rate | Gauge | Expression
 Times = dict[LabelSet, float]
 """The monotonic time of the newest sample of each label set."""
 
