@@ -104,9 +104,17 @@ class Extender:
             self._health.set_unready(self._unready_reasons())
             beat += 1
             if beat % FILES_EVERY == 0:
-                await asyncio.to_thread(self._take_over_settings)
-                await self._take_over_certificates()
+                await self._take_over_files()
             await asyncio.sleep(HEARTBEAT_S)
+
+    async def _take_over_files(self) -> None:
+        try:
+            await asyncio.to_thread(self._take_over_settings)
+            await self._take_over_certificates()
+        # The scheduler must be answered whatever an administrator writes.
+        except Exception as error:
+            self._metrics.reloads.labels("failure").inc()
+            self._log.error(f"a changed file could not be taken over: {error}", cause=error)
 
     def _unready_reasons(self) -> list[str]:
         if not self._engine.has_refreshed:

@@ -8,11 +8,11 @@ import math
 import typing as t
 from dataclasses import asdict, dataclass
 
-from ..interface import Demand, Judgement, PodView
+from ..interface import Judgement, PodView
 from .demand_scores import DemandScores
 from .dithering import OFFSETS
 from .engine import Engine
-from .profile_state import ProfileState
+from .profile_state import EMPTY_POD, ProfileState
 from .recent_pods import RecentPod
 
 POINTS = 10
@@ -29,9 +29,6 @@ IN_TREE_WEIGHTS = {
     "VolumeBinding": 1,
 }
 """The default weights of kube-scheduler's plugins. Each gives 0 to 100 points, times its weight (``apis/config/v1/default_plugins.go``)."""
-
-ANY_POD = PodView("", "", "", "", {}, Demand())
-"""A pod without requests, for the page of agents that depend on the pod."""
 
 
 @dataclass(frozen=True)
@@ -87,7 +84,7 @@ def as_json(rows: ProfileRows) -> dict[str, t.Any]:
 
 
 def _rows(state: ProfileState, pod: PodView | None, table: int) -> ProfileRows:
-    view = pod or ANY_POD
+    view = pod or EMPTY_POD
     scores = state.scores(lambda: view)
     parts = _agent_rows(state, view)
     nodes = [_node_row(state, scores, number, table, [part[number] for part in parts]) for number in range(len(state.nodes.names))]
