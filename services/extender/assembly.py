@@ -5,17 +5,12 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import platform
 import ssl
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
-from ...plugins.module_utils.kube.client.api import KubeApi
-from ...plugins.module_utils.kube.client.errors import ConfigurationError
-from ...plugins.module_utils.kube.client.open_transport import open_transport
 from ..common.health import Health
-from ..common.leadership import TEMPORARY
 from ..common.log import Log
 from ..common.signals import ShutdownSignal
 from .config.settings import Inputs, Settings
@@ -28,13 +23,12 @@ from .http.people import People
 from .http.scheduler_api import SchedulerApi
 from .http.server import HttpServer, Listener
 from .http.tls import TlsWatch, make_context
-from .interface import Agent, Query
+from .interface import Query
+from .learned_state import LearnedState
 from .metrics import Metrics
 from .sources.refresher import Sources
-from .state.state_keeper import StateKeeper
 from .version import version
 
-USER_AGENT = "onprem.kube_scheduling/extender"
 HEARTBEAT_S = 1.0
 FILES_EVERY = 3
 """The heartbeats between two readings of FILE and of the certificates."""
@@ -58,18 +52,19 @@ class Extender:
         tls = settings.server.tls
         self._tls = TlsWatch(tls) if tls is not None else None
         self._server = self._make_server(settings, make_context(tls) if tls is not None else None)
-        self._keeper: StateKeeper | None = None
+        self._learned = LearnedState(settings.sources.kubernetes, settings.profiles, log, self._metrics.on_state_error)
 
     def run(self) -> None:
         """Serve until a signal requests the end. Raises ThreadDiedError, and any error of this program itself."""
         self._health.set_unready([NOT_REFRESHED])
-        with self._learning():
-            self._sources.start()
-            try:
-                self._server.run(self._background, self._on_started)
-            finally:
-                self._health.set_unready(["it has ended"])
-                self._sources.stop()
+        self._learned.start()
+        self._sources.start()
+        try:
+            self._server.run(self._background, self._on_started)
+        finally:
+            self._health.set_unready(["it has ended"])
+            self._sources.stop()
+            self._learned.stop()
 
     # --- the parts ---
 
@@ -91,31 +86,6 @@ class Extender:
             status = Listener(settings.status, App(None, people, self._metrics, self._log))
         self._addresses = {"address": str(main.address), "status_address": str(status.address) if status is not None else None}
         return HttpServer(main, context, status, self._shutdown)
-
-    @contextlib.contextmanager
-    def _learning(self) -> Iterator[None]:
-        """Load what the agents have learned, and save it while the block runs."""
-        learning = learning_agents(self._settings.profiles)
-        kubernetes = self._settings.sources.kubernetes
-        if not learning:
-            yield
-            return
-        if kubernetes is None:
-            self._log.warning("what the agents learn is lost at the end, because sources.kubernetes is not set", agents=sorted(learning))
-            yield
-            return
-        try:
-            transport = open_transport(user_agent=USER_AGENT, kubeconfig=kubernetes.kubeconfig, context=kubernetes.context)
-            self._keeper = StateKeeper.connected(KubeApi(transport), learning, self._log)
-            self._keeper.load()
-            self._keeper.start()
-        except (ConfigurationError, *TEMPORARY) as error:
-            self._log.error("what the agents have learned cannot be loaded", error=str(error))
-        try:
-            yield
-        finally:
-            if self._keeper is not None:
-                self._keeper.stop()
 
     # --- the event loop ---
 
@@ -155,6 +125,7 @@ class Extender:
         self._metrics.refused_agents.set(len(settings.refused))
         for text in (*settings.refused, *settings.notes):
             self._log.warning(text)
+        self._learned.replace_agents(settings.profiles)
         self._engine.reconfigure(settings.profiles)
         if settings.sources == before.sources:
             self._sources.set_queries(queries_of(settings.profiles))
@@ -187,8 +158,3 @@ class Extender:
 def queries_of(profiles: Mapping[str, Profile]) -> Sequence[Query]:
     """Return the queries of all agents, each once."""
     return list(dict.fromkeys(query for profile in profiles.values() for one in profile.agents for query in one.agent.queries))
-
-
-def learning_agents(profiles: Mapping[str, Profile]) -> dict[str, Agent]:
-    """Return the agents that learn, by the profile and the name."""
-    return {f"{profile.name}.{one.name}": one.agent for profile in profiles.values() for one in profile.agents if one.agent.learns}

@@ -8,11 +8,9 @@ import sys
 import time
 from collections.abc import Mapping, Sequence
 
-from ...plugins.module_utils.kube.client.errors import ConfigurationError
-from ..common.leadership import TEMPORARY
 from ..common.log import Log, set_up_log
 from ..common.settings import SettingsError
-from ..common.signals import ShutdownSignal, StoppedAtStartError
+from ..common.signals import ShutdownSignal
 from .assembly import Extender, queries_of
 from .check_sources import NoListener, report_on
 from .config.options import PROGRAM
@@ -22,7 +20,7 @@ from .sources.refresher import Sources
 
 SECOND_SAMPLE_S = 5.0
 
-GOOD_ORDER, BROKEN, CONFIGURATION, API = 0, 1, 2, 3
+GOOD_ORDER, BROKEN, CONFIGURATION = 0, 1, 2
 
 
 def main(arguments: Sequence[str], environment: Mapping[str, str]) -> int:
@@ -52,18 +50,7 @@ def main(arguments: Sequence[str], environment: Mapping[str, str]) -> int:
 
 def _serve(inputs: Inputs, settings: Settings, log: Log, shutdown: ShutdownSignal) -> int:
     try:
-        # open_transport may wait for the API server. A signal ends the wait.
-        with shutdown.stop_raises():
-            extender = Extender(inputs, settings, log, shutdown)
-    except StoppedAtStartError:
-        log.info("stopped before it has begun")
-        return GOOD_ORDER
-    except ConfigurationError as error:
-        log.error(str(error))
-        return CONFIGURATION
-    except TEMPORARY as error:
-        log.error(str(error))
-        return API
+        extender = Extender(inputs, settings, log, shutdown)
     except OSError as error:
         log.error(f"cannot serve: {error}", listen=str(settings.listen), status_address=str(settings.status or ""))
         return CONFIGURATION

@@ -98,9 +98,14 @@ class Metrics:
         )
         self.reloads = Counter(f"{PREFIX}reloads", "Changes of FILE or of a certificate.", ["result"], registry=registry)
         self.refused_agents = Gauge(f"{PREFIX}refused_agents", "Agents of FILE that could not be imported.", registry=registry)
+        self.state_errors = Counter(f"{PREFIX}state_errors", "Failures to load or save what agents have learned.", registry=registry)
         self.configuration_valid.set(1)
         for result in ("success", "failure"):
             self.reloads.labels(result)
+
+    def on_state_error(self, _text: str) -> None:
+        """Note a failure to load or save what agents have learned."""
+        self.state_errors.inc()
 
     # --- the request path ---
 

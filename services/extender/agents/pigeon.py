@@ -53,7 +53,6 @@ class Pigeon(Agent):
     name = "pigeon"
     args_type = PigeonArgs
     per_demand = True
-    needs_all_nodes = True
 
     def __init__(self, args: PigeonArgs) -> None:
         super().__init__(args)

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Sequence
+from operator import add
 
 from ..interface import PodView
 from .dithering import OFFSETS, rounded
@@ -28,7 +29,7 @@ class DemandScores:
         self._policy = profile.unknown
         weight = sum(one.weight for one in self._agents)
         self._shares = [(part, one.weight / weight) for one, part in zip(self._agents, parts, strict=True) if weight > 0]
-        self.totals = array("d", map(self._total, range(nodes)))
+        self.totals = self._all_totals(nodes)
 
     @property
     def is_neutral(self) -> bool:
@@ -75,3 +76,15 @@ class DemandScores:
 
     def _total(self, number: int) -> float:
         return sum(part.of(number, self._policy) * share for part, share in self._shares) if self._shares else NEUTRAL
+
+    def _all_totals(self, nodes: int) -> array[float]:
+        """Return the same as ``_total`` for each node. Calls of it for 5,000 nodes would need 10 ms in a request."""
+        if not self._shares:
+            return array("d", [NEUTRAL]) * nodes
+        totals = [0.0] * nodes
+        for part, share in self._shares:
+            default = part.default(self._policy)
+            # A score that is not known is not equal to itself (NaN).
+            shares = ((score if score == score else default) * share for score in part.scores)
+            totals = list(map(add, totals, shares))
+        return array("d", totals)

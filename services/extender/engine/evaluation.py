@@ -86,13 +86,13 @@ def checked_score(judgement: Judgement) -> float:
     score = judgement.score
     if score is None or math.isnan(score):
         return UNKNOWN
-    return min(BEST_SCORE, max(0.0, float(score)))
+    return float(score) if 0.0 <= score <= BEST_SCORE else 0.0 if score < 0.0 else BEST_SCORE
 
 
 def scores_of(nodes: Sequence[NodeView], judgements: Sequence[Judgement]) -> AgentScores:
     """Return the scores of the judgements, which have the order of the nodes."""
     scores = array("d", map(checked_score, judgements))
-    known = [score for score in scores if not math.isnan(score)]
+    known = [score for score in scores if score == score]  # NaN is not equal to itself
     times = [one.measured_at_s for one in judgements if one.measured_at_s is not None and one.score is not None]
     return AgentScores(
         scores,
@@ -146,6 +146,19 @@ class Evaluator:
         except Exception as error:
             self._on_error(one.name, error)
             return NOT_KNOWN
+
+    def judge_demands(self, one: ConfiguredAgent, prepared: t.Any, node: NodeView, pods: Sequence[PodView]) -> Sequence[Judgement]:
+        """Return the judgements on one node for several pods, in their order."""
+        if prepared is FAILED:
+            return [NOT_KNOWN] * len(pods)
+        try:
+            found = one.agent.judge_demands(prepared, node, pods, self.clock())
+            if len(found) != len(pods):
+                raise ValueError(f"judge_demands returned {len(found)} judgements for {len(pods)} pods")
+            return found
+        except Exception as error:
+            self._on_error(one.name, error)
+            return [NOT_KNOWN] * len(pods)
 
     def demand_key(self, one: ConfiguredAgent, pod: PodView) -> t.Hashable:
         """Return the agent's key for the demand of a pod."""

@@ -12,8 +12,9 @@ import time
 import typing as t
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
+from operator import getitem
 
-from ..interface import NodeView, PodView
+from ..interface import Judgement, NodeView, PodView
 from .demand_scores import DemandScores
 from .dithering import TABLES, table_of
 from .evaluation import AgentScores, Evaluator, Pause, no_pause, scores_of
@@ -23,6 +24,9 @@ from .profile import ConfiguredAgent, Profile
 
 MAX_DEMANDS = 128
 """Demands whose scores are kept for one profile. The demand that was not used for the longest time is dropped."""
+
+MAX_DEMAND_SCORES = 200_000
+"""Scores of all kept demands. At 5,000 nodes these are 40 demands. A rejected node has a text beside its score."""
 
 MAX_TABLE_ENTRIES = 1_000_000
 """Entries of all tables that are kept for demands. At 5,000 nodes these are 200 tables with about 20 MB."""
@@ -152,26 +156,34 @@ class ProfileState:
             if part is not None:
                 part.replace(number, node.name, self.evaluator.judge(one, prepared, node, None))
         with self._lock:
-            if any(one.agent.needs_all_nodes for one in self.profile.scoring):
-                self._forget_all()
             demands = list(self._demands.items())
-        for key, demand in demands:
+        judgements = self._judge_demands(node, [demand.pod for _key, demand in demands if demand.pod is not None])
+        for position, (key, demand) in enumerate(demands):
+            # Short holds of the lock, because a request may wait for it.
             with self._lock:
-                self._replace_in(key, demand, number, node)
+                for agent, of_demands in judgements.items():
+                    demand.parts[agent].replace(number, node.name, of_demands[position])
+                demand.update(number)
+                self._replace_in_tables(key, demand, number, node.name)
         with self._lock:
             for table in self._originals.values():
                 table.replace(node)
 
-    def _replace_in(self, key: t.Hashable, demand: DemandScores, number: int, node: NodeView) -> None:
-        for one, part, prepared in zip(self.profile.scoring, demand.parts, self.prepared, strict=True):
-            if one.agent.per_demand:
-                part.replace(number, node.name, self.evaluator.judge(one, prepared, node, demand.pod))
-        demand.update(number)
-        fragments = self._fragments.of(node.name)
+    def _judge_demands(self, node: NodeView, pods: Sequence[PodView]) -> dict[int, Sequence[Judgement]]:
+        """Return the judgements on one node for all demands, by the number of the agent."""
+        agents = enumerate(zip(self.profile.scoring, self.prepared, strict=True))
+        return {
+            number: self.evaluator.judge_demands(one, prepared, node, pods)
+            for number, (one, prepared) in agents
+            if one.agent.per_demand and pods
+        }
+
+    def _replace_in_tables(self, key: t.Hashable, demand: DemandScores, number: int, name: str) -> None:
+        fragments = self._fragments.of(name)
         for offset in range(TABLES):
             table = self._tables.get((key, offset))
             if table is not None:
-                table[node.name] = fragments[demand.rounded(number, offset)]
+                table[name] = fragments[demand.rounded(number, offset)]
 
     # --- both ---
 
@@ -183,7 +195,7 @@ class ProfileState:
         if demand is None:
             parts = [part or self._judge(number, pod, pause) for number, part in enumerate(self._static)]
             demand = self._demands[key] = DemandScores(self.profile, pod, parts, len(self.nodes.names))
-            if len(self._demands) > MAX_DEMANDS:
+            if len(self._demands) > min(MAX_DEMANDS, max(1, MAX_DEMAND_SCORES // max(1, len(self.nodes.names)))):
                 self._forget(next(iter(self._demands)))
         self._demands.move_to_end(key)
         return demand
@@ -191,8 +203,7 @@ class ProfileState:
     def _fill(self, key: t.Hashable, pod: PodView | None, number: int, pause: Pause) -> Table:
         """Calculate the scores of a demand, and one of its tables."""
         demand = self._scores(key, pod, pause)
-        fragments = map(self._fragments.of, self.nodes.names)
-        rows = (of_node[score] for of_node, score in zip(fragments, demand.all_rounded(number), strict=True))
+        rows = map(getitem, map(self._fragments.of, self.nodes.names), demand.all_rounded(number))
         table = self._tables[key, number] = Table(self.nodes.names, rows, demand.default_rounded(number))
         _drop(self._tables, max(TABLES, MAX_TABLE_ENTRIES // max(1, len(self.nodes.names))))
         pause()
@@ -202,11 +213,6 @@ class ProfileState:
         del self._demands[key]
         for offset in range(TABLES):
             self._tables.pop((key, offset), None)
-
-    def _forget_all(self) -> None:
-        self._demands.clear()
-        self._tables.clear()
-        self._originals.clear()
 
     def _judge(self, number: int, pod: PodView | None, pause: Pause) -> AgentScores:
         one, began_at_s = self.profile.scoring[number], time.monotonic()

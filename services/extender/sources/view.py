@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: onprem.kube_scheduling contributors
-"""What the sources know about the cluster at one moment."""
+"""The knowledge of the sources about the cluster at one moment."""
 
 from __future__ import annotations
 

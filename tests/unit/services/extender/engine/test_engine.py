@@ -18,7 +18,6 @@ from ansible_collections.onprem.kube_scheduling.services.extender.interface impo
 from ansible_collections.onprem.kube_scheduling.services.extender.metrics import Metrics
 
 from tests.unit.services.extender.extender_objects import (
-    GAUGE,
     PROFILE,
     BrokenAgent,
     DemandAgent,
@@ -257,21 +256,32 @@ def test_metrics_show_scores_unknown_nodes_and_the_age_of_the_data() -> None:
     assert sample("nodes") == 2
 
 
-def test_a_change_of_any_node_drops_the_scores_of_agents_that_need_all_nodes() -> None:
-    class Share(DemandAgent):
-        needs_all_nodes = True
+def test_a_replaced_node_is_judged_for_all_demands_in_one_call() -> None:
+    calls = []
 
-        def score_all(self, prepared: object, nodes: Sequence[NodeView], pod: PodView, now_s: float) -> list[Judgement]:
-            values = [one.series[GAUGE][0].value for one in nodes]
-            return [Judgement(10 * value / sum(values)) for value in values]
+    class Many(DemandAgent):
+        def judge_demands(self, prepared: object, node: NodeView, pods: Sequence[PodView], now_s: float) -> Sequence[Judgement]:
+            calls.append([pod.demand.requests["cpu"] for pod in pods])
+            return super().judge_demands(prepared, node, pods, now_s)
 
-    one = engine(profile(Share()))
-    one.on_view(view({"a": 5.0, "b": 5.0}))
-    assert scores(one, cpu=1, names=("a", "b")) == {"a": 5, "b": 5}
-    one.on_node(node("a", 15.0))
-    assert totals(one) == {"a": 7.5, "b": 2.5}
-    one.on_view(view({"a": 10.0, "b": 0.0}, version=2))
-    assert scores(one, cpu=1, names=("a", "b")) == {"a": 10, "b": 0}
+    one = engine(profile(ScoreAgent(), Many()))
+    one.on_view(view({"a": 9.0, "b": 9.0}))
+    scores(one, cpu=2000), scores(one, cpu=4000)
+    one.on_node(node("a", 6.0))
+    assert calls == [[2000, 4000]]
+    assert [scores(one, cpu=cpu, names=("a", "b")) for cpu in (2000, 4000)] == [{"a": 5, "b": 8}, {"a": 4, "b": 7}]
+
+
+def test_an_agent_that_fails_for_a_replaced_node_does_not_know_it() -> None:
+    class Short(DemandAgent):
+        def judge_demands(self, prepared: object, node: NodeView, pods: Sequence[PodView], now_s: float) -> Sequence[Judgement]:
+            return ()
+
+    one = engine(profile(Short()))
+    one.on_view(view({"a": 9.0, "b": 3.0, "c": 3.0}))
+    assert scores(one, cpu=1000) == {"a": 8, "b": 2, "c": 2}
+    one.on_node(node("a", 9.0))
+    assert scores(one, cpu=1000) == {"a": 2, "b": 2, "c": 2}
 
 
 def test_the_nodes_that_an_agent_prepares_do_not_change_with_a_binding() -> None:
