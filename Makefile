@@ -39,7 +39,7 @@ lab-down: env ## end it
 	@$(PYTHON) -m lab down
 
 lab-binaries: env ## build the programs of the simulated cluster (minutes once, then cached)
-	@$(STEP) lab-binaries -- python -m lab binaries
+	@$(STEP) lab-binaries -- python -m lab binaries --with-test-programs
 
 ## Checks
 
