@@ -8,8 +8,6 @@ import signal
 import subprocess
 import time
 
-import pytest
-
 from lab import binaries
 from lab.cluster import Cluster
 from tests.integration.api_servers import start_api_server
