@@ -63,7 +63,7 @@ def _parser() -> argparse.ArgumentParser:
     logs = _command(commands, "logs", _logs, "print a component's log")
     logs.add_argument("component", nargs="?", default="kube-apiserver")
     build = _command(commands, "binaries", _binaries, "build the programs if needed and print their folder", named=False)
-    build.add_argument("--with-test-programs", action="store_true", help="build Prometheus and promtool as well, which tests need")
+    build.add_argument("--with-test-programs", action="store_true", help="build Prometheus, promtool and node_exporter as well")
     return parser
 
 
@@ -144,6 +144,7 @@ def _binaries(options: argparse.Namespace) -> int:
     if options.with_test_programs:
         binaries.prometheus(_report)
         binaries.promtool(_report)
+        binaries.node_exporter(_report)
     _say(str(folder))
     return 0
 

@@ -16,6 +16,7 @@ DESCHEDULER_VERSION = "0.36.0"
 PROMETHEUS_VERSION = "3.15.0"
 PROMETHEUS_MODULE_VERSION = "0.315.0"
 """Prometheus 3.15.0 has this version as a Go module."""
+NODE_EXPORTER_VERSION = "1.12.1"
 
 PROGRAMS = (
     Program("etcd", "go.etcd.io/etcd/server/v3", "1 minute"),
@@ -67,6 +68,16 @@ PROMETHEUS = GoModule(
 # In the same folder, but built apart: it needs more packages, and only tests of metrics need it.
 PROMTOOL = replace(PROMETHEUS, programs=(Program("promtool", "github.com/prometheus/prometheus/cmd/promtool", "3 minutes"),))
 
+# It shares most packages with Prometheus, so that it is built in seconds after it.
+NODE_EXPORTER = replace(
+    PROMETHEUS,
+    programs=(Program("node_exporter", "github.com/prometheus/node_exporter", "1 minute"),),
+    stamps={"github.com/prometheus/common/version.Version": NODE_EXPORTER_VERSION},
+    largest=f"github.com/prometheus/node_exporter@v{NODE_EXPORTER_VERSION}",
+    cold_build="1 minute",
+    tags=(),
+)
+
 
 def ensure(log: Callable[[str], None] = print) -> Path:
     """Folder that holds the seven programs of a cluster; builds the missing ones."""
@@ -86,3 +97,8 @@ def prometheus(log: Callable[[str], None] = print) -> Path:
 def promtool(log: Callable[[str], None] = print) -> Path:
     """Path of promtool; builds it if needed."""
     return PROMTOOL.ensure(log) / PROMTOOL.programs[0].name
+
+
+def node_exporter(log: Callable[[str], None] = print) -> Path:
+    """Path of the real node_exporter; builds it if needed."""
+    return NODE_EXPORTER.ensure(log) / NODE_EXPORTER.programs[0].name

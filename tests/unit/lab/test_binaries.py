@@ -147,6 +147,7 @@ def test_the_stamped_versions_are_those_in_go_mod() -> None:
     assert f"sigs.k8s.io/descheduler v{binaries.DESCHEDULER_VERSION} " in (binaries.DESCHEDULER.folder / "go.mod").read_text()
     prometheus = (binaries.PROMETHEUS.folder / "go.mod").read_text()
     assert f"github.com/prometheus/prometheus v{binaries.PROMETHEUS_MODULE_VERSION} " in prometheus
+    assert f"github.com/prometheus/node_exporter v{binaries.NODE_EXPORTER_VERSION} " in prometheus
     major, minor, patch = binaries.PROMETHEUS_VERSION.split(".")
     assert f"0.{int(major) * 100 + int(minor)}.{patch}" == binaries.PROMETHEUS_MODULE_VERSION
 
