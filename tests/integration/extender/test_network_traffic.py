@@ -20,8 +20,7 @@ from tests.integration.extender.waiting_pods import WaitingPods
 from tests.integration.workloads import wait_until
 
 OTHER_PROFILE = "no-policy"
-FOLLOWS_WITHIN_S = 12.0
-"""The shortest time that a prototype needed, which scraped every 5 s. Here the window is shorter."""
+FOLLOWS_WITHIN_S = 30.0
 BANDWIDTH = "kubernetes.io/ingress-bandwidth"
 
 

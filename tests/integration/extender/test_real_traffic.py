@@ -39,6 +39,8 @@ MUCH, SOME = 20e6, 8e6
 """Bytes per second."""
 SPEED = "200M"
 """Bits per second. The device claims 10 Gbit/s, of which a test could use only a small share."""
+ESTIMATE = "1M"
+"""The traffic that is assumed of a new pod, in bits per second. With the default some pods would fill the slow device."""
 SEEN_WITHIN_S = 30.0
 COLLECTORS = ("netdev", "netclass", "uname")
 
@@ -98,7 +100,7 @@ def sender(nodes: dict[str, NetworkNamespace]) -> Iterator[TrafficSender]:
 
 @pytest.fixture(scope="module")
 def extender(start_extender: StartExtender, prometheus: PrometheusServer, extender_kubeconfig: Path) -> Extender:
-    args = {"device": "eth0", "window": WINDOW_S, "max_age_s": 10, "speeds": [{"nodes": ".*", "speed": SPEED}]}
+    args = {"device": "eth0", "window": WINDOW_S, "max_age_s": 10, "estimate": ESTIMATE, "speeds": [{"nodes": ".*", "speed": SPEED}]}
     return start_extender(
         {
             "sources": {
