@@ -77,7 +77,7 @@ def test_an_address_that_is_in_use_is_an_error_of_the_configuration(tmp_path: Pa
             text=True,
             timeout=60,
         )
-    assert result.returncode == 2 and "cannot serve: " in result.stderr and "in use" in result.stderr
+    assert result.returncode == 2 and "cannot start: " in result.stderr and "in use" in result.stderr
 
 
 class Running(t.NamedTuple):
@@ -91,10 +91,10 @@ def environment() -> dict[str, str]:
 
 
 @contextmanager
-def program(file: Path) -> Iterator[Running]:
+def program(file: Path, *flags: str) -> Iterator[Running]:
     """The program, from its first log line ``serving`` on."""
     with subprocess.Popen(
-        [sys.executable, "-m", MODULE, f"--config={file}"], env=environment(), stderr=subprocess.PIPE, text=True
+        [sys.executable, "-m", MODULE, f"--config={file}", *flags], env=environment(), stderr=subprocess.PIPE, text=True
     ) as process:
         try:
             assert process.stderr is not None
@@ -126,7 +126,8 @@ def wait_for(condition: t.Callable[[], bool]) -> None:
 
 def test_the_program_serves_takes_over_a_changed_file_and_ends_in_order(tmp_path: Path) -> None:
     file = write(tmp_path, FILE.format(name="other", score=7))
-    with program(file) as running:
+    recording = tmp_path / "recording.jsonl"
+    with program(file, f"--record={recording}") as running:
         wait_for(lambda: ask(running.status_address, "GET", "/readyz").startswith(b"ok"))
         assert scores(running.address) == {"a": 0}
         file.write_text("profiles: {quiet: 5}")
@@ -138,3 +139,5 @@ def test_the_program_serves_takes_over_a_changed_file_and_ends_in_order(tmp_path
         assert json.loads(ask(running.address, "GET", "/explain?pod=app/web"))["profile"] == "quiet"
         running.process.send_signal(signal.SIGTERM)
         assert running.process.wait(20) == 0
+    kinds = [json.loads(line)["kind"] for line in recording.read_text().splitlines()]
+    assert kinds[:2] == ["view", "request"]
