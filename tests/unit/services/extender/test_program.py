@@ -20,6 +20,7 @@ import pytest
 from ansible_collections.onprem.kube_scheduling.services.extender.cli import main
 
 from tests.unit.services.extender.extender_objects import names_body, scores_in
+from tests.unit.services.extender.sources.prometheus_server import Server
 from tools.paths import COLLECTIONS
 
 MODULE = "ansible_collections.onprem.kube_scheduling.services.extender"
@@ -30,6 +31,14 @@ profiles:
   {name}:
     agents:
     - {{name: template, args: {{score: {score}}}}}
+"""
+
+
+METRIC_PROFILE = """
+profiles:
+  quiet:
+    agents:
+    - {name: metric, args: {query: load, best: 0, worst: 10}}
 """
 
 
@@ -65,6 +74,22 @@ def test_sources_that_know_no_node_are_a_problem(tmp_path: Path, capsys: pytest.
     assert main([f"--config={write(tmp_path, text)}", "--check-sources", "--log-level=error"], {}) == 2
     err = capsys.readouterr().err
     assert "prometheus: " in err and "the sources know no node" in err
+
+
+def test_sources_that_are_complete_and_a_node_without_a_value(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    server = Server()
+    server.vectors["load"] = [({"instance": "a:9100"}, "2.5"), ({"instance": "b:9100"}, "5")]
+    text = f"sources: {{prometheus: {{urls: ['{server.url}']}}}}\n" + METRIC_PROFILE
+    flags = [f"--config={write(tmp_path, text)}", "--check-sources", "--log-level=error"]
+    assert main(flags, {}) == 0
+    out = capsys.readouterr().out
+    assert 'load {instance="a:9100"} = 2.5, age unknown' in out and "a: metric = 7.50" in out
+    server.vectors["load"][1] = ({"instance": "b:9100"}, "NaN")
+    server.vectors["other"] = [({"instance": "c:9100"}, "1"), ({"instance": "a:9100"}, "1")]
+    write(tmp_path, text + "    - {name: metric, args: {query: other, best: 0, worst: 10}}\n")
+    assert main(flags, {}) == 2
+    assert "profile quiet, agent metric-1: no fresh value for c" in capsys.readouterr().err
+    server.stop()
 
 
 def test_an_address_that_is_in_use_is_an_error_of_the_configuration(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
