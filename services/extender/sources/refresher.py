@@ -107,7 +107,7 @@ class Sources:
             queries, errors = self._queries, dict[str, str]()
             watch = self._connected(errors)
             readings = self._read(watch, queries)
-            errors |= {name: "; ".join(found.problems) for name, found in readings.items() if found.problems}
+            errors |= {name: found.error for name, found in readings.items() if found.problems}
             errors |= self._unanswered(queries)
             now_s = self._clock()
             self._values.retain_only(set(queries))
@@ -130,9 +130,9 @@ class Sources:
             except KubeError as error:
                 errors[ClusterWatch.name] = str(error)
                 return None
+            self._watch = watch
             watch.start()
             watch.wait_until_synced(SYNC_WAIT_S)
-            self._watch = watch
         with self._lock:
             problem = self._watch.error
         if problem:
