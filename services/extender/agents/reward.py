@@ -9,6 +9,7 @@ IBM/kube-safe-scheduler). Unlike there, knowledge decays towards the reward of a
 
 from __future__ import annotations
 
+import itertools
 import math
 import threading
 import typing as t
@@ -86,13 +87,14 @@ class Reward(Agent):
         self._entries: dict[str, dict[str, Entry]] = {}
         self._recent: dict[tuple[str, str], None] = {}
         self._loaded: tuple[SavedEntry, ...] = ()
+        # The number of the last change of each type. Numbers are not used again, because the scores of a key are cached.
+        self._changes: dict[str, int] = {}
+        self._numbers = itertools.count(1)
 
     def demand_key(self, pod: PodView) -> Hashable:
-        """Return the type of workload and the number of its observations, so that a new observation counts immediately."""
+        """Return the type of workload and the number of its last change, so that a new observation counts immediately."""
         workload = workload_type(pod)
-        with self._lock:
-            known = self._entries.get(workload)
-            return workload, max(entry.at_s for entry in known.values()) if known else None
+        return workload, self._changes.get(workload, 0)
 
     def judge(self, prepared: t.Any, node: NodeView, pod: PodView | None, now_s: float) -> Judgement:
         """Return the score of the node for the type of the pod. Without a pod the score is that of an unknown node."""
@@ -159,7 +161,7 @@ class Reward(Agent):
         if not all(_is_valid(one) for one in saved.entries):
             raise ValueError("the saved rewards have numbers outside their ranges")
         with self._lock:
-            self._entries, self._recent = {}, {}
+            self._entries, self._recent, self._changes = {}, {}, {}
             self._loaded = saved.entries[:MAX_ENTRIES]
 
     def _take_loaded(self, now_s: float) -> None:
@@ -173,6 +175,7 @@ class Reward(Agent):
         self._recent.pop(key, None)
         self._recent[key] = None
         self._entries.setdefault(workload, {})[node] = entry
+        self._changes[workload] = next(self._numbers)
         if len(self._recent) > MAX_ENTRIES:
             oldest_workload, oldest_node = next(iter(self._recent))
             self._drop(oldest_workload, oldest_node)
@@ -182,7 +185,7 @@ class Reward(Agent):
         of_type = self._entries[workload]
         del of_type[node]
         if not of_type:
-            del self._entries[workload]
+            del self._entries[workload], self._changes[workload]
 
     def _decayed(self, entry: Entry, now_s: float) -> Entry:
         """Return the entry with its weight at a time. Observations can arrive in another order than they were made."""
