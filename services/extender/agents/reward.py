@@ -136,6 +136,8 @@ class Reward(Agent):
     def save(self) -> bytes:
         """Return the entries as JSON, the newest first. The oldest are left out if it would be longer than 512 KiB."""
         with self._lock:
+            if self._loaded and self._recent:
+                self._take_loaded(max(self._entries[workload][node].at_s for workload, node in self._recent))
             entries = [(self._entries[workload][node], workload, node) for workload, node in self._recent]
             found = list(self._loaded)
         entries.sort(key=lambda one: one[0].at_s, reverse=True)
@@ -151,7 +153,10 @@ class Reward(Agent):
         return encode_json(SavedState(version=1, entries=tuple(found)))
 
     def load(self, state: bytes) -> None:
-        """Take over saved entries. Entries of this process are replaced. Raises ValueError if the state cannot be read."""
+        """Take over saved entries. Raises ValueError if the state cannot be read.
+
+        If this process has observed the same type and node since its start, the entry with more observations stays.
+        """
         try:
             saved = decode_json(SavedState, state)
         except DecodeError as error:
@@ -161,14 +166,17 @@ class Reward(Agent):
         if not all(_is_valid(one) for one in saved.entries):
             raise ValueError("the saved rewards have numbers outside their ranges")
         with self._lock:
-            self._entries, self._recent, self._changes = {}, {}, {}
             self._loaded = saved.entries[:MAX_ENTRIES]
 
     def _take_loaded(self, now_s: float) -> None:
         """Take over the loaded entries as soon as the time is known. Their ages count from then on."""
         loaded, self._loaded = self._loaded, ()
         for one in reversed(loaded):
-            self._put(one.workload, one.node, Entry(one.reward, one.observations, now_s - one.age_s))
+            own = self._entries.get(one.workload, {}).get(one.node)
+            if own is None or own.observations < one.observations:
+                self._put(one.workload, one.node, Entry(one.reward, one.observations, now_s - one.age_s))
+        if loaded:
+            self._recent = dict.fromkeys(sorted(self._recent, key=lambda key: self._entries[key[0]][key[1]].at_s))
 
     def _put(self, workload: str, node: str, entry: Entry) -> None:
         key = (workload, node)
