@@ -77,7 +77,7 @@ class Metrics:
     def _define_data(self, registry: CollectorRegistry) -> None:
         self.scores = Gauge(
             f"{PREFIX}nodes_by_score",
-            "Nodes by the whole part of their score at the last refresh, of the agents that do not depend on the pod.",
+            "Nodes by the whole part of their score at the last refresh, for a pod without requests.",
             ["profile", "agent", "score"],
             registry=registry,
         )
@@ -144,7 +144,7 @@ class Metrics:
             self._set_scores(name, state)
 
     def _set_scores(self, profile: str, state: ProfileState) -> None:
-        for one, part in state.fixed_parts:
+        for one, part in state.parts:
             known = [int(score) for score in part.scores if not math.isnan(score)]
             tally = Tally(known)
             for score in SCORES:

@@ -14,13 +14,16 @@ from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from operator import getitem
 
-from ..interface import Judgement, NodeView, PodView
+from ..interface import Demand, Judgement, NodeView, PodView
 from .demand_scores import DemandScores
 from .dithering import TABLES, table_of
 from .evaluation import AgentScores, Evaluator, Pause, no_pause, scores_of
 from .fragments import Fragments, Table
 from .original_table import OriginalTable
 from .profile import ConfiguredAgent, Profile
+
+EMPTY_POD = PodView("", "", "", "", {}, Demand())
+"""A pod without requests."""
 
 MAX_DEMANDS = 128
 """Demands whose scores are kept for one profile. The demand that was not used for the longest time is dropped."""
@@ -76,7 +79,8 @@ class ProfileState:
         # A tuple, because agents compare the nodes of the refresh with the newest, and nodes.views changes with each binding.
         views = tuple(nodes.views)
         self.prepared = [evaluator.prepare(one, views) for one in profile.scoring]
-        self._static = [None if one.agent.per_demand else self._judge(number, None, pause) for number, one in enumerate(profile.scoring)]
+        self._parts = [self._judge(number, EMPTY_POD, pause) for number in range(len(profile.scoring))]
+        self._static = [None if one.agent.per_demand else part for one, part in self.parts]
         self._lock = threading.Lock()
         self._demands: OrderedDict[t.Hashable, DemandScores] = OrderedDict()
         self._tables: OrderedDict[tuple[t.Hashable, int], Table] = OrderedDict()
@@ -85,14 +89,14 @@ class ProfileState:
         self._fixed = [] if profile.is_per_demand else [self._fill(ANY_DEMAND, None, number, pause) for number in range(TABLES)]
 
     @property
-    def fixed_parts(self) -> list[tuple[ConfiguredAgent, AgentScores]]:
-        """Return the agents that do not depend on the pod, with their scores."""
-        return [(one, part) for one, part in zip(self.profile.scoring, self._static, strict=True) if part is not None]
+    def parts(self) -> list[tuple[ConfiguredAgent, AgentScores]]:
+        """Return the agents with their scores at the refresh. An agent that depends on the pod has those for a pod without requests."""
+        return list(zip(self.profile.scoring, self._parts, strict=True))
 
     @property
     def is_neutral(self) -> bool:
-        """Return whether no agent knows any node. An agent that depends on the pod counts as one that knows nodes."""
-        return all(part is not None and part.median is None for part in self._static)
+        """Return whether no agent knows any node. All nodes are equal then."""
+        return all(part.median is None for part in self._parts)
 
     # --- the request path ---
 
@@ -120,6 +124,16 @@ class ProfileState:
         key = self._key(view)
         with self._lock:
             return self._scores(key, view, no_pause)
+
+    def scores_for_people(self, pod: PodView | None) -> DemandScores:
+        """Return the scores for a pod, or for one without requests. They are not kept, and no request waits for their calculation."""
+        if self._fixed:
+            return self._demands[ANY_DEMAND]
+        if pod is None:
+            return DemandScores(self.profile, EMPTY_POD, self._parts, len(self.nodes.names))
+        with self._lock:
+            known = self._demands.get(self._key(pod))
+        return known or self._demand_scores(pod, no_pause)
 
     def original_table(self, number: int, pod: Callable[[], PodView]) -> Table:
         """Return the table of one scoring agent, by its number, with the rounding of the original system."""
@@ -193,12 +207,15 @@ class ProfileState:
     def _scores(self, key: t.Hashable, pod: PodView | None, pause: Pause) -> DemandScores:
         demand = self._demands.get(key)
         if demand is None:
-            parts = [part or self._judge(number, pod, pause) for number, part in enumerate(self._static)]
-            demand = self._demands[key] = DemandScores(self.profile, pod, parts, len(self.nodes.names))
+            demand = self._demands[key] = self._demand_scores(pod, pause)
             if len(self._demands) > min(MAX_DEMANDS, max(1, MAX_DEMAND_SCORES // max(1, len(self.nodes.names)))):
                 self._forget(next(iter(self._demands)))
         self._demands.move_to_end(key)
         return demand
+
+    def _demand_scores(self, pod: PodView | None, pause: Pause) -> DemandScores:
+        parts = [part or self._judge(number, pod or EMPTY_POD, pause) for number, part in enumerate(self._static)]
+        return DemandScores(self.profile, pod, parts, len(self.nodes.names))
 
     def _fill(self, key: t.Hashable, pod: PodView | None, number: int, pause: Pause) -> Table:
         """Calculate the scores of a demand, and one of its tables."""
@@ -214,7 +231,7 @@ class ProfileState:
         for offset in range(TABLES):
             self._tables.pop((key, offset), None)
 
-    def _judge(self, number: int, pod: PodView | None, pause: Pause) -> AgentScores:
+    def _judge(self, number: int, pod: PodView, pause: Pause) -> AgentScores:
         one, began_at_s = self.profile.scoring[number], time.monotonic()
         judgements = self.evaluator.judge_all(one, self.prepared[number], self.nodes.views, pod, pause)
         found = scores_of(self.nodes.views, judgements)

@@ -4,9 +4,7 @@
 
 from __future__ import annotations
 
-import contextlib
-import socket
-import threading
+import time
 import typing as t
 from collections.abc import Sequence
 from pathlib import Path
@@ -83,42 +81,27 @@ class HttpReader:
         return self._connection
 
     def _answer(self, response: t.Any) -> Answer:
-        late = threading.Event()
-
-        def end() -> None:
-            late.set()
-            _shut(response)
-
-        timer = threading.Timer(self._timeout_s, end)
-        timer.daemon = True
-        timer.start()
+        end_at_s = time.monotonic() + self._timeout_s
+        parts: list[bytes] = []
+        size = 0
         try:
-            body = self._body(response)
-        except (HttpError, OSError):
+            # read1 returns what has arrived. A longer read would wait for a server that sends a byte from time to time.
+            while chunk := response.read1(CHUNK_BYTES, decode_content=False):
+                parts.append(chunk)
+                size += len(chunk)
+                self._check(size, end_at_s)
+        except BaseException:
             response.close()
-            if late.is_set():
-                raise self._late() from None
             raise
-        finally:
-            timer.cancel()
-        if late.is_set():  # the end of a body without a length looks like its regular end
-            response.close()
-            raise self._late()
         headers = response.headers
         response.release_conn()
-        return Answer(response.status, str(headers.get("Content-Type", "")).lower(), body, str(headers.get("Location", "")))
+        return Answer(response.status, str(headers.get("Content-Type", "")).lower(), b"".join(parts), str(headers.get("Location", "")))
 
-    def _late(self) -> SourceError:
-        return SourceError(f"the answer of {self.url} was not complete within {self._timeout_s:g} s", unreachable=True)
-
-    def _body(self, response: t.Any) -> bytes:
-        body = bytearray()
-        for chunk in response.stream(CHUNK_BYTES, decode_content=False):
-            body += chunk
-            if len(body) > self._max_bytes:
-                response.close()
-                raise SourceError(f"the answer of {self.url} has more than {self._max_bytes} bytes: raise max_answer_bytes, or select less")
-        return bytes(body)
+    def _check(self, size: int, end_at_s: float) -> None:
+        if size > self._max_bytes:
+            raise SourceError(f"the answer of {self.url} has more than {self._max_bytes} bytes: raise max_answer_bytes, or select less")
+        if time.monotonic() > end_at_s:
+            raise SourceError(f"the answer of {self.url} was not complete within {self._timeout_s:g} s", unreachable=True)
 
 
 def connection_settings(url: str, login: LoginSettings) -> ConnectionSettings:
@@ -141,15 +124,6 @@ def _authorization(login: LoginSettings) -> Authorization:
     if login.username:
         return basic(login.username, read_file(Path(login.password_file)).decode("utf-8", "replace").rstrip("\r\n"))
     return no_authorization
-
-
-def _shut(response: t.Any) -> None:
-    """End the connection of an answer that another thread is reading."""
-    connection = response.connection
-    sock = connection.sock if connection is not None else None
-    if sock is not None:
-        with contextlib.suppress(OSError):  # it has already ended
-            socket.socket.shutdown(sock, socket.SHUT_RDWR)
 
 
 def _root_cause(error: BaseException) -> str:

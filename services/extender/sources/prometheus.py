@@ -9,15 +9,13 @@ of a value is therefore the time of the evaluation minus ``timestamp()`` of the 
 from __future__ import annotations
 
 import time
-import typing as t
 from collections.abc import Callable, Iterable
 
-from ....plugins.module_utils.model.codec import DecodeError
 from ..interface import Expression, Gauge, Query, Rate
 from .http_reader import SourceError
 from .label_sets import LabelSet, LabelSets
 from .node_mapping import NodeMapper, NodeTable, nodenames_of
-from .prometheus_client import PrometheusClient, evaluated_at, finite
+from .prometheus_client import PrometheusClient, Rows
 from .promql import UNAME, time_text, value_text
 from .readings import ByNode, Readings, SeriesCollector
 from .settings import PrometheusSettings
@@ -25,17 +23,9 @@ from .settings import PrometheusSettings
 LONGEST_EARLY_S = 5.0
 """Seconds by which a sample may be newer than the evaluation. The time of a sample that is newer than this is unknown."""
 
-PrometheusQuery = t.Union[Rate, Gauge, Expression]
+PrometheusQuery = Rate | Gauge | Expression
 Times = dict[LabelSet, float]
 """The monotonic time of the newest sample of each label set."""
-
-
-class Rows(t.NamedTuple):
-    """The finite values of a vector. ``sent_at_s``: monotonic. ``evaluated_at_s``: by Prometheus' clock, None for an empty vector."""
-
-    values: list[tuple[LabelSet, float]]
-    sent_at_s: float
-    evaluated_at_s: float | None
 
 
 class PrometheusSource:
@@ -51,10 +41,10 @@ class PrometheusSource:
         on_warning: Callable[[str], None] = lambda _text: None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._client = PrometheusClient(settings, on_warning=on_warning, clock=clock)
+        self._label_sets = LabelSets(settings.node_label)
+        self._client = PrometheusClient(settings, self._label_sets, on_warning=on_warning, clock=clock)
         self._node_label = settings.node_label
         self._mapper = NodeMapper(settings.node_label, settings.node_rules)
-        self._label_sets = LabelSets(settings.node_label)
         self._heartbeat = heartbeat
         self._times: dict[str, Times] = {}
         self._asked_nodenames = False
@@ -140,17 +130,7 @@ class PrometheusSource:
 
     def _ask(self, promql: str) -> Rows:
         self._heartbeat()
-        vector = self._client.query(promql)
-        get = self._label_sets.get
-        values = []
-        try:
-            for sample in vector.samples:
-                value = finite(sample.value[1]) if sample.value is not None else None
-                if value is not None:
-                    values.append((get(bytes(sample.metric)), value))
-        except DecodeError as error:
-            raise SourceError(f"the labels in the result of {promql} cannot be decoded: {error}") from error
-        return Rows(values, vector.sent_at_s, evaluated_at(vector.samples))
+        return self._client.query(promql)
 
 
 def _known_time(at_s: float | None) -> float | None:

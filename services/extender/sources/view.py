@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: onprem.kube_scheduling contributors
-"""The knowledge of the sources about the cluster at one moment."""
+"""The view of the sources on the cluster at one moment, and the listener that receives it."""
 
 from __future__ import annotations
 
