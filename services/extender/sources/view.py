@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: onprem.kube_scheduling contributors
-"""What the sources know about the cluster at one moment."""
+"""The view of the sources on the cluster at one moment, and the listener that receives it."""
 
 from __future__ import annotations
 
@@ -25,6 +25,7 @@ class ClusterView:
     """The nodes by name after a refresh. Every refresh makes a new view with a greater ``version``, also if every source failed.
 
     ``errors``: the error of each source that failed in this refresh, by the name of the source. ``refreshed_at_s``: monotonic seconds.
+    ``unmapped`` lists a limited number of series, and ``unmapped_count`` counts all of them.
     """
 
     version: int = 0
@@ -32,6 +33,7 @@ class ClusterView:
     errors: Mapping[str, str] = field(default_factory=dict)
     unmapped: Sequence[UnmappedSeries] = ()
     refreshed_at_s: float = 0.0
+    unmapped_count: int = 0
 
 
 class ViewListener(t.Protocol):

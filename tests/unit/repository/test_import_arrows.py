@@ -58,7 +58,9 @@ THIRD_PARTY = {
     "msgspec": {"model/codec.py"},
     "oauthlib": {"kube/client/config/kubernetes_client.py"},  # an error of the kubernetes client, which needs it
     "urllib3": {"kube/client/http/connection.py"},
-    "yaml": {"kube/client/config/yaml_text.py", "services/common/settings.py"},
+    "uvicorn": {"services/extender/http/server.py"},
+    "uvloop": {"services/extender/http/server.py"},
+    "yaml": {"kube/client/config/yaml_text.py", "services/common/settings.py", "services/extender/config/document.py"},
 }
 
 RULES = Rules(

@@ -33,20 +33,7 @@ def open_transport_with(options: ConnectionOptions, *, user_agent: str) -> Trans
 
     Raises ConfigurationError, UnreachableError and UnauthorizedError.
     """
-    if URLLIB3_IMPORT_ERROR is not None:
-        raise ConfigurationError(f"the Python library urllib3, version 2 or newer, cannot be used: {URLLIB3_IMPORT_ERROR}. {INSTALL}")
-    source = options.source
-
-    def load() -> ConnectionSettings:
-        return settings_of_options(options)
-
-    try:
-        transport = Transport(Connection(load), user_agent=user_agent)
-    except ConnectionSettingsError as error:
-        if source.nothing_given:
-            raise ConfigurationError(NO_CLUSTER) from None
-        text = f"cannot connect to Kubernetes with {source}: {error}. Check the file, its context and the credentials."
-        raise ConfigurationError(text) from None
+    transport = make_transport(options, user_agent=user_agent)
     try:
         answer = transport.request(
             "get", "/version", verb="get", target=RequestTarget("the version of the API server"), timeout_s=READ_TIMEOUT_S
@@ -57,6 +44,27 @@ def open_transport_with(options: ConnectionOptions, *, user_agent: str) -> Trans
     except ApiError:
         pass  # For example 403: a role may be missing for this request only.
     return transport
+
+
+def make_transport(options: ConnectionOptions, *, user_agent: str) -> Transport:
+    """Return a transport for these options without a request, for a program that also starts while the API server is unreachable.
+
+    Raises ConfigurationError.
+    """
+    if URLLIB3_IMPORT_ERROR is not None:
+        raise ConfigurationError(f"the Python library urllib3, version 2 or newer, cannot be used: {URLLIB3_IMPORT_ERROR}. {INSTALL}")
+    source = options.source
+
+    def load() -> ConnectionSettings:
+        return settings_of_options(options)
+
+    try:
+        return Transport(Connection(load), user_agent=user_agent)
+    except ConnectionSettingsError as error:
+        if source.nothing_given:
+            raise ConfigurationError(NO_CLUSTER) from None
+        text = f"cannot connect to Kubernetes with {source}: {error}. Check the file, its context and the credentials."
+        raise ConfigurationError(text) from None
 
 
 def _version_in(answer: Body) -> str:

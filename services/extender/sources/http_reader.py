@@ -1,0 +1,131 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Copyright: onprem.kube_scheduling contributors
+"""HTTP requests to Prometheus and node_exporter, with one limit for the time and one for the size of the whole answer."""
+
+from __future__ import annotations
+
+import time
+import typing as t
+from collections.abc import Sequence
+from pathlib import Path
+
+from ....plugins.module_utils.kube.client.config.authorization import Authorization, TokenFile, basic, no_authorization
+from ....plugins.module_utils.kube.client.config.connection_settings import ConnectionSettings
+from ....plugins.module_utils.kube.client.config.files import ConnectionSettingsError, read_file
+from ....plugins.module_utils.kube.client.http.connection import Connection, HttpError
+from .settings import LoginSettings
+
+CHUNK_BYTES = 256 * 1024
+MAX_SHOWN = 200
+"""Characters of another server's text that are shown in an error."""
+
+
+class SourceError(Exception):
+    """A source has no usable answer. The text is a sentence without a full stop and contains no secret.
+
+    ``unreachable``: there was no answer, so a further request would not get one either.
+    """
+
+    def __init__(self, text: str, *, unreachable: bool = False) -> None:
+        super().__init__(text)
+        self.unreachable = unreachable
+
+
+class Answer(t.NamedTuple):
+    """An answer with any status: its content type and its whole body."""
+
+    status: int
+    content_type: str
+    body: bytes
+    location: str
+
+
+class HttpReader:
+    """Requests to one server. ``timeout_s`` limits a new connection, the wait for the first byte, and the time for the whole body.
+
+    A renewed token, password or certificate is read after the server has rejected the old one. Thread-safe.
+    """
+
+    def __init__(self, url: str, login: LoginSettings, *, timeout_s: float, max_bytes: int) -> None:
+        self.url = url
+        self._login = login
+        self._timeout_s = timeout_s
+        self._max_bytes = max_bytes
+        self._connection: Connection | None = None
+
+    def request(self, method: str, path: str, *, query: Sequence[tuple[str, str]] = (), form: bytes | None = None) -> Answer:
+        """Send a request and return the answer. Raises SourceError."""
+        headers = [("Accept", "*/*"), ("User-Agent", "onprem.kube_scheduling/extender")]
+        if form is not None:
+            headers.append(("Content-Type", "application/x-www-form-urlencoded"))
+        timeouts = (self._timeout_s, self._timeout_s)
+        try:
+            connection = self._connected()
+            response = connection.send(method, path, query=query, headers=headers, body=form, timeouts=timeouts)
+            return self._answer(response)
+        except ConnectionSettingsError as error:
+            raise SourceError(f"no request was sent to {self.url}: {error}", unreachable=True) from None
+        except (HttpError, OSError) as error:
+            raise SourceError(f"no answer from {self.url}: {_root_cause(error)}", unreachable=True) from error
+
+    def without_secrets(self, text: str) -> str:
+        """Return the text of another server, shortened and without the credentials of the request."""
+        connection = self._connection
+        shown = connection.without_authorization(text) if connection is not None else text
+        return shown if len(shown) <= MAX_SHOWN else f"{shown[:MAX_SHOWN]}..."
+
+    def _connected(self) -> Connection:
+        """Return the connection. It is made at the first request, because a file with a secret may not exist before that."""
+        if self._connection is None:
+            self._connection = Connection(lambda: connection_settings(self.url, self._login))
+        return self._connection
+
+    def _answer(self, response: t.Any) -> Answer:
+        end_at_s = time.monotonic() + self._timeout_s
+        body = bytearray()
+        try:
+            # read1 returns what has arrived. A longer read would wait for a server that sends a byte from time to time.
+            while chunk := response.read1(CHUNK_BYTES, decode_content=False):
+                body += chunk
+                self._check(len(body), end_at_s)
+        except BaseException:
+            response.close()
+            raise
+        headers = response.headers
+        response.release_conn()
+        return Answer(response.status, str(headers.get("Content-Type", "")).lower(), bytes(body), str(headers.get("Location", "")))
+
+    def _check(self, size: int, end_at_s: float) -> None:
+        if size > self._max_bytes:
+            raise SourceError(f"the answer of {self.url} has more than {self._max_bytes} bytes: raise max_answer_bytes, or select less")
+        if time.monotonic() > end_at_s:
+            raise SourceError(f"the answer of {self.url} was not complete within {self._timeout_s:g} s", unreachable=True)
+
+
+def connection_settings(url: str, login: LoginSettings) -> ConnectionSettings:
+    """Return the settings of a connection with this login. Raises ConnectionSettingsError if a file cannot be read."""
+    tls = login.tls
+    return ConnectionSettings(
+        server=url,
+        authorization=_authorization(login),
+        ca=Path(tls.ca_file) if tls.ca_file else None,
+        client_certificate=Path(tls.cert_file) if tls.cert_file else None,
+        client_key=Path(tls.key_file) if tls.key_file else None,
+        verify=not tls.insecure_skip_verify,
+        tls_server_name=tls.server_name,
+    )
+
+
+def _authorization(login: LoginSettings) -> Authorization:
+    if login.bearer_token_file:
+        return TokenFile(Path(login.bearer_token_file))
+    if login.username:
+        return basic(login.username, read_file(Path(login.password_file)).decode("utf-8", "replace").rstrip("\r\n"))
+    return no_authorization
+
+
+def _root_cause(error: BaseException) -> str:
+    cause: t.Any = error
+    while isinstance(getattr(cause, "reason", None), BaseException):
+        cause = cause.reason
+    return str(cause).strip().rstrip(".") or type(cause).__name__

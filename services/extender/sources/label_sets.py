@@ -1,0 +1,79 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Copyright: onprem.kube_scheduling contributors
+"""The label sets of series. Equal label sets are decoded, kept and mapped to a node once."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+
+from ....plugins.module_utils.model.codec import DecodeError, decode_json
+
+TARGET_LABELS = frozenset(
+    (
+        *("instance", "job", "endpoint", "service", "pod", "namespace", "container"),
+        *("cluster", "replica", "prometheus", "prometheus_replica", "__name__"),
+    )
+)
+"""Labels that tell which target was scraped and by which server. The other labels tell what was measured, such as a device."""
+
+UNUSED_REFRESHES = 4
+"""Refreshes after which a label set that no answer has had is removed."""
+
+
+class LabelSet:
+    """The labels of one or more series.
+
+    ``subject``: the labels without those of the target. Two series of one node and one query with the same subject measure the same.
+    ``node``: the node's name, or None if ``why`` tells the reason. Both hold for ``table``, the number of the table of nodes.
+    """
+
+    __slots__ = ("labels", "node", "subject", "table", "used_in", "why")
+
+    def __init__(self, labels: Mapping[str, str], subject: tuple[str, ...]) -> None:
+        self.labels = labels
+        self.subject = subject
+        self.node: str | None = None
+        self.why = ""
+        self.table = -1
+        self.used_in = 0
+
+
+class LabelSets:
+    """All label sets by the bytes that Prometheus writes. It writes equal labels in the same order. ``node_label`` is a target's label."""
+
+    def __init__(self, node_label: str) -> None:
+        self._target_labels = TARGET_LABELS | {node_label}
+        self._sets: dict[bytes, LabelSet] = {}
+        self._subjects: dict[tuple[str, ...], tuple[str, ...]] = {}
+        self._refresh = 0
+
+    def __len__(self) -> int:
+        return len(self._sets)
+
+    def get(self, metric: bytes) -> LabelSet:
+        """Return the label set of the JSON object ``metric``. Raises DecodeError if its values are not texts."""
+        found = self._sets.get(metric)
+        if found is None:
+            found = self._sets[metric] = self._made(metric)
+        found.used_in = self._refresh
+        return found
+
+    def end_refresh(self) -> None:
+        """Remove the label sets that were not used for some refreshes."""
+        self._refresh += 1
+        oldest = self._refresh - UNUSED_REFRESHES
+        unused = [metric for metric, labels in self._sets.items() if labels.used_in < oldest]
+        for metric in unused:
+            del self._sets[metric]
+        if unused:
+            self._subjects = {labels.subject: labels.subject for labels in self._sets.values()}
+
+    def _made(self, metric: bytes) -> LabelSet:
+        # Most labels and values occur in many series.
+        labels = {sys.intern(name): sys.intern(value) for name, value in decode_json(dict[str, str], metric).items()}
+        subject = tuple(part for name in sorted(labels) if name not in self._target_labels for part in (name, labels[name]))
+        return LabelSet(labels, self._subjects.setdefault(subject, subject))
+
+
+__all__ = ["TARGET_LABELS", "DecodeError", "LabelSet", "LabelSets"]

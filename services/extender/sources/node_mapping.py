@@ -1,0 +1,178 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Copyright: onprem.kube_scheduling contributors
+"""Map series to nodes. The rules are tried in order, and the first rule that finds a node decides.
+
+``name``: the label's value is the name of the node. ``host``: the value without its port is the name. ``address``: the value without its
+port is the InternalIP or the Hostname of the node. ``node_label``: the value without its port is the node's label
+``kubernetes.io/hostname``. ``uname``: ``node_uname_info`` of the same instance has the name, address or label of the node as
+``nodename``. ``short_name``: the value without its port, or the ``nodename``, equals the name up to the first dot of one of them.
+
+A rule that finds several nodes makes the series ambiguous, and no later rule is tried.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import typing as t
+from collections.abc import Iterable, Iterator, Mapping
+
+from .label_sets import LabelSet
+from .settings import ADDRESS, HOST, NAME, NODE_LABEL, NODE_RULES, SHORT_NAME, UNAME
+
+HOSTNAME_LABEL = "kubernetes.io/hostname"
+ADDRESS_TYPES = ("InternalIP", "Hostname")
+INSTANCE, NODENAME = "instance", "nodename"
+SHOWN_NODES = 3
+
+
+class NodeIdentity(t.NamedTuple):
+    """The texts by which a series can refer to a node."""
+
+    name: str
+    addresses: tuple[str, ...] = ()
+    hostname: str = ""
+
+
+Names = dict[str, tuple[str, ...]]
+"""The names of the nodes that have a text."""
+
+
+class NodeTable:
+    """The nodes of the cluster by the texts that refer to them. A table never changes.
+
+    ``nodes`` is None if the nodes of the cluster are not known. Then the label's value is the name of the node: without its port, or
+    replaced by ``node_uname_info`` if it is an IP address.
+    """
+
+    def __init__(self, nodes: Iterable[NodeIdentity] | None) -> None:
+        self.is_known = nodes is not None
+        known = self.identities = list(nodes or ())
+        self.names: Names = {node.name: (node.name,) for node in known}
+        self.addresses = _by_text((address, node.name) for node in known for address in node.addresses)
+        self.hostnames = _by_text((node.hostname, node.name) for node in known if node.hostname)
+        self.short_names = _by_text((_short(node.name), node.name) for node in known)
+
+
+class NodeMapper:
+    """Maps label sets to nodes. The result is kept in the label set until the table or the host names of the instances change."""
+
+    def __init__(self, node_label: str, rules: tuple[str, ...] = NODE_RULES) -> None:
+        self.node_label = node_label
+        self._rules = rules
+        self._table = NodeTable(None)
+        self._nodenames: Mapping[str, str] = {}
+        self._number = 0
+
+    def use(self, table: NodeTable) -> None:
+        """Map by this table from now on."""
+        if table is not self._table:
+            self._table = table
+            self._number += 1
+
+    def use_nodenames(self, nodenames: Mapping[str, str]) -> None:
+        """Use these host names, by the value of the label ``instance``. ``nodenames_of`` makes them."""
+        if nodenames != self._nodenames:
+            self._nodenames = nodenames
+            self._number += 1
+
+    def needs_nodenames(self, labels: LabelSet) -> bool:
+        """Return whether ``node_uname_info`` may find the node of this label set."""
+        if UNAME not in self._rules or INSTANCE not in labels.labels:
+            return False
+        if self._table.is_known:
+            return self.node_of(labels) is None
+        return self.node_label == INSTANCE and _is_ip_address(_host(labels.labels[INSTANCE]))
+
+    def node_of(self, labels: LabelSet) -> str | None:
+        """Return the name of the node. If it is None, ``labels.why`` has the reason."""
+        if labels.table != self._number:
+            labels.node, labels.why = self._find(labels.labels)
+            labels.table = self._number
+        return labels.node
+
+    def _find(self, labels: Mapping[str, str]) -> tuple[str | None, str]:
+        value = labels.get(self.node_label, "")
+        nodename = self._nodenames.get(labels.get(INSTANCE, ""), "") if UNAME in self._rules else ""
+        if not value and not nodename:
+            return None, f"it has no label {self.node_label}"
+        if not self._table.is_known:
+            return self._assumed(value, nodename), ""
+        for what, names in self._candidates(value, nodename):
+            if len(names) == 1:
+                return names[0], ""
+            if names:
+                return None, f"{what} belongs to {len(names)} nodes: {', '.join(sorted(names)[:SHOWN_NODES])}"
+        shown = f"{self.node_label} {value!r}" + (f" and nodename {nodename!r}" if nodename else "")
+        return None, f"no node has the name or address in {shown}"
+
+    def _assumed(self, value: str, nodename: str) -> str:
+        """Return the name that the series most likely means if the nodes of the cluster are not known."""
+        if self.node_label != INSTANCE and value:
+            return value
+        host = _host(value)
+        return nodename if nodename and (not host or _is_ip_address(host)) else host
+
+    def _candidates(self, value: str, nodename: str) -> Iterator[tuple[str, tuple[str, ...]]]:
+        table, host = self._table, _host(value)
+        for rule in self._rules:
+            if rule == NAME:
+                yield value, table.names.get(value, ())
+            elif rule == HOST:
+                yield host, table.names.get(host, ())
+            elif rule == ADDRESS:
+                yield f"the address {host}", table.addresses.get(host, ())
+            elif rule == NODE_LABEL:
+                yield f"the label {HOSTNAME_LABEL} {host}", table.hostnames.get(host, ())
+            elif rule == UNAME and nodename:
+                for names in (table.names, table.addresses, table.hostnames):
+                    yield f"the nodename {nodename}", names.get(nodename, ())
+            elif rule == SHORT_NAME:
+                for text in filter(None, (host, nodename)):
+                    yield f"the short name {_short(text)}", self._by_short_name(text)
+
+    def _by_short_name(self, text: str) -> tuple[str, ...]:
+        """Return the nodes whose name is the short form of the text, or of which the text is the short form."""
+        if _is_ip_address(text):
+            return ()
+        found = self._table.short_names.get(_short(text), ())
+        # Two full names with different domains are different machines.
+        return tuple(name for name in found if "." not in name or "." not in text or name == text)
+
+
+def nodenames_of(label_sets: Iterable[LabelSet]) -> dict[str, str]:
+    """Return the host name of each instance from the label sets of ``node_uname_info``. An instance with several has none."""
+    found: dict[str, str] = {}
+    for labels in label_sets:
+        instance, nodename = labels.labels.get(INSTANCE), labels.labels.get(NODENAME)
+        if instance and nodename:
+            found[instance] = nodename if found.get(instance, nodename) == nodename else ""
+    return {instance: nodename for instance, nodename in found.items() if nodename}
+
+
+def _by_text(pairs: Iterable[tuple[str, str]]) -> Names:
+    found: Names = {}
+    for text, name in pairs:
+        names = found.get(text, ())
+        if name not in names:
+            found[text] = (*names, name)
+    return found
+
+
+def _host(value: str) -> str:
+    """Return the host of ``HOST``, ``HOST:PORT``, ``[IPV6]:PORT`` or an IPv6 address."""
+    if value.startswith("["):
+        return value[1:].partition("]")[0]
+    host, colon, port = value.rpartition(":")
+    return host if colon and ":" not in host and port.isdecimal() else value
+
+
+def _short(name: str) -> str:
+    return name.partition(".")[0]
+
+
+def _is_ip_address(text: str) -> bool:
+    try:
+        ipaddress.ip_address(text)
+    except ValueError:
+        return False
+    return True

@@ -1,0 +1,162 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Copyright: onprem.kube_scheduling contributors
+"""Read the values of all nodes from Prometheus: one vector query for each metric, and one for the times of its samples.
+
+An instant vector has the time of its evaluation, so the value of a dead exporter looks new for as long as the window of the rate. The age
+of a value is therefore the time of the evaluation minus ``timestamp()`` of the raw series. Both are by Prometheus' clock.
+"""
+
+from __future__ import annotations
+
+import time
+import typing as t
+from collections.abc import Callable, Iterable
+
+from ....plugins.module_utils.model.codec import DecodeError
+from ..interface import Expression, Gauge, Query, Rate
+from .http_reader import SourceError
+from .label_sets import LabelSet, LabelSets
+from .node_mapping import NodeMapper, NodeTable, nodenames_of
+from .prometheus_client import PrometheusClient, evaluated_at, finite
+from .promql import UNAME, time_text, value_text
+from .readings import ByNode, Readings, SeriesCollector
+from .settings import PrometheusSettings
+
+LONGEST_EARLY_S = 5.0
+"""Seconds by which a sample may be newer than the evaluation. The time of a sample that is newer than this is unknown."""
+
+PrometheusQuery = Rate | Gauge | Expression
+Times = dict[LabelSet, float]
+"""The monotonic time of the newest sample of each label set."""
+
+
+class Rows(t.NamedTuple):
+    """The finite values of a vector. ``sent_at_s``: monotonic. ``evaluated_at_s``: by Prometheus' clock, None for an empty vector."""
+
+    values: list[tuple[LabelSet, float]]
+    sent_at_s: float
+    evaluated_at_s: float | None
+
+
+class PrometheusSource:
+    """Reads queries from Prometheus. Used by one thread. ``heartbeat`` is called before each request."""
+
+    name = "prometheus"
+
+    def __init__(
+        self,
+        settings: PrometheusSettings,
+        *,
+        heartbeat: Callable[[], None] = lambda: None,
+        on_warning: Callable[[str], None] = lambda _text: None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._client = PrometheusClient(settings, on_warning=on_warning, clock=clock)
+        self._node_label = settings.node_label
+        self._mapper = NodeMapper(settings.node_label, settings.node_rules)
+        self._label_sets = LabelSets(settings.node_label)
+        self._heartbeat = heartbeat
+        self._times: dict[str, Times] = {}
+        self._asked_nodenames = False
+
+    def read(self, queries: Iterable[Query], nodes: NodeTable) -> Readings:
+        """Return the values of the queries by node. Errors are in the result. Queries for annotations are ignored."""
+        readings = Readings()
+        self._mapper.use(nodes)
+        self._times, self._asked_nodenames = {}, False
+        for query in queries:
+            if not isinstance(query, (Rate, Gauge, Expression)):
+                continue
+            try:
+                readings.values[query] = self._by_node(query, readings)
+            except SourceError as error:
+                readings.problems.append(str(error))
+                if error.unreachable:
+                    break  # The other queries would only wait for the same timeout.
+        self._times = {}
+        self._label_sets.end_refresh()
+        return readings
+
+    def _by_node(self, query: PrometheusQuery, readings: Readings) -> ByNode:
+        rows = self._ask(value_text(query))
+        self._learn_nodenames((labels for labels, _value in rows.values), readings)
+        time_of = self._time_of(query, readings)
+        collector = SeriesCollector(query, PrometheusSource.name, readings.unmapped)
+        node_of = self._mapper.node_of
+        for labels, value in rows.values:
+            node = node_of(labels)
+            if node is None:
+                collector.add_unmapped(labels)
+                continue
+            measured_at_s, is_known = time_of(labels, node)
+            if is_known:
+                collector.add(node, labels, value, measured_at_s)
+        return collector.by_node()
+
+    def _time_of(self, query: PrometheusQuery, readings: Readings) -> Callable[[LabelSet, str], tuple[float | None, bool]]:
+        """Return a function of a label set and a node. It returns the time of the newest sample, and whether the series still exists.
+
+        A rate still has a value for the length of its window after the raw series has ended. Such a value is not used.
+        """
+        text = time_text(query, self._node_label)
+        if not text:
+            return lambda _labels, _node: (None, True)
+        if text not in self._times:
+            self._times[text] = self._read_times(text)
+        times = self._times[text]
+        if not isinstance(query, Expression):
+            return lambda labels, _node: (_known_time(times.get(labels)), labels in times)
+        self._learn_nodenames(times, readings)
+        newest: dict[str, float] = {}
+        for labels, at_s in times.items():
+            node = self._mapper.node_of(labels)
+            if node is not None and _is_newer(at_s, newest.get(node)):
+                newest[node] = at_s
+        return lambda _labels, node: (_known_time(newest.get(node)), node in newest)
+
+    def _read_times(self, text: str) -> Times:
+        """Return the monotonic time of each sample. A time that cannot be right is NaN."""
+        rows = self._ask(text)
+        evaluated_at_s = rows.evaluated_at_s
+        if evaluated_at_s is None:
+            return {}
+        times = {}
+        for labels, at_s in rows.values:
+            age_s = evaluated_at_s - at_s
+            times[labels] = rows.sent_at_s - max(0.0, age_s) if age_s >= -LONGEST_EARLY_S else float("nan")
+        return times
+
+    def _learn_nodenames(self, label_sets: Iterable[LabelSet], readings: Readings) -> None:
+        """Read ``node_uname_info`` if one of the label sets may need it, at most one time in a refresh."""
+        if self._asked_nodenames or not any(map(self._mapper.needs_nodenames, label_sets)):
+            return
+        self._asked_nodenames = True
+        try:
+            rows = self._ask(UNAME)
+        except SourceError as error:
+            readings.problems.append(str(error))
+        else:
+            self._mapper.use_nodenames(nodenames_of(labels for labels, _value in rows.values))
+
+    def _ask(self, promql: str) -> Rows:
+        self._heartbeat()
+        vector = self._client.query(promql)
+        get = self._label_sets.get
+        values = []
+        try:
+            for sample in vector.samples:
+                value = finite(sample.value[1]) if sample.value is not None else None
+                if value is not None:
+                    values.append((get(bytes(sample.metric)), value))
+        except DecodeError as error:
+            raise SourceError(f"the labels in the result of {promql} cannot be decoded: {error}") from error
+        return Rows(values, vector.sent_at_s, evaluated_at(vector.samples))
+
+
+def _known_time(at_s: float | None) -> float | None:
+    return None if at_s is None or at_s != at_s else at_s
+
+
+def _is_newer(at_s: float, than_s: float | None) -> bool:
+    """Return whether the time is newer. A known time is newer than NaN."""
+    return than_s is None or than_s != than_s or at_s > than_s

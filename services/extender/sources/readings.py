@@ -1,0 +1,144 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Copyright: onprem.kube_scheduling contributors
+"""The result of one refresh of a source, and the values that stay known after a source has failed."""
+
+from __future__ import annotations
+
+import math
+import typing as t
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from ..interface import Query, Series
+from .label_sets import LabelSet
+from .view import UnmappedSeries
+
+KEPT_S = 600.0
+"""Seconds for which the last values of a node are kept. Their age grows meanwhile, and an agent's ``max_age_s`` ends their use earlier."""
+
+KEPT_WITHOUT_AGE_S = 90.0
+"""Seconds for which values of unknown age are kept after their source was last read. Nothing else could end their use."""
+
+MAX_LISTED = 500
+"""Unmapped series that are listed. All are counted."""
+
+STALE_DUPLICATE_S = 60.0
+"""Seconds by which one of two series that measure the same must be newer to be preferred for this reason."""
+
+ByNode = Mapping[str, list[Series]]
+
+
+@dataclass
+class Unmapped:
+    """The series that belong to no node. ``listed`` has the first ones, ``count`` is the number of all."""
+
+    listed: list[UnmappedSeries] = field(default_factory=list)
+    count: int = 0
+
+    def add(self, series: UnmappedSeries) -> None:
+        """Count the series, and list it if the list is not full."""
+        self.count += 1
+        if len(self.listed) < MAX_LISTED:
+            self.listed.append(series)
+
+
+class SeriesCollector:
+    """Collects the series of one query by node. Of several series of a node that measure the same, one is used.
+
+    Two servers or two jobs that read the same exporter give such series. The others count as unmapped.
+    """
+
+    def __init__(self, query: Query, source: str, unmapped: Unmapped) -> None:
+        self._query, self._source, self._unmapped = query, source, unmapped
+        self._nodes: dict[str, dict[tuple[str, ...], Series]] = {}
+
+    def add(self, node: str, labels: LabelSet, value: float, measured_at_s: float | None) -> None:
+        """Add a series of a node."""
+        series = Series(labels.labels, value, measured_at_s)
+        subjects = self._nodes.setdefault(node, {})
+        other = subjects.setdefault(labels.subject, series)
+        if other is not series:
+            used, unused = (series, other) if _is_preferred(series, other) else (other, series)
+            subjects[labels.subject] = used
+            self._reject(unused.labels, f"another series of the node {node} measures the same: {_text_of(used.labels)}")
+
+    def add_unmapped(self, labels: LabelSet) -> None:
+        """Count a series that belongs to no node. The reason is in the label set."""
+        self._reject(labels.labels, labels.why)
+
+    def by_node(self) -> dict[str, list[Series]]:
+        """Return the series of each node."""
+        return {node: list(subjects.values()) for node, subjects in self._nodes.items()}
+
+    def _reject(self, labels: Mapping[str, str], why: str) -> None:
+        self._unmapped.add(UnmappedSeries(self._source, self._query, labels, why))
+
+
+def _is_preferred(series: Series, other: Series) -> bool:
+    """Return whether the series is used and not the other. Only a great difference of their times counts, so that the choice is stable."""
+    newer_s = (series.measured_at_s or -math.inf) - (other.measured_at_s or -math.inf)
+    if abs(newer_s) > STALE_DUPLICATE_S:  # false for two series of unknown time
+        return newer_s > 0
+    return sorted(series.labels.items()) < sorted(other.labels.items())
+
+
+def _text_of(labels: Mapping[str, str]) -> str:
+    return ", ".join(f"{name}={value}" for name, value in sorted(labels.items()))
+
+
+@dataclass
+class Readings:
+    """The values that a source has read in one refresh. A query without a line in ``values`` could not be read.
+
+    ``problems``: the errors, each in one sentence.
+    """
+
+    values: dict[Query, ByNode] = field(default_factory=dict)
+    unmapped: Unmapped = field(default_factory=Unmapped)
+    problems: list[str] = field(default_factory=list)
+
+
+class _Known(t.NamedTuple):
+    read_at_s: float
+    by_node: ByNode
+
+
+class KnownValues:
+    """The newest values of each query, with those that are no longer read but not too old yet."""
+
+    def __init__(self) -> None:
+        self._known: dict[Query, _Known] = {}
+
+    def retain_only(self, queries: t.Container[Query]) -> None:
+        """Forget the values of other queries."""
+        self._known = {query: known for query, known in self._known.items() if query in queries}
+
+    def update(self, values: Mapping[Query, ByNode], now_s: float) -> None:
+        """Take over the values of a refresh. Nodes that have no new values keep the last ones for some time."""
+        for query, by_node in values.items():
+            before = self._known.get(query)
+            kept = _still_known(before, now_s, without=by_node) if before is not None else {}
+            self._known[query] = _Known(now_s, {**kept, **by_node} if kept else by_node)
+        for query, known in list(self._known.items()):
+            if query not in values:
+                self._known[query] = _Known(known.read_at_s, _still_known(known, now_s))
+
+    def by_query(self) -> dict[Query, ByNode]:
+        """Return the values of each query by node."""
+        return {query: known.by_node for query, known in self._known.items()}
+
+
+def _still_known(known: _Known, now_s: float, without: t.Container[str] = ()) -> dict[str, list[Series]]:
+    oldest_s = now_s - KEPT_S
+    keeps_ageless = now_s - known.read_at_s < KEPT_WITHOUT_AGE_S
+
+    def is_kept(series: Series) -> bool:
+        return keeps_ageless if series.measured_at_s is None else series.measured_at_s > oldest_s
+
+    kept = {}
+    for node, found in known.by_node.items():
+        if node not in without:
+            remaining = [series for series in found if is_kept(series)]
+            if remaining:
+                kept[node] = remaining
+    return kept

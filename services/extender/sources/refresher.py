@@ -1,0 +1,240 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Copyright: onprem.kube_scheduling contributors
+"""The sources as one: a background thread refreshes them, and every refresh gives a new view of the cluster."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from ....plugins.module_utils.kube.client.api import KubeApi
+from ....plugins.module_utils.kube.client.errors import KubeError
+from ...common.log import Log
+from ..interface import Annotation, Expression, Gauge, NodeView, Outcome, Query, Rate
+from .kubernetes import ClusterWatch
+from .kubernetes_connection import open_kube_api
+from .node_exporter import NodeExporterSource
+from .node_mapping import NodeTable
+from .pod_tracker import Clock, PodChanges
+from .prometheus import PrometheusSource
+from .readings import KnownValues, Readings
+from .settings import SourceSettings
+from .source_log import SourceLog
+from .view import ClusterView, ViewListener
+from .view_builder import ClusterViews, views_without_cluster
+
+SYNC_WAIT_S = 10.0
+"""Seconds that a refresh waits for the first lists of nodes and pods. Later refreshes have them."""
+
+BEAT_EVERY_S = 10.0
+JOIN_S = 5.0
+
+
+class Sources:
+    """Reads the queries from the sources of the settings and passes what it finds to ``listener``.
+
+    The listener is called in the threads of the sources, one at a time. It must not call this object. ``heartbeat`` is called at least
+    every ten seconds while the thread runs, except while it waits for one answer. ``api``: a connection that exists already; otherwise it
+    is opened from the settings.
+    """
+
+    def __init__(
+        self,
+        settings: SourceSettings,
+        queries: Sequence[Query],
+        listener: ViewListener,
+        log: Log,
+        *,
+        heartbeat: Callable[[], None] = lambda: None,
+        api: KubeApi | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._settings = settings
+        self._queries: tuple[Query, ...] = tuple(dict.fromkeys(queries))
+        self._listener = listener
+        self._log = SourceLog(log)
+        self._heartbeat = heartbeat
+        self._clock = clock
+        self._api = api
+        self._lock = threading.RLock()
+        self._watch: ClusterWatch | None = None
+        self._values = KnownValues()
+        self._cluster_views = ClusterViews(self._log.ageless)
+        self._views: dict[str, NodeView] = {}
+        self._version = 0
+        self._wake = threading.Event()
+        self._stopping = False
+        self._refreshing = threading.Lock()
+        self._thread = threading.Thread(target=self._run, name="refresh sources", daemon=True)
+        self._prometheus = (
+            PrometheusSource(settings.prometheus, heartbeat=heartbeat, on_warning=self._on_warning, clock=clock)
+            if settings.prometheus is not None
+            else None
+        )
+        self._node_exporter = (
+            NodeExporterSource(settings.node_exporter, heartbeat=heartbeat, clock=clock) if settings.node_exporter is not None else None
+        )
+
+    def start(self) -> None:
+        """Start the background thread. The first view comes after the first refresh, also if every source fails."""
+        if self._settings.kubernetes is None:
+            self._log.once("without sources.kubernetes new pods are not counted before they are measured, and annotations are not read")
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End the threads. The listener is not called after this, unless a thread waits for a server that does not answer."""
+        self._stopping = True
+        self._wake.set()
+        if self._thread.ident is not None:
+            self._thread.join(JOIN_S)
+        if self._watch is not None:
+            self._watch.stop()
+        if self._node_exporter is not None:
+            self._node_exporter.close()
+
+    def set_queries(self, queries: Sequence[Query]) -> None:
+        """Read these queries from now on, beginning with a refresh. The known values of equal queries stay."""
+        self._queries = tuple(dict.fromkeys(queries))
+        self._wake.set()
+
+    def refresh_once(self) -> ClusterView:
+        """Refresh all sources, pass the view to the listener, and return it. Errors of the sources are in the view."""
+        with self._refreshing:
+            queries, errors = self._queries, dict[str, str]()
+            watch = self._connected(errors)
+            readings = self._read(watch, queries)
+            errors |= {name: "; ".join(found.problems) for name, found in readings.items() if found.problems}
+            errors |= self._unanswered(queries)
+            now_s = self._clock()
+            self._values.retain_only(set(queries))
+            self._values.update({query: by_node for found in readings.values() for query, by_node in found.values.items()}, now_s)
+            return self._deliver(watch, queries, readings, errors)
+
+    # --- one refresh ---
+
+    def _connected(self, errors: dict[str, str]) -> ClusterWatch | None:
+        """Return the watch of the cluster, or None if there is none or the API server was never reached."""
+        if self._settings.kubernetes is None and self._api is None:
+            return None
+        if self._watch is None:
+            try:
+                if self._api is None and self._settings.kubernetes is not None:
+                    self._api = open_kube_api(self._settings.kubernetes)
+                if self._api is None:
+                    return None
+                watch = ClusterWatch(self._api, self._lock, self._on_pods, clock=self._clock)
+            except KubeError as error:
+                errors[ClusterWatch.name] = str(error)
+                return None
+            watch.start()
+            watch.wait_until_synced(SYNC_WAIT_S)
+            self._watch = watch
+        with self._lock:
+            problem = self._watch.error
+        if problem:
+            errors[ClusterWatch.name] = problem
+        return self._watch
+
+    def _read(self, watch: ClusterWatch | None, queries: tuple[Query, ...]) -> dict[str, Readings]:
+        """Return the readings of each source. No lock is held, because the sources wait for their servers."""
+        readings: dict[str, Readings] = {}
+        if self._prometheus is not None:
+            with self._lock:
+                table = watch.node_table() if watch is not None else UNKNOWN_NODES
+            readings[PrometheusSource.name] = self._prometheus.read(queries, table)
+        if self._node_exporter is not None and watch is not None:
+            with self._lock:
+                nodes = watch.nodes()
+            readings[NodeExporterSource.name] = self._node_exporter.read(queries, nodes)
+        return readings
+
+    def _unanswered(self, queries: tuple[Query, ...]) -> dict[str, str]:
+        """Return the error of the queries for which no source is configured."""
+        measured = [query for query in queries if isinstance(query, (Rate, Gauge, Expression))]
+        annotated = [query.key for query in queries if isinstance(query, Annotation)]
+        errors = {}
+        if measured and self._prometheus is None and self._node_exporter is None:
+            errors[PrometheusSource.name] = (
+                f"{len(measured)} queries need sources.prometheus or sources.node_exporter: configure one of them"
+            )
+        if annotated and self._settings.kubernetes is None and self._api is None:
+            errors[ClusterWatch.name] = f"the annotations {', '.join(annotated)} need sources.kubernetes, which is not configured"
+        return errors
+
+    def _deliver(
+        self, watch: ClusterWatch | None, queries: tuple[Query, ...], readings: dict[str, Readings], errors: dict[str, str]
+    ) -> ClusterView:
+        """Make the view and pass it to the listener. Under the lock no pod can change between the two."""
+        unmapped = [series for found in readings.values() for series in found.unmapped.listed]
+        count = sum(found.unmapped.count for found in readings.values())
+        self._log.errors(errors)
+        self._log.unmapped(count, unmapped[0].why if unmapped else "")
+        with self._lock:
+            self._views = self._made_views(watch, queries)
+            self._version += 1
+            view = ClusterView(self._version, dict(self._views), errors, unmapped, self._clock(), count)
+            self._call("a new view could not be used", lambda: self._listener.on_view(view))
+            return view
+
+    def _made_views(self, watch: ClusterWatch | None, queries: tuple[Query, ...]) -> dict[str, NodeView]:
+        values = self._values.by_query()
+        if watch is None or not watch.node_table().is_known:
+            return views_without_cluster(values)
+        clock = Clock(self._clock(), watch.moment().server_now_s)
+        watch.tracker.forget_ended(clock.now_s)
+        annotations = [query for query in queries if isinstance(query, Annotation)]
+        return self._cluster_views.make(values, watch.nodes(), annotations, watch.tracker.pods_on, clock)
+
+    # --- changes of pods, called by the watch under the lock ---
+
+    def _on_pods(self, changes: PodChanges) -> None:
+        """Pass the nodes whose pods have changed, and the outcomes. Before the first view there is nothing to change."""
+        if not self._version or self._watch is None:
+            return
+        for name in changes.nodes:
+            known = self._views.get(name)
+            if known is not None:
+                node = self._views[name] = replace(known, pods=self._watch.tracker.pods_on(name))
+                self._pass_node(node)
+        for outcome in changes.outcomes:
+            self._pass_outcome(outcome)
+
+    def _pass_node(self, node: NodeView) -> None:
+        self._call(f"the change of the pods on node {node.name} could not be used", lambda: self._listener.on_node(node))
+
+    def _pass_outcome(self, outcome: Outcome) -> None:
+        self._call(f"the outcome of pod {outcome.pod.name} could not be used", lambda: self._listener.on_outcome(outcome))
+
+    def _call(self, what: str, call: Callable[[], None]) -> None:
+        """Call the listener. An error in it, or in an agent, must not end the thread of a source."""
+        try:
+            call()
+        except Exception as error:
+            self._log.failed(what, error)
+
+    # --- the thread ---
+
+    def _run(self) -> None:
+        while not self._stopping:
+            begun_at_s = time.monotonic()
+            self._wake.clear()
+            try:
+                self.refresh_once()
+            except Exception as error:
+                self._log.failed("the sources could not be refreshed", error)
+            self._wait(begun_at_s + self._settings.refresh_s)
+
+    def _wait(self, end_at_s: float) -> None:
+        """Wait until the next refresh is due, or the queries change, or the end is requested."""
+        self._heartbeat()
+        while (left_s := end_at_s - time.monotonic()) > 0 and not self._wake.wait(min(left_s, BEAT_EVERY_S)):
+            self._heartbeat()
+
+    def _on_warning(self, text: str) -> None:
+        self._log.once("Prometheus has a warning", text=text)
+
+
+UNKNOWN_NODES = NodeTable(None)
+"""The table without sources.kubernetes. It is one object, so that label sets are not mapped again."""

@@ -1,0 +1,219 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Copyright: onprem.kube_scheduling contributors
+"""The settings of the sources: the mapping ``sources`` of FILE. No setting contains a secret, only paths of files with secrets."""
+
+from __future__ import annotations
+
+import typing as t
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from urllib.parse import urlsplit
+
+from ...common.settings import SettingsError
+from .settings_section import Section
+
+NAME, HOST, ADDRESS, NODE_LABEL, UNAME, SHORT_NAME = NODE_RULES = ("name", "host", "address", "node_label", "uname", "short_name")
+"""The rules that map a series to a node, in their default order. ``node_mapping.py`` explains them."""
+
+MOST_SCRAPED_NODES = 200
+"""The largest cluster that is scraped directly. A larger one needs a Prometheus, which is made for this."""
+
+MIB = 1024 * 1024
+_LOGIN_KEYS = ("bearer_token_file", "basic_auth", "tls")
+
+
+@dataclass(frozen=True)
+class TlsSettings:
+    """Trust and client certificate: paths of PEM files. Without ``ca_file`` the certificate authorities of the system are trusted.
+
+    ``server_name``: the name in the server's certificate if it differs from the host in the URL.
+    """
+
+    ca_file: str = ""
+    cert_file: str = ""
+    key_file: str = ""
+    server_name: str = ""
+    insecure_skip_verify: bool = False
+
+
+@dataclass(frozen=True)
+class LoginSettings:
+    """Credentials of HTTP requests. The files are read again while the program runs, because tokens are renewed."""
+
+    bearer_token_file: str = ""
+    username: str = ""
+    password_file: str = ""
+    tls: TlsSettings = field(default_factory=TlsSettings)
+
+
+@dataclass(frozen=True)
+class PrometheusSettings:
+    """The Prometheus servers. They are replicas with the same data, and one that answers is asked.
+
+    ``node_label``: the label of a series that tells its node. ``node_rules``: the rules that map its value to a node, in order.
+    """
+
+    urls: tuple[str, ...]
+    refresh_s: float = 15.0
+    timeout_s: float = 5.0
+    node_label: str = "instance"
+    node_rules: tuple[str, ...] = NODE_RULES
+    max_answer_bytes: int = 32 * MIB
+    login: LoginSettings = field(default_factory=LoginSettings)
+
+
+@dataclass(frozen=True)
+class KubernetesSettings:
+    """The API server. Without a kubeconfig it is the pod's service account, otherwise the same default as kubectl."""
+
+    kubeconfig: str | None = None
+    context: str | None = None
+
+
+@dataclass(frozen=True)
+class NodeExporterSettings:
+    """The node_exporters that are scraped directly, at the InternalIP of each node."""
+
+    port: int = 9100
+    scheme: str = "http"
+    path: str = "/metrics"
+    refresh_s: float = 15.0
+    timeout_s: float = 5.0
+    max_nodes: int = MOST_SCRAPED_NODES
+    max_answer_bytes: int = 8 * MIB
+    login: LoginSettings = field(default_factory=LoginSettings)
+
+
+@dataclass(frozen=True)
+class SourceSettings:
+    """The sources that are configured."""
+
+    prometheus: PrometheusSettings | None = None
+    kubernetes: KubernetesSettings | None = None
+    node_exporter: NodeExporterSettings | None = None
+
+    @property
+    def refresh_s(self) -> float:
+        """Return the seconds between two refreshes."""
+        source = self.prometheus or self.node_exporter
+        return source.refresh_s if source is not None else PrometheusSettings.refresh_s
+
+
+def read_source_settings(mapping: Mapping[str, t.Any] | None, origin: str) -> SourceSettings:
+    """Return the checked settings. ``origin`` is the place of the mapping without its name, such as ``file extender.yaml``.
+
+    Raises SettingsError, which names the key, the value and the values that can be used.
+    """
+    sources = Section({} if mapping is None else mapping, f"{origin}, sources", ("prometheus", "kubernetes", "node_exporter"))
+    settings = SourceSettings(_prometheus(sources), _kubernetes(sources), _node_exporter(sources))
+    if settings.node_exporter is None:
+        return settings
+    if settings.prometheus is not None:
+        raise SettingsError(f"{origin}, sources has prometheus and node_exporter, which measure the same: keep one of them")
+    if settings.kubernetes is None:
+        raise SettingsError(f"{origin}, sources.node_exporter needs the addresses of the nodes: add sources.kubernetes, for example {{}}")
+    return settings
+
+
+def _prometheus(sources: Section) -> PrometheusSettings | None:
+    keys = ("urls", "refresh_s", "timeout_s", "node_label", "node_rules", "max_answer_bytes")
+    section = sources.section("prometheus", (*keys, *_LOGIN_KEYS))
+    if section is None:
+        return None
+    if "urls" not in section:
+        raise section.error("urls", 'is missing: give the URL of each Prometheus server, such as ["http://127.0.0.1:9090"]')
+    rules = section.texts("node_rules", NODE_RULES)
+    for rule in rules:
+        if rule not in NODE_RULES:
+            raise section.error("node_rules", f"has {rule!r}: the rules are {', '.join(NODE_RULES)}")
+    settings = PrometheusSettings(
+        urls=tuple(_url(section, url) for url in section.texts("urls")),
+        refresh_s=section.seconds("refresh_s", PrometheusSettings.refresh_s, 1),
+        timeout_s=section.seconds("timeout_s", PrometheusSettings.timeout_s, 0.1, 60),
+        node_label=section.text("node_label", PrometheusSettings.node_label),
+        node_rules=rules,
+        max_answer_bytes=section.integer("max_answer_bytes", PrometheusSettings.max_answer_bytes, 1024, 1024 * MIB),
+        login=_login(section),
+    )
+    if not _is_label_name(settings.node_label):
+        raise section.error("node_label", f"is {settings.node_label!r}: the name of a Prometheus label is expected, such as instance")
+    return settings
+
+
+def _kubernetes(sources: Section) -> KubernetesSettings | None:
+    section = sources.section("kubernetes", ("kubeconfig", "context"))
+    if section is None:
+        return None
+    return KubernetesSettings(section.text("kubeconfig") or None, section.text("context") or None)
+
+
+def _node_exporter(sources: Section) -> NodeExporterSettings | None:
+    keys = ("port", "scheme", "path", "refresh_s", "timeout_s", "max_nodes", "max_answer_bytes")
+    section = sources.section("node_exporter", (*keys, *_LOGIN_KEYS))
+    if section is None:
+        return None
+    path = section.text("path", NodeExporterSettings.path)
+    if not path.startswith("/"):
+        raise section.error("path", f"is {path!r}: it must begin with /")
+    return NodeExporterSettings(
+        port=section.integer("port", NodeExporterSettings.port, 1, 65535),
+        scheme=section.choice("scheme", NodeExporterSettings.scheme, ("http", "https")),
+        path=path,
+        refresh_s=section.seconds("refresh_s", NodeExporterSettings.refresh_s, 1),
+        timeout_s=section.seconds("timeout_s", NodeExporterSettings.timeout_s, 0.1, 60),
+        max_nodes=section.integer("max_nodes", NodeExporterSettings.max_nodes, 1, MOST_SCRAPED_NODES),
+        max_answer_bytes=section.integer("max_answer_bytes", NodeExporterSettings.max_answer_bytes, 1024, 64 * MIB),
+        login=_login(section),
+    )
+
+
+def _login(section: Section) -> LoginSettings:
+    basic = section.section("basic_auth", ("username", "password_file"))
+    if basic is not None and "bearer_token_file" in section:
+        raise SettingsError(f"{section.path} has bearer_token_file and basic_auth: keep one of them")
+    if basic is not None:
+        for key in ("username", "password_file"):
+            if key not in basic:
+                raise basic.error(key, "is missing")
+    return LoginSettings(
+        bearer_token_file=section.text("bearer_token_file"),
+        username=basic.text("username") if basic is not None else "",
+        password_file=basic.text("password_file") if basic is not None else "",
+        tls=_tls(section),
+    )
+
+
+def _tls(section: Section) -> TlsSettings:
+    tls = section.section("tls", ("ca_file", "cert_file", "key_file", "server_name", "insecure_skip_verify"))
+    if tls is None:
+        return TlsSettings()
+    settings = TlsSettings(
+        ca_file=tls.text("ca_file"),
+        cert_file=tls.text("cert_file"),
+        key_file=tls.text("key_file"),
+        server_name=tls.text("server_name"),
+        insecure_skip_verify=tls.switch("insecure_skip_verify"),
+    )
+    if bool(settings.cert_file) != bool(settings.key_file):
+        missing, given = ("key_file", "cert_file") if settings.cert_file else ("cert_file", "key_file")
+        raise tls.error(missing, f"is missing: {given} is of use only together with it")
+    return settings
+
+
+def _url(section: Section, text: str) -> str:
+    """Return the URL without a slash at its end. An error does not show the URL, because it may contain a password."""
+    try:
+        parts = urlsplit(text)
+        good = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        good = False
+    else:
+        if "@" in parts.netloc:
+            raise section.error("urls", "has a URL with a user name in it: use basic_auth with a password_file")
+    if not good or parts.query or parts.fragment:
+        raise section.error("urls", "has an entry that is not a URL such as http://127.0.0.1:9090")
+    return text.rstrip("/")
+
+
+def _is_label_name(text: str) -> bool:
+    return text.isascii() and text.isidentifier()

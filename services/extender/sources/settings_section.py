@@ -1,0 +1,109 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Copyright: onprem.kube_scheduling contributors
+"""Read one mapping of FILE with checked values. Every error names the key by its whole path."""
+
+from __future__ import annotations
+
+import difflib
+import math
+import typing as t
+from collections.abc import Mapping
+
+from ....plugins.module_utils.model.values.duration import parse_duration
+from ...common.settings import SettingsError
+
+LONGEST_S = 86_400.0
+"""The longest time in seconds that a setting may have: one day."""
+
+
+class Section:
+    """A mapping of FILE. ``path`` is its name in error messages, such as ``file extender.yaml, sources.prometheus``.
+
+    The constructor raises SettingsError if the value is no mapping, or has a key that is not in ``known``. A key without a value counts as
+    absent.
+    """
+
+    def __init__(self, value: t.Any, path: str, known: tuple[str, ...]) -> None:
+        if not isinstance(value, Mapping):
+            raise SettingsError(f"{path} is {_shown(value)}: a mapping with {_listed(known)} is expected")
+        for key in value:
+            if key not in known:
+                nearest = difflib.get_close_matches(str(key), known, n=1)
+                better = f"the nearest is {nearest[0]}" if nearest else f"the settings are {_listed(known)}"
+                raise SettingsError(f"{path}.{key} is not a setting; {better}")
+        self.path = path
+        self._values = {key: given for key, given in value.items() if given is not None}
+
+    def __contains__(self, key: str) -> bool:
+        return key in self._values
+
+    def error(self, key: str, problem: str) -> SettingsError:
+        """Return the error for a key. ``problem`` follows the key, for example ``is 0: it must be greater``."""
+        return SettingsError(f"{self.path}.{key} {problem}")
+
+    def section(self, key: str, known: tuple[str, ...]) -> Section | None:
+        """Return the mapping under a key, or None if the key is absent."""
+        return Section(self._values[key], f"{self.path}.{key}", known) if key in self._values else None
+
+    def text(self, key: str, default: str = "") -> str:
+        """Return a text. An empty text is refused."""
+        value = self._values.get(key, default)
+        if not isinstance(value, str) or (not value and key in self._values):
+            raise self.error(key, f"is {_shown(value)}: a text is expected")
+        return value
+
+    def choice(self, key: str, default: str, allowed: tuple[str, ...]) -> str:
+        """Return one of the allowed texts."""
+        value = self.text(key, default)
+        if value not in allowed:
+            raise self.error(key, f"is {_shown(value)}: it must be one of {_listed(allowed)}")
+        return value
+
+    def switch(self, key: str) -> bool:
+        """Return true or false, by default false."""
+        value = self._values.get(key, False)
+        if not isinstance(value, bool):
+            raise self.error(key, f"is {_shown(value)}: true or false is expected")
+        return value
+
+    def integer(self, key: str, default: int, least: int, most: int) -> int:
+        """Return a whole number between two limits."""
+        value = self._values.get(key, default)
+        if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
+            raise self.error(key, f"is {_shown(value)}: a whole number from {least} to {most} is expected")
+        return value
+
+    def seconds(self, key: str, default: float, least: float, most: float = LONGEST_S) -> float:
+        """Return seconds, given as a number or as a text such as ``30s``."""
+        value = self._values.get(key, default)
+        try:
+            seconds = value if isinstance(value, float) else float(parse_duration(value))
+        except ValueError as error:
+            raise self.error(key, f"cannot be used: {error}") from None
+        if not (math.isfinite(seconds) and least <= seconds <= most):
+            raise self.error(key, f"is {_shown(value)}: a time from {least:g} to {most:g} seconds is expected")
+        return seconds
+
+    def texts(self, key: str, default: tuple[str, ...] = ()) -> tuple[str, ...]:
+        """Return a list of texts. A single text is a list with one entry. A list that is given has at least one entry."""
+        if key not in self._values:
+            return default
+        value = self._values[key]
+        entries = [value] if isinstance(value, str) else value
+        if not isinstance(entries, list) or not entries or not all(isinstance(entry, str) and entry for entry in entries):
+            raise self.error(key, f"is {_shown(value)}: a list of texts is expected")
+        return tuple(entries)
+
+
+def _listed(words: tuple[str, ...]) -> str:
+    return ", ".join(words)
+
+
+def _shown(value: t.Any) -> str:
+    """Return the value for a message. A mapping or a list is not shown, because it may contain a secret in a wrong place."""
+    if isinstance(value, Mapping):
+        return "a mapping"
+    if isinstance(value, list):
+        return "a list" if value else "an empty list"
+    text = repr(value)
+    return text if len(text) <= 60 else f"{text[:60]}..."

@@ -1,0 +1,51 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Copyright: onprem.kube_scheduling contributors
+"""The log lines of the sources. A problem is logged when it begins and when it ends, and a fact of the configuration once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from ...common.log import Log
+
+MAX_ONCE = 1000
+"""Different texts that are remembered. A source whose texts always differ would otherwise fill the memory and the log."""
+
+
+class SourceLog:
+    """Writes the log lines of the sources. Thread-safe: every method is one step or is called by one thread."""
+
+    def __init__(self, log: Log) -> None:
+        self._log = log
+        self._errors: dict[str, str] = {}
+        self._once: set[str] = set()
+
+    def errors(self, errors: Mapping[str, str]) -> None:
+        """Log the errors that are new or have changed, and the sources whose error has ended."""
+        for source, text in errors.items():
+            if self._errors.get(source) != text:
+                self._log.warning("a source has a problem", source=source, text=text)
+        for source in self._errors:
+            if source not in errors:
+                self._log.info("the source has no problem any more", source=source)
+        self._errors = dict(errors)
+
+    def unmapped(self, count: int, example: str) -> None:
+        """Log once that series belong to no node."""
+        if count:
+            self.once("series belong to no node, or to several; --check-sources lists them", example=example)
+
+    def ageless(self, key: str) -> None:
+        """Log once that the values of an annotation have no usable time."""
+        self.once("the annotation has no usable time, so the age of its values is unknown; write value,time", annotation=key)
+
+    def once(self, message: str, **fields: str) -> None:
+        """Log a warning, unless it was logged before."""
+        key = f"{message} {sorted(fields.items()) if 'example' not in fields else ''}"
+        if key not in self._once and len(self._once) < MAX_ONCE:
+            self._once.add(key)
+            self._log.warning(message, **fields)
+
+    def failed(self, what: str, error: Exception) -> None:
+        """Log an error of the program itself, which must not end the thread."""
+        self._log.error(f"{what}: {type(error).__name__}: {error}", cause=error)

@@ -1,0 +1,290 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Copyright: onprem.kube_scheduling contributors
+"""The sources together: views, changes of pods and outcomes, against an API server and a Prometheus of the test."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+import typing as t
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from ansible_collections.onprem.kube_scheduling.services.common.log import Log
+from ansible_collections.onprem.kube_scheduling.services.extender.interface import Annotation, Gauge, NodeView, Outcome, Query, Rate
+from ansible_collections.onprem.kube_scheduling.services.extender.sources import refresher
+from ansible_collections.onprem.kube_scheduling.services.extender.sources.readings import KEPT_S, KEPT_WITHOUT_AGE_S
+from ansible_collections.onprem.kube_scheduling.services.extender.sources.refresher import Sources
+from ansible_collections.onprem.kube_scheduling.services.extender.sources.settings import (
+    KubernetesSettings,
+    NodeExporterSettings,
+    PrometheusSettings,
+    SourceSettings,
+)
+from ansible_collections.onprem.kube_scheduling.services.extender.sources.view import ClusterView
+
+from tests.unit.services.extender.sources import prometheus_server as faults
+from tests.unit.services.extender.sources.kube_server import READY, KubeServer, node, pod
+from tests.unit.services.extender.sources.prometheus_server import Server
+
+RECEIVED = Rate("received", 60)
+WAIT_S = 20.0
+
+
+class Listener:
+    """Keeps what it receives. ``error`` is raised by ``on_view``."""
+
+    def __init__(self) -> None:
+        self.views: list[ClusterView] = []
+        self.nodes: list[NodeView] = []
+        self.outcomes: list[Outcome] = []
+        self.error: Exception | None = None
+        self.came = threading.Condition()
+
+    def on_view(self, view: ClusterView) -> None:
+        self._keep(self.views, view)
+        if self.error is not None:
+            raise self.error
+
+    def on_node(self, node: NodeView) -> None:
+        self._keep(self.nodes, node)
+
+    def on_outcome(self, outcome: Outcome) -> None:
+        self._keep(self.outcomes, outcome)
+
+    def _keep(self, kept: list[t.Any], item: t.Any) -> None:
+        with self.came:
+            kept.append(item)
+            self.came.notify_all()
+
+    def wait(self, condition: Callable[[], bool]) -> None:
+        with self.came:
+            assert self.came.wait_for(condition, WAIT_S)
+
+
+class Clock:
+    """A clock that a test moves forward."""
+
+    def __init__(self) -> None:
+        self.ahead_s = 0.0
+
+    def __call__(self) -> float:
+        return time.monotonic() + self.ahead_s
+
+
+Make = Callable[..., Sources]
+
+
+@pytest.fixture
+def listener() -> Listener:
+    return Listener()
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def make(server: Server, kube: KubeServer, listener: Listener, clock: Clock) -> Iterator[Make]:
+    """Make sources of the servers: ``kubernetes`` and ``prometheus`` are used unless they are false."""
+    made: list[Sources] = []
+
+    def sources(*queries: Query, kubernetes: bool = True, prometheus: bool = True, **changes: t.Any) -> Sources:
+        settings = SourceSettings(
+            prometheus=PrometheusSettings((server.url,), timeout_s=2.0) if prometheus else None,
+            kubernetes=KubernetesSettings() if kubernetes else None,
+            **changes,
+        )
+        log = Log(logging.getLogger("test of the sources"))
+        made.append(Sources(settings, queries, listener, log, api=kube.api if kubernetes else None, clock=clock))
+        return made[-1]
+
+    yield sources
+    for one in made:
+        one.stop()
+
+
+def test_a_view_has_the_nodes_of_the_cluster_with_their_values(make: Make, server: Server, kube: KubeServer, listener: Listener) -> None:
+    kube.put("nodes", node("a", "10.0.0.1", zone="z1"))
+    kube.put("nodes", node("b", "10.0.0.2"))
+    kube.put("pods", pod("web-1", "b"))
+    server.put("received", "5", 3, instance="10.0.0.1:9100")
+    server.put("received", "5", 3, instance="10.0.0.3:9100")
+    view = make(RECEIVED).refresh_once()
+    assert view is listener.views[0] and view.version == 1 and view.errors == {}
+    assert list(view.nodes) == ["a", "b"]
+    assert dict(view.nodes["a"].labels) == {"zone": "z1"}
+    assert view.nodes["a"].allocatable == {"cpu": 4000, "memory": 8 * 1024**3, "pods": 110}
+    assert [series.value for series in view.nodes["a"].series[RECEIVED]] == [5.0]
+    assert view.nodes["b"].series == {} and [one.name for one in view.nodes["b"].pods] == ["web-1"]
+    assert view.unmapped_count == 1 and view.unmapped[0].labels["instance"] == "10.0.0.3:9100"
+
+
+def test_a_binding_and_an_end_pass_the_node(make: Make, server: Server, kube: KubeServer, listener: Listener, clock: Clock) -> None:
+    kube.put("nodes", node("a", "10.0.0.1"))
+    kube.put("pods", pod("web-1"))
+    server.put("received", "5", 3, instance="a")
+    make(RECEIVED).refresh_once()
+    kube.put("pods", pod("web-1", "a"))
+    listener.wait(lambda: len(listener.nodes) == 1)
+    kube.delete("pods", "web-1")
+    listener.wait(lambda: len(listener.nodes) == 2)
+    bound, ended = listener.nodes
+    assert bound.name == "a" and RECEIVED in bound.series
+    assert abs((bound.pods[0].bound_at_s or 0) - clock()) < WAIT_S and bound.pods[0].ended_at_s is None
+    assert ended.pods[0].ended_at_s is not None
+
+
+def test_the_next_view_has_the_changes_of_pods(make: Make, kube: KubeServer, listener: Listener, clock: Clock) -> None:
+    kube.put("nodes", node("a"))
+    sources = make()
+    sources.refresh_once()
+    kube.put("pods", pod("web-1", "a"))
+    listener.wait(lambda: len(listener.nodes) == 1)
+    kube.delete("pods", "web-1")
+    listener.wait(lambda: len(listener.nodes) == 2)
+    assert [one.name for one in sources.refresh_once().nodes["a"].pods] == ["web-1"]
+    clock.ahead_s = 601
+    view = sources.refresh_once()
+    assert view.nodes["a"].pods == () and view.version == 3
+
+
+def test_an_outcome_is_passed(make: Make, kube: KubeServer, listener: Listener) -> None:
+    kube.put("nodes", node("a"))
+    kube.put("pods", pod("old-1", "a", phase="Running", conditions=READY))
+    make().refresh_once()
+    kube.put("pods", pod("web-1", "a", phase="Running", conditions=READY))
+    listener.wait(lambda: len(listener.outcomes) == 1)
+    assert (listener.outcomes[0].pod.name, listener.outcomes[0].node, listener.outcomes[0].succeeded) == ("web-1", "a", True)
+
+
+def test_values_stay_with_their_times_until_they_are_too_old(make: Make, server: Server, kube: KubeServer, clock: Clock) -> None:
+    kube.put("nodes", node("a"))
+    server.put("received", "5", 3, instance="a")
+    sources = make(RECEIVED)
+    before = sources.refresh_once()
+    server.fault = faults.status(500)
+    clock.ahead_s = 60
+    after = sources.refresh_once()
+    assert after.version == 2 and after.nodes["a"].series == before.nodes["a"].series
+    assert "status 500" in after.errors["prometheus"]
+    clock.ahead_s = KEPT_S + 1
+    assert sources.refresh_once().nodes["a"].series == {}
+
+
+def test_a_dead_exporter_does_not_look_new(make: Make, server: Server, kube: KubeServer, clock: Clock) -> None:
+    kube.put("nodes", node("a"))
+    server.put("received", "5", 3, instance="a")
+    sources = make(RECEIVED)
+    before = sources.refresh_once().nodes["a"].series
+    server.vectors["timestamp(received)"] = []  # the rate has a value for the rest of its window
+    clock.ahead_s = 30
+    assert sources.refresh_once().nodes["a"].series == before
+
+
+def test_a_device_that_vanishes_is_not_kept(make: Make, server: Server, kube: KubeServer) -> None:
+    kube.put("nodes", node("a"))
+    server.put("received", "5", 3, instance="a", device="eth0")
+    server.put("received", "6", 3, instance="a", device="eth1")
+    sources = make(RECEIVED)
+    assert len(sources.refresh_once().nodes["a"].series[RECEIVED]) == 2
+    for samples in server.vectors.values():
+        samples.pop()
+    assert len(sources.refresh_once().nodes["a"].series[RECEIVED]) == 1
+
+
+def test_without_kubernetes_the_nodes_are_those_of_the_series(make: Make, server: Server) -> None:
+    server.put("received", "5", 3, instance="worker-1:9100")
+    view = make(RECEIVED, Annotation("load"), kubernetes=False).refresh_once()
+    assert list(view.nodes) == ["worker-1"] and view.nodes["worker-1"].pods == ()
+    assert view.errors == {"kubernetes": "the annotations load need sources.kubernetes, which is not configured"}
+
+
+def test_annotations_have_the_age_of_their_time(make: Make, kube: KubeServer, clock: Clock) -> None:
+    kube.put("nodes", node("a", annotations={"load": f"7,{time.time() - 40:.0f}", "text": "no value"}))
+    kube.put("nodes", node("b", annotations={"load": "8"}))
+    load = Annotation("load")
+    view = make(load, Annotation("text"), prometheus=False).refresh_once()
+    (dated,), (ageless,) = view.nodes["a"].series[load], view.nodes["b"].series[load]
+    assert dated.value == 7.0 and clock() - (dated.measured_at_s or 0) == pytest.approx(40, abs=5)
+    assert (ageless.value, ageless.measured_at_s) == (8.0, None)
+    assert list(view.nodes["a"].series) == [load] and view.errors == {}
+
+
+def test_queries_without_a_source_are_an_error(make: Make, kube: KubeServer) -> None:
+    kube.put("nodes", node("a"))
+    view = make(RECEIVED, prometheus=False).refresh_once()
+    assert "sources.prometheus or sources.node_exporter" in view.errors["prometheus"] and list(view.nodes) == ["a"]
+
+
+def test_node_exporters_are_scraped_at_the_addresses_of_the_nodes(make: Make, server: Server, kube: KubeServer) -> None:
+    kube.put("nodes", node("a", "127.0.0.1"))
+    server.metrics = "node_load1 0.5\n"
+    load = Gauge("node_load1")
+    view = make(load, prometheus=False, node_exporter=NodeExporterSettings(port=server.port)).refresh_once()
+    assert [series.value for series in view.nodes["a"].series[load]] == [0.5] and view.errors == {}
+
+
+def test_an_api_server_that_is_down_is_an_error_and_the_nodes_are_those_of_the_series(
+    make: Make, server: Server, kube: KubeServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(refresher, "SYNC_WAIT_S", 0.1)
+    kube.stop()
+    server.put("received", "5", 3, instance="worker-1:9100")
+    view = make(RECEIVED).refresh_once()
+    assert view.errors == {"kubernetes": "nodes have not been read yet; pods have not been read yet"}
+    assert list(view.nodes) == ["worker-1"]
+
+
+def test_the_nodes_stay_known_while_the_api_server_is_down(make: Make, server: Server, kube: KubeServer) -> None:
+    kube.put("nodes", node("a", "10.0.0.1"))
+    server.put("received", "5", 3, instance="10.0.0.1:9100")
+    sources = make(RECEIVED)
+    sources.refresh_once()
+    kube.stop()
+    assert list(sources.refresh_once().nodes) == ["a"]
+
+
+def test_a_kubeconfig_that_cannot_be_read_is_an_error_of_each_refresh(server: Server, listener: Listener, tmp_path: Path) -> None:
+    settings = SourceSettings(kubernetes=KubernetesSettings(kubeconfig=str(tmp_path / "missing")))
+    sources = Sources(settings, [], listener, Log(logging.getLogger("test of the sources")))
+    for _refresh in range(2):
+        assert str(tmp_path / "missing") in sources.refresh_once().errors["kubernetes"]
+
+
+def test_new_queries_replace_the_old_ones(make: Make, server: Server, kube: KubeServer) -> None:
+    kube.put("nodes", node("a"))
+    server.put("received", "5", 3, instance="a")
+    server.put("sent", "6", 3, instance="a")
+    sources, sent = make(RECEIVED), Rate("sent", 60)
+    sources.refresh_once()
+    sources.set_queries([sent])
+    assert list(sources.refresh_once().nodes["a"].series) == [sent]
+
+
+def test_the_thread_continues_after_an_error_of_the_listener(make: Make, kube: KubeServer, listener: Listener) -> None:
+    kube.put("nodes", node("a"))
+    listener.error = RuntimeError("an agent has failed")
+    sources = make()
+    sources.start()
+    listener.wait(lambda: len(listener.views) == 1)
+    listener.error = None
+    sources.set_queries([RECEIVED])  # the next refresh is immediate
+    listener.wait(lambda: len(listener.views) == 2)
+    sources.stop()
+    assert [view.version for view in listener.views] == [1, 2]
+
+
+def test_the_values_of_unknown_age_are_kept_for_a_shorter_time(make: Make, server: Server, kube: KubeServer, clock: Clock) -> None:
+    kube.put("nodes", node("a"))
+    server.put("received", "5", -1000, instance="a")
+    sources = make(RECEIVED)
+    assert sources.refresh_once().nodes["a"].series
+    server.fault = faults.status(500)
+    clock.ahead_s = KEPT_WITHOUT_AGE_S - 10
+    assert sources.refresh_once().nodes["a"].series
+    clock.ahead_s = KEPT_WITHOUT_AGE_S + 1
+    assert not sources.refresh_once().nodes["a"].series

@@ -1,0 +1,107 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Copyright: onprem.kube_scheduling contributors
+"""The settings of the sources are checked, and an error names the key, the value and a better one."""
+
+from __future__ import annotations
+
+import typing as t
+
+import pytest
+from ansible_collections.onprem.kube_scheduling.services.common.settings import SettingsError
+from ansible_collections.onprem.kube_scheduling.services.extender.sources.settings import (
+    KubernetesSettings,
+    LoginSettings,
+    NodeExporterSettings,
+    PrometheusSettings,
+    SourceSettings,
+    TlsSettings,
+    read_source_settings,
+)
+
+ORIGIN = "file extender.yaml"
+URLS = ["http://127.0.0.1:9090"]
+
+
+def read(**sources: t.Any) -> SourceSettings:
+    return read_source_settings(sources, ORIGIN)
+
+
+def test_defaults_are_those_of_the_design() -> None:
+    assert read(prometheus={"urls": URLS}).prometheus == PrometheusSettings(
+        urls=("http://127.0.0.1:9090",), refresh_s=15.0, timeout_s=5.0, node_label="instance"
+    )
+    assert read(kubernetes={}).kubernetes == KubernetesSettings(None, None)
+    assert read_source_settings(None, ORIGIN) == SourceSettings()
+
+
+def test_every_setting_is_read() -> None:
+    given = {
+        "urls": "https://one.example:9090/prometheus/",
+        "refresh_s": "1m",
+        "timeout_s": 2.5,
+        "node_label": "node",
+        "node_rules": ["name", "address"],
+        "max_answer_bytes": 4096,
+        "basic_auth": {"username": "user", "password_file": "/run/password"},
+        "tls": {"ca_file": "ca", "cert_file": "cert", "key_file": "key", "server_name": "one", "insecure_skip_verify": True},
+    }
+    assert read(prometheus=given).prometheus == PrometheusSettings(
+        urls=("https://one.example:9090/prometheus",),
+        refresh_s=60.0,
+        timeout_s=2.5,
+        node_label="node",
+        node_rules=("name", "address"),
+        max_answer_bytes=4096,
+        login=LoginSettings("", "user", "/run/password", TlsSettings("ca", "cert", "key", "one", True)),
+    )
+    settings = read(kubernetes={"kubeconfig": "k", "context": "c"}, node_exporter={"port": 8445, "scheme": "https", "max_nodes": 20})
+    assert settings.kubernetes == KubernetesSettings("k", "c")
+    assert settings.node_exporter == NodeExporterSettings(port=8445, scheme="https", max_nodes=20)
+
+
+@pytest.mark.parametrize(
+    ("sources", "parts"),
+    [
+        ({"prometeus": {}}, ("sources.prometeus", "the nearest is prometheus")),
+        ({"prometheus": {"urls": URLS, "refresh": 5}}, ("sources.prometheus.refresh is not a setting", "refresh_s")),
+        ({"prometheus": {}}, ("sources.prometheus.urls is missing", "http://127.0.0.1:9090")),
+        ({"prometheus": {"urls": []}}, ("sources.prometheus.urls is an empty list",)),
+        ({"prometheus": {"urls": ["127.0.0.1:9090"]}}, ("is not a URL such as",)),
+        ({"prometheus": {"urls": URLS, "timeout_s": 0}}, ("timeout_s is 0", "from 0.1 to 60 seconds")),
+        ({"prometheus": {"urls": URLS, "refresh_s": "soon"}}, ("refresh_s cannot be used", "'soon' is not a duration")),
+        ({"prometheus": {"urls": URLS, "refresh_s": float("nan")}}, ("refresh_s is nan",)),
+        ({"prometheus": {"urls": URLS, "node_label": "no-label"}}, ("node_label is 'no-label'",)),
+        ({"prometheus": {"urls": URLS, "node_rules": ["guess"]}}, ("'guess'", "short_name")),
+        ({"prometheus": {"urls": URLS, "tls": {"cert_file": "c"}}}, ("tls.key_file is missing", "cert_file")),
+        ({"prometheus": {"urls": URLS, "basic_auth": {"username": "u"}}}, ("basic_auth.password_file is missing",)),
+        ({"prometheus": {"urls": URLS, "tls": {"insecure_skip_verify": "yes"}}}, ("true or false is expected",)),
+        ({"prometheus": 5}, ("sources.prometheus is 5: a mapping with urls",)),
+        ({"node_exporter": {}}, ("add sources.kubernetes",)),
+        ({"kubernetes": {}, "node_exporter": {"max_nodes": 500}}, ("max_nodes is 500", "from 1 to 200")),
+        ({"kubernetes": {}, "node_exporter": {"scheme": "ftp"}}, ("scheme is 'ftp'", "http, https")),
+        ({"kubernetes": {}, "node_exporter": {}, "prometheus": {"urls": URLS}}, ("keep one of them",)),
+    ],
+)
+def test_a_wrong_setting_is_refused_by_name(sources: t.Any, parts: tuple[str, ...]) -> None:
+    with pytest.raises(SettingsError) as raised:
+        read_source_settings(sources, ORIGIN)
+    text = str(raised.value)
+    assert text.startswith(ORIGIN)
+    assert not [part for part in parts if part not in text], text
+
+
+def test_two_logins_are_refused() -> None:
+    basic = {"username": "u", "password_file": "p"}
+    with pytest.raises(SettingsError, match="bearer_token_file and basic_auth"):
+        read(prometheus={"urls": URLS, "bearer_token_file": "t", "basic_auth": basic})
+
+
+@pytest.mark.parametrize(
+    "given",
+    [{"urls": ["http://user:secret@one:9090"]}, {"urls": URLS, "basic_auth": {"password": "secret"}}, {"urls": ["secret"]}],
+    ids=["a password in a URL", "a password in FILE", "a text in place of a URL"],
+)
+def test_an_error_shows_no_secret(given: t.Any) -> None:
+    with pytest.raises(SettingsError) as raised:
+        read(prometheus=given)
+    assert "secret" not in str(raised.value)
