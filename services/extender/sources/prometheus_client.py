@@ -92,7 +92,8 @@ class PrometheusClient:
             self._readers.insert(0, reader)
 
     def _samples(self, reader: HttpReader, promql: str) -> list[Sample]:
-        form = urlencode([("query", promql), ("timeout", f"{self._server_timeout_s:.3f}s")]).encode()
+        # Prometheus accepts a plain number of seconds; a duration with a unit must be a whole number, so that 1.8s would be refused.
+        form = urlencode([("query", promql), ("timeout", f"{self._server_timeout_s:.3f}")]).encode()
         answer = reader.request("POST", PATH, form=form)
         found = _decoded(reader, answer)
         if found.status != "success" or found.data is None:
