@@ -46,7 +46,7 @@ class NodeTable:
 
     def __init__(self, nodes: Iterable[NodeIdentity] | None) -> None:
         self.is_known = nodes is not None
-        known = self.identities = list(nodes or ())
+        known = self.nodes = list(nodes or ())
         self.names: Names = {node.name: (node.name,) for node in known}
         self.addresses = _by_text((address, node.name) for node in known for address in node.addresses)
         self.hostnames = _by_text((node.hostname, node.name) for node in known if node.hostname)
