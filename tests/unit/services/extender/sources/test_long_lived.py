@@ -39,7 +39,8 @@ def test_the_collector_is_enabled_after_an_error() -> None:
 
 def test_a_cycle_is_released_by_a_later_full_collection(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(long_lived, "FULL_EVERY", 2)
-    objects, released = LongLivedObjects(), []
+    released: list[bool] = []
+    objects = LongLivedObjects()
     with objects.refreshing():
         weakref.finalize(Cycle(), released.append, True)
     gc.collect()
