@@ -8,6 +8,7 @@ of a value is therefore the time of the evaluation minus ``timestamp()`` of the 
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Iterable
 
@@ -112,9 +113,11 @@ class PrometheusSource:
         if evaluated_at_s is None:
             return {}
         times = {}
+        monotonic: dict[float, float] = {}  # the series of one target have the same time, and it is kept once
         for labels, at_s in rows.values:
             age_s = evaluated_at_s - at_s
-            times[labels] = rows.sent_at_s - max(0.0, age_s) if age_s >= -LONGEST_EARLY_S else float("nan")
+            measured_at_s = rows.sent_at_s - max(0.0, age_s) if age_s >= -LONGEST_EARLY_S else math.nan
+            times[labels] = monotonic.setdefault(at_s, measured_at_s)
         return times
 
     def _learn_nodenames(self, label_sets: Iterable[LabelSet], readings: Readings) -> None:

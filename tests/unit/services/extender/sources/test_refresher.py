@@ -312,3 +312,24 @@ def test_a_value_of_unknown_age_that_is_missing_in_an_answer_is_not_kept(make: M
     assert [name for name, view in sources.refresh_once().nodes.items() if view.series] == ["a", "b"]
     server.vectors["x"].pop()
     assert [name for name, view in sources.refresh_once().nodes.items() if view.series] == ["a"]
+
+
+def test_the_heartbeat_is_called_in_each_refresh(server: Server, listener: Listener) -> None:
+    beats: list[float] = []
+    settings = SourceSettings(prometheus=PrometheusSettings((server.url,), timeout_s=2.0))
+    log = Log(logging.getLogger("test of the sources"))
+    sources = Sources(settings, [RECEIVED], listener, log, heartbeat=lambda: beats.append(time.monotonic()))
+    sources.refresh_once()
+    assert len(beats) == 2  # before the query of the values, and before the one of their times
+
+
+def test_a_problem_is_logged_once_until_it_ends(make: Make, server: Server, kube: KubeServer, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, "test of the sources")
+    kube.put("nodes", node("a"))
+    server.fault = faults.status(500)
+    sources = make(RECEIVED)
+    for _refresh in range(3):
+        sources.refresh_once()
+    server.fault = faults.answer_data
+    sources.refresh_once()
+    assert [record.message for record in caplog.records] == ["a source has a problem", "the source has no problem any more"]
