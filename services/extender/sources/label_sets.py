@@ -12,7 +12,7 @@ from ....plugins.module_utils.model.codec import decode_json
 TARGET_LABELS = frozenset(
     (
         *("instance", "job", "endpoint", "service", "pod", "namespace", "container"),
-        *("cluster", "replica", "prometheus", "prometheus_replica", "__name__"),
+        *("cluster", "replica", "prometheus", "prometheus_replica", "node", "kubernetes_node", "hostname", "__name__"),
     )
 )
 """Labels that tell which target was scraped and by which server. The other labels tell what was measured, such as a device."""
@@ -37,6 +37,10 @@ class LabelSet:
         self.why = ""
         self.table = -1
         self.used_in = 0
+
+    def note_node(self, node: str | None, why: str, table: int) -> None:
+        """Keep the result of the mapping by a table."""
+        self.node, self.why, self.table = node, why, table
 
 
 class LabelSets:

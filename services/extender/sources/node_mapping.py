@@ -46,7 +46,7 @@ class NodeTable:
 
     def __init__(self, nodes: Iterable[NodeIdentity] | None) -> None:
         self.is_known = nodes is not None
-        known = self.identities = list(nodes or ())
+        known = self.nodes = list(nodes or ())
         self.names: Names = {node.name: (node.name,) for node in known}
         self.addresses = _by_text((address, node.name) for node in known for address in node.addresses)
         self.hostnames = _by_text((node.hostname, node.name) for node in known if node.hostname)
@@ -86,8 +86,7 @@ class NodeMapper:
     def node_of(self, labels: LabelSet) -> str | None:
         """Return the name of the node. If it is None, ``labels.why`` has the reason."""
         if labels.table != self._number:
-            labels.node, labels.why = self._find(labels.labels)
-            labels.table = self._number
+            labels.note_node(*self._find(labels.labels), self._number)
         return labels.node
 
     def _find(self, labels: Mapping[str, str]) -> tuple[str | None, str]:

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import itertools
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -15,6 +16,7 @@ from ...common.log import Log
 from ..interface import Annotation, Expression, Gauge, NodeView, Outcome, Query, Rate
 from .kubernetes import ClusterWatch
 from .kubernetes_connection import open_kube_api
+from .long_lived import LongLivedObjects
 from .node_exporter import NodeExporterSource
 from .node_mapping import NodeTable
 from .pod_tracker import Clock, PodChanges
@@ -63,10 +65,11 @@ class Sources:
         self._values = KnownValues()
         self._cluster_views = ClusterViews(self._log.ageless)
         self._views: dict[str, NodeView] = {}
-        self._version = 0
+        self._has_view = False
         self._wake = threading.Event()
         self._stopping = False
         self._refreshing = threading.Lock()
+        self._collector = LongLivedObjects()
         self._thread = threading.Thread(target=self._run, name="refresh sources", daemon=True)
         self._prometheus = (
             PrometheusSource(settings.prometheus, heartbeat=heartbeat, on_warning=self._on_warning, clock=clock)
@@ -101,11 +104,11 @@ class Sources:
 
     def refresh_once(self) -> ClusterView:
         """Refresh all sources, pass the view to the listener, and return it. Errors of the sources are in the view."""
-        with self._refreshing:
+        with self._refreshing, self._collector.refreshing():
             queries, errors = self._queries, dict[str, str]()
             watch = self._connected(errors)
             readings = self._read(watch, queries)
-            errors |= {name: "; ".join(found.problems) for name, found in readings.items() if found.problems}
+            errors |= {name: found.error for name, found in readings.items() if found.problems}
             errors |= self._unanswered(queries)
             now_s = self._clock()
             self._values.retain_only(set(queries))
@@ -128,9 +131,9 @@ class Sources:
             except KubeError as error:
                 errors[ClusterWatch.name] = str(error)
                 return None
+            self._watch = watch
             watch.start()
             watch.wait_until_synced(SYNC_WAIT_S)
-            self._watch = watch
         with self._lock:
             problem = self._watch.error
         if problem:
@@ -173,8 +176,8 @@ class Sources:
         self._log.unmapped(count, unmapped[0].why if unmapped else "")
         with self._lock:
             self._views = self._made_views(watch, queries)
-            self._version += 1
-            view = ClusterView(self._version, dict(self._views), errors, unmapped, self._clock(), count)
+            self._has_view = True
+            view = ClusterView(next(VERSIONS), dict(self._views), errors, unmapped, self._clock(), count)
             self._call("a new view could not be used", lambda: self._listener.on_view(view))
             return view
 
@@ -191,7 +194,7 @@ class Sources:
 
     def _on_pods(self, changes: PodChanges) -> None:
         """Pass the nodes whose pods have changed, and the outcomes. Before the first view there is nothing to change."""
-        if not self._version or self._watch is None:
+        if not self._has_view or self._watch is None:
             return
         for name in changes.nodes:
             known = self._views.get(name)
@@ -235,6 +238,9 @@ class Sources:
     def _on_warning(self, text: str) -> None:
         self._log.once("Prometheus has a warning", text=text)
 
+
+VERSIONS = itertools.count(1)
+"""The versions of views. They also grow when other settings replace the sources, so that no version occurs twice in a process."""
 
 UNKNOWN_NODES = NodeTable(None)
 """The table without sources.kubernetes. It is one object, so that label sets are not mapped again."""
