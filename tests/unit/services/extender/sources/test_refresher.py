@@ -13,7 +13,15 @@ from pathlib import Path
 
 import pytest
 from ansible_collections.onprem.kube_scheduling.services.common.log import Log
-from ansible_collections.onprem.kube_scheduling.services.extender.interface import Annotation, Gauge, NodeView, Outcome, Query, Rate
+from ansible_collections.onprem.kube_scheduling.services.extender.interface import (
+    Annotation,
+    Expression,
+    Gauge,
+    NodeView,
+    Outcome,
+    Query,
+    Rate,
+)
 from ansible_collections.onprem.kube_scheduling.services.extender.sources import refresher
 from ansible_collections.onprem.kube_scheduling.services.extender.sources.readings import KEPT_S, KEPT_WITHOUT_AGE_S
 from ansible_collections.onprem.kube_scheduling.services.extender.sources.refresher import Sources
@@ -293,3 +301,14 @@ def test_the_values_of_unknown_age_are_kept_for_a_shorter_time(make: Make, serve
     assert sources.refresh_once().nodes["a"].series
     clock.ahead_s = KEPT_WITHOUT_AGE_S + 1
     assert not sources.refresh_once().nodes["a"].series
+
+
+def test_a_value_of_unknown_age_that_is_missing_in_an_answer_is_not_kept(make: Make, server: Server, kube: KubeServer) -> None:
+    kube.put("nodes", node("a"))
+    kube.put("nodes", node("b"))
+    query = Expression("x")
+    server.vectors["x"] = [({"instance": "a"}, "1"), ({"instance": "b"}, "1")]
+    sources = make(query)
+    assert [name for name, view in sources.refresh_once().nodes.items() if view.series] == ["a", "b"]
+    server.vectors["x"].pop()
+    assert [name for name, view in sources.refresh_once().nodes.items() if view.series] == ["a"]
