@@ -32,7 +32,8 @@ class Template(DemandAgent):
 
 
 def test_answers_are_complete_while_the_scores_change() -> None:
-    client = Client(profile(ConfiguredAgent(ScoreAgent(), 1, True), Template()), profile(ScoreAgent(), name="static"))
+    profiles = (profile(ConfiguredAgent(ScoreAgent(), 1, True), Template()), profile(ScoreAgent(), name="static"))
+    client = Client(*profiles)
     engine, chance = client.engine, random.Random(5)
     engine.on_view(view(dict.fromkeys(NAMES, 5.0)))
     failed: list[BaseException] = []
@@ -45,7 +46,7 @@ def test_answers_are_complete_while_the_scores_change() -> None:
                 for _ in range(5):
                     engine.on_node(node(chance.choice(NAMES), chance.uniform(3, 9)))
                 if version % 10 == 0:
-                    engine.reconfigure(dict(engine.profiles))
+                    engine.reconfigure({one.name: one for one in profiles})
         except BaseException as error:
             failed.append(error)
 
