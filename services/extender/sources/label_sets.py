@@ -12,7 +12,7 @@ from ....plugins.module_utils.model.codec import decode_json
 TARGET_LABELS = frozenset(
     (
         *("instance", "job", "endpoint", "service", "pod", "namespace", "container"),
-        *("cluster", "replica", "prometheus", "prometheus_replica", "__name__"),
+        *("cluster", "replica", "prometheus", "prometheus_replica", "node", "kubernetes_node", "hostname", "__name__"),
     )
 )
 """Labels that tell which target was scraped and by which server. The other labels tell what was measured, such as a device."""

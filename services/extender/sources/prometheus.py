@@ -46,24 +46,25 @@ class PrometheusSource:
         self._node_label = settings.node_label
         self._mapper = NodeMapper(settings.node_label, settings.node_rules)
         self._heartbeat = heartbeat
-        self._times: dict[str, Times] = {}
+        self._times: tuple[str, Times] = ("", {})
+        """The last times that were read, with their query."""
         self._asked_nodenames = False
 
     def read(self, queries: Iterable[Query], nodes: NodeTable) -> Readings:
         """Return the values of the queries by node. Errors are in the result. Queries for annotations are ignored."""
         readings = Readings()
         self._mapper.use(nodes)
-        self._times, self._asked_nodenames = {}, False
-        for query in queries:
-            if not isinstance(query, (Rate, Gauge, Expression)):
-                continue
+        self._asked_nodenames = False
+        asked = [query for query in queries if isinstance(query, (Rate, Gauge, Expression))]
+        # Queries with the same times follow each other, so that the times are read once and only one set of them needs memory.
+        for query in sorted(asked, key=lambda query: time_text(query, self._node_label)):
             try:
                 readings.values[query] = self._by_node(query, readings)
             except SourceError as error:
                 readings.problems.append(str(error))
                 if error.unreachable:
                     break  # The other queries would only wait for the same timeout.
-        self._times = {}
+        self._times = ("", {})
         self._label_sets.end_refresh()
         return readings
 
@@ -91,9 +92,9 @@ class PrometheusSource:
         text = time_text(query, self._node_label)
         if not text:
             return lambda _labels, _node: (None, True)
-        if text not in self._times:
-            self._times[text] = self._read_times(text)
-        times = self._times[text]
+        if self._times[0] != text:
+            self._times = (text, self._read_times(text))
+        times = self._times[1]
         if not isinstance(query, Expression):
             return lambda labels, _node: (_known_time(times.get(labels)), labels in times)
         self._learn_nodenames(times, readings)

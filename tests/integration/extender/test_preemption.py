@@ -143,7 +143,7 @@ def test_preemption_spares_the_pods_of_nodes_that_the_filter_rejects(
     extender = start_extender(
         {
             "sources": {"kubernetes": {"kubeconfig": str(scene.cluster.kubeconfig)}},
-            "profiles": {UNAVAILABLE: {"agents": [{"name": "safe_overload", "filter": True}]}},
+            "profiles": {UNAVAILABLE: {"agents": [{"name": "safe_overload", "filter": True, "args": {"source": "annotations"}}]}},
         }
     )
     wait_until(lambda: all(_is_rejected(extender, node) for node in nodes), timeout_s=30, what="the rejection of all nodes")

@@ -67,7 +67,12 @@ THIRD_PARTY = {
     "urllib3": {"kube/client/http/connection.py"},
     "uvicorn": {"services/extender/http/server.py"},
     "uvloop": {"services/extender/http/server.py"},
-    "yaml": {"kube/client/config/yaml_text.py", "services/common/settings.py", "services/extender/config/document.py"},
+    "yaml": {
+        "kube/client/config/yaml_text.py",
+        "services/common/settings.py",
+        "services/extender/config/document.py",
+        "services/extender/replay.py",
+    },
 }
 
 RULES = Rules(
