@@ -177,6 +177,6 @@ def test_an_agent_whose_library_is_missing_is_refused_and_the_others_continue(mo
     for name in [name for name in sys.modules if ".extender.agents." in name and not name.endswith((".registry", ".arguments"))]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "numpy", None)
-    with pytest.raises(AgentError, match="agent pigeon cannot be imported: ModuleNotFoundError: .*numpy"):
+    with pytest.raises(AgentError, match=r"agent pigeon cannot be imported: ModuleNotFoundError: .*numpy"):
         load_agent("pigeon")
     assert build_agent("congestion").name == "congestion"
