@@ -9,6 +9,7 @@ import platform
 import ssl
 import time
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 from ..common.health import Health
 from ..common.log import Log
@@ -26,6 +27,7 @@ from .http.tls import TlsWatch, make_context
 from .interface import Query
 from .learned_state import LearnedState
 from .metrics import Metrics
+from .recording.recorder import Recorder
 from .sources.refresher import Sources
 from .version import version
 
@@ -40,13 +42,14 @@ NOT_REFRESHED = "the sources have not been read yet"
 
 
 class Extender:
-    """The program. The constructor raises OSError if it cannot listen, or if a certificate cannot be read."""
+    """The program. The constructor raises OSError if it cannot listen, if a certificate cannot be read, or if it cannot record."""
 
     def __init__(self, inputs: Inputs, settings: Settings, log: Log, shutdown: ShutdownSignal) -> None:
         self._log, self._shutdown, self._settings = log, shutdown, settings
         self._metrics, self._health = Metrics(log), Health()
         self._metrics.refused_agents.set(len(settings.refused))
         self._engine = Engine(settings.profiles, self._metrics)
+        self._recorder = Recorder(Path(settings.record), self._engine, log) if settings.record else None
         self._sources = self._make_sources(settings)
         self._watch = ConfigWatch(inputs, settings, self._metrics, log)
         tls = settings.server.tls
@@ -65,18 +68,20 @@ class Extender:
             self._health.set_unready(["it has ended"])
             self._sources.stop()
             self._learned.stop()
+            if self._recorder is not None:
+                self._recorder.close()
 
     # --- the parts ---
 
     def _make_sources(self, settings: Settings) -> Sources:
-        return Sources(settings.sources, queries_of(settings.profiles), self._engine, self._log)
+        return Sources(settings.sources, queries_of(settings.profiles), self._recorder or self._engine, self._log)
 
     def _make_server(self, settings: Settings, context: ssl.SSLContext | None) -> HttpServer:
         recent = RecentPods()
         people = People(
             self._engine, recent, self._metrics.registry, self._health, {"version": version(), "python": platform.python_version()}
         )
-        api = SchedulerApi(self._engine, self._metrics, recent)
+        api = SchedulerApi(self._engine, self._metrics, recent, self._recorder.record if self._recorder is not None else None)
         server = settings.server
         most, timeout_s = server.max_body_bytes, server.request_timeout_s
         app = App(api, people, self._metrics, self._log, max_body_bytes=most, request_timeout_s=timeout_s)

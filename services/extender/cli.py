@@ -52,7 +52,7 @@ def _serve(inputs: Inputs, settings: Settings, log: Log, shutdown: ShutdownSigna
     try:
         extender = Extender(inputs, settings, log, shutdown)
     except OSError as error:
-        log.error(f"cannot serve: {error}", listen=str(settings.listen), status_address=str(settings.status or ""))
+        log.error(f"cannot start: {error}", listen=str(settings.listen), status_address=str(settings.status or ""))
         return CONFIGURATION
     extender.run()
     log.info("stopped")

@@ -14,8 +14,8 @@ import typing as t
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-import yaml
-
+from ...plugins.module_utils.kube.client.config.files import ConnectionSettingsError
+from ...plugins.module_utils.kube.client.config.yaml_text import load_yaml
 from .agents.registry import AgentError, build_agent
 from .recording.lines import Line, RecordingError
 from .recording.player import Answer, Player, read_lines
@@ -55,8 +55,8 @@ def _parser() -> argparse.ArgumentParser:
 
 def _args_of(text: str) -> dict[str, t.Any]:
     try:
-        args = yaml.safe_load(text)
-    except yaml.YAMLError as error:
+        args = load_yaml(text.encode())
+    except ConnectionSettingsError as error:
         raise AgentError(f"--args cannot be read: {error}") from error
     if not isinstance(args, dict):
         raise AgentError(f"--args is {text!r}: arguments by their names are expected, such as {{window: 1m}}")

@@ -16,7 +16,7 @@ from .beta import Floats
 CPU, MEMORY, PODS, GPU, STORAGE = range(5)
 DEFAULT_MILLICORES = 10.0
 DEFAULT_MEMORY_BYTES = 16.0 * 2**20
-"""What counts for a pod that requests no CPU or no memory, as in the original."""
+"""The demand of a pod that requests no CPU or no memory, as in the original."""
 
 
 @dataclass(frozen=True, slots=True)

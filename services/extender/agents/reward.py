@@ -9,6 +9,7 @@ IBM/kube-safe-scheduler). Unlike there, knowledge decays towards the reward of a
 
 from __future__ import annotations
 
+import itertools
 import math
 import threading
 import typing as t
@@ -86,13 +87,14 @@ class Reward(Agent):
         self._entries: dict[str, dict[str, Entry]] = {}
         self._recent: dict[tuple[str, str], None] = {}
         self._loaded: tuple[SavedEntry, ...] = ()
+        # The number of the last change of each type. Numbers are not used again, because the scores of a key are cached.
+        self._changes: dict[str, int] = {}
+        self._numbers = itertools.count(1)
 
     def demand_key(self, pod: PodView) -> Hashable:
-        """Return the type of workload and the number of its observations, so that a new observation counts immediately."""
+        """Return the type of workload and the number of its last change, so that a new observation counts immediately."""
         workload = workload_type(pod)
-        with self._lock:
-            known = self._entries.get(workload)
-            return workload, max(entry.at_s for entry in known.values()) if known else None
+        return workload, self._changes.get(workload, 0)
 
     def judge(self, prepared: t.Any, node: NodeView, pod: PodView | None, now_s: float) -> Judgement:
         """Return the score of the node for the type of the pod. Without a pod the score is that of an unknown node."""
@@ -134,6 +136,8 @@ class Reward(Agent):
     def save(self) -> bytes:
         """Return the entries as JSON, the newest first. The oldest are left out if it would be longer than 512 KiB."""
         with self._lock:
+            if self._loaded and self._recent:
+                self._take_loaded(max(self._entries[workload][node].at_s for workload, node in self._recent))
             entries = [(self._entries[workload][node], workload, node) for workload, node in self._recent]
             found = list(self._loaded)
         entries.sort(key=lambda one: one[0].at_s, reverse=True)
@@ -149,7 +153,10 @@ class Reward(Agent):
         return encode_json(SavedState(version=1, entries=tuple(found)))
 
     def load(self, state: bytes) -> None:
-        """Take over saved entries. Entries of this process are replaced. Raises ValueError if the state cannot be read."""
+        """Take over saved entries. Raises ValueError if the state cannot be read.
+
+        If this process has observed the same type and node since its start, the entry with more observations stays.
+        """
         try:
             saved = decode_json(SavedState, state)
         except DecodeError as error:
@@ -159,20 +166,24 @@ class Reward(Agent):
         if not all(_is_valid(one) for one in saved.entries):
             raise ValueError("the saved rewards have numbers outside their ranges")
         with self._lock:
-            self._entries, self._recent = {}, {}
             self._loaded = saved.entries[:MAX_ENTRIES]
 
     def _take_loaded(self, now_s: float) -> None:
         """Take over the loaded entries as soon as the time is known. Their ages count from then on."""
         loaded, self._loaded = self._loaded, ()
         for one in reversed(loaded):
-            self._put(one.workload, one.node, Entry(one.reward, one.observations, now_s - one.age_s))
+            own = self._entries.get(one.workload, {}).get(one.node)
+            if own is None or own.observations < one.observations:
+                self._put(one.workload, one.node, Entry(one.reward, one.observations, now_s - one.age_s))
+        if loaded:
+            self._recent = dict.fromkeys(sorted(self._recent, key=lambda key: self._entries[key[0]][key[1]].at_s))
 
     def _put(self, workload: str, node: str, entry: Entry) -> None:
         key = (workload, node)
         self._recent.pop(key, None)
         self._recent[key] = None
         self._entries.setdefault(workload, {})[node] = entry
+        self._changes[workload] = next(self._numbers)
         if len(self._recent) > MAX_ENTRIES:
             oldest_workload, oldest_node = next(iter(self._recent))
             self._drop(oldest_workload, oldest_node)
@@ -182,7 +193,7 @@ class Reward(Agent):
         of_type = self._entries[workload]
         del of_type[node]
         if not of_type:
-            del self._entries[workload]
+            del self._entries[workload], self._changes[workload]
 
     def _decayed(self, entry: Entry, now_s: float) -> Entry:
         """Return the entry with its weight at a time. Observations can arrive in another order than they were made."""

@@ -51,7 +51,7 @@ class SafeArgs(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     ``utilisation``: the threshold of overload in percent. ``percentile``: the accepted probability of overload in percent.
     ``forecast_weight``: the weight of the forecast against the mean in percent. ``source``: annotations are those of kube-safe-scheduler;
     prometheus takes mean and deviation over ``window``. ``short_window``: the window of nodes that have been measured for less than half of
-    ``window``; 0 means none. ``count_new_pods``: add the requests of pods that the mean does not show yet.
+    ``window``; 0 means none, and own expressions have none. ``count_new_pods``: add the requests of pods that the mean does not show yet.
     """
 
     utilisation: float = 90.0

@@ -54,11 +54,6 @@ class Engine:
         self.current = self._made(self.current.view, {})
 
     @property
-    def profiles(self) -> Mapping[str, Profile]:
-        """Return the profiles by scheduler name."""
-        return self._profiles
-
-    @property
     def has_refreshed(self) -> bool:
         """Return whether the sources have tried a first refresh."""
         return self.current.view.version > 0

@@ -67,11 +67,6 @@ class AgentScores:
         """Return whether the node has no score although other nodes have one."""
         return self.median is not None and math.isnan(self.scores[number])
 
-    @property
-    def known(self) -> int:
-        """Return the number of nodes with a score."""
-        return sum(1 for score in self.scores if not math.isnan(score))
-
     def replace(self, number: int, node: str, judgement: Judgement) -> None:
         """Take over a new judgement on one node. The median stays until the next refresh."""
         self.scores[number] = checked_score(judgement)

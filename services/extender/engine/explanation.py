@@ -46,36 +46,43 @@ class AgentRow:
 
 @dataclass(frozen=True)
 class NodeRow:
-    """The scores of a node. ``exact``: before rounding. ``score``: the integer in the answer. ``points``: in the scheduler at weight 1."""
+    """The scores of a node.
+
+    ``exact``: before rounding. ``score``: the integer in the answer. ``points``: the points that the scheduler adds for the node.
+    """
 
     node: str
     exact: float
     score: int
-    points: int
+    points: float
     rejection: str
     agents: list[AgentRow]
 
 
 @dataclass(frozen=True)
 class ProfileRows:
-    """The nodes of a profile, the best first. ``table`` is the number of the rounding table, and ``offset`` its offset."""
+    """The nodes of a profile, the best first. ``table`` is the number of the rounding table, and ``offset`` its offset.
+
+    ``weight``: the weight of the extender in the configuration of the scheduler, as far as the reader has given it.
+    """
 
     profile: str
+    weight: float
     table: int
     offset: float
     neutral: bool
     nodes: list[NodeRow]
 
 
-def explain_pod(engine: Engine, pod: RecentPod) -> ProfileRows | None:
+def explain_pod(engine: Engine, pod: RecentPod, weight: float) -> ProfileRows | None:
     """Return the scores that the pod would get now. Return None if its profile is not configured any more."""
     state = engine.state_for(pod.scheduler_name)
-    return None if state is None else _rows(state, pod.view, pod.table)
+    return None if state is None else _rows(state, pod.view, pod.table, weight)
 
 
-def explain_profile(state: ProfileState, table: int = 0) -> ProfileRows:
+def explain_profile(state: ProfileState) -> ProfileRows:
     """Return the scores of a pod without requests."""
-    return _rows(state, None, table)
+    return _rows(state, None, 0, 1.0)
 
 
 def as_json(rows: ProfileRows) -> dict[str, t.Any]:
@@ -83,13 +90,14 @@ def as_json(rows: ProfileRows) -> dict[str, t.Any]:
     return asdict(rows)
 
 
-def _rows(state: ProfileState, pod: PodView | None, table: int) -> ProfileRows:
-    view = pod or EMPTY_POD
-    scores = state.scores(lambda: view)
-    parts = _agent_rows(state, view)
-    nodes = [_node_row(state, scores, number, table, [part[number] for part in parts]) for number in range(len(state.nodes.names))]
+def _rows(state: ProfileState, pod: PodView | None, table: int, weight: float) -> ProfileRows:
+    scores = state.scores_for_people(pod)
+    parts = _agent_rows(state, pod or EMPTY_POD)
+    points = POINTS * weight
+    numbers = range(len(state.nodes.names))
+    nodes = [_node_row(state, scores, number, table, points, [part[number] for part in parts]) for number in numbers]
     nodes.sort(key=lambda row: (-row.exact, row.node))
-    return ProfileRows(state.profile.name, table, OFFSETS[table], scores.is_neutral, nodes)
+    return ProfileRows(state.profile.name, weight, table, OFFSETS[table], scores.is_neutral, nodes)
 
 
 def _agent_rows(state: ProfileState, pod: PodView) -> list[list[AgentRow]]:
@@ -109,9 +117,9 @@ def _agent_row(agent: str, weight: float, judgement: Judgement, now_s: float) ->
     )
 
 
-def _node_row(state: ProfileState, scores: DemandScores, number: int, table: int, agents: list[AgentRow]) -> NodeRow:
+def _node_row(state: ProfileState, scores: DemandScores, number: int, table: int, points: float, agents: list[AgentRow]) -> NodeRow:
     name, score = state.nodes.names[number], scores.rounded(number, table)
-    return NodeRow(name, scores.totals[number], score, score * POINTS, scores.rejection(name, number), agents)
+    return NodeRow(name, scores.totals[number], score, score * points, scores.rejection(name, number), agents)
 
 
 def _finite(number: float | None) -> float | None:

@@ -4,7 +4,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 from ..interface import Agent
@@ -60,8 +59,3 @@ class Profile:
     def is_per_demand(self) -> bool:
         """Return whether the scores depend on the pod."""
         return any(one.agent.per_demand for one in self.scoring)
-
-
-def profile_for(profiles: Mapping[str, Profile], scheduler_name: str) -> Profile | None:
-    """Return the profile of a pod's scheduler name, or None."""
-    return profiles.get(scheduler_name) or profiles.get(ANY_SCHEDULER)

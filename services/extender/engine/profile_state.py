@@ -125,6 +125,16 @@ class ProfileState:
         with self._lock:
             return self._scores(key, view, no_pause)
 
+    def scores_for_people(self, pod: PodView | None) -> DemandScores:
+        """Return the scores for a pod, or for one without requests. They are not kept, and no request waits for their calculation."""
+        if self._fixed:
+            return self._demands[ANY_DEMAND]
+        if pod is None:
+            return DemandScores(self.profile, EMPTY_POD, self._parts, len(self.nodes.names))
+        with self._lock:
+            known = self._demands.get(self._key(pod))
+        return known or self._demand_scores(pod, no_pause)
+
     def original_table(self, number: int, pod: Callable[[], PodView]) -> Table:
         """Return the table of one scoring agent, by its number, with the rounding of the original system."""
         one = self.profile.scoring[number]
@@ -197,12 +207,15 @@ class ProfileState:
     def _scores(self, key: t.Hashable, pod: PodView | None, pause: Pause) -> DemandScores:
         demand = self._demands.get(key)
         if demand is None:
-            parts = [part or self._judge(number, pod or EMPTY_POD, pause) for number, part in enumerate(self._static)]
-            demand = self._demands[key] = DemandScores(self.profile, pod, parts, len(self.nodes.names))
+            demand = self._demands[key] = self._demand_scores(pod, pause)
             if len(self._demands) > min(MAX_DEMANDS, max(1, MAX_DEMAND_SCORES // max(1, len(self.nodes.names)))):
                 self._forget(next(iter(self._demands)))
         self._demands.move_to_end(key)
         return demand
+
+    def _demand_scores(self, pod: PodView | None, pause: Pause) -> DemandScores:
+        parts = [part or self._judge(number, pod or EMPTY_POD, pause) for number, part in enumerate(self._static)]
+        return DemandScores(self.profile, pod, parts, len(self.nodes.names))
 
     def _fill(self, key: t.Hashable, pod: PodView | None, number: int, pause: Pause) -> Table:
         """Calculate the scores of a demand, and one of its tables."""

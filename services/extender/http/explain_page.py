@@ -19,7 +19,7 @@ MAX_NODES = 200
 COLUMNS = (
     ("Node", False),
     ("Score", True),
-    ("Points at weight 1", True),
+    ("Points", True),
     ("Exact", True),
     ("Agent", False),
     ("Weight", True),
@@ -41,7 +41,7 @@ def explain_page(pod: RecentPod, rows: ProfileRows) -> bytes:
     ]
     if rows.neutral:
         parts.append(html.paragraph("No value is known for any node, so all nodes are equal.", "wrong"))
-    parts += [nodes_table(rows), _weights()]
+    parts += [nodes_table(rows), _weights(rows.weight)]
     return html.page(f"Pod {pod.namespace}/{pod.name}, profile {rows.profile}", parts, refresh=False)
 
 
@@ -80,7 +80,7 @@ def _node_cells(node: NodeRow) -> list[tuple[str, ...]]:
     for number, agent in enumerate(node.agents):
         rejection = f'<div class="wrong">{escape(agent.rejection)}</div>' if agent.rejection else ""
         score = html.number(agent.score, 2) if agent.score is not None else '<span class="old">unknown</span>'
-        first = (escape(node.node), f"<b>{node.score}</b>", str(node.points), html.score_bar(node.exact) + f" {node.exact:.2f}")
+        first = (escape(node.node), f"<b>{node.score}</b>", f"{node.points:g}", html.score_bar(node.exact) + f" {node.exact:.2f}")
         found.append(
             (
                 *(first if number == 0 else ("", "", "", "")),
@@ -95,9 +95,10 @@ def _node_cells(node: NodeRow) -> list[tuple[str, ...]]:
     return found
 
 
-def _weights() -> str:
+def _weights(weight: float) -> str:
     listed = ", ".join(f"{name} {weight * 100}" for name, weight in IN_TREE_WEIGHTS.items())
     return "<h2>Beside the scheduler's plugins</h2>" + html.paragraph(
-        "The scheduler adds score × extender weight × 10 to the points of each node. The plugins of the default profile add at most:"
-        f" {listed}. An extender with the weight 1 therefore counts as much as a plugin with the weight 1."
+        "The scheduler adds score × extender weight × 10 to the points of each node. The page shows the points for the extender weight"
+        f" {weight:g}; add &weight=N to the address for another one. The plugins of the default profile add at most: {listed}."
+        " An extender with the weight 1 therefore counts as much as a plugin with the weight 1."
     )

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import re
 import typing as t
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
@@ -92,7 +93,7 @@ class People:
             namespace, name = "default", namespace
         as_page = _wants_page(query, headers)
         pod = self._recent.find(namespace, name)
-        rows = explain_pod(self._engine, pod) if pod is not None else None
+        rows = explain_pod(self._engine, pod, _weight(query)) if pod is not None else None
         if pod is None or rows is None:
             known = self._recent.newest(50)
             if as_page:
@@ -132,6 +133,12 @@ def _pod(pod: RecentPod) -> dict[str, t.Any]:
 
 def _parameter(query: bytes, name: str) -> str:
     return parse_qs(query.decode("latin-1"), errors="replace").get(name, [""])[0]
+
+
+def _weight(query: bytes) -> float:
+    """Return the weight of the extender in the configuration of the scheduler. A text that is no positive number counts as 1."""
+    text = _parameter(query, "weight")
+    return float(text) if re.fullmatch(r"[0-9]{1,6}", text) and int(text) else 1.0
 
 
 def _wants_page(query: bytes, headers: Mapping[bytes, bytes]) -> bool:

@@ -82,18 +82,20 @@ class HttpReader:
 
     def _answer(self, response: t.Any) -> Answer:
         end_at_s = time.monotonic() + self._timeout_s
-        body = bytearray()
+        parts: list[bytes] = []
+        size = 0
         try:
             # read1 returns what has arrived. A longer read would wait for a server that sends a byte from time to time.
             while chunk := response.read1(CHUNK_BYTES, decode_content=False):
-                body += chunk
-                self._check(len(body), end_at_s)
+                parts.append(chunk)
+                size += len(chunk)
+                self._check(size, end_at_s)
         except BaseException:
             response.close()
             raise
         headers = response.headers
         response.release_conn()
-        return Answer(response.status, str(headers.get("Content-Type", "")).lower(), bytes(body), str(headers.get("Location", "")))
+        return Answer(response.status, str(headers.get("Content-Type", "")).lower(), b"".join(parts), str(headers.get("Location", "")))
 
     def _check(self, size: int, end_at_s: float) -> None:
         if size > self._max_bytes:

@@ -12,6 +12,9 @@ from ....plugins.module_utils.kube.client.early_denials import EarlyDenials
 from ....plugins.module_utils.kube.client.open_transport import make_transport
 from .settings import KubernetesSettings
 
+PAGE_SIZE = 250
+"""Objects of one page of a list. A decoded pod needs about ten times the memory of the fields that are kept of it."""
+
 USER_AGENT = "onprem.kube_scheduling/extender"
 
 
@@ -21,4 +24,5 @@ def open_kube_api(settings: KubernetesSettings) -> KubeApi:
     Raises ConfigurationError.
     """
     options = ConnectionOptions({"kubeconfig": settings.kubeconfig, "context": settings.context, "persist_config": True})
-    return KubeApi(make_transport(options, user_agent=USER_AGENT), denials=EarlyDenials(time.monotonic, patient=True))
+    transport = make_transport(options, user_agent=USER_AGENT)
+    return KubeApi(transport, page_size=PAGE_SIZE, denials=EarlyDenials(time.monotonic, patient=True))

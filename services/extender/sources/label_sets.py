@@ -7,12 +7,12 @@ from __future__ import annotations
 import sys
 from collections.abc import Mapping
 
-from ....plugins.module_utils.model.codec import DecodeError, decode_json
+from ....plugins.module_utils.model.codec import decode_json
 
 TARGET_LABELS = frozenset(
     (
         *("instance", "job", "endpoint", "service", "pod", "namespace", "container"),
-        *("cluster", "replica", "prometheus", "prometheus_replica", "__name__"),
+        *("cluster", "replica", "prometheus", "prometheus_replica", "node", "kubernetes_node", "hostname", "__name__"),
     )
 )
 """Labels that tell which target was scraped and by which server. The other labels tell what was measured, such as a device."""
@@ -74,6 +74,3 @@ class LabelSets:
         labels = {sys.intern(name): sys.intern(value) for name, value in decode_json(dict[str, str], metric).items()}
         subject = tuple(part for name in sorted(labels) if name not in self._target_labels for part in (name, labels[name]))
         return LabelSet(labels, self._subjects.setdefault(subject, subject))
-
-
-__all__ = ["TARGET_LABELS", "DecodeError", "LabelSet", "LabelSets"]

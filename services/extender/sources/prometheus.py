@@ -9,15 +9,13 @@ of a value is therefore the time of the evaluation minus ``timestamp()`` of the 
 from __future__ import annotations
 
 import time
-import typing as t
 from collections.abc import Callable, Iterable
 
-from ....plugins.module_utils.model.codec import DecodeError
 from ..interface import Expression, Gauge, Query, Rate
 from .http_reader import SourceError
 from .label_sets import LabelSet, LabelSets
 from .node_mapping import NodeMapper, NodeTable, nodenames_of
-from .prometheus_client import PrometheusClient, evaluated_at, finite
+from .prometheus_client import PrometheusClient, Rows
 from .promql import UNAME, time_text, value_text
 from .readings import ByNode, Readings, SeriesCollector
 from .settings import PrometheusSettings
@@ -28,14 +26,6 @@ LONGEST_EARLY_S = 5.0
 PrometheusQuery = Rate | Gauge | Expression
 Times = dict[LabelSet, float]
 """The monotonic time of the newest sample of each label set."""
-
-
-class Rows(t.NamedTuple):
-    """The finite values of a vector. ``sent_at_s``: monotonic. ``evaluated_at_s``: by Prometheus' clock, None for an empty vector."""
-
-    values: list[tuple[LabelSet, float]]
-    sent_at_s: float
-    evaluated_at_s: float | None
 
 
 class PrometheusSource:
@@ -51,29 +41,30 @@ class PrometheusSource:
         on_warning: Callable[[str], None] = lambda _text: None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._client = PrometheusClient(settings, on_warning=on_warning, clock=clock)
+        self._label_sets = LabelSets(settings.node_label)
+        self._client = PrometheusClient(settings, self._label_sets, on_warning=on_warning, clock=clock)
         self._node_label = settings.node_label
         self._mapper = NodeMapper(settings.node_label, settings.node_rules)
-        self._label_sets = LabelSets(settings.node_label)
         self._heartbeat = heartbeat
-        self._times: dict[str, Times] = {}
+        self._times: tuple[str, Times] = ("", {})
+        """The last times that were read, with their query."""
         self._asked_nodenames = False
 
     def read(self, queries: Iterable[Query], nodes: NodeTable) -> Readings:
         """Return the values of the queries by node. Errors are in the result. Queries for annotations are ignored."""
         readings = Readings()
         self._mapper.use(nodes)
-        self._times, self._asked_nodenames = {}, False
-        for query in queries:
-            if not isinstance(query, (Rate, Gauge, Expression)):
-                continue
+        self._asked_nodenames = False
+        asked = [query for query in queries if isinstance(query, (Rate, Gauge, Expression))]
+        # Queries with the same times follow each other, so that the times are read once and only one set of them needs memory.
+        for query in sorted(asked, key=lambda query: time_text(query, self._node_label)):
             try:
                 readings.values[query] = self._by_node(query, readings)
             except SourceError as error:
                 readings.problems.append(str(error))
                 if error.unreachable:
                     break  # The other queries would only wait for the same timeout.
-        self._times = {}
+        self._times = ("", {})
         self._label_sets.end_refresh()
         return readings
 
@@ -101,9 +92,9 @@ class PrometheusSource:
         text = time_text(query, self._node_label)
         if not text:
             return lambda _labels, _node: (None, True)
-        if text not in self._times:
-            self._times[text] = self._read_times(text)
-        times = self._times[text]
+        if self._times[0] != text:
+            self._times = (text, self._read_times(text))
+        times = self._times[1]
         if not isinstance(query, Expression):
             return lambda labels, _node: (_known_time(times.get(labels)), labels in times)
         self._learn_nodenames(times, readings)
@@ -140,17 +131,7 @@ class PrometheusSource:
 
     def _ask(self, promql: str) -> Rows:
         self._heartbeat()
-        vector = self._client.query(promql)
-        get = self._label_sets.get
-        values = []
-        try:
-            for sample in vector.samples:
-                value = finite(sample.value[1]) if sample.value is not None else None
-                if value is not None:
-                    values.append((get(bytes(sample.metric)), value))
-        except DecodeError as error:
-            raise SourceError(f"the labels in the result of {promql} cannot be decoded: {error}") from error
-        return Rows(values, vector.sent_at_s, evaluated_at(vector.samples))
+        return self._client.query(promql)
 
 
 def _known_time(at_s: float | None) -> float | None:

@@ -4,14 +4,15 @@
 
 from __future__ import annotations
 
-import math
 import time
 import typing as t
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterator
 from urllib.parse import urlencode
 
-from ....plugins.module_utils.model.codec import DecodeError, Raw, Struct, decode_json, field
+from ....plugins.module_utils.model.codec import DecodeError
 from .http_reader import Answer, HttpReader, SourceError
+from .label_sets import LabelSet, LabelSets
+from .prometheus_answer import QueryAnswer, Sample, decode_answer, finite
 from .settings import PrometheusSettings
 
 PATH = "/api/v1/query"
@@ -21,35 +22,23 @@ SERVER_SHARE = 0.9
 QUERY_STATUSES = (400, 422)
 """The statuses of an answer about the query itself. Another server would give the same answer."""
 
+VECTOR = "vector"
 
-class Sample(Struct, frozen=True, gc=False):
-    """One series of an instant vector. ``metric``: its labels as JSON. ``value``: the time of the evaluation in seconds, and the value.
 
-    A native histogram has no ``value``.
+class QueryError(SourceError):
+    """The query itself is refused, or has another type of result."""
+
+
+class Rows(t.NamedTuple):
+    """The finite values of a vector.
+
+    ``sent_at_s``: monotonic. The server evaluated the query after this time. ``evaluated_at_s``: the time of the evaluation by Prometheus'
+    clock, in seconds since the epoch; None for an empty vector.
     """
 
-    metric: Raw
-    value: tuple[float, str] | None = None
-
-
-class Vector(t.NamedTuple):
-    """The answer to a query. ``sent_at_s``: monotonic seconds. The server evaluated the query after this time."""
-
-    samples: list[Sample]
+    values: list[tuple[LabelSet, float]]
     sent_at_s: float
-
-
-class _Data(Struct, rename="camel", frozen=True):
-    result_type: str = ""
-    result: Raw = field(default_factory=lambda: Raw(b"[]"))
-
-
-class _Answer(Struct, rename="camel", frozen=True):
-    status: str = ""
-    data: _Data | None = None
-    error_type: str = ""
-    error: str = ""
-    warnings: list[str] | None = None
+    evaluated_at_s: float | None
 
 
 class PrometheusClient:
@@ -58,6 +47,7 @@ class PrometheusClient:
     def __init__(
         self,
         settings: PrometheusSettings,
+        label_sets: LabelSets,
         *,
         on_warning: Callable[[str], None] = lambda _text: None,
         clock: Callable[[], float] = time.monotonic,
@@ -65,24 +55,25 @@ class PrometheusClient:
         self._readers = [
             HttpReader(url, settings.login, timeout_s=settings.timeout_s, max_bytes=settings.max_answer_bytes) for url in settings.urls
         ]
+        self._label_sets = label_sets
         self._server_timeout_s = max(0.1, settings.timeout_s * SERVER_SHARE)
         self._on_warning = on_warning
         self._clock = clock
 
-    def query(self, promql: str) -> Vector:
+    def query(self, promql: str) -> Rows:
         """Return the vector of a query. Raises SourceError with the errors of all servers that were asked."""
         errors = []
         for reader in list(self._readers):
             sent_at_s = self._clock()
             try:
-                samples = self._samples(reader, promql)
+                values, evaluated_at_s = self._read(reader, promql)
             except QueryError:
                 raise
             except SourceError as error:
                 errors.append(error)
                 continue
             self._prefer(reader)
-            return Vector(samples, sent_at_s)
+            return Rows(values, sent_at_s, evaluated_at_s)
         raise SourceError("; ".join(map(str, errors)), unreachable=all(error.unreachable for error in errors))
 
     def _prefer(self, reader: HttpReader) -> None:
@@ -91,30 +82,38 @@ class PrometheusClient:
             self._readers.remove(reader)
             self._readers.insert(0, reader)
 
-    def _samples(self, reader: HttpReader, promql: str) -> list[Sample]:
+    def _read(self, reader: HttpReader, promql: str) -> tuple[list[tuple[LabelSet, float]], float | None]:
         # Prometheus accepts a plain number of seconds; a duration with a unit must be a whole number, so that 1.8s would be refused.
         form = urlencode([("query", promql), ("timeout", f"{self._server_timeout_s:.3f}")]).encode()
-        answer = reader.request("POST", PATH, form=form)
-        found = _decoded(reader, answer)
-        if found.status != "success" or found.data is None:
-            text = f"{reader.url} cannot answer {promql}: {reader.without_secrets(found.error or f'status {answer.status}')}"
-            raise QueryError(text) if answer.status in QUERY_STATUSES else SourceError(text)
-        for warning in found.warnings or ():
+        response = reader.request("POST", PATH, form=form)
+        answer, parts = _decoded(reader, response)
+        if answer.status != "success" or answer.data is None:
+            text = f"{reader.url} cannot answer {promql}: {reader.without_secrets(answer.error or f'status {response.status}')}"
+            raise QueryError(text) if response.status in QUERY_STATUSES else SourceError(text)
+        for warning in answer.warnings or ():
             self._on_warning(reader.without_secrets(warning))
-        if found.data.result_type != "vector":
-            raise QueryError(f"the result of {promql} is of the type {found.data.result_type or 'unknown'}: a vector is expected")
+        if answer.data.result_type != VECTOR:
+            raise QueryError(f"the result of {promql} is of the type {answer.data.result_type or 'unknown'}: a vector is expected")
         try:
-            return decode_json(list[Sample], found.data.result)
+            return self._rows(parts)
         except DecodeError as error:
             raise SourceError(f"the result of {promql} from {reader.url} cannot be decoded: {error}") from error
 
+    def _rows(self, parts: Iterator[list[Sample]]) -> tuple[list[tuple[LabelSet, float]], float | None]:
+        values: list[tuple[LabelSet, float]] = []
+        evaluated_at_s, get = None, self._label_sets.get
+        for part in parts:
+            for sample in part:
+                pair = sample.value
+                value = finite(pair[1]) if pair is not None else None
+                if pair is not None and value is not None:
+                    values.append((get(bytes(sample.metric)), value))
+                    evaluated_at_s = pair[0]  # the same in all samples of a vector
+        return values, evaluated_at_s
 
-class QueryError(SourceError):
-    """The query itself is refused, or has another type of result."""
 
-
-def _decoded(reader: HttpReader, answer: Answer) -> _Answer:
-    """Return the answer. Raises SourceError if it is not an answer of Prometheus' API."""
+def _decoded(reader: HttpReader, answer: Answer) -> tuple[QueryAnswer, Iterator[list[Sample]]]:
+    """Return the answer and its samples. Raises SourceError if it is not an answer of Prometheus' API."""
     if 300 <= answer.status < 400:
         raise SourceError(f"{reader.url} redirects to {answer.location}: give that URL")
     if answer.status in (401, 403):
@@ -122,22 +121,8 @@ def _decoded(reader: HttpReader, answer: Answer) -> _Answer:
     if answer.content_type.startswith("text/html"):
         raise SourceError(f"{reader.url} returns an HTML page with the status {answer.status}: check that it is the URL of Prometheus")
     try:
-        return decode_json(_Answer, answer.body)
+        return decode_answer(answer.body)
     except DecodeError:
         if answer.status == 200:
             raise SourceError(f"the answer of {reader.url} is not JSON of Prometheus: check that it is the URL of Prometheus") from None
         raise SourceError(f"{reader.url} answers with the status {answer.status}") from None
-
-
-def finite(text: str) -> float | None:
-    """Return the number in a value, or None for NaN, infinity, and a text that is no number. Such a value is unknown."""
-    try:
-        value = float(text)
-    except ValueError:
-        return None
-    return value if math.isfinite(value) else None
-
-
-def evaluated_at(samples: Iterable[Sample]) -> float | None:
-    """Return the time of the evaluation by Prometheus' clock, in seconds since the epoch. All samples of a vector have the same."""
-    return next((sample.value[0] for sample in samples if sample.value is not None), None)

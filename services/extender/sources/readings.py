@@ -22,6 +22,8 @@ KEPT_WITHOUT_AGE_S = 90.0
 MAX_LISTED = 500
 """Unmapped series that are listed. All are counted."""
 
+MAX_SHOWN_PROBLEMS = 5
+
 STALE_DUPLICATE_S = 60.0
 """Seconds by which one of two series that measure the same must be newer to be preferred for this reason."""
 
@@ -96,6 +98,13 @@ class Readings:
     values: dict[Query, ByNode] = field(default_factory=dict)
     unmapped: Unmapped = field(default_factory=Unmapped)
     problems: list[str] = field(default_factory=list)
+
+    @property
+    def error(self) -> str:
+        """Return the problems in one text, each once and a limited number of them. It is empty if there are none."""
+        different = list(dict.fromkeys(self.problems))
+        more = len(different) - MAX_SHOWN_PROBLEMS
+        return "; ".join([*different[:MAX_SHOWN_PROBLEMS], *([f"{more} more problems"] if more > 0 else [])])
 
 
 class _Known(t.NamedTuple):

@@ -15,6 +15,7 @@ from ...common.log import Log
 from ..interface import Annotation, Expression, Gauge, NodeView, Outcome, Query, Rate
 from .kubernetes import ClusterWatch
 from .kubernetes_connection import open_kube_api
+from .long_lived import LongLivedObjects
 from .node_exporter import NodeExporterSource
 from .node_mapping import NodeTable
 from .pod_tracker import Clock, PodChanges
@@ -67,6 +68,7 @@ class Sources:
         self._wake = threading.Event()
         self._stopping = False
         self._refreshing = threading.Lock()
+        self._collector = LongLivedObjects()
         self._thread = threading.Thread(target=self._run, name="refresh sources", daemon=True)
         self._prometheus = (
             PrometheusSource(settings.prometheus, heartbeat=heartbeat, on_warning=self._on_warning, clock=clock)
@@ -101,11 +103,11 @@ class Sources:
 
     def refresh_once(self) -> ClusterView:
         """Refresh all sources, pass the view to the listener, and return it. Errors of the sources are in the view."""
-        with self._refreshing:
+        with self._refreshing, self._collector.refreshing():
             queries, errors = self._queries, dict[str, str]()
             watch = self._connected(errors)
             readings = self._read(watch, queries)
-            errors |= {name: "; ".join(found.problems) for name, found in readings.items() if found.problems}
+            errors |= {name: found.error for name, found in readings.items() if found.problems}
             errors |= self._unanswered(queries)
             now_s = self._clock()
             self._values.retain_only(set(queries))
@@ -128,9 +130,9 @@ class Sources:
             except KubeError as error:
                 errors[ClusterWatch.name] = str(error)
                 return None
+            self._watch = watch
             watch.start()
             watch.wait_until_synced(SYNC_WAIT_S)
-            self._watch = watch
         with self._lock:
             problem = self._watch.error
         if problem:

@@ -4,9 +4,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 
 from ...common.log import Log
+
+_NUMBER = re.compile(r"[0-9]+")
+"""Matches the part of an error that differs each time, such as a number of seconds."""
 
 MAX_ONCE = 1000
 """Different texts that are remembered. A source whose texts always differ would otherwise fill the memory and the log."""
@@ -22,13 +26,14 @@ class SourceLog:
 
     def errors(self, errors: Mapping[str, str]) -> None:
         """Log the errors that are new or have changed, and the sources whose error has ended."""
+        kinds = {source: _NUMBER.sub("", text) for source, text in errors.items()}
         for source, text in errors.items():
-            if self._errors.get(source) != text:
+            if self._errors.get(source) != kinds[source]:
                 self._log.warning("a source has a problem", source=source, text=text)
         for source in self._errors:
             if source not in errors:
                 self._log.info("the source has no problem any more", source=source)
-        self._errors = dict(errors)
+        self._errors = kinds
 
     def unmapped(self, count: int, example: str) -> None:
         """Log once that series belong to no node."""

@@ -20,6 +20,7 @@ import pytest
 from ansible_collections.onprem.kube_scheduling.services.extender.cli import main
 
 from tests.unit.services.extender.extender_objects import names_body, scores_in
+from tests.unit.services.extender.sources.prometheus_server import Server
 from tools.paths import COLLECTIONS
 
 MODULE = "ansible_collections.onprem.kube_scheduling.services.extender"
@@ -30,6 +31,14 @@ profiles:
   {name}:
     agents:
     - {{name: template, args: {{score: {score}}}}}
+"""
+
+
+METRIC_PROFILE = """
+profiles:
+  quiet:
+    agents:
+    - {name: metric, args: {query: load, best: 0, worst: 10}}
 """
 
 
@@ -67,6 +76,22 @@ def test_sources_that_know_no_node_are_a_problem(tmp_path: Path, capsys: pytest.
     assert "prometheus: " in err and "the sources know no node" in err
 
 
+def test_sources_that_are_complete_and_a_node_without_a_value(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    server = Server()
+    server.vectors["load"] = [({"instance": "a:9100"}, "2.5"), ({"instance": "b:9100"}, "5")]
+    text = f"sources: {{prometheus: {{urls: ['{server.url}']}}}}\n" + METRIC_PROFILE
+    flags = [f"--config={write(tmp_path, text)}", "--check-sources", "--log-level=error"]
+    assert main(flags, {}) == 0
+    out = capsys.readouterr().out
+    assert 'load {instance="a:9100"} = 2.5, age unknown' in out and "a: metric = 7.50" in out
+    server.vectors["load"][1] = ({"instance": "b:9100"}, "NaN")
+    server.vectors["other"] = [({"instance": "c:9100"}, "1"), ({"instance": "a:9100"}, "1")]
+    write(tmp_path, text + "    - {name: metric, args: {query: other, best: 0, worst: 10}}\n")
+    assert main(flags, {}) == 2
+    assert "profile quiet, agent metric-1: no fresh value for c" in capsys.readouterr().err
+    server.stop()
+
+
 def test_an_address_that_is_in_use_is_an_error_of_the_configuration(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = write(tmp_path, FILE.format(name="quiet", score=7))
     with program(file) as running:
@@ -77,7 +102,7 @@ def test_an_address_that_is_in_use_is_an_error_of_the_configuration(tmp_path: Pa
             text=True,
             timeout=60,
         )
-    assert result.returncode == 2 and "cannot serve: " in result.stderr and "in use" in result.stderr
+    assert result.returncode == 2 and "cannot start: " in result.stderr and "in use" in result.stderr
 
 
 class Running(t.NamedTuple):
@@ -91,10 +116,10 @@ def environment() -> dict[str, str]:
 
 
 @contextmanager
-def program(file: Path) -> Iterator[Running]:
+def program(file: Path, *flags: str) -> Iterator[Running]:
     """The program, from its first log line ``serving`` on."""
     with subprocess.Popen(
-        [sys.executable, "-m", MODULE, f"--config={file}"], env=environment(), stderr=subprocess.PIPE, text=True
+        [sys.executable, "-m", MODULE, f"--config={file}", *flags], env=environment(), stderr=subprocess.PIPE, text=True
     ) as process:
         try:
             assert process.stderr is not None
@@ -126,7 +151,8 @@ def wait_for(condition: t.Callable[[], bool]) -> None:
 
 def test_the_program_serves_takes_over_a_changed_file_and_ends_in_order(tmp_path: Path) -> None:
     file = write(tmp_path, FILE.format(name="other", score=7))
-    with program(file) as running:
+    recording = tmp_path / "recording.jsonl"
+    with program(file, f"--record={recording}") as running:
         wait_for(lambda: ask(running.status_address, "GET", "/readyz").startswith(b"ok"))
         assert scores(running.address) == {"a": 0}
         file.write_text("profiles: {quiet: 5}")
@@ -138,3 +164,5 @@ def test_the_program_serves_takes_over_a_changed_file_and_ends_in_order(tmp_path
         assert json.loads(ask(running.address, "GET", "/explain?pod=app/web"))["profile"] == "quiet"
         running.process.send_signal(signal.SIGTERM)
         assert running.process.wait(20) == 0
+    kinds = [json.loads(line)["kind"] for line in recording.read_text().splitlines()]
+    assert kinds[:2] == ["view", "request"]

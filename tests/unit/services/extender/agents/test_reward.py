@@ -115,6 +115,22 @@ def test_saved_rewards_count_after_a_restart_with_their_ages() -> None:
     assert restarted.save() == of.save()
 
 
+def test_what_was_observed_before_the_load_is_not_lost() -> None:
+    saved = reward()
+    observe(saved, "both", *[False] * 5)
+    observe(saved, "saved", False)
+    for later in (True, False):
+        of = reward()
+        observe(of, "own", False)
+        observe(of, "both", False)
+        of.load(saved.save())
+        if later:
+            observe(of, "later", False)
+        assert {where: round(score(of, where), 1) for where in ("own", "saved", "both")} == {"own": 9.0, "saved": 9.0, "both": 5.9}
+        nodes = [entry[1] for entry in json.loads(of.save())["entries"]]
+        assert sorted(nodes) == sorted({"own", "both", "saved", *(["later"] if later else [])})
+
+
 def test_the_saved_state_keeps_the_newest_within_its_limit() -> None:
     of = reward()
     for number in range(MAX_ENTRIES + 10):

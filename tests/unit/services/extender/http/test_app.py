@@ -272,6 +272,8 @@ def test_explain_shows_value_age_and_points_of_each_node(client: Client) -> None
     assert 0 <= agent["age_s"] < 60
     assert worst["rejection"] == "score 1 is below 2"
     assert found["in_tree_weights"]["TaintToleration"] == 3
+    assert client.get("/explain?pod=app/web&weight=5").json["nodes"][0]["points"] == 450
+    assert client.get("/explain?pod=app/web&weight=x").json["weight"] == 1
 
 
 def test_explain_uses_the_demand_of_the_pod() -> None:

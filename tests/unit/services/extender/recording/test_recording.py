@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: onprem.kube_scheduling contributors
-"""What the recorder writes, the replayer reads: an agent gives the same scores to the same requests."""
+"""The replayer reads what the recorder writes, so that an agent gives the same scores to the same requests."""
 
 from __future__ import annotations
 

@@ -34,7 +34,12 @@ class _Handler(BaseHTTPRequestHandler):
         server = self.server
         with server.lock:
             items = list(server.objects[plural].values())
-            return self._reply({"kind": "List", "metadata": {"resourceVersion": str(server.version)}, "items": items})
+            metadata = {"resourceVersion": str(server.version)}
+        query = parse_qs(parts.query)
+        first, size = int(query.get("continue", ["0"])[0]), int(query["limit"][0])
+        if first + size < len(items):
+            metadata["continue"] = str(first + size)
+        return self._reply({"kind": "List", "metadata": metadata, "items": items[first : first + size]})
 
     def _reply(self, answer: Json) -> None:
         body = json.dumps(answer).encode()

@@ -37,7 +37,7 @@ def read(server: Server, **changes: t.Any) -> Readings:
         (faults.garbage, "is not JSON of Prometheus"),
         (faults.of_type("matrix", []), "is of the type matrix: a vector is expected"),
         (faults.of_type("scalar", [1, "1"]), "is of the type scalar"),
-        (faults.of_type("vector", [{"metric": {"instance": 5}, "value": [1, "1"]}]), "labels in the result"),
+        (faults.of_type("vector", [{"metric": {"instance": 5}, "value": [1, "1"]}]), "Expected `str`, got `int`"),
         (faults.of_type("vector", [{"metric": {}, "value": [1]}]), "cannot be decoded"),
         (faults.refused_query, "parse error: unexpected end of input"),
         (faults.large, "has more than 1000000 bytes"),
