@@ -56,13 +56,14 @@ def _parser() -> argparse.ArgumentParser:
     bring_up.add_argument(
         "--variant", default="standard", choices=sorted(VARIANTS), help="treatment of API load, and what the scheduler may do"
     )
-    bring_up.add_argument("--prometheus", action="store_true", help="start a Prometheus that scrapes the components")
+    bring_up.add_argument("--prometheus", action="store_true", help="start a Prometheus that scrapes the components (built if needed)")
     _command(commands, "down", _down, "end a cluster and remove its files")
     _command(commands, "status", _status, "show the components; exit code 1 unless all are healthy")
     _command(commands, "kubeconfig", _kubeconfig, "print the path of the kubeconfig")
     logs = _command(commands, "logs", _logs, "print a component's log")
     logs.add_argument("component", nargs="?", default="kube-apiserver")
-    _command(commands, "binaries", _binaries, "build the programs if needed and print their folder", named=False)
+    build = _command(commands, "binaries", _binaries, "build the programs if needed and print their folder", named=False)
+    build.add_argument("--with-test-programs", action="store_true", help="build Prometheus, promtool and node_exporter as well")
     return parser
 
 
@@ -138,10 +139,18 @@ def _logs(options: argparse.Namespace) -> int:
     return 0
 
 
-def _binaries(_options: argparse.Namespace) -> int:
-    folder = binaries.ensure(lambda line: print(line, file=sys.stderr, flush=True))
+def _binaries(options: argparse.Namespace) -> int:
+    folder = binaries.ensure(_report)
+    if options.with_test_programs:
+        binaries.prometheus(_report)
+        binaries.promtool(_report)
+        binaries.node_exporter(_report)
     _say(str(folder))
     return 0
+
+
+def _report(line: str) -> None:
+    print(line, file=sys.stderr, flush=True)
 
 
 if __name__ == "__main__":

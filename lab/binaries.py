@@ -1,10 +1,11 @@
 # Copyright: onprem.kube_scheduling contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The seven programs of a cluster, and the descheduler, which only measurements want: built once, see `lab.go_build`."""
+"""The seven programs of a cluster, and programs that only some tests or measurements need: built once, see `lab.go_build`."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 from lab.go_build import GIGABYTE, GoModule, Program
@@ -12,6 +13,10 @@ from lab.layout import SOURCES
 
 KUBERNETES_VERSION = "1.36.3"
 DESCHEDULER_VERSION = "0.36.0"
+PROMETHEUS_VERSION = "3.15.0"
+PROMETHEUS_MODULE_VERSION = "0.315.0"
+"""Prometheus 3.15.0 has this version as a Go module."""
+NODE_EXPORTER_VERSION = "1.12.1"
 
 PROGRAMS = (
     Program("etcd", "go.etcd.io/etcd/server/v3", "1 minute"),
@@ -49,6 +54,30 @@ DESCHEDULER = GoModule(
     cold_build_bytes=3 * GIGABYTE,
 )
 
+PROMETHEUS = GoModule(
+    folder=SOURCES / "prometheus",
+    programs=(Program("prometheus", "github.com/prometheus/prometheus/cmd/prometheus", "3 minutes"),),
+    stamps={"github.com/prometheus/common/version.Version": PROMETHEUS_VERSION},
+    largest=f"github.com/prometheus/prometheus@v{PROMETHEUS_MODULE_VERSION}",
+    cold_build="3 minutes",
+    cold_build_bytes=3 * GIGABYTE,
+    # Without service discovery by the interfaces of clouds, which is most of its code. Static targets and files with targets are left.
+    tags=("remove_all_sd",),
+)
+
+# In the same folder, but built apart: it needs more packages, and only tests of metrics need it.
+PROMTOOL = replace(PROMETHEUS, programs=(Program("promtool", "github.com/prometheus/prometheus/cmd/promtool", "3 minutes"),))
+
+# It shares most packages with Prometheus, so that it is built in seconds after it.
+NODE_EXPORTER = replace(
+    PROMETHEUS,
+    programs=(Program("node_exporter", "github.com/prometheus/node_exporter", "1 minute"),),
+    stamps={"github.com/prometheus/common/version.Version": NODE_EXPORTER_VERSION},
+    largest=f"github.com/prometheus/node_exporter@v{NODE_EXPORTER_VERSION}",
+    cold_build="1 minute",
+    tags=(),
+)
+
 
 def ensure(log: Callable[[str], None] = print) -> Path:
     """Folder that holds the seven programs of a cluster; builds the missing ones."""
@@ -58,3 +87,18 @@ def ensure(log: Callable[[str], None] = print) -> Path:
 def descheduler(log: Callable[[str], None] = print) -> Path:
     """Path of the descheduler; builds it if needed."""
     return DESCHEDULER.ensure(log) / DESCHEDULER.programs[0].name
+
+
+def prometheus(log: Callable[[str], None] = print) -> Path:
+    """Path of Prometheus; builds it if needed."""
+    return PROMETHEUS.ensure(log) / PROMETHEUS.programs[0].name
+
+
+def promtool(log: Callable[[str], None] = print) -> Path:
+    """Path of promtool; builds it if needed."""
+    return PROMTOOL.ensure(log) / PROMTOOL.programs[0].name
+
+
+def node_exporter(log: Callable[[str], None] = print) -> Path:
+    """Path of the real node_exporter; builds it if needed."""
+    return NODE_EXPORTER.ensure(log) / NODE_EXPORTER.programs[0].name

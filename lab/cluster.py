@@ -10,7 +10,6 @@ from __future__ import annotations
 import hashlib
 import http.client
 import json
-import shutil
 import signal
 import subprocess
 import time
@@ -32,7 +31,6 @@ from lab.scenario import Scenario, load
 
 Log = Callable[[str], None]
 PORT_TIMEOUT_S = 10.0
-PROMETHEUS_REMEDY = "install it (Debian: apt-get install prometheus), or put the program `prometheus` on PATH"
 
 
 def up(
@@ -258,7 +256,7 @@ def _add_nodes(layout: Layout, plan: Scenario | None, log: Log) -> None:
 
 def _create(layout: Layout, wanted: dict[str, Any], plan: Scenario | None, log: Log) -> None:
     started = time.monotonic()
-    prometheus = _prometheus() if wanted["prometheus"] else None
+    prometheus = binaries.prometheus(log) if wanted["prometheus"] else None
     variant = variant_named(wanted["variant"])
     folder = binaries.ensure(log)
     log(f"cluster {layout.name}: starting etcd, kube-apiserver, kube-controller-manager, kube-scheduler and kwok")
@@ -273,13 +271,6 @@ def _create(layout: Layout, wanted: dict[str, Any], plan: Scenario | None, log: 
     except BaseException:
         control_plane.clean_up_failed_start(layout, log)
         raise
-
-
-def _prometheus() -> Path:
-    found = shutil.which("prometheus")
-    if not found:
-        raise LabError(f"prometheus is not on PATH: {PROMETHEUS_REMEDY}")
-    return Path(found)
 
 
 def _lock_file(layout: Layout) -> Path:

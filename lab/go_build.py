@@ -40,7 +40,7 @@ class GoModule:
 
     ``stamps``: values of Go variables that a plain build leaves empty, such as versions. ``largest``: the module, as Go's module cache
     names its folder, whose presence shows that most has been downloaded. ``cold_build`` and ``cold_build_bytes``: the time and
-    the disk space for all programs with empty caches on two cores.
+    the disk space for all programs with empty caches on two cores. ``tags``: the build tags.
     """
 
     folder: Path
@@ -49,11 +49,13 @@ class GoModule:
     largest: str
     cold_build: str
     cold_build_bytes: int
+    tags: tuple[str, ...] = ()
 
     def flags(self) -> list[str]:
         """Flags of `go build`."""
         linker = " ".join(["-s -w", *(f"-X {variable}={value}" for variable, value in self.stamps.items())])
-        return ["-trimpath", "-buildvcs=false", "-ldflags", linker]
+        tags = ["-tags", ",".join(self.tags)] if self.tags else []
+        return ["-trimpath", "-buildvcs=false", *tags, "-ldflags", linker]
 
     def cache_key(self) -> str:
         """Short hash over everything that decides what the programs are."""

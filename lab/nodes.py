@@ -26,6 +26,8 @@ BULK_FROM = 200
 PROGRESS_EVERY_S = 5.0
 FIRST_ADDRESS = IPv4Address("172.20.0.1")
 READY_TIMEOUT_S = 120.0
+RECREATE_AFTER_S = 20.0
+"""Seconds after which nodes that kwok has not taken over are deleted and created again."""
 NOT_READY_TAINT = "node.kubernetes.io/not-ready"
 
 
@@ -42,9 +44,9 @@ def create(api: ApiClient, scenario: Scenario, *, etcd_address: str, log: Callab
     else:
         _check_groups(api, scenario)
         etcd_bulk_load.load(etcd_address, missing)
-    _wait_usable(api, {node["metadata"]["name"] for node in missing}, log)
     if len(missing) >= BULK_FROM:
-        _wait_leases(api, len(existing) + len(missing), log)
+        _wait_leases(api, missing, len(existing) + len(missing), log)
+    _wait_usable(api, {node["metadata"]["name"] for node in missing}, log)
     there = scenario.node_count - len(missing)
     seconds = time.monotonic() - started
     log(f"scenario {scenario.name}: {len(missing)} nodes created, {there} were there ({seconds:.1f} s)")
@@ -146,11 +148,28 @@ def _wait_usable(api: ApiClient, names: set[str], log: Callable[[str], None]) ->
         wait.pause(len(waiting), len(names))
 
 
-def _wait_leases(api: ApiClient, count: int, log: Callable[[str], None]) -> None:
-    """Wait until kwok has taken all nodes into its care; only then it runs their pods."""
+def _wait_leases(api: ApiClient, nodes: list[dict[str, Any]], count: int, log: Callable[[str], None]) -> None:
+    """Wait until kwok has taken all `count` nodes into its care; only then it runs their pods.
+
+    A watch that breaks within a transaction of the bulk load misses its other objects (`etcd_bulk_load._close`). Kwok then never hears of
+    some of the new `nodes`. They are created again through the API server, because it takes over nodes only when they appear.
+    """
     wait = _Wait("are not taken over by kwok yet", log)
+    recreate_at = wait.started + RECREATE_AFTER_S
     while (found := _lease_count(api)) < count:
+        if time.monotonic() > recreate_at:
+            recreate_without_lease(api, nodes)
+            recreate_at = time.monotonic() + RECREATE_AFTER_S
         wait.pause(count - found, count)
+
+
+def recreate_without_lease(api: ApiClient, nodes: list[dict[str, Any]]) -> None:
+    """Delete those of the nodes that have no Lease, and create them again."""
+    held = {lease["metadata"]["name"] for lease in api.get("/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases")["items"]}
+    lost = [node for node in nodes if node["metadata"]["name"] not in held]
+    for node in lost:
+        api.request("DELETE", f"/api/v1/nodes/{node['metadata']['name']}")
+    _create_all(api, lost)
 
 
 @dataclass

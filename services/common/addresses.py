@@ -20,9 +20,9 @@ class Address(t.NamedTuple):
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
 
-def parse_address(text: str) -> Address:
-    """Return the address in a text such as ``127.0.0.1:9235``, ``[::1]:9235`` or ``:9235``. Raises ValueError."""
+def parse_address(text: str, name: str = "listen_address") -> Address:
+    """Return the address in a text such as ``127.0.0.1:9235``, ``[::1]:9235`` or ``:9235``. Raises ValueError that names the setting."""
     found = _ADDRESS.fullmatch(text)
     if found is None or int(found["port"]) > 65535:
-        raise ValueError(f"listen_address is {text!r}: write it as HOST:PORT, [IPV6]:PORT or :PORT")
+        raise ValueError(f"{name} is {text!r}: write it as HOST:PORT, [IPV6]:PORT or :PORT")
     return Address(found["v6"] or found["host"] or "", int(found["port"]))

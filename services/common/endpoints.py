@@ -15,7 +15,7 @@ from .addresses import Address
 from .health import Health
 from .http_server import BACKLOG, REQUEST_S, App, HttpServer
 
-_ODD_VERSION = re.compile(r"version=(?![0-9]{1,9}(?:\.[0-9]{1,9})*\s*(?:[;,]|$))")
+ODD_VERSION = re.compile(r"version=(?![0-9]{1,9}(?:\.[0-9]{1,9})*\s*(?:[;,]|$))")
 """Matches a format version that is not a number. prometheus_client compares it with a number and raises an error."""
 
 
@@ -26,7 +26,7 @@ class Endpoints:
     """
 
     def __init__(self, address: Address, registry: CollectorRegistry, health: Health, *, request_s: float = REQUEST_S) -> None:
-        listener = _listen(address)
+        listener = listen(address)
         host, port = listener.getsockname()[:2]
         self.address = Address(str(host), port)
         """The address that it listens on. If port 0 was given, it has the port that the system selected."""
@@ -37,7 +37,7 @@ class Endpoints:
         self._server.close()
 
 
-def _listen(address: Address) -> socket.socket:
+def listen(address: Address) -> socket.socket:
     """Return a listening socket. Without a host it listens on all IPv4 and IPv6 addresses."""
     if not address.host and socket.has_dualstack_ipv6():
         return socket.create_server(("", address.port), family=socket.AF_INET6, backlog=BACKLOG, dualstack_ipv6=True)
@@ -54,7 +54,7 @@ def make_app(registry: CollectorRegistry, health: Health) -> App:
         if environ.get("REQUEST_METHOD") not in ("GET", "HEAD"):
             return _answer(start_response, "405 Method Not Allowed", "only GET and HEAD")
         if path == "/metrics":
-            odd = _ODD_VERSION.search(environ.get("HTTP_ACCEPT", "")) is not None
+            odd = ODD_VERSION.search(environ.get("HTTP_ACCEPT", "")) is not None
             return metrics({**environ, "HTTP_ACCEPT": ""} if odd else environ, start_response)
         if path not in ("/healthz", "/readyz"):
             return _answer(start_response, "404 Not Found", "there are /healthz, /readyz and /metrics")

@@ -72,13 +72,13 @@ def read_given(program: Program, arguments: Sequence[str], environment: Mapping[
 
     Flags have precedence over variables, and variables over FILE.
     """
-    flags = _from_flags(program, arguments)
-    variables = _from_environment(program, environment)
+    flags = flags_given(program, arguments)
+    variables = variables_given(program, environment)
     config = flags.pop("config", None) or variables.pop("config", None)
     return {**(_from_file(program, config) if config else {}), **variables, **flags}
 
 
-def _from_flags(program: Program, arguments: Sequence[str]) -> dict[str, Given]:
+def flags_given(program: Program, arguments: Sequence[str]) -> dict[str, Given]:
     parser = _parser(program)
     try:
         found, unknown = parser.parse_known_args(arguments)
@@ -86,7 +86,7 @@ def _from_flags(program: Program, arguments: Sequence[str]) -> dict[str, Given]:
         raise SettingsError(str(error)) from error
     if unknown:
         flag = unknown[0].partition("=")[0]
-        raise SettingsError(f"{flag} is not a flag{_nearest(flag, ['--config', *(option.flag for option in program.options)])}")
+        raise SettingsError(f"{flag} is not a flag{nearest(flag, ['--config', *(option.flag for option in program.options)])}")
     names = {"config": "--config", **{option.name: option.flag for option in program.options}}
     return {name: Given(value, f"flag {names[name]}") for name, value in vars(found).items() if value is not None}
 
@@ -109,7 +109,7 @@ def _parser(program: Program) -> argparse.ArgumentParser:
     return parser
 
 
-def _from_environment(program: Program, environment: Mapping[str, str]) -> dict[str, Given]:
+def variables_given(program: Program, environment: Mapping[str, str]) -> dict[str, Given]:
     prefix = program.prefix
     known = {f"{prefix}CONFIG": "config", **{option.variable(prefix): option.name for option in program.options}}
     may_be_empty = {option.variable(prefix) for option in program.options if option.may_be_empty}
@@ -121,7 +121,7 @@ def _from_environment(program: Program, environment: Mapping[str, str]) -> dict[
             if value or variable in may_be_empty:
                 found[known[variable]] = Given(value, f"variable {variable}")
         elif not program.is_service_link(variable):
-            raise SettingsError(f"variable {variable} is not a setting{_nearest(variable, known)}")
+            raise SettingsError(f"variable {variable} is not a setting{nearest(variable, known)}")
     return found
 
 
@@ -137,15 +137,15 @@ def _from_file(program: Program, config: Given) -> dict[str, Given]:
         return {}
     if not isinstance(content, dict):
         raise SettingsError(f"file {config.value}: settings by their names are expected, such as {program.example}")
-    _check_given_once(config.value, data)
+    check_given_once(config.value, data)
     known = [option.name for option in program.options]
     for key in content:
         if key not in known:
-            raise SettingsError(f"file {config.value}: {key} is not a setting{_nearest(str(key), known)}")
+            raise SettingsError(f"file {config.value}: {key} is not a setting{nearest(str(key), known)}")
     return {key: Given(value, f"file {config.value}, {key}") for key, value in content.items() if value is not None}
 
 
-def _check_given_once(file: str, data: bytes) -> None:
+def check_given_once(file: str, data: bytes) -> None:
     """Reject a key that occurs twice in a mapping, at any depth. YAML would use the last value without an error."""
     waiting = [yaml.compose(data.decode("utf-8"), Loader=yaml.SafeLoader)]
     checked: set[int] = set()
@@ -172,6 +172,6 @@ def _check_keys(file: str, node: yaml.MappingNode) -> None:
         seen[name] = line
 
 
-def _nearest(name: str, known: Iterable[str]) -> str:
+def nearest(name: str, known: Iterable[str]) -> str:
     found = difflib.get_close_matches(name, list(known), n=1)
     return f"; the nearest is {found[0]}" if found else ""

@@ -47,8 +47,8 @@ class Gauge(t.NamedTuple):
 class Expression(t.NamedTuple):
     """A PromQL expression that returns a vector with a label for the node. Only Prometheus can answer it.
 
-    ``timestamp_of``: a PromQL selector of the raw series behind the expression. The age of a result is the age of the newest of these series
-    of the same node. If it is empty, the age is unknown.
+    ``timestamp_of``: a PromQL selector of the raw series behind the expression. The age of a result is the age of the newest of these
+    series of the same node. If it is empty, the age is unknown.
     """
 
     promql: str
@@ -74,7 +74,7 @@ class Series(t.NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Demand:
-    """What a pod requests: ``cpu`` in millicores, bandwidth in bits per second, the others in bytes or numbers of devices.
+    """The requests of a pod: ``cpu`` in millicores, bandwidth in bits per second, the others in bytes or numbers of devices.
 
     Requests follow kube-scheduler's rule (init containers, sidecars, overhead, resources of the whole pod). A bandwidth is None if the pod
     does not declare it.
@@ -120,9 +120,9 @@ class NodeView:
 class Judgement(t.NamedTuple):
     """The judgement of an agent on one node.
 
-    ``score``: 0 (worst) to 10 (best); None if the agent has no fresh value for the node. ``value``: the measured value behind the score, for
-    people. ``explanation``: a short text such as ``62% of 10 Gbit/s on eno1``. ``measured_at_s``: the time of the oldest value that was used.
-    ``rejection``: the reason why the pod must not run on the node; it counts only where ``filter: true``.
+    ``score``: 0 (worst) to 10 (best); None if the agent has no fresh value for the node. ``value``: the measured value behind the score,
+    for people. ``explanation``: a short text such as ``62% of 10 Gbit/s on eno1``. ``measured_at_s``: the time of the oldest value that
+    was used. ``rejection``: the reason why the pod must not run on the node; it counts only where ``filter: true``.
     """
 
     score: float | None
@@ -140,7 +140,7 @@ class Victims(t.NamedTuple):
 
 
 class Outcome(t.NamedTuple):
-    """What became of a pod: its node, its type of workload, and whether it runs well. ``at_s``: the time of the observation."""
+    """The result of a placement: the pod, its node, and whether it runs well. ``at_s``: the time of the observation."""
 
     pod: PodView
     node: str
@@ -151,8 +151,8 @@ class Outcome(t.NamedTuple):
 class Agent:
     """The base class of agents. A subclass sets ``name`` and overrides what it needs.
 
-    ``args``: a frozen msgspec.Struct that checks the agent's ``args`` of FILE; its defaults are the agent's defaults. The constructor raises
-    ValueError with a sentence if a combination of arguments cannot be used.
+    ``args``: a frozen msgspec.Struct that checks the agent's ``args`` of FILE; its defaults are the agent's defaults. The constructor
+    raises ValueError with a sentence if a combination of arguments cannot be used.
     ``per_demand``: the score depends on the pod that is scheduled. The engine then calls ``score_all`` for each new demand.
     """
 
@@ -190,6 +190,14 @@ class Agent:
     def score_all(self, prepared: t.Any, nodes: Sequence[NodeView], pod: PodView, now_s: float) -> Sequence[Judgement]:
         """Return the judgements on all nodes, in their order. An agent that is ``per_demand`` overrides it if ``judge`` is too slow."""
         return [self.judge(prepared, node, pod, now_s) for node in nodes]
+
+    def judge_demands(self, prepared: t.Any, node: NodeView, pods: Sequence[PodView], now_s: float) -> Sequence[Judgement]:
+        """Return the judgements on one node for several pods, in their order.
+
+        The engine can call it for all cached demands after a pod was bound to the node. An agent that is ``per_demand`` overrides it if
+        one call of ``judge`` for each pod is too slow.
+        """
+        return [self.judge(prepared, node, pod, now_s) for pod in pods]
 
     def preempt_violation(self, victims: Victims) -> str:
         """Return the reason why these victims must not be deleted, or an empty text."""

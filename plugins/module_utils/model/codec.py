@@ -69,6 +69,7 @@ __all__ = [
     "Struct",
     "UndecodedItem",
     "WatchEvent",
+    "convert",
     "decode_items",
     "decode_json",
     "decode_object",
@@ -134,6 +135,17 @@ def decode_json(kind: type[T], data: bytes | str) -> T:
         return t.cast(T, decoder.decode(data))
     except (ValidationError, MsgspecDecodeError, UnicodeDecodeError, RecursionError) as error:
         raise _decode_error(kind, error) from error
+
+
+def convert(kind: type[T], value: t.Any) -> T:
+    """Convert plain values, such as those of a YAML file, into ``kind``.
+
+    Raises DecodeError. Its text says what is expected, and the place, as in: Expected `int`, got `str` - at `$.devices[0].speed`.
+    """
+    try:
+        return t.cast(T, _convert(value, kind))
+    except (ValidationError, RecursionError) as error:
+        raise DecodeError(str(error)) from error
 
 
 def decode_object(kind: type[T], data: bytes) -> T:

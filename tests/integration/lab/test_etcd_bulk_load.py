@@ -11,7 +11,7 @@ import pytest
 from lab import etcd_bulk_load
 from lab.cluster import Cluster
 from lab.errors import LabError
-from lab.nodes import BULK_FROM
+from lab.nodes import BULK_FROM, manifests_of, recreate_without_lease
 from lab.scenario import NodeGroup, Scenario
 from tests.integration.lab.conftest import Pods, wait_for
 
@@ -31,6 +31,17 @@ def test_many_nodes_are_ready_and_run_pods(lab_cluster: Cluster, pods: Pods) -> 
     assert node["status"]["allocatable"]["cpu"] == "8"
     assert node["metadata"]["uid"]
     pods.running("on-many", node=f"many-{BULK_FROM}")
+
+
+@pytest.mark.usefixtures("many_nodes")
+def test_node_that_kwok_has_not_taken_over_is_created_again(lab_cluster: Cluster, pods: Pods) -> None:
+    api, nodes = lab_cluster.api, list(manifests_of(MANY))
+    lost, kept = (api.get(f"/api/v1/nodes/many-{number}")["metadata"] for number in (7, 8))
+    api.delete(f"/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases/{lost['name']}")
+    recreate_without_lease(api, nodes)
+    assert api.get(f"/api/v1/nodes/{lost['name']}")["metadata"]["uid"] != lost["uid"]
+    assert api.get(f"/api/v1/nodes/{kept['name']}")["metadata"]["uid"] == kept["uid"]
+    pods.running("on-recreated", node=lost["name"])
 
 
 def test_bulk_pods_run_and_can_be_deleted(lab_cluster: Cluster, namespaces: Callable[..., str]) -> None:

@@ -13,7 +13,7 @@ from typing import Any
 from hypothesis import strategies as st
 
 from tests.integration.oracle.pods_together import Draw, Json, chance, companions, metadata, nomination, of, pod_affinities, priority_class
-from tests.integration.oracle.second_scheduler import FENCED_SCHEDULER_NAME, SCHEDULER_NAME
+from tests.integration.oracle.profiles import FENCED_SCHEDULER_NAME, SCHEDULER_NAME
 from tests.integration.oracle.storage_cases import ZONE_LABELS, Storage, pod_volumes, storages
 from tests.integration.oracle.topology_spread import spread_constraints
 

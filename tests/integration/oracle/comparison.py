@@ -22,8 +22,8 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduler.n
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduler.profile import DEFAULT_PROFILE, Profile
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduler.unknowns.volumes import volume_unknowns
 
-from tests.integration.oracle.recorder import REFUSAL
-from tests.integration.oracle.second_scheduler import (
+from lab.recorder import REFUSAL
+from tests.integration.oracle.profiles import (
     ADDED_AFFINITY,
     FENCED_SCHEDULER_NAME,
     IGNORED_RESOURCE_GROUPS,

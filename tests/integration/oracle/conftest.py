@@ -13,8 +13,9 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client
 
 from lab.kwok_config import VARIANTS, Variant
 from lab.pytest_fixtures import ClusterFactory
-from tests.integration.oracle.recorder import recording
-from tests.integration.oracle.second_scheduler import FEATURE_GATES, second_scheduler
+from lab.recorder import recording
+from lab.second_scheduler import second_scheduler
+from tests.integration.oracle.profiles import FEATURE_GATES, configuration
 from tests.integration.oracle.world import World
 
 # Taints are those of the case alone: by default the API server gives every new node one more. Nobody takes the finalizers of claims
@@ -34,7 +35,8 @@ def world(fresh_module_cluster: ClusterFactory, tmp_path_factory: pytest.TempPat
     World.prepare(cluster)
     reader = KubeApi(open_transport(user_agent="oracle", kubeconfig=str(cluster.kubeconfig)))
     folder: Path = tmp_path_factory.mktemp("oracle")
-    with recording() as recorder, second_scheduler(cluster, recorder.url, folder):
+    flags = ("--feature-gates", FEATURE_GATES)
+    with recording() as recorder, second_scheduler(cluster, configuration(recorder.url), folder, flags=flags):
         found = World(cluster, reader, recorder)
         yield found
         found.close()

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 from hypothesis import strategies as st
 
-from tests.integration.oracle.second_scheduler import WAITING_SCHEDULER_NAME
+from tests.integration.oracle.profiles import WAITING_SCHEDULER_NAME
 
 Json = dict[str, Any]
 T = TypeVar("T")

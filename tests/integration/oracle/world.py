@@ -20,10 +20,10 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.snaps
 
 from lab.api import ApiClient
 from lab.cluster import Cluster
+from lab.recorder import Recorder
 from tests.integration.oracle.cases import DEVICE_CLASSES, RUNTIME_CLASSES, Case, Existing
 from tests.integration.oracle.pods_together import NAMESPACES, PRIORITY_CLASSES, Json
-from tests.integration.oracle.recorder import Recorder
-from tests.integration.oracle.second_scheduler import SCHEDULER_NAME
+from tests.integration.oracle.profiles import SCHEDULER_NAME
 from tests.integration.oracle.storage_cases import ephemeral_claims
 from tests.integration.oracle.stored import Stored
 

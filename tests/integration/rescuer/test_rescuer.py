@@ -4,13 +4,11 @@
 
 from __future__ import annotations
 
-import shutil
 import signal
 import subprocess
 import time
 
-import pytest
-
+from lab import binaries
 from lab.cluster import Cluster
 from tests.integration.api_servers import start_api_server
 from tests.integration.requests_seen import requests_seen
@@ -87,11 +85,8 @@ def test_the_module_beside_it_reports_what_it_does(scene: Scene, daemons: Start,
 
 
 def test_promtool_has_nothing_to_say(daemons: Start) -> None:
-    promtool = shutil.which("promtool")
-    if promtool is None:
-        pytest.skip("promtool is not on PATH")
     text = daemons().ask("/metrics")[1]
-    checked = subprocess.run([promtool, "check", "metrics"], input=text, capture_output=True, text=True)
+    checked = subprocess.run([str(binaries.promtool()), "check", "metrics"], input=text, capture_output=True, text=True)
     assert (checked.returncode, checked.stderr) == (0, "")
 
 

@@ -127,9 +127,29 @@ def test_the_descheduler_is_built_apart_and_only_when_asked_for(path_folder: Pat
     assert [call.split()[0].endswith("/lab/descheduler") for call in calls] == [False] * 7 + [True]
 
 
+def test_prometheus_and_promtool_are_built_apart_into_one_folder(path_folder: Path, tmp_path: Path) -> None:
+    put(path_folder, "go", FAKE_GO)
+    prometheus = binaries.prometheus(lambda _: None)
+    assert [path.name for path in prometheus.parent.iterdir()] == ["prometheus"]
+    promtool = binaries.promtool(lambda _: None)
+    assert promtool == prometheus.parent / "promtool" and binaries.PROMETHEUS.missing(prometheus.parent) == []
+    calls = (tmp_path / "calls").read_text().splitlines()
+    assert [call.split()[0].endswith("/lab/prometheus") for call in calls] == [True, True]
+
+
+def test_build_tags_are_flags_of_the_build() -> None:
+    flags = binaries.PROMETHEUS.flags()
+    assert flags[flags.index("-tags") + 1] == "remove_all_sd" and "-tags" not in binaries.CLUSTER.flags()
+
+
 def test_the_stamped_versions_are_those_in_go_mod() -> None:
     assert f"\tk8s.io/kubernetes v{binaries.KUBERNETES_VERSION} " in (SOURCES / "go.mod").read_text()
     assert f"sigs.k8s.io/descheduler v{binaries.DESCHEDULER_VERSION} " in (binaries.DESCHEDULER.folder / "go.mod").read_text()
+    prometheus = (binaries.PROMETHEUS.folder / "go.mod").read_text()
+    assert f"github.com/prometheus/prometheus v{binaries.PROMETHEUS_MODULE_VERSION} " in prometheus
+    assert f"github.com/prometheus/node_exporter v{binaries.NODE_EXPORTER_VERSION} " in prometheus
+    major, minor, patch = binaries.PROMETHEUS_VERSION.split(".")
+    assert f"0.{int(major) * 100 + int(minor)}.{patch}" == binaries.PROMETHEUS_MODULE_VERSION
 
 
 def test_heartbeat_tells_of_a_long_command(monkeypatch: pytest.MonkeyPatch) -> None:

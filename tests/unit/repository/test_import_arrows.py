@@ -56,9 +56,23 @@ THIRD_PARTY = {
     "ansible_collections.kubernetes": {ANSIBLE_CONNECTION},
     "kubernetes": {"kube/client/config/kubernetes_client.py"},
     "msgspec": {"model/codec.py"},
+    "numpy": {
+        f"services/extender/agents/{name}.py"
+        for name in (
+            *("beta", "safe_balance", "safe_model", "safe_overload", "safe_table"),
+            *("pigeon", "pigeon_objectives", "pigeon_placements", "pigeon_table"),
+        )
+    },
     "oauthlib": {"kube/client/config/kubernetes_client.py"},  # an error of the kubernetes client, which needs it
     "urllib3": {"kube/client/http/connection.py"},
-    "yaml": {"kube/client/config/yaml_text.py", "services/common/settings.py"},
+    "uvicorn": {"services/extender/http/server.py"},
+    "uvloop": {"services/extender/http/server.py"},
+    "yaml": {
+        "kube/client/config/yaml_text.py",
+        "services/common/settings.py",
+        "services/extender/config/document.py",
+        "services/extender/replay.py",
+    },
 }
 
 RULES = Rules(

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 
 from tools.paths import ROOT
@@ -344,6 +344,9 @@ OLD_NAMES = {
 }
 """Names of classes, functions, attributes and files, and the present name."""
 
+NAMES_OF_EXTENDER = {"Judgement", "Demand", "Budgets"}
+"""Names of the public interface of agents. Their old meaning belonged to the rescue, which the extender does not import."""
+
 OLD_WORDS = {
     "rebalance_label_selector": "rebalance_label_selectors",
     "rescue_force": "rescue_allow_zero_grace",
@@ -392,13 +395,18 @@ def names_in(source: str) -> Iterator[tuple[int, str]]:
             yield from ((node.lineno, part) for part in (node.module or "").split("."))
 
 
-def old_names_in(source: str) -> list[str]:
-    return [f"line {line}: {name} is now {OLD_NAMES[name]}" for line, name in names_in(source) if name in OLD_NAMES]
+def old_names_in(source: str, allowed: Collection[str] = ()) -> list[str]:
+    return [f"line {line}: {name} is now {OLD_NAMES[name]}" for line, name in names_in(source) if name in OLD_NAMES and name not in allowed]
 
 
 def test_no_source_has_an_old_name() -> None:
-    found = [f"{file}: {old}" for file in SOURCES for old in old_names_in((ROOT / file).read_text(encoding="utf-8"))]
+    found = [f"{file}: {old}" for file in SOURCES for old in old_names_in((ROOT / file).read_text(encoding="utf-8"), of_extender(file))]
     assert found == []
+
+
+def of_extender(file: Path) -> set[str]:
+    """The old names that the file may use."""
+    return NAMES_OF_EXTENDER if "extender" in file.parts else set()
 
 
 def test_no_text_has_an_old_name_that_users_saw() -> None:

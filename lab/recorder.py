@@ -1,8 +1,8 @@
-# SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: onprem.kube_scheduling contributors
-"""A scheduler extender that writes down which nodes passed the scheduler's own filters, and then refuses them all.
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A scheduler extender that records which nodes passed the scheduler's own filters, and then rejects all of them.
 
-So nothing is ever bound, and the same cluster can be asked about any number of pods.
+Therefore nothing is ever bound, and the same cluster can be asked about any number of pods.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ REFUSAL = "refused by the recorder"
 
 
 class Recorder:
-    """Pod UID to the nodes that passed, of the last time the scheduler asked."""
+    """The nodes that passed by pod UID, as of the scheduler's last request for the pod. ``url`` is the extender's urlPrefix."""
 
     def __init__(self, url: str) -> None:
         self.url = url
@@ -25,12 +25,12 @@ class Recorder:
         self._lock = threading.Lock()
 
     def record(self, uid: str, nodes: frozenset[str]) -> None:
-        """The scheduler has asked."""
+        """Note a request of the scheduler."""
         with self._lock:
             self._passed[uid] = nodes
 
     def passed(self, uid: str) -> frozenset[str]:
-        """The nodes that passed; none where the scheduler never asked, because none did."""
+        """Return the nodes that passed. They are none if the scheduler sent no request, because it sends none if no node passes."""
         with self._lock:
             return self._passed.get(uid, frozenset())
 
@@ -43,18 +43,23 @@ class Recorder:
 @contextmanager
 def recording() -> Iterator[Recorder]:
     """Serve the filter verb of an extender on a free port of this machine."""
-    server = ThreadingHTTPServer(("127.0.0.1", 0), _Handler)
-    server.daemon_threads = True
-    recorder = Recorder(f"http://127.0.0.1:{server.server_address[1]}")
-    _Handler.recorder = recorder
+    server = _Server(("127.0.0.1", 0), _Handler)
     thread = threading.Thread(target=server.serve_forever, name="recorder", daemon=True)
     thread.start()
     try:
-        yield recorder
+        yield server.recorder
     finally:
         server.shutdown()
         server.server_close()
         thread.join()
+
+
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+
+    def __init__(self, address: tuple[str, int], handler: type[BaseHTTPRequestHandler]) -> None:
+        super().__init__(address, handler)
+        self.recorder = Recorder(f"http://127.0.0.1:{self.server_address[1]}")
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -62,13 +67,13 @@ class _Handler(BaseHTTPRequestHandler):
     # Otherwise headers and body go out as two packets, and the second waits for the first to be acknowledged.
     wbufsize = -1
     disable_nagle_algorithm = True
-    recorder: Recorder
+    server: _Server
 
     def do_POST(self) -> None:
         length = int(self.headers["Content-Length"])
         question = {key.lower(): value for key, value in json.loads(self.rfile.read(length)).items()}
         nodes = question["nodenames"] or []
-        self.recorder.record(question["pod"]["metadata"]["uid"], frozenset(nodes))
+        self.server.recorder.record(question["pod"]["metadata"]["uid"], frozenset(nodes))
         answer = json.dumps({"nodeNames": [], "failedNodes": dict.fromkeys(nodes, REFUSAL)}).encode()
         self.send_response(200)
         self.send_header("Content-Type", "application/json")
@@ -77,4 +82,4 @@ class _Handler(BaseHTTPRequestHandler):
         self.wfile.write(answer)
 
     def log_message(self, format: str, *arguments: object) -> None:
-        """Keep the test's output clean."""
+        """Print nothing."""

@@ -1,18 +1,10 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: onprem.kube_scheduling contributors
-"""One more real kube-scheduler beside the lab's own, with the recorder as its extender."""
+"""The profiles of the oracle: a real kube-scheduler with the recorder as its extender."""
 
 from __future__ import annotations
 
-import subprocess
-from collections.abc import Iterator
-from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
-
-import yaml
-
-from lab.cluster import Cluster
 
 SCHEDULER_NAME = "oracle"
 # A profile with settings of its own.
@@ -31,28 +23,9 @@ WAITING_SCHEDULER_NAME = "oracle-waiting"
 FEATURE_GATES = "TaintTolerationComparisonOperators=true"
 
 
-@contextmanager
-def second_scheduler(cluster: Cluster, extender_url: str, folder: Path) -> Iterator[Path]:
-    """Run the scheduler; yields its log file."""
-    configuration, log = folder / "scheduler.yaml", folder / "scheduler.log"
-    configuration.write_text(yaml.safe_dump(_configuration(cluster.kubeconfig, extender_url)))
-    command = [str(cluster.binary("kube-scheduler")), "--config", str(configuration), "--secure-port", "0"]
-    command += ["--feature-gates", FEATURE_GATES]
-    with log.open("wb") as output:
-        process = subprocess.Popen(command, stdout=output, stderr=subprocess.STDOUT)
-        try:
-            yield log
-        finally:
-            process.terminate()
-            process.wait(timeout=20)
-
-
-def _configuration(kubeconfig: Path, extender_url: str) -> dict[str, Any]:
+def configuration(extender_url: str) -> dict[str, Any]:
+    """Return the scheduler's configuration."""
     return {
-        "apiVersion": "kubescheduler.config.k8s.io/v1",
-        "kind": "KubeSchedulerConfiguration",
-        "leaderElection": {"leaderElect": False},
-        "clientConnection": {"kubeconfig": str(kubeconfig), "qps": 10000, "burst": 20000},
         # All nodes are filtered, not only as many as would do.
         "percentageOfNodesToScore": 100,
         "podMaxBackoffSeconds": 1,

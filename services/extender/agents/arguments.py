@@ -1,0 +1,92 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Copyright: onprem.kube_scheduling contributors
+"""The arguments of agents: structs that are read from ``args`` of FILE, and the checks that several of them use."""
+
+from __future__ import annotations
+
+import difflib
+import re
+import typing as t
+from collections.abc import Mapping
+
+from ....plugins.module_utils.model.codec import DecodeError, convert, fields_of
+from ....plugins.module_utils.model.values.duration import parse_duration
+
+Duration = int | str
+"""Whole seconds, or a text such as 30s or 5m."""
+
+_PLACE = re.compile(r"(?P<text>.*?)(?: - at `\$\.?(?P<place>.*)`)?", re.DOTALL)
+_UNKNOWN_FIELD = re.compile(r"Object contains unknown field `(?P<field>.*)`", re.DOTALL)
+# Prometheus has RE2, which has neither assertions about neighbours nor references to groups.
+_NOT_IN_RE2 = re.compile(r"\(\?(=|!|<=|<!|>|\(|P=)|\\[1-9]|[*+?}]\+")
+
+T = t.TypeVar("T")
+
+
+def read_arguments(kind: type[T], args: Mapping[str, t.Any] | None) -> T:
+    """Return the struct with the arguments. Raises ValueError with a sentence that begins with the field's name."""
+    try:
+        return convert(kind, dict(args or {}))
+    except DecodeError as error:
+        raise ValueError(_sentence(kind, str(error))) from None
+
+
+def _sentence(kind: t.Any, text: str) -> str:
+    found = _PLACE.fullmatch(text)
+    message, place = (found["text"], found["place"] or "") if found else (text, "")
+    unknown = _UNKNOWN_FIELD.fullmatch(message)
+    if unknown:
+        name = ".".join(filter(None, (place, unknown["field"])))
+        return f"{name} is not an argument{_nearest(unknown['field'], kind if not place else None)}"
+    return f"{place}: {message}" if place else message
+
+
+def _nearest(field: str, kind: t.Any) -> str:
+    names = [entry.encode_name for entry in fields_of(kind)] if kind is not None else []
+    found = difflib.get_close_matches(field, names, n=1)
+    if found:
+        return f"; the nearest is {found[0]}"
+    return f"; the arguments are {', '.join(names)}" if names else ""
+
+
+def seconds(name: str, value: Duration, *, least: int = 1) -> int:
+    """Return a duration in whole seconds. Raises ValueError that names the argument."""
+    try:
+        found = parse_duration(value)
+    except ValueError as error:
+        raise ValueError(f"{name}: {error}") from None
+    if found < least:
+        raise ValueError(f"{name} is {value}: it must be at least {least} s")
+    return found
+
+
+def check_range(name: str, value: float | None, least: float, most: float) -> None:
+    """Raise ValueError if the number is not in the range, which includes its ends. None passes, and NaN does not."""
+    if value is not None and not least <= value <= most:
+        raise ValueError(f"{name} is {value}: it must be from {least} to {most}")
+
+
+def check_positive(name: str, value: float | None) -> None:
+    """Raise ValueError if the number is not finite and above 0. None passes."""
+    if value is not None and not 0 < value < float("inf"):
+        raise ValueError(f"{name} is {value}: it must be above 0")
+
+
+def check_pattern(name: str, pattern: str) -> None:
+    """Raise ValueError if the text is not a regular expression that both Python and Prometheus (RE2) can use."""
+    try:
+        re.compile(pattern)
+    except re.error as error:
+        raise ValueError(f"{name} is {pattern!r}: it is not a regular expression: {error}") from None
+    if _NOT_IN_RE2.search(pattern):
+        raise ValueError(f"{name} is {pattern!r}: Prometheus has no look-ahead, look-behind, possessive repeats or references to groups")
+
+
+def check_exclusive(**values: t.Any) -> None:
+    """Raise ValueError if not exactly one of the arguments is given. Empty values count as absent."""
+    given = [name for name, value in values.items() if value]
+    names = " or ".join(values)
+    if not given:
+        raise ValueError(f"{names} is missing: give one of them")
+    if len(given) > 1:
+        raise ValueError(f"{' and '.join(given)} cannot be used together: give {names}")

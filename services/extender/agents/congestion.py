@@ -1,0 +1,75 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Copyright: onprem.kube_scheduling contributors
+"""The agent ``congestion``: nodes with a smaller congestion factor get higher scores.
+
+Score: 10·(1 − min(factor, max) / max), as in IBM/kube-safe-scheduler. There a node without a factor has the best score. Here it is unknown,
+as for all agents, so that a node without data does not attract all pods.
+"""
+
+from __future__ import annotations
+
+import math
+import typing as t
+from collections.abc import Sequence
+
+from ....plugins.module_utils.model.codec import Struct
+from ..interface import BEST_SCORE, Agent, Annotation, Expression, Judgement, NodeView, PodView, Query
+from .arguments import check_positive
+from .measurements import read_value
+
+
+class CongestionArgs(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """``annotation``: the annotation of nodes with the factor. ``query``: a PromQL expression that replaces it.
+
+    ``max``: factors from this value on have the score 0. ``timestamp_of``: the selector of the raw series behind ``query``.
+    """
+
+    annotation: str = "congestion-factor"
+    query: str = ""
+    timestamp_of: str = ""
+    max: float = 100.0
+    max_age_s: float = 300.0
+
+    def __post_init__(self) -> None:
+        check_positive("max", self.max)
+        check_positive("max_age_s", self.max_age_s)
+        if not (self.annotation or self.query):
+            raise ValueError("annotation is empty: give an annotation or a query")
+
+
+class Congestion(Agent):
+    """Scores nodes by a factor that other programs measure."""
+
+    name = "congestion"
+    args_type = CongestionArgs
+
+    @property
+    def queries(self) -> Sequence[Query]:
+        """Return the query for the factor."""
+        return (self._query,)
+
+    def judge(self, prepared: t.Any, node: NodeView, pod: PodView | None, now_s: float) -> Judgement:
+        """Return the score of the node's factor."""
+        found = read_value(node, self._query, now_s, self.args.max_age_s)
+        if found.value is None:
+            return Judgement(None, explanation=found.problem, measured_at_s=found.measured_at_s)
+        if found.value < 0:
+            return Judgement(None, found.value, f"the factor is {found.value:g}, and at least 0 is expected", found.measured_at_s)
+        score = BEST_SCORE * (1.0 - min(found.value, self.args.max) / self.args.max)
+        return Judgement(score, found.value, f"factor {found.value:g} of {self.args.max:g}", found.measured_at_s)
+
+    def original_score(self, judgement: Judgement) -> int:
+        """Return the rounded score.
+
+        As in the original, a missing or negative factor counts as 0, and so does a fraction in an annotation.
+        """
+        value = judgement.value
+        if judgement.score is None or value is None or (not self.args.query and value != int(value)):
+            return int(BEST_SCORE)
+        return math.floor(judgement.score + 0.5)
+
+    @property
+    def _query(self) -> Query:
+        if self.args.query:
+            return Expression(self.args.query, self.args.timestamp_of)
+        return Annotation(self.args.annotation)

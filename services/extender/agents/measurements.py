@@ -1,0 +1,66 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Copyright: onprem.kube_scheduling contributors
+"""Reads the values of a node that are fresh enough, and says why there is none."""
+
+from __future__ import annotations
+
+import math
+import typing as t
+from collections.abc import Iterable
+
+from ..interface import NodeView, Query, Series
+
+
+class Reading(t.NamedTuple):
+    """A value and the time when it was measured; ``value`` is None if there is none, and ``problem`` says why.
+
+    ``measured_at_s`` is None if nothing tells when the value was measured. Such a value counts as fresh.
+    """
+
+    value: float | None
+    measured_at_s: float | None = None
+    problem: str = ""
+
+
+def read_value(node: NodeView, query: Query, now_s: float, max_age_s: float) -> Reading:
+    """Return the only value of a query on a node. A query with several series per node gives none, because they cannot be combined."""
+    found = [one for one in node.series.get(query, ()) if math.isfinite(one.value)]
+    if not found:
+        return Reading(None, problem="no value is known")
+    if len(found) > 1:
+        return Reading(None, problem=f"{len(found)} series belong to this node; aggregate them in the query")
+    value, measured_at_s = found[0].value, found[0].measured_at_s
+    problem = age_violation(measured_at_s, now_s, max_age_s)
+    return Reading(None, measured_at_s, problem) if problem else Reading(value, measured_at_s)
+
+
+def age_violation(measured_at_s: float | None, now_s: float, max_age_s: float) -> str:
+    """Return the reason why a value of this time is too old, or an empty text."""
+    if measured_at_s is None or now_s - measured_at_s <= max_age_s:
+        return ""
+    return f"the newest value is {now_s - measured_at_s:.0f} s old, and the maximum is {max_age_s:.0f} s"
+
+
+def oldest(times_s: Iterable[float | None]) -> float | None:
+    """Return the earliest time; None if no time is known."""
+    return min((time_s for time_s in times_s if time_s is not None), default=None)
+
+
+def newest_by_label(series: Iterable[Series], label: str) -> dict[str, Series]:
+    """Return the newest finite series for each value of a label.
+
+    Two jobs of Prometheus can scrape the same exporter. Then each device has two series, and only one of them counts.
+    """
+    found: dict[str, Series] = {}
+    for one in series:
+        name = one.labels.get(label, "")
+        if not math.isfinite(one.value):
+            continue
+        before = found.get(name)
+        if before is None or _order(one) > _order(before):
+            found[name] = one
+    return found
+
+
+def _order(series: Series) -> tuple[float, float]:
+    return (-math.inf if series.measured_at_s is None else series.measured_at_s, series.value)

@@ -1,0 +1,178 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Copyright: onprem.kube_scheduling contributors
+"""The agent ``network_traffic``: nodes with less traffic on their network devices get higher scores.
+
+``normalise: utilisation`` divides the traffic by the speed of the link. ``normalise: relative`` is the formula of the NetworkTraffic plugin
+of cylonchau/customScheduler, 100 − value·100/max, with a rate in place of the value of a counter.
+"""
+
+from __future__ import annotations
+
+import re
+import typing as t
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import median_low
+
+from ..interface import BEST_SCORE, Agent, Gauge, Judgement, LabelMatch, NodeView, PodView, Query, Rate, Series
+from .bandwidth import BITS_PER_BYTE, bit_text
+from .measurements import age_violation, newest_by_label, oldest
+from .network_arguments import RELATIVE, NetworkTrafficArgs
+from .network_devices import DeviceFilter, layers_of, link_speed
+from .new_pods import unmeasured_share
+
+ASSUMED_BYTES_PER_S = 1e9 / BITS_PER_BYTE
+"""The speed of a link if no node of the cluster knows its speed: 1 Gbit/s."""
+COUNTERS = {"receive": "node_network_receive_bytes_total", "transmit": "node_network_transmit_bytes_total"}
+SPEED = "node_network_speed_bytes"
+
+
+class Traffic(t.NamedTuple):
+    """The traffic of a node. ``problem`` says why it is unknown; the other fields do not count then.
+
+    ``rate`` and ``speed``: bytes per second; ``speed`` is None if it is unknown. ``added``: the part of ``rate`` that stands for new and
+    ended pods.
+    """
+
+    rate: float = 0.0
+    added: float = 0.0
+    direction: str = ""
+    devices: tuple[str, ...] = ()
+    speed: float | None = None
+    measured_at_s: float | None = None
+    problem: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """The traffic of all nodes of a refresh, the largest rate, and the speed that is assumed for nodes without one."""
+
+    traffic: dict[str, tuple[NodeView, Traffic]]
+    largest_rate: float
+    assumed_speed: float
+    assumed_from: str
+
+
+class NetworkTraffic(Agent):
+    """Scores nodes by the traffic of their network devices, and optionally rejects those above ``max_utilisation``."""
+
+    name = "network_traffic"
+    args_type = NetworkTrafficArgs
+    can_filter = True
+
+    def __init__(self, args: NetworkTrafficArgs) -> None:
+        super().__init__(args)
+        self._directions, self._window_s, self._estimate = args.directions, args.window_s, args.estimate_bytes_per_s
+        self._entries = [(re.compile(entry.nodes), DeviceFilter(entry.device, args.exclude)) for entry in args.entries]
+        self._overrides = [(re.compile(entry.nodes), entry.bytes_per_s) for entry in args.speeds]
+        matching = "|".join(f"(?:{entry.device})" for entry in args.entries)
+        conditions = [LabelMatch("device", matching)] + ([LabelMatch("device", args.exclude, negative=True)] if args.exclude else [])
+        self._rates = {direction: Rate(COUNTERS[direction], self._window_s, tuple(conditions)) for direction in self._directions}
+        self._speed = Gauge(SPEED, tuple(conditions))
+
+    @property
+    def queries(self) -> Sequence[Query]:
+        """Return the rates of the directions, and the speed."""
+        return (*self._rates.values(), self._speed)
+
+    def prepare(self, nodes: Sequence[NodeView], now_s: float) -> Prepared:
+        """Return the traffic of all nodes, and what the nodes without a speed are compared with."""
+        traffic = {node.name: (node, self._traffic(node, now_s)) for node in nodes}
+        known = [one for _node, one in traffic.values() if not one.problem]
+        speeds = [one.speed for one in known if one.speed is not None]
+        largest = max((one.rate for one in known), default=0.0)
+        if speeds:
+            return Prepared(traffic, largest, median_low(speeds), "the median of the other nodes")
+        return Prepared(traffic, largest, max(ASSUMED_BYTES_PER_S, largest), "no node knows its speed")
+
+    def judge(self, prepared: Prepared, node: NodeView, pod: PodView | None, now_s: float) -> Judgement:
+        """Return the score of a node by its traffic. A node without a known speed is judged by an assumed one."""
+        seen, traffic = prepared.traffic.get(node.name, (None, Traffic()))
+        if seen is not node:
+            traffic = self._traffic(node, now_s)
+        problem = traffic.problem or age_violation(traffic.measured_at_s, now_s, self.args.max_age_s)
+        if problem:
+            return Judgement(None, explanation=problem, measured_at_s=traffic.measured_at_s)
+        if self.args.normalise == RELATIVE:
+            share = traffic.rate / max(prepared.largest_rate, traffic.rate) if traffic.rate > 0 else 0.0
+            of = f"{bit_text(traffic.rate)}, {share:.0%} of the largest rate"
+        else:
+            speed = traffic.speed or max(prepared.assumed_speed, traffic.rate)
+            share = min(1.0, traffic.rate / speed)
+            of = f"{share:.0%} of {bit_text(speed)}" + ("" if traffic.speed else f" (assumed: {prepared.assumed_from})")
+        explanation = f"{of} on {', '.join(traffic.devices)}, {traffic.direction}{_added_text(traffic)}"
+        score = BEST_SCORE * (1.0 - share)
+        return Judgement(score, traffic.rate, explanation, traffic.measured_at_s, self._rejection(traffic))
+
+    def _rejection(self, traffic: Traffic) -> str:
+        """Return the reason to reject a node. An assumed speed rejects none."""
+        limit = self.args.max_utilisation
+        if limit is None or traffic.speed is None or traffic.rate <= limit * traffic.speed:
+            return ""
+        return f"network traffic is {traffic.rate / traffic.speed:.0%} of {bit_text(traffic.speed)}, and the maximum is {limit:.0%}"
+
+    def _traffic(self, node: NodeView, now_s: float) -> Traffic:
+        devices = next((found for nodes, found in self._entries if nodes.fullmatch(node.name)), None)
+        if devices is None:
+            return Traffic(problem="no entry of devices matches this node")
+        directions = [self._direction(node, devices, direction, now_s) for direction in self._directions]
+        unknown = next((one for one in directions if one.problem), None)
+        if unknown is not None:
+            return unknown
+        found = max(directions, key=lambda one: one.rate)
+        return found._replace(measured_at_s=oldest(one.measured_at_s for one in directions))
+
+    def _direction(self, node: NodeView, devices: DeviceFilter, direction: str, now_s: float) -> Traffic:
+        series = self._devices_of(node, self._rates[direction], devices)
+        if not series:
+            return Traffic(problem=f"no value is known ({direction})")
+        layers = layers_of(frozenset(series))
+        counted = layers[0]
+        measured_at_s = oldest(series[device].measured_at_s for device in counted)
+        problem = age_violation(measured_at_s, now_s, self.args.max_age_s)
+        if problem:
+            return Traffic(measured_at_s=measured_at_s, problem=problem)
+        rate = sum(series[device].value for device in counted)
+        added = self._unmeasured_rate(node, direction, now_s if measured_at_s is None else measured_at_s)
+        return Traffic(
+            rate=max(0.0, rate + added),
+            added=max(0.0, rate + added) - rate,
+            direction=direction,
+            devices=counted,
+            speed=self._speed_of(node, devices, layers, [device for device in counted if series[device].value > 0]),
+            measured_at_s=measured_at_s,
+        )
+
+    def _devices_of(self, node: NodeView, query: Query, devices: DeviceFilter) -> dict[str, Series]:
+        found = newest_by_label(node.series.get(query, ()), "device")
+        return {device: series for device, series in found.items() if devices.matches(device)}
+
+    def _speed_of(
+        self, node: NodeView, devices: DeviceFilter, layers: Sequence[Sequence[str]], with_traffic: Sequence[str]
+    ) -> float | None:
+        for nodes, speed in self._overrides:
+            if nodes.fullmatch(node.name):
+                return speed
+        speeds = {device: series.value for device, series in self._devices_of(node, self._speed, devices).items()}
+        return link_speed(layers, speeds, with_traffic)
+
+    def _unmeasured_rate(self, node: NodeView, direction: str, measured_at_s: float) -> float:
+        """Return the bytes per second of new pods that the rate does not show yet, less those of ended pods that it still shows."""
+        total = 0.0
+        for pod in node.pods:
+            share = unmeasured_share(pod, measured_at_s, self._window_s)
+            if share:
+                total += share * self._declared_rate(pod, direction)
+        return total
+
+    def _declared_rate(self, pod: PodView, direction: str) -> float:
+        bits = pod.demand.ingress_bits_per_s if direction == "receive" else pod.demand.egress_bits_per_s
+        return self._estimate if bits is None else bits / BITS_PER_BYTE
+
+
+def _added_text(traffic: Traffic) -> str:
+    if abs(traffic.added) * BITS_PER_BYTE < 1.0:
+        return ""
+    return (
+        f", of which {bit_text(traffic.added)} for new pods" if traffic.added > 0 else f", less {bit_text(-traffic.added)} for ended pods"
+    )

@@ -1,0 +1,91 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Copyright: onprem.kube_scheduling contributors
+"""Finds agents by name: those of this folder, and those of other packages by the entry-point group ``onprem_kube_scheduling.agents``.
+
+Only the modules of the requested agents are imported, so that a broken agent that nobody uses has no effect.
+"""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+import typing as t
+from collections.abc import Mapping
+from importlib.metadata import EntryPoint, entry_points
+
+from ..interface import Agent
+from .arguments import read_arguments
+
+GROUP = "onprem_kube_scheduling.agents"
+BUILT_IN = {
+    "budgets": "Budgets",
+    "congestion": "Congestion",
+    "metric": "Metric",
+    "network_traffic": "NetworkTraffic",
+    "pigeon": "Pigeon",
+    "reward": "Reward",
+    "safe_balance": "SafeBalance",
+    "safe_overload": "SafeOverload",
+    "template": "Template",
+}
+"""The class of each agent of this folder. Its module has the name of the agent."""
+
+
+class AgentError(ValueError):
+    """An agent cannot be used. The text is a sentence that names it."""
+
+
+def load_agent(name: str) -> type[Agent]:
+    """Import an agent and return its class. Raises AgentError if there is no such agent, or if its import fails."""
+    found = _load_built_in(name) if name in BUILT_IN else _load_entry_point(name)
+    if not isinstance(found, type) or not issubclass(found, Agent):
+        raise AgentError(f"agent {name}: its entry point is {found!r}, and a subclass of interface.Agent is expected")
+    if not isinstance(getattr(found, "args_type", None), type):
+        raise AgentError(f"agent {name}: the class {found.__qualname__} has no args_type")
+    return found
+
+
+def build_agent(name: str, args: Mapping[str, t.Any] | None = None) -> Agent:
+    """Return an agent with its ``args`` of FILE. Raises AgentError, which names the agent and the argument."""
+    kind = load_agent(name)
+    try:
+        return kind(read_arguments(kind.args_type, args))
+    except ValueError as error:
+        raise AgentError(f"agent {name}, args: {error}") from error
+    except Exception as error:  # the code of other packages may raise anything, and the other agents must continue
+        raise AgentError(f"agent {name} cannot be started: {_text_of(error)}") from error
+
+
+def agent_names() -> list[str]:
+    """Return the names of all agents, sorted. None of them is imported."""
+    return sorted({*BUILT_IN, *(entry.name for entry in entry_points(group=GROUP))})
+
+
+def _load_built_in(name: str) -> t.Any:
+    try:
+        return getattr(importlib.import_module(f"{__package__}.{name}"), BUILT_IN[name])
+    except ImportError as error:
+        raise AgentError(f"agent {name} cannot be imported: {_text_of(error)}") from error
+
+
+def _load_entry_point(name: str) -> t.Any:
+    entry = _entry_point(name)
+    try:
+        return entry.load()
+    except Exception as error:  # the import of another package may raise anything
+        raise AgentError(f"agent {name} cannot be imported from {entry.value}: {_text_of(error)}") from error
+
+
+def _entry_point(name: str) -> EntryPoint:
+    found = {entry.value: entry for entry in entry_points(group=GROUP, name=name)}
+    if len(found) > 1:
+        raise AgentError(f"agent {name}: several packages provide it ({', '.join(sorted(found))}); remove one of them")
+    for entry in found.values():
+        return entry
+    names = agent_names()
+    nearest = difflib.get_close_matches(name, names, n=1)
+    raise AgentError(f"there is no agent {name}; " + (f"the nearest is {nearest[0]}" if nearest else f"the agents are {', '.join(names)}"))
+
+
+def _text_of(error: BaseException) -> str:
+    return f"{type(error).__name__}: {error}"

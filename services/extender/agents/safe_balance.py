@@ -1,0 +1,45 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Copyright: onprem.kube_scheduling contributors
+"""The agent ``safe_balance``: nodes with a lower and steadier utilisation get higher scores.
+
+Score: 10·(1 − (mean + √deviation) / 2), from the resource with the lowest score (priority safe-balance of IBM/kube-safe-scheduler).
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from ..interface import BEST_SCORE, Judgement
+from .safe_arguments import RESOURCES
+from .safe_model import SafeAgent, Utilisation, measured_at_s
+from .safe_table import SafeTable
+
+
+class SafeBalance(SafeAgent):
+    """Scores nodes by mean and deviation of the utilisation."""
+
+    name = "safe_balance"
+
+    def judgements(self, table: SafeTable, utilisation: Utilisation) -> list[Judgement]:
+        """Return the judgements by the resource with the lowest score."""
+        scores = BEST_SCORE * (1.0 - (utilisation.mean + np.sqrt(utilisation.deviation)) / 2.0)
+        scores = np.where(utilisation.known, scores, np.inf)
+        worst = scores.argmin(axis=1)
+        rows = np.arange(len(scores))
+        columns = zip(
+            scores[rows, worst].tolist(),
+            worst.tolist(),
+            utilisation.mean[rows, worst].tolist(),
+            utilisation.deviation[rows, worst].tolist(),
+            strict=True,
+        )
+        return [
+            Judgement(score, mean, f"{RESOURCES[column]} {mean:.0%} ± {deviation:.0%}", measured_at_s(table, row))
+            for row, (score, column, mean, deviation) in enumerate(columns)
+        ]
+
+    def original_score(self, judgement: Judgement) -> int:
+        """Return the score rounded to the nearest integer, as in the original. An unknown node has 0."""
+        return 0 if judgement.score is None else math.floor(judgement.score + 0.5)

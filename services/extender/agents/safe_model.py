@@ -1,0 +1,106 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Copyright: onprem.kube_scheduling contributors
+"""The common part of ``safe_overload`` and ``safe_balance``: the utilisation of each node with the pod that is scheduled.
+
+Source: the packages safe and beta of IBM/kube-safe-scheduler.
+"""
+
+from __future__ import annotations
+
+import typing as t
+from collections.abc import Hashable, Sequence
+
+import numpy as np
+
+from ..interface import Agent, Judgement, NodeView, PodView, Query
+from .beta import Booleans, Floats
+from .measurements import oldest
+from .safe_arguments import RESOURCES, SafeArgs
+from .safe_table import LoadReader, SafeTable
+
+
+class Utilisation(t.NamedTuple):
+    """Mean and deviation of the utilisation, 0 to 1, with a row for each node and a column for each of ``RESOURCES``.
+
+    ``known``: the capacity and the mean are known.
+    """
+
+    mean: Floats
+    deviation: Floats
+    known: Booleans
+
+
+class SafeAgent(Agent):
+    """An agent that judges nodes by mean and deviation of CPU and memory."""
+
+    args_type = SafeArgs
+    per_demand = True
+
+    def __init__(self, args: SafeArgs) -> None:
+        super().__init__(args)
+        self._reader = LoadReader(args)
+
+    @property
+    def queries(self) -> Sequence[Query]:
+        """Return the queries about CPU and memory."""
+        return self._reader.queries
+
+    def prepare(self, nodes: Sequence[NodeView], now_s: float) -> SafeTable:
+        """Return the loads of all nodes."""
+        return self._reader.table(nodes, now_s)
+
+    def demand_key(self, pod: PodView) -> Hashable:
+        """Return the requested CPU and memory."""
+        return tuple(_demand(pod))
+
+    def judge(self, prepared: SafeTable, node: NodeView, pod: PodView | None, now_s: float) -> Judgement:
+        """Return the judgement on one node. Without a pod, the node is judged as it is."""
+        return self._judge_all(prepared, [node], pod, now_s)[0]
+
+    def score_all(self, prepared: SafeTable, nodes: Sequence[NodeView], pod: PodView, now_s: float) -> Sequence[Judgement]:
+        """Return the judgements on all nodes, computed for all of them at the same time."""
+        return self._judge_all(prepared, nodes, pod, now_s)
+
+    def judge_demands(self, prepared: SafeTable, node: NodeView, pods: Sequence[PodView], now_s: float) -> Sequence[Judgement]:
+        """Return the judgements on one node for several pods, computed for all of them at the same time."""
+        table = self._reader.table([node], now_s, prepared).repeated(len(pods))
+        return self._judge_table(table, [_demand(pod) for pod in pods])
+
+    def judgements(self, table: SafeTable, utilisation: Utilisation) -> list[Judgement]:
+        """Return the judgements on the nodes of the table. Nodes without a known resource are replaced by the caller."""
+        raise NotImplementedError
+
+    def _judge_all(self, prepared: SafeTable, nodes: Sequence[NodeView], pod: PodView | None, now_s: float) -> list[Judgement]:
+        return self._judge_table(self._reader.table(nodes, now_s, prepared), [_demand(pod)])
+
+    def _judge_table(self, table: SafeTable, demands: Sequence[Sequence[int]]) -> list[Judgement]:
+        """Return the judgements on the rows of the table. There is one demand for all rows, or one for each row."""
+        if not table.nodes:
+            return []
+        utilisation = _utilisation(table, demands)
+        found = self.judgements(table, utilisation)
+        for row in np.flatnonzero(~utilisation.known.any(axis=1)).tolist():
+            found[row] = _unknown(table, row)
+        return found
+
+
+def measured_at_s(table: SafeTable, row: int) -> float | None:
+    """Return the time of the oldest value of a node."""
+    cpu, memory = table.loads[row]
+    return cpu.measured_at_s if cpu.measured_at_s == memory.measured_at_s else oldest((cpu.measured_at_s, memory.measured_at_s))
+
+
+def _unknown(table: SafeTable, row: int) -> Judgement:
+    problems = "; ".join(load.problem for load in table.loads[row])
+    return Judgement(None, explanation=problems, measured_at_s=measured_at_s(table, row))
+
+
+def _demand(pod: PodView | None) -> list[int]:
+    return [pod.demand.requests.get(resource, 0) if pod is not None else 0 for resource in RESOURCES]
+
+
+def _utilisation(table: SafeTable, demands: Sequence[Sequence[int]]) -> Utilisation:
+    known = table.capacity > 0
+    capacity = np.where(known, table.capacity, 1.0)
+    mean = np.clip((table.used + np.array(demands, dtype=np.float64)) / capacity, 0.0, 1.0)
+    return Utilisation(mean, np.clip(table.deviation / capacity, 0.0, 1.0), known)

@@ -1,0 +1,133 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Copyright: onprem.kube_scheduling contributors
+"""Capacity, use and deviation of CPU and memory of all nodes, as arrays."""
+
+from __future__ import annotations
+
+import operator
+import typing as t
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..interface import NodeView
+from .beta import Floats
+from .measurements import Reading, oldest, read_value
+from .new_pods import unmeasured_share
+from .safe_arguments import RESOURCES, ResourceQueries, SafeArgs, resource_queries
+
+
+class ResourceLoad(t.NamedTuple):
+    """The load of one resource of a node, in the unit of requests.
+
+    A ``capacity`` of 0 means that the load is unknown, and ``problem`` says why.
+    """
+
+    capacity: float = 0.0
+    used: float = 0.0
+    deviation: float = 0.0
+    measured_at_s: float | None = None
+    problem: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class SafeTable:
+    """The loads of nodes. The arrays have a row for each node and a column for each of ``RESOURCES``."""
+
+    nodes: Sequence[NodeView]
+    loads: Sequence[tuple[ResourceLoad, ...]]
+    index: dict[str, int]
+    capacity: Floats
+    used: Floats
+    deviation: Floats
+
+    def changed_rows(self, nodes: Sequence[NodeView]) -> list[int] | None:
+        """Return the rows in which other nodes are. None if the number of nodes differs."""
+        if len(nodes) != len(self.nodes):
+            return None
+        return [row for row, same in enumerate(map(operator.is_, nodes, self.nodes)) if not same]
+
+    def with_rows(self, nodes: Sequence[NodeView], rows: Sequence[int], loads: Sequence[tuple[ResourceLoad, ...]]) -> SafeTable:
+        """Return the table with new loads in some rows. The names of the nodes are the same."""
+        found = list(self.loads)
+        arrays = [self.capacity.copy(), self.used.copy(), self.deviation.copy()]
+        for row, of_node in zip(rows, loads, strict=True):
+            found[row] = of_node
+            for column, array in enumerate(arrays):
+                array[row] = [load[column] for load in of_node]
+        return SafeTable(tuple(nodes), found, self.index, *arrays)
+
+    def repeated(self, times: int) -> SafeTable:
+        """Return the table with each row several times."""
+        arrays = (np.repeat(array, times, axis=0) for array in (self.capacity, self.used, self.deviation))
+        return SafeTable(tuple(self.nodes) * times, tuple(self.loads) * times, self.index, *arrays)
+
+    def load_of(self, node: NodeView) -> tuple[ResourceLoad, ...] | None:
+        """Return the loads of a node that has not changed since. None for another node."""
+        row = self.index.get(node.name)
+        return self.loads[row] if row is not None and self.nodes[row] is node else None
+
+
+def make_table(nodes: Sequence[NodeView], loads: Sequence[tuple[ResourceLoad, ...]]) -> SafeTable:
+    """Return the table of nodes with their loads."""
+    values = np.array([[load[:3] for load in of_node] for of_node in loads], dtype=np.float64).reshape(len(nodes), len(RESOURCES), 3)
+    index = {node.name: row for row, node in enumerate(nodes)}
+    # The caller may replace nodes in its list later.
+    return SafeTable(tuple(nodes), loads, index, *(np.ascontiguousarray(values[:, :, column]) for column in range(3)))
+
+
+class LoadReader:
+    """Reads the loads of nodes from their series, as the arguments require."""
+
+    def __init__(self, args: SafeArgs) -> None:
+        self._args = args
+        self._queries = tuple((resource, resource_queries(args, resource)) for resource in RESOURCES)
+        self.queries = tuple(dict.fromkeys(query for _name, windows in self._queries for one in windows for query in one.all()))
+
+    def table(self, nodes: Sequence[NodeView], now_s: float, known: SafeTable | None = None) -> SafeTable:
+        """Return the table of the nodes. ``known`` has loads that were read before."""
+        changed = known.changed_rows(nodes) if known is not None else None
+        if known is not None and changed is not None and all(nodes[row].name == known.nodes[row].name for row in changed):
+            if not changed:
+                return known
+            return known.with_rows(nodes, changed, [self._loads(nodes[row], now_s) for row in changed])
+        return make_table(nodes, [(known.load_of(node) if known else None) or self._loads(node, now_s) for node in nodes])
+
+    def _loads(self, node: NodeView, now_s: float) -> tuple[ResourceLoad, ...]:
+        return tuple(self._load(node, resource, windows, now_s) for resource, windows in self._queries)
+
+    def _load(self, node: NodeView, resource: str, windows: Sequence[ResourceQueries], now_s: float) -> ResourceLoad:
+        queries = next(one for one in windows if one.history is None or self._read(node, one.history, now_s).value is not None)
+        mean = self._read(node, queries.mean_free, now_s)
+        if mean.value is None:
+            return ResourceLoad(measured_at_s=mean.measured_at_s, problem=f"{resource}: {mean.problem}")
+        # As in kube-safe-scheduler: without a deviation it is 0, and without a forecast the mean counts alone.
+        deviation = self._read(node, queries.deviation, now_s)
+        forecast = self._read(node, queries.forecast_free, now_s) if queries.forecast_free else Reading(None)
+        if queries.capacity is None:
+            capacity = Reading(float(node.allocatable.get(resource, 0)))
+        else:
+            capacity = self._read(node, queries.capacity, now_s)
+        if mean.value < 0 or not capacity.value or capacity.value < 0:
+            return ResourceLoad(measured_at_s=mean.measured_at_s, problem=f"{resource}: the capacity is not known")
+        weight = self._args.forecast_weight / 100.0 if forecast.value is not None else 0.0
+        free = queries.scale * ((1.0 - weight) * mean.value + weight * (forecast.value or 0.0))
+        amount = queries.scale * capacity.value
+        measured_at_s = oldest((mean.measured_at_s, deviation.measured_at_s, forecast.measured_at_s))
+        new = self._new_requests(node, resource, queries.window_s, now_s if measured_at_s is None else measured_at_s)
+        used = max(0.0, max(amount - free, 0.0) + new)
+        return ResourceLoad(amount, used, queries.scale * max(0.0, deviation.value or 0.0), measured_at_s)
+
+    def _read(self, node: NodeView, query: t.Any, now_s: float) -> Reading:
+        return read_value(node, query, now_s, self._args.max_age_s)
+
+    def _new_requests(self, node: NodeView, resource: str, window_s: int, measured_at_s: float) -> float:
+        if not self._args.count_new_pods:
+            return 0.0
+        total = 0.0
+        for pod in node.pods:
+            share = unmeasured_share(pod, measured_at_s, window_s)
+            if share:
+                total += share * pod.demand.requests.get(resource, 0)
+        return total

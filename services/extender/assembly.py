@@ -1,0 +1,173 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Copyright: onprem.kube_scheduling contributors
+"""Connects settings, agents, sources, engine and server. This is the only file that knows all of them."""
+
+from __future__ import annotations
+
+import asyncio
+import platform
+import ssl
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from ..common.health import Health
+from ..common.log import Log
+from ..common.signals import ShutdownSignal
+from .config.settings import Inputs, Settings
+from .config.watch import ConfigWatch
+from .engine.engine import Engine
+from .engine.profile import Profile
+from .engine.recent_pods import RecentPods
+from .http.app import App
+from .http.people import People
+from .http.scheduler_api import SchedulerApi
+from .http.server import HttpServer, Listener
+from .http.tls import TlsWatch, make_context
+from .interface import Query
+from .learned_state import LearnedState
+from .metrics import Metrics
+from .recording.recorder import Recorder
+from .sources.refresher import Sources
+from .version import version
+
+HEARTBEAT_S = 1.0
+FILES_EVERY = 3
+"""The heartbeats between two readings of FILE and of the certificates."""
+
+LATE_REFRESHES, LATE_S = 3, 60.0
+"""The program is not ready if the last refresh is older than three intervals and a minute."""
+
+NOT_REFRESHED = "the sources have not been read yet"
+
+
+class Extender:
+    """The program. The constructor raises OSError if it cannot listen, if a certificate cannot be read, or if it cannot record."""
+
+    def __init__(self, inputs: Inputs, settings: Settings, log: Log, shutdown: ShutdownSignal) -> None:
+        self._log, self._shutdown, self._settings = log, shutdown, settings
+        self._metrics, self._health = Metrics(log), Health()
+        self._metrics.refused_agents.set(len(settings.refused))
+        self._engine = Engine(settings.profiles, self._metrics)
+        self._recorder = Recorder(Path(settings.record), self._engine, log) if settings.record else None
+        self._sources = self._make_sources(settings)
+        self._watch = ConfigWatch(inputs, settings, self._metrics, log)
+        tls = settings.server.tls
+        self._tls = TlsWatch(tls) if tls is not None else None
+        self._server = self._make_server(settings, make_context(tls) if tls is not None else None)
+        self._learned = LearnedState(settings.sources.kubernetes, settings.profiles, log, self._metrics.on_state_error)
+
+    def run(self) -> None:
+        """Serve until a signal requests the end. Raises ThreadDiedError, and any error of this program itself."""
+        self._health.set_unready([NOT_REFRESHED])
+        self._learned.start()
+        self._sources.start()
+        try:
+            self._server.run(self._background, self._on_started)
+        finally:
+            self._health.set_unready(["it has ended"])
+            self._sources.stop()
+            self._learned.stop()
+            if self._recorder is not None:
+                self._recorder.close()
+
+    # --- the parts ---
+
+    def _make_sources(self, settings: Settings) -> Sources:
+        return Sources(settings.sources, queries_of(settings.profiles), self._recorder or self._engine, self._log)
+
+    def _make_server(self, settings: Settings, context: ssl.SSLContext | None) -> HttpServer:
+        recent = RecentPods()
+        people = People(
+            self._engine, recent, self._metrics.registry, self._health, {"version": version(), "python": platform.python_version()}
+        )
+        api = SchedulerApi(self._engine, self._metrics, recent, self._recorder.record if self._recorder is not None else None)
+        server = settings.server
+        most, timeout_s = server.max_body_bytes, server.request_timeout_s
+        app = App(api, people, self._metrics, self._log, max_body_bytes=most, request_timeout_s=timeout_s)
+        main = Listener(settings.listen, app)
+        status = None
+        if settings.status is not None:
+            status = Listener(settings.status, App(None, people, self._metrics, self._log))
+        self._addresses = {"address": str(main.address), "status_address": str(status.address) if status is not None else None}
+        return HttpServer(main, context, status, self._shutdown)
+
+    # --- the event loop ---
+
+    def _on_started(self) -> None:
+        settings = self._settings
+        self._log.info(
+            "serving", **self._addresses, tls=settings.server.tls is not None, profiles=list(settings.profiles), version=version()
+        )
+
+    async def _background(self) -> None:
+        """Keep the health up to date, and take over changed files."""
+        beat = 0
+        while True:
+            self._shutdown.raise_thread_errors()
+            self._health.heartbeat()
+            self._health.set_unready(self._unready_reasons())
+            beat += 1
+            if beat % FILES_EVERY == 0:
+                await self._take_over_files()
+            await asyncio.sleep(HEARTBEAT_S)
+
+    async def _take_over_files(self) -> None:
+        try:
+            await asyncio.to_thread(self._take_over_settings)
+            await self._take_over_certificates()
+        # The scheduler must be answered whatever an administrator writes.
+        except Exception as error:
+            self._metrics.reloads.labels("failure").inc()
+            self._log.error(f"a changed file could not be taken over: {error}", cause=error)
+
+    def _unready_reasons(self) -> list[str]:
+        if not self._engine.has_refreshed:
+            return [NOT_REFRESHED]
+        age_s = time.monotonic() - self._engine.current.view.refreshed_at_s
+        if age_s > LATE_REFRESHES * self._settings.sources.refresh_s + LATE_S:
+            return [f"the sources were read {age_s:.0f} s ago, and not since then"]
+        return []
+
+    def _take_over_settings(self) -> None:
+        before = self._settings
+        settings = self._watch.changed()
+        if settings is None:
+            return
+        self._settings = settings
+        self._metrics.refused_agents.set(len(settings.refused))
+        for text in (*settings.refused, *settings.notes):
+            self._log.warning(text)
+        self._learned.replace_agents(settings.profiles)
+        self._engine.reconfigure(settings.profiles)
+        if settings.sources == before.sources:
+            self._sources.set_queries(queries_of(settings.profiles))
+        else:
+            self._sources.stop()
+            self._sources = self._make_sources(settings)
+            self._sources.start()
+        self._log.info("FILE was read again", profiles=list(settings.profiles))
+
+    async def _take_over_certificates(self) -> None:
+        watch, context = self._tls, self._server.context
+        if watch is None or context is None:
+            return
+        try:
+            pair, authority = await asyncio.to_thread(watch.changes)
+            if authority:
+                # New connections need a context without the old authority.
+                await self._server.replace_context(make_context(watch.files))
+            elif pair:
+                context.load_cert_chain(watch.files.cert_file, watch.files.key_file)
+        except OSError as error:
+            self._metrics.reloads.labels("failure").inc()
+            self._log.error("the certificate cannot be used: the one before stays in use", error=str(error))
+            return
+        if pair or authority:
+            self._metrics.reloads.labels("success").inc()
+            self._log.info("the certificate was read again", certificate=pair, client_authority=authority)
+
+
+def queries_of(profiles: Mapping[str, Profile]) -> Sequence[Query]:
+    """Return the queries of all agents, each once."""
+    return list(dict.fromkeys(query for profile in profiles.values() for one in profile.agents for query in one.agent.queries))

@@ -1,0 +1,104 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Copyright: onprem.kube_scheduling contributors
+"""The report of --check-sources: for each node the series with value and age, and the judgement of each agent."""
+
+from __future__ import annotations
+
+import time
+import typing as t
+from collections.abc import Iterator, Mapping
+
+from ..common.log import Log
+from .engine.engine import Engine
+from .engine.evaluation import no_pause
+from .engine.explanation import ProfileRows, explain_profile
+from .engine.profile import Profile
+from .interface import NodeView, Outcome, Query, Series
+from .metrics import Metrics
+from .sources.view import ClusterView
+
+SHOWN_SERIES = 8
+"""Series of one query on one node that are printed. A node can have a hundred devices."""
+
+
+class NoListener:
+    """A ``ViewListener`` that ignores everything, because the report has the view."""
+
+    def on_view(self, _view: ClusterView) -> None:
+        """Ignore the view."""
+
+    def on_node(self, _node: NodeView) -> None:
+        """Ignore a node."""
+
+    def on_outcome(self, _outcome: Outcome) -> None:
+        """Ignore an outcome."""
+
+
+class Report(t.NamedTuple):
+    """The lines of the report. ``problems``: sentences; without them the exit code is 0."""
+
+    lines: list[str]
+    problems: list[str]
+
+
+def report_on(view: ClusterView, profiles: Mapping[str, Profile], log: Log) -> Report:
+    """Return the report on a view. A source that failed and a node without a fresh value are problems. Series of no node are not."""
+    engine = Engine(profiles, Metrics(log), pause=no_pause)
+    engine.on_view(view)
+    lines = [line for node in view.nodes.values() for line in _node_lines(node)]
+    problems = [f"{source}: {error}" for source, error in view.errors.items()]
+    if not view.nodes:
+        problems.append("the sources know no node")
+    for state in engine.current.states.values():
+        rows = explain_profile(state)
+        lines += _profile_lines(rows)
+        problems += _unknown(rows)
+    if view.unmapped:
+        lines.append(f"{view.unmapped_count} series belong to no node, or to several:")
+        lines += [f"  {one.source}: {query_text(one.query)} {_labels(one.labels)}: {one.why}" for one in view.unmapped]
+    return Report(lines, problems)
+
+
+def query_text(query: Query) -> str:
+    """Return a query for people."""
+    name = type(query).__name__.lower()
+    return f"{name} {query[0]}" if name != "expression" else str(query[0])
+
+
+def _node_lines(node: NodeView) -> Iterator[str]:
+    yield f"node {node.name}"
+    if not node.series:
+        yield "  no series"
+    for query, series in node.series.items():
+        yield from (f"  {query_text(query)} {_labels(one.labels)} = {one.value:g}, {_age(one)}" for one in series[:SHOWN_SERIES])
+        if len(series) > SHOWN_SERIES:
+            yield f"  {query_text(query)}: {len(series) - SHOWN_SERIES} more series"
+
+
+def _profile_lines(rows: ProfileRows) -> Iterator[str]:
+    yield f"profile {rows.profile}"
+    for node in rows.nodes:
+        for agent in node.agents:
+            score = "unknown" if agent.score is None else f"{agent.score:.2f}"
+            age = "" if agent.age_s is None else f", {agent.age_s:.0f} s old"
+            details = f" ({agent.explanation})" if agent.explanation else ""
+            yield f"  {node.node}: {agent.agent} = {score}{details}{age}"
+
+
+def _unknown(rows: ProfileRows) -> Iterator[str]:
+    names = dict.fromkeys(agent.agent for node in rows.nodes for agent in node.agents)
+    for name in names:
+        unknown = [node.node for node in rows.nodes for agent in node.agents if agent.agent == name and agent.score is None]
+        if unknown:
+            shown = ", ".join(unknown[:10]) + (f" and {len(unknown) - 10} more" if len(unknown) > 10 else "")
+            yield f"profile {rows.profile}, agent {name}: no fresh value for {shown}"
+
+
+def _labels(labels: Mapping[str, str]) -> str:
+    return "{" + ", ".join(f'{key}="{value}"' for key, value in sorted(labels.items())) + "}"
+
+
+def _age(series: Series) -> str:
+    if series.measured_at_s is None:
+        return "age unknown"
+    return f"{max(0.0, time.monotonic() - series.measured_at_s):.0f} s old"

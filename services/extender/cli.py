@@ -1,0 +1,97 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Copyright: onprem.kube_scheduling contributors
+"""The extender as a program: it reads the settings and returns an exit code."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Mapping, Sequence
+
+from ..common.log import Log, set_up_log
+from ..common.settings import SettingsError
+from ..common.signals import ShutdownSignal
+from .assembly import Extender, queries_of
+from .check_sources import NoListener, report_on
+from .config.options import PROGRAM
+from .config.settings import Inputs, Settings, read_inputs, read_settings
+from .http.tls import make_context
+from .sources.refresher import Sources
+
+SECOND_SAMPLE_S = 5.0
+
+GOOD_ORDER, BROKEN, CONFIGURATION = 0, 1, 2
+
+
+def main(arguments: Sequence[str], environment: Mapping[str, str]) -> int:
+    """Run until a signal stops the program, and return the exit code."""
+    try:
+        inputs = read_inputs(arguments, environment)
+        settings = read_settings(inputs)
+    except SettingsError as error:
+        print(f"extender: {error}", file=sys.stderr)
+        return CONFIGURATION
+    log = set_up_log(PROGRAM.name, form=settings.log_format, level=settings.log_level)
+    if settings.check_config:
+        return _check_config(settings)
+    for text in (*settings.refused, *settings.notes):
+        log.warning(text)
+    if settings.check_sources:
+        return _check_sources(settings, log)
+    shutdown = ShutdownSignal()
+    shutdown.install()
+    try:
+        return _serve(inputs, settings, log, shutdown)
+    # The last line is the reason for the end of the process. The kubelet restarts the process.
+    except Exception as error:
+        log.error(f"ended by an error: {error}", cause=error)
+        return BROKEN
+
+
+def _serve(inputs: Inputs, settings: Settings, log: Log, shutdown: ShutdownSignal) -> int:
+    try:
+        extender = Extender(inputs, settings, log, shutdown)
+    except OSError as error:
+        log.error(f"cannot start: {error}", listen=str(settings.listen), status_address=str(settings.status or ""))
+        return CONFIGURATION
+    extender.run()
+    log.info("stopped")
+    return GOOD_ORDER
+
+
+def _check_config(settings: Settings) -> int:
+    problems = list(settings.refused)
+    if settings.server.tls is not None:
+        try:
+            make_context(settings.server.tls)
+        except OSError as error:
+            problems.append(f"server.tls: {error}")
+    for text in problems:
+        print(f"extender: {text}", file=sys.stderr)
+    for text in settings.notes:
+        print(f"extender: note: {text}", file=sys.stderr)
+    if problems:
+        return CONFIGURATION
+    for profile in settings.profiles.values():
+        agents = ", ".join(f"{one.name} (weight {one.weight:g}{', filter' if one.filters else ''})" for one in profile.agents)
+        print(f"profile {profile.name}: {agents}; unknown nodes: {profile.unknown}")
+    print(f"{settings.document.file} can be used")
+    return GOOD_ORDER
+
+
+def _check_sources(settings: Settings, log: Log) -> int:
+    sources = Sources(settings.sources, queries_of(settings.profiles), NoListener(), log)
+    try:
+        view = sources.refresh_once()
+        if settings.sources.node_exporter is not None:
+            # A rate needs two samples.
+            time.sleep(SECOND_SAMPLE_S)
+            view = sources.refresh_once()
+    finally:
+        sources.stop()
+    report = report_on(view, settings.profiles, log)
+    for line in report.lines:
+        print(line)
+    for text in (*settings.refused, *report.problems):
+        print(f"extender: {text}", file=sys.stderr)
+    return CONFIGURATION if report.problems or settings.refused else GOOD_ORDER

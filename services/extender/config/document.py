@@ -1,0 +1,86 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Copyright: onprem.kube_scheduling contributors
+"""FILE as plain values, with the line of each key."""
+
+from __future__ import annotations
+
+import re
+import typing as t
+from dataclasses import dataclass, field
+from hashlib import sha256
+from pathlib import Path
+
+import yaml
+
+from ....plugins.module_utils.kube.client.config.files import ConnectionSettingsError
+from ....plugins.module_utils.kube.client.config.yaml_text import load_yaml
+from ...common.settings import SettingsError, check_given_once
+
+MAX_BYTES = 1024 * 1024
+
+
+@dataclass(frozen=True)
+class Document:
+    """The content of FILE. ``lines``: the line of each key by its path, such as profiles.web.agents[0].weight."""
+
+    file: str
+    digest: bytes
+    content: dict[str, t.Any]
+    lines: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def origin(self) -> str:
+        """Return the beginning of each error text about FILE."""
+        return f"file {self.file}"
+
+    def with_line(self, text: str) -> str:
+        """Return an error text with the line, if the text begins with FILE and the path of a key, or of a key below it."""
+        start = f"{self.origin}, "
+        if not text.startswith(start):
+            return text
+        rest = text.removeprefix(start)
+        path = max((path for path in self.lines if _begins_with(rest, path)), key=len, default="")
+        return f"{self.origin}, line {self.lines[path]}, {rest}" if path else text
+
+
+def read_document(file: str) -> Document:
+    """Return the content of FILE. Raises SettingsError."""
+    try:
+        with Path(file).open("rb") as stream:
+            data = stream.read(MAX_BYTES + 1)
+        if len(data) > MAX_BYTES:
+            raise SettingsError(f"file {file} has more than {MAX_BYTES} bytes")
+        content = load_yaml(data)
+    except (OSError, ConnectionSettingsError) as error:
+        raise SettingsError(f"file {file} cannot be read: {error}") from None
+    if not isinstance(content, dict):
+        raise SettingsError(f"file {file}: settings by their names are expected, such as profiles")
+    check_given_once(file, data)
+    lines: dict[str, int] = {}
+    _note_lines(yaml.compose(data.decode("utf-8"), Loader=yaml.SafeLoader), "", lines)
+    return Document(file, sha256(data).digest(), content, lines)
+
+
+def digest_of(file: str) -> bytes:
+    """Return the digest of the content of FILE. Raises OSError."""
+    return sha256(Path(file).read_bytes()).digest()
+
+
+def _note_lines(node: yaml.Node | None, path: str, lines: dict[str, int]) -> None:
+    if isinstance(node, yaml.MappingNode):
+        for key, value in node.value:
+            below = f"{path}.{key.value}" if path else str(key.value)
+            # An alias has the lines of its anchor. They are noted at the first place.
+            if below not in lines:
+                lines[below] = key.start_mark.line + 1
+                _note_lines(value, below, lines)
+    elif isinstance(node, yaml.SequenceNode):
+        for number, value in enumerate(node.value):
+            below = f"{path}[{number}]"
+            lines[below] = value.start_mark.line + 1
+            _note_lines(value, below, lines)
+
+
+def _begins_with(text: str, path: str) -> bool:
+    """Return whether the text begins with the path as a whole."""
+    return text.startswith(path) and not re.match(r"[\w-]", text[len(path) : len(path) + 1])

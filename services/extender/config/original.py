@@ -1,0 +1,132 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Copyright: onprem.kube_scheduling contributors
+"""The environment variables of kube-safe-scheduler, and its file pigeon.cfg, so that an old deployment can keep them."""
+
+from __future__ import annotations
+
+import re
+import typing as t
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from ...common.addresses import Address
+from ...common.options import LOG_LEVELS
+from .options import LEVELS_OF_ORIGINAL
+
+SERVICE_LINK = re.compile(r"(tcp|udp|sctp)://.*")
+PIGEON_FILE = "pigeon.cfg"
+OBJECTIVES = ("A_BINPACK", "LOAD_BALANCE", "CONSOLIDATE")
+
+
+class AgentVariable(t.NamedTuple):
+    """A variable of the original: the agents and the argument that it sets, and its values."""
+
+    agents: tuple[str, ...]
+    argument: str
+    parse: Callable[[str], t.Any]
+
+
+class Original(t.NamedTuple):
+    """The values of the original's variables.
+
+    ``args``: the arguments by the name of the agent. ``notes``: sentences about values that were ignored.
+    """
+
+    host: str | None
+    port: int | None
+    log_level: str | None
+    args: Mapping[str, Mapping[str, t.Any]]
+    notes: tuple[str, ...]
+
+
+def _integer(text: str, least: int, most: int) -> int:
+    if not re.fullmatch(r"[0-9]{1,9}", text) or not least <= int(text) <= most:
+        raise ValueError(f"a whole number from {least} to {most} is expected")
+    return int(text)
+
+
+def _objective(text: str) -> str:
+    if text not in OBJECTIVES:
+        raise ValueError(f"one of {', '.join(OBJECTIVES)} is expected")
+    return text
+
+
+SAFE = ("safe_overload", "safe_balance")
+VARIABLES = {
+    "SAFEUTILIZATION": AgentVariable(SAFE, "utilisation", lambda text: _integer(text, 1, 100)),
+    "SAFEPERCENTILE": AgentVariable(SAFE, "percentile", lambda text: _integer(text, 0, 100)),
+    "SAFEFORECASTWEIGHT": AgentVariable(SAFE, "forecast_weight", lambda text: _integer(text, 0, 100)),
+    "CONGESTION_FACTOR_MAX": AgentVariable(("congestion",), "max", lambda text: _integer(text, 1, 999_999_999)),
+    "NUM_RESOURCES": AgentVariable(("pigeon",), "num_resources", lambda text: _integer(text, 1, 5)),
+    "POLICY_OBJECTIVE": AgentVariable(("pigeon",), "policy_objective", _objective),
+}
+PIGEON_KEYS = {
+    "policyResourceIndex": AgentVariable(("pigeon",), "policy_resource_index", lambda text: _integer(text, 0, 4)),
+    "policyObjective": AgentVariable(("pigeon",), "policy_objective", _objective),
+}
+
+
+def read_original(environment: Mapping[str, str], folder: Path) -> Original:
+    """Return the values. ``folder`` is the place of pigeon.cfg. A value that cannot be used is ignored, as in the original, with a note."""
+    notes: list[str] = []
+    args: dict[str, dict[str, t.Any]] = {}
+    for key, text in _pigeon_lines(folder, notes):
+        _apply(f"{PIGEON_FILE}, {key}", text, PIGEON_KEYS[key], args, notes)
+    for name, variable in VARIABLES.items():
+        if environment.get(name):
+            _apply(f"variable {name}", environment[name].strip(), variable, args, notes)
+    host = environment.get("HTTP_HOST", "").strip() or None
+    return Original(host, _port(environment, notes), _level(environment, notes), args, tuple(notes))
+
+
+def _apply(origin: str, text: str, variable: AgentVariable, args: dict[str, dict[str, t.Any]], notes: list[str]) -> None:
+    try:
+        value = variable.parse(text)
+    except ValueError as error:
+        notes.append(f"{origin} is {text!r} and is ignored: {error}")
+        return
+    for agent in variable.agents:
+        args.setdefault(agent, {})[variable.argument] = value
+
+
+def _pigeon_lines(folder: Path, notes: list[str]) -> list[tuple[str, str]]:
+    try:
+        lines = (folder / PIGEON_FILE).read_text(encoding="utf-8").splitlines()
+    except FileNotFoundError:
+        return []
+    except (OSError, UnicodeDecodeError) as error:
+        notes.append(f"{PIGEON_FILE} cannot be read and is ignored: {error}")
+        return []
+    pairs = [(key.strip(), value.strip()) for key, mark, value in (line.partition("=") for line in lines) if mark]
+    notes += [f"{PIGEON_FILE} has the key {key}, which is ignored" for key, _value in pairs if key not in PIGEON_KEYS]
+    return [(key, value) for key, value in pairs if key in PIGEON_KEYS]
+
+
+def _port(environment: Mapping[str, str], notes: list[str]) -> int | None:
+    text = environment.get("HTTP_PORT", "").strip()
+    if not text:
+        return None
+    if SERVICE_LINK.fullmatch(text):
+        notes.append(
+            f"variable HTTP_PORT is {text!r} and is ignored: the kubelet has set it for a Service named http in this namespace."
+            " Set enableServiceLinks: false in the pod, or rename the Service, to use the variable"
+        )
+        return None
+    try:
+        return _integer(text, 1, 65535)
+    except ValueError as error:
+        raise ValueError(f"variable HTTP_PORT is {text!r}: {error}") from None
+
+
+def _level(environment: Mapping[str, str], notes: list[str]) -> str | None:
+    text = environment.get("LOG_LEVEL", "").strip().lower()
+    level = LEVELS_OF_ORIGINAL.get(text, text)
+    if not level or level in LOG_LEVELS:
+        return level or None
+    notes.append(f"variable LOG_LEVEL is {text!r} and is ignored: it is one of {', '.join((*LEVELS_OF_ORIGINAL, *LOG_LEVELS))}")
+    return None
+
+
+def with_original(listen: Address, original: Original) -> Address:
+    """Return the address with the host and the port of the original's variables."""
+    return Address(original.host if original.host is not None else listen.host, original.port if original.port is not None else listen.port)

@@ -1,0 +1,152 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Copyright: onprem.kube_scheduling contributors
+"""The profiles of FILE, with their agents."""
+
+from __future__ import annotations
+
+import re
+import typing as t
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from ....plugins.module_utils.model.codec import encode_json
+from ...common.settings import SettingsError
+from ..agents.registry import AgentError, build_agent, load_agent
+from ..engine.profile import ANY_SCHEDULER, MEDIAN, UNKNOWN_POLICIES, ConfiguredAgent, Profile
+from ..interface import Agent
+from ..sources.settings_section import Section
+from .document import Document
+
+MAX_WEIGHT = 1_000_000
+PROFILE_KEYS = ("agents", "unknown")
+AGENT_KEYS = ("name", "weight", "filter", "args")
+
+
+@dataclass(frozen=True)
+class AgentEntry:
+    """An agent as FILE describes it. ``path``: its place, such as profiles.web.agents[0]."""
+
+    path: str
+    name: str
+    weight: float
+    filters: bool
+    args: Mapping[str, t.Any]
+
+
+@dataclass(frozen=True)
+class ProfileEntry:
+    """A profile as FILE describes it."""
+
+    name: str
+    unknown: str
+    agents: tuple[AgentEntry, ...]
+
+
+AgentKey = tuple[str, str, bytes]
+
+
+class Built(t.NamedTuple):
+    """The profiles with their agents. ``refused``: sentences about agents that could not be imported.
+
+    ``agents``: the agents by the profile, the name and the arguments, for the next reading of FILE.
+    """
+
+    profiles: Mapping[str, Profile]
+    refused: tuple[str, ...]
+    agents: Mapping[AgentKey, Agent]
+
+
+def read_profiles(document: Document) -> tuple[ProfileEntry, ...]:
+    """Return the profiles of FILE. Raises SettingsError."""
+    value = document.content.get("profiles")
+    path = f"{document.origin}, profiles"
+    if not isinstance(value, Mapping) or not value:
+        raise SettingsError(f'{path}: at least one profile is expected, by its schedulerName, or "{ANY_SCHEDULER}" for all pods')
+    return tuple(_profile(path, name, entry) for name, entry in value.items())
+
+
+def build_profiles(
+    document: Document,
+    entries: Sequence[ProfileEntry],
+    original_args: Mapping[str, Mapping[str, t.Any]],
+    known: Mapping[AgentKey, Agent] | None = None,
+) -> Built:
+    """Return the profiles with their agents.
+
+    ``original_args``: arguments of the original's variables by the name of the agent. They apply to every profile. ``known``: the agents
+    of the last reading. One whose arguments are the same is used again, because it may have learned something.
+    An agent that cannot be imported is left out, and the others continue. Wrong arguments raise SettingsError, and so does a FILE all of
+    whose agents are left out.
+    """
+    refused: list[str] = []
+    profiles, used = {}, {}
+    for entry in entries:
+        agents = []
+        for one in entry.agents:
+            args = {**one.args, **original_args.get(one.name, {})}
+            key = (entry.name, one.name, encode_json(args))
+            agent = (known or {}).get(key) or _agent(document, one, args, refused)
+            if agent is not None:
+                used[key] = agent
+                agents.append(ConfiguredAgent(agent, one.weight, one.filters))
+        profiles[entry.name] = Profile(entry.name, _labelled(agents), entry.unknown)
+    if refused and not used:
+        raise SettingsError("; ".join(refused))
+    return Built(profiles, tuple(refused), used)
+
+
+def _profile(path: str, name: t.Any, value: t.Any) -> ProfileEntry:
+    if not isinstance(name, str) or not name:
+        raise SettingsError(f'{path} has the name {name!r}: a schedulerName is expected, or "{ANY_SCHEDULER}"')
+    section = Section(value, f"{path}.{name}", PROFILE_KEYS)
+    agents = value.get("agents")
+    if not isinstance(agents, list) or not agents:
+        raise section.error("agents", "must be a list with at least one agent, such as [{name: network_traffic}]")
+    entries = tuple(_entry(f"{path}.{name}.agents[{number}]", one) for number, one in enumerate(agents))
+    return ProfileEntry(name, section.choice("unknown", MEDIAN, UNKNOWN_POLICIES), entries)
+
+
+def _entry(path: str, value: t.Any) -> AgentEntry:
+    section = Section(value, path, AGENT_KEYS)
+    if "name" not in section:
+        raise SettingsError(f"{path} has no name: name the agent, such as network_traffic")
+    weight = value.get("weight")
+    if weight is None:
+        weight = 1
+    if isinstance(weight, bool) or not isinstance(weight, int | float) or not 0 < weight <= MAX_WEIGHT:
+        raise section.error("weight", f"is {weight!r}: a number above 0 and at most {MAX_WEIGHT} is expected")
+    args = value.get("args")
+    if args is not None and (not isinstance(args, Mapping) or not all(isinstance(key, str) for key in args)):
+        raise section.error("args", "must be a mapping of arguments by their names")
+    return AgentEntry(path, section.text("name"), float(weight), section.switch("filter"), args or {})
+
+
+def _agent(document: Document, entry: AgentEntry, args: Mapping[str, t.Any], refused: list[str]) -> Agent | None:
+    try:
+        kind = load_agent(entry.name)
+    except AgentError as error:
+        refused.append(document.with_line(f"{entry.path}.name: {error}"))
+        return None
+    if entry.filters and not kind.can_filter:
+        raise SettingsError(f"{entry.path}.filter is true: the agent {entry.name} has no filter")
+    try:
+        return build_agent(entry.name, args)
+    except AgentError as error:
+        text = str(error).removeprefix(f"agent {entry.name}, args: ")
+        # A text about one argument begins with its name, so that its line is found.
+        begins_with_name = re.split(r"[^\w]", text, maxsplit=1)[0] in entry.args
+        raise SettingsError(f"{entry.path}.args{'.' if begins_with_name else ': '}{text}") from None
+
+
+def _labelled(agents: Sequence[ConfiguredAgent]) -> tuple[ConfiguredAgent, ...]:
+    """Return the agents with unique names for people."""
+    count = Counter(one.agent.name for one in agents)
+    seen: Counter[str] = Counter()
+    found = []
+    for one in agents:
+        name = one.agent.name
+        seen[name] += 1
+        label = f"{name}-{seen[name]}" if count[name] > 1 else name
+        found.append(ConfiguredAgent(one.agent, one.weight, one.filters, label))
+    return tuple(found)

@@ -1,0 +1,158 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Copyright: onprem.kube_scheduling contributors
+"""The checked settings of the extender, from FILE, the environment and the flags."""
+
+from __future__ import annotations
+
+import typing as t
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from ...common.addresses import Address, parse_address
+from ...common.settings import Given, SettingsError, flags_given, nearest, parse_given, variables_given
+from ..engine.profile import Profile
+from ..http.app import MAX_BODY_BYTES, REQUEST_TIMEOUT_S
+from ..http.tls import TlsFiles
+from ..interface import Agent
+from ..sources.settings import SourceSettings, read_source_settings
+from ..sources.settings_section import Section
+from .document import Document, read_document
+from .options import FILE_ONLY, OPTIONS, PROGRAM
+from .original import Original, read_original, with_original
+from .profiles import AgentKey, build_profiles, read_profiles
+
+DEFAULT_LISTEN = "0.0.0.0:8080"
+LEAST_BODY_BYTES, MOST_BODY_BYTES = 64 * 1024, 1024 * 1024 * 1024
+LONGEST_REQUEST_S = 300.0
+
+
+@dataclass(frozen=True)
+class ServerSettings:
+    """The settings of the server that are only in FILE. Without ``tls`` the main address has no TLS."""
+
+    tls: TlsFiles | None = None
+    max_body_bytes: int = MAX_BODY_BYTES
+    request_timeout_s: float = REQUEST_TIMEOUT_S
+
+
+@dataclass(frozen=True)
+class Settings:
+    """The settings of the extender.
+
+    ``status`` is None if there is no second address. ``agents``: the agents by profile, name and arguments. ``refused``: sentences about
+    agents that could not be imported. ``notes``: sentences about values that were ignored.
+    """
+
+    document: Document
+    listen: Address
+    status: Address | None
+    server: ServerSettings
+    sources: SourceSettings
+    profiles: Mapping[str, Profile]
+    agents: Mapping[AgentKey, Agent]
+    refused: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+    log_format: str = "json"
+    log_level: str = "info"
+    record: str = ""
+    check_config: bool = False
+    check_sources: bool = False
+
+
+class Inputs(t.NamedTuple):
+    """The inputs of the settings other than FILE. They do not change while the program runs."""
+
+    file: str
+    variables: Mapping[str, Given]
+    flags: Mapping[str, Given]
+    original: Original
+
+
+def read_inputs(arguments: Sequence[str], environment: Mapping[str, str]) -> Inputs:
+    """Return the flags and the variables. Raises SettingsError, and SystemExit after --help."""
+    flags = flags_given(PROGRAM, arguments)
+    variables = variables_given(PROGRAM, environment)
+    config = flags.pop("config", None) or variables.pop("config", None)
+    if config is None:
+        raise SettingsError("--config FILE is missing: FILE has the profiles and the sources")
+    try:
+        original = read_original(environment, Path(config.value).parent)
+    except ValueError as error:
+        raise SettingsError(str(error)) from None
+    return Inputs(config.value, variables, flags, original)
+
+
+def read_settings(inputs: Inputs, before: Settings | None = None) -> Settings:
+    """Return the checked settings. ``before``: the settings in use, whose agents are used again. Raises SettingsError."""
+    document = read_document(inputs.file)
+    try:
+        return _settings(document, inputs, before)
+    except SettingsError as error:
+        raise SettingsError(document.with_line(str(error))) from None
+
+
+def _settings(document: Document, inputs: Inputs, before: Settings | None) -> Settings:
+    given = {**_given_in(document), **inputs.variables, **inputs.flags}
+    values = {option.name: parse_given(option, given[option.name]) for option in OPTIONS if option.name in given}
+    level = inputs.original.log_level
+    if level is not None and "log_level" not in inputs.flags:
+        values["log_level"] = level
+    listen = _address("listen", values.pop("listen", DEFAULT_LISTEN), given)
+    status = values.pop("status_address", "")
+    server = _server(document)
+    sources = read_source_settings(document.content.get("sources"), document.origin)
+    built = build_profiles(document, read_profiles(document), inputs.original.args, before.agents if before is not None else None)
+    return Settings(
+        document,
+        listen if "listen" in inputs.flags else with_original(listen, inputs.original),
+        _address("status_address", status, given) if status else None,
+        server,
+        sources,
+        built.profiles,
+        built.agents,
+        built.refused,
+        (*inputs.original.notes, *_unused(inputs.original, built.agents)),
+        **values,
+    )
+
+
+def _given_in(document: Document) -> dict[str, Given]:
+    known = [option.name for option in OPTIONS]
+    for key in document.content:
+        if key not in known and key not in FILE_ONLY:
+            raise SettingsError(f"{document.origin}, {key} is not a setting{nearest(str(key), (*known, *FILE_ONLY))}")
+    found = {name: document.content.get(name) for name in known}
+    return {name: Given(value, f"{document.origin}, {name}") for name, value in found.items() if value is not None}
+
+
+def _address(name: str, text: str, given: Mapping[str, Given]) -> Address:
+    try:
+        return parse_address(text, name)
+    except ValueError as error:
+        origin = given[name].origin
+        # The text of the error begins with the name, and so does the end of an origin in FILE.
+        of_file = origin.removesuffix(f", {name}")
+        raise SettingsError(f"{origin}: {error}" if of_file == origin else f"{of_file}, {error}") from None
+
+
+def _server(document: Document) -> ServerSettings:
+    value = document.content.get("server")
+    section = Section({} if value is None else value, f"{document.origin}, server", ("tls", "max_body_bytes", "request_timeout_s"))
+    timeout_s = section.seconds("request_timeout_s", REQUEST_TIMEOUT_S, 0.1, LONGEST_REQUEST_S)
+    most = section.integer("max_body_bytes", MAX_BODY_BYTES, LEAST_BODY_BYTES, MOST_BODY_BYTES)
+    tls = section.section("tls", ("cert_file", "key_file", "client_ca_file"))
+    if tls is None:
+        return ServerSettings(None, most, timeout_s)
+    for key in ("cert_file", "key_file"):
+        if key not in tls:
+            raise tls.error(key, "is missing")
+    return ServerSettings(TlsFiles(tls.text("cert_file"), tls.text("key_file"), tls.text("client_ca_file")), most, timeout_s)
+
+
+def _unused(original: Original, agents: Mapping[AgentKey, Agent]) -> list[str]:
+    """Return sentences about variables of the original for agents that no profile has."""
+    names = {name for _profile, name, _args in agents}
+    if not original.args or names & set(original.args):
+        return []
+    return [f"variables for the agents {', '.join(sorted(original.args))} are ignored: no profile of FILE has one of these agents"]

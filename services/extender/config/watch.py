@@ -1,0 +1,57 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Copyright: onprem.kube_scheduling contributors
+"""Notices that FILE has changed, and reads it again."""
+
+from __future__ import annotations
+
+from ...common.log import Log
+from ...common.settings import SettingsError
+from ..metrics import Metrics
+from .document import digest_of
+from .settings import Inputs, Settings, read_settings
+
+RESTART_NEEDED = ("listen", "status", "log_format", "log_level", "record", "server")
+"""The settings that take effect only at the next start."""
+
+
+class ConfigWatch:
+    """The settings in use. A FILE that cannot be used leaves them unchanged, with a line in the log and a metric."""
+
+    def __init__(self, inputs: Inputs, settings: Settings, metrics: Metrics, log: Log) -> None:
+        self._inputs, self.settings = inputs, settings
+        self._metrics, self._log = metrics, log
+        self._digest = settings.document.digest
+
+    def changed(self) -> Settings | None:
+        """Return the new settings if FILE has changed and can be used.
+
+        The content is compared, because the kubelet changes a mounted ConfigMap by a link to another folder.
+        """
+        try:
+            digest = digest_of(self._inputs.file)
+        except OSError as error:
+            self._refuse(b"", f"{self._inputs.file} cannot be read: {error}")
+            return None
+        if digest == self._digest:
+            return None
+        try:
+            settings = read_settings(self._inputs, self.settings)
+        except SettingsError as error:
+            self._refuse(digest, str(error))
+            return None
+        self._digest = digest
+        self._metrics.configuration_valid.set(1)
+        self._metrics.reloads.labels("success").inc()
+        for name in RESTART_NEEDED:
+            if getattr(settings, name) != getattr(self.settings, name):
+                self._log.warning(f"{name} has changed in FILE: the new value is used after a restart")
+        self.settings = settings
+        return settings
+
+    def _refuse(self, digest: bytes, reason: str) -> None:
+        if digest == self._digest:
+            return
+        self._digest = digest
+        self._metrics.configuration_valid.set(0)
+        self._metrics.reloads.labels("failure").inc()
+        self._log.error("FILE cannot be used: the settings before stay in use", file=self._inputs.file, error=reason)

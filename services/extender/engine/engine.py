@@ -1,0 +1,118 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Copyright: onprem.kube_scheduling contributors
+"""The engine: it has the newest view of the cluster, and the scores of each profile for it."""
+
+from __future__ import annotations
+
+import threading
+import typing as t
+from collections.abc import Mapping
+
+from ..interface import NodeView, Outcome
+from ..sources.view import ClusterView
+from .evaluation import Evaluator, Pause, short_pause
+from .fragments import Fragments, Table
+from .profile import ANY_SCHEDULER, Profile
+from .profile_state import Nodes, ProfileState
+
+
+class EngineObserver(t.Protocol):
+    """Receives what happens in the engine. The methods are called in the threads of the sources."""
+
+    def on_agent_error(self, agent: str, error: Exception) -> None:
+        """Note an error of an agent."""
+
+    def on_judged(self, profile: str, agent: str, seconds: float) -> None:
+        """Note the time in which an agent judged all nodes."""
+
+    def on_refreshed(self, view: ClusterView, states: Mapping[str, ProfileState]) -> None:
+        """Note a new view and its scores."""
+
+
+class Current(t.NamedTuple):
+    """A view with the states of the profiles, which belong together."""
+
+    view: ClusterView
+    states: Mapping[str, ProfileState]
+    nodes: Nodes
+
+
+class Engine:
+    """Keeps the scores of all profiles up to date. It is the ``ViewListener`` of the sources.
+
+    The request path only reads ``current``, which is replaced as a whole.
+    """
+
+    def __init__(self, profiles: Mapping[str, Profile], observer: EngineObserver, *, pause: Pause = short_pause) -> None:
+        self._profiles, self._observer, self._pause = profiles, observer, pause
+        self._evaluator = Evaluator(observer.on_agent_error)
+        self._fragments = Fragments()
+        self._writing = threading.Lock()
+        self.neutral_table = Table((), (), 0)
+        """The table of pods without a profile: all nodes have the score 0."""
+        self.current = Current(ClusterView(), {}, Nodes(()))
+        self.current = self._made(self.current.view, {})
+
+    @property
+    def has_refreshed(self) -> bool:
+        """Return whether the sources have tried a first refresh."""
+        return self.current.view.version > 0
+
+    def state_for(self, scheduler_name: str) -> ProfileState | None:
+        """Return the state of the profile of a scheduler name, or None."""
+        states = self.current.states
+        return states.get(scheduler_name) or states.get(ANY_SCHEDULER)
+
+    def on_view(self, view: ClusterView) -> None:
+        """Calculate all scores again."""
+        with self._writing:
+            self._replace(view)
+
+    def reconfigure(self, profiles: Mapping[str, Profile]) -> None:
+        """Take over other profiles, and calculate all scores again."""
+        with self._writing:
+            self._profiles = profiles
+            self._replace(self.current.view)
+
+    def on_node(self, node: NodeView) -> None:
+        """Judge one node again. A node that is not in the view is judged with the next view."""
+        with self._writing:
+            number = self.current.nodes.number.get(node.name)
+            if number is None:
+                return
+            self.current.nodes.views[number] = node
+            for state in self.current.states.values():
+                state.replace_node(number, node)
+
+    def on_outcome(self, outcome: Outcome) -> None:
+        """Let the agents that learn observe the outcome of a pod."""
+        for profile in self._profiles.values():
+            for one in profile.agents:
+                if one.agent.learns:
+                    try:
+                        one.agent.observe(outcome)
+                    except Exception as error:
+                        self._observer.on_agent_error(one.name, error)
+
+    def _replace(self, view: ClusterView) -> None:
+        # Nodes that were replaced since the last view are in the new view. A reload has the same view, so it takes the newest nodes.
+        newest = {node.name: node for node in self.current.nodes.views} if view is self.current.view else view.nodes
+        current = self._made(view, newest)
+        self.neutral_table = self._made_neutral_table(current.nodes)
+        self.current = current
+        self._fragments.retain_only(current.nodes.number)
+        self._observer.on_refreshed(view, current.states)
+
+    def _made(self, view: ClusterView, nodes: Mapping[str, NodeView]) -> Current:
+        shared = Nodes(list(nodes.values()))
+        states = {}
+        for name, profile in self._profiles.items():
+            state = ProfileState(profile, shared, self._fragments, self._evaluator, pause=self._pause, observe=self._observer.on_judged)
+            old = self.current.states.get(name)
+            if old is not None:
+                state.take_over_demands(old, self._pause)
+            states[name] = state
+        return Current(view, states, shared)
+
+    def _made_neutral_table(self, nodes: Nodes) -> Table:
+        return Table(nodes.names, [self._fragments.of(name)[0] for name in nodes.names], 0)

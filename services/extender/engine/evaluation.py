@@ -1,0 +1,186 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Copyright: onprem.kube_scheduling contributors
+"""The judgements of one agent on all nodes, reduced to what the tables need."""
+
+from __future__ import annotations
+
+import math
+import statistics
+import time
+import typing as t
+from array import array
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from ..interface import BEST_SCORE, Judgement, NodeView, PodView
+from .profile import FILTER, LOW, ConfiguredAgent
+
+NEUTRAL = BEST_SCORE / 2
+"""The score of all nodes if an agent knows none of them."""
+
+UNKNOWN = math.nan
+"""The place of a score that is not known."""
+
+BATCH = 32
+"""Nodes that are judged between two pauses. One batch takes less than a millisecond."""
+
+NOT_KNOWN = Judgement(None)
+
+Pause = Callable[[], None]
+OnError = Callable[[str, Exception], None]
+"""Receives the name of an agent and the error that it raised."""
+
+
+def short_pause() -> None:
+    """Release the interpreter, so that a request that waits is answered before the calculation continues."""
+    time.sleep(0.0001)
+
+
+def no_pause() -> None:
+    """Continue without a pause, for calculations that a request waits for."""
+
+
+@dataclass(slots=True)
+class AgentScores:
+    """The scores of one agent by the number of the node, and its rejections by the name of the node.
+
+    ``median`` is the median of the known scores, or None if no score is known. ``oldest_s``: the time of the oldest value that was used.
+    """
+
+    scores: array[float]
+    median: float | None = None
+    rejections: dict[str, str] = field(default_factory=dict)
+    oldest_s: float | None = None
+
+    def of(self, number: int, policy: str) -> float:
+        """Return the score of a node. ``policy`` gives the score of a node that is not known."""
+        score = self.scores[number]
+        return self.default(policy) if math.isnan(score) else score
+
+    def default(self, policy: str) -> float:
+        """Return the score of a node that is not known."""
+        if self.median is None:
+            return NEUTRAL
+        return 0.0 if policy in (LOW, FILTER) else self.median
+
+    def is_unknown(self, number: int) -> bool:
+        """Return whether the node has no score although other nodes have one."""
+        return self.median is not None and math.isnan(self.scores[number])
+
+    def replace(self, number: int, node: str, judgement: Judgement) -> None:
+        """Take over a new judgement on one node. The median stays until the next refresh."""
+        self.scores[number] = checked_score(judgement)
+        if judgement.rejection:
+            self.rejections[node] = judgement.rejection
+        else:
+            self.rejections.pop(node, None)
+
+
+def checked_score(judgement: Judgement) -> float:
+    """Return the score in 0 to 10, or UNKNOWN. An agent of a third party may return any number."""
+    score = judgement.score
+    if score is None or math.isnan(score):
+        return UNKNOWN
+    return float(score) if 0.0 <= score <= BEST_SCORE else 0.0 if score < 0.0 else BEST_SCORE
+
+
+def scores_of(nodes: Sequence[NodeView], judgements: Sequence[Judgement]) -> AgentScores:
+    """Return the scores of the judgements, which have the order of the nodes."""
+    scores = array("d", map(checked_score, judgements))
+    known = [score for score in scores if score == score]  # NaN is not equal to itself
+    times = [one.measured_at_s for one in judgements if one.measured_at_s is not None and one.score is not None]
+    return AgentScores(
+        scores,
+        statistics.median(known) if known else None,
+        {node.name: one.rejection for node, one in zip(nodes, judgements, strict=True) if one.rejection},
+        min(times, default=None),
+    )
+
+
+class Evaluator:
+    """Calls agents. An agent that raises an error knows no node, and the other agents continue.
+
+    ``clock``: monotonic seconds.
+    """
+
+    def __init__(self, on_error: OnError, clock: Callable[[], float] = time.monotonic) -> None:
+        self._on_error = on_error
+        self.clock = clock
+
+    def prepare(self, one: ConfiguredAgent, nodes: Sequence[NodeView]) -> t.Any:
+        """Return what the agent prepares for a refresh."""
+        try:
+            return one.agent.prepare(nodes, self.clock())
+        except Exception as error:
+            self._on_error(one.name, error)
+            return FAILED
+
+    def judge_all(
+        self, one: ConfiguredAgent, prepared: t.Any, nodes: Sequence[NodeView], pod: PodView | None, pause: Pause = no_pause
+    ) -> Sequence[Judgement]:
+        """Return the judgements on all nodes, in their order."""
+        if prepared is FAILED:
+            return [NOT_KNOWN] * len(nodes)
+        try:
+            if one.agent.per_demand and pod is not None:
+                found = one.agent.score_all(prepared, nodes, pod, self.clock())
+                if len(found) != len(nodes):
+                    raise ValueError(f"score_all returned {len(found)} judgements on {len(nodes)} nodes")
+                return found
+            return self._one_by_one(one, prepared, nodes, pause)
+        except Exception as error:
+            self._on_error(one.name, error)
+            return [NOT_KNOWN] * len(nodes)
+
+    def judge(self, one: ConfiguredAgent, prepared: t.Any, node: NodeView, pod: PodView | None) -> Judgement:
+        """Return the judgement on one node."""
+        if prepared is FAILED:
+            return NOT_KNOWN
+        try:
+            return one.agent.judge(prepared, node, pod if one.agent.per_demand else None, self.clock())
+        except Exception as error:
+            self._on_error(one.name, error)
+            return NOT_KNOWN
+
+    def judge_demands(self, one: ConfiguredAgent, prepared: t.Any, node: NodeView, pods: Sequence[PodView]) -> Sequence[Judgement]:
+        """Return the judgements on one node for several pods, in their order."""
+        if prepared is FAILED:
+            return [NOT_KNOWN] * len(pods)
+        try:
+            found = one.agent.judge_demands(prepared, node, pods, self.clock())
+            if len(found) != len(pods):
+                raise ValueError(f"judge_demands returned {len(found)} judgements for {len(pods)} pods")
+            return found
+        except Exception as error:
+            self._on_error(one.name, error)
+            return [NOT_KNOWN] * len(pods)
+
+    def demand_key(self, one: ConfiguredAgent, pod: PodView) -> t.Hashable:
+        """Return the agent's key for the demand of a pod."""
+        try:
+            key = one.agent.demand_key(pod)
+            hash(key)
+            return key
+        except Exception as error:
+            self._on_error(one.name, error)
+            return FAILED
+
+    def original_score(self, one: ConfiguredAgent, judgement: Judgement) -> int:
+        """Return the integer score of the original system."""
+        try:
+            return int(one.agent.original_score(judgement))
+        except Exception as error:
+            self._on_error(one.name, error)
+            return 0
+
+    def _one_by_one(self, one: ConfiguredAgent, prepared: t.Any, nodes: Sequence[NodeView], pause: Pause) -> list[Judgement]:
+        judge, now_s = one.agent.judge, self.clock()
+        found = []
+        for start in range(0, len(nodes), BATCH):
+            found += [judge(prepared, node, None, now_s) for node in nodes[start : start + BATCH]]
+            pause()
+        return found
+
+
+FAILED: t.Final = object()
+"""The result of an agent that raised an error."""

@@ -1,0 +1,127 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Copyright: onprem.kube_scheduling contributors
+"""The reasons for the scores: the value, its age and the judgement of each agent on each node. They are calculated when a user asks."""
+
+from __future__ import annotations
+
+import math
+import typing as t
+from dataclasses import asdict, dataclass
+
+from ..interface import Judgement, PodView
+from .demand_scores import DemandScores
+from .dithering import OFFSETS
+from .engine import Engine
+from .profile_state import EMPTY_POD, ProfileState
+from .recent_pods import RecentPod
+
+POINTS = 10
+"""Points of a node in the scheduler for each point of an extender with the weight 1: MaxNodeScore / MaxExtenderPriority (100 / 10)."""
+
+IN_TREE_WEIGHTS = {
+    "TaintToleration": 3,
+    "NodeAffinity": 2,
+    "PodTopologySpread": 2,
+    "InterPodAffinity": 2,
+    "NodeResourcesFit": 1,
+    "NodeResourcesBalancedAllocation": 1,
+    "ImageLocality": 1,
+    "VolumeBinding": 1,
+}
+"""The default weights of kube-scheduler's plugins. Each gives 0 to 100 points, times its weight (``apis/config/v1/default_plugins.go``)."""
+
+
+@dataclass(frozen=True)
+class AgentRow:
+    """The judgement of an agent on a node. ``score`` is None if no fresh value is known. ``age_s``: the age of the value in seconds."""
+
+    agent: str
+    weight: float
+    score: float | None
+    value: float | None
+    age_s: float | None
+    explanation: str
+    rejection: str
+
+
+@dataclass(frozen=True)
+class NodeRow:
+    """The scores of a node.
+
+    ``exact``: before rounding. ``score``: the integer in the answer. ``points``: the points that the scheduler adds for the node.
+    """
+
+    node: str
+    exact: float
+    score: int
+    points: float
+    rejection: str
+    agents: list[AgentRow]
+
+
+@dataclass(frozen=True)
+class ProfileRows:
+    """The nodes of a profile, the best first. ``table`` is the number of the rounding table, and ``offset`` its offset.
+
+    ``weight``: the weight of the extender in the configuration of the scheduler, as far as the reader has given it.
+    """
+
+    profile: str
+    weight: float
+    table: int
+    offset: float
+    neutral: bool
+    nodes: list[NodeRow]
+
+
+def explain_pod(engine: Engine, pod: RecentPod, weight: float) -> ProfileRows | None:
+    """Return the scores that the pod would get now. Return None if its profile is not configured any more."""
+    state = engine.state_for(pod.scheduler_name)
+    return None if state is None else _rows(state, pod.view, pod.table, weight)
+
+
+def explain_profile(state: ProfileState) -> ProfileRows:
+    """Return the scores of a pod without requests."""
+    return _rows(state, None, 0, 1.0)
+
+
+def as_json(rows: ProfileRows) -> dict[str, t.Any]:
+    """Return the rows as plain values."""
+    return asdict(rows)
+
+
+def _rows(state: ProfileState, pod: PodView | None, table: int, weight: float) -> ProfileRows:
+    scores = state.scores_for_people(pod)
+    parts = _agent_rows(state, pod or EMPTY_POD)
+    points = POINTS * weight
+    numbers = range(len(state.nodes.names))
+    nodes = [_node_row(state, scores, number, table, points, [part[number] for part in parts]) for number in numbers]
+    nodes.sort(key=lambda row: (-row.exact, row.node))
+    return ProfileRows(state.profile.name, weight, table, OFFSETS[table], scores.is_neutral, nodes)
+
+
+def _agent_rows(state: ProfileState, pod: PodView) -> list[list[AgentRow]]:
+    """Return the rows of each agent, by the number of the node."""
+    evaluator, now_s = state.evaluator, state.evaluator.clock()
+    found = []
+    for one, prepared in zip(state.profile.scoring, state.prepared, strict=True):
+        judgements = evaluator.judge_all(one, prepared, state.nodes.views, pod)
+        found.append([_agent_row(one.name, one.weight, judgement, now_s) for judgement in judgements])
+    return found
+
+
+def _agent_row(agent: str, weight: float, judgement: Judgement, now_s: float) -> AgentRow:
+    age_s = None if judgement.measured_at_s is None else max(0.0, now_s - judgement.measured_at_s)
+    return AgentRow(
+        agent, weight, _finite(judgement.score), _finite(judgement.value), _finite(age_s), judgement.explanation, judgement.rejection
+    )
+
+
+def _node_row(state: ProfileState, scores: DemandScores, number: int, table: int, points: float, agents: list[AgentRow]) -> NodeRow:
+    name, score = state.nodes.names[number], scores.rounded(number, table)
+    return NodeRow(name, scores.totals[number], score, score * points, scores.rejection(name, number), agents)
+
+
+def _finite(number: float | None) -> float | None:
+    """Return the number, or None for one that JSON does not have."""
+    return number if number is not None and math.isfinite(number) else None

@@ -1,0 +1,55 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Copyright: onprem.kube_scheduling contributors
+"""The parts of a prioritize answer: the JSON of one node with one score, encoded before the request comes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from ....plugins.module_utils.model.codec import encode_json
+
+SCORES = tuple(range(11))
+"""The integer scores of an extender: kube-scheduler ``extender/v1/types.go``, MinExtenderPriority to MaxExtenderPriority."""
+
+
+def fragment(name: str, score: int) -> bytes:
+    """Return the JSON of one node in a HostPriorityList."""
+    return b'{"Host":%b,"Score":%d}' % (encode_json(name), score)
+
+
+class Fragments:
+    """The fragments of the known nodes. All tables of all profiles share them, so that a table needs only its own dictionary."""
+
+    def __init__(self) -> None:
+        self._by_name: dict[str, tuple[bytes, ...]] = {}
+
+    def of(self, name: str) -> tuple[bytes, ...]:
+        """Return the fragments of a node, by score."""
+        found = self._by_name.get(name)
+        if found is None:
+            start = b'{"Host":%b,"Score":' % encode_json(name)
+            found = self._by_name[name] = tuple(b"%b%d}" % (start, score) for score in SCORES)
+        return found
+
+    def retain_only(self, names: Iterable[str]) -> None:
+        """Forget the other nodes."""
+        wanted = set(names)  # A request may add a node meanwhile, so the list is a copy.
+        for name in [name for name in list(self._by_name) if name not in wanted]:
+            self._by_name.pop(name, None)
+
+
+class Table(dict[str, bytes]):
+    """The fragment of each node. A node that is not in the table gets the score ``default``."""
+
+    def __init__(self, names: Sequence[str], fragments: Iterable[bytes], default: int) -> None:
+        super().__init__(zip(names, fragments, strict=True))
+        self.default = default
+
+    def __missing__(self, name: str) -> bytes:
+        # The fragment is not stored, because a request could name any number of nodes.
+        return fragment(name, self.default)
+
+
+def answer_of(table: Table, names: Iterable[str]) -> bytes:
+    """Return the JSON of the HostPriorityList of these nodes, in their order."""
+    return b"[%b]" % b",".join(map(table.__getitem__, names))

@@ -1,0 +1,244 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Copyright: onprem.kube_scheduling contributors
+"""The scores of one profile for one view of the cluster.
+
+A refresh makes a new state in the thread of the sources. The request path reads the state, and calculates only if a pod has a new demand.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+import typing as t
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from operator import getitem
+
+from ..interface import Demand, Judgement, NodeView, PodView
+from .demand_scores import DemandScores
+from .dithering import TABLES, table_of
+from .evaluation import AgentScores, Evaluator, Pause, no_pause, scores_of
+from .fragments import Fragments, Table
+from .original_table import OriginalTable
+from .profile import ConfiguredAgent, Profile
+
+EMPTY_POD = PodView("", "", "", "", {}, Demand())
+"""A pod without requests."""
+
+MAX_DEMANDS = 128
+"""Demands whose scores are kept for one profile. The demand that was not used for the longest time is dropped."""
+
+MAX_DEMAND_SCORES = 200_000
+"""Scores of all kept demands. At 5,000 nodes these are 40 demands. A rejected node has a text beside its score."""
+
+MAX_TABLE_ENTRIES = 1_000_000
+"""Entries of all tables that are kept for demands. At 5,000 nodes these are 200 tables with about 20 MB."""
+
+ANY_DEMAND: t.Hashable = ()
+"""The key of the demand if no agent of the profile depends on the pod."""
+
+MAX_ORIGINALS = 32
+"""Tables with the rounding of the original systems that are kept for one profile."""
+
+Observe = Callable[[str, str, float], None]
+"""Receives the name of a profile, the name of an agent, and the seconds that the agent needed for all nodes."""
+
+
+def ignore(_profile: str, _agent: str, _seconds: float) -> None:
+    """Do not observe."""
+
+
+class Nodes:
+    """The nodes of a view, by number. All profiles share it."""
+
+    def __init__(self, views: Sequence[NodeView]) -> None:
+        self.views = list(views)
+        self.names = [node.name for node in self.views]
+        self.number = {name: number for number, name in enumerate(self.names)}
+
+
+class ProfileState:
+    """The scores of a profile. ``pause`` is called between parts of the calculation.
+
+    The lock protects the demands: the request path adds them, and the thread of the sources replaces nodes in them.
+    """
+
+    def __init__(
+        self,
+        profile: Profile,
+        nodes: Nodes,
+        fragments: Fragments,
+        evaluator: Evaluator,
+        *,
+        pause: Pause = no_pause,
+        observe: Observe = ignore,
+    ) -> None:
+        self.profile, self.nodes = profile, nodes
+        self._fragments, self.evaluator = fragments, evaluator
+        self._observe = observe
+        # A tuple, because agents compare the nodes of the refresh with the newest, and nodes.views changes with each binding.
+        views = tuple(nodes.views)
+        self.prepared = [evaluator.prepare(one, views) for one in profile.scoring]
+        self._parts = [self._judge(number, EMPTY_POD, pause) for number in range(len(profile.scoring))]
+        self._static = [None if one.agent.per_demand else part for one, part in self.parts]
+        self._lock = threading.Lock()
+        self._demands: OrderedDict[t.Hashable, DemandScores] = OrderedDict()
+        self._tables: OrderedDict[tuple[t.Hashable, int], Table] = OrderedDict()
+        self._used: dict[t.Hashable, set[int]] = {}
+        self._originals: OrderedDict[tuple[int, t.Hashable], OriginalTable] = OrderedDict()
+        self._fixed = [] if profile.is_per_demand else [self._fill(ANY_DEMAND, None, number, pause) for number in range(TABLES)]
+
+    @property
+    def parts(self) -> list[tuple[ConfiguredAgent, AgentScores]]:
+        """Return the agents with their scores at the refresh. An agent that depends on the pod has those for a pod without requests."""
+        return list(zip(self.profile.scoring, self._parts, strict=True))
+
+    @property
+    def is_neutral(self) -> bool:
+        """Return whether there are scoring agents, and none of them knows any node. All nodes are equal then."""
+        return bool(self._parts) and all(part.median is None for part in self._parts)
+
+    # --- the request path ---
+
+    def table(self, pod_uid: str, pod: Callable[[], PodView]) -> Table:
+        """Return the table of a pod. ``pod`` is called only if the scores depend on the pod."""
+        number = table_of(pod_uid)
+        if self._fixed:
+            return self._fixed[number]
+        view = pod()
+        key = self._key(view)
+        with self._lock:
+            self._used.setdefault(key, set()).add(number)
+            table = self._tables.get((key, number))
+            if table is None:
+                return self._fill(key, view, number, no_pause)
+            self._demands.move_to_end(key)
+            self._tables.move_to_end((key, number))
+            return table
+
+    def scores(self, pod: Callable[[], PodView]) -> DemandScores:
+        """Return the scores for a pod's demand."""
+        if self._fixed:
+            return self._demands[ANY_DEMAND]
+        view = pod()
+        key = self._key(view)
+        with self._lock:
+            return self._scores(key, view, no_pause)
+
+    def scores_for_people(self, pod: PodView | None) -> DemandScores:
+        """Return the scores for a pod, or for one without requests. They are not kept, and no request waits for their calculation."""
+        if self._fixed:
+            return self._demands[ANY_DEMAND]
+        if pod is None:
+            return DemandScores(self.profile, EMPTY_POD, self._parts, len(self.nodes.names))
+        with self._lock:
+            known = self._demands.get(self._key(pod))
+        return known or self._demand_scores(pod, no_pause)
+
+    def original_table(self, number: int, pod: Callable[[], PodView]) -> Table:
+        """Return the table of one scoring agent, by its number, with the rounding of the original system."""
+        one = self.profile.scoring[number]
+        view = pod() if one.agent.per_demand else None
+        key = (number, ANY_DEMAND if view is None else self.evaluator.demand_key(one, view))
+        with self._lock:
+            found = self._originals.get(key)
+            if found is None:
+                found = OriginalTable(one, self.prepared[number], view, self.nodes.views, self._fragments, self.evaluator)
+                self._originals[key] = found
+                _drop(self._originals, MAX_ORIGINALS)
+            self._originals.move_to_end(key)
+            return found.table
+
+    # --- the thread of the sources ---
+
+    def take_over_demands(self, old: ProfileState, pause: Pause) -> None:
+        """Calculate the demands that were used with the old state, so that no request has to wait for them."""
+        if old.profile is not self.profile:
+            return
+        for key, pod, numbers in old.used():
+            for number in numbers:
+                self._fill(key, pod, number, pause)
+
+    def used(self) -> list[tuple[t.Hashable, PodView | None, list[int]]]:
+        """Return the demands that a request has used, with the numbers of their tables. The one that was used last is the last."""
+        with self._lock:
+            return [(key, demand.pod, sorted(self._used[key])) for key, demand in self._demands.items() if key in self._used]
+
+    def replace_node(self, number: int, node: NodeView) -> None:
+        """Judge one node again, and replace its fragment in all tables."""
+        for one, part, prepared in zip(self.profile.scoring, self._static, self.prepared, strict=True):
+            if part is not None:
+                part.replace(number, node.name, self.evaluator.judge(one, prepared, node, None))
+        with self._lock:
+            demands = list(self._demands.items())
+        judgements = self._judge_demands(node, [demand.pod for _key, demand in demands if demand.pod is not None])
+        for position, (key, demand) in enumerate(demands):
+            # Short holds of the lock, because a request may wait for it.
+            with self._lock:
+                for agent, of_demands in judgements.items():
+                    demand.parts[agent].replace(number, node.name, of_demands[position])
+                demand.update(number)
+                self._replace_in_tables(key, demand, number, node.name)
+        with self._lock:
+            for table in self._originals.values():
+                table.replace(node)
+
+    def _judge_demands(self, node: NodeView, pods: Sequence[PodView]) -> dict[int, Sequence[Judgement]]:
+        """Return the judgements on one node for all demands, by the number of the agent."""
+        agents = enumerate(zip(self.profile.scoring, self.prepared, strict=True))
+        return {
+            number: self.evaluator.judge_demands(one, prepared, node, pods)
+            for number, (one, prepared) in agents
+            if one.agent.per_demand and pods
+        }
+
+    def _replace_in_tables(self, key: t.Hashable, demand: DemandScores, number: int, name: str) -> None:
+        fragments = self._fragments.of(name)
+        for offset in range(TABLES):
+            table = self._tables.get((key, offset))
+            if table is not None:
+                table[name] = fragments[demand.rounded(number, offset)]
+
+    # --- both ---
+
+    def _key(self, pod: PodView) -> t.Hashable:
+        return tuple(self.evaluator.demand_key(one, pod) for one in self.profile.scoring if one.agent.per_demand)
+
+    def _scores(self, key: t.Hashable, pod: PodView | None, pause: Pause) -> DemandScores:
+        demand = self._demands.get(key)
+        if demand is None:
+            demand = self._demands[key] = self._demand_scores(pod, pause)
+            if len(self._demands) > min(MAX_DEMANDS, max(1, MAX_DEMAND_SCORES // max(1, len(self.nodes.names)))):
+                self._forget(next(iter(self._demands)))
+        self._demands.move_to_end(key)
+        return demand
+
+    def _demand_scores(self, pod: PodView | None, pause: Pause) -> DemandScores:
+        parts = [part or self._judge(number, pod or EMPTY_POD, pause) for number, part in enumerate(self._static)]
+        return DemandScores(self.profile, pod, parts, len(self.nodes.names))
+
+    def _fill(self, key: t.Hashable, pod: PodView | None, number: int, pause: Pause) -> Table:
+        """Calculate the scores of a demand, and one of its tables."""
+        demand = self._scores(key, pod, pause)
+        rows = map(getitem, map(self._fragments.of, self.nodes.names), demand.all_rounded(number))
+        table = self._tables[key, number] = Table(self.nodes.names, rows, demand.default_rounded(number))
+        _drop(self._tables, max(TABLES, MAX_TABLE_ENTRIES // max(1, len(self.nodes.names))))
+        pause()
+        return table
+
+    def _forget(self, key: t.Hashable) -> None:
+        del self._demands[key]
+        for offset in range(TABLES):
+            self._tables.pop((key, offset), None)
+
+    def _judge(self, number: int, pod: PodView, pause: Pause) -> AgentScores:
+        one, began_at_s = self.profile.scoring[number], time.monotonic()
+        judgements = self.evaluator.judge_all(one, self.prepared[number], self.nodes.views, pod, pause)
+        found = scores_of(self.nodes.views, judgements)
+        self._observe(self.profile.name, one.name, time.monotonic() - began_at_s)
+        return found
+
+
+def _drop(kept: OrderedDict[t.Any, t.Any], most: int) -> None:
+    while len(kept) > most:
+        kept.popitem(last=False)

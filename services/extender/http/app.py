@@ -1,0 +1,120 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Copyright: onprem.kube_scheduling contributors
+"""The ASGI application. It has no framework: a request of the scheduler passes one function."""
+
+from __future__ import annotations
+
+import asyncio
+import typing as t
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+
+from ....plugins.module_utils.model.codec import encode_json
+from ...common.log import Log
+from ..metrics import Metrics
+from .body import BodyError, Receive, read_body
+from .people import People, Response
+from .scheduler_api import NoSuchPathError, SchedulerApi
+from .wire import BadRequestError
+
+Headers = Iterable[tuple[bytes, bytes]]
+Send = Callable[[Mapping[str, t.Any]], Awaitable[None]]
+
+JSON = b"application/json"
+SCHEDULER_PREFIX = "/scheduler/"
+MAX_BODY_BYTES = 32 * 1024 * 1024
+"""About 3,000 whole nodes. With nodeCacheCapable a request with 5,000 nodes has 150 kB."""
+
+REQUEST_TIMEOUT_S = 10.0
+
+
+class App:
+    """The application. ``scheduler`` is None on the address for people, which has no paths of the scheduler."""
+
+    def __init__(
+        self,
+        scheduler: SchedulerApi | None,
+        people: People,
+        metrics: Metrics,
+        log: Log,
+        *,
+        max_body_bytes: int = MAX_BODY_BYTES,
+        request_timeout_s: float = REQUEST_TIMEOUT_S,
+    ) -> None:
+        self._scheduler, self._people, self._metrics, self._log = scheduler, people, metrics, log
+        self._max_body_bytes, self._request_timeout_s = max_body_bytes, request_timeout_s
+        # One thread, so that people who load pages cannot take all the time of the scheduler's requests.
+        self._slow = ThreadPoolExecutor(1, "pages")
+
+    async def __call__(self, scope: Mapping[str, t.Any], receive: Receive, send: Send) -> None:
+        """Answer one request. An error of this program is answered with 500, and the next request is answered as usual."""
+        if scope["type"] != "http":
+            return
+        try:
+            if self._scheduler is not None and scope["path"].startswith(SCHEDULER_PREFIX):
+                await self._answer_scheduler(self._scheduler, scope, receive, send)
+            else:
+                await _send(send, await self._answer_people(scope))
+        except Exception as error:
+            self._log.error("a request has failed", path=scope["path"], error=str(error), cause=error)
+            await self._refuse(send, 500, f"{type(error).__name__}: {error}")
+
+    async def _answer_scheduler(self, api: SchedulerApi, scope: Mapping[str, t.Any], receive: Receive, send: Send) -> None:
+        try:
+            handler = api.handler(scope["path"])
+            if scope["method"] != "POST":
+                return await self._refuse(send, 405, "the scheduler's paths accept only POST", (b"allow", b"POST"))
+            if not _is_json(scope["headers"]):
+                return await self._refuse(send, 415, "the Content-Type must be application/json")
+            body = await read_body(scope["headers"], receive, max_bytes=self._max_body_bytes, timeout_s=self._request_timeout_s)
+            answer = handler(body)
+        except BadRequestError as error:
+            return await self._refuse(send, 400, str(error))
+        except NoSuchPathError as error:
+            return await self._refuse(send, 404, str(error))
+        except BodyError as error:
+            if error.status:
+                await self._refuse(send, error.status, str(error), (b"connection", b"close"))
+            return None
+        await send({"type": "http.response.start", "status": 200, "headers": [JSON_TYPE, (b"content-length", b"%d" % len(answer))]})
+        await send({"type": "http.response.body", "body": answer})
+        return None
+
+    async def _answer_people(self, scope: Mapping[str, t.Any]) -> Response:
+        if scope["method"] not in ("GET", "HEAD"):
+            return error_response(405, "this path accepts only GET and HEAD", (b"allow", b"GET, HEAD"))
+        handler = self._people.handler(scope["path"])
+        if handler is None:
+            return error_response(404, f"there is no path {scope['path']}; there are {', '.join(self._people.paths)}")
+        query, headers = scope["query_string"], dict(scope["headers"])
+        if not self._people.is_slow(scope["path"]):
+            return handler(query, headers)
+        # A page about 5,000 nodes takes a while. Meanwhile the scheduler is answered.
+        return await asyncio.get_running_loop().run_in_executor(self._slow, handler, query, headers)
+
+    async def _refuse(self, send: Send, status: int, text: str, *headers: tuple[bytes, bytes]) -> None:
+        self._metrics.refused.labels(str(status)).inc()
+        await _send(send, error_response(status, text, *headers))
+
+
+JSON_TYPE = (b"content-type", JSON)
+
+
+def error_response(status: int, text: str, *headers: tuple[bytes, bytes]) -> Response:
+    """Return an error as JSON."""
+    return Response(status, JSON.decode(), encode_json({"error": text}), headers)
+
+
+def _is_json(headers: Headers) -> bool:
+    """Return whether the body is JSON. A client that does not name the type is believed."""
+    for name, value in headers:
+        if name == b"content-type":
+            return value == JSON or value.partition(b";")[0].strip().lower() == JSON
+    return True
+
+
+async def _send(send: Send, response: Response) -> None:
+    length = (b"content-length", b"%d" % len(response.body))
+    headers = [(b"content-type", response.content_type.encode()), length, *response.headers]
+    await send({"type": "http.response.start", "status": response.status, "headers": headers})
+    await send({"type": "http.response.body", "body": response.body})

@@ -1,0 +1,193 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Copyright: onprem.kube_scheduling contributors
+"""The answers to kube-scheduler: the verbs filter, prioritize and preempt, and the paths of the original systems."""
+
+from __future__ import annotations
+
+import time
+import typing as t
+from collections.abc import Callable
+
+from ..engine.dithering import table_of
+from ..engine.engine import Engine
+from ..engine.fragments import answer_of
+from ..engine.preemption import allowed_nodes
+from ..engine.profile import Profile
+from ..engine.profile_state import ProfileState
+from ..engine.recent_pods import RecentPod, RecentPods
+from ..metrics import NO_PROFILE, Metrics
+from .request_pod import RequestPod
+from .wire import (
+    BadRequestError,
+    NodesRequest,
+    filter_answer,
+    preemption_answer,
+    read_nodes_request,
+    read_preemption_request,
+)
+
+PREDICATES, PRIORITIES = "/scheduler/predicates/", "/scheduler/priorities/"
+ORIGINAL_NAMES = {
+    "safe-overload": "safe_overload",
+    "safe-balance": "safe_balance",
+    "congestion": "congestion",
+    "pigeon-holing": "pigeon",
+    "rl-priority": "reward",
+    "foo": "template",
+}
+"""The last part of a path of the original systems, and the name of the agent here."""
+
+Handler = Callable[[bytes], bytes]
+Record = Callable[[str, bytes], None]
+"""Receives the verb and the body of each request, for the recorder."""
+
+
+class NoSuchPathError(LookupError):
+    """The path is none of the scheduler's. The text says which paths there are."""
+
+
+class SchedulerApi:
+    """Answers bodies with bodies. Each handler raises BadRequestError for a body that cannot be used."""
+
+    def __init__(self, engine: Engine, metrics: Metrics, recent: RecentPods, record: Record | None = None) -> None:
+        self._engine, self._metrics, self._recent = engine, metrics, recent
+        self._handlers: dict[str, Handler] = {
+            "/scheduler/filter": self.filter,
+            "/scheduler/prioritize": self.prioritize,
+            "/scheduler/preempt": self.preempt,
+        }
+        for path, agent in ORIGINAL_NAMES.items():
+            self._handlers[PREDICATES + path] = self._original(self._original_filter, agent)
+            self._handlers[PRIORITIES + path] = self._original(self._original_prioritize, agent)
+        if record is not None:
+            self._handlers = {path: _recorded(path, handler, record) for path, handler in self._handlers.items()}
+
+    def handler(self, path: str) -> Handler:
+        """Return the handler of a path. Raises NoSuchPathError."""
+        found = self._handlers.get(path)
+        if found is None:
+            raise NoSuchPathError(f"there is no path {path}; the scheduler's paths are {', '.join(self._handlers)}")
+        return found
+
+    def prioritize(self, body: bytes) -> bytes:
+        """Return an integer score from 0 to 10 for each node."""
+        began_at_s = time.perf_counter()
+        request = read_nodes_request(body)
+        pod = request.pod
+        state = self._engine.state_for(pod.scheduler_name)
+        if state is None:
+            answer = answer_of(self._engine.neutral_table, request.names)
+            self._metrics.count(NO_PROFILE, "prioritize", time.perf_counter() - began_at_s)
+            return answer
+        answer = answer_of(state.table(pod.key, _view_of(pod)), request.names)
+        if state.is_neutral:
+            self._metrics.neutral.labels(state.profile.name).inc()
+        view = pod.view if state.profile.is_per_demand else None
+        number = table_of(pod.key)
+        self._recent.add(
+            RecentPod(pod.namespace, pod.name, pod.uid, pod.scheduler_name, number, len(request.names), self._recent.clock(), view)
+        )
+        self._metrics.count(state.profile.name, "prioritize", time.perf_counter() - began_at_s)
+        return answer
+
+    def filter(self, body: bytes) -> bytes:
+        """Return the nodes on which the pod may run, and the reason for each other node."""
+        began_at_s = time.perf_counter()
+        request = read_nodes_request(body)
+        state = self._engine.state_for(request.pod.scheduler_name)
+        failed: dict[str, str] = {}
+        if state is not None and state.profile.filters:
+            scores = state.scores(_view_of(request.pod))
+            if scores.may_reject:
+                numbers = state.nodes.number
+                failed = _failed(request.names, lambda name: scores.rejection(name, numbers.get(name)))
+        answer = _filtered(request, failed)
+        self._metrics.count(_label(state), "filter", time.perf_counter() - began_at_s)
+        return answer
+
+    def preempt(self, body: bytes) -> bytes:
+        """Return the nodes whose victims may be deleted."""
+        began_at_s = time.perf_counter()
+        request = read_preemption_request(body)
+        state = self._engine.state_for(request.pod.scheduler_name)
+        names = list(request.candidates)
+        if state is not None:
+            names = allowed_nodes(state, request.candidates, _view_of(request.pod), self._metrics.on_agent_error)
+        answer = preemption_answer(request.candidates, names)
+        self._metrics.count(_label(state), "preempt", time.perf_counter() - began_at_s)
+        return answer
+
+    # --- the paths of the original systems ---
+
+    def _original(self, handler: Callable[[str, bytes], bytes], agent: str) -> Handler:
+        return lambda body: handler(agent, body)
+
+    def _original_filter(self, agent: str, body: bytes) -> bytes:
+        began_at_s = time.perf_counter()
+        request = read_nodes_request(body)
+        state, number = self._find(agent, request.pod.scheduler_name)
+        rejections = state.scores(_view_of(request.pod)).parts[number].rejections
+        answer = _filtered(request, _failed(request.names, lambda name: rejections.get(name, "")) if rejections else {})
+        self._metrics.count(state.profile.name, f"predicates/{agent}", time.perf_counter() - began_at_s)
+        return answer
+
+    def _original_prioritize(self, agent: str, body: bytes) -> bytes:
+        began_at_s = time.perf_counter()
+        request = read_nodes_request(body)
+        state, number = self._find(agent, request.pod.scheduler_name)
+        answer = answer_of(state.original_table(number, _view_of(request.pod)), request.names)
+        self._metrics.count(state.profile.name, f"priorities/{agent}", time.perf_counter() - began_at_s)
+        return answer
+
+    def _find(self, agent: str, scheduler_name: str) -> tuple[ProfileState, int]:
+        """Return the state with the agent, and its number among the scoring agents.
+
+        The profile of the pod has precedence. The original systems did not read the scheduler name, so the first profile that has the agent
+        is the second choice.
+        """
+        own = self._engine.state_for(scheduler_name)
+        for state in (*((own,) if own is not None else ()), *self._engine.current.states.values()):
+            number = _number_of(agent, state.profile)
+            if number is not None:
+                return state, number
+        raise NoSuchPathError(f"no profile of FILE has the agent {agent}: add it to a profile to use this path")
+
+
+def _number_of(agent: str, profile: Profile) -> int | None:
+    return next((number for number, one in enumerate(profile.scoring) if one.agent.name == agent), None)
+
+
+def _view_of(pod: RequestPod) -> Callable[[], t.Any]:
+    def view() -> t.Any:
+        try:
+            return pod.view
+        except ValueError as error:
+            raise BadRequestError(f"the demand of Pod {pod.namespace}/{pod.name} cannot be read: {error}") from None
+
+    return view
+
+
+def _failed(names: list[str], rejection: Callable[[str], str]) -> dict[str, str]:
+    found = ((name, rejection(name)) for name in names)
+    return {name: reason for name, reason in found if reason}
+
+
+def _filtered(request: NodesRequest, failed: dict[str, str]) -> bytes:
+    names, nodes = request.names, request.nodes
+    if failed:
+        if nodes is not None:
+            nodes = [node for name, node in zip(names, nodes, strict=True) if name not in failed]
+        names = [name for name in names if name not in failed]
+    return filter_answer(names, nodes, failed)
+
+
+def _label(state: ProfileState | None) -> str:
+    return state.profile.name if state is not None else NO_PROFILE
+
+
+def _recorded(path: str, handler: Handler, record: Record) -> Handler:
+    def handle(body: bytes) -> bytes:
+        record(path, body)
+        return handler(body)
+
+    return handle

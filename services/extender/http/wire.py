@@ -1,0 +1,218 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Copyright: onprem.kube_scheduling contributors
+"""The messages of kube-scheduler to an extender: k8s.io/kube-scheduler ``extender/v1/types.go``.
+
+Go writes the keys of these types capitalised, and reads them in any case. The pods and nodes inside are ordinary Kubernetes JSON.
+"""
+
+from __future__ import annotations
+
+import typing as t
+from collections.abc import Mapping
+
+from ....plugins.module_utils.model.codec import DecodeError, Raw, Struct, decode_json, encode_json, field
+from ..interface import Victims
+from .request_pod import RequestPod
+
+NAMES_BY_KEY = {name.lower(): name for name in ("Pod", "Nodes", "NodeNames", "NodeNameToVictims", "NodeNameToMetaVictims")}
+VICTIM_KEYS = {name.lower(): name for name in ("Pods", "NumPDBViolations")}
+
+
+ABSENT = Raw(b"null")
+"""The JSON of a part that is not in the body. msgspec does not allow None beside Raw."""
+
+
+class BadRequestError(ValueError):
+    """The body cannot be used. The text says what is expected."""
+
+
+class NodeList(Struct):
+    """A NodeList. Each node stays undecoded, because the answer contains it unchanged."""
+
+    items: list[Raw] | None = None
+
+
+class NodeMeta(Struct):
+    """The metadata of a node."""
+
+    name: str
+
+
+class NodeName(Struct):
+    """A node of which only the name is used."""
+
+    metadata: NodeMeta
+
+
+class ExtenderArgs(Struct):
+    """The body of filter and prioritize."""
+
+    pod: Raw = field(default=ABSENT, name="Pod")
+    node_names: list[str] | None = field(default=None, name="NodeNames")
+    nodes: NodeList | None = field(default=None, name="Nodes")
+
+
+class MetaPod(Struct):
+    """A victim, by its UID."""
+
+    uid: str = field(default="", name="UID")
+
+
+class MetaVictims(Struct):
+    """The victims on a node, with the number of violated PodDisruptionBudgets."""
+
+    pods: list[MetaPod] | None = field(default=None, name="Pods")
+    violations: int = field(default=0, name="NumPDBViolations")
+
+
+class VictimMeta(Struct):
+    """The metadata of a victim."""
+
+    uid: str = ""
+
+
+class VictimPod(Struct):
+    """A victim as a whole pod, of which only the UID is used."""
+
+    metadata: VictimMeta
+
+
+class PodVictims(Struct):
+    """The victims on a node as whole pods."""
+
+    pods: list[VictimPod] | None = field(default=None, name="Pods")
+    violations: int = field(default=0, name="NumPDBViolations")
+
+
+class PreemptionArgs(Struct):
+    """The body of preempt. ``meta`` is used with nodeCacheCapable, ``victims`` without."""
+
+    pod: Raw = field(default=ABSENT, name="Pod")
+    victims: dict[str, PodVictims | None] | None = field(default=None, name="NodeNameToVictims")
+    meta: dict[str, MetaVictims | None] | None = field(default=None, name="NodeNameToMetaVictims")
+
+
+class NodesRequest(t.NamedTuple):
+    """A request of filter or prioritize. ``nodes`` has the JSON of the nodes if they came as a whole, and is None otherwise."""
+
+    pod: RequestPod
+    names: list[str]
+    nodes: list[Raw] | None
+
+
+class PreemptionRequest(t.NamedTuple):
+    """A request of preempt."""
+
+    pod: RequestPod
+    candidates: Mapping[str, Victims]
+
+
+def read_nodes_request(body: bytes) -> NodesRequest:
+    """Return the request in a body. Raises BadRequestError."""
+    args = _decoded(ExtenderArgs, body)
+    if args.pod is ABSENT or (args.node_names is None and args.nodes is None):
+        args = _decoded(ExtenderArgs, _with_exact_keys(body))
+    pod = _pod(args.pod)
+    if args.node_names is not None:
+        return NodesRequest(pod, args.node_names, None)
+    if args.nodes is None:
+        raise BadRequestError("the body has neither NodeNames nor Nodes: one of them is expected")
+    nodes = args.nodes.items or []
+    return NodesRequest(pod, [_decoded(NodeName, node).metadata.name for node in nodes], nodes)
+
+
+def read_preemption_request(body: bytes) -> PreemptionRequest:
+    """Return the request in a body. Raises BadRequestError."""
+    args = _decoded(PreemptionArgs, body)
+    if args.pod is ABSENT or (args.victims is None and args.meta is None):
+        args = _decoded(PreemptionArgs, _with_exact_keys(body))
+    pod = _pod(args.pod)
+    if args.meta:
+        return PreemptionRequest(pod, {name: _victims(one) for name, one in args.meta.items()})
+    if args.victims is None and args.meta is None:
+        raise BadRequestError("the body has neither NodeNameToMetaVictims nor NodeNameToVictims: one of them is expected")
+    return PreemptionRequest(pod, {name: _victims(_meta(one)) for name, one in (args.victims or {}).items()})
+
+
+def filter_answer(names: list[str], nodes: list[Raw] | None, failed: Mapping[str, str]) -> bytes:
+    """Return the ExtenderFilterResult. Nodes that came as a whole are in the answer as a whole, and only their names otherwise."""
+    kept = b"null" if nodes is None else b'{"items":[%b]}' % b",".join(map(bytes, nodes))
+    kept_names = encode_json(names) if nodes is None else b"null"
+    return b'{"Nodes":%b,"NodeNames":%b,"FailedNodes":%b,"FailedAndUnresolvableNodes":{},"Error":""}' % (
+        kept,
+        kept_names,
+        encode_json(failed),
+    )
+
+
+def preemption_answer(candidates: Mapping[str, Victims], names: list[str]) -> bytes:
+    """Return the ExtenderPreemptionResult with the victims on the nodes of these names."""
+    kept = {name: candidates[name] for name in names}
+    result = {name: MetaVictims([MetaPod(uid) for uid in victims.pod_uids], victims.budget_violations) for name, victims in kept.items()}
+    return b'{"NodeNameToMetaVictims":%b}' % encode_json(result)
+
+
+def _pod(data: Raw) -> RequestPod:
+    part = bytes(data)
+    if part == b"null":
+        raise BadRequestError("the body has no Pod")
+    try:
+        return RequestPod.of(part)
+    except DecodeError as error:
+        raise BadRequestError(f"the Pod cannot be read: {_reason(error)}") from None
+
+
+def _meta(victims: PodVictims | None) -> MetaVictims | None:
+    return None if victims is None else MetaVictims([MetaPod(pod.metadata.uid) for pod in victims.pods or ()], victims.violations)
+
+
+def _victims(victims: MetaVictims | None) -> Victims:
+    if victims is None:
+        return Victims((), 0)
+    return Victims([pod.uid for pod in victims.pods or ()], victims.violations)
+
+
+T = t.TypeVar("T")
+
+
+def _decoded(kind: type[T], data: bytes) -> T:
+    try:
+        return decode_json(kind, data)
+    except DecodeError as error:
+        raise BadRequestError(f"the body is not {kind.__name__}: {_reason(error)}") from None
+
+
+def _reason(error: DecodeError) -> str:
+    return str(error.__cause__ or error)
+
+
+# --- keys in another case -----------------------------------------------------------------------------------------------
+
+
+def _with_exact_keys(body: bytes) -> bytes:
+    """Return the body with the keys of the extender's types as Go writes them. This is slow, and kube-scheduler never needs it."""
+    parts = _renamed(_decoded(dict[str, Raw], body), NAMES_BY_KEY)
+    for key in ("NodeNameToVictims", "NodeNameToMetaVictims"):
+        if key in parts:
+            parts[key] = _victims_with_exact_keys(parts[key])
+    return encode_json(parts)
+
+
+def _victims_with_exact_keys(data: Raw) -> t.Any:
+    nodes = {}
+    for name, victims in (_decoded(VictimsByNode, b'{"nodes":%b}' % bytes(data)).nodes or {}).items():
+        parts = nodes[name] = _renamed(victims or {}, VICTIM_KEYS)
+        pods = parts.get("Pods")
+        if isinstance(pods, list):
+            parts["Pods"] = [_renamed(pod, {"uid": "UID"}) if isinstance(pod, dict) and "metadata" not in pod else pod for pod in pods]
+    return nodes
+
+
+class VictimsByNode(Struct):
+    """The victims on each node, with keys in any case."""
+
+    nodes: dict[str, dict[str, t.Any] | None] | None = None
+
+
+def _renamed(mapping: Mapping[str, t.Any], names: Mapping[str, str]) -> dict[str, t.Any]:
+    return {names.get(key.lower(), key): value for key, value in mapping.items()}

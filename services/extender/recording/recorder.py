@@ -1,0 +1,118 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Copyright: onprem.kube_scheduling contributors
+"""Writes requests and views to a file, so that an agent can be developed without a cluster (see ``replay.py``).
+
+The file contains pods as kube-scheduler sends them, with the values of their environment variables. Only its owner can read it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+import time
+import typing as t
+from collections.abc import Callable
+from pathlib import Path
+
+from ...common.log import Log
+from ..interface import NodeView, Outcome
+from ..sources.view import ClusterView, ViewListener
+from .lines import Line, OutcomeLine, RequestLine, ViewLine, encode_line, node_line
+
+MAX_BYTES = 2**30
+"""The recorder ends before the file is longer."""
+
+
+class Recorder:
+    """Stands between the sources and their listener, and receives the requests. It is a ``ViewListener``.
+
+    A view is written when the first request follows, because most refreshes are followed by none. The constructor raises OSError.
+    """
+
+    def __init__(
+        self, file: Path, listener: ViewListener, log: Log, *, max_bytes: int = MAX_BYTES, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._listener, self._log, self._max_bytes, self._clock = listener, log, max_bytes, clock
+        self._lock = threading.Lock()
+        self._file: t.BinaryIO | None = os.fdopen(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb")
+        self._written = 0
+        self._waiting: ClusterView | None = None
+
+    def on_view(self, view: ClusterView) -> None:
+        """Keep the view for the next request, and pass it on."""
+        with self._lock:
+            self._waiting = view
+        self._listener.on_view(view)
+
+    def on_node(self, node: NodeView) -> None:
+        """Write the node, and pass it on."""
+        with self._lock:
+            self._write_view()
+            self._write(node_line(node, self._clock()))
+        self._listener.on_node(node)
+
+    def on_outcome(self, outcome: Outcome) -> None:
+        """Write the outcome, and pass it on."""
+        with self._lock:
+            self._write(OutcomeLine(outcome.at_s, outcome.pod, outcome.node, outcome.succeeded))
+        self._listener.on_outcome(outcome)
+
+    def record(self, path: str, body: bytes) -> None:
+        """Write a request. A body that is not JSON is not written."""
+        try:
+            content = json.loads(body)
+        except (ValueError, RecursionError):
+            return
+        with self._lock:
+            self._write_view()
+            self._write(RequestLine(self._clock(), path, content))
+            if self._file is not None:
+                self._flush(self._file)
+
+    def close(self) -> None:
+        """End the recording."""
+        with self._lock:
+            self._close()
+
+    def _write_view(self) -> None:
+        view, self._waiting = self._waiting, None
+        if view is None:
+            return
+        at_s = self._clock()
+        self._write(ViewLine(at_s, view.version, dict(view.errors)))
+        for node in view.nodes.values():
+            self._write(node_line(node, at_s))
+
+    def _write(self, line: Line) -> None:
+        if self._file is None:
+            return
+        data = encode_line(line)
+        if self._written + len(data) > self._max_bytes:
+            self._log.warning("the recording has ended, because the file has its maximum length", bytes=self._written)
+            self._close()
+            return
+        try:
+            self._file.write(data)
+        except OSError as error:
+            self._end_by(error)
+        self._written += len(data)
+
+    def _flush(self, file: t.BinaryIO) -> None:
+        try:
+            file.flush()
+        except OSError as error:
+            self._end_by(error)
+
+    def _end_by(self, error: OSError) -> None:
+        self._log.warning("the recording has ended, because the file cannot be written", error=str(error))
+        self._close()
+
+    def _close(self) -> None:
+        file, self._file = self._file, None
+        if file is None:
+            return
+        try:
+            file.close()
+        except OSError as error:
+            self._log.warning("the end of the recording is missing", error=str(error))

@@ -1,0 +1,103 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Copyright: onprem.kube_scheduling contributors
+"""A real API server keeps what agents have learned, for a program with the least rights that suffice."""
+
+from __future__ import annotations
+
+import typing as t
+from collections.abc import Iterator
+
+import pytest
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.api import KubeApi
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.open_transport import open_transport
+from ansible_collections.onprem.kube_scheduling.services.extender.agents.registry import build_agent
+from ansible_collections.onprem.kube_scheduling.services.extender.interface import Agent, Demand, Outcome, PodView
+from ansible_collections.onprem.kube_scheduling.services.extender.state.state_keeper import NAME, NAMESPACE, StateKeeper
+
+from lab.cluster import Cluster
+
+USER = "extender-state"
+ROLE: list[dict[str, t.Any]] = [
+    {
+        "apiVersion": "rbac.authorization.k8s.io/v1",
+        "kind": "Role",
+        "metadata": {"name": USER, "namespace": NAMESPACE},
+        "rules": [
+            {"apiGroups": [""], "resources": ["configmaps"], "verbs": ["create"]},
+            {"apiGroups": [""], "resources": ["configmaps"], "resourceNames": [NAME], "verbs": ["get", "patch"]},
+            {"apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "verbs": ["create"]},
+            {"apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "resourceNames": [NAME], "verbs": ["get", "patch"]},
+        ],
+    },
+    {
+        "apiVersion": "rbac.authorization.k8s.io/v1",
+        "kind": "RoleBinding",
+        "metadata": {"name": USER, "namespace": NAMESPACE},
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": USER},
+        "subjects": [{"kind": "ServiceAccount", "name": USER, "namespace": "default"}],
+    },
+]
+
+
+class Notes:
+    """A log that keeps its warnings."""
+
+    def __init__(self) -> None:
+        self.warnings: list[str] = []
+
+    def warning(self, message: str, **_fields: t.Any) -> None:
+        self.warnings.append(message)
+
+
+class Program(t.NamedTuple):
+    keeper: StateKeeper
+    agent: Agent
+    warnings: list[str]
+
+
+@pytest.fixture
+def cluster(lab_cluster: Cluster) -> Iterator[Cluster]:
+    """The shared cluster without a saved state."""
+    yield lab_cluster
+    for kind in ("configmap", "lease"):
+        lab_cluster.kubectl("delete", kind, NAME, "--namespace", NAMESPACE, "--ignore-not-found")
+    lab_cluster.kubectl("delete", "role,rolebinding", USER, "--namespace", NAMESPACE, "--ignore-not-found")
+
+
+def program(cluster: Cluster) -> Program:
+    """A process with its own connection."""
+    kubeconfig = cluster.service_account(USER, cluster_role=None)
+    notes: t.Any = Notes()
+    agent = build_agent("reward")
+    api = KubeApi(open_transport(user_agent="test", kubeconfig=str(kubeconfig)))
+    return Program(StateKeeper.connected(api, {"*.reward": agent}, notes), agent, notes.warnings)
+
+
+def learn(agent: Agent, nodes: int) -> None:
+    pod = PodView("default", "web-1", "u", "s", {"app": "web"}, Demand())
+    for number in range(nodes):
+        agent.observe(Outcome(pod, f"node-{number}", False, float(number)))
+
+
+def test_a_state_survives_a_restart_with_the_least_rights(cluster: Cluster) -> None:
+    cluster.apply(ROLE)
+    first = program(cluster)
+    assert first.keeper.load() and first.keeper.save()
+    learn(first.agent, 2000)
+    other = program(cluster)
+    assert other.keeper.load() and other.keeper.save() and not other.keeper.is_writer
+    first.keeper.stop()
+    second = program(cluster)
+    assert second.keeper.load() and second.agent.save() == first.agent.save()
+    assert other.keeper.save() and other.keeper.is_writer, "the Lease was released"
+    other.keeper.stop()
+    assert first.warnings == second.warnings == other.warnings == []
+
+
+def test_a_missing_role_is_a_warning_with_a_remedy(cluster: Cluster) -> None:
+    on = program(cluster)
+    learn(on.agent, 1)
+    assert not on.keeper.load() and not on.keeper.save()
+    on.keeper.stop()
+    (warning,) = on.warnings
+    assert "what the agents have learned was not loaded" in warning and f"configmaps {NAME}" in warning.replace('"', "")

@@ -1,0 +1,135 @@
+# Copyright: onprem.kube_scheduling contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Random clusters: with the agent ``budgets`` the stock scheduler's preemption never breaks a PodDisruptionBudget.
+
+PREEMPTION_CASES sets how many (5; 200 under SOAK=1), PREEMPTION_SEED the first seed: the same seed gives the same cluster.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from lab.cluster import Cluster
+from lab.pytest_fixtures import ClusterFactory
+from lab.scenario import Scenario
+from tests.integration.conftest import SUMMARY
+from tests.integration.extender.conftest import StartExtender, schedulers
+from tests.integration.extender.preemption_scene import PreemptionScene
+from tests.integration.rescue.budget_history import BudgetHistory
+from tests.integration.rescue.random_clusters import random_cluster
+from tests.integration.rescue.random_scene import RandomScene
+from tests.integration.rescue.scene import priority_classes
+from tests.integration.workloads import wait_until
+
+SOAK = os.environ.get("SOAK") == "1"
+CASES = int(os.environ.get("PREEMPTION_CASES", "200" if SOAK else "5"))
+SEED = int(os.environ.get("PREEMPTION_SEED", str(time.time_ns() % 10**9) if SOAK else "7070"))
+BATCH = 10
+"""Cases that come to the cluster together."""
+MANY = 20
+"""The number of cases from which some must need a preemption that breaks a budget."""
+PROTECTED, UNPROTECTED = "keeps-budgets", "breaks-budgets"
+
+pytestmark = pytest.mark.timeout(0)
+
+Preempt = Callable[[PreemptionScene], None]
+
+
+@pytest.fixture(scope="module")
+def cluster(
+    fresh_module_cluster: ClusterFactory, start_extender: StartExtender, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Cluster]:
+    """A cluster whose default scheduler preempts nothing, with a second scheduler that does and asks the extender."""
+    made = fresh_module_cluster("single-worker", variant="budget_safe")
+    made.apply(priority_classes())
+    extender = start_extender({"profiles": {PROTECTED: {"agents": [{"name": "budgets"}]}}})
+    for start in schedulers(made, tmp_path_factory):
+        start(extender, profiles=(PROTECTED, UNPROTECTED), preemptVerb="preempt")
+        yield made
+
+
+def test_budgets_are_kept(cluster: Cluster, record_property: Callable[[str, object], None]) -> None:
+    seen: Counter[str] = Counter()
+    breaches = play(cluster, PROTECTED, PreemptionScene.preempt_one_by_one, seen)
+    summary = f"preemption with the agent budgets: {text_of(seen)}, seed {SEED}"
+    assert not breaches, "\n".join([summary, *breaches])
+    assert seen["bound"], summary
+    record_property(SUMMARY, summary)
+
+
+@pytest.mark.skipif(CASES < MANY, reason=f"a share of fewer than {MANY} cases says nothing")
+def test_the_same_clusters_without_the_agent(cluster: Cluster, record_property: Callable[[str, object], None]) -> None:
+    seen: Counter[str] = Counter()
+    breaches = play(cluster, UNPROTECTED, PreemptionScene.preempt_one_by_one, seen)
+    summary = f"preemption without the agent budgets: {text_of(seen)}, seed {SEED}"
+    assert breaches, f"{summary}: no case needs the agent, so that the cases show nothing"
+    record_property(SUMMARY, summary)
+
+
+@pytest.mark.skipif(CASES < MANY, reason=f"a share of fewer than {MANY} cases says nothing")
+def test_pods_that_come_together(cluster: Cluster, record_property: Callable[[str, object], None]) -> None:
+    """A race remains: the scheduler may plan the second preemption before the controller has counted the victims of the first."""
+    seen: Counter[str] = Counter()
+    breaches = play(cluster, PROTECTED, PreemptionScene.preempt_together, seen)
+    summary = f"preemption for pods that come together: {text_of(seen)}, seed {SEED}"
+    unprotected: Counter[str] = Counter()
+    play(cluster, UNPROTECTED, PreemptionScene.preempt_together, unprotected)
+    assert seen["with a breach"] < max(1, unprotected["with a breach"]), "\n".join([summary, *breaches])
+    record_property(SUMMARY, f"{summary}; without the agent: {text_of(unprotected)}")
+
+
+def play(cluster: Cluster, scheduler_name: str, preempt: Preempt, seen: Counter[str]) -> list[str]:
+    """Play all cases and count their results. Return the moments at which a budget had too few pods, with the settings that repeat them."""
+    found = []
+    with ThreadPoolExecutor(4) as pool:
+        for first in range(SEED, SEED + CASES, BATCH):
+            seeds = range(first, min(first + BATCH, SEED + CASES))
+            found += _play_batch(cluster, scheduler_name, preempt, seeds, pool, seen)
+    return found
+
+
+def text_of(seen: Counter[str]) -> str:
+    """Return the counts as text."""
+    return f"{CASES} cases, " + ", ".join(f"{seen[what]} {what}" for what in ("bound", "waiting", "victims", "with a breach"))
+
+
+def _play_batch(
+    cluster: Cluster, scheduler_name: str, preempt: Preempt, seeds: range, pool: ThreadPoolExecutor, seen: Counter[str]
+) -> list[str]:
+    scenes = list(pool.map(lambda seed: PreemptionScene(cluster, random_cluster(seed), scheduler_name), seeds))
+    try:
+        _set_up(cluster, scenes, pool)
+        before = {scene.id: _uids(scene) for scene in scenes}
+        history = BudgetHistory(cluster)
+        list(pool.map(preempt, scenes))
+        breaches = history.breaches(list(scenes))
+        for scene in scenes:
+            bound = scene.bound()
+            victims = len(before[scene.id] - _uids(scene))
+            counts = {"bound": bound, "waiting": len(scene.task.critical) - bound, "victims": victims}
+            seen.update({**counts, "with a breach": bool(breaches[scene.id])})
+        return [f"PREEMPTION_CASES=1 PREEMPTION_SEED={scene.task.seed}: {text}" for scene in scenes for text in breaches[scene.id]]
+    finally:
+        list(pool.map(lambda scene: scene.close(), scenes))
+
+
+def _set_up(cluster: Cluster, scenes: list[PreemptionScene], pool: ThreadPoolExecutor) -> None:
+    cluster.add_nodes(Scenario("preemption", tuple(group for scene in scenes for group in scene.node_groups())))
+    steps: tuple[tuple[Callable[[RandomScene], None], Callable[[RandomScene], bool]], ...] = (
+        (RandomScene.create_pods, RandomScene.is_running),
+        (RandomScene.create_owners, RandomScene.is_owned),
+    )
+    for create, is_complete in steps:
+        list(pool.map(create, scenes))
+        for scene in scenes:
+            wait_until(lambda scene=scene, done=is_complete: done(scene), what=f"{is_complete.__name__} of seed {scene.task.seed}")
+
+
+def _uids(scene: PreemptionScene) -> set[str]:
+    return {pod["metadata"]["uid"] for pod in scene.pods()}

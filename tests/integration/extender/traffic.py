@@ -1,0 +1,84 @@
+# Copyright: onprem.kube_scheduling contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The traffic of the shared cluster's workers: simulated node_exporters, and a real Prometheus that scrapes them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from lab.cluster import Cluster
+from lab.exporter_process import Exporters
+from lab.prometheus_server import PrometheusServer
+from tests.integration.extender.extender_process import Extender
+from tests.integration.workloads import wait_until, workers
+
+Json = dict[str, Any]
+
+PROFILE = "network-traffic"
+DEVICE = "eth0"
+SPEED = 1.25e9
+"""10 Gbit/s in bytes per second."""
+BUSY = 0.6 * SPEED
+WINDOW_S = 2
+SCRAPE_INTERVAL = "200ms"
+NODE_EXPORTER_PORT = 9100
+SETTLED_WITHIN_S = 30.0
+
+
+class Traffic:
+    """Sets the traffic of the workers. ``instances`` has the label `instance` of each in Prometheus."""
+
+    def __init__(self, instances: Mapping[str, str], exporters: Exporters, prometheus: PrometheusServer) -> None:
+        self.prometheus = prometheus
+        self.workers = list(instances)
+        self._instances = instances
+        self._exporters = exporters
+
+    def set_quiet(self, *quiet: str) -> None:
+        """Let these workers have no traffic, and all others much."""
+        for name in self.workers:
+            self.set(name, 0.0 if name in quiet else BUSY)
+
+    def rate(self, node: str) -> float | None:
+        """Return the bytes per second that a node receives, as Prometheus measures it."""
+        selector = f'device="{DEVICE}",instance="{self._instances[node]}"'
+        vector = self.prometheus.query(f"rate(node_network_receive_bytes_total{{{selector}}}[{WINDOW_S}s])")
+        return float(vector[0]["value"][1]) if vector else None
+
+    def set(self, node: str, receive: float) -> None:
+        """Set the bytes per second that a node receives."""
+        self._exporters.set_traffic(node, device=DEVICE, receive=receive, speed=SPEED)
+
+    def remove(self, node: str) -> None:
+        """End the node_exporter of a node."""
+        self._exporters.remove(node)
+
+    def wait_best(self, extender: Extender, *best: str) -> None:
+        """Wait until the extender gives these workers the best score, and all others a lower one."""
+
+        def is_settled() -> bool:
+            scores = extender.scores(self.workers, PROFILE)
+            return all(scores[name] == 10 if name in best else scores[name] <= 6 for name in self.workers)
+
+        wait_until(is_settled, timeout_s=SETTLED_WITHIN_S, what=f"the best score of {best}")
+
+
+def settings(traffic: Traffic, kubeconfig: str, **prometheus: Any) -> Json:
+    """Return the settings of an extender that scores by network traffic. Keywords are added to those of Prometheus."""
+    source = {"urls": [traffic.prometheus.url], "refresh_s": 1, "timeout_s": 2, **prometheus}
+    agent = {"name": "network_traffic", "args": {"device": "eth.*", "window": WINDOW_S, "max_age_s": 6}}
+    return {
+        "sources": {"prometheus": source, "kubernetes": {"kubeconfig": kubeconfig}},
+        "profiles": {PROFILE: {"agents": [agent]}},
+    }
+
+
+def instances(cluster: Cluster) -> dict[str, str]:
+    """Return the label `instance` of each worker, as Prometheus has it: the node's address and node_exporter's port."""
+    found = {}
+    for name in workers(cluster):
+        addresses = cluster.get(f"/api/v1/nodes/{name}")["status"]["addresses"]
+        (address,) = (entry["address"] for entry in addresses if entry["type"] == "InternalIP")
+        found[name] = f"{address}:{NODE_EXPORTER_PORT}"
+    return found

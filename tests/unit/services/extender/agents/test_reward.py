@@ -1,0 +1,178 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Copyright: onprem.kube_scheduling contributors
+"""Failures lower the score of a type of workload on a node, time raises it again, and the knowledge survives a restart."""
+
+from __future__ import annotations
+
+import json
+import typing as t
+
+import pytest
+from ansible_collections.onprem.kube_scheduling.services.extender.agents.reward import (
+    MAX_ENTRIES,
+    MAX_STATE_BYTES,
+    workload_type,
+)
+from ansible_collections.onprem.kube_scheduling.services.extender.interface import Agent, Outcome, PodView
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.unit.services.extender.agents.views import NOW_S, agent, node, pod
+
+WEB = pod("web-1", labels={"app": "web"})
+
+
+def reward(**args: t.Any) -> Agent:
+    return agent("reward", **{"exploration": 0, **args})
+
+
+def observe(of: Agent, where: str, *results: bool, of_pod: PodView = WEB, at_s: float = NOW_S) -> None:
+    for result in results:
+        of.observe(Outcome(of_pod, where, result, at_s))
+
+
+def score(of: Agent, where: str, *, of_pod: PodView = WEB, at_s: float = NOW_S) -> float:
+    found = of.score_all(None, [node(where)], of_pod, at_s)[0].score
+    assert found is not None
+    return found
+
+
+def test_a_failure_lowers_the_score_as_in_the_original() -> None:
+    of = reward()
+    assert score(of, "n") == 10.0
+    observe(of, "n", False)
+    assert score(of, "n") == pytest.approx(9.0)
+    observe(of, "n", False, True)
+    assert score(of, "n") == pytest.approx(10 * (0.9 * 0.81 + 0.1))
+    assert of.original_score(of.score_all(None, [node("n")], WEB, NOW_S)[0]) == 8
+    assert of.original_score(of.score_all(None, [node("unknown")], WEB, NOW_S)[0]) == 0
+
+
+def test_other_nodes_and_types_keep_their_scores() -> None:
+    of = reward()
+    observe(of, "n", False)
+    assert score(of, "other") == 10.0 and score(of, "n", of_pod=pod("x", labels={"app": "x"})) == 10.0
+
+
+@pytest.mark.parametrize(
+    ("labels", "expected"),
+    [
+        ({"podtype": "a", "app": "b", "name": "c"}, "a"),
+        ({"app": "b", "name": "c"}, "b"),
+        ({"name": "c"}, "c"),
+        ({"app": "", "name": "c"}, "c"),
+        ({}, "the-pod"),
+    ],
+)
+def test_the_type_is_the_first_label_that_is_present(labels: dict[str, str], expected: str) -> None:
+    assert workload_type(pod("the-pod", labels=labels)) == expected
+
+
+def test_knowledge_loses_half_of_its_weight_in_a_half_life() -> None:
+    of = reward(half_life="1h")
+    observe(of, "n", *[False] * 50)
+    assert score(of, "n") == pytest.approx(0.0, abs=0.1)
+    assert score(of, "n", at_s=NOW_S + 3600) == pytest.approx(5.0, abs=0.1)
+    assert score(of, "n", at_s=NOW_S + 36_000) == pytest.approx(10.0, abs=0.1)
+
+
+def test_a_node_with_few_observations_gets_a_bonus() -> None:
+    of = reward(exploration=0.1)
+    observe(of, "seldom", False, False)
+    observe(of, "often", *[False] * 60)
+    without = reward()
+    observe(without, "seldom", False, False)
+    observe(without, "often", *[False] * 60)
+    assert score(of, "seldom") - score(without, "seldom") > 3 * (score(of, "often") - score(without, "often")) > 0
+    assert score(of, "untried") == 10.0
+
+
+def test_an_observation_that_arrives_late_does_not_move_the_time_back() -> None:
+    of = reward(half_life="1h")
+    observe(of, "n", False, at_s=NOW_S)
+    observe(of, "n", False, at_s=NOW_S - 7200)
+    assert score(of, "n") == pytest.approx(8.1)
+
+
+def test_a_new_observation_gives_a_new_key() -> None:
+    of = reward()
+    before = of.demand_key(WEB)
+    assert before == of.demand_key(pod("web-2", labels={"app": "web"})) != of.demand_key(pod("x", labels={"app": "x"}))
+    observe(of, "n", False)
+    assert of.demand_key(WEB) != before
+
+
+def test_saved_rewards_count_after_a_restart_with_their_ages() -> None:
+    of = reward(half_life="1h")
+    observe(of, "old", *[False] * 30, at_s=NOW_S - 3600)
+    observe(of, "new", *[False] * 30, at_s=NOW_S)
+    restarted = reward(half_life="1h")
+    restarted.load(of.save())
+    assert restarted.save() == of.save()
+    # The clock of the new process is another one.
+    assert score(restarted, "old", at_s=77.0) == pytest.approx(score(of, "old"), abs=0.01)
+    assert score(restarted, "new", at_s=77.0) == pytest.approx(score(of, "new"), abs=0.01)
+    assert restarted.save() == of.save()
+
+
+def test_what_was_observed_before_the_load_is_not_lost() -> None:
+    saved = reward()
+    observe(saved, "both", *[False] * 5)
+    observe(saved, "saved", False)
+    for later in (True, False):
+        of = reward()
+        observe(of, "own", False)
+        observe(of, "both", False)
+        of.load(saved.save())
+        if later:
+            observe(of, "later", False)
+        assert {where: round(score(of, where), 1) for where in ("own", "saved", "both")} == {"own": 9.0, "saved": 9.0, "both": 5.9}
+        nodes = [entry[1] for entry in json.loads(of.save())["entries"]]
+        assert sorted(nodes) == sorted({"own", "both", "saved", *(["later"] if later else [])})
+
+
+def test_the_saved_state_keeps_the_newest_within_its_limit() -> None:
+    of = reward()
+    for number in range(MAX_ENTRIES + 10):
+        observe(of, f"node-{number:05}.of-a-long-domain.example.org", False, at_s=NOW_S + number)
+    state = of.save()
+    assert MAX_STATE_BYTES - 200 < len(state) <= MAX_STATE_BYTES
+    nodes = [entry[1] for entry in json.loads(state)["entries"]]
+    assert nodes[0].startswith(f"node-{MAX_ENTRIES + 9:05}") and nodes == sorted(nodes, reverse=True)
+    assert score(of, "node-00009.of-a-long-domain.example.org", at_s=NOW_S + MAX_ENTRIES) == 10.0
+    assert score(of, "node-00010.of-a-long-domain.example.org", at_s=NOW_S + MAX_ENTRIES) < 10.0
+
+
+@pytest.mark.parametrize(
+    ("state", "text"),
+    [
+        (b"", "cannot be read"),
+        (b"{}", "cannot be read"),
+        (b'{"version": 2}', "have the version 2, and this program reads version 1"),
+        (b'{"version": 1, "entries": [["a", "n", 1.5, 1, 0]]}', "outside their ranges"),
+        (b'{"version": 1, "entries": [["a", "n", 0.5, 1]]}', "cannot be read"),
+        (b"\xff\xfe", "cannot be read"),
+    ],
+)
+def test_a_damaged_state_is_refused_and_changes_nothing(state: bytes, text: str) -> None:
+    of = reward()
+    observe(of, "n", False)
+    with pytest.raises(ValueError, match=text):
+        of.load(state)
+    assert score(of, "n") == pytest.approx(9.0)
+
+
+@given(st.lists(st.tuples(st.sampled_from("ab"), st.booleans(), st.floats(0, 1e6)), max_size=30))
+@settings(max_examples=50, deadline=None)
+def test_scores_stay_in_their_range(outcomes: list[tuple[str, bool, float]]) -> None:
+    of = agent("reward")
+    for where, result, at_s in outcomes:
+        of.observe(Outcome(WEB, where, result, at_s))
+    assert all(0.0 <= score(of, where, at_s=2e6) <= 10.0 for where in "abc")
+    again = agent("reward")
+    again.load(of.save())
+    assert again.save() == of.save()
+
+
+def test_without_a_pod_the_score_is_that_of_an_unknown_node() -> None:
+    assert reward().judge(None, node("n"), None, NOW_S).score == 10.0

@@ -1,0 +1,195 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Copyright: onprem.kube_scheduling contributors
+"""The agents of kube-safe-scheduler give its scores, from annotations or from Prometheus."""
+
+from __future__ import annotations
+
+import typing as t
+
+import numpy as np
+import promql_parser
+import pytest
+from ansible_collections.onprem.kube_scheduling.services.extender.agents.safe_arguments import SafeArgs, resource_queries
+from ansible_collections.onprem.kube_scheduling.services.extender.interface import Agent, Annotation, Expression, NodeView, PodView
+
+from tests.unit.services.extender.agents.views import GIB, NOW_S, agent, judgements, node, pod, scores, series
+
+CORES = 10
+MEMORY = 64 * GIB
+ALLOCATABLE = {"cpu": CORES * 1000, "memory": MEMORY}
+VECTORS = [
+    (0.5, 0.1, True, 9, 6),
+    (0.7, 0.1, True, 8, 5),
+    (0.8, 0.1, True, 2, 4),
+    (0.85, 0.05, True, 2, 5),
+    (0.85, 0.1, False, 0, 4),
+    (0.88, 0.05, False, 0, 4),
+    (0.3, 0.2, True, 9, 6),
+    (0.6, 0.0, True, 10, 7),
+    (0.95, 0.0, False, 0, 5),
+    (0.5, 0.5, False, 0, 4),
+]
+"""Mean, deviation, accepted by the predicate, score of safe-overload, score of safe-balance: ten vectors of the original."""
+
+
+def annotated(name: str, *, pods: tuple[PodView, ...] = (), **values: float) -> NodeView:
+    """A node with annotations; the names of the values have underscores in place of hyphens."""
+    found = {Annotation(key.replace("_", "-")): [series(value)] for key, value in values.items()}
+    return node(name, found, allocatable=ALLOCATABLE, pods=pods)
+
+
+def at(name: str, mean: float, deviation: float, *, resource: str = "cpu", pods: tuple[PodView, ...] = ()) -> NodeView:
+    """A node with the mean and deviation of the utilisation of one resource."""
+    capacity = ALLOCATABLE[resource]
+    values = {f"mean_free_{resource}": (1 - mean) * capacity, f"std_free_{resource}": deviation * capacity}
+    return annotated(name, pods=pods, **values)
+
+
+def safe(name: str, **args: t.Any) -> Agent:
+    return agent(name, **{"source": "annotations", **args})
+
+
+@pytest.mark.parametrize("resource", ["cpu", "memory"])
+@pytest.mark.parametrize(("mean", "deviation", "accepted", "overload", "balance"), VECTORS)
+def test_vectors_of_the_original(mean: float, deviation: float, accepted: bool, overload: int, balance: int, resource: str) -> None:
+    nodes = [at("n", mean, deviation, resource=resource)]
+    of = safe("safe_overload")
+    judgement = judgements(of, nodes, pod())["n"]
+    assert (of.original_score(judgement), not judgement.rejection) == (overload, accepted)
+    of = safe("safe_balance")
+    assert of.original_score(judgements(of, nodes, pod())["n"]) == balance
+
+
+def test_the_demand_of_the_pod_counts() -> None:
+    nodes = [at("n", 0.5, 0.1)]
+    with_pod = judgements(safe("safe_overload"), nodes, pod(requests={"cpu": 3500}))["n"]
+    same = judgements(safe("safe_overload"), [at("n", 0.85, 0.1)], pod())["n"]
+    assert with_pod.value == pytest.approx(same.value)
+    assert with_pod.rejection == "cpu: the risk to exceed 90% is 37.2%, and the maximum is 30%"
+    assert with_pod.explanation == "cpu 85% ± 10%, 37.2% risk to exceed 90%"
+
+
+def test_the_worse_resource_decides() -> None:
+    both = annotated("n", mean_free_cpu=5000, std_free_cpu=1000, mean_free_memory=0.15 * MEMORY, std_free_memory=0.05 * MEMORY)
+    judgement = judgements(safe("safe_overload"), [both], pod())["n"]
+    assert judgement.score == pytest.approx(2.76, abs=0.01) and judgement.explanation.startswith("memory 85%")
+    assert judgements(safe("safe_balance"), [both], pod())["n"].explanation.startswith("memory 85%")
+
+
+def test_a_percentile_counts_for_its_resource() -> None:
+    strict = safe("safe_overload", memory={"percentile": 10})
+    found = judgements(strict, [at("cpu", 0.8, 0.1), at("memory", 0.8, 0.1, resource="memory")], pod())
+    assert not found["cpu"].rejection and found["memory"].rejection.endswith("the maximum is 10%")
+
+
+def test_with_a_percentile_of_zero_any_risk_is_the_worst_and_none_the_best() -> None:
+    found = scores(safe("safe_overload", percentile=0), [at("some", 0.7, 0.1), at("none", 0.6, 0.0)], pod())
+    assert found == {"some": 0.0, "none": 10.0}
+
+
+def test_the_forecast_counts_by_its_weight() -> None:
+    of = safe("safe_balance", forecast_weight=25)
+    free = annotated("n", mean_free_cpu=4000, forcasted_free_cpu=8000)
+    assert judgements(of, [free], pod())["n"].value == pytest.approx(0.5)
+
+
+def test_a_node_without_a_mean_or_without_capacity_is_unknown() -> None:
+    without_capacity = node("c", {Annotation("mean-free-cpu"): [series(1000.0)]})
+    old = node("o", {Annotation("mean-free-cpu"): [series(1000.0, age_s=301)]}, allocatable=ALLOCATABLE)
+    for name in ("safe_overload", "safe_balance"):
+        found = judgements(safe(name), [annotated("n", std_free_cpu=1.0), without_capacity, old, at("known", 0.5, 0.1)], pod())
+        assert [one for one in found if found[one].score is None] == ["n", "c", "o"]
+        assert "cpu: the newest value is 301 s old" in found["o"].explanation
+        assert safe(name).original_score(found["n"]) == 0
+        assert not any(one.rejection for one in found.values())
+
+
+def test_new_pods_count_until_the_mean_shows_them() -> None:
+    new = (pod("a", requests={"cpu": 2000}, bound_s_ago=1),)
+    half = (pod("a", requests={"cpu": 2000}, bound_s_ago=1805),)
+    nodes = [at("none", 0.5, 0.1), at("new", 0.5, 0.1, pods=new), at("half", 0.5, 0.1, pods=half)]
+    means = {name: one.value for name, one in judgements(safe("safe_balance"), nodes, pod()).items()}
+    assert means == {"none": pytest.approx(0.5), "new": pytest.approx(0.7), "half": pytest.approx(0.6)}
+    without = judgements(safe("safe_balance", count_new_pods=False), nodes, pod())
+    assert without["new"].value == pytest.approx(0.5)
+
+
+def test_a_changed_node_is_read_again_without_a_refresh() -> None:
+    of = safe("safe_balance")
+    nodes = [at("a", 0.5, 0.1), at("b", 0.5, 0.1)]
+    prepared = of.prepare(nodes, NOW_S)
+    changed = [nodes[0], at("b", 0.5, 0.1, pods=(pod("x", requests={"cpu": 2000}, bound_s_ago=1),))]
+    assert [one.value for one in of.score_all(prepared, changed, pod(), NOW_S)] == [pytest.approx(0.5), pytest.approx(0.7)]
+    assert of.judge(prepared, changed[1], pod(), NOW_S).value == pytest.approx(0.7)
+    nodes[1] = changed[1]  # the engine replaces nodes in the list that it gave to prepare
+    assert [one.value for one in of.score_all(prepared, nodes, pod(), NOW_S)] == [pytest.approx(0.5), pytest.approx(0.7)]
+    assert of.judge(prepared, changed[1], None, NOW_S).value == pytest.approx(0.7)
+    assert of.score_all(prepared, [], pod(), NOW_S) == []
+    demands = [pod(requests={"cpu": cpu}) for cpu in (0, 1000, 2000)]
+    found = of.judge_demands(prepared, changed[1], demands, NOW_S)
+    assert [one.value for one in found] == [pytest.approx(0.7), pytest.approx(0.8), pytest.approx(0.9)]
+    assert list(of.judge_demands(prepared, changed[1], [], NOW_S)) == []
+
+
+def test_scores_of_all_nodes_are_those_of_each() -> None:
+    random = np.random.default_rng(3)
+    nodes = [at(f"n{number}", *random.uniform(0, [1, 0.3])) for number in range(50)]
+    for name in ("safe_overload", "safe_balance"):
+        of = safe(name)
+        prepared = of.prepare(nodes, NOW_S)
+        waiting = pod(requests={"cpu": 500, "memory": GIB})
+        for one, judgement in zip(nodes, of.score_all(prepared, nodes, waiting, NOW_S), strict=True):
+            alone = of.judge(prepared, one, waiting, NOW_S)
+            assert judgement.score == pytest.approx(alone.score)
+            assert (judgement.explanation, judgement.rejection) == (alone.explanation, alone.rejection)
+
+
+def from_prometheus(of: Agent, name: str, *, free: float, short_free: float, has_history: bool) -> NodeView:
+    """A node with 10 cores and free cores over the long and the short window."""
+    values: dict[t.Any, list[t.Any]] = {}
+    for query in of.queries:
+        assert isinstance(query, Expression)
+        if "node_cpu" not in query.promql:
+            continue
+        if "offset" in query.promql:
+            values[query] = [series(1.0, age_s=None)] if has_history else []
+        elif query.promql.startswith("count"):
+            values[query] = [series(10.0)]
+        elif query.promql.startswith("avg"):
+            values[query] = [series(free if "3600s" in query.promql else short_free)]
+    return node(name, values)
+
+
+def test_prometheus_gives_capacity_and_load_and_a_young_node_has_the_short_window() -> None:
+    of = agent("safe_balance")
+    nodes = [
+        from_prometheus(of, "old", free=4.0, short_free=1.0, has_history=True),
+        from_prometheus(of, "young", free=4.0, short_free=1.0, has_history=False),
+    ]
+    assert {name: one.value for name, one in judgements(of, nodes, pod()).items()} == {
+        "old": pytest.approx(0.6),
+        "young": pytest.approx(0.9),
+    }
+
+
+@pytest.mark.parametrize("args", [{}, {"window": "2h", "short_window": 0}, {"cpu": {"window": 600}, "memory": {"forecast_free": "f"}}])
+def test_every_expression_is_valid_promql(args: dict[str, t.Any]) -> None:
+    queries = agent("safe_overload", **args).queries
+    assert queries
+    for query in queries:
+        assert isinstance(query, Expression)
+        promql_parser.parse(query.promql)
+        if query.timestamp_of:
+            promql_parser.parse(query.timestamp_of)
+
+
+def test_own_expressions_replace_the_default_ones() -> None:
+    memory = {
+        "mean_free": "node:free:mean",
+        "deviation": "node:free:std",
+        "capacity": "node:total",
+        "timestamp_of": "node_memory_MemFree_bytes",
+    }
+    (queries,) = resource_queries(t.cast(SafeArgs, agent("safe_overload", memory=memory).args), "memory")
+    assert queries.mean_free == Expression("node:free:mean", "node_memory_MemFree_bytes")
+    assert queries.capacity == Expression("node:total", "node_memory_MemFree_bytes") and queries.history is None

@@ -1,0 +1,253 @@
+# Copyright: onprem.kube_scheduling contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Settings come from FILE, variables and flags. Each wrong one is named with its place and the values that can be used."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+
+import pytest
+from ansible_collections.onprem.kube_scheduling.services.common.addresses import Address
+from ansible_collections.onprem.kube_scheduling.services.common.log import Log, set_up_log
+from ansible_collections.onprem.kube_scheduling.services.common.settings import SettingsError
+from ansible_collections.onprem.kube_scheduling.services.extender.config.settings import Settings, read_inputs, read_settings
+from ansible_collections.onprem.kube_scheduling.services.extender.config.watch import ConfigWatch
+from ansible_collections.onprem.kube_scheduling.services.extender.http.tls import TlsFiles
+from ansible_collections.onprem.kube_scheduling.services.extender.metrics import Metrics
+
+PROFILES = "profiles:\n  quiet:\n    agents:\n    - {name: template}\n"
+
+
+def write(folder: Path, text: str) -> Path:
+    file = folder / "extender.yaml"
+    file.write_text(text)
+    return file
+
+
+def read(folder: Path, text: str = PROFILES, *flags: str, **environment: str) -> Settings:
+    return read_settings(read_inputs([f"--config={write(folder, text)}", *flags], environment))
+
+
+def test_the_smallest_file(tmp_path: Path) -> None:
+    settings = read(tmp_path)
+    assert (settings.listen, settings.status, settings.server.tls) == (Address("0.0.0.0", 8080), None, None)
+    assert (settings.log_level, settings.log_format, settings.notes, settings.refused) == ("info", "json", (), ())
+    agent = settings.profiles["quiet"].agents[0]
+    assert (agent.name, agent.weight, agent.filters, settings.profiles["quiet"].unknown) == ("template", 1.0, False, "median")
+
+
+def test_a_file_with_every_setting(tmp_path: Path) -> None:
+    text = """
+listen: 127.0.0.1:9000
+status_address: ":9001"
+log_level: WARNING
+log_format: text
+server:
+  tls: {cert_file: a.crt, key_file: a.key, client_ca_file: ca.crt}
+  max_body_bytes: 1048576
+  request_timeout_s: 5s
+sources:
+  prometheus: {urls: ["http://127.0.0.1:9090"]}
+profiles:
+  quiet:
+    unknown: low
+    agents:
+    - {name: network_traffic, weight: 2.5, filter: true, args: {max_utilisation: 0.8}}
+    - {name: budgets}
+  "*":
+    agents: [{name: template}, {name: template}]
+"""
+    settings = read(tmp_path, text)
+    assert (settings.listen, settings.status) == (Address("127.0.0.1", 9000), Address("", 9001))
+    assert (settings.log_level, settings.log_format) == ("warning", "text")
+    assert settings.server.tls == TlsFiles("a.crt", "a.key", "ca.crt")
+    assert (settings.server.max_body_bytes, settings.server.request_timeout_s) == (1048576, 5.0)
+    assert settings.sources.prometheus is not None
+    quiet, any_scheduler = settings.profiles["quiet"], settings.profiles["*"]
+    assert [(one.name, one.weight, one.filters) for one in quiet.agents] == [("network_traffic", 2.5, True), ("budgets", 1.0, False)]
+    assert (quiet.unknown, [one.name for one in any_scheduler.agents]) == ("low", ["template-1", "template-2"])
+
+
+def test_variables_override_the_file_those_of_the_original_override_them_and_flags_override_all(tmp_path: Path) -> None:
+    text = f"listen: 127.0.0.1:1\nlog_level: error\n{PROFILES}"
+    assert read(tmp_path, text).listen == Address("127.0.0.1", 1)
+    own = {"EXTENDER_LISTEN": "127.0.0.2:2", "EXTENDER_LOG_LEVEL": "Debug"}
+    assert (read(tmp_path, text, **own).listen, read(tmp_path, text, **own).log_level) == (Address("127.0.0.2", 2), "debug")
+    original = {**own, "HTTP_PORT": "3", "LOG_LEVEL": "Warning"}
+    assert (read(tmp_path, text, **original).listen, read(tmp_path, text, **original).log_level) == (Address("127.0.0.2", 3), "warning")
+    found = read(tmp_path, text, "--listen=[::1]:4", "--log-level=INFO", **original, HTTP_HOST="10.0.0.1")
+    assert (found.listen, found.log_level) == (Address("::1", 4), "info")
+
+
+@pytest.mark.parametrize(
+    ("level", "wanted"), [("TRACE", "debug"), ("alert", "error"), ("Info", "info"), ("ERROR", "error"), ("", "info"), ("loud", "info")]
+)
+def test_levels_of_the_original(tmp_path: Path, level: str, wanted: str) -> None:
+    settings = read(tmp_path, LOG_LEVEL=level)
+    assert settings.log_level == wanted
+    assert bool(settings.notes) == (level == "loud")
+
+
+def test_the_variable_of_a_service_called_http_is_explained(tmp_path: Path) -> None:
+    settings = read(tmp_path, HTTP_PORT="tcp://10.96.0.7:80", HTTP_SERVICE_HOST="10.96.0.7", EXTENDER_PORT="tcp://10.96.0.8:80")
+    assert settings.listen == Address("0.0.0.0", 8080)
+    assert "a Service named http" in settings.notes[0] and "enableServiceLinks: false" in settings.notes[0]
+
+
+ORIGINAL = "profiles:\n  a: {agents: [{name: safe_overload, args: {utilisation: 50}}]}\n  b: {agents: [{name: safe_balance}]}\n"
+
+
+def test_variables_of_the_original_apply_to_the_agents_of_every_profile(tmp_path: Path) -> None:
+    settings = read(tmp_path, ORIGINAL, SAFEUTILIZATION="80", SAFEPERCENTILE=" 20 ", SAFEFORECASTWEIGHT="101")
+    args = [settings.profiles[name].agents[0].agent.args for name in ("a", "b")]
+    assert [(each.utilisation, each.percentile, each.forecast_weight) for each in args] == [(80, 20, 20)] * 2
+    assert settings.notes == ("variable SAFEFORECASTWEIGHT is '101' and is ignored: a whole number from 0 to 100 is expected",)
+
+
+def test_variables_for_agents_that_no_profile_has_are_noted(tmp_path: Path) -> None:
+    assert "no profile of FILE has one of these agents" in read(tmp_path, CONGESTION_FACTOR_MAX="10").notes[0]
+
+
+def test_the_file_of_pigeon_lies_beside_the_settings(tmp_path: Path) -> None:
+    (tmp_path / "pigeon.cfg").write_text("policyResourceIndex=0\npolicyObjective=SPREAD\ncolour=red\n")
+    notes = read(tmp_path).notes
+    assert any("colour" in note for note in notes) and any("'SPREAD'" in note for note in notes)
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        ("profils: {}\n", r"extender.yaml, line 1, profils is not a setting; the nearest is profiles"),
+        ("listen: 8080\n" + PROFILES, r"line 1, listen: 8080 is not a string"),
+        ("listen: host\n" + PROFILES, r"line 1, listen is 'host': write it as HOST:PORT"),
+        ("log_level: loud\n" + PROFILES, r"line 1, log_level: 'loud' is not one of debug, info, warning, error"),
+        ("profiles:\n", r"line 1, profiles: at least one profile is expected"),
+        ("listen: :1\n", r"profiles: at least one profile is expected"),
+        ("profiles: [a]\n", r"line 1, profiles: at least one profile is expected"),
+        ("profiles:\n  quiet: {}\n", r"line 2, profiles.quiet.agents must be a list with at least one agent"),
+        ("profiles:\n  quiet: {agents: []}\n", r"line 2, profiles.quiet.agents must be a list"),
+        ("profiles:\n  quiet:\n    agents:\n    - weight: 1\n", r"line 4, profiles.quiet.agents\[0\] has no name"),
+        ("profiles:\n  1: {agents: [{name: template}]}\n", r"profiles has the name 1"),
+        (PROFILES + "    unknown: high\n", r"line 5, profiles.quiet.unknown is 'high': it must be one of median, low, filter"),
+        (
+            PROFILES + "    - {name: template, wieght: 2}\n",
+            r"line 5, profiles.quiet.agents\[1\].wieght is not a setting; the nearest is weight",
+        ),
+        (PROFILES + "    - {name: template,\n       weight: 0}\n", r"line 6, profiles.quiet.agents\[1\].weight is 0: a number above 0"),
+        (PROFILES + "    - {name: budgets, filter: true}\n", r"line 5, profiles.quiet.agents\[1\].filter is true: .*budgets has no filter"),
+        (PROFILES + "    - {name: budgets, args: {max: 1}}\n", r"line 5, profiles.quiet.agents\[1\].args.*max is not an argument"),
+        (PROFILES + "    - {name: budgets, args: [a]}\n", r"args must be a mapping"),
+        (PROFILES + "server:\n  tls: {cert_file: a}\n", r"line 6, server.tls.key_file is missing"),
+        (PROFILES + "server:\n  max_body_bytes: 1k\n", r"line 6, server.max_body_bytes is '1k': a whole number from 65536 to"),
+        (PROFILES + "server:\n  timeout: 1\n", r"line 6, server.timeout is not a setting"),
+        (PROFILES + "sources:\n  prometheus:\n    urls: [ftp://x]\n", r"line 7, sources.prometheus.urls has an entry"),
+        (PROFILES + "sources:\n  promethus: {}\n", r"line 6, sources.promethus is not a setting; the nearest is prometheus"),
+        (PROFILES + "listen: :1\nlisten: :2\n", r"listen occurs in line 5 and in line 6"),
+        ("- a\n", r"settings by their names are expected"),
+        ("a: [", r"cannot be read: it is not a YAML document: line 2"),
+        (
+            "profiles: {quiet: {agents: [{name: netwrk_traffic}]}}",
+            r"line 1, .*there is no agent netwrk_traffic; the nearest is network_traffic",
+        ),
+    ],
+)
+def test_a_wrong_setting_is_named_with_its_line(tmp_path: Path, text: str, complaint: str) -> None:
+    with pytest.raises(SettingsError, match=complaint):
+        read(tmp_path, text)
+
+
+@pytest.mark.parametrize(
+    ("flags", "environment", "complaint"),
+    [
+        ((), {"EXTENDER_LISTN": ":1"}, "variable EXTENDER_LISTN is not a setting; the nearest is EXTENDER_LISTEN"),
+        (("--lisen=:1",), {}, "--lisen is not a flag; the nearest is --listen"),
+        (("--listen=x",), {}, "flag --listen: listen is 'x'"),
+        ((), {"HTTP_PORT": "http"}, "variable HTTP_PORT is 'http': a whole number from 1 to 65535 is expected"),
+    ],
+)
+def test_a_wrong_flag_or_variable_is_named(tmp_path: Path, flags: tuple[str, ...], environment: dict[str, str], complaint: str) -> None:
+    with pytest.raises(SettingsError, match=complaint):
+        read(tmp_path, PROFILES, *flags, **environment)
+
+
+def test_a_file_is_required() -> None:
+    with pytest.raises(SettingsError, match="--config FILE is missing"):
+        read_inputs([], {})
+    with pytest.raises(SettingsError, match="cannot be read"):
+        read_settings(read_inputs(["--config=/does/not/exist"], {}))
+
+
+def test_an_agent_that_cannot_be_imported_is_refused_by_name_and_the_others_continue(tmp_path: Path) -> None:
+    settings = read(tmp_path, PROFILES + "    - {name: missing_agent}\n")
+    assert [one.name for one in settings.profiles["quiet"].agents] == ["template"]
+    assert "line 5, profiles.quiet.agents[1].name: there is no agent missing_agent" in settings.refused[0]
+
+
+# --- changes while the program runs ---
+
+
+class Watched:
+    def __init__(self, folder: Path) -> None:
+        self.file = write(folder, PROFILES)
+        self.log_text = io.StringIO()
+        inputs = read_inputs([f"--config={self.file}"], {})
+        self.metrics = Metrics(self._log())
+        self.watch = ConfigWatch(inputs, read_settings(inputs), self.metrics, self._log())
+
+    def _log(self) -> Log:
+        return set_up_log("extender", form="json", level="info", stream=self.log_text)
+
+    def sample(self, name: str, **labels: str) -> float | None:
+        return self.metrics.registry.get_sample_value(f"kube_scheduling_extender_{name}", labels)
+
+
+def test_a_changed_file_is_taken_over_and_equal_agents_are_kept(tmp_path: Path) -> None:
+    watched = Watched(tmp_path)
+    assert watched.watch.changed() is None
+    kept = watched.watch.settings.profiles["quiet"].agents[0].agent
+    watched.file.write_text(PROFILES + "    - {name: budgets}\n")
+    settings = watched.watch.changed()
+    assert settings is not None and len(settings.profiles["quiet"].agents) == 2
+    assert settings.profiles["quiet"].agents[0].agent is kept
+    assert watched.watch.changed() is None
+    assert watched.sample("reloads_total", result="success") == 1
+
+
+def test_a_broken_file_leaves_the_settings_with_one_line_in_the_log_and_a_metric(tmp_path: Path) -> None:
+    watched = Watched(tmp_path)
+    before = watched.watch.settings
+    watched.file.write_text("profiles: {quiet: {agents: 5}}")
+    assert watched.watch.changed() is None and watched.watch.changed() is None
+    assert watched.watch.settings is before
+    assert (watched.sample("configuration_valid"), watched.sample("reloads_total", result="failure")) == (0, 1)
+    assert watched.log_text.getvalue().count("the settings before stay in use") == 1
+    watched.file.unlink()
+    assert watched.watch.changed() is None and watched.watch.changed() is None
+    assert watched.sample("reloads_total", result="failure") == 2
+    watched.file.write_text(PROFILES)
+    assert watched.watch.changed() is not None
+    assert watched.sample("configuration_valid") == 1
+
+
+def test_a_change_that_needs_a_restart_is_logged(tmp_path: Path) -> None:
+    watched = Watched(tmp_path)
+    watched.file.write_text(PROFILES + "listen: :9\n")
+    assert watched.watch.changed() is not None
+    assert "listen has changed in FILE: the new value is used after a restart" in watched.log_text.getvalue()
+
+
+def test_a_file_that_changes_by_a_link_is_noticed(tmp_path: Path) -> None:
+    for version in ("v1", "v2"):
+        (tmp_path / version).mkdir()
+    (tmp_path / "v1/extender.yaml").write_text(PROFILES)
+    (tmp_path / "v2/extender.yaml").write_text(PROFILES.replace("quiet", "other"))
+    link = tmp_path / "data"
+    link.symlink_to("v1")
+    inputs = read_inputs([f"--config={link}/extender.yaml"], {})
+    log = set_up_log("extender", form="json", level="error", stream=io.StringIO())
+    watch = ConfigWatch(inputs, read_settings(inputs), Metrics(log), log)
+    (tmp_path / "next").symlink_to("v2")
+    (tmp_path / "next").rename(link)
+    settings = watch.changed()
+    assert settings is not None and list(settings.profiles) == ["other"]

@@ -1,0 +1,69 @@
+# Copyright: onprem.kube_scheduling contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Integer scores keep the order of the exact scores, and show small differences over many pods."""
+
+from __future__ import annotations
+
+import json
+
+from ansible_collections.onprem.kube_scheduling.services.extender.engine.dithering import OFFSETS, TABLES, rounded, table_of
+from ansible_collections.onprem.kube_scheduling.services.extender.engine.fragments import Fragments, Table, answer_of, fragment
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+SCORES = st.floats(0, 10)
+
+
+@settings(max_examples=100)
+@given(SCORES, SCORES)
+def test_the_order_of_two_nodes_is_never_inverted(one: float, other: float) -> None:
+    low, high = sorted((one, other))
+    assert all(rounded(low, offset) <= rounded(high, offset) for offset in OFFSETS)
+    assert int(low) <= rounded(low, OFFSETS[-1]) <= 10
+
+
+@settings(max_examples=100)
+@given(SCORES)
+def test_the_mean_over_all_tables_is_the_score(score: float) -> None:
+    values = [rounded(score, offset) for offset in OFFSETS]
+    assert all(0 <= value <= 10 and abs(value - score) < 1 for value in values)
+    assert abs(sum(values) / TABLES - score) <= 1 / (2 * TABLES) + 1e-9
+
+
+def test_the_best_and_the_worst_score_are_the_same_in_every_table() -> None:
+    assert {rounded(10.0, offset) for offset in OFFSETS} == {10}
+    assert {rounded(9.999999999999998, offset) for offset in OFFSETS} == {10}
+    assert {rounded(0.0, offset) for offset in OFFSETS} == {0}
+
+
+def test_a_load_of_one_percent_is_visible() -> None:
+    assert {rounded(9.9, offset) for offset in OFFSETS} == {9, 10}
+
+
+def test_the_table_of_a_pod_depends_only_on_its_uid_and_all_tables_are_used() -> None:
+    assert table_of("a uid") == table_of("a uid")
+    assert {table_of(f"uid-{number}") for number in range(500)} == set(range(TABLES))
+    assert table_of("\ud800") in range(TABLES)
+
+
+def test_an_answer_has_a_score_for_each_name_in_its_order() -> None:
+    fragments = Fragments()
+    table = Table(["a", "b"], [fragments.of("a")[3], fragments.of("b")[10]], default=5)
+    answer = json.loads(answer_of(table, ["b", "unknown", "a", "b"]))
+    assert answer == [{"Host": "b", "Score": 10}, {"Host": "unknown", "Score": 5}, {"Host": "a", "Score": 3}, {"Host": "b", "Score": 10}]
+    assert set(table) == {"a", "b"}
+    assert json.loads(answer_of(table, [])) == []
+
+
+def test_a_name_with_any_character_is_valid_json() -> None:
+    for name in ('quo"te', "back\\slash", "zeile\n", "ä€", ""):
+        assert json.loads(fragment(name, 7)) == {"Host": name, "Score": 7}
+        assert json.loads(Fragments().of(name)[7]) == {"Host": name, "Score": 7}
+
+
+def test_fragments_of_removed_nodes_are_forgotten() -> None:
+    fragments = Fragments()
+    kept, removed = fragments.of("kept"), fragments.of("removed")
+    fragments.retain_only(["kept"])
+    assert fragments.of("kept") is kept
+    assert fragments.of("removed") is not removed

@@ -1,0 +1,85 @@
+# Copyright: onprem.kube_scheduling contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Calls the ASGI application without a network, and checks what every answer must have."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import typing as t
+from collections.abc import Mapping, Sequence
+
+from ansible_collections.onprem.kube_scheduling.services.common.health import Health
+from ansible_collections.onprem.kube_scheduling.services.extender.engine.engine import Engine
+from ansible_collections.onprem.kube_scheduling.services.extender.engine.profile import Profile
+from ansible_collections.onprem.kube_scheduling.services.extender.engine.recent_pods import RecentPods
+from ansible_collections.onprem.kube_scheduling.services.extender.http.app import App
+from ansible_collections.onprem.kube_scheduling.services.extender.http.people import People
+from ansible_collections.onprem.kube_scheduling.services.extender.http.scheduler_api import SchedulerApi
+from ansible_collections.onprem.kube_scheduling.services.extender.metrics import Metrics
+
+from tests.unit.services.extender.extender_objects import engine, quiet_log
+
+JSON_TYPE = ((b"content-type", b"application/json"),)
+
+
+class Answer(t.NamedTuple):
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+
+    @property
+    def json(self) -> t.Any:
+        return json.loads(self.body)
+
+    @property
+    def text(self) -> str:
+        return self.body.decode()
+
+
+class Client:
+    """An application with these profiles. ``chunks`` in ``post``: the body in several messages."""
+
+    def __init__(self, *profiles: Profile, scheduler: bool = True, **limits: t.Any) -> None:
+        self.metrics, self.health, self.recent = Metrics(quiet_log()), Health(), RecentPods()
+        self.engine: Engine = engine(*profiles, metrics=self.metrics)
+        people = People(self.engine, self.recent, self.metrics.registry, self.health, {"version": "1.2.3"})
+        self.api = SchedulerApi(self.engine, self.metrics, self.recent)
+        self.app = App(self.api if scheduler else None, people, self.metrics, quiet_log(), **limits)
+
+    def post(self, path: str, body: bytes = b"", headers: Sequence[tuple[bytes, bytes]] = JSON_TYPE, **more: t.Any) -> Answer:
+        return self.call("POST", path, [body], headers, **more)
+
+    def get(self, path: str, *, accept: str = "*/*", method: str = "GET") -> Answer:
+        return self.call(method, path, [b""], [(b"accept", accept.encode())])
+
+    def call(self, method: str, target: str, chunks: Sequence[bytes], headers: Sequence[tuple[bytes, bytes]], **more: t.Any) -> Answer:
+        path, _mark, query = target.partition("?")
+        scope = {"type": "http", "method": method, "path": path, "query_string": query.encode(), "headers": list(headers)}
+        return asyncio.run(_call(self.app, scope, chunks, **more))
+
+
+async def _call(app: App, scope: Mapping[str, t.Any], chunks: Sequence[bytes], *, complete: bool = True, gone: bool = False) -> Answer:
+    messages = [{"type": "http.request", "body": chunk, "more_body": True} for chunk in chunks]
+    if complete:
+        messages[-1]["more_body"] = False
+    if gone:
+        messages.append({"type": "http.disconnect"})
+    sent: list[Mapping[str, t.Any]] = []
+
+    async def receive() -> Mapping[str, t.Any]:
+        if not messages:
+            await asyncio.sleep(60)
+        return messages.pop(0)
+
+    async def send(message: Mapping[str, t.Any]) -> None:
+        sent.append(message)
+
+    await app(scope, receive, send)
+    if not sent:
+        return Answer(0, {}, b"")
+    start, body = sent
+    headers = {name.decode(): value.decode() for name, value in start["headers"]}
+    assert start["type"] == "http.response.start" and body["type"] == "http.response.body"
+    assert headers["content-length"] == str(len(body["body"]))
+    return Answer(start["status"], headers, body["body"])

@@ -1,0 +1,229 @@
+# Copyright: onprem.kube_scheduling contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The server over real connections: TLS and its renewal, the end of the program, and requests of odd sizes."""
+
+from __future__ import annotations
+
+import asyncio
+import concurrent.futures
+import contextlib
+import socket
+import ssl
+import threading
+from collections.abc import Awaitable, Callable, Iterator
+from pathlib import Path
+
+import pytest
+import trustme
+from ansible_collections.onprem.kube_scheduling.services.common.addresses import Address
+from ansible_collections.onprem.kube_scheduling.services.common.signals import ShutdownSignal
+from ansible_collections.onprem.kube_scheduling.services.extender.http.server import HttpServer, Listener
+from ansible_collections.onprem.kube_scheduling.services.extender.http.tls import TlsFiles, TlsWatch, make_context
+
+from tests.unit.services.extender.extender_objects import ScoreAgent, names_body, profile, scores_in, view
+from tests.unit.services.extender.http.client import Client
+
+HEAD = b"POST /scheduler/prioritize HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n"
+BODY = names_body(["a", "b"])
+REQUEST = HEAD % len(BODY) + BODY
+ANSWER = {"a": 1, "b": 6}
+
+
+class Running:
+    """A server in a thread."""
+
+    def __init__(self, context: ssl.SSLContext | None = None, **limits: float) -> None:
+        client = Client(profile(ScoreAgent()), **limits)
+        client.engine.on_view(view({"a": 1.0, "b": 6.0}))
+        self.main = Listener(Address("127.0.0.1", 0), client.app)
+        status = Client(profile(ScoreAgent()), scheduler=False)
+        self.status = Listener(Address("127.0.0.1", 0), status.app)
+        self.signal = ShutdownSignal()
+        self.server = HttpServer(self.main, context, self.status, self.signal)
+        self._started, self._loop = threading.Event(), asyncio.AbstractEventLoop()
+        self.thread = threading.Thread(target=lambda: self.server.run(self._background, self._started.set), daemon=True)
+        self.thread.start()
+        assert self._started.wait(10)
+
+    async def _background(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        await asyncio.Event().wait()
+
+    def in_loop(self, call: Callable[[], Awaitable[None]]) -> None:
+        async def run() -> None:
+            await call()
+
+        future: concurrent.futures.Future[None] = asyncio.run_coroutine_threadsafe(run(), self._loop)
+        future.result(10)
+
+    def connect(self, context: ssl.SSLContext | None = None, *, status: bool = False) -> socket.socket:
+        address = (self.status if status else self.main).address
+        raw = socket.create_connection((address.host, address.port), timeout=10)
+        return context.wrap_socket(raw, server_hostname="localhost") if context is not None else raw
+
+
+@contextlib.contextmanager
+def running(context: ssl.SSLContext | None = None, **limits: float) -> Iterator[Running]:
+    server = Running(context, **limits)
+    try:
+        yield server
+    finally:
+        server.signal.request_stop()
+        server.thread.join(15)
+        assert not server.thread.is_alive()
+
+
+def receive(connection: socket.socket) -> tuple[bytes, bytes]:
+    """The head and the body of one answer."""
+    data = b""
+    while b"\r\n\r\n" not in data:
+        part = connection.recv(65536)
+        assert part, "the server has closed the connection"
+        data += part
+    head, body = data.split(b"\r\n\r\n", 1)
+    length = int(head.lower().split(b"content-length: ")[1].split(b"\r\n")[0])
+    while len(body) < length:
+        body += connection.recv(65536)
+    return head, body
+
+
+def ask(connection: socket.socket, request: bytes = REQUEST) -> dict[str, int]:
+    connection.sendall(request)
+    head, body = receive(connection)
+    assert head.startswith(b"HTTP/1.1 200")
+    return scores_in(body)
+
+
+def test_one_connection_has_many_requests_and_answers_have_only_two_headers() -> None:
+    with running() as server, server.connect() as connection:
+        assert [ask(connection) for _ in range(3)] == [ANSWER] * 3
+        connection.sendall(REQUEST)
+        head, body = receive(connection)
+        names = [line.split(b":")[0] for line in head.split(b"\r\n")[1:]]
+        assert names == [b"content-type", b"content-length"] and scores_in(body) == ANSWER
+
+
+def test_a_body_that_is_too_large_and_a_request_that_is_none_do_not_stop_the_next() -> None:
+    with running(max_body_bytes=1_000_000) as server:
+        with server.connect() as connection:
+            connection.sendall(HEAD % 10_000_000)
+            head, _body = receive(connection)
+            assert head.startswith(b"HTTP/1.1 413")
+        with server.connect() as connection:
+            connection.sendall(HEAD.replace(b"Content-Length: %d", b"Transfer-Encoding: chunked"))
+            with contextlib.suppress(OSError):
+                for _ in range(40):
+                    connection.sendall(b"10000\r\n" + b" " * 0x10000 + b"\r\n")
+            assert receive(connection)[0].startswith(b"HTTP/1.1 413")
+        for nonsense in (b"\x00\xff\r\n\r\n", b"GET \xff\xfe HTTP/1.1\r\n\r\n", b"POST /scheduler/filter\r\n\r\n"):
+            with server.connect() as connection:
+                connection.sendall(nonsense)
+                assert connection.recv(100).startswith((b"HTTP/1.1 4", b""))
+        with server.connect() as connection:
+            assert ask(connection) == ANSWER
+
+
+def test_a_request_in_flight_is_answered_before_the_end() -> None:
+    with running() as server, server.connect() as busy, server.connect() as idle:
+        assert ask(idle) == ANSWER
+        busy.sendall(REQUEST[:-20])
+        server.signal.request_stop()
+        assert idle.recv(1) == b"", "a connection without a request is closed"
+        busy.sendall(REQUEST[-20:])
+        assert scores_in(receive(busy)[1]) == ANSWER
+        assert busy.recv(1) == b""
+
+
+def test_a_second_signal_ends_the_wait_for_a_request() -> None:
+    with running() as server, server.connect() as busy:
+        busy.sendall(REQUEST[:-20])
+        server.signal.request_stop()
+        server.signal.request_stop()
+        server.thread.join(5)
+        assert not server.thread.is_alive()
+
+
+# --- TLS ---
+
+
+class Certificates:
+    """The files of a server with an authority for its clients."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.server_ca, self.client_ca = folder, trustme.CA(), trustme.CA()
+        self.files = TlsFiles(*(str(folder / name) for name in ("server.crt", "server.key", "client-ca.crt")))
+        self.write_pair(self.server_ca)
+        self.client_ca.cert_pem.write_to_path(self.files.client_ca_file)
+
+    def write_pair(self, authority: trustme.CA) -> None:
+        pair = authority.issue_cert("localhost")
+        pair.cert_chain_pems[0].write_to_path(self.files.cert_file)
+        pair.private_key_pem.write_to_path(self.files.key_file)
+
+    def client(self, client_ca: trustme.CA | None, server_ca: trustme.CA | None = None) -> ssl.SSLContext:
+        context = ssl.create_default_context()
+        (server_ca or self.server_ca).configure_trust(context)
+        if client_ca is not None:
+            client_ca.issue_cert("scheduler").configure_cert(context)
+        return context
+
+
+@pytest.fixture
+def certificates(tmp_path: Path) -> Certificates:
+    return Certificates(tmp_path)
+
+
+def is_admitted(server: Running, context: ssl.SSLContext) -> bool:
+    try:
+        with server.connect(context) as connection:
+            return ask(connection) == ANSWER
+    except (OSError, AssertionError):
+        return False
+
+
+def test_only_clients_with_a_certificate_of_the_authority_are_admitted(certificates: Certificates) -> None:
+    with running(make_context(certificates.files)) as server:
+        assert is_admitted(server, certificates.client(certificates.client_ca))
+        assert not is_admitted(server, certificates.client(None))
+        assert not is_admitted(server, certificates.client(trustme.CA()))
+        with pytest.raises(ssl.SSLCertVerificationError):
+            server.connect(certificates.client(certificates.client_ca, trustme.CA()))
+        with server.connect(status=True) as connection:
+            connection.sendall(b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n")
+            assert receive(connection)[1] == b"ok\n"
+
+
+def test_a_changed_certificate_is_used_for_new_connections_and_open_ones_continue(certificates: Certificates) -> None:
+    context, watch = make_context(certificates.files), TlsWatch(certificates.files)
+    assert watch.changes() == (False, False)
+    with running(context) as server, server.connect(certificates.client(certificates.client_ca)) as open_connection:
+        assert ask(open_connection) == ANSWER
+        other = trustme.CA()
+        certificates.write_pair(other)
+        assert watch.changes() == (True, False)
+        context.load_cert_chain(certificates.files.cert_file, certificates.files.key_file)
+        assert is_admitted(server, certificates.client(certificates.client_ca, other))
+        assert ask(open_connection) == ANSWER
+
+
+def test_a_changed_authority_ends_the_connections_that_the_old_one_admitted(certificates: Certificates) -> None:
+    old_client, watch = certificates.client(certificates.client_ca), TlsWatch(certificates.files)
+    with running(make_context(certificates.files)) as server, server.connect(old_client) as open_connection:
+        assert ask(open_connection) == ANSWER
+        new_ca = trustme.CA()
+        new_ca.cert_pem.write_to_path(certificates.files.client_ca_file)
+        assert watch.changes() == (False, True)
+        server.in_loop(lambda: server.server.replace_context(make_context(certificates.files)))
+        assert not is_admitted(server, old_client)
+        assert is_admitted(server, certificates.client(new_ca))
+        with contextlib.suppress(OSError):
+            assert open_connection.recv(1) == b""
+
+
+def test_a_certificate_that_cannot_be_read_is_an_error(certificates: Certificates) -> None:
+    Path(certificates.files.key_file).write_text("no key")
+    with pytest.raises(OSError):
+        make_context(certificates.files)
+    Path(certificates.files.cert_file).unlink()
+    with pytest.raises(OSError):
+        TlsWatch(certificates.files)

@@ -1,0 +1,147 @@
+# Copyright: onprem.kube_scheduling contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The messages of kube-scheduler are read in every form that Go would read, and answers have the keys that Go writes."""
+
+from __future__ import annotations
+
+import json
+import typing as t
+
+import pytest
+from ansible_collections.onprem.kube_scheduling.services.extender.http.wire import (
+    BadRequestError,
+    filter_answer,
+    preemption_answer,
+    read_nodes_request,
+    read_preemption_request,
+)
+from ansible_collections.onprem.kube_scheduling.services.extender.interface import Victims
+
+from tests.unit.services.extender.extender_objects import names_body, pod
+
+NODE = {"kind": "Node", "metadata": {"name": "a", "labels": {"x": "y"}}, "status": {"capacity": {"cpu": "4"}}}
+
+
+def body(**parts: t.Any) -> bytes:
+    return json.dumps(parts).encode()
+
+
+def test_names_and_the_identity_of_the_pod() -> None:
+    request = read_nodes_request(names_body(["a", "b"], uid="u7", scheduler="quiet"))
+    assert (request.names, request.nodes) == (["a", "b"], None)
+    assert (request.pod.namespace, request.pod.name, request.pod.uid, request.pod.scheduler_name) == ("app", "web", "u7", "quiet")
+
+
+def test_whole_nodes() -> None:
+    request = read_nodes_request(body(Pod=pod(), Nodes={"metadata": {}, "items": [NODE, {"metadata": {"name": "b"}}]}, NodeNames=None))
+    assert request.names == ["a", "b"]
+    assert request.nodes is not None and json.loads(bytes(request.nodes[0])) == NODE
+
+
+@pytest.mark.parametrize("empty", [{"NodeNames": []}, {"Nodes": {"items": []}}, {"Nodes": {"items": None}}, {"Nodes": {}}])
+def test_no_nodes(empty: dict[str, t.Any]) -> None:
+    assert read_nodes_request(body(Pod=pod(), **empty)).names == []
+
+
+@pytest.mark.parametrize(
+    "keys", [("pod", "nodenames"), ("POD", "NODENAMES"), ("pod", "nodeNames"), ("Pod", "nodeNames"), ("pod", "NodeNames")]
+)
+def test_keys_in_any_case(keys: tuple[str, str]) -> None:
+    request = read_nodes_request(body(**{keys[0]: pod(uid="u9"), keys[1]: ["a"]}))
+    assert (request.pod.uid, request.names) == ("u9", ["a"])
+
+
+def test_a_null_in_the_pod_counts_as_absent() -> None:
+    request = read_nodes_request(body(Pod={"metadata": {"name": "web", "namespace": None}, "spec": None}, NodeNames=["a"]))
+    assert (request.pod.namespace, request.pod.scheduler_name, request.pod.key) == ("", "", "/web")
+
+
+def test_the_demand_of_a_pod_follows_the_rule_of_the_scheduler() -> None:
+    one = pod(cpu="250m")
+    one["metadata"]["annotations"] = {"kubernetes.io/ingress-bandwidth": "10M", "kubernetes.io/egress-bandwidth": "much"}
+    one["spec"]["initContainers"] = [{"name": "init", "resources": {"requests": {"cpu": "1", "memory": "1Mi"}}}]
+    view = read_nodes_request(body(Pod=one, NodeNames=[])).pod.view
+    assert dict(view.demand.requests) == {"cpu": 1000, "memory": 1024 * 1024}
+    assert (view.demand.ingress_bits_per_s, view.demand.egress_bits_per_s) == (10_000_000, None)
+    assert view.labels == {"app": "web"}
+
+
+@pytest.mark.parametrize(
+    ("data", "complaint"),
+    [
+        (b"", "the body is not ExtenderArgs"),
+        (b"{", "the body is not ExtenderArgs"),
+        (b"[]", "the body is not ExtenderArgs"),
+        (b"\xff\xfe", "the body is not"),
+        (b"null", "the body is not ExtenderArgs"),
+        (b"{}", "the body has no Pod"),
+        (body(Pod=None, NodeNames=["a"]), "the body has no Pod"),
+        (body(Pod=pod()), "neither NodeNames nor Nodes"),
+        (body(Pod=pod(), NodeNames=None, Nodes=None), "neither NodeNames nor Nodes"),
+        (body(Pod=[], NodeNames=["a"]), "the Pod cannot be read"),
+        (body(Pod={"metadata": {"uid": 7}}, NodeNames=["a"]), "the Pod cannot be read"),
+        (body(Pod=pod(), NodeNames="a"), "NodeNames"),
+        (body(Pod=pod(), NodeNames=[None]), "NodeNames"),
+        (body(Pod=pod(), Nodes={"items": [{}]}), "missing required field"),
+        (names_body(["a"])[:-5], "truncated"),
+        (b'{"Pod":' + b"[" * 100_000, "the body is not"),
+    ],
+    ids=lambda value: value[:20].decode("latin-1") if isinstance(value, bytes) else "",
+)
+def test_a_body_that_cannot_be_used_is_named(data: bytes, complaint: str) -> None:
+    with pytest.raises(BadRequestError, match=complaint):
+        read_nodes_request(data)
+
+
+def test_a_filter_answer_for_names() -> None:
+    answer = json.loads(filter_answer(["a"], None, {"b": 'too "busy"'}))
+    assert answer == {"Nodes": None, "NodeNames": ["a"], "FailedNodes": {"b": 'too "busy"'}, "FailedAndUnresolvableNodes": {}, "Error": ""}
+
+
+def test_a_filter_answer_has_whole_nodes_unchanged() -> None:
+    request = read_nodes_request(body(Pod=pod(), Nodes={"items": [NODE]}))
+    answer = json.loads(filter_answer(request.names, request.nodes, {}))
+    assert answer["Nodes"] == {"items": [NODE]} and answer["NodeNames"] is None
+
+
+def lower_case(victims: dict[str, t.Any] | None) -> dict[str, t.Any] | None:
+    return victims and {key.lower(): value for key, value in victims.items()}
+
+
+META: dict[str, t.Any] = {
+    "a": {"Pods": [{"UID": "u1"}, {"UID": "u2"}], "NumPDBViolations": 1},
+    "b": {"Pods": None, "NumPDBViolations": 0},
+    "c": None,
+}
+WHOLE: dict[str, t.Any] = {"a": {"Pods": [pod("u1"), pod("u2")], "NumPDBViolations": 1}, "b": {"Pods": []}, "c": None}
+WANTED = {"a": (["u1", "u2"], 1), "b": ([], 0), "c": ([], 0)}
+
+
+@pytest.mark.parametrize(
+    "parts",
+    [
+        {"Pod": pod(), "NodeNameToVictims": None, "NodeNameToMetaVictims": META},
+        {"Pod": pod(), "NodeNameToVictims": WHOLE, "NodeNameToMetaVictims": None},
+        {"pod": pod(), "nodenametometavictims": json.loads(json.dumps(META).lower())},
+        {
+            "pod": pod(),
+            "nodeNameToVictims": {name: victims and {k.lower(): v for k, v in victims.items()} for name, victims in WHOLE.items()},
+        },
+    ],
+    ids=["meta", "whole pods", "meta in lower case", "whole pods in lower case"],
+)
+def test_victims_in_every_form(parts: dict[str, t.Any]) -> None:
+    candidates = read_preemption_request(body(**parts)).candidates
+    assert {name: (list(one.pod_uids), one.budget_violations) for name, one in candidates.items()} == WANTED
+
+
+def test_a_preemption_without_candidates() -> None:
+    assert read_preemption_request(body(Pod=pod(), NodeNameToMetaVictims={})).candidates == {}
+    with pytest.raises(BadRequestError, match="neither NodeNameToMetaVictims nor NodeNameToVictims"):
+        read_preemption_request(body(Pod=pod()))
+
+
+def test_a_preemption_answer_has_the_victims_of_the_kept_nodes() -> None:
+    answer = json.loads(preemption_answer({"a": Victims(["u1"], 2), "b": Victims([], 0)}, ["a"]))
+    assert answer == {"NodeNameToMetaVictims": {"a": {"Pods": [{"UID": "u1"}], "NumPDBViolations": 2}}}
+    assert json.loads(preemption_answer({"a": Victims(["u1"], 2)}, [])) == {"NodeNameToMetaVictims": {}}

@@ -1,0 +1,313 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Copyright: onprem.kube_scheduling contributors
+"""The states of learning agents survive a restart, and only the holder of the Lease writes them."""
+
+from __future__ import annotations
+
+import base64
+import random
+import re
+import typing as t
+import zlib
+
+import pytest
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.errors import (
+    ConflictError,
+    ForbiddenError,
+    NotFoundError,
+    UnreachableError,
+)
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.resources import CONFIG_MAPS, LEASES
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.codec import encode_json
+from ansible_collections.onprem.kube_scheduling.services.extender.interface import Agent, Demand, Outcome, PodView
+from ansible_collections.onprem.kube_scheduling.services.extender.state.state_keeper import NAME, NAMESPACE, StateKeeper
+from ansible_collections.onprem.kube_scheduling.services.extender.state.state_texts import (
+    MAX_STATE_BYTES,
+    StateTextError,
+    decode_state,
+    encode_state,
+    key_of,
+)
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.unit.services.extender.agents.views import agent
+
+KEY = "profile.reward"
+
+
+class Server:
+    """A Lease and a ConfigMap, with resource versions. ``refuse`` may return an error for a request."""
+
+    def __init__(self) -> None:
+        self.kept: dict[str, dict[str, t.Any]] = {}
+        self.refuse: t.Callable[[str, str], Exception | None] = lambda _verb, _plural: None
+        self.before_patch: list[t.Callable[[], None]] = []
+        self.patches: list[dict[str, t.Any]] = []
+        self._version = 0
+
+    def with_timeouts(self, **_bounds: t.Any) -> Server:
+        return self
+
+    def now_s(self) -> float:
+        return 1_767_225_600.0
+
+    def get(self, resource: t.Any, namespace: str, name: str) -> t.Any:
+        assert (namespace, name) == (NAMESPACE, NAME)
+        self._check("get", resource)
+        if resource.plural not in self.kept:
+            raise NotFoundError("not found", status=404)
+        return resource.decode(encode_json(self.kept[resource.plural]))
+
+    def create(self, resource: t.Any, _namespace: str, body: dict[str, t.Any]) -> t.Any:
+        self._check("create", resource)
+        if resource.plural in self.kept:
+            raise ConflictError("it exists", status=409)
+        return self._keep(resource, body)
+
+    def merge_patch(self, resource: t.Any, _namespace: str, _name: str, patch: dict[str, t.Any], *, dry_run: bool = False) -> t.Any:
+        if resource is CONFIG_MAPS and not dry_run and self.before_patch:
+            self.before_patch.pop(0)()
+        self._check("patch", resource)
+        found = self.kept[resource.plural]
+        if patch["metadata"]["resourceVersion"] != found["metadata"]["resourceVersion"]:
+            raise ConflictError("changed", status=409)
+        if dry_run:
+            return resource.decode(encode_json(found))
+        if resource is CONFIG_MAPS:
+            self.patches.append(patch["data"])
+            return self._keep(resource, {**found, "data": {**found.get("data", {}), **patch["data"]}})
+        return self._keep(resource, {**found, "spec": {**found["spec"], **patch["spec"]}})
+
+    def change_data(self, **data: str) -> None:
+        """Write the ConfigMap as another client."""
+        found = self.kept[CONFIG_MAPS.plural]
+        self._keep(CONFIG_MAPS, {**found, "data": {**found.get("data", {}), **data}})
+
+    @property
+    def data(self) -> dict[str, str]:
+        return dict(self.kept.get(CONFIG_MAPS.plural, {}).get("data", {}))
+
+    @property
+    def holder(self) -> str | None:
+        holder: str | None = self.kept.get(LEASES.plural, {}).get("spec", {}).get("holderIdentity")
+        return holder
+
+    def _keep(self, resource: t.Any, body: dict[str, t.Any]) -> t.Any:
+        self._version += 1
+        self.kept[resource.plural] = {**body, "metadata": {**body["metadata"], "uid": "u", "resourceVersion": str(self._version)}}
+        return resource.decode(encode_json(self.kept[resource.plural]))
+
+    def _check(self, verb: str, resource: t.Any) -> None:
+        error = self.refuse(verb, resource.plural)
+        if error is not None:
+            raise error
+
+
+class Notes:
+    """A log that keeps its warnings."""
+
+    def __init__(self) -> None:
+        self.warnings: list[str] = []
+
+    def warning(self, message: str, **_fields: t.Any) -> None:
+        self.warnings.append(message)
+
+
+class On(t.NamedTuple):
+    keeper: StateKeeper
+    agent: Agent
+    notes: Notes
+    errors: list[str]
+
+
+def program(server: Server, **agents: Agent) -> On:
+    """A process with one learning agent, or with these."""
+    notes: t.Any = Notes()
+    errors: list[str] = []
+    api: t.Any = server
+    own = agents or {KEY: agent("reward")}
+    return On(StateKeeper.connected(api, own, notes, on_error=errors.append), next(iter(own.values())), notes, errors)
+
+
+def learn(of: Agent, node: str = "n", *, times: int = 1) -> None:
+    pod = PodView("default", "web-1", "u", "s", {"app": "web"}, Demand())
+    for number in range(times):
+        of.observe(Outcome(pod, node, False, 100.0 + number))
+
+
+@pytest.fixture
+def server() -> Server:
+    return Server()
+
+
+def test_learned_rewards_survive_a_restart(server: Server) -> None:
+    first = program(server)
+    assert first.keeper.load()
+    learn(first.agent, times=3)
+    first.keeper.start()
+    first.keeper.stop()
+    assert server.holder is None, "the next process need not wait for the end of the Lease"
+    second = program(server)
+    assert second.keeper.load() and second.agent.save() == first.agent.save()
+    assert not first.errors and not second.errors
+
+
+def test_only_the_holder_of_the_lease_writes(server: Server) -> None:
+    leader, follower = program(server), program(server)
+    assert leader.keeper.load() and follower.keeper.load()
+    learn(leader.agent)
+    assert leader.keeper.save() and leader.keeper.is_writer
+    learn(follower.agent, "other")
+    before = server.data
+    assert follower.keeper.save() and not follower.keeper.is_writer and server.data == before
+    leader.keeper.stop()
+    assert follower.keeper.save() and server.data != before
+    follower.keeper.stop()
+
+
+def test_an_unchanged_state_is_not_written_again(server: Server) -> None:
+    on = program(server)
+    learn(on.agent)
+    assert on.keeper.save() and on.keeper.save()
+    assert len(server.patches) == 1
+    on.keeper.stop()
+
+
+def test_a_conflict_is_repeated_and_the_keys_of_others_stay(server: Server) -> None:
+    on = program(server)
+    learn(on.agent)
+    server.before_patch = [lambda: server.change_data(foreign="x")]
+    assert on.keeper.save()
+    assert server.data["foreign"] == "x" and decode_state(server.data[key_of(KEY)]) == on.agent.save()
+    on.keeper.stop()
+
+
+def test_a_forbidden_write_is_logged_once_counted_and_tried_again(server: Server) -> None:
+    on = program(server)
+    learn(on.agent)
+    server.refuse = lambda verb, plural: ForbiddenError("denied", status=403) if verb != "get" else None
+    assert not on.keeper.save() and not on.keeper.save()
+    assert on.notes.warnings == ["what the agents have learned was not saved: denied"] and len(on.errors) == 2
+    server.refuse = lambda _verb, _plural: None
+    assert on.keeper.save() and server.data
+    on.keeper.stop()
+
+
+def test_nothing_is_written_before_the_saved_state_was_loaded(server: Server) -> None:
+    first = program(server)
+    learn(first.agent, times=5)
+    first.keeper.stop()
+    saved = server.data
+    second = program(server)
+    server.refuse = lambda _verb, _plural: UnreachableError("no answer")
+    assert not second.keeper.load()
+    second.keeper.stop()
+    assert server.data == saved and second.notes.warnings == ["what the agents have learned was not loaded: no answer"]
+    server.refuse = lambda _verb, _plural: None
+    assert second.keeper.save() and second.agent.save() == first.agent.save() and server.data == saved
+    second.keeper.stop()
+
+
+def test_a_program_that_loses_the_lease_during_a_conflict_does_not_write(server: Server) -> None:
+    on = program(server)
+    learn(on.agent)
+
+    def lose() -> None:
+        on.keeper._lease.abandon()
+        server.change_data(foreign="x")
+
+    server.before_patch = [lose]
+    assert on.keeper.save()
+    assert server.data == {"foreign": "x"}
+    on.keeper.stop()
+
+
+@pytest.mark.parametrize("text", ["", "v1:", "v1:!!!", "v2:AAAA", "v1:AAAA", encode_state(b"no JSON"), encode_state(b'{"version":1}')[:-8]])
+def test_a_damaged_state_is_reported_and_replaced(server: Server, text: str) -> None:
+    first = program(server)
+    first.keeper.stop()
+    server.change_data(**{key_of(KEY): text, "other": encode_state(b"x")})
+    on = program(server)
+    assert on.keeper.load()
+    assert len(on.notes.warnings) == 1 and on.notes.warnings[0].startswith(f"the saved state of agent {KEY} is not used: ")
+    learn(on.agent)
+    assert on.keeper.save() and decode_state(server.data[key_of(KEY)]) == on.agent.save()
+    assert decode_state(server.data["other"]) == b"x"
+    on.keeper.stop()
+
+
+class Broken(Agent):
+    """An agent of another package with errors."""
+
+    learns = True
+
+    def __init__(self, state: bytes | None = None) -> None:
+        super().__init__(None)
+        self.state = state
+
+    def save(self) -> bytes:
+        if self.state is None:
+            raise KeyError("broken")
+        return self.state
+
+    def load(self, state: bytes) -> None:
+        raise KeyError("broken")
+
+
+def test_a_broken_agent_does_not_prevent_others_from_being_saved(server: Server) -> None:
+    on = program(server, good=agent("reward"), broken=Broken())
+    learn(on.agent)
+    assert not on.keeper.save()
+    assert on.errors == ["the state of agent broken is not saved: KeyError: 'broken'"]
+    assert set(server.data) == {"good"}
+    on.keeper.stop()
+
+
+def test_states_beyond_the_limit_are_not_saved(server: Server) -> None:
+    incompressible = random.Random(1).randbytes(MAX_STATE_BYTES - 1)
+    on = program(server, long=Broken(b"x" * (MAX_STATE_BYTES + 1)), good=agent("reward"), noise=Broken(incompressible))
+    learn(on.keeper._agents["good"])
+    assert not on.keeper.save()
+    assert "good" in server.data and "long" not in server.data
+    assert sum(map(len, server.data.values())) <= MAX_STATE_BYTES
+    assert on.errors[0] == "the state of agent long is not saved: the state has 524289 bytes, and the maximum is 524288"
+    on.keeper.stop()
+
+
+def test_a_reload_of_the_configuration_keeps_what_was_learned(server: Server) -> None:
+    on = program(server)
+    on.keeper.load()
+    learn(on.agent)
+    new, second = agent("reward", rate=0.5), agent("reward")
+    on.keeper.replace_agents({KEY: new, "second": second})
+    assert new.save() == on.agent.save() != second.save()
+    assert on.keeper.save() and set(server.data) == {KEY, "second"}
+    on.keeper.stop()
+
+
+@given(st.binary(max_size=2000))
+@settings(max_examples=50, deadline=None)
+def test_any_state_can_be_encoded(state: bytes) -> None:
+    text = encode_state(state)
+    assert text.isascii() and decode_state(text) == state
+
+
+@given(st.text(max_size=50))
+@settings(max_examples=50, deadline=None)
+def test_any_text_is_a_state_or_an_error(text: str) -> None:
+    with pytest.raises(StateTextError):
+        decode_state(text)
+
+
+def test_a_text_that_unpacks_to_more_than_the_limit_is_refused() -> None:
+    text = "v1:" + base64.b64encode(zlib.compress(b"\0" * (MAX_STATE_BYTES + 1))).decode()
+    with pytest.raises(StateTextError, match="too long"):
+        decode_state(text)
+
+
+@given(st.text(min_size=1, max_size=20), st.text(min_size=1, max_size=20))
+@settings(max_examples=50, deadline=None)
+def test_keys_are_valid_and_differ(one: str, other: str) -> None:
+    assert re.fullmatch(r"[-._a-zA-Z0-9]+", key_of(one))
+    assert (key_of(one) == key_of(other)) == (one == other)

@@ -1,0 +1,168 @@
+# Copyright: onprem.kube_scheduling contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The extender as a program: exit codes of the checks, a change of FILE while it runs, and its end."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+import typing as t
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from ansible_collections.onprem.kube_scheduling.services.extender.cli import main
+
+from tests.unit.services.extender.extender_objects import names_body, scores_in
+from tests.unit.services.extender.sources.prometheus_server import Server
+from tools.paths import COLLECTIONS
+
+MODULE = "ansible_collections.onprem.kube_scheduling.services.extender"
+FILE = """
+listen: 127.0.0.1:0
+status_address: 127.0.0.1:0
+profiles:
+  {name}:
+    agents:
+    - {{name: template, args: {{score: {score}}}}}
+"""
+
+
+METRIC_PROFILE = """
+profiles:
+  quiet:
+    agents:
+    - {name: metric, args: {query: load, best: 0, worst: 10}}
+"""
+
+
+def write(folder: Path, text: str) -> Path:
+    file = folder / "extender.yaml"
+    file.write_text(text)
+    return file
+
+
+def test_a_configuration_that_can_be_used(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = write(tmp_path, FILE.format(name="quiet", score=7))
+    assert main([f"--config={file}", "--check-config"], {"HTTP_PORT": "tcp://10.0.0.1:80"}) == 0
+    out, err = capsys.readouterr()
+    assert "profile quiet: template (weight 1); unknown nodes: median" in out and "can be used" in out
+    assert "note: variable HTTP_PORT" in err
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        ("profiles: {quiet: {agents: [{name: template}, {name: nothing}]}}", "there is no agent nothing"),
+        ("profiles: {quiet: {}}", "line 1, profiles.quiet.agents must be a list"),
+        ("server: {tls: {cert_file: /no, key_file: /no}}\nprofiles: {quiet: {agents: [{name: template}]}}", "server.tls: [Errno 2]"),
+    ],
+)
+def test_a_configuration_that_cannot_be_used(tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str, complaint: str) -> None:
+    assert main([f"--config={write(tmp_path, text)}", "--check-config"], {}) == 2
+    assert complaint in capsys.readouterr().err
+
+
+def test_sources_that_know_no_node_are_a_problem(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    text = "sources: {prometheus: {urls: ['http://127.0.0.1:1']}}\nprofiles: {quiet: {agents: [{name: network_traffic}]}}"
+    assert main([f"--config={write(tmp_path, text)}", "--check-sources", "--log-level=error"], {}) == 2
+    err = capsys.readouterr().err
+    assert "prometheus: " in err and "the sources know no node" in err
+
+
+def test_sources_that_are_complete_and_a_node_without_a_value(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    server = Server()
+    server.vectors["load"] = [({"instance": "a:9100"}, "2.5"), ({"instance": "b:9100"}, "5")]
+    text = f"sources: {{prometheus: {{urls: ['{server.url}']}}}}\n" + METRIC_PROFILE
+    flags = [f"--config={write(tmp_path, text)}", "--check-sources", "--log-level=error"]
+    assert main(flags, {}) == 0
+    out = capsys.readouterr().out
+    assert 'load {instance="a:9100"} = 2.5, age unknown' in out and "a: metric = 7.50" in out
+    server.vectors["load"][1] = ({"instance": "b:9100"}, "NaN")
+    server.vectors["other"] = [({"instance": "c:9100"}, "1"), ({"instance": "a:9100"}, "1")]
+    write(tmp_path, text + "    - {name: metric, args: {query: other, best: 0, worst: 10}}\n")
+    assert main(flags, {}) == 2
+    assert "profile quiet, agent metric-1: no fresh value for c" in capsys.readouterr().err
+    server.stop()
+
+
+def test_an_address_that_is_in_use_is_an_error_of_the_configuration(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = write(tmp_path, FILE.format(name="quiet", score=7))
+    with program(file) as running:
+        result = subprocess.run(
+            [sys.executable, "-m", MODULE, f"--config={file}", f"--listen={running.address}"],
+            env=environment(),
+            capture_output=True,
+            text=True,
+            timeout=60,
+        )
+    assert result.returncode == 2 and "cannot start: " in result.stderr and "in use" in result.stderr
+
+
+class Running(t.NamedTuple):
+    process: subprocess.Popen[str]
+    address: str
+    status_address: str
+
+
+def environment() -> dict[str, str]:
+    return {**os.environ, "PYTHONPATH": str(COLLECTIONS)}
+
+
+@contextmanager
+def program(file: Path, *flags: str) -> Iterator[Running]:
+    """The program, from its first log line ``serving`` on."""
+    with subprocess.Popen(
+        [sys.executable, "-m", MODULE, f"--config={file}", *flags], env=environment(), stderr=subprocess.PIPE, text=True
+    ) as process:
+        try:
+            assert process.stderr is not None
+            lines = (json.loads(line) for line in process.stderr)
+            serving = next(line for line in lines if line["message"] == "serving")
+            yield Running(process, serving["address"], serving["status_address"])
+        finally:
+            process.kill()
+
+
+def ask(address: str, method: str, path: str, body: bytes | None = None) -> bytes:
+    connection = http.client.HTTPConnection(address, timeout=10)
+    connection.request(method, path, body, {"Content-Type": "application/json"} if body else {})
+    answer = connection.getresponse().read()
+    connection.close()
+    return answer
+
+
+def scores(address: str) -> dict[str, int]:
+    return scores_in(ask(address, "POST", "/scheduler/prioritize", names_body(["a"])))
+
+
+def wait_for(condition: t.Callable[[], bool]) -> None:
+    deadline_s = time.monotonic() + 30
+    while not condition():
+        assert time.monotonic() < deadline_s
+        time.sleep(0.1)
+
+
+def test_the_program_serves_takes_over_a_changed_file_and_ends_in_order(tmp_path: Path) -> None:
+    file = write(tmp_path, FILE.format(name="other", score=7))
+    recording = tmp_path / "recording.jsonl"
+    with program(file, f"--record={recording}") as running:
+        wait_for(lambda: ask(running.status_address, "GET", "/readyz").startswith(b"ok"))
+        assert scores(running.address) == {"a": 0}
+        file.write_text("profiles: {quiet: 5}")
+        wait_for(lambda: b"extender_configuration_valid 0.0" in ask(running.status_address, "GET", "/metrics"))
+        assert scores(running.address) == {"a": 0}
+        file.write_text(FILE.format(name="quiet", score=7))
+        wait_for(lambda: b"extender_configuration_valid 1.0" in ask(running.status_address, "GET", "/metrics"))
+        wait_for(lambda: scores(running.address) == {"a": 5})
+        assert json.loads(ask(running.address, "GET", "/explain?pod=app/web"))["profile"] == "quiet"
+        running.process.send_signal(signal.SIGTERM)
+        assert running.process.wait(20) == 0
+    kinds = [json.loads(line)["kind"] for line in recording.read_text().splitlines()]
+    assert kinds[:2] == ["view", "request"]
