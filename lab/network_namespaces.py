@@ -70,7 +70,7 @@ def network_namespaces(count: int) -> Iterator[list[NetworkNamespace]]:
 
 def _make(number: int) -> NetworkNamespace:
     name, outside = f"{PREFIX}-{os.getpid()}-{number}", f"lab{os.getpid() % 10**7}-{number}"
-    network = f"{NETWORK}.{os.getpid() % 64 * 4 + number}"
+    network = _free_network()
     _ip("netns", "add", name)
     try:
         _ip("link", "add", outside, "mtu", str(MTU_BYTES), "type", "veth", "peer", "name", DEVICE, "mtu", str(MTU_BYTES), "netns", name)
@@ -83,6 +83,15 @@ def _make(number: int) -> NetworkNamespace:
         _ip("netns", "delete", name)
         raise
     return NetworkNamespace(name, f"{network}.2")
+
+
+def _free_network() -> str:
+    """Return the first three numbers of addresses that no device of this machine has."""
+    taken = _ip("-4", "address", "show")
+    for number in range(256):
+        if f" {NETWORK}.{number}." not in taken:
+            return f"{NETWORK}.{number}"
+    raise LabError(f"all networks of {NETWORK}.0.0/16 are in use: delete network namespaces (ip netns list)")
 
 
 def _remove_abandoned() -> None:

@@ -41,6 +41,7 @@ class Metrics:
         disable_created_metrics()  # type: ignore[no-untyped-call]
         self._log = log
         self._failed: dict[str, str] = {}
+        self._neutral: set[str] = set()
         self.registry = registry = CollectorRegistry()
         for collector in (ProcessCollector, PlatformCollector, GCCollector):
             collector(registry=registry)
@@ -142,6 +143,14 @@ class Metrics:
             metric.clear()
         for name, state in states.items():
             self._set_scores(name, state)
+        self._log_neutral({name for name, state in states.items() if state.is_neutral})
+
+    def _log_neutral(self, neutral: set[str]) -> None:
+        for name in sorted(neutral - self._neutral):
+            self._log.warning("no value is known for any node, so all nodes have equal scores", profile=name)
+        for name in sorted(self._neutral - neutral):
+            self._log.info("values of nodes are known again", profile=name)
+        self._neutral = neutral
 
     def _set_scores(self, profile: str, state: ProfileState) -> None:
         for one, part in state.parts:

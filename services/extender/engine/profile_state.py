@@ -95,8 +95,8 @@ class ProfileState:
 
     @property
     def is_neutral(self) -> bool:
-        """Return whether no agent knows any node. All nodes are equal then."""
-        return all(part.median is None for part in self._parts)
+        """Return whether there are scoring agents, and none of them knows any node. All nodes are equal then."""
+        return bool(self._parts) and all(part.median is None for part in self._parts)
 
     # --- the request path ---
 

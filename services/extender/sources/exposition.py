@@ -58,7 +58,7 @@ def parse_exposition(text: str, names: Collection[str]) -> dict[str, list[Measur
         for family in text_string_to_metric_families(wanted):
             for sample in family.samples:
                 if math.isfinite(sample.value):
-                    found.setdefault(sample.name, []).append(Measurement(sample.labels, sample.value))
+                    found.setdefault(sample.name, []).append(Measurement(sample.labels, float(sample.value)))
     except (ValueError, KeyError, IndexError, TypeError) as error:
         raise ExpositionError(f"a line cannot be parsed: {error}") from error
     return found

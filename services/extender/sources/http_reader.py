@@ -32,11 +32,11 @@ class SourceError(Exception):
 
 
 class Answer(t.NamedTuple):
-    """An answer with any status: its content type and its whole body."""
+    """An answer with any status: its content type and its whole body. A copy of the body as ``bytes`` would need its memory twice."""
 
     status: int
     content_type: str
-    body: bytes
+    body: bytearray
     location: str
 
 
@@ -82,20 +82,18 @@ class HttpReader:
 
     def _answer(self, response: t.Any) -> Answer:
         end_at_s = time.monotonic() + self._timeout_s
-        parts: list[bytes] = []
-        size = 0
+        body = bytearray()
         try:
             # read1 returns what has arrived. A longer read would wait for a server that sends a byte from time to time.
             while chunk := response.read1(CHUNK_BYTES, decode_content=False):
-                parts.append(chunk)
-                size += len(chunk)
-                self._check(size, end_at_s)
+                body += chunk
+                self._check(len(body), end_at_s)
         except BaseException:
             response.close()
             raise
         headers = response.headers
         response.release_conn()
-        return Answer(response.status, str(headers.get("Content-Type", "")).lower(), b"".join(parts), str(headers.get("Location", "")))
+        return Answer(response.status, str(headers.get("Content-Type", "")).lower(), body, str(headers.get("Location", "")))
 
     def _check(self, size: int, end_at_s: float) -> None:
         if size > self._max_bytes:

@@ -95,9 +95,9 @@ class ClusterWatch:
         """Return the table that maps series to nodes. It is the same object until a name or an address changes."""
         if not self._reflectors[0].complete:
             return self._table
-        known = [record.identity for record in self.nodes().values()]
-        if not self._table.is_known or known != self._table.nodes:
-            self._table = NodeTable(known)
+        nodes = [record.identity for record in self.nodes().values()]
+        if not self._table.is_known or nodes != self._table.nodes:
+            self._table = NodeTable(nodes)
         return self._table
 
     @property

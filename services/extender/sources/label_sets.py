@@ -38,6 +38,10 @@ class LabelSet:
         self.table = -1
         self.used_in = 0
 
+    def note_node(self, node: str | None, why: str, table: int) -> None:
+        """Keep the result of the mapping by a table."""
+        self.node, self.why, self.table = node, why, table
+
 
 class LabelSets:
     """All label sets by the bytes that Prometheus writes. It writes equal labels in the same order. ``node_label`` is a target's label."""

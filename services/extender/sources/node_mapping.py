@@ -86,8 +86,7 @@ class NodeMapper:
     def node_of(self, labels: LabelSet) -> str | None:
         """Return the name of the node. If it is None, ``labels.why`` has the reason."""
         if labels.table != self._number:
-            labels.node, labels.why = self._find(labels.labels)
-            labels.table = self._number
+            labels.note_node(*self._find(labels.labels), self._number)
         return labels.node
 
     def _find(self, labels: Mapping[str, str]) -> tuple[str | None, str]:

@@ -8,6 +8,7 @@ of a value is therefore the time of the evaluation minus ``timestamp()`` of the 
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Iterable
 
@@ -112,9 +113,11 @@ class PrometheusSource:
         if evaluated_at_s is None:
             return {}
         times = {}
+        monotonic: dict[float, float] = {}  # the series of one target have the same time, and it is kept once
         for labels, at_s in rows.values:
             age_s = evaluated_at_s - at_s
-            times[labels] = rows.sent_at_s - max(0.0, age_s) if age_s >= -LONGEST_EARLY_S else float("nan")
+            measured_at_s = rows.sent_at_s - max(0.0, age_s) if age_s >= -LONGEST_EARLY_S else math.nan
+            times[labels] = monotonic.setdefault(at_s, measured_at_s)
         return times
 
     def _learn_nodenames(self, label_sets: Iterable[LabelSet], readings: Readings) -> None:
@@ -135,9 +138,9 @@ class PrometheusSource:
 
 
 def _known_time(at_s: float | None) -> float | None:
-    return None if at_s is None or at_s != at_s else at_s
+    return None if at_s is None or math.isnan(at_s) else at_s
 
 
 def _is_newer(at_s: float, than_s: float | None) -> bool:
     """Return whether the time is newer. A known time is newer than NaN."""
-    return than_s is None or than_s != than_s or at_s > than_s
+    return than_s is None or math.isnan(than_s) or at_s > than_s

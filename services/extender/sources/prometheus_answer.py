@@ -53,13 +53,13 @@ class QueryAnswer(Struct, rename="camel", frozen=True):
     warnings: list[str] | None = None
 
 
-def decode_answer(body: bytes) -> tuple[QueryAnswer, Iterator[list[Sample]]]:
+def decode_answer(body: bytes | bytearray) -> tuple[QueryAnswer, Iterator[list[Sample]]]:
     """Return an answer and its series in parts. Raises DecodeError, also while the parts are read."""
     split = _split(body)
     if split is not None:
         answer, start, end = split
         return answer, _parts(body, start, end)
-    answer = decode_json(QueryAnswer, body)
+    answer = decode_json(QueryAnswer, bytes(body))
     return answer, _whole(answer)
 
 
@@ -72,23 +72,23 @@ def finite(text: str) -> float | None:
     return value if math.isfinite(value) else None
 
 
-def _split(body: bytes) -> tuple[QueryAnswer, int, int] | None:
+def _split(body: bytes | bytearray) -> tuple[QueryAnswer, int, int] | None:
     """Return the answer without its series, and the place of the series, or None if the answer does not have Prometheus' own form."""
     start, end = body.find(_LIST, 0, _HEAD_BYTES), body.rfind(_END)
     first = start + len(_LIST)
     if start < 0 or end < first:
         return None
     try:
-        return decode_json(QueryAnswer, body[:first] + body[end + len(_END) - 1 :]), first, end + len(_END) - 1
+        return decode_json(QueryAnswer, bytes(body[:first] + body[end + len(_END) - 1 :])), first, end + len(_END) - 1
     except DecodeError:
         return None
 
 
-def _parts(body: bytes, start: int, end: int) -> Iterator[list[Sample]]:
+def _parts(body: bytes | bytearray, start: int, end: int) -> Iterator[list[Sample]]:
     while start < end:
         found = body.find(_SEPARATOR, start + PART_BYTES, end)
         last = found + 1 if found >= 0 else end
-        yield decode_json(list[Sample], b"[%b]" % body[start:last])
+        yield decode_json(list[Sample], b"[%b]" % bytes(body[start:last]))
         start = last + 1
 
 

@@ -83,8 +83,7 @@ class PrometheusClient:
             self._readers.insert(0, reader)
 
     def _read(self, reader: HttpReader, promql: str) -> tuple[list[tuple[LabelSet, float]], float | None]:
-        # Prometheus accepts a plain number of seconds; a duration with a unit must be a whole number, so that 1.8s would be refused.
-        form = urlencode([("query", promql), ("timeout", f"{self._server_timeout_s:.3f}")]).encode()
+        form = urlencode([("query", promql), ("timeout", f"{self._server_timeout_s * 1000:.0f}ms")]).encode()
         response = reader.request("POST", PATH, form=form)
         answer, parts = _decoded(reader, response)
         if answer.status != "success" or answer.data is None:

@@ -17,7 +17,7 @@ KEPT_S = 600.0
 """Seconds for which the last values of a node are kept. Their age grows meanwhile, and an agent's ``max_age_s`` ends their use earlier."""
 
 KEPT_WITHOUT_AGE_S = 90.0
-"""Seconds for which values of unknown age are kept after their source was last read. Nothing else could end their use."""
+"""Seconds for which values of unknown age are kept after their query was last answered. Nothing else could end their use."""
 
 MAX_LISTED = 500
 """Unmapped series that are listed. All are counted."""
@@ -126,28 +126,25 @@ class KnownValues:
         """Take over the values of a refresh. Nodes that have no new values keep the last ones for some time."""
         for query, by_node in values.items():
             before = self._known.get(query)
-            kept = _still_known(before, now_s, without=by_node) if before is not None else {}
+            missing = {node: series for node, series in before.by_node.items() if node not in by_node} if before is not None else {}
+            kept = _still_known(missing, now_s, keeps_ageless=False)
             self._known[query] = _Known(now_s, {**kept, **by_node} if kept else by_node)
         for query, known in list(self._known.items()):
             if query not in values:
-                self._known[query] = _Known(known.read_at_s, _still_known(known, now_s))
+                keeps_ageless = now_s - known.read_at_s < KEPT_WITHOUT_AGE_S
+                self._known[query] = _Known(known.read_at_s, _still_known(known.by_node, now_s, keeps_ageless=keeps_ageless))
 
     def by_query(self) -> dict[Query, ByNode]:
         """Return the values of each query by node."""
         return {query: known.by_node for query, known in self._known.items()}
 
 
-def _still_known(known: _Known, now_s: float, without: t.Container[str] = ()) -> dict[str, list[Series]]:
+def _still_known(by_node: ByNode, now_s: float, *, keeps_ageless: bool) -> dict[str, list[Series]]:
+    """Return the series that are not too old. Those of unknown age are kept only if ``keeps_ageless``."""
     oldest_s = now_s - KEPT_S
-    keeps_ageless = now_s - known.read_at_s < KEPT_WITHOUT_AGE_S
 
     def is_kept(series: Series) -> bool:
         return keeps_ageless if series.measured_at_s is None else series.measured_at_s > oldest_s
 
-    kept = {}
-    for node, found in known.by_node.items():
-        if node not in without:
-            remaining = [series for series in found if is_kept(series)]
-            if remaining:
-                kept[node] = remaining
-    return kept
+    remaining = {node: [series for series in found if is_kept(series)] for node, found in by_node.items()}
+    return {node: found for node, found in remaining.items() if found}

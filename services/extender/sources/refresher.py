@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import itertools
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -65,7 +66,7 @@ class Sources:
         self._values = KnownValues()
         self._cluster_views = ClusterViews(self._log.ageless)
         self._views: dict[str, NodeView] = {}
-        self._version = 0
+        self._has_view = False
         self._wake = threading.Event()
         self._stopping = False
         self._refreshing = threading.Lock()
@@ -169,8 +170,8 @@ class Sources:
         self._log.unmapped(count, unmapped[0].why if unmapped else "")
         with self._lock:
             self._views = self._made_views(watch, queries)
-            self._version += 1
-            view = ClusterView(self._version, dict(self._views), errors, unmapped, self._clock(), count)
+            self._has_view = True
+            view = ClusterView(next(VERSIONS), dict(self._views), errors, unmapped, self._clock(), count)
             self._call("a new view could not be used", lambda: self._listener.on_view(view))
             return view
 
@@ -187,7 +188,7 @@ class Sources:
 
     def _on_pods(self, changes: PodChanges) -> None:
         """Pass the nodes whose pods have changed, and the outcomes. Before the first view there is nothing to change."""
-        if not self._version or self._watch is None:
+        if not self._has_view or self._watch is None:
             return
         for name in changes.nodes:
             known = self._views.get(name)
@@ -231,6 +232,9 @@ class Sources:
     def _on_warning(self, text: str) -> None:
         self._log.once("Prometheus has a warning", text=text)
 
+
+VERSIONS = itertools.count(1)
+"""The versions of views. They also grow when other settings replace the sources, so that no version occurs twice in a process."""
 
 UNKNOWN_NODES = NodeTable(None)
 """The table without sources.kubernetes. It is one object, so that label sets are not mapped again."""

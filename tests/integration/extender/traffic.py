@@ -11,7 +11,7 @@ from lab.cluster import Cluster
 from lab.exporter_process import Exporters
 from lab.prometheus_server import PrometheusServer
 from tests.integration.extender.extender_process import Extender
-from tests.integration.workloads import wait_until, workers
+from tests.integration.workloads import wait_until
 
 Json = dict[str, Any]
 
@@ -27,22 +27,22 @@ SETTLED_WITHIN_S = 30.0
 
 
 class Traffic:
-    """Sets the traffic of the workers. ``instances`` has the label `instance` of each in Prometheus."""
+    """Sets the traffic of the nodes. ``instances`` has the label `instance` of each in Prometheus."""
 
     def __init__(self, instances: Mapping[str, str], exporters: Exporters, prometheus: PrometheusServer) -> None:
         self.prometheus = prometheus
-        self.workers = list(instances)
-        self._instances = instances
+        self.workers = [name for name in instances if name.startswith("worker")]
+        self.instances = instances
         self._exporters = exporters
 
     def set_quiet(self, *quiet: str) -> None:
         """Let these workers have no traffic, and all others much."""
-        for name in self.workers:
+        for name in self.instances:
             self.set(name, 0.0 if name in quiet else BUSY)
 
     def rate(self, node: str) -> float | None:
         """Return the bytes per second that a node receives, as Prometheus measures it."""
-        selector = f'device="{DEVICE}",instance="{self._instances[node]}"'
+        selector = f'device="{DEVICE}",instance="{self.instances[node]}"'
         vector = self.prometheus.query(f"rate(node_network_receive_bytes_total{{{selector}}}[{WINDOW_S}s])")
         return float(vector[0]["value"][1]) if vector else None
 
@@ -75,10 +75,9 @@ def settings(traffic: Traffic, kubeconfig: str, **prometheus: Any) -> Json:
 
 
 def instances(cluster: Cluster) -> dict[str, str]:
-    """Return the label `instance` of each worker, as Prometheus has it: the node's address and node_exporter's port."""
+    """Return the label `instance` of each node, as Prometheus has it: the node's address and node_exporter's port. Workers come first."""
     found = {}
-    for name in workers(cluster):
-        addresses = cluster.get(f"/api/v1/nodes/{name}")["status"]["addresses"]
-        (address,) = (entry["address"] for entry in addresses if entry["type"] == "InternalIP")
-        found[name] = f"{address}:{NODE_EXPORTER_PORT}"
-    return found
+    for node in cluster.get("/api/v1/nodes")["items"]:
+        (address,) = (entry["address"] for entry in node["status"]["addresses"] if entry["type"] == "InternalIP")
+        found[node["metadata"]["name"]] = f"{address}:{NODE_EXPORTER_PORT}"
+    return dict(sorted(found.items(), key=lambda item: (not item[0].startswith("worker"), item[0])))

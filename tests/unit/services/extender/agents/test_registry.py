@@ -171,3 +171,12 @@ def test_a_name_that_two_packages_provide_is_refused(packages: Path) -> None:
         install(packages, entry=f"large = {distribution}:Large", source=VALID, distribution=distribution)
     with pytest.raises(AgentError, match="agent large: several packages provide it"):
         load_agent("large")
+
+
+def test_an_agent_whose_library_is_missing_is_refused_and_the_others_continue(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in [name for name in sys.modules if ".extender.agents." in name and not name.endswith((".registry", ".arguments"))]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "numpy", None)
+    with pytest.raises(AgentError, match=r"agent pigeon cannot be imported: ModuleNotFoundError: .*numpy"):
+        load_agent("pigeon")
+    assert build_agent("congestion").name == "congestion"

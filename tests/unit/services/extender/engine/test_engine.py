@@ -4,10 +4,13 @@
 
 from __future__ import annotations
 
+import io
+import json
 import time
 from collections.abc import Sequence
 
 import pytest
+from ansible_collections.onprem.kube_scheduling.services.common.log import set_up_log
 from ansible_collections.onprem.kube_scheduling.services.extender.engine import profile_state
 from ansible_collections.onprem.kube_scheduling.services.extender.engine.dithering import TABLES
 from ansible_collections.onprem.kube_scheduling.services.extender.engine.engine import Engine
@@ -99,6 +102,19 @@ def test_a_profile_without_a_scoring_agent_gives_equal_scores() -> None:
     one = engine(profile(KeepBudgets()))
     one.on_view(view({"a": 1.0, "b": 9.0}))
     assert len(set(scores(one, names=("a", "b", "x")).values())) == 1
+    state = one.state_for(PROFILE)
+    assert state is not None and not state.is_neutral, "budgets need no values"
+
+
+def test_the_log_says_once_that_no_value_is_known_and_that_values_are_known_again() -> None:
+    text = io.StringIO()
+    metrics = Metrics(set_up_log("extender", form="json", level="info", stream=text))
+    one = engine(profile(ScoreAgent()), metrics=metrics)
+    for version, value in enumerate((None, None, 5.0, 5.0, None), 1):
+        one.on_view(view({"a": value}, version=version))
+    messages = [json.loads(line)["message"] for line in text.getvalue().splitlines()]
+    wrong, right = "no value is known for any node, so all nodes have equal scores", "values of nodes are known again"
+    assert messages == [wrong, right, wrong]
 
 
 def test_small_differences_show_in_some_tables_and_never_in_the_wrong_order() -> None:

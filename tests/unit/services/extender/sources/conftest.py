@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Callable, Iterator
 
 import pytest
@@ -35,3 +36,10 @@ def kube() -> Iterator[KubeServer]:
     server = KubeServer()
     yield server
     server.stop()
+
+
+@pytest.fixture(autouse=True)
+def _unfrozen() -> Iterator[None]:
+    """A refresh excludes all objects of the process from collections, and other tests count on collections."""
+    yield
+    gc.unfreeze()

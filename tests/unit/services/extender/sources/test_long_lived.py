@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import gc
 import weakref
-from collections.abc import Iterator
 
 import pytest
 from ansible_collections.onprem.kube_scheduling.services.extender.sources import long_lived
@@ -16,12 +15,6 @@ from ansible_collections.onprem.kube_scheduling.services.extender.sources.long_l
 class Cycle:
     def __init__(self) -> None:
         self.own = self
-
-
-@pytest.fixture(autouse=True)
-def unfrozen() -> Iterator[None]:
-    yield
-    gc.unfreeze()
 
 
 def test_a_refresh_runs_without_collections_and_its_objects_are_excluded() -> None:
@@ -39,7 +32,8 @@ def test_the_collector_is_enabled_after_an_error() -> None:
 
 def test_a_cycle_is_released_by_a_later_full_collection(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(long_lived, "FULL_EVERY", 2)
-    objects, released = LongLivedObjects(), []
+    released: list[bool] = []
+    objects = LongLivedObjects()
     with objects.refreshing():
         weakref.finalize(Cycle(), released.append, True)
     gc.collect()

@@ -17,6 +17,8 @@ from hypothesis import strategies as st
 COMPACT = (",", ":")
 TRICKY = st.text(max_size=6) | st.sampled_from(['},{"metric":', '"]}]', "]}]}", '\\"},{', '"result":['])
 
+LABELS = st.dictionaries(st.sampled_from(["a", "metric", "instance"]), TRICKY, max_size=3)
+
 
 def body(result: t.Any, *, separators: tuple[str, str] = COMPACT, **more: t.Any) -> bytes:
     answer = {"status": "success", "data": {"resultType": "vector", "result": result}, **more}
@@ -36,9 +38,7 @@ def small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(
-    st.lists(st.dictionaries(st.sampled_from(["a", "metric", "instance"]), TRICKY, max_size=3), max_size=8), st.lists(TRICKY, max_size=2)
-)
+@given(st.lists(LABELS, max_size=8), st.lists(TRICKY, max_size=2))
 def test_parts_have_all_series(label_sets: list[dict[str, str]], warnings: list[str]) -> None:
     result = [{"metric": labels, "value": [1.5, "2"]} for labels in label_sets]
     expected = [(labels, (1.5, "2")) for labels in label_sets]

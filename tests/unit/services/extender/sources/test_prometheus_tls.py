@@ -49,7 +49,7 @@ def serve_tls(server: Server, authority: Authority, *, name: str = "127.0.0.1", 
 
 
 def problems(server: Server, **tls: t.Any) -> list[str]:
-    texts = {key: value if isinstance(value, bool) else str(value) for key, value in tls.items()}
+    texts: dict[str, t.Any] = {key: value if isinstance(value, bool) else str(value) for key, value in tls.items()}
     url = server.url.replace("http:", "https:")
     source = PrometheusSource(PrometheusSettings((url,), timeout_s=5.0, login=LoginSettings(tls=TlsSettings(**texts))))
     readings = source.read([RECEIVED], NodeTable([NodeIdentity("a")]))

@@ -13,7 +13,15 @@ from pathlib import Path
 
 import pytest
 from ansible_collections.onprem.kube_scheduling.services.common.log import Log
-from ansible_collections.onprem.kube_scheduling.services.extender.interface import Annotation, Gauge, NodeView, Outcome, Query, Rate
+from ansible_collections.onprem.kube_scheduling.services.extender.interface import (
+    Annotation,
+    Expression,
+    Gauge,
+    NodeView,
+    Outcome,
+    Query,
+    Rate,
+)
 from ansible_collections.onprem.kube_scheduling.services.extender.sources import refresher
 from ansible_collections.onprem.kube_scheduling.services.extender.sources.readings import KEPT_S, KEPT_WITHOUT_AGE_S
 from ansible_collections.onprem.kube_scheduling.services.extender.sources.refresher import Sources
@@ -114,7 +122,7 @@ def test_a_view_has_the_nodes_of_the_cluster_with_their_values(make: Make, serve
     server.put("received", "5", 3, instance="10.0.0.1:9100")
     server.put("received", "5", 3, instance="10.0.0.3:9100")
     view = make(RECEIVED).refresh_once()
-    assert view is listener.views[0] and view.version == 1 and view.errors == {}
+    assert view is listener.views[0] and view.errors == {}
     assert list(view.nodes) == ["a", "b"]
     assert dict(view.nodes["a"].labels) == {"zone": "z1"}
     assert view.nodes["a"].allocatable == {"cpu": 4000, "memory": 8 * 1024**3, "pods": 110}
@@ -148,8 +156,7 @@ def test_the_next_view_has_the_changes_of_pods(make: Make, kube: KubeServer, lis
     listener.wait(lambda: len(listener.nodes) == 2)
     assert [one.name for one in sources.refresh_once().nodes["a"].pods] == ["web-1"]
     clock.ahead_s = 601
-    view = sources.refresh_once()
-    assert view.nodes["a"].pods == () and view.version == 3
+    assert sources.refresh_once().nodes["a"].pods == ()
 
 
 def test_an_outcome_is_passed(make: Make, kube: KubeServer, listener: Listener) -> None:
@@ -169,7 +176,7 @@ def test_values_stay_with_their_times_until_they_are_too_old(make: Make, server:
     server.fault = faults.status(500)
     clock.ahead_s = 60
     after = sources.refresh_once()
-    assert after.version == 2 and after.nodes["a"].series == before.nodes["a"].series
+    assert after.version > before.version and after.nodes["a"].series == before.nodes["a"].series
     assert "status 500" in after.errors["prometheus"]
     clock.ahead_s = KEPT_S + 1
     assert sources.refresh_once().nodes["a"].series == {}
@@ -275,7 +282,13 @@ def test_the_thread_continues_after_an_error_of_the_listener(make: Make, kube: K
     sources.set_queries([RECEIVED])  # the next refresh is immediate
     listener.wait(lambda: len(listener.views) == 2)
     sources.stop()
-    assert [view.version for view in listener.views] == [1, 2]
+    assert listener.views[0].version < listener.views[1].version
+
+
+def test_versions_grow_when_other_sources_follow(make: Make, kube: KubeServer) -> None:
+    kube.put("nodes", node("a"))
+    first = make().refresh_once()
+    assert make(kubernetes=False).refresh_once().version > first.version
 
 
 def test_the_values_of_unknown_age_are_kept_for_a_shorter_time(make: Make, server: Server, kube: KubeServer, clock: Clock) -> None:
@@ -288,3 +301,35 @@ def test_the_values_of_unknown_age_are_kept_for_a_shorter_time(make: Make, serve
     assert sources.refresh_once().nodes["a"].series
     clock.ahead_s = KEPT_WITHOUT_AGE_S + 1
     assert not sources.refresh_once().nodes["a"].series
+
+
+def test_a_value_of_unknown_age_that_is_missing_in_an_answer_is_not_kept(make: Make, server: Server, kube: KubeServer) -> None:
+    kube.put("nodes", node("a"))
+    kube.put("nodes", node("b"))
+    query = Expression("x")
+    server.vectors["x"] = [({"instance": "a"}, "1"), ({"instance": "b"}, "1")]
+    sources = make(query)
+    assert [name for name, view in sources.refresh_once().nodes.items() if view.series] == ["a", "b"]
+    server.vectors["x"].pop()
+    assert [name for name, view in sources.refresh_once().nodes.items() if view.series] == ["a"]
+
+
+def test_the_heartbeat_is_called_in_each_refresh(server: Server, listener: Listener) -> None:
+    beats: list[float] = []
+    settings = SourceSettings(prometheus=PrometheusSettings((server.url,), timeout_s=2.0))
+    log = Log(logging.getLogger("test of the sources"))
+    sources = Sources(settings, [RECEIVED], listener, log, heartbeat=lambda: beats.append(time.monotonic()))
+    sources.refresh_once()
+    assert len(beats) == 2  # before the query of the values, and before the one of their times
+
+
+def test_a_problem_is_logged_once_until_it_ends(make: Make, server: Server, kube: KubeServer, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, "test of the sources")
+    kube.put("nodes", node("a"))
+    server.fault = faults.status(500)
+    sources = make(RECEIVED)
+    for _refresh in range(3):
+        sources.refresh_once()
+    server.fault = faults.answer_data
+    sources.refresh_once()
+    assert [record.message for record in caplog.records] == ["a source has a problem", "the source has no problem any more"]
