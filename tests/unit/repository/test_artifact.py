@@ -63,10 +63,23 @@ def test_a_playbook_of_the_installed_collection_finds_the_declared_variables(arc
     assert f"There is no variable {playbook}_nowhere. The variables are {playbook}_" in answer.stdout
 
 
-def test_the_rescuer_starts_from_an_unpacked_artifact(archive_file: Path, tmp_path: Path) -> None:
+def test_the_services_start_from_an_unpacked_artifact(archive_file: Path, tmp_path: Path) -> None:
     with tarfile.open(archive_file) as archive:
         archive.extractall(tmp_path.joinpath("ansible_collections", "onprem", "kube_scheduling"), filter="data")
-    command = [sys.executable, "-m", "ansible_collections.onprem.kube_scheduling.services.rescuer", "--help"]
-    answer = subprocess.run(command, env={"PYTHONPATH": str(tmp_path)}, cwd=tmp_path, capture_output=True, text=True)
+    assert "--housekeeping-interval" in _output_of(tmp_path, "rescuer", "--help")
+    agents = ", ".join(f"{{name: {name}}}" for name in ("network_traffic", "safe_overload", "pigeon", "reward", "budgets"))
+    sources = "{prometheus: {urls: ['http://127.0.0.1:9090']}, kubernetes: {}}"
+    (tmp_path / "extender.yaml").write_text(f"sources: {sources}\nprofiles: {{all: {{agents: [{agents}]}}}}\n")
+    assert "extender.yaml can be used" in _output_of(tmp_path, "extender", "--config=extender.yaml", "--check-config")
+
+
+def _output_of(folder: Path, service: str, *flags: str) -> str:
+    command = [sys.executable, "-m", f"ansible_collections.onprem.kube_scheduling.services.{service}", *flags]
+    answer = subprocess.run(command, env={"PYTHONPATH": str(folder)}, cwd=folder, capture_output=True, text=True)
     assert answer.returncode == 0, answer.stderr
-    assert "--housekeeping-interval" in answer.stdout
+    return answer.stdout
+
+
+def test_the_artifact_has_the_files_that_the_extender_needs_beside_its_sources(artifact: set[str]) -> None:
+    others = {name for name in artifact if name.startswith("services/") and not name.endswith(".py")}
+    assert others == {"services/extender/requirements.txt", "services/extender/prometheus_rules.yml"}
