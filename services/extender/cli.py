@@ -69,8 +69,8 @@ def _check_config(settings: Settings) -> int:
             problems.append(settings.document.with_line(f"{settings.document.origin}, server.tls: {error}"))
     for text in problems:
         print(f"extender: {text}", file=sys.stderr)
-    agents = [one.agent for profile in settings.profiles.values() for one in profile.agents]
-    for text in (*settings.notes, *missing_sources(settings.sources, agents)):
+    used = [one.agent for profile in settings.profiles.values() for one in profile.agents]
+    for text in (*settings.notes, *missing_sources(settings.sources, used)):
         print(f"extender: note: {text}", file=sys.stderr)
     if problems:
         return CONFIGURATION
