@@ -36,7 +36,7 @@ class Program:
 
 @dataclass(frozen=True)
 class GoModule:
-    """A folder with go.mod and go.sum, and the programs that are built from it.
+    """A folder with go.mod, go.sum and sources, and the programs that are built from it.
 
     ``stamps``: values of Go variables that a plain build leaves empty, such as versions. ``largest``: the module, as Go's module cache
     names its folder, whose presence shows that most has been downloaded. ``cold_build`` and ``cold_build_bytes``: the time and
@@ -59,9 +59,12 @@ class GoModule:
 
     def cache_key(self) -> str:
         """Short hash over everything that decides what the programs are."""
+        sums = self.folder / "go.sum"
         parts = [
             (self.folder / "go.mod").read_bytes(),
-            (self.folder / "go.sum").read_bytes(),
+            # A module that needs no other module has no go.sum.
+            sums.read_bytes() if sums.exists() else b"",
+            *(file.read_bytes() for file in sorted(self.folder.glob("*.go"))),
             "\0".join(self.flags()).encode(),
             f"{platform.system()}/{platform.machine()}".encode(),
         ]

@@ -97,5 +97,7 @@ def _time_of(record: logging.LogRecord) -> str:
 
 
 def _word(value: t.Any) -> str:
+    if isinstance(value, (list, tuple)) and all(isinstance(one, str) for one in value):
+        value = ",".join(value)
     text = value if isinstance(value, str) else json.dumps(value, default=str, ensure_ascii=False)
     return json.dumps(text, ensure_ascii=False) if not text or any(char.isspace() or char in '="' for char in text) else text

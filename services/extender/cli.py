@@ -16,6 +16,7 @@ from .check_sources import NoListener, report_on
 from .config.options import PROGRAM
 from .config.settings import Inputs, Settings, read_inputs, read_settings
 from .http.tls import make_context
+from .sources.missing import missing_sources
 from .sources.refresher import Sources
 
 SECOND_SAMPLE_S = 5.0
@@ -65,10 +66,11 @@ def _check_config(settings: Settings) -> int:
         try:
             make_context(settings.server.tls)
         except OSError as error:
-            problems.append(f"server.tls: {error}")
+            problems.append(settings.document.with_line(f"{settings.document.origin}, server.tls: {error}"))
     for text in problems:
         print(f"extender: {text}", file=sys.stderr)
-    for text in settings.notes:
+    agents = [one.agent for profile in settings.profiles.values() for one in profile.agents]
+    for text in (*settings.notes, *missing_sources(settings.sources, agents)):
         print(f"extender: note: {text}", file=sys.stderr)
     if problems:
         return CONFIGURATION

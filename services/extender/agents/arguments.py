@@ -17,6 +17,8 @@ Duration = int | str
 
 _PLACE = re.compile(r"(?P<text>.*?)(?: - at `\$\.?(?P<place>.*)`)?", re.DOTALL)
 _UNKNOWN_FIELD = re.compile(r"Object contains unknown field `(?P<field>.*)`", re.DOTALL)
+_MISSING_FIELD = re.compile(r"Object missing required field `(?P<field>.*)`", re.DOTALL)
+_NOT_LISTED = re.compile(r"Invalid enum value (?P<value>.*)", re.DOTALL)
 # Prometheus has RE2, which has neither assertions about neighbours nor references to groups.
 _NOT_IN_RE2 = re.compile(r"\(\?(=|!|<=|<!|>|\(|P=)|\\[1-9]|[*+?}]\+")
 
@@ -38,7 +40,19 @@ def _sentence(kind: t.Any, text: str) -> str:
     if unknown:
         name = ".".join(filter(None, (place, unknown["field"])))
         return f"{name} is not an argument{_nearest(unknown['field'], kind if not place else None)}"
+    missing = _MISSING_FIELD.fullmatch(message)
+    if missing:
+        return f"{'.'.join(filter(None, (place, missing['field'])))} is missing"
+    not_listed, allowed = _NOT_LISTED.fullmatch(message), _allowed_values(kind, place)
+    if not_listed and allowed:
+        return f"{place} is {not_listed['value']}: it must be one of {', '.join(allowed)}"
     return f"{place}: {message}" if place else message
+
+
+def _allowed_values(kind: t.Any, place: str) -> list[str]:
+    """Return the values of a field that has a list of them."""
+    types = [entry.type for entry in fields_of(kind) if entry.encode_name == place]
+    return [str(value) for of in types if t.get_origin(of) is t.Literal for value in t.get_args(of)]
 
 
 def _nearest(field: str, kind: t.Any) -> str:

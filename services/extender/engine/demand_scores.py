@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Sequence
+from math import isnan
 from operator import add
 
 from ..interface import PodView
@@ -84,7 +85,6 @@ class DemandScores:
         totals = [0.0] * nodes
         for part, share in self._shares:
             default = part.default(self._policy)
-            # A score that is not known is not equal to itself (NaN).
-            shares = ((score if score == score else default) * share for score in part.scores)
+            shares = ((default if isnan(score) else score) * share for score in part.scores)
             totals = list(map(add, totals, shares))
         return array("d", totals)

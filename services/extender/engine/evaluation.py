@@ -87,7 +87,7 @@ def checked_score(judgement: Judgement) -> float:
 def scores_of(nodes: Sequence[NodeView], judgements: Sequence[Judgement]) -> AgentScores:
     """Return the scores of the judgements, which have the order of the nodes."""
     scores = array("d", map(checked_score, judgements))
-    known = [score for score in scores if score == score]  # NaN is not equal to itself
+    known = [score for score in scores if not math.isnan(score)]
     times = [one.measured_at_s for one in judgements if one.measured_at_s is not None and one.score is not None]
     return AgentScores(
         scores,

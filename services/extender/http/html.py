@@ -11,6 +11,9 @@ REFRESH_S = 5
 FRESH_S, OLD_S = 30, 90
 """Ages in seconds: a value is fresh until the first, and old from the second."""
 
+_SIZES = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
+PLAIN_BELOW = 10_000
+
 STYLE = """
 :root { color-scheme: light dark; --line: #8884; --good: #1a7f37; --fair: #9a6700; --bad: #cf222e; --bar: #54aeff; }
 @media (prefers-color-scheme: dark) { :root { --good: #3fb950; --fair: #d29922; --bad: #f85149; --bar: #1f6feb; } }
@@ -18,6 +21,7 @@ body { font: 15px/1.45 system-ui, sans-serif; margin: 1.5rem auto; max-width: 75
 h1 { font-size: 1.35rem; } h2 { font-size: 1.1rem; margin-top: 2rem; }
 table { border-collapse: collapse; width: 100%; }
 th, td { padding: .25rem .6rem; text-align: left; border-bottom: 1px solid var(--line); vertical-align: top; }
+td:first-child { white-space: nowrap; } td:nth-child(10) { min-width: 14rem; }
 th.n, td.n { text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap; }
 .fresh { color: var(--good); } .aging { color: var(--fair); } .old, .wrong { color: var(--bad); }
 .dim { opacity: .7; } meter { width: 5rem; } .scroll { overflow-x: auto; }
@@ -49,10 +53,13 @@ def paragraph(text: str, kind: str = "") -> str:
 
 
 def number(value: float | None, digits: int = 1) -> str:
-    """Return a number for people. An absent number is a dash."""
+    """Return a number for people, a large one with the letter of its unit: 1.25 G. An absent number is a dash."""
     if value is None:
         return "–"
-    if value and (abs(value) >= 1e6 or abs(value) < 0.01):
+    if abs(value) >= PLAIN_BELOW:
+        size, letter = next(entry for entry in _SIZES if abs(value) >= entry[0])
+        return f"{value / size:.3g} {letter}"
+    if 1e-6 <= abs(value) < 0.01:
         return f"{value:.3g}"
     return f"{value:.{digits}f}"
 

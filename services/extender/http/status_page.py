@@ -18,6 +18,9 @@ from .explain_page import nodes_table, pods_table
 PLACED_WITHIN_S = 120
 MAX_PLACED = 20
 MAX_UNMAPPED = 20
+OF_PROFILE = (
+    "The scores are those of a pod without requests. The points are for an extender with the weight 1. /explain has those of one pod."
+)
 
 
 def status_page(view: ClusterView, nodes: Sequence[NodeView], profiles: Sequence[ProfileRows], recent: Sequence[RecentPod]) -> bytes:
@@ -25,6 +28,7 @@ def status_page(view: ClusterView, nodes: Sequence[NodeView], profiles: Sequence
     parts = [*_sources(view)]
     for rows in profiles:
         parts.append(f"<h2>Profile {escape(rows.profile)}</h2>")
+        parts.append(html.paragraph(OF_PROFILE, "dim"))
         if rows.neutral:
             parts.append(html.paragraph("No value is known for any node, so all nodes are equal.", "wrong"))
         parts.append(nodes_table(rows) if rows.nodes else html.paragraph("No node is known yet."))

@@ -21,12 +21,20 @@ class TlsFiles:
 
 
 def make_context(files: TlsFiles) -> ssl.SSLContext:
-    """Return a context. Raises OSError or ssl.SSLError, which is an OSError."""
+    """Return a context. Raises OSError, whose text names the file."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
-    context.load_cert_chain(files.cert_file, files.key_file)
+    # The ssl module does not name the file of an error.
+    _digest((files.cert_file, files.key_file, files.client_ca_file))
+    try:
+        context.load_cert_chain(files.cert_file, files.key_file)
+    except ssl.SSLError as error:
+        raise OSError(f"{files.cert_file} and {files.key_file} are no PEM certificate with its key: {error}") from None
     if files.client_ca_file:
-        context.load_verify_locations(files.client_ca_file)
+        try:
+            context.load_verify_locations(files.client_ca_file)
+        except ssl.SSLError as error:
+            raise OSError(f"{files.client_ca_file} has no PEM certificate: {error}") from None
         context.verify_mode = ssl.CERT_REQUIRED
     return context
 

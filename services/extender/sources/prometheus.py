@@ -138,9 +138,9 @@ class PrometheusSource:
 
 
 def _known_time(at_s: float | None) -> float | None:
-    return None if at_s is None or at_s != at_s else at_s
+    return None if at_s is None or math.isnan(at_s) else at_s
 
 
 def _is_newer(at_s: float, than_s: float | None) -> bool:
     """Return whether the time is newer. A known time is newer than NaN."""
-    return than_s is None or than_s != than_s or at_s > than_s
+    return than_s is None or math.isnan(than_s) or at_s > than_s

@@ -13,10 +13,11 @@ from dataclasses import replace
 from ....plugins.module_utils.kube.client.api import KubeApi
 from ....plugins.module_utils.kube.client.errors import KubeError
 from ...common.log import Log
-from ..interface import Annotation, Expression, Gauge, NodeView, Outcome, Query, Rate
+from ..interface import Annotation, NodeView, Outcome, Query
 from .kubernetes import ClusterWatch
 from .kubernetes_connection import open_kube_api
 from .long_lived import LongLivedObjects
+from .missing import WITHOUT_KUBERNETES, unanswered_queries
 from .node_exporter import NodeExporterSource
 from .node_mapping import NodeTable
 from .pod_tracker import Clock, PodChanges
@@ -83,7 +84,7 @@ class Sources:
     def start(self) -> None:
         """Start the background thread. The first view comes after the first refresh, also if every source fails."""
         if self._settings.kubernetes is None:
-            self._log.once("without sources.kubernetes new pods are not counted before they are measured, and annotations are not read")
+            self._log.once(WITHOUT_KUBERNETES)
         self._thread.start()
 
     def stop(self) -> None:
@@ -155,16 +156,9 @@ class Sources:
 
     def _unanswered(self, queries: tuple[Query, ...]) -> dict[str, str]:
         """Return the error of the queries for which no source is configured."""
-        measured = [query for query in queries if isinstance(query, (Rate, Gauge, Expression))]
-        annotated = [query.key for query in queries if isinstance(query, Annotation)]
-        errors = {}
-        if measured and self._prometheus is None and self._node_exporter is None:
-            errors[PrometheusSource.name] = (
-                f"{len(measured)} queries need sources.prometheus or sources.node_exporter: configure one of them"
-            )
-        if annotated and self._settings.kubernetes is None and self._api is None:
-            errors[ClusterWatch.name] = f"the annotations {', '.join(annotated)} need sources.kubernetes, which is not configured"
-        return errors
+        is_measured = self._prometheus is not None or self._node_exporter is not None
+        has_cluster = self._settings.kubernetes is not None or self._api is not None
+        return unanswered_queries(queries, is_measured=is_measured, has_cluster=has_cluster)
 
     def _deliver(
         self, watch: ClusterWatch | None, queries: tuple[Query, ...], readings: dict[str, Readings], errors: dict[str, str]

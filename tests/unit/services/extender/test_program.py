@@ -57,11 +57,33 @@ def test_a_configuration_that_can_be_used(tmp_path: Path, capsys: pytest.Capture
 
 
 @pytest.mark.parametrize(
+    ("agent", "notes"),
+    [
+        ("{name: template}", []),
+        ("{name: pigeon}", ["sources.kubernetes is not configured"]),
+        ("{name: congestion}", ["the annotations congestion-factor need sources.kubernetes", "sources.kubernetes is not configured"]),
+        (
+            "{name: metric, args: {query: up, best: 1, worst: 0}}",
+            ["1 queries need sources.prometheus", "sources.kubernetes is not configured"],
+        ),
+    ],
+)
+def test_a_source_that_an_agent_needs_is_noted(tmp_path: Path, capsys: pytest.CaptureFixture[str], agent: str, notes: list[str]) -> None:
+    file = write(tmp_path, f"profiles: {{quiet: {{agents: [{agent}]}}}}")
+    assert main([f"--config={file}", "--check-config"], {}) == 0
+    lines = capsys.readouterr().err.splitlines()
+    assert len(lines) == len(notes) and all(note in line for note, line in zip(notes, lines, strict=True)), lines
+
+
+@pytest.mark.parametrize(
     ("text", "complaint"),
     [
         ("profiles: {quiet: {agents: [{name: template}, {name: nothing}]}}", "there is no agent nothing"),
         ("profiles: {quiet: {}}", "line 1, profiles.quiet.agents must be a list"),
-        ("server: {tls: {cert_file: /no, key_file: /no}}\nprofiles: {quiet: {agents: [{name: template}]}}", "server.tls: [Errno 2]"),
+        (
+            "server: {tls: {cert_file: /no, key_file: /no}}\nprofiles: {quiet: {agents: [{name: template}]}}",
+            "line 1, server.tls: [Errno 2] No such file or directory: '/no'",
+        ),
     ],
 )
 def test_a_configuration_that_cannot_be_used(tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str, complaint: str) -> None:

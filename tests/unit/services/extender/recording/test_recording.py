@@ -156,7 +156,7 @@ def test_a_view_can_be_written_by_hand(tmp_path: Path) -> None:
     ("arguments", "line", "error"),
     [
         (["--agent", "network"], "", "there is no agent network"),
-        (["--agent", "metric"], "", "agent metric, args: Object missing required field `query`"),
+        (["--agent", "metric"], "", "agent metric, args: query is missing"),
         (["--agent", "template", "--args", "[1]"], "", "arguments by their names are expected"),
         (["--agent", "template", "--args", "{"], "", "--args cannot be read"),
         (["--agent", "template"], "{}", "r.jsonl, line 1: Object missing required field `kind`"),

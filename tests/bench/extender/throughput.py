@@ -1,0 +1,85 @@
+# Copyright: onprem.kube_scheduling contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Requests per second and latency of prioritize: this extender and the Go extender, in turn."""
+
+from __future__ import annotations
+
+import json
+import statistics
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.bench.extender import request_bodies
+from tests.bench.extender.cluster_fixture import Fixture, cluster_fixture, node_names
+from tests.bench.extender.contenders import OFTEN_S, REFRESH_S, Running, go_extender, own_extender
+from tests.bench.extender.programs import GO_EXTENDER, LOAD_GENERATOR, build
+from tests.bench.extender.settings import THREE, TRAFFIC, Json
+
+WARM_UP_S, TURN_S, ROUNDS = 1, 4, 3
+GO = "Go extender, constant scores"
+ONE, ONE_OFTEN = "network_traffic", "network_traffic, refresh each second"
+SEVERAL, SEVERAL_OFTEN = "three agents", "three agents, refresh each second"
+OWN: dict[str, tuple[list[Json], float]] = {
+    ONE: ([TRAFFIC], REFRESH_S),
+    ONE_OFTEN: ([TRAFFIC], OFTEN_S),
+    SEVERAL: (THREE, REFRESH_S),
+    SEVERAL_OFTEN: (THREE, OFTEN_S),
+}
+
+Contender = Callable[[], AbstractContextManager[Running]]
+
+
+@dataclass(frozen=True)
+class Turn:
+    """One turn of a contender. Latencies are in milliseconds. ``first_ms``: the slowest of the first answers to 50 pods of ten demands."""
+
+    requests_per_s: float
+    p50_ms: float
+    p99_ms: float
+    p999_ms: float
+    first_ms: float
+    cpu_us: float
+    """CPU time of the whole process for one request, in microseconds."""
+
+
+def median(turns: list[Turn]) -> Turn:
+    """Return the medians of all figures."""
+    return Turn(*(statistics.median(getattr(turn, name) for turn in turns) for name in Turn.__dataclass_fields__))
+
+
+def measure(names: int, rounds: int = ROUNDS, only: str = "") -> dict[str, Turn]:
+    """Return the medians of each contender on a cluster with so many nodes, all of which each request names."""
+    generator, program = build(LOAD_GENERATOR), build(GO_EXTENDER)
+    with tempfile.TemporaryDirectory(prefix="onprem-bench-") as temporary:
+        folder = Path(temporary)
+        bodies = folder / "bodies"
+        request_bodies.write(bodies, node_names(names))
+        with cluster_fixture(folder, names) as fixture:
+            contenders: dict[str, Contender] = {GO: lambda: go_extender(program, folder / "go")}
+            contenders |= {name: _own(folder / "own", fixture, *how) for name, how in OWN.items()}
+            turns: dict[str, list[Turn]] = {name: [] for name in contenders if only in name}
+            for number in range(rounds):
+                for name, found in turns.items():
+                    found.append(_turn(contenders[name], generator, bodies, names))
+                    print(f"{names} names, round {number + 1} of {rounds}, {name}: {found[-1]}", file=sys.stderr, flush=True)
+    return {name: median(found) for name, found in turns.items()}
+
+
+def _own(folder: Path, fixture: Fixture, agents: list[Json], refresh_s: float) -> Contender:
+    return lambda: own_extender(folder, agents, fixture, refresh_s=refresh_s)
+
+
+def _turn(contender: Contender, generator: Path, bodies: Path, names: int) -> Turn:
+    with contender() as running:
+        began_s = running.cpu_s()
+        command = [generator, "-address", running.address, "-requests", bodies, "-names", str(names)]
+        times = ["-warm-up", f"{WARM_UP_S}s", "-duration", f"{TURN_S}s"]
+        answer = subprocess.run([*command, *times], check=True, capture_output=True)
+        found = json.loads(answer.stdout)
+        figures = (found[name] for name in ("requests_per_s", "p50_ms", "p99_ms", "p999_ms", "first_ms"))
+        return Turn(*figures, (running.cpu_s() - began_s) / found["all_requests"] * 1e6)

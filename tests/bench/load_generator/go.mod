@@ -1,0 +1,3 @@
+module load_generator
+
+go 1.26.0
