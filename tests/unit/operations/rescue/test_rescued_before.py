@@ -79,6 +79,14 @@ def test_pod_that_was_bound_in_this_step_is_kept_before_its_task_has_ended() -> 
     assert on.controller.observe().planner.rescued == {"u-dns"}
 
 
+def test_daemon_knows_its_last_rescue_without_another_read_of_the_records() -> None:
+    on = one_place(once=False)
+    on.controller.reconcile()
+    on.controller.reconcile()
+    assert "u-dns" not in on.controller.tasks
+    assert on.controller.observe().planner.rescued == {"u-dns"}
+
+
 def test_pod_of_a_higher_priority_still_evicts_a_rescued_one() -> None:
     on = one_place(priority=CRITICAL + 1000)
     on.controller.reconcile()
