@@ -88,7 +88,9 @@ options:
     description: The maximum number of pods that are evicted for one critical pod. Unset means no maximum.
     type: int
   allow_equal_priority:
-    description: Allow to evict pods with the same priority, and critical pods, unless they have the same controller.
+    description: >-
+      Allow to evict pods with the same priority, and critical pods, unless they have the same controller. A pod with the same priority that
+      was rescued itself a short time ago is not evicted.
     type: bool
     default: false
   allow_short_grace:

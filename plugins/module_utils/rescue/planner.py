@@ -44,8 +44,9 @@ class RescuePlanner:
     """Plans on one snapshot. The capacity that is reserved for one pod is not free for the pods that are planned after it.
 
     ``in_use``: the nodes that are being cleared, each with the uid of the pod that they are cleared for. ``held``: the holds by node name.
-    ``evicted``: the remaining seconds of the grace period of each pod that this program has evicted, by uid. ``earlier``: the planner of an
-    earlier snapshot, which must not be used afterwards. Its results about what has not changed are reused.
+    ``evicted``: the remaining seconds of the grace period of each pod that this program has evicted, by uid. ``rescued``: the uids of pods
+    that were rescued a short time ago. ``earlier``: the planner of an earlier snapshot, which must not be used afterwards. Its results
+    about what has not changed are reused, and none of them depends on ``rescued``.
     """
 
     def __init__(
@@ -57,10 +58,12 @@ class RescuePlanner:
         in_use: t.Optional[dict[str, str]] = None,
         held: t.Optional[Mapping[str, Hold]] = None,
         evicted: t.Optional[Mapping[str, float]] = None,
+        rescued: frozenset[str] = frozenset(),
         earlier: t.Optional[RescuePlanner] = None,
     ) -> None:
         self.cluster_state: ClusterState = ClusterState.of(snapshot, earlier.cluster_state if earlier is not None else None)
         self._capacities: FreeableCapacityCache = earlier._capacities if earlier is not None else FreeableCapacityCache()
+        self.rescued = rescued
         self._snapshot, self._options = snapshot, options
         self._held = held or {}
         self._in_use = {**{name: hold.uid for name, hold in self._held.items()}, **(in_use or {})}
@@ -256,6 +259,7 @@ class RescuePlanner:
             excluded_victims=context.excluded_victims,
             held=self._held,
             windows=self._windows,
+            rescued=self.rescued,
         )
 
     def _wait_for_scheduler(self, pod: Pod, feasible: t.Sequence[str], context: RescueContext) -> RescuePlan:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import hashlib
 import re
 import typing as t
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 
 from ..model.api.pod import Pod
 from ..model.backoff import Backoff
@@ -210,6 +210,11 @@ def record_completed_pod(entry: AttemptRecord | None, *, now_s: float, pod_uid: 
     if entry is None or pod_uid not in entry.rescued:
         return entry
     return _if_of_use(_ended(replace(entry, rescued=_without(entry.rescued, pod_uid)), (), now_s))
+
+
+def rescue_times_s(entries: Iterable[AttemptRecord]) -> dict[str, float]:
+    """Return the time of the binding of each rescued pod that may still lose its node, by uid, in seconds since the epoch."""
+    return {uid: parse_time(time) for entry in entries for uid, time in entry.rescued.items()}
 
 
 def configmap_patch(data: Mapping[str, str] | None, key: str, entry: AttemptRecord | None, *, now_s: float) -> ConfigMapPatch:

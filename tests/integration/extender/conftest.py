@@ -14,10 +14,13 @@ import pytest
 
 from lab.cluster import Cluster
 from lab.exporter_process import exporters
+from lab.network_namespaces import NetworkNamespace
 from lab.prometheus_server import prometheus_server
 from lab.pytest_fixtures import NamespaceFactory
 from lab.second_scheduler import SecondScheduler, render, second_scheduler
+from lab.traffic_sender import TrafficSender
 from tests.integration.extender.extender_process import Extender
+from tests.integration.extender.real_machines import real_machines
 from tests.integration.extender.traffic import PROFILE, SCRAPE_INTERVAL, Traffic, instances
 from tests.integration.extender.waiting_pods import WaitingPods
 
@@ -92,6 +95,21 @@ def traffic(lab_cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> I
             found = Traffic(labels, running, prometheus)
             found.set_quiet(*found.workers)
             yield found
+
+
+@pytest.fixture(scope="module")
+def machines() -> Iterator[list[NetworkNamespace]]:
+    """Three machines with a network of their own."""
+    with real_machines(3) as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def sender() -> Iterator[TrafficSender]:
+    """Sends real packets to the machines."""
+    made = TrafficSender()
+    yield made
+    made.stop()
 
 
 _NUMBERS = itertools.count(1)

@@ -8,8 +8,6 @@ It needs root. KUBE_SCHEDULING_REQUIRE_ENGINE=1 makes it an error that it cannot
 from __future__ import annotations
 
 import contextlib
-import os
-import subprocess
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -17,15 +15,15 @@ from typing import Any
 
 import pytest
 
-from lab import binaries
 from lab.cluster import Cluster
-from lab.network_namespaces import NetworkNamespace, missing_privilege, network_namespaces
+from lab.network_namespaces import NetworkNamespace
 from lab.prometheus_config import Target
 from lab.prometheus_server import PrometheusServer, prometheus_server
 from lab.traffic_sender import TrafficSender
 from tests.integration.conftest import SUMMARY
 from tests.integration.extender.conftest import StartExtender, StartScheduler
 from tests.integration.extender.extender_process import Extender
+from tests.integration.extender.real_machines import node_exporter
 from tests.integration.extender.traffic import NODE_EXPORTER_PORT, instances
 from tests.integration.extender.waiting_pods import WaitingPods
 from tests.integration.workloads import wait_until
@@ -42,19 +40,6 @@ SPEED = "200M"
 ESTIMATE = "1M"
 """The traffic that is assumed of a new pod, in bits per second. With the default some pods would fill the slow device."""
 SEEN_WITHIN_S = 30.0
-COLLECTORS = ("netdev", "netclass", "uname")
-
-
-@pytest.fixture(scope="module")
-def machines() -> Iterator[list[NetworkNamespace]]:
-    """Three machines with a network of their own."""
-    reason = missing_privilege()
-    if reason and os.environ.get("KUBE_SCHEDULING_REQUIRE_ENGINE") == "1":
-        pytest.fail(f"not run: {reason}")
-    if reason:
-        pytest.skip(f"not run: {reason}")
-    with network_namespaces(3) as made:
-        yield made
 
 
 @pytest.fixture(scope="module")
@@ -75,27 +60,6 @@ def prometheus(
         for machine in nodes.values():
             running.enter_context(node_exporter(machine, folder))
         yield running.enter_context(prometheus_server(lab_cluster, folder, targets, scrape_interval=SCRAPE_INTERVAL))
-
-
-@contextlib.contextmanager
-def node_exporter(machine: NetworkNamespace, folder: Path) -> Iterator[None]:
-    """Run a real node_exporter on a machine."""
-    flags = [f"--web.listen-address={machine.address}:{NODE_EXPORTER_PORT}", "--collector.disable-defaults"]
-    flags += [f"--collector.{name}" for name in COLLECTORS]
-    with (folder / f"{machine.name}.log").open("wb") as log:
-        process = subprocess.Popen(machine.command(str(binaries.node_exporter()), *flags), stdout=log, stderr=subprocess.STDOUT)
-        try:
-            yield
-        finally:
-            process.kill()
-            process.wait()
-
-
-@pytest.fixture(scope="module")
-def sender(nodes: dict[str, NetworkNamespace]) -> Iterator[TrafficSender]:
-    made = TrafficSender()
-    yield made
-    made.stop()
 
 
 @pytest.fixture(scope="module")

@@ -35,10 +35,14 @@ class Solution(NamedTuple):
 
 
 class World:
-    """A cluster as it was read, without the pods that are terminating; ``options`` are those of the rescue."""
+    """A cluster as it was read, without the pods that are terminating; ``options`` are those of the rescue.
+
+    ``rescued``: the names of the critical pods that the run of the rescue has placed.
+    """
 
     def __init__(self, snapshot: ClusterSnapshot, options: Json) -> None:
         self.snapshot = snapshot
+        self.rescued: frozenset[str] = frozenset()
         self._options = options
         self.cluster_state = ClusterState.of(snapshot)
         for pod in snapshot.pods:
@@ -95,6 +99,8 @@ class World:
 
     def _is_less_important(self, victim: Pod, pod: Pod) -> bool:
         theirs, own = self.priority(victim), self.priority(pod)
+        if theirs == own and victim.metadata.name in self.rescued:
+            return False
         if self._options["allow_equal_priority"]:
             return theirs <= own
         critical = theirs >= CRITICAL_FROM or victim.spec.priority_class_name.startswith("system-")
@@ -111,6 +117,8 @@ class World:
         """Its replacement has the same priority, and can run where the pod was while the capacity is held, and nowhere else."""
         if (victim.spec.priority or 0) < (pod.spec.priority or 0):
             return False
+        if not victim.spec.node_name:
+            return False  # it was bound later, and this snapshot does not show its other places of that time
         node = self.snapshot.nodes[victim.spec.node_name]
         tainted = self._options["hold"] != "none" or any(taint.key == HOLD_KEY for taint in node.spec.taints or ())
         return tainted and tolerates_any_hold(victim) and not self._has_another_place(victim)

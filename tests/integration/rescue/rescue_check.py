@@ -48,6 +48,7 @@ class RescueCheck:
             self._wrong(f"a plan has evicted {scene.evictions()}")
         done = self._run()
         after = self._world()
+        before.rescued = after.rescued = self._rescued(done)
         self._check_rows(before, plan, done)
         for row in done.values():
             self._check_row(row, plan.get(row["name"]), before, after)
@@ -63,6 +64,10 @@ class RescueCheck:
 
     def _world(self) -> World:
         return World(read_snapshot(self._api, kinds=(), pending_pods=True), self._options)
+
+    def _rescued(self, done: dict[str, Json]) -> frozenset[str]:
+        """The critical pods that were bound during the run."""
+        return frozenset(name for name, row in done.items() if row["status"] == "rescued" or self.scene.bound_to(name))
 
     def _wrong(self, text: str) -> None:
         self.problems.append(text)

@@ -23,11 +23,12 @@ LEVELS = ((0,), (0, 0, 0, 100), (-5, 0, 100, 1000), (0, 100, CRITICAL))
 
 @dataclass(frozen=True)
 class Cluster:
-    """A snapshot, the pod that finds no node in it, and what may be done."""
+    """A snapshot, the pod that finds no node in it, the options, and the uids of the pods that were rescued a short time ago."""
 
     snapshot: ClusterSnapshot
     pod: Pod
     options: RescueOptions
+    rescued: frozenset[str]
 
 
 def chance(random: Random, percent: int) -> bool:
@@ -48,7 +49,9 @@ def random_cluster(random: Random, *, most_pods: int = 7) -> Cluster:
     jobs = [job("batch", {"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget"}]})] if chance(random, 50) else []
     pod = _critical(random)
     snapshot = ClusterSnapshot(nodes=nodes, pods=[*pods, pod], budgets=budgets, jobs=jobs)
-    return Cluster(snapshot, pod, _options(random))
+    options = _options(random)
+    rescued = frozenset(one.metadata.uid for one in pods if one.spec.priority == CRITICAL and chance(random, 30))
+    return Cluster(snapshot, pod, options, rescued)
 
 
 def _node(random: Random, name: str) -> Node:

@@ -47,6 +47,7 @@ class Looks:
         self._pods = [pod for pod in first.snapshot.pods if pod is not first.pod]
         self._budgets = {one.metadata.name: one for one in _budgets(first)}
         self._jobs = list(first.snapshot.jobs.values())
+        self._rescued = first.rescued
         self.critical = [first.pod, *(other.pod for other in others)]
 
     def snapshot(self) -> ClusterSnapshot:
@@ -54,6 +55,10 @@ class Looks:
         return ClusterSnapshot(
             nodes=self._nodes.values(), pods=[*self._pods, *self.critical], budgets=self._budgets.values(), jobs=self._jobs
         )
+
+    def rescued(self) -> frozenset[str]:
+        """The pods that were rescued a short time ago, others at each call."""
+        return frozenset(uid for uid in self._rescued if chance(self._random, 50))
 
     def change(self) -> None:
         """One event."""
@@ -113,12 +118,13 @@ def test_a_planner_that_continues_judges_as_one_that_starts() -> None:
         looks, planner = Looks(random), None
         for _look in range(LOOKS):
             snapshot = looks.snapshot()
-            planner = RescuePlanner(snapshot, looks.options, now_s=NOW_S, earlier=planner)
+            rescued = looks.rescued()
+            planner = RescuePlanner(snapshot, looks.options, now_s=NOW_S, rescued=rescued, earlier=planner)
             for pod in looks.critical:
                 context = random_facts(random, list(snapshot.nodes))
                 explain = chance(random, 50)
                 plan = planner.plan_rescue(pod, context, explain=explain)
-                fresh = RescuePlanner(snapshot, looks.options, now_s=NOW_S)
+                fresh = RescuePlanner(snapshot, looks.options, now_s=NOW_S, rescued=rescued)
                 assert plan == fresh.plan_rescue(pod, context, explain=explain), seed
                 seen[plan.status] += 1
             for _event in range(random.randint(0, 3)):

@@ -191,8 +191,9 @@ class RescueController:
         in_use = {task.node: task.uid for task in self.tasks.values() if task.stage == CLEARING}
         held = {node.name: hold for node, hold in self.holds.active(snapshot)}
         evicted = {uid: at_s - now_at_s for task in self.tasks.values() for uid, at_s in task.grace_ends_at_s.items()}
+        rescued = self.attempts.rescued_pods(now_s).union(task.uid for task in self.tasks.values() if task.pod.spec.node_name)
         self._planner = RescuePlanner(
-            snapshot, self._options, now_s=now_s, in_use=in_use, held=held, evicted=evicted, earlier=self._planner
+            snapshot, self._options, now_s=now_s, in_use=in_use, held=held, evicted=evicted, rescued=rescued, earlier=self._planner
         )
         for task in self.tasks.values() if self._dry_run else ():
             if task.status == PLANNED and task.is_finished and task.last_plan is not None and not self._planner.reserve(task.last_plan):

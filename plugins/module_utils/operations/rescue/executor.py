@@ -71,7 +71,7 @@ class RescueExecutor:
     def start(self, task: RescueTask, plan: RescuePlan, choice: Choice, view: ReconcileView) -> bool:
         """Check all evictions by dry runs. Then place the hold and record the attempt."""
         attempt = self._attempts.with_results(task, self._attempts.load(task), view)
-        if self._attempts.load_victims(task, attempt):
+        if self._attempts.load_victims(task, attempt) or self._has_rescued_victim(choice, view):
             return True
         # A node that is neither cleared nor held any more was given up, and the pod does not fit there. A node that is reserved by another
         # party's taint has no hold.
@@ -218,6 +218,11 @@ class RescueExecutor:
         return True
 
     # --- steps ---
+
+    def _has_rescued_victim(self, choice: Choice, view: ReconcileView) -> bool:
+        """Return whether another program has rescued a victim a short time ago and the planner did not know it."""
+        unknown = self._attempts.rescued_pods(view.now_s) - view.planner.rescued
+        return any(victim.pod.metadata.uid in unknown for victim in choice.victims)
 
     def _start(self, task: RescueTask, node_name: str, hold: t.Optional[Hold], view: ReconcileView) -> None:
         """Begin to clear the node now. A node without a hold gets the same time."""

@@ -26,6 +26,7 @@ from .higher_priority import higher_priority_violation
 from .local_storage import local_storage_violation
 from .not_on_node import not_on_node_violation
 from .outside_window import MaintenanceWindows, outside_window_violation
+from .rescued_before import rescued_before_violation
 from .safe_to_evict import NOT_SAFE_TO_EVICT, safe_to_evict_violation
 from .same_controller import same_controller_violation
 from .static_pod import static_pod_violation
@@ -137,7 +138,7 @@ class EvictionFilter:
     """The eviction rules for one pod, by its options. Budgets count in their state at the time of the call.
 
     ``excluded_victims``: uids of pods that may not be evicted now. ``return_check``: checks whether a replacement would use the capacity
-    again. ``windows``: the maintenance windows, if the options respect them.
+    again. ``windows``: the maintenance windows, if the options respect them. ``rescued``: uids of pods that were rescued a short time ago.
     """
 
     def __init__(
@@ -148,8 +149,11 @@ class EvictionFilter:
         excluded_victims: Collection[str] = frozenset(),
         return_check: t.Optional[ReturnCheck] = None,
         windows: t.Optional[MaintenanceWindows] = None,
+        rescued: Collection[str] = frozenset(),
     ) -> None:
         self._windows = windows
+        # Without this option no pod with the same priority is evicted.
+        self._rescued = frozenset(rescued) if options.allow_equal_priority else frozenset()
         self._return_check = return_check
         self._budgets = budgets
         self._excluded_victims = frozenset(excluded_victims)
@@ -160,8 +164,8 @@ class EvictionFilter:
     def eviction_violation(self, node_pod: NodePod) -> t.Optional[Reason]:
         """Return the reason why the pod may not be evicted, budgets included. Return None if it may.
 
-        A reason that no option changes comes before one that an option changes. The maintenance window, an excluded victim and the budgets
-        come last, because they change by themselves.
+        A reason that no option changes comes before one that an option changes. The maintenance window, a rescue a short time ago, an
+        excluded victim and the budgets come last, because they change by themselves.
         """
         if node_pod.fixed_violation is not None:
             return node_pod.fixed_violation
@@ -177,12 +181,14 @@ class EvictionFilter:
 
         ``movable``: pods without a fixed violation and without an options violation.
         """
-        status, excluded_victims, windows = self._budgets.status, self._excluded_victims, self._windows
+        status, excluded_victims, windows, rescued = self._budgets.status, self._excluded_victims, self._windows, self._rescued
         found: list[tuple[NodePod, t.Optional[BudgetKey]]] = []
         for node_pod in movable:
             pod = node_pod.pod
             outside = windows is not None and outside_window_violation(pod, windows) is not None
             if not outside and self._violation_for_pod(node_pod) is None and pod.metadata.uid not in excluded_victims:
+                if rescued and rescued_before_violation(node_pod, self._preemptor, rescued) is not None:
+                    continue
                 violation, budget = status(pod, node_pod.budget_status_key)
                 if violation is None:
                     found.append((node_pod, budget))
@@ -197,9 +203,11 @@ class EvictionFilter:
         )
 
     def _current_violation(self, node_pod: NodePod) -> t.Optional[Reason]:
-        outside = outside_window_violation(node_pod.pod, self._windows)
-        if outside is not None:
-            return outside
+        violation = outside_window_violation(node_pod.pod, self._windows) or rescued_before_violation(
+            node_pod, self._preemptor, self._rescued
+        )
+        if violation is not None:
+            return violation
         if node_pod.pod.metadata.uid in self._excluded_victims:
             return EXCLUDED
         return self._budgets.status(node_pod.pod, node_pod.budget_status_key).violation

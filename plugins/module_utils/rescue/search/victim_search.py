@@ -45,6 +45,7 @@ class VictimSearch:
     ``demand``: the capacity that the pod needs. ``with_capacity``: the nodes that may have this capacity after evictions, each with its
     pods that may be evicted. ``budgets``: the disruptions that are left; the search reserves none. ``excluded_victims``: uids of pods that
     may not be victims now. ``held``: the holds by node name. ``windows``: the maintenance windows, if the options respect them.
+    ``rescued``: uids of pods that were rescued a short time ago.
     Raise QuantityError, which names the object.
     """
 
@@ -61,6 +62,7 @@ class VictimSearch:
         excluded_victims: Collection[str] = frozenset(),
         held: t.Optional[Mapping[str, Hold]] = None,
         windows: t.Optional[MaintenanceWindows] = None,
+        rescued: Collection[str] = frozenset(),
     ) -> None:
         self._pod = pod
         self._cluster_state = cluster_state
@@ -75,7 +77,7 @@ class VictimSearch:
         self._reachable: t.Optional[dict[str, bool]] = None
         costs = VictimCosts(cluster_state, profiles)
         return_check = ReturnCheck(pod, cluster_state.snapshot.nodes, options, costs.is_unreschedulable, held or {})
-        self.eviction_filter = EvictionFilter(pod, options, budgets, excluded_victims, return_check, windows)
+        self.eviction_filter = EvictionFilter(pod, options, budgets, excluded_victims, return_check, windows, rescued)
         self.context = SearchContext(options, cluster_state, budgets, costs, EvictionDryRun(pod, cluster_state, profiles))
 
     @property

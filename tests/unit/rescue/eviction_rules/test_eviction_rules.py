@@ -22,10 +22,13 @@ SCRATCH = [{"name": "scratch", "emptyDir": {}}]
 HOST_PATH = [{"name": "logs", "hostPath": {"path": "/var/log"}}]
 
 
-def code(pod: t.Any, *, critical: t.Any = None, excluded_victims: t.Iterable[str] = (), **options: t.Any) -> str:
+def code(
+    pod: t.Any, *, critical: t.Any = None, excluded_victims: t.Iterable[str] = (), rescued: t.Iterable[str] = (), **options: t.Any
+) -> str:
     budgets = PdbLedger(ClusterSnapshot(budgets=[budget("db", {"app": "db"}, allowed=0)]))
     chosen = RescueOptions(**options)
-    reason = immunity(EvictionFilter(critical or pending(), chosen, budgets, frozenset(excluded_victims)), pod, chosen)
+    rules = EvictionFilter(critical or pending(), chosen, budgets, frozenset(excluded_victims), rescued=frozenset(rescued))
+    reason = immunity(rules, pod, chosen)
     return reason.code if reason is not None else ""
 
 
@@ -78,6 +81,29 @@ def test_pods_of_the_same_priority(allowed: bool, expected: str) -> None:
     ordinary = pending(priority=500)
     assert code(running("node-1", priority=500), critical=ordinary, allow_equal_priority=allowed) == expected
     assert code(running("node-1", priority=501), critical=ordinary, allow_equal_priority=allowed) == "higher_priority"
+
+
+@pytest.mark.parametrize(
+    ("priority", "annotated", "allowed", "expected"),
+    [
+        (CRITICAL, False, True, "rescued_before"),
+        (CRITICAL, True, True, "rescued_before"),
+        (CRITICAL, False, False, "critical"),
+        (CRITICAL + 1000, False, True, ""),
+        (CRITICAL - 1, False, True, "higher_priority"),
+    ],
+)
+def test_rescued_pod_is_evicted_only_for_a_higher_priority(priority: int, annotated: bool, allowed: bool, expected: str) -> None:
+    """``annotated``: the pod that was rescued is critical by its annotation."""
+    how: dict[str, t.Any] = {"priority": 0, "namespace": "kube-system", "annotations": ANNOTATED} if annotated else {"priority": CRITICAL}
+    victim = running("node-1", **how)
+    assert code(victim, critical=pending(priority=priority), rescued=[victim.metadata.uid], allow_equal_priority=allowed) == expected
+    assert code(victim, critical=pending(), rescued=["uid-another"], allow_equal_priority=True) == ""
+
+
+def test_rescued_pod_of_a_lower_priority_is_evicted() -> None:
+    victim = running("node-1", priority=500)
+    assert code(victim, rescued=[victim.metadata.uid], allow_equal_priority=True) == ""
 
 
 def test_the_annotation_counts_as_the_priority_that_it_stands_for() -> None:

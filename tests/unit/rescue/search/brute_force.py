@@ -16,6 +16,7 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduler.c
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduler.feasibility import find_feasible
 
 from tests.unit.rescue.random_clusters import Cluster
+from tests.unit.support.objects import CRITICAL
 from tests.unit.support.searches import immunity
 
 Order = tuple[t.Any, ...]
@@ -35,7 +36,8 @@ class BruteForce:
         """The pods of the node that may go, each by itself."""
         pods = [pod for pod in self._cluster_state.pods_on(node_name) if immunity(self._rules, pod, self._cluster.options) is None]
         assert not any(map(self.would_preempt, pods)), "the rules let a pod go whose replacement preempts"
-        return pods
+        # Every critical pod of these clusters has the priority CRITICAL, by its class or by its annotation.
+        return [pod for pod in pods if not (pod.spec.priority == CRITICAL and pod.metadata.uid in self._cluster.rescued)]
 
     def would_preempt(self, pod: Pod) -> bool:
         """The scheduler may delete the rescued pod for another pod of this template."""

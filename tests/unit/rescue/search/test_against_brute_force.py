@@ -40,7 +40,8 @@ RANDOM = settings(
 def best(cluster: Cluster) -> Choice | None:
     """Return the choice of the search."""
     cluster_state = ClusterState.of(cluster.snapshot)
-    return victim_search(cluster.pod, cluster_state, cluster.options, budgets=PdbLedger(cluster.snapshot)).best()
+    budgets = PdbLedger(cluster.snapshot)
+    return victim_search(cluster.pod, cluster_state, cluster.options, budgets=budgets, rescued=cluster.rescued).best()
 
 
 def test_the_choice_is_the_best_of_all_sets() -> None:

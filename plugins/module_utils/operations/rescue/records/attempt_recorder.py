@@ -10,7 +10,16 @@ from collections.abc import Mapping
 from ....kube.client.errors import ConflictError, KubeError, is_transient
 from ....model.reason import reason_message
 from ....rescue.plan import Victim
-from ....state.rescue_attempts import AttemptRecord, cancel, record_failure, record_success, record_victims, start
+from ....state.rescue_attempts import (
+    LASTS_S,
+    AttemptRecord,
+    cancel,
+    record_failure,
+    record_success,
+    record_victims,
+    rescue_times_s,
+    start,
+)
 from ...common.event_recorder import EventRecorder
 from ..environment import RescueEnvironment
 from ..reconcile_view import ReconcileView
@@ -32,12 +41,18 @@ class AttemptRecorder:
         self._observer, self._dry_run = environment.observer, environment.dry_run
         self._events = events
         self._rescued = RescuedPodTracker(environment.api, environment.cache, environment.attempts)
+        # The rescued pods of the ConfigMap as last read or written, by uid, with the time of their binding.
+        self._rescued_since_s: dict[str, float] = {}
         self._is_loaded = False
         self._due_at_s = 0.0
 
     def load(self, task: RescueTask) -> t.Optional[AttemptRecord]:
         """Return the entry that counts the attempts for the pod."""
-        return task.find_attempt(self._attempts.read())
+        return task.find_attempt(self._read())
+
+    def rescued_pods(self, now_s: float) -> frozenset[str]:
+        """Return the uids of the pods that any program has rescued in the last ``LASTS_S`` seconds, by the records as last read."""
+        return frozenset(uid for uid, since_s in self._rescued_since_s.items() if now_s < since_s + LASTS_S)
 
     def record_start(self, task: RescueTask, victim: Victim, view: ReconcileView) -> None:
         """Record that the rescue is in progress, with the evicted pods and the next victim."""
@@ -80,7 +95,10 @@ class AttemptRecorder:
                 return cancel(entry, now_s=view.now_s, pod_uid=task.uid)
             return record_failure(entry, now_s=view.now_s, pod_uid=task.uid, name=task.name)
 
-        self._rescued.watch(task.key, self._attempts.update(task.key, change))
+        entry = self._attempts.update(task.key, change)
+        self._rescued.watch(task.key, entry)
+        if entry is not None:
+            self._rescued_since_s.update(rescue_times_s((entry,)))
 
     def try_to_record_outcome(self, task: RescueTask, view: ReconcileView) -> None:
         """Record the result of the attempt if that is due. A write that may succeed later is tried again."""
@@ -111,7 +129,7 @@ class AttemptRecorder:
         try:
             if not self._is_loaded:
                 record_leftover_results(self._attempts, view.snapshot, tasks, now_s=view.now_s)
-                self._rescued.load(self._attempts.read())
+                self._rescued.load(self._read())
                 self._is_loaded = True
             self._rescued.record_fates(view.snapshot, view.now_s)
         except KubeError as error:
@@ -126,3 +144,8 @@ class AttemptRecorder:
     def must_record(self, task: RescueTask) -> bool:
         """Return whether this program must still record the result. If another program holds the Lease, that program records it."""
         return task.needs_recording and not self._dry_run and self._lease.holder in ("", self._writer)
+
+    def _read(self) -> dict[str, AttemptRecord]:
+        entries = self._attempts.read()
+        self._rescued_since_s = rescue_times_s(entries.values())
+        return entries
