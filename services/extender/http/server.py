@@ -17,6 +17,7 @@ import uvloop
 
 from ...common.addresses import Address
 from ...common.endpoints import listen
+from .protocol import Protocol
 
 KEEP_ALIVE_S = 120
 """kube-scheduler keeps idle connections for 90 s (Go's http.DefaultTransport). The server must not be the first that closes them.
@@ -44,7 +45,7 @@ class Listener:
         """The address that it listens on. If port 0 was given, it has the port that the system selected."""
         config = uvicorn.Config(
             app,
-            http="httptools",
+            http=Protocol,
             ws="none",
             lifespan="off",
             log_config=None,

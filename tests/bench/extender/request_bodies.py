@@ -41,7 +41,12 @@ def pod(number: int) -> dict[str, Any]:
         "annotations": {"checksum/config": "0" * 64, "prometheus.io/scrape": "true", "prometheus.io/port": "8080"},
         "ownerReferences": [owner],
     }
-    condition = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "0/5000 nodes are available: too many pods."}
+    condition = {
+        "type": "PodScheduled",
+        "status": "False",
+        "reason": "Unschedulable",
+        "message": "0/5000 nodes are available: too many pods.",
+    }
     return {"metadata": metadata, "spec": spec, "status": {"phase": "Pending", "conditions": [condition], "qosClass": "Burstable"}}
 
 
