@@ -47,11 +47,6 @@ class Protocol(HttpToolsProtocol):
 
     def _is_idle(self) -> bool:
         """Return whether all earlier requests were answered and the answers were sent."""
-        is_answered = self.cycle is None or self.cycle.response_complete
-        return (
-            self.is_between_requests
-            and is_answered
-            and not self.pipeline
-            and not self.flow.write_paused
-            and not self.transport.is_closing()
-        )
+        if not self.is_between_requests or self.pipeline or self.flow.write_paused or self.transport.is_closing():
+            return False
+        return self.cycle is None or self.cycle.response_complete

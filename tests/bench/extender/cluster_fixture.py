@@ -70,15 +70,14 @@ def _kubeconfig(url: str) -> dict[str, object]:
     }
 
 
-def _fill(server: KubeServer, names: list[str]) -> list[str]:
-    addresses = [f"10.{number >> 16}.{number >> 8 & 255}.{number & 255}" for number in range(1, len(names) + 1)]
-    for number, (name, address) in enumerate(zip(names, addresses, strict=True)):
+def _fill(server: KubeServer, names: list[str]) -> None:
+    for number, name in enumerate(names):
+        address = f"10.0.{number >> 8}.{number & 255}"
         annotations = {"congestion-factor": str(number * 37 % 100)}
         server.put("nodes", kube_server.node(name, address, annotations=annotations, **{"kubernetes.io/hostname": name}))
         for replica in range(PODS_PER_NODE):
             pod = kube_server.pod(f"app-{number}-{replica}", name, phase="Running", conditions=kube_server.READY)
             server.put("pods", pod)
-    return addresses
 
 
 def _bind(server: KubeServer, names: list[str], per_s: int) -> None:
@@ -101,7 +100,8 @@ def main() -> None:
     options = parser.parse_args()
     names = node_names(options.nodes)
     kubernetes = KubeServer()
-    prometheus = series.start(_fill(kubernetes, names), queries())
+    _fill(kubernetes, names)
+    prometheus = series.start(names, queries())
     print(json.dumps({"prometheus": prometheus.url, "kubernetes": f"http://127.0.0.1:{kubernetes.server_address[1]}"}), flush=True)
     if options.bindings_per_s:
         threading.Thread(target=_bind, args=(kubernetes, names, options.bindings_per_s), daemon=True).start()

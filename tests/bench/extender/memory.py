@@ -25,7 +25,7 @@ REFRESHES = 4
 
 @dataclass(frozen=True)
 class Footprint:
-    """Resident memory in MB: when the extender is ready, after some refreshes under load, and at its highest point. CPU as a share of one core.
+    """Resident memory in MB: when the extender is ready, after refreshes and requests, and at its highest point.
 
     ``cpu``: CPU seconds for each second without requests, with a refresh every 15 s.
     """

@@ -28,10 +28,10 @@ generator in Go sends the requests for {ASKED_PODS} pods of {DEMANDS} demands. E
 This extender has all its features: metrics, the last pods for /explain, a watch of nodes and pods, and the refresh of the values. Each node
 has {PODS_PER_NODE} pods, and {BINDINGS_PER_S} more pods are bound each second. A small server answers the queries in place of Prometheus.
 *Three agents* are safe_overload, which also filters, network_traffic and congestion. With {REFRESH_S} s between two refreshes no refresh is
-in a turn of {TURN_S} s. The other rows have a refresh every {OFTEN_S} s, so that they show the latency during refreshes: by default refreshes
-are {REFRESH_S} times as rare. The figures are medians of {ROUNDS} turns. In each round all extenders follow each other, and only the one that
-is measured runs. *First* is the slowest of the first answers to the {ASKED_PODS} pods, while nothing is calculated for their demands yet.
-CPU is that of the whole process, with its background work."""
+in a turn of {TURN_S} s. The other rows have a refresh every {OFTEN_S} s, so that they show the latency during refreshes: with the default
+refreshes are {REFRESH_S} times as rare. The figures are medians of {ROUNDS} turns. In each round all extenders follow each other, and only
+the one that is measured runs. *First* is the slowest of the first answers to the {ASKED_PODS} pods, while nothing is calculated for their
+demands yet. CPU is that of the whole process, with its background work."""
 
 
 def section(speed: Speed, footprint: Footprint) -> str:
@@ -79,8 +79,8 @@ def _goals(speed: Speed, footprint: Footprint) -> Iterator[list[str]]:
 
 
 def _memory(found: Footprint) -> str:
-    text = f"""A real API server has 5,000 nodes and {PODS:,} pods, and all nine agents are in the profile. The load is the one above, and includes
-refreshes."""
+    text = f"""A real API server has 5,000 nodes and {PODS:,} pods, and all nine agents are in the profile. The
+requests are those of the part above, and refreshes continue meanwhile."""
     rows = [
         ["resident when it is ready", f"{found.ready_mb:.0f} MB"],
         ["resident after refreshes and load", f"{found.loaded_mb:.0f} MB"],
