@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import typing as t
+from collections.abc import Iterable
 
 HEAD = b"HTTP/1.1 "
 
@@ -20,6 +21,8 @@ class JoinedWrites:
     def __init__(self, transport: asyncio.Transport, loop: asyncio.AbstractEventLoop) -> None:
         self._transport, self._loop = transport, loop
         self._head = b""
+        # Each request asks for it, and __getattr__ is slow.
+        self.is_closing = transport.is_closing
 
     def __getattr__(self, name: str) -> t.Any:
         """Return an attribute of the transport that is used unchanged."""
@@ -37,6 +40,11 @@ class JoinedWrites:
             self._loop.call_soon(self.flush)
         else:
             self._transport.write(data)
+
+    def writelines(self, parts: Iterable[bytes]) -> None:
+        """Send the parts together, after the head that was kept."""
+        self.flush()
+        self._transport.writelines(parts)
 
     def flush(self) -> None:
         """Send the head if it was kept."""
