@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: onprem.kube_scheduling contributors
-"""Answers to the requests of kube-scheduler that come as a whole in one piece, without ASGI.
+"""Answers to the requests of kube-scheduler without ASGI.
 
 A request passes ASGI as a task, a dictionary and several messages, which take as much time as an answer about 300 nodes. Only a request
 with a plain head, as Go's net/http writes it, is answered here. All others, and all that cannot be answered, go through ASGI.
@@ -34,7 +34,7 @@ class DirectAnswers:
     def __init__(self, handlers: Mapping[str, Handler], *, max_body_bytes: int) -> None:
         self._handlers = {path.encode(): handler for path, handler in handlers.items()}
         self._max_body_bytes = max_body_bytes
-        self._heads: dict[bytes, tuple[Handler, int] | None] = {}
+        self._heads: dict[bytes, tuple[Handler, int]] = {}
 
     def answer(self, data: bytes) -> Sequence[bytes] | None:
         """Return head and body of the answer to a request. None if ASGI must answer: it is not exactly one plain and correct request."""
@@ -49,6 +49,12 @@ class DirectAnswers:
             # ASGI calls the handler again and answers with the error.
             return None
         return ANSWER_HEAD % len(body), body
+
+    def missing_bytes(self, data: bytes) -> int:
+        """Return the number of bytes after which the data is a whole request that can be answered here. 0 if it cannot."""
+        length = data.find(END, 0, MAX_HEAD_BYTES) + len(END)
+        known = self._heads.get(data[:length])
+        return max(0, length + known[1] - len(data)) if known is not None else 0
 
     def _read(self, head: bytes) -> tuple[Handler, int] | None:
         """Return the handler and the length of the body. None if the head is not plain."""

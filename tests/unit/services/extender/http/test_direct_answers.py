@@ -1,6 +1,6 @@
 # Copyright: onprem.kube_scheduling contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Requests in one piece are answered without ASGI. All other requests get the same answers through ASGI."""
+"""Plain requests are answered without ASGI. All other requests get the same answers through ASGI."""
 
 from __future__ import annotations
 
@@ -66,6 +66,22 @@ WHOLE = GO_HEAD % 3 + b"abc"
 def test_other_requests_are_left_to_asgi(direct: DirectAnswers, data: bytes) -> None:
     assert direct.answer(data) is None
     assert direct.answer(WHOLE) is not None
+
+
+def test_the_missing_bytes_of_a_plain_request_are_counted(direct: DirectAnswers) -> None:
+    for data, missing in ((WHOLE[:-2], 2), (WHOLE, 0), (WHOLE + b"x", 0), (WHOLE[:50], 0), (b"", 0), (b"x" * 5000, 0)):
+        direct.answer(data)
+        assert direct.missing_bytes(data) == missing
+
+
+def test_a_client_that_sends_half_a_request_gets_the_time_limit_of_the_settings() -> None:
+    with running(request_timeout_s=0.1) as server, server.connect() as connection:
+        connection.sendall(REQUEST[:-1])
+        assert receive(connection)[0].startswith(b"HTTP/1.1 408")
+        with server.connect() as other:
+            other.sendall(REQUEST[:-1])
+        with server.connect() as other:
+            assert ask(other) == ANSWER
 
 
 def test_the_number_of_known_heads_is_limited() -> None:
