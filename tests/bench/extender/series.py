@@ -54,8 +54,7 @@ def start(nodes: Sequence[str], queries: Iterable[Query]) -> Server:
 def _texts(queries: Iterable[Query]) -> Iterator[str]:
     for query in queries:
         if isinstance(query, Rate | Gauge | Expression):
-            yield value_text(query)
-            yield time_text(query, "instance")
+            yield from filter(None, (value_text(query), time_text(query, "instance")))
 
 
 def _answer(text: str, nodes: Sequence[str], seed: int) -> bytes:
