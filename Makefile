@@ -87,7 +87,7 @@ integration: lab-binaries ## check: integration tests on the simulated cluster
 
 ## Measurements and long runs, for releases
 
-bench: lab-binaries ## measure spread check and rescues on 5,000 nodes; writes docs/development/benchmarks.md (PART=spread|uneven|start|rescue: only that)
+bench: lab-binaries ## measure spread check, rescues and extender on 5,000 nodes; writes docs/development/benchmarks.md (PART=spread|uneven|start|rescue|extender: only that)
 	@$(PYTHON) -m tests.bench $(if $(PART),--part $(PART))
 
 soak: lab-binaries ## long random runs: 200,000 decisions, 300 rescues, 200 clusters with preemption, 80,000 choices of victims, 100,000 objects of every kind

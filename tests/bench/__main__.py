@@ -1,6 +1,6 @@
 # Copyright: onprem.kube_scheduling contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""``python -m tests.bench``: spread check and rescues on big simulated clusters, beside what else does the job."""
+"""``python -m tests.bench``: spread check, rescues and extender on big clusters, beside what else does the job."""
 
 from __future__ import annotations
 
@@ -49,9 +49,9 @@ def main() -> None:
         if options.part not in (None, part):
             continue
         started = time.monotonic()
-        if part == "rescue":
+        if part in ("rescue", "extender"):
             # A process of its own, so that what it imports does not count as memory of the processes that the spread part starts.
-            subprocess.run([sys.executable, "-m", "tests.bench.rescue"], check=True, cwd=REPOSITORY, env=_environment())
+            subprocess.run([sys.executable, "-m", f"tests.bench.{part}"], check=True, cwd=REPOSITORY, env=_environment())
         elif part == "uneven":
             section = uneven.measure(options.runs or uneven.RUNS)
             print(section)

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 from ..interface import Agent
 
@@ -45,17 +46,17 @@ class Profile:
     agents: tuple[ConfiguredAgent, ...]
     unknown: str = MEDIAN
 
-    @property
+    @cached_property
     def scoring(self) -> tuple[ConfiguredAgent, ...]:
         """Return the agents that judge nodes."""
         return tuple(one for one in self.agents if one.agent.can_score)
 
-    @property
+    @cached_property
     def filters(self) -> bool:
         """Return whether the filter verb can reject nodes."""
         return self.unknown == FILTER or any(one.filters for one in self.agents)
 
-    @property
+    @cached_property
     def is_per_demand(self) -> bool:
         """Return whether the scores depend on the pod."""
         return any(one.agent.per_demand for one in self.scoring)

@@ -13,6 +13,7 @@ from ....plugins.module_utils.model.codec import encode_json
 from ...common.log import Log
 from ..metrics import Metrics
 from .body import BodyError, Receive, read_body
+from .direct_answers import DirectAnswers
 from .people import People, Response
 from .scheduler_api import NoSuchPathError, SchedulerApi
 from .wire import BadRequestError
@@ -43,6 +44,8 @@ class App:
     ) -> None:
         self._scheduler, self._people, self._metrics, self._log = scheduler, people, metrics, log
         self._max_body_bytes, self._request_timeout_s = max_body_bytes, request_timeout_s
+        self.direct = DirectAnswers(scheduler.handlers, max_body_bytes=max_body_bytes) if scheduler is not None else None
+        """Answers most requests of the scheduler. The protocol uses it."""
         # One thread, so that people who load pages cannot take all the time of the scheduler's requests.
         self._slow = ThreadPoolExecutor(1, "pages")
 

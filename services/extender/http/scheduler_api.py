@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import time
 import typing as t
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from ..engine.dithering import table_of
 from ..engine.engine import Engine
@@ -61,6 +61,11 @@ class SchedulerApi:
             self._handlers[PRIORITIES + path] = self._original(self._original_prioritize, agent)
         if record is not None:
             self._handlers = {path: _recorded(path, handler, record) for path, handler in self._handlers.items()}
+
+    @property
+    def handlers(self) -> Mapping[str, Handler]:
+        """Return the handlers by path."""
+        return self._handlers
 
     def handler(self, path: str) -> Handler:
         """Return the handler of a path. Raises NoSuchPathError."""

@@ -17,6 +17,7 @@ import uvloop
 
 from ...common.addresses import Address
 from ...common.endpoints import listen
+from .protocol import Protocol
 
 KEEP_ALIVE_S = 120
 """kube-scheduler keeps idle connections for 90 s (Go's http.DefaultTransport). The server must not be the first that closes them.
@@ -24,7 +25,7 @@ KEEP_ALIVE_S = 120
 If both sides close a connection at the same moment, a request on it is lost, and the scheduler ignores a lost prioritize without a retry.
 """
 
-SWITCH_INTERVAL_S = 0.0005
+SWITCH_INTERVAL_S = 0.0001
 """The time after which a thread that calculates yields to one that answers. Python's default is 0.005 s, which a request would notice."""
 
 GRACE_S = 10
@@ -44,7 +45,7 @@ class Listener:
         """The address that it listens on. If port 0 was given, it has the port that the system selected."""
         config = uvicorn.Config(
             app,
-            http="httptools",
+            http=Protocol,
             ws="none",
             lifespan="off",
             log_config=None,

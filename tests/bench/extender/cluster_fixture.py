@@ -39,16 +39,16 @@ class Fixture:
 
 
 @contextmanager
-def cluster_fixture(folder: Path, nodes: int) -> Iterator[Fixture]:
+def cluster_fixture(folder: Path, nodes: int, *, bindings_per_s: int = BINDINGS_PER_S) -> Iterator[Fixture]:
     """Run the servers in a process of their own."""
-    command = [sys.executable, "-m", "tests.bench.extender.cluster_fixture", str(nodes)]
+    command = [sys.executable, "-m", "tests.bench.extender.cluster_fixture", str(nodes), str(bindings_per_s)]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=REPOSITORY, text=True) as process:
         assert process.stdout is not None
         line = process.stdout.readline()
         if not line:
             raise SystemExit("the servers of the extender did not start")
         urls = json.loads(line)
-        kubeconfig = folder / "kubeconfig"
+        kubeconfig = folder / "fixture.kubeconfig"
         kubeconfig.write_text(yaml.safe_dump(_kubeconfig(urls["kubernetes"])))
         yield Fixture(urls["prometheus"], str(kubeconfig))
         process.terminate()
@@ -70,22 +70,21 @@ def _kubeconfig(url: str) -> dict[str, object]:
     }
 
 
-def _fill(server: KubeServer, names: list[str]) -> list[str]:
-    addresses = [f"10.{number >> 16}.{number >> 8 & 255}.{number & 255}" for number in range(1, len(names) + 1)]
-    for number, (name, address) in enumerate(zip(names, addresses, strict=True)):
+def _fill(server: KubeServer, names: list[str]) -> None:
+    for number, name in enumerate(names):
+        address = f"10.0.{number >> 8}.{number & 255}"
         annotations = {"congestion-factor": str(number * 37 % 100)}
         server.put("nodes", kube_server.node(name, address, annotations=annotations, **{"kubernetes.io/hostname": name}))
         for replica in range(PODS_PER_NODE):
             pod = kube_server.pod(f"app-{number}-{replica}", name, phase="Running", conditions=kube_server.READY)
             server.put("pods", pod)
-    return addresses
 
 
-def _bind(server: KubeServer, names: list[str]) -> None:
-    """Create and bind pods at a constant rate."""
+def _bind(server: KubeServer, names: list[str], per_s: int) -> None:
+    """Create and bind so many pods a second."""
     began_at_s, number = time.monotonic(), 0
     while True:
-        time.sleep(max(0.0, began_at_s + number / BINDINGS_PER_S - time.monotonic()))
+        time.sleep(max(0.0, began_at_s + number / per_s - time.monotonic()))
         pod = kube_server.pod(f"new-{number}")
         pod["spec"]["schedulerName"] = PROFILE
         server.put("pods", pod)
@@ -97,11 +96,15 @@ def main() -> None:
     """Serve until the standard input ends."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("nodes", type=int)
-    names = node_names(parser.parse_args().nodes)
+    parser.add_argument("bindings_per_s", type=int)
+    options = parser.parse_args()
+    names = node_names(options.nodes)
     kubernetes = KubeServer()
-    prometheus = series.start(_fill(kubernetes, names), queries())
+    _fill(kubernetes, names)
+    prometheus = series.start(names, queries())
     print(json.dumps({"prometheus": prometheus.url, "kubernetes": f"http://127.0.0.1:{kubernetes.server_address[1]}"}), flush=True)
-    threading.Thread(target=_bind, args=(kubernetes, names), daemon=True).start()
+    if options.bindings_per_s:
+        threading.Thread(target=_bind, args=(kubernetes, names, options.bindings_per_s), daemon=True).start()
     sys.stdin.read()
 
 

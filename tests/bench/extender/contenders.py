@@ -24,6 +24,9 @@ REFRESH_S = 15
 OFTEN_S = 1
 """The least value of ``refresh_s``."""
 
+MOST_UNKNOWN = 50
+"""Nodes without values, in sum over all agents. The nodes of the lab's control plane have none."""
+
 
 @dataclass(frozen=True)
 class Running:
@@ -62,7 +65,7 @@ def own_extender(folder: Path, agents: list[Json], fixture: Fixture, *, refresh_
     extender = Extender(folder, settings(agents, fixture.prometheus, fixture.kubeconfig, refresh_s=refresh_s))
     extender.start()
     try:
-        if extender.metric("unknown_nodes") or not extender.metric("nodes"):
+        if extender.metric("unknown_nodes") > MOST_UNKNOWN or not extender.metric("nodes"):
             raise SystemExit(f"some nodes have no values: {extender.log.read_text()[-3000:]}")
         assert extender.process is not None
         yield Running(f"127.0.0.1:{extender.port}", extender.process.pid)

@@ -45,7 +45,7 @@ def pod(number: int) -> dict[str, Any]:
         "type": "PodScheduled",
         "status": "False",
         "reason": "Unschedulable",
-        "message": "0/5000 nodes are available: too many pods.",
+        "message": "0/500 nodes are available: Too many pods",
     }
     return {"metadata": metadata, "spec": spec, "status": {"phase": "Pending", "conditions": [condition], "qosClass": "Burstable"}}
 

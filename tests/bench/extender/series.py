@@ -36,9 +36,9 @@ BOUNDS = (
 """The least and the largest value of each query that contains the text. The first match counts."""
 
 
-def start(addresses: Sequence[str], queries: Iterable[Query]) -> Server:
-    """Start a server that knows the series of the nodes with these addresses."""
-    answers = {text: [_answer(text, addresses, seed) for seed in range(VARIANTS)] for text in _texts(queries)}
+def start(nodes: Sequence[str], queries: Iterable[Query]) -> Server:
+    """Start a server that knows the series of the nodes with these names."""
+    answers = {text: [_answer(text, nodes, seed) for seed in range(VARIANTS)] for text in _texts(queries)}
     turns = dict.fromkeys(answers, 0)
 
     def reply(handler: Handler) -> None:
@@ -54,19 +54,18 @@ def start(addresses: Sequence[str], queries: Iterable[Query]) -> Server:
 def _texts(queries: Iterable[Query]) -> Iterator[str]:
     for query in queries:
         if isinstance(query, Rate | Gauge | Expression):
-            yield value_text(query)
-            yield time_text(query, "instance")
+            yield from filter(None, (value_text(query), time_text(query, "instance")))
 
 
-def _answer(text: str, addresses: Sequence[str], seed: int) -> bytes:
+def _answer(text: str, nodes: Sequence[str], seed: int) -> bytes:
     """Return the answer to a query. A query about devices has one series for each device of a node, and every other query has one."""
     numbers = random.Random(f"{seed} {text}")
     of_devices = "node_network" in text
     lowest, highest = (NOW_S - 20, NOW_S - 5) if "timestamp(" in text else _bounds(text)
     result = [
         {"metric": labels, "value": [NOW_S, str(numbers.uniform(lowest, highest))]}
-        for address in addresses
-        for labels in (_labels(address, *((device,) if of_devices else ())) for device in (DEVICES if of_devices else ("",)))
+        for node in nodes
+        for labels in (_labels(node, device) for device in (DEVICES if of_devices else ("",)))
     ]
     return json.dumps({"status": "success", "data": {"resultType": "vector", "result": result}}, separators=(",", ":")).encode()
 
@@ -75,6 +74,6 @@ def _bounds(text: str) -> tuple[float, float]:
     return next((bounds for part, bounds in BOUNDS if part in text), (0.0, 100.0))
 
 
-def _labels(address: str, device: str = "") -> Labels:
-    labels = {"instance": f"{address}:9100", "job": "node"}
+def _labels(node: str, device: str) -> Labels:
+    labels = {"instance": f"{node}:9100", "job": "node"}
     return {"device": device, **labels} if device else labels

@@ -18,7 +18,9 @@ TRAFFIC: Json = {"name": "network_traffic", "args": {"device": "eno.*", "directi
 CONGESTION: Json = {"name": "congestion"}
 THREE: list[Json] = [{"name": "safe_overload", "filter": True}, TRAFFIC, CONGESTION]
 ALL: list[Json] = [
-    *THREE,
+    *(one for one in THREE if one is not CONGESTION),
+    # The nodes of the lab have no annotations.
+    {"name": "congestion", "args": {"query": "node_congestion"}},
     {"name": "safe_balance"},
     {"name": "pigeon", "args": {"num_resources": 5}},
     {"name": "reward"},

@@ -117,6 +117,16 @@ def test_the_key_changes_with_the_flags() -> None:
     assert other.cache_key() != binaries.CLUSTER.cache_key()
 
 
+def test_the_key_changes_with_the_sources_of_own_programs(tmp_path: Path) -> None:
+    (tmp_path / "go.mod").write_text("module own\n")
+    module = replace(binaries.CLUSTER, folder=tmp_path)
+    keys = [module.cache_key()]
+    for text in ("package main\n", "package main // changed\n"):
+        (tmp_path / "main.go").write_text(text)
+        keys.append(module.cache_key())
+    assert len(set(keys)) == 3
+
+
 def test_the_descheduler_is_built_apart_and_only_when_asked_for(path_folder: Path, tmp_path: Path) -> None:
     put(path_folder, "go", FAKE_GO)
     cluster = binaries.ensure(lambda _: None)

@@ -35,6 +35,7 @@ class Running:
     def __init__(self, context: ssl.SSLContext | None = None, **limits: float) -> None:
         client = Client(profile(ScoreAgent()), **limits)
         client.engine.on_view(view({"a": 1.0, "b": 6.0}))
+        self.app = client.app
         self.main = Listener(Address("127.0.0.1", 0), client.app)
         status = Client(profile(ScoreAgent()), scheduler=False)
         self.status = Listener(Address("127.0.0.1", 0), status.app)

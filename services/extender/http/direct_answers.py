@@ -1,0 +1,77 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Copyright: onprem.kube_scheduling contributors
+"""Answers to the requests of kube-scheduler without ASGI.
+
+A request passes ASGI as a task, a dictionary and several messages, which take as much time as an answer about 300 nodes. Only a request
+with a plain head, as Go's net/http writes it, is answered here. All others, and all that cannot be answered, go through ASGI.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+
+Handler = Callable[[bytes], bytes]
+
+MAX_HEADS = 1024
+"""Heads that are kept. The heads of one scheduler differ in the length of the body only."""
+
+MAX_HEAD_BYTES = 1024
+END = b"\r\n\r\n"
+REQUEST_LINE = re.compile(rb"POST (/[a-z/-]+) HTTP/1\.1")
+PLAIN_HEADERS = {b"host", b"user-agent", b"content-length", b"content-type", b"accept-encoding"}
+"""The headers of Go's net/http. None of them changes the way in which the body is read, except its length."""
+
+ANSWER_HEAD = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: %d\r\n\r\n"
+
+
+class DirectAnswers:
+    """Answers whole requests. ``handlers``: by path; a handler may raise any error, and then there is no direct answer.
+
+    ``max_body_bytes``: longer bodies are not answered here.
+    """
+
+    def __init__(self, handlers: Mapping[str, Handler], *, max_body_bytes: int) -> None:
+        self._handlers = {path.encode(): handler for path, handler in handlers.items()}
+        self._max_body_bytes = max_body_bytes
+        self._heads: dict[bytes, tuple[Handler, int]] = {}
+
+    def answer(self, data: bytes) -> Sequence[bytes] | None:
+        """Return head and body of the answer to a request. None if ASGI must answer: it is not exactly one plain and correct request."""
+        length = data.find(END, 0, MAX_HEAD_BYTES) + len(END)
+        head = data[:length]
+        known = self._heads.get(head) or self._read(head)
+        if known is None or len(data) - length != known[1]:
+            return None
+        try:
+            body = known[0](data[length:])
+        except Exception:
+            # ASGI calls the handler again and answers with the error.
+            return None
+        return ANSWER_HEAD % len(body), body
+
+    def missing_bytes(self, data: bytes) -> int:
+        """Return the number of bytes after which the data is a whole request that can be answered here. 0 if it cannot."""
+        length = data.find(END, 0, MAX_HEAD_BYTES) + len(END)
+        known = self._heads.get(data[:length])
+        return max(0, length + known[1] - len(data)) if known is not None else 0
+
+    def _read(self, head: bytes) -> tuple[Handler, int] | None:
+        """Return the handler and the length of the body. None if the head is not plain."""
+        found = self._parsed(head)
+        if found is not None:
+            if len(self._heads) >= MAX_HEADS:
+                self._heads.clear()
+            self._heads[head] = found
+        return found
+
+    def _parsed(self, head: bytes) -> tuple[Handler, int] | None:
+        first, *lines = head.removesuffix(END).split(b"\r\n")
+        request = REQUEST_LINE.fullmatch(first)
+        handler = self._handlers.get(request[1]) if request is not None else None
+        headers = {name.lower(): value.strip() for name, _colon, value in (line.partition(b":") for line in lines)}
+        length = headers.get(b"content-length", b"")
+        is_plain = len(headers) == len(lines) and headers.keys() <= PLAIN_HEADERS and b"host" in headers
+        if handler is None or not is_plain or headers.get(b"content-type") != b"application/json" or not length.isdigit():
+            return None
+        return (handler, int(length)) if int(length) <= self._max_body_bytes else None

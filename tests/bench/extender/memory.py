@@ -1,0 +1,64 @@
+# Copyright: onprem.kube_scheduling contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The memory of the extender with all agents on a big cluster: a real API server with its nodes and pods."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from lab.cluster import Cluster
+from tests.bench import big_cluster
+from tests.bench.extender import request_bodies
+from tests.bench.extender.cluster_fixture import Fixture, cluster_fixture, node_names
+from tests.bench.extender.contenders import REFRESH_S, own_extender
+from tests.bench.extender.programs import LOAD_GENERATOR, build
+from tests.bench.extender.settings import ALL
+
+PODS = 20_000
+REFRESHES = 4
+
+
+@dataclass(frozen=True)
+class Footprint:
+    """Resident memory in MB: when the extender is ready, after refreshes and requests, and at its highest point.
+
+    ``cpu``: CPU seconds for each second without requests, with a refresh every 15 s.
+    """
+
+    ready_mb: float
+    loaded_mb: float
+    peak_mb: float
+    cpu: float
+
+
+def measure() -> Footprint:
+    """Measure on 5,000 nodes and 20,000 pods."""
+    generator = build(LOAD_GENERATOR)
+    with tempfile.TemporaryDirectory(prefix="onprem-bench-") as temporary:
+        folder = Path(temporary)
+        cluster = Cluster.at(temporary, big_cluster.NAME)
+        try:
+            # In a process of its own: the memory of a child includes what its parent had when it was forked.
+            subprocess.run([sys.executable, "-m", "tests.bench.big_cluster", temporary, str(PODS)], check=True)
+            with cluster_fixture(folder, big_cluster.NODES, bindings_per_s=0) as series:
+                return _measure(cluster, series, generator, folder)
+        finally:
+            cluster.down()
+
+
+def _measure(cluster: Cluster, series: Fixture, generator: Path, folder: Path) -> Footprint:
+    names = node_names(big_cluster.NODES)
+    bodies = folder / "bodies"
+    request_bodies.write(bodies, names)
+    with own_extender(folder / "own", ALL, Fixture(series.prometheus, str(cluster.kubeconfig)), refresh_s=REFRESH_S) as running:
+        ready_mb, began_s = running.memory_mb(), running.cpu_s()
+        time.sleep(REFRESHES * REFRESH_S)
+        cpu = (running.cpu_s() - began_s) / (REFRESHES * REFRESH_S)
+        command = [generator, "-address", running.address, "-requests", bodies, "-names", str(len(names))]
+        subprocess.run([*command, "-duration", f"{2 * REFRESH_S}s"], check=True, capture_output=True)
+        return Footprint(ready_mb, running.memory_mb(), running.memory_mb("VmHWM"), cpu)
