@@ -93,7 +93,10 @@ class AuditLog:
         if not self.path.exists():
             return
         with self.path.open("rb") as stream:
-            stream.seek(since)
+            # The server may have been in the middle of a line at the mark. That request was answered before.
+            stream.seek(max(0, since - 1))
+            if since and stream.read(1) != b"\n":
+                stream.readline()
             for line in stream:
                 # The server may be in the middle of its last line. Most lines are of others; decoding them all takes long.
                 if line.endswith(b"\n") and containing in line:

@@ -25,7 +25,7 @@ KEEP_ALIVE_S = 120
 If both sides close a connection at the same moment, a request on it is lost, and the scheduler ignores a lost prioritize without a retry.
 """
 
-SWITCH_INTERVAL_S = 0.0001
+SWITCH_INTERVAL_S = 0.0005
 """The time after which a thread that calculates yields to one that answers. Python's default is 0.005 s, which a request would notice."""
 
 GRACE_S = 10
