@@ -8,7 +8,6 @@ of a value is therefore the time of the evaluation minus ``timestamp()`` of the 
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Callable, Iterable
 
@@ -21,12 +20,12 @@ from .promql import UNAME, time_text, value_text
 from .readings import ByNode, Readings, SeriesCollector
 from .settings import PrometheusSettings
 
-LONGEST_EARLY_S = 5.0
-"""Seconds by which a sample may be newer than the evaluation. The time of a sample that is newer than this is unknown."""
+LONGEST_EARLY_S = 60.0
+"""Seconds by which a sample may be newer than the evaluation; its age is 0 then. A sample that is newer than this is not used."""
 
 PrometheusQuery = Rate | Gauge | Expression
 Times = dict[LabelSet, float]
-"""The monotonic time of the newest sample of each label set."""
+"""The monotonic time of the newest sample of each label set. A time that cannot be right is left out."""
 
 
 class PrometheusSource:
@@ -94,20 +93,20 @@ class PrometheusSource:
         if not text:
             return lambda _labels, _node: (None, True)
         if self._times[0] != text:
-            self._times = (text, self._read_times(text))
+            self._times = (text, self._read_times(text, readings))
         times = self._times[1]
         if not isinstance(query, Expression):
-            return lambda labels, _node: (_known_time(times.get(labels)), labels in times)
+            return lambda labels, _node: (times.get(labels), labels in times)
         self._learn_nodenames(times, readings)
         newest: dict[str, float] = {}
         for labels, at_s in times.items():
             node = self._mapper.node_of(labels)
-            if node is not None and _is_newer(at_s, newest.get(node)):
-                newest[node] = at_s
-        return lambda _labels, node: (_known_time(newest.get(node)), node in newest)
+            if node is not None:
+                newest[node] = max(at_s, newest.get(node, at_s))
+        return lambda _labels, node: (newest.get(node), node in newest)
 
-    def _read_times(self, text: str) -> Times:
-        """Return the monotonic time of each sample. A time that cannot be right is NaN."""
+    def _read_times(self, text: str, readings: Readings) -> Times:
+        """Return the monotonic time of each sample. Times in the future are left out, and are a problem of the readings."""
         rows = self._ask(text)
         evaluated_at_s = rows.evaluated_at_s
         if evaluated_at_s is None:
@@ -116,8 +115,11 @@ class PrometheusSource:
         monotonic: dict[float, float] = {}  # the series of one target have the same time, and it is kept once
         for labels, at_s in rows.values:
             age_s = evaluated_at_s - at_s
-            measured_at_s = rows.sent_at_s - max(0.0, age_s) if age_s >= -LONGEST_EARLY_S else math.nan
-            times[labels] = monotonic.setdefault(at_s, measured_at_s)
+            if age_s >= -LONGEST_EARLY_S:
+                times[labels] = monotonic.setdefault(at_s, rows.sent_at_s - max(0.0, age_s))
+        early = len({labels for labels, _at_s in rows.values}) - len(times)
+        if early > 0:
+            readings.problems.append(f"{early} series of {text} are not used: their times are after the time of Prometheus")
         return times
 
     def _learn_nodenames(self, label_sets: Iterable[LabelSet], readings: Readings) -> None:
@@ -135,12 +137,3 @@ class PrometheusSource:
     def _ask(self, promql: str) -> Rows:
         self._heartbeat()
         return self._client.query(promql)
-
-
-def _known_time(at_s: float | None) -> float | None:
-    return None if at_s is None or math.isnan(at_s) else at_s
-
-
-def _is_newer(at_s: float, than_s: float | None) -> bool:
-    """Return whether the time is newer. A known time is newer than NaN."""
-    return than_s is None or math.isnan(than_s) or at_s > than_s

@@ -64,7 +64,7 @@ class Sources:
         self._lock = threading.RLock()
         self._watch: ClusterWatch | None = None
         self._values = KnownValues()
-        self._cluster_views = ClusterViews(self._log.ageless)
+        self._cluster_views = ClusterViews(self._log.ageless, self._log.wrong_time)
         self._views: dict[str, NodeView] = {}
         self._has_view = False
         self._wake = threading.Event()

@@ -47,12 +47,16 @@ def test_the_age_does_not_depend_on_the_clock_of_this_machine(server: Server) ->
     assert read(server, RECEIVED).values[RECEIVED]["a"][0].measured_at_s == NOW_S - 30
 
 
-@pytest.mark.parametrize(("age_s", "measured_at_s"), [(-3, NOW_S), (-60, None)])
-def test_a_sample_from_the_future_is_new_only_if_it_is_a_few_seconds_early(
-    server: Server, age_s: float, measured_at_s: float | None
-) -> None:
-    server.put("received", "1", age_s, instance="a")
-    assert read(server, RECEIVED).values[RECEIVED]["a"][0].measured_at_s == measured_at_s
+def test_a_sample_from_the_future_is_used_only_if_it_is_less_than_a_minute_early(server: Server) -> None:
+    expression = Expression("free", "received")
+    server.put("received", "1", -3, instance="a")
+    server.put("received", "1", -61, instance="b")
+    server.vectors["free"] = [({"instance": "a"}, "1"), ({"instance": "b"}, "1")]
+    server.vectors["max by (instance) (timestamp(received))"] = server.vectors["timestamp(received)"]
+    readings = read(server, RECEIVED, expression)
+    for query in (RECEIVED, expression):
+        assert {node: [one.measured_at_s for one in found] for node, found in readings.values[query].items()} == {"a": [NOW_S]}
+    assert len(readings.problems) == 2 and "1 series of timestamp(received) are not used" in readings.problems[1]
 
 
 def test_a_rate_whose_raw_series_has_ended_is_not_used(server: Server) -> None:

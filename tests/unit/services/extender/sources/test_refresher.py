@@ -213,11 +213,13 @@ def test_without_kubernetes_the_nodes_are_those_of_the_series(make: Make, server
 def test_annotations_have_the_age_of_their_time(make: Make, kube: KubeServer, clock: Clock) -> None:
     kube.put("nodes", node("a", annotations={"load": f"7,{time.time() - 40:.0f}", "text": "no value"}))
     kube.put("nodes", node("b", annotations={"load": "8"}))
+    kube.put("nodes", node("c", annotations={"load": f"9,{time.time() + 28_800:.0f}"}))
     load = Annotation("load")
     view = make(load, Annotation("text"), prometheus=False).refresh_once()
     (dated,), (ageless,) = view.nodes["a"].series[load], view.nodes["b"].series[load]
     assert dated.value == 7.0 and clock() - (dated.measured_at_s or 0) == pytest.approx(40, abs=5)
     assert (ageless.value, ageless.measured_at_s) == (8.0, None)
+    assert load not in view.nodes["c"].series
     assert list(view.nodes["a"].series) == [load] and view.errors == {}
 
 
@@ -293,8 +295,8 @@ def test_versions_grow_when_other_sources_follow(make: Make, kube: KubeServer) -
 
 def test_the_values_of_unknown_age_are_kept_for_a_shorter_time(make: Make, server: Server, kube: KubeServer, clock: Clock) -> None:
     kube.put("nodes", node("a"))
-    server.put("received", "5", -1000, instance="a")
-    sources = make(RECEIVED)
+    server.vectors["x"] = [({"instance": "a"}, "5")]
+    sources = make(Expression("x"))
     assert sources.refresh_once().nodes["a"].series
     server.fault = faults.status(500)
     clock.ahead_s = KEPT_WITHOUT_AGE_S - 10
