@@ -16,7 +16,7 @@ from .http_reader import SourceError
 from .label_sets import LabelSet, LabelSets
 from .node_mapping import NodeMapper, NodeTable, nodenames_of
 from .prometheus_client import PrometheusClient, Rows
-from .promql import UNAME, time_text, value_text
+from .promql import time_text, uname_text, value_text
 from .readings import ByNode, Readings, SeriesCollector
 from .settings import PrometheusSettings
 
@@ -43,7 +43,7 @@ class PrometheusSource:
     ) -> None:
         self._label_sets = LabelSets(settings.node_label)
         self._client = PrometheusClient(settings, self._label_sets, on_warning=on_warning, clock=clock)
-        self._node_label = settings.node_label
+        self._node_label, self._selector = settings.node_label, settings.selector
         self._mapper = NodeMapper(settings.node_label, settings.node_rules)
         self._heartbeat = heartbeat
         self._times: tuple[str, Times] = ("", {})
@@ -57,7 +57,7 @@ class PrometheusSource:
         self._asked_nodenames = False
         asked = [query for query in queries if isinstance(query, (Rate, Gauge, Expression))]
         # Queries with the same times follow each other, so that the times are read once and only one set of them needs memory.
-        for query in sorted(asked, key=lambda query: time_text(query, self._node_label)):
+        for query in sorted(asked, key=lambda query: time_text(query, self._node_label, self._selector)):
             try:
                 readings.values[query] = self._by_node(query, readings)
             except SourceError as error:
@@ -69,7 +69,7 @@ class PrometheusSource:
         return readings
 
     def _by_node(self, query: PrometheusQuery, readings: Readings) -> ByNode:
-        rows = self._ask(value_text(query))
+        rows = self._ask(value_text(query, self._selector))
         self._learn_nodenames((labels for labels, _value in rows.values), readings)
         time_of = self._time_of(query, readings)
         collector = SeriesCollector(query, PrometheusSource.name, readings.unmapped)
@@ -89,7 +89,7 @@ class PrometheusSource:
 
         A rate still has a value for the length of its window after the raw series has ended. Such a value is not used.
         """
-        text = time_text(query, self._node_label)
+        text = time_text(query, self._node_label, self._selector)
         if not text:
             return lambda _labels, _node: (None, True)
         if self._times[0] != text:
@@ -98,11 +98,14 @@ class PrometheusSource:
         if not isinstance(query, Expression):
             return lambda labels, _node: (times.get(labels), labels in times)
         self._learn_nodenames(times, readings)
-        newest: dict[str, float] = {}
+        own: dict[str, float] = {}
+        weak: dict[str, float] = {}
         for labels, at_s in times.items():
             node = self._mapper.node_of(labels)
             if node is not None:
+                newest = own if labels.is_own else weak
                 newest[node] = max(at_s, newest.get(node, at_s))
+        newest = weak | own
         return lambda _labels, node: (newest.get(node), node in newest)
 
     def _read_times(self, text: str, readings: Readings) -> Times:
@@ -128,7 +131,7 @@ class PrometheusSource:
             return
         self._asked_nodenames = True
         try:
-            rows = self._ask(UNAME)
+            rows = self._ask(uname_text(self._selector))
         except SourceError as error:
             readings.problems.append(str(error))
         else:

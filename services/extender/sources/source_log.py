@@ -46,7 +46,7 @@ class SourceLog:
 
     def wrong_time(self, key: str) -> None:
         """Log once that values of an annotation are not used, because their time is in the future."""
-        self.once("the time of the annotation is in the future, so its value is not used; check the clock and the time zone", annotation=key)
+        self.once("the time of the annotation is in the future, so its value is not used; check the clock", annotation=key)
 
     def once(self, message: str, **fields: str) -> None:
         """Log a warning, unless it was logged before."""

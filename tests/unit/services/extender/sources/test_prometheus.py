@@ -95,6 +95,29 @@ def test_of_two_series_that_measure_the_same_a_much_newer_one_is_used(server: Se
     assert [series.value for series in read(server, RECEIVED).values[RECEIVED]["a"]] == [9.0]
 
 
+@pytest.mark.parametrize("weak_first", [False, True])
+@pytest.mark.parametrize("device", ["eth0", "eth7"])
+def test_a_scraped_pod_that_names_a_node_does_not_change_its_values(server: Server, device: str, weak_first: bool) -> None:
+    genuine, forged = ("1", 200, "10.0.0.1:9100", "eth0"), ("9", 0, "10.244.1.7:9100", device)
+    for value, age_s, instance, name in (forged, genuine) if weak_first else (genuine, forged):
+        server.put("received", value, age_s, instance=instance, device=name)
+    server.vectors["node_uname_info"] = [({"instance": "10.244.1.7:9100", "nodename": "a"}, "1")]
+    query = Expression("x", "received")
+    server.vectors["x"] = [({"instance": "10.0.0.1:9100"}, "1")]
+    server.vectors["max by (instance) (timestamp(received))"] = server.vectors["timestamp(received)"]
+    readings = read(server, RECEIVED, query)
+    for asked in (RECEIVED, query):
+        assert [(one.value, one.measured_at_s) for one in readings.values[asked]["a"]] == [(1.0, NOW_S - 200)]
+    (listed,) = readings.unmapped.listed
+    assert listed.labels["instance"] == "10.244.1.7:9100" and "the node a in its own label is used instead" in listed.why
+
+
+def test_the_selector_of_the_settings_is_asked_for(server: Server) -> None:
+    server.vectors['rate(received{job="node"}[60s])'] = [({"instance": "10.9.9.9:9100"}, "1")]
+    source_of(server, selector='job="node"').read([RECEIVED], NODES)
+    assert server.asked == ['rate(received{job="node"}[60s])', 'node_uname_info{job="node"}', 'timestamp(received{job="node"})']
+
+
 def test_a_series_of_no_node_is_counted_and_listed(server: Server) -> None:
     server.put("received", "1", 5, instance="10.0.0.9:9100")
     server.put("received", "1", 5, device="eth0")
