@@ -9,7 +9,7 @@ of a value is therefore the time of the evaluation minus ``timestamp()`` of the 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 
 from ..interface import Expression, Gauge, Query, Rate
 from .http_reader import SourceError
@@ -51,11 +51,25 @@ class PrometheusSource:
         self._asked_nodenames = False
 
     def read(self, queries: Iterable[Query], nodes: NodeTable) -> Readings:
-        """Return the values of the queries by node. Errors are in the result. Queries for annotations are ignored."""
-        readings = Readings()
+        """Return the values of the queries by node. Errors are in the result. Queries for annotations are ignored.
+
+        If a server answers all queries without a row, the next server is asked: the first may have lost its data or its targets.
+        """
         self._mapper.use(nodes)
-        self._asked_nodenames = False
         asked = [query for query in queries if isinstance(query, (Rate, Gauge, Expression))]
+        readings = Readings()
+        for _server in range(self._client.servers):
+            rows_before = self._client.rows_read
+            readings = self._read_all(asked)
+            if self._client.rows_read > rows_before or not readings.values:
+                break
+            self._client.prefer_next()
+        self._label_sets.end_refresh()
+        return readings
+
+    def _read_all(self, asked: Sequence[PrometheusQuery]) -> Readings:
+        readings = Readings()
+        self._asked_nodenames = False
         # Queries with the same times follow each other, so that the times are read once and only one set of them needs memory.
         for query in sorted(asked, key=lambda query: time_text(query, self._node_label, self._selector)):
             try:
@@ -65,7 +79,6 @@ class PrometheusSource:
                 if error.unreachable:
                     break  # The other queries would only wait for the same timeout.
         self._times = ("", {})
-        self._label_sets.end_refresh()
         return readings
 
     def _by_node(self, query: PrometheusQuery, readings: Readings) -> ByNode:

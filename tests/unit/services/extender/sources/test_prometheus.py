@@ -15,7 +15,7 @@ from ansible_collections.onprem.kube_scheduling.services.extender.sources.promet
 from ansible_collections.onprem.kube_scheduling.services.extender.sources.readings import Readings
 from ansible_collections.onprem.kube_scheduling.services.extender.sources.settings import LoginSettings, PrometheusSettings
 
-from tests.unit.services.extender.sources.prometheus_server import Server, redirect, status
+from tests.unit.services.extender.sources.prometheus_server import Server, redirect_to, status
 
 RECEIVED = Rate("received", 60)
 NODES = NodeTable([NodeIdentity("a", ("10.0.0.1",)), NodeIdentity("b", ("10.0.0.2",))])
@@ -212,6 +212,25 @@ def test_a_server_that_is_down_is_replaced_by_the_other_one(new_server: Callable
     assert list(readings.values[RECEIVED]) == ["a"] and not readings.problems
 
 
+def test_a_server_without_data_is_replaced_by_one_that_has_them(new_server: Callable[[], Server]) -> None:
+    empty, full = new_server(), new_server()
+    full.put("received", "1", 5, instance="a")
+    source = source_of(empty, full)
+    assert list(source.read([RECEIVED], NODES).values[RECEIVED]) == ["a"]
+    empty.asked.clear()
+    assert list(source.read([RECEIVED], NODES).values[RECEIVED]) == ["a"]
+    assert not empty.asked
+
+
+@pytest.mark.parametrize("second_is_down", [False, True])
+def test_without_data_on_any_server_the_values_are_empty(new_server: Callable[[], Server], second_is_down: bool) -> None:
+    one, two = new_server(), new_server()
+    if second_is_down:
+        two.fault = status(503)
+    readings = source_of(one, two).read([RECEIVED], NODES)
+    assert readings.values == {RECEIVED: {}} and not readings.problems
+
+
 def test_a_token_is_sent_and_not_shown(server: Server, tmp_path: Path) -> None:
     token = tmp_path / "token"
     token.write_text("very-secret-token\n")
@@ -231,8 +250,23 @@ def test_basic_auth_is_sent_and_a_missing_file_is_a_problem_of_one_refresh(serve
     assert server.credentials[0] == "Basic dXNlcjpwYXNz"
 
 
+@pytest.mark.parametrize(
+    ("location", "shown"),
+    [
+        ("https://user:secret@login.example:8443/secret?token=secret#secret", "redirects to https://login.example:8443:"),
+        ("/secret?token=secret", "redirects to another path:"),
+        ("https://login.example:secret/", "redirects to a location that is not valid:"),
+        ("//[secret", "is not valid HTTP"),
+    ],
+)
+def test_a_redirect_shows_no_secret(server: Server, location: str, shown: str) -> None:
+    server.fault = redirect_to(location)
+    (problem,) = read(server, RECEIVED).problems
+    assert shown in problem and "secret" not in problem
+
+
 def test_a_redirect_is_not_followed(server: Server, tmp_path: Path) -> None:
     """A login page would get the token."""
-    server.fault = redirect
+    server.fault = redirect_to("https://login.example/")
     (problem,) = read(server, RECEIVED).problems
-    assert "redirects to https://login.example/" in problem
+    assert "redirects to https://login.example:" in problem
