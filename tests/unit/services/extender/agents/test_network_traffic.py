@@ -210,7 +210,7 @@ def test_a_new_pod_counts_with_at_most_the_speed_of_the_link() -> None:
     assert judgements(of, [without_speed])["n"].value == GBIT
 
 
-def test_an_ended_pod_gives_back_only_what_it_declared_and_what_was_measured() -> None:
+def test_for_an_ended_pod_only_the_declared_and_measured_rate_is_subtracted() -> None:
     of = traffic_agent(window=100, estimate="10M")
 
     def rate(*pods: PodView) -> float | None:

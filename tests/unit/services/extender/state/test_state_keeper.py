@@ -257,7 +257,7 @@ class Broken(Agent):
 
 
 @pytest.mark.parametrize(("size", "dropped"), [(1000, False), (MAX_STATE_BYTES, True)])
-def test_keys_of_removed_profiles_are_dropped_if_there_is_no_room(server: Server, size: int, dropped: bool) -> None:
+def test_keys_of_removed_profiles_are_dropped_beyond_the_limit(server: Server, size: int, dropped: bool) -> None:
     on = program(server)
     learn(on.agent)
     assert on.keeper.save()
