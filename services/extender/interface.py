@@ -56,7 +56,7 @@ class Expression(t.NamedTuple):
 
 
 class Annotation(t.NamedTuple):
-    """An annotation of the node: ``value`` (its age is unknown) or ``value,time``."""
+    """An annotation of the node: ``value`` (its age is unknown) or ``value,time``. A time in the future makes the value unknown."""
 
     key: str
 

@@ -31,10 +31,11 @@ class Traffic(t.NamedTuple):
     """The traffic of a node. ``problem`` says why it is unknown; the other fields do not count then.
 
     ``rate`` and ``speed``: bytes per second; ``speed`` is None if it is unknown. ``added``: the part of ``rate`` that stands for new and
-    ended pods.
+    ended pods. ``measured``: the rate without that part.
     """
 
     rate: float = 0.0
+    measured: float = 0.0
     added: float = 0.0
     direction: str = ""
     devices: tuple[str, ...] = ()
@@ -45,7 +46,10 @@ class Traffic(t.NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """The traffic of all nodes of a refresh, the largest rate, and the speed that is assumed for nodes without one."""
+    """The traffic of all nodes of a refresh, the largest measured rate, and the speed that is assumed for nodes without one.
+
+    What was added for new pods does not count, so that the annotation of one pod cannot make all other nodes equal.
+    """
 
     traffic: dict[str, tuple[NodeView, Traffic]]
     largest_rate: float
@@ -80,7 +84,7 @@ class NetworkTraffic(Agent):
         traffic = {node.name: (node, self._traffic(node, now_s)) for node in nodes}
         known = [one for _node, one in traffic.values() if not one.problem]
         speeds = [one.speed for one in known if one.speed is not None]
-        largest = max((one.rate for one in known), default=0.0)
+        largest = max((one.measured for one in known), default=0.0)
         if speeds:
             return Prepared(traffic, largest, median_low(speeds), "the median of the other nodes")
         return Prepared(traffic, largest, max(ASSUMED_BYTES_PER_S, largest), "no node knows its speed")
@@ -120,7 +124,8 @@ class NetworkTraffic(Agent):
         if unknown is not None:
             return unknown
         found = max(directions, key=lambda one: one.rate)
-        return found._replace(measured_at_s=oldest(one.measured_at_s for one in directions))
+        measured = max(one.measured for one in directions)
+        return found._replace(measured=measured, measured_at_s=oldest(one.measured_at_s for one in directions))
 
     def _direction(self, node: NodeView, devices: DeviceFilter, direction: str, now_s: float) -> Traffic:
         series = self._devices_of(node, self._rates[direction], devices)
@@ -132,14 +137,18 @@ class NetworkTraffic(Agent):
         problem = age_violation(measured_at_s, now_s, self.args.max_age_s)
         if problem:
             return Traffic(measured_at_s=measured_at_s, problem=problem)
-        rate = sum(series[device].value for device in counted)
-        added = self._unmeasured_rate(node, direction, now_s if measured_at_s is None else measured_at_s)
+        measured = max(0.0, sum(series[device].value for device in counted))
+        speed = self._speed_of(node, devices, layers, [device for device in counted if series[device].value > 0])
+        most = speed if speed is not None else max(ASSUMED_BYTES_PER_S, measured)
+        new, ended = self._unmeasured_rates(node, direction, now_s if measured_at_s is None else measured_at_s, most)
+        added = new - min(ended, measured)
         return Traffic(
-            rate=max(0.0, rate + added),
-            added=max(0.0, rate + added) - rate,
+            rate=measured + added,
+            measured=measured,
+            added=added,
             direction=direction,
             devices=counted,
-            speed=self._speed_of(node, devices, layers, [device for device in counted if series[device].value > 0]),
+            speed=speed,
             measured_at_s=measured_at_s,
         )
 
@@ -156,18 +165,28 @@ class NetworkTraffic(Agent):
         speeds = {device: series.value for device, series in self._devices_of(node, self._speed, devices).items()}
         return link_speed(layers, speeds, with_traffic)
 
-    def _unmeasured_rate(self, node: NodeView, direction: str, measured_at_s: float) -> float:
-        """Return the bytes per second of new pods that the rate does not show yet, less those of ended pods that it still shows."""
-        total = 0.0
+    def _unmeasured_rates(self, node: NodeView, direction: str, measured_at_s: float, most: float) -> tuple[float, float]:
+        """Return the bytes per second of new pods that the rate does not show yet, and those of ended pods that it still shows.
+
+        A pod counts with at most ``most``. A pod that has ended counts only if it declared its bandwidth, because an estimate of it was
+        never measured.
+        """
+        new = ended = 0.0
         for pod in node.pods:
             share = unmeasured_share(pod, measured_at_s, self._window_s)
-            if share:
-                total += share * self._declared_rate(pod, direction)
-        return total
+            if not share:
+                continue
+            declared = _declared_rate(pod, direction)
+            if pod.ended_at_s is None:
+                new += share * min(most, self._estimate if declared is None else declared)
+            elif declared is not None:
+                ended -= share * min(most, declared)
+        return new, ended
 
-    def _declared_rate(self, pod: PodView, direction: str) -> float:
-        bits = pod.demand.ingress_bits_per_s if direction == "receive" else pod.demand.egress_bits_per_s
-        return self._estimate if bits is None else bits / BITS_PER_BYTE
+
+def _declared_rate(pod: PodView, direction: str) -> float | None:
+    bits = pod.demand.ingress_bits_per_s if direction == "receive" else pod.demand.egress_bits_per_s
+    return None if bits is None else bits / BITS_PER_BYTE
 
 
 def _added_text(traffic: Traffic) -> str:

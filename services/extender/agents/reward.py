@@ -9,21 +9,26 @@ IBM/kube-safe-scheduler). Unlike there, knowledge decays towards the reward of a
 
 from __future__ import annotations
 
-import itertools
 import math
 import threading
 import typing as t
-from collections.abc import Hashable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Hashable, Sequence
 
 from ....plugins.module_utils.model.codec import DecodeError, Struct, decode_json, encode_json
 from ..interface import BEST_SCORE, Agent, Judgement, NodeView, Outcome, PodView
 from .arguments import Duration, check_range, seconds
 
 TYPE_LABELS = ("podtype", "app", "name")
-"""The labels that tell the type of workload, the first that is present. Without them the pod's name is its type."""
+"""The labels that tell the type of workload, the first that is present.
+
+The pod's name is not used as in the original: the pods of a controller have different names, so nothing would be learned from them, and
+their entries would push out others.
+"""
 INITIAL_REWARD = 1.0
 MAX_STATE_BYTES = 512 * 1024
 MAX_ENTRIES = 20_000
+STATE_VERSION = 2
 
 
 class RewardArgs(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -53,9 +58,17 @@ class Entry(t.NamedTuple):
     at_s: float
 
 
+class Workload(t.NamedTuple):
+    """A type of workload. The pods of other namespaces with the same labels are other workloads."""
+
+    namespace: str
+    type: str
+
+
 class SavedEntry(Struct, frozen=True, array_like=True):
     """An entry as it is saved. ``age_s`` is the age at the time of the newest entry, because the clock of a process ends with it."""
 
+    namespace: str
     workload: str
     node: str
     reward: float
@@ -83,18 +96,19 @@ class Reward(Agent):
         self._half_life_s = seconds("half_life", args.half_life)
         # Outcomes come in a thread of the sources, and requests in another one.
         self._lock = threading.Lock()
-        # By type, then by node. The order of _recent is that of the observations, the oldest first.
-        self._entries: dict[str, dict[str, Entry]] = {}
-        self._recent: dict[tuple[str, str], None] = {}
+        # By workload, then by node.
+        self._entries: dict[Workload, dict[str, Entry]] = {}
+        # By namespace, in the order of the observations, the oldest first.
+        self._recent: dict[str, dict[tuple[Workload, str], None]] = {}
+        self._count = 0
         self._loaded: tuple[SavedEntry, ...] = ()
-        # The number of the last change of each type. Numbers are not used again, because the scores of a key are cached.
-        self._changes: dict[str, int] = {}
-        self._numbers = itertools.count(1)
 
     def demand_key(self, pod: PodView) -> Hashable:
-        """Return the type of workload and the number of its last change, so that a new observation counts immediately."""
-        workload = workload_type(pod)
-        return workload, self._changes.get(workload, 0)
+        """Return the workload. A new observation counts from the next refresh on, and for its node from the next binding there on.
+
+        With a key for each observation, the engine would keep scores that no request uses any more, and calculate them at each binding.
+        """
+        return workload_of(pod)
 
     def judge(self, prepared: t.Any, node: NodeView, pod: PodView | None, now_s: float) -> Judgement:
         """Return the score of the node for the type of the pod. Without a pod the score is that of an unknown node."""
@@ -104,12 +118,15 @@ class Reward(Agent):
 
     def score_all(self, prepared: t.Any, nodes: Sequence[NodeView], pod: PodView, now_s: float) -> Sequence[Judgement]:
         """Return the scores of the nodes for the type of the pod."""
-        workload = workload_type(pod)
+        workload = workload_of(pod)
+        if workload is None:
+            explanation = f"the pod has none of the labels {', '.join(TYPE_LABELS)}"
+            return [Judgement(BEST_SCORE * INITIAL_REWARD, explanation=explanation)] * len(nodes)
         with self._lock:
             self._take_loaded(now_s)
             known = dict(self._entries.get(workload, {}))
         total = sum(self._decayed(entry, now_s).observations for entry in known.values())
-        return [self._judgement(workload, known.get(node.name), total, now_s) for node in nodes]
+        return [self._judgement(workload.type, known.get(node.name), total, now_s) for node in nodes]
 
     def _judgement(self, workload: str, entry: Entry | None, total: float, now_s: float) -> Judgement:
         if entry is None:
@@ -124,8 +141,10 @@ class Reward(Agent):
         return 0 if judgement.value is None else int(BEST_SCORE * judgement.value)
 
     def observe(self, outcome: Outcome) -> None:
-        """Move the reward of the pod's type on its node."""
-        workload = workload_type(outcome.pod)
+        """Move the reward of the pod's workload on its node. Nothing is learned from a pod without a label of its type."""
+        workload = workload_of(outcome.pod)
+        if workload is None:
+            return
         with self._lock:
             self._take_loaded(outcome.at_s)
             before = self._entries.get(workload, {}).get(outcome.node)
@@ -134,23 +153,21 @@ class Reward(Agent):
             self._put(workload, outcome.node, Entry(reward, known.observations + 1.0, known.at_s))
 
     def save(self) -> bytes:
-        """Return the entries as JSON, the newest first. The oldest are left out if it would be longer than 512 KiB."""
+        """Return the entries as JSON, the newest first.
+
+        If it would be longer than 512 KiB, the oldest entries of the namespaces with the most entries are left out.
+        """
         with self._lock:
-            if self._loaded and self._recent:
-                self._take_loaded(max(self._entries[workload][node].at_s for workload, node in self._recent))
-            entries = [(self._entries[workload][node], workload, node) for workload, node in self._recent]
+            entries = self._all_entries()
+            if self._loaded and entries:
+                self._take_loaded(max(entry.at_s for _workload, _node, entry in entries))
+                entries = self._all_entries()
             found = list(self._loaded)
-        entries.sort(key=lambda one: one[0].at_s, reverse=True)
-        for entry, workload, node in entries:
-            age_s = round(entries[0][0].at_s - entry.at_s, 1)
-            found.append(SavedEntry(workload, node, round(entry.reward, 4), round(entry.observations, 2), age_s))
-        size = len(encode_json(SavedState(version=1)))
-        for kept, one in enumerate(found):
-            size += len(encode_json(one)) + len(",")
-            if size > MAX_STATE_BYTES:
-                del found[kept:]
-                break
-        return encode_json(SavedState(version=1, entries=tuple(found)))
+        newest_s = max((entry.at_s for _workload, _node, entry in entries), default=0.0)
+        for workload, node, entry in entries:
+            age_s = round(newest_s - entry.at_s, 1)
+            found.append(SavedEntry(*workload, node, round(entry.reward, 4), round(entry.observations, 2), age_s))
+        return encode_json(SavedState(version=STATE_VERSION, entries=tuple(_that_fit(found))))
 
     def load(self, state: bytes) -> None:
         """Take over saved entries. Raises ValueError if the state cannot be read.
@@ -161,8 +178,8 @@ class Reward(Agent):
             saved = decode_json(SavedState, state)
         except DecodeError as error:
             raise ValueError(f"the saved rewards cannot be read: {error}") from error
-        if saved.version != 1:
-            raise ValueError(f"the saved rewards have the version {saved.version}, and this program reads version 1")
+        if saved.version != STATE_VERSION:
+            raise ValueError(f"the saved rewards have the version {saved.version}, and this program reads version {STATE_VERSION}")
         if not all(_is_valid(one) for one in saved.entries):
             raise ValueError("the saved rewards have numbers outside their ranges")
         with self._lock:
@@ -172,28 +189,41 @@ class Reward(Agent):
         """Take over the loaded entries as soon as the time is known. Their ages count from then on."""
         loaded, self._loaded = self._loaded, ()
         for one in reversed(loaded):
-            own = self._entries.get(one.workload, {}).get(one.node)
+            workload = Workload(one.namespace, one.workload)
+            own = self._entries.get(workload, {}).get(one.node)
             if own is None or own.observations < one.observations:
-                self._put(one.workload, one.node, Entry(one.reward, one.observations, now_s - one.age_s))
+                self._put(workload, one.node, Entry(one.reward, one.observations, now_s - one.age_s))
         if loaded:
-            self._recent = dict.fromkeys(sorted(self._recent, key=lambda key: self._entries[key[0]][key[1]].at_s))
+            for namespace, recent in self._recent.items():
+                in_order = sorted(recent, key=lambda key: self._entries[key[0]][key[1]].at_s)
+                self._recent[namespace] = dict.fromkeys(in_order)
 
-    def _put(self, workload: str, node: str, entry: Entry) -> None:
-        key = (workload, node)
-        self._recent.pop(key, None)
-        self._recent[key] = None
+    def _all_entries(self) -> list[tuple[Workload, str, Entry]]:
+        return [(workload, node, entry) for workload, by_node in self._entries.items() for node, entry in by_node.items()]
+
+    def _put(self, workload: Workload, node: str, entry: Entry) -> None:
+        recent, key = self._recent.setdefault(workload.namespace, {}), (workload, node)
+        if key in recent:
+            del recent[key]
+        else:
+            self._count += 1
+        recent[key] = None
         self._entries.setdefault(workload, {})[node] = entry
-        self._changes[workload] = next(self._numbers)
-        if len(self._recent) > MAX_ENTRIES:
-            oldest_workload, oldest_node = next(iter(self._recent))
-            self._drop(oldest_workload, oldest_node)
+        if self._count > MAX_ENTRIES:
+            self._drop_one()
 
-    def _drop(self, workload: str, node: str) -> None:
-        del self._recent[(workload, node)]
-        of_type = self._entries[workload]
-        del of_type[node]
-        if not of_type:
-            del self._entries[workload], self._changes[workload]
+    def _drop_one(self) -> None:
+        """Drop the oldest entry of the namespace with the most entries, so that no namespace can push out the others."""
+        recent = max(self._recent.values(), key=len)
+        workload, node = next(iter(recent))
+        del recent[(workload, node)]
+        self._count -= 1
+        of_workload = self._entries[workload]
+        del of_workload[node]
+        if not of_workload:
+            del self._entries[workload]
+        if not recent:
+            del self._recent[workload.namespace]
 
     def _decayed(self, entry: Entry, now_s: float) -> Entry:
         """Return the entry with its weight at a time. Observations can arrive in another order than they were made."""
@@ -202,13 +232,28 @@ class Reward(Agent):
         return Entry(INITIAL_REWARD - weight * (INITIAL_REWARD - entry.reward), weight * entry.observations, at_s)
 
 
-def workload_type(pod: PodView) -> str:
-    """Return the type of workload of a pod: the first of the labels podtype, app and name, and otherwise the pod's name."""
-    return next((value for label in TYPE_LABELS if (value := _label(pod.labels, label))), pod.name)
+def workload_of(pod: PodView) -> Workload | None:
+    """Return the workload of a pod: its namespace, and the first of the labels podtype, app and name. None without such a label."""
+    kind = next((value for label in TYPE_LABELS if (value := pod.labels.get(label))), None)
+    return None if kind is None else Workload(pod.namespace, kind)
 
 
-def _label(labels: Mapping[str, str], name: str) -> str:
-    return labels.get(name, "")
+def _that_fit(entries: list[SavedEntry]) -> list[SavedEntry]:
+    """Return the entries that a state can have, the newest first. Each namespace gives its newest ones before any gives older ones."""
+    entries.sort(key=lambda one: one.age_s)
+    ranks: Counter[str] = Counter()
+    ranked = []
+    for one in entries:
+        ranks[one.namespace] += 1
+        ranked.append((ranks[one.namespace], one))
+    ranked.sort(key=lambda pair: pair[0])
+    size, kept = len(encode_json(SavedState(version=STATE_VERSION))), []
+    for _rank, one in ranked:
+        size += len(encode_json(one)) + len(",")
+        if size > MAX_STATE_BYTES:
+            break
+        kept.append(one)
+    return sorted(kept, key=lambda one: one.age_s)
 
 
 def _is_valid(entry: SavedEntry) -> bool:

@@ -16,7 +16,7 @@ LONGEST = 64
 """Characters of the longest annotation that can be a value with a time."""
 
 LONGEST_EARLY_S = 60.0
-"""Seconds by which the time may be later than the API server's clock. A time that is later than this is not used."""
+"""Seconds by which the time may be later than the API server's clock. A value whose time is later than this is not used."""
 
 _NUMBER = r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]{1,3})?"
 _ANNOTATION = re.compile(rf"\s*(?P<value>{_NUMBER})\s*(?:,\s*(?P<time>[0-9][0-9A-Za-z:.+-]*)\s*)?", re.ASCII)
@@ -24,7 +24,7 @@ _EPOCH = re.compile(r"[0-9]{1,11}(?:\.[0-9]+)?", re.ASCII)
 
 
 class AnnotatedValue(t.NamedTuple):
-    """The value of an annotation. ``time_s``: seconds since the epoch, or None if it has no time or one that cannot be read."""
+    """The value of an annotation. ``time_s``: seconds since the epoch, or None if the annotation has no time."""
 
     value: float
     time_s: float | None
@@ -36,28 +36,27 @@ def may_be_value(text: str) -> bool:
 
 
 def parse_annotation(text: str) -> AnnotatedValue | None:
-    """Return the value in an annotation, or None if it has none."""
+    """Return the value in an annotation. None if it has none, or a time that cannot be read."""
     found = _ANNOTATION.fullmatch(text) if len(text) <= LONGEST else None
     if found is None:
         return None
-    value = float(found["value"])
-    return AnnotatedValue(value, _time(found["time"])) if abs(value) != float("inf") else None
+    value, time_text = float(found["value"]), found["time"]
+    time_s = _time(time_text) if time_text is not None else None
+    if abs(value) == float("inf") or (time_s is None and time_text is not None):
+        return None
+    return AnnotatedValue(value, time_s)
 
 
-def measured_at(time_s: float | None, server_now_s: float, now_s: float) -> float | None:
-    """Return the monotonic time of a value, or None if it is unknown.
+def measured_at(time_s: float, server_now_s: float, now_s: float) -> float | None:
+    """Return the monotonic time of a value, or None if the time cannot be right, because it is in the future.
 
     ``server_now_s``: the API server's clock, in seconds since the epoch. ``now_s``: the monotonic time of the same moment.
     """
-    if time_s is None:
-        return None
     age_s = server_now_s - time_s
     return now_s - max(0.0, age_s) if age_s >= -LONGEST_EARLY_S else None
 
 
-def _time(text: str | None) -> float | None:
-    if text is None:
-        return None
+def _time(text: str) -> float | None:
     if _EPOCH.fullmatch(text):
         return float(text)
     try:

@@ -25,22 +25,24 @@ class LabelSet:
     """The labels of one or more series.
 
     ``subject``: the labels without those of the target. Two series of one node and one query with the same subject measure the same.
-    ``node``: the node's name, or None if ``why`` tells the reason. Both hold for ``table``, the number of the table of nodes.
+    ``node``: the node's name, or None if ``why`` tells the reason. ``is_own``: the label of the node itself has its name or address, and no
+    other series had to tell it. These hold for ``table``, the number of the table of nodes.
     """
 
-    __slots__ = ("labels", "node", "subject", "table", "used_in", "why")
+    __slots__ = ("is_own", "labels", "node", "subject", "table", "used_in", "why")
 
     def __init__(self, labels: Mapping[str, str], subject: tuple[str, ...]) -> None:
         self.labels = labels
         self.subject = subject
         self.node: str | None = None
         self.why = ""
+        self.is_own = False
         self.table = -1
         self.used_in = 0
 
-    def note_node(self, node: str | None, why: str, table: int) -> None:
+    def note_node(self, node: str | None, why: str, is_own: bool, table: int) -> None:
         """Keep the result of the mapping by a table."""
-        self.node, self.why, self.table = node, why, table
+        self.node, self.why, self.is_own, self.table = node, why, is_own, table
 
 
 class LabelSets:

@@ -8,6 +8,9 @@ port is the InternalIP or the Hostname of the node. ``node_label``: the value wi
 ``nodename``. ``short_name``: the value without its port, or the ``nodename``, equals the name up to the first dot of one of them.
 
 A rule that finds several nodes makes the series ambiguous, and no later rule is tried.
+
+Anybody whose pod is scraped can write a ``nodename``. Therefore the rules ``uname`` and ``short_name`` are weak: a series that one of them
+has mapped is not used if the node has a series of another rule.
 """
 
 from __future__ import annotations
@@ -23,6 +26,9 @@ HOSTNAME_LABEL = "kubernetes.io/hostname"
 ADDRESS_TYPES = ("InternalIP", "Hostname")
 INSTANCE, NODENAME = "instance", "nodename"
 SHOWN_NODES = 3
+
+WEAK_RULES = (UNAME, SHORT_NAME)
+"""The rules that give way to the others, if both map series to the same node."""
 
 
 class NodeIdentity(t.NamedTuple):
@@ -89,20 +95,22 @@ class NodeMapper:
             labels.note_node(*self._find(labels.labels), self._number)
         return labels.node
 
-    def _find(self, labels: Mapping[str, str]) -> tuple[str | None, str]:
+    def _find(self, labels: Mapping[str, str]) -> tuple[str | None, str, bool]:
+        """Return the node, the reason if there is none, and whether the rule is not a weak one."""
         value = labels.get(self.node_label, "")
         nodename = self._nodenames.get(labels.get(INSTANCE, ""), "") if UNAME in self._rules else ""
         if not value and not nodename:
-            return None, f"it has no label {self.node_label}"
+            return None, f"it has no label {self.node_label}", False
         if not self._table.is_known:
-            return self._assumed(value, nodename), ""
-        for what, names in self._candidates(value, nodename):
+            assumed = self._assumed(value, nodename)
+            return assumed, "", assumed != nodename
+        for rule, what, names in self._candidates(value, nodename):
             if len(names) == 1:
-                return names[0], ""
+                return names[0], "", rule not in WEAK_RULES
             if names:
-                return None, f"{what} belongs to {len(names)} nodes: {', '.join(sorted(names)[:SHOWN_NODES])}"
+                return None, f"{what} belongs to {len(names)} nodes: {', '.join(sorted(names)[:SHOWN_NODES])}", False
         shown = f"{self.node_label} {value!r}" + (f" and nodename {nodename!r}" if nodename else "")
-        return None, f"no node has the name or address in {shown}"
+        return None, f"no node has the name or address in {shown}", False
 
     def _assumed(self, value: str, nodename: str) -> str:
         """Return the name that the series most likely means if the nodes of the cluster are not known."""
@@ -111,23 +119,23 @@ class NodeMapper:
         host = _host(value)
         return nodename if nodename and (not host or _is_ip_address(host)) else host
 
-    def _candidates(self, value: str, nodename: str) -> Iterator[tuple[str, tuple[str, ...]]]:
+    def _candidates(self, value: str, nodename: str) -> Iterator[tuple[str, str, tuple[str, ...]]]:
         table, host = self._table, _host(value)
         for rule in self._rules:
             if rule == NAME:
-                yield value, table.names.get(value, ())
+                yield rule, value, table.names.get(value, ())
             elif rule == HOST:
-                yield host, table.names.get(host, ())
+                yield rule, host, table.names.get(host, ())
             elif rule == ADDRESS:
-                yield f"the address {host}", table.addresses.get(host, ())
+                yield rule, f"the address {host}", table.addresses.get(host, ())
             elif rule == NODE_LABEL:
-                yield f"the label {HOSTNAME_LABEL} {host}", table.hostnames.get(host, ())
+                yield rule, f"the label {HOSTNAME_LABEL} {host}", table.hostnames.get(host, ())
             elif rule == UNAME and nodename:
                 for names in (table.names, table.addresses, table.hostnames):
-                    yield f"the nodename {nodename}", names.get(nodename, ())
+                    yield rule, f"the nodename {nodename}", names.get(nodename, ())
             elif rule == SHORT_NAME:
                 for text in filter(None, (host, nodename)):
-                    yield f"the short name {_short(text)}", self._by_short_name(text)
+                    yield rule, f"the short name {_short(text)}", self._by_short_name(text)
 
     def _by_short_name(self, text: str) -> tuple[str, ...]:
         """Return the nodes whose name is the short form of the text, or of which the text is the short form."""

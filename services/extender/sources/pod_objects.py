@@ -26,6 +26,9 @@ EGRESS_BANDWIDTH = "kubernetes.io/egress-bandwidth"
 CRASH_LOOP = "CrashLoopBackOff"
 ENDED_PHASES = ("Succeeded", "Failed")
 
+LEAST_BANDWIDTH, MOST_BANDWIDTH = 1_000, 10**15
+"""Bits per second, 1k and 1P. The bandwidth plugin of Kubernetes refuses a pod whose annotation is outside these limits."""
+
 
 class _Meta(ApiStruct, frozen=True):
     name: str = ""
@@ -139,7 +142,10 @@ def record_of(pod: WatchedPod, shared: SharedParts) -> PodRecord:
 
 
 def bandwidth(annotations: Mapping[str, str], key: str) -> int | None:
-    """Return the bandwidth in bits per second that a pod declares, or None. A text that is no positive quantity counts as absent."""
+    """Return the bandwidth in bits per second that a pod declares, or None.
+
+    A text that is no quantity, or one that Kubernetes' bandwidth plugin would refuse, counts as absent.
+    """
     text = annotations.get(key)
     if text is None:
         return None
@@ -147,7 +153,7 @@ def bandwidth(annotations: Mapping[str, str], key: str) -> int | None:
         bits_per_s = value(parse_quantity(text))
     except QuantityError:
         return None
-    return bits_per_s if bits_per_s > 0 else None
+    return bits_per_s if LEAST_BANDWIDTH <= bits_per_s <= MOST_BANDWIDTH else None
 
 
 def _demand(pod: WatchedPod) -> Demand:

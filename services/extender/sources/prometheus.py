@@ -8,25 +8,24 @@ of a value is therefore the time of the evaluation minus ``timestamp()`` of the 
 
 from __future__ import annotations
 
-import math
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 
 from ..interface import Expression, Gauge, Query, Rate
 from .http_reader import SourceError
 from .label_sets import LabelSet, LabelSets
 from .node_mapping import NodeMapper, NodeTable, nodenames_of
 from .prometheus_client import PrometheusClient, Rows
-from .promql import UNAME, time_text, value_text
+from .promql import time_text, uname_text, value_text
 from .readings import ByNode, Readings, SeriesCollector
 from .settings import PrometheusSettings
 
-LONGEST_EARLY_S = 5.0
-"""Seconds by which a sample may be newer than the evaluation. The time of a sample that is newer than this is unknown."""
+LONGEST_EARLY_S = 60.0
+"""Seconds by which a sample may be newer than the evaluation; its age is 0 then. A sample that is newer than this is not used."""
 
 PrometheusQuery = Rate | Gauge | Expression
 Times = dict[LabelSet, float]
-"""The monotonic time of the newest sample of each label set."""
+"""The monotonic time of the newest sample of each label set. A time that cannot be right is left out."""
 
 
 class PrometheusSource:
@@ -44,7 +43,7 @@ class PrometheusSource:
     ) -> None:
         self._label_sets = LabelSets(settings.node_label)
         self._client = PrometheusClient(settings, self._label_sets, on_warning=on_warning, clock=clock)
-        self._node_label = settings.node_label
+        self._node_label, self._selector = settings.node_label, settings.selector
         self._mapper = NodeMapper(settings.node_label, settings.node_rules)
         self._heartbeat = heartbeat
         self._times: tuple[str, Times] = ("", {})
@@ -52,13 +51,27 @@ class PrometheusSource:
         self._asked_nodenames = False
 
     def read(self, queries: Iterable[Query], nodes: NodeTable) -> Readings:
-        """Return the values of the queries by node. Errors are in the result. Queries for annotations are ignored."""
-        readings = Readings()
+        """Return the values of the queries by node. Errors are in the result. Queries for annotations are ignored.
+
+        If a server answers all queries without a row, the next server is asked: the first may have lost its data or its targets.
+        """
         self._mapper.use(nodes)
-        self._asked_nodenames = False
         asked = [query for query in queries if isinstance(query, (Rate, Gauge, Expression))]
+        readings = Readings()
+        for _server in range(self._client.servers):
+            rows_before = self._client.rows_read
+            readings = self._read_all(asked)
+            if self._client.rows_read > rows_before or not readings.values:
+                break
+            self._client.prefer_next()
+        self._label_sets.end_refresh()
+        return readings
+
+    def _read_all(self, asked: Sequence[PrometheusQuery]) -> Readings:
+        readings = Readings()
+        self._asked_nodenames = False
         # Queries with the same times follow each other, so that the times are read once and only one set of them needs memory.
-        for query in sorted(asked, key=lambda query: time_text(query, self._node_label)):
+        for query in sorted(asked, key=lambda query: time_text(query, self._node_label, self._selector)):
             try:
                 readings.values[query] = self._by_node(query, readings)
             except SourceError as error:
@@ -66,11 +79,10 @@ class PrometheusSource:
                 if error.unreachable:
                     break  # The other queries would only wait for the same timeout.
         self._times = ("", {})
-        self._label_sets.end_refresh()
         return readings
 
     def _by_node(self, query: PrometheusQuery, readings: Readings) -> ByNode:
-        rows = self._ask(value_text(query))
+        rows = self._ask(value_text(query, self._selector))
         self._learn_nodenames((labels for labels, _value in rows.values), readings)
         time_of = self._time_of(query, readings)
         collector = SeriesCollector(query, PrometheusSource.name, readings.unmapped)
@@ -90,24 +102,27 @@ class PrometheusSource:
 
         A rate still has a value for the length of its window after the raw series has ended. Such a value is not used.
         """
-        text = time_text(query, self._node_label)
+        text = time_text(query, self._node_label, self._selector)
         if not text:
             return lambda _labels, _node: (None, True)
         if self._times[0] != text:
-            self._times = (text, self._read_times(text))
+            self._times = (text, self._read_times(text, readings))
         times = self._times[1]
         if not isinstance(query, Expression):
-            return lambda labels, _node: (_known_time(times.get(labels)), labels in times)
+            return lambda labels, _node: (times.get(labels), labels in times)
         self._learn_nodenames(times, readings)
-        newest: dict[str, float] = {}
+        own: dict[str, float] = {}
+        weak: dict[str, float] = {}
         for labels, at_s in times.items():
             node = self._mapper.node_of(labels)
-            if node is not None and _is_newer(at_s, newest.get(node)):
-                newest[node] = at_s
-        return lambda _labels, node: (_known_time(newest.get(node)), node in newest)
+            if node is not None:
+                newest = own if labels.is_own else weak
+                newest[node] = max(at_s, newest.get(node, at_s))
+        newest = weak | own
+        return lambda _labels, node: (newest.get(node), node in newest)
 
-    def _read_times(self, text: str) -> Times:
-        """Return the monotonic time of each sample. A time that cannot be right is NaN."""
+    def _read_times(self, text: str, readings: Readings) -> Times:
+        """Return the monotonic time of each sample. Times in the future are left out, and are a problem of the readings."""
         rows = self._ask(text)
         evaluated_at_s = rows.evaluated_at_s
         if evaluated_at_s is None:
@@ -116,8 +131,11 @@ class PrometheusSource:
         monotonic: dict[float, float] = {}  # the series of one target have the same time, and it is kept once
         for labels, at_s in rows.values:
             age_s = evaluated_at_s - at_s
-            measured_at_s = rows.sent_at_s - max(0.0, age_s) if age_s >= -LONGEST_EARLY_S else math.nan
-            times[labels] = monotonic.setdefault(at_s, measured_at_s)
+            if age_s >= -LONGEST_EARLY_S:
+                times[labels] = monotonic.setdefault(at_s, rows.sent_at_s - max(0.0, age_s))
+        early = len({labels for labels, _at_s in rows.values}) - len(times)
+        if early > 0:
+            readings.problems.append(f"{early} series of {text} are not used: their times are after the time of Prometheus")
         return times
 
     def _learn_nodenames(self, label_sets: Iterable[LabelSet], readings: Readings) -> None:
@@ -126,7 +144,7 @@ class PrometheusSource:
             return
         self._asked_nodenames = True
         try:
-            rows = self._ask(UNAME)
+            rows = self._ask(uname_text(self._selector))
         except SourceError as error:
             readings.problems.append(str(error))
         else:
@@ -135,12 +153,3 @@ class PrometheusSource:
     def _ask(self, promql: str) -> Rows:
         self._heartbeat()
         return self._client.query(promql)
-
-
-def _known_time(at_s: float | None) -> float | None:
-    return None if at_s is None or math.isnan(at_s) else at_s
-
-
-def _is_newer(at_s: float, than_s: float | None) -> bool:
-    """Return whether the time is newer. A known time is newer than NaN."""
-    return than_s is None or math.isnan(than_s) or at_s > than_s

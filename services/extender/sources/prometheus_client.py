@@ -7,7 +7,7 @@ from __future__ import annotations
 import time
 import typing as t
 from collections.abc import Callable, Iterator
-from urllib.parse import urlencode
+from urllib.parse import urlencode, urlsplit
 
 from ....plugins.module_utils.model.codec import DecodeError
 from .http_reader import Answer, HttpReader, SourceError
@@ -42,7 +42,10 @@ class Rows(t.NamedTuple):
 
 
 class PrometheusClient:
-    """The Prometheus servers of the settings. ``on_warning`` receives each warning of an answer. Used by one thread."""
+    """The Prometheus servers of the settings. ``on_warning`` receives each warning of an answer. Used by one thread.
+
+    ``rows_read``: the rows of all answers so far.
+    """
 
     def __init__(
         self,
@@ -59,6 +62,7 @@ class PrometheusClient:
         self._server_timeout_s = max(0.1, settings.timeout_s * SERVER_SHARE)
         self._on_warning = on_warning
         self._clock = clock
+        self.rows_read = 0
 
     def query(self, promql: str) -> Rows:
         """Return the vector of a query. Raises SourceError with the errors of all servers that were asked."""
@@ -73,8 +77,18 @@ class PrometheusClient:
                 errors.append(error)
                 continue
             self._prefer(reader)
+            self.rows_read += len(values)
             return Rows(values, sent_at_s, evaluated_at_s)
         raise SourceError("; ".join(map(str, errors)), unreachable=all(error.unreachable for error in errors))
+
+    @property
+    def servers(self) -> int:
+        """Return the number of servers."""
+        return len(self._readers)
+
+    def prefer_next(self) -> None:
+        """Ask the next server first from now on, because the first one has no data."""
+        self._readers.append(self._readers.pop(0))
 
     def _prefer(self, reader: HttpReader) -> None:
         """Ask this server first from now on. Its values then do not alternate with those of the other servers."""
@@ -114,7 +128,7 @@ class PrometheusClient:
 def _decoded(reader: HttpReader, answer: Answer) -> tuple[QueryAnswer, Iterator[list[Sample]]]:
     """Return the answer and its samples. Raises SourceError if it is not an answer of Prometheus' API."""
     if 300 <= answer.status < 400:
-        raise SourceError(f"{reader.url} redirects to {answer.location}: give that URL")
+        raise SourceError(f"{reader.url} redirects to {_shown_location(reader, answer.location)}: give the URL of Prometheus")
     if answer.status in (401, 403):
         raise SourceError(f"{reader.url} rejects the credentials (status {answer.status}): check bearer_token_file, basic_auth and tls")
     if answer.content_type.startswith("text/html"):
@@ -125,3 +139,16 @@ def _decoded(reader: HttpReader, answer: Answer) -> tuple[QueryAnswer, Iterator[
         if answer.status == 200:
             raise SourceError(f"the answer of {reader.url} is not JSON of Prometheus: check that it is the URL of Prometheus") from None
         raise SourceError(f"{reader.url} answers with the status {answer.status}") from None
+
+
+def _shown_location(reader: HttpReader, location: str) -> str:
+    """Return the scheme and the host of a redirect. Its path and its user may contain secrets."""
+    try:
+        parts = urlsplit(location)
+        host, port = parts.hostname, parts.port
+    except ValueError:
+        return "a location that is not valid"
+    if not host:
+        return "another path"
+    shown_host = f"[{host}]" if ":" in host else host
+    return reader.without_secrets(f"{parts.scheme or 'http'}://{shown_host}" + (f":{port}" if port else ""))

@@ -27,6 +27,8 @@ MAX_SHOWN_PROBLEMS = 5
 STALE_DUPLICATE_S = 60.0
 """Seconds by which one of two series that measure the same must be newer to be preferred for this reason."""
 
+WEAK = "a series with the name or address of the node {node} in its own label is used instead"
+
 ByNode = Mapping[str, list[Series]]
 
 
@@ -47,16 +49,26 @@ class Unmapped:
 class SeriesCollector:
     """Collects the series of one query by node. Of several series of a node that measure the same, one is used.
 
-    Two servers or two jobs that read the same exporter give such series. The others count as unmapped.
+    Two servers or two jobs that read the same exporter give such series. The others count as unmapped. If a series has the name or address
+    of the node, the series of weak rules (see ``node_mapping.py``) are not used, so that a scraped pod cannot change the values of a node.
     """
 
     def __init__(self, query: Query, source: str, unmapped: Unmapped) -> None:
         self._query, self._source, self._unmapped = query, source, unmapped
         self._nodes: dict[str, dict[tuple[str, ...], Series]] = {}
+        self._own: set[str] = set()
+        """The nodes of which a series was mapped by a rule that is not weak."""
 
     def add(self, node: str, labels: LabelSet, value: float, measured_at_s: float | None) -> None:
         """Add a series of a node."""
         series = Series(labels.labels, value, measured_at_s)
+        if labels.is_own and node not in self._own:
+            self._own.add(node)
+            for weak in self._nodes.pop(node, {}).values():
+                self._reject(weak.labels, WEAK.format(node=node))
+        elif not labels.is_own and node in self._own:
+            self._reject(series.labels, WEAK.format(node=node))
+            return
         subjects = self._nodes.setdefault(node, {})
         other = subjects.setdefault(labels.subject, series)
         if other is not series:

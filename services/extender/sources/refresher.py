@@ -64,7 +64,7 @@ class Sources:
         self._lock = threading.RLock()
         self._watch: ClusterWatch | None = None
         self._values = KnownValues()
-        self._cluster_views = ClusterViews(self._log.ageless)
+        self._cluster_views = ClusterViews(self._log.ageless, self._log.wrong_time)
         self._views: dict[str, NodeView] = {}
         self._has_view = False
         self._wake = threading.Event()
@@ -88,13 +88,18 @@ class Sources:
         self._thread.start()
 
     def stop(self) -> None:
-        """End the threads. The listener is not called after this, unless a thread waits for a server that does not answer."""
+        """End the threads. The listener is not called after this.
+
+        A thread that waits for a server that does not answer ends later, without an effect.
+        """
         self._stopping = True
         self._wake.set()
         if self._thread.ident is not None:
             self._thread.join(JOIN_S)
-        if self._watch is not None:
-            self._watch.stop()
+        with self._lock:  # Calls of the listener hold it. One that had begun before has ended now.
+            watch = self._watch
+        if watch is not None:
+            watch.stop()
         if self._node_exporter is not None:
             self._node_exporter.close()
 
@@ -104,11 +109,16 @@ class Sources:
         self._wake.set()
 
     def refresh_once(self) -> ClusterView:
-        """Refresh all sources, pass the view to the listener, and return it. Errors of the sources are in the view."""
+        """Refresh all sources, pass the view to the listener, and return it. Errors of the sources are in the view.
+
+        After ``stop`` the view is empty, and the listener does not receive it.
+        """
         with self._refreshing, self._collector.refreshing():
             queries, errors = self._queries, dict[str, str]()
             watch = self._connected(errors)
             readings = self._read(watch, queries)
+            if self._stopping:
+                return ClusterView()
             errors |= {name: found.error for name, found in readings.items() if found.problems}
             errors |= self._unanswered(queries)
             now_s = self._clock()
@@ -132,8 +142,11 @@ class Sources:
             except KubeError as error:
                 errors[ClusterWatch.name] = str(error)
                 return None
-            self._watch = watch
-            watch.start()
+            with self._lock:
+                if self._stopping:
+                    return None
+                self._watch = watch
+                watch.start()
             watch.wait_until_synced(SYNC_WAIT_S)
         with self._lock:
             problem = self._watch.error
@@ -148,7 +161,7 @@ class Sources:
             with self._lock:
                 table = watch.node_table() if watch is not None else UNKNOWN_NODES
             readings[PrometheusSource.name] = self._prometheus.read(queries, table)
-        if self._node_exporter is not None and watch is not None:
+        if self._node_exporter is not None and watch is not None and not self._stopping:
             with self._lock:
                 nodes = watch.nodes()
             readings[NodeExporterSource.name] = self._node_exporter.read(queries, nodes)
@@ -205,7 +218,9 @@ class Sources:
         self._call(f"the outcome of pod {outcome.pod.name} could not be used", lambda: self._listener.on_outcome(outcome))
 
     def _call(self, what: str, call: Callable[[], None]) -> None:
-        """Call the listener. An error in it, or in an agent, must not end the thread of a source."""
+        """Call the listener, unless the end was requested. An error in it, or in an agent, must not end the thread of a source."""
+        if self._stopping:
+            return
         try:
             call()
         except Exception as error:
@@ -220,6 +235,8 @@ class Sources:
             try:
                 self.refresh_once()
             except Exception as error:
+                if self._stopping:  # The pool of the scrapes is closed.
+                    return
                 self._log.failed("the sources could not be refreshed", error)
             self._wait(begun_at_s + self._settings.refresh_s)
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from urllib.parse import urlsplit
 
 from ...common.settings import SettingsError
+from .promql import is_selector
 from .settings_section import Section
 
 NAME, HOST, ADDRESS, NODE_LABEL, UNAME, SHORT_NAME = NODE_RULES = ("name", "host", "address", "node_label", "uname", "short_name")
@@ -51,6 +52,7 @@ class PrometheusSettings:
     """The Prometheus servers. They are replicas with the same data, and one that answers is asked.
 
     ``node_label``: the label of a series that tells its node. ``node_rules``: the rules that map its value to a node, in order.
+    ``selector``: label matchers of PromQL that every series of a metric must meet. It is not added to expressions.
     """
 
     urls: tuple[str, ...]
@@ -58,6 +60,7 @@ class PrometheusSettings:
     timeout_s: float = 5.0
     node_label: str = "instance"
     node_rules: tuple[str, ...] = NODE_RULES
+    selector: str = ""
     max_answer_bytes: int = 32 * MIB
     login: LoginSettings = field(default_factory=LoginSettings)
 
@@ -116,7 +119,7 @@ def read_source_settings(mapping: Mapping[str, t.Any] | None, origin: str) -> So
 
 
 def _prometheus(sources: Section) -> PrometheusSettings | None:
-    keys = ("urls", "refresh_s", "timeout_s", "node_label", "node_rules", "max_answer_bytes")
+    keys = ("urls", "refresh_s", "timeout_s", "node_label", "node_rules", "selector", "max_answer_bytes")
     section = sources.section("prometheus", (*keys, *_LOGIN_KEYS))
     if section is None:
         return None
@@ -132,11 +135,14 @@ def _prometheus(sources: Section) -> PrometheusSettings | None:
         timeout_s=section.seconds("timeout_s", PrometheusSettings.timeout_s, 0.1, 60),
         node_label=section.text("node_label", PrometheusSettings.node_label),
         node_rules=rules,
+        selector=section.text("selector"),
         max_answer_bytes=section.integer("max_answer_bytes", PrometheusSettings.max_answer_bytes, 1024, 1024 * MIB),
         login=_login(section),
     )
     if not _is_label_name(settings.node_label):
         raise section.error("node_label", f"is {settings.node_label!r}: the name of a Prometheus label is expected, such as instance")
+    if settings.selector and not is_selector(settings.selector):
+        raise section.error("selector", f'is {settings.selector!r}: label matchers without braces are expected, such as job="node"')
     return settings
 
 

@@ -32,11 +32,11 @@ def views_without_cluster(values: Mapping[Query, ByNode]) -> dict[str, NodeView]
 class ClusterViews:
     """Makes the views of the nodes of the cluster.
 
-    ``on_ageless`` receives the key of an annotation whose value has no usable time.
+    ``on_ageless`` receives the key of an annotation whose value has no time, and ``on_wrong_time`` of one whose time is in the future.
     """
 
-    def __init__(self, on_ageless: Callable[[str], None]) -> None:
-        self._on_ageless = on_ageless
+    def __init__(self, on_ageless: Callable[[str], None], on_wrong_time: Callable[[str], None]) -> None:
+        self._on_ageless, self._on_wrong_time = on_ageless, on_wrong_time
 
     def make(
         self,
@@ -63,7 +63,11 @@ class ClusterViews:
         found = parse_annotation(text) if text is not None else None
         if found is None:
             return None
+        if found.time_s is None:
+            self._on_ageless(query.key)
+            return Series({}, found.value, None)
         measured_at_s = measured_at(found.time_s, clock.server_now_s, clock.now_s)
         if measured_at_s is None:
-            self._on_ageless(query.key)
+            self._on_wrong_time(query.key)
+            return None
         return Series({}, found.value, measured_at_s)

@@ -164,12 +164,22 @@ class StateKeeper:
         if not changed:
             return
 
-        def change(_present: Mapping[str, str]) -> Changes:
+        def change(present: Mapping[str, str]) -> Changes:
             # After a conflict some time has passed, and another process may hold the Lease now.
-            return changed if self._lease.held else {}
+            return {**self._unused(present, changed), **changed} if self._lease.held else {}
 
         after = self._records.update(change)
         self._written = {key: text for key, text in texts.items() if after.get(key) == text}
+
+    def _unused(self, present: Mapping[str, str], changed: Mapping[str, str]) -> dict[str, None]:
+        """Return the keys to drop: those that no agent has, if all texts together would exceed the limit.
+
+        A profile that was removed from FILE keeps its key until then, because it may come back.
+        """
+        if sum(map(len, {**present, **changed}.values())) <= MAX_STATE_BYTES:
+            return {}
+        own = set(map(key_of, self._agents))
+        return {key: None for key in present if key not in own}
 
     def _texts(self) -> dict[str, str]:
         """Return the texts of all agents. An agent without a text keeps its saved one."""

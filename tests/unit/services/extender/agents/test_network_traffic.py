@@ -201,6 +201,38 @@ def test_new_and_ended_pods_correct_the_rate() -> None:
     assert rate(pod(egress=800_000, ingress=0, bound_s_ago=4)) == 5000.0
 
 
+def test_a_new_pod_counts_with_at_most_the_speed_of_the_link() -> None:
+    of = traffic_agent()
+    huge = pod(ingress=10**15, bound_s_ago=4)
+    with_speed = measured(of, "n", {"eth0": 0.0}, speed={"eth0": 10 * GBIT}, pods=(huge,))
+    assert judgements(of, [with_speed])["n"].value == 10 * GBIT
+    without_speed = measured(of, "n", {"eth0": 0.0}, pods=(huge,))
+    assert judgements(of, [without_speed])["n"].value == GBIT
+
+
+def test_for_an_ended_pod_only_the_declared_and_measured_rate_is_subtracted() -> None:
+    of = traffic_agent(window=100, estimate="10M")
+
+    def rate(*pods: PodView) -> float | None:
+        return judgements(of, [measured(of, "n", {"eth0": 600e6 / 8}, speed={"eth0": GBIT}, pods=pods)])["n"].value
+
+    jobs = tuple(pod(f"job-{number}", bound_s_ago=500, ended_s_ago=20) for number in range(60))
+    assert rate(*jobs) == 600e6 / 8
+    brief = pod(ingress=10**15, bound_s_ago=60, ended_s_ago=59)
+    assert rate(brief) == pytest.approx(600e6 / 8 - GBIT / 100)
+    # A new pod is not made invisible by an ended one that declared more than was measured.
+    assert rate(pod(ingress=10**9, bound_s_ago=500, ended_s_ago=4), pod("new", ingress=80_000_000, bound_s_ago=4)) == 10e6
+
+
+@pytest.mark.parametrize("args", [{"normalise": "relative"}, {}])
+def test_the_annotation_of_one_pod_does_not_make_the_other_nodes_equal(args: dict[str, t.Any]) -> None:
+    of = traffic_agent(**args)
+    busy, idle = measured(of, "busy", {"eth0": 9 * GBIT}), measured(of, "idle", {"eth0": 0.01 * GBIT})
+    other = measured(of, "other", {"eth0": 0.01 * GBIT}, pods=(pod(ingress=10**15, bound_s_ago=4),))
+    before, after = scores(of, [busy, idle]), scores(of, [busy, idle, other])
+    assert {name: after[name] for name in before} == before
+
+
 def test_a_bound_pod_changes_the_judgement_without_a_refresh() -> None:
     of = traffic_agent()
     before = measured(of, "n", {"eth0": 0.0}, speed={"eth0": GBIT})

@@ -6,12 +6,14 @@ from __future__ import annotations
 
 import json
 import typing as t
+from dataclasses import replace
 
 import pytest
 from ansible_collections.onprem.kube_scheduling.services.extender.agents.reward import (
     MAX_ENTRIES,
     MAX_STATE_BYTES,
-    workload_type,
+    Workload,
+    workload_of,
 )
 from ansible_collections.onprem.kube_scheduling.services.extender.interface import Agent, Outcome, PodView
 from hypothesis import given, settings
@@ -57,15 +59,15 @@ def test_other_nodes_and_types_keep_their_scores() -> None:
 @pytest.mark.parametrize(
     ("labels", "expected"),
     [
-        ({"podtype": "a", "app": "b", "name": "c"}, "a"),
-        ({"app": "b", "name": "c"}, "b"),
-        ({"name": "c"}, "c"),
-        ({"app": "", "name": "c"}, "c"),
-        ({}, "the-pod"),
+        ({"podtype": "a", "app": "b", "name": "c"}, Workload("default", "a")),
+        ({"app": "b", "name": "c"}, Workload("default", "b")),
+        ({"name": "c"}, Workload("default", "c")),
+        ({"app": "", "name": "c"}, Workload("default", "c")),
+        ({}, None),
     ],
 )
-def test_the_type_is_the_first_label_that_is_present(labels: dict[str, str], expected: str) -> None:
-    assert workload_type(pod("the-pod", labels=labels)) == expected
+def test_the_type_is_the_first_label_that_is_present(labels: dict[str, str], expected: Workload | None) -> None:
+    assert workload_of(pod("the-pod", labels=labels)) == expected
 
 
 def test_knowledge_loses_half_of_its_weight_in_a_half_life() -> None:
@@ -94,12 +96,43 @@ def test_an_observation_that_arrives_late_does_not_move_the_time_back() -> None:
     assert score(of, "n") == pytest.approx(8.1)
 
 
-def test_a_new_observation_gives_a_new_key() -> None:
+def test_an_observation_keeps_the_key() -> None:
     of = reward()
     before = of.demand_key(WEB)
     assert before == of.demand_key(pod("web-2", labels={"app": "web"})) != of.demand_key(pod("x", labels={"app": "x"}))
     observe(of, "n", False)
-    assert of.demand_key(WEB) != before
+    assert of.demand_key(WEB) == before
+
+
+def test_another_namespace_learns_for_itself() -> None:
+    of = reward()
+    observe(of, "n", *[False] * 40, of_pod=replace(WEB, namespace="other"))
+    assert score(of, "n") == 10.0
+    assert of.demand_key(WEB) != of.demand_key(replace(WEB, namespace="other"))
+    again = reward()
+    again.load(of.save())
+    assert score(again, "n") == 10.0 > score(again, "n", of_pod=replace(WEB, namespace="other"))
+
+
+def test_pods_without_a_type_teach_nothing() -> None:
+    of = reward()
+    observe(of, "n", False, of_pod=pod("job-1"))
+    assert of.save() == reward().save() and score(of, "n", of_pod=pod("job-1")) == 10.0
+    assert of.demand_key(pod("job-1")) == of.demand_key(pod("job-2"))
+
+
+def test_the_entries_of_one_namespace_do_not_push_out_those_of_others() -> None:
+    of = reward()
+    observe(of, "n", False)
+    for number in range(MAX_ENTRIES + 10):
+        many = replace(WEB, namespace="other", labels={"app": f"a-long-name-of-a-workload-{number}"})
+        observe(of, "n", False, of_pod=many, at_s=NOW_S + 1 + number)
+    later = {"at_s": NOW_S + MAX_ENTRIES}
+    assert score(of, "n", **later) < 10.0
+    restarted = reward()
+    restarted.load(of.save())
+    assert score(restarted, "n", **later) < 10.0
+    assert len(of.save()) <= MAX_STATE_BYTES
 
 
 def test_saved_rewards_count_after_a_restart_with_their_ages() -> None:
@@ -127,7 +160,7 @@ def test_what_was_observed_before_the_load_is_not_lost() -> None:
         if later:
             observe(of, "later", False)
         assert {where: round(score(of, where), 1) for where in ("own", "saved", "both")} == {"own": 9.0, "saved": 9.0, "both": 5.9}
-        nodes = [entry[1] for entry in json.loads(of.save())["entries"]]
+        nodes = [entry[2] for entry in json.loads(of.save())["entries"]]
         assert sorted(nodes) == sorted({"own", "both", "saved", *(["later"] if later else [])})
 
 
@@ -137,7 +170,7 @@ def test_the_saved_state_keeps_the_newest_within_its_limit() -> None:
         observe(of, f"node-{number:05}.of-a-long-domain.example.org", False, at_s=NOW_S + number)
     state = of.save()
     assert MAX_STATE_BYTES - 200 < len(state) <= MAX_STATE_BYTES
-    nodes = [entry[1] for entry in json.loads(state)["entries"]]
+    nodes = [entry[2] for entry in json.loads(state)["entries"]]
     assert nodes[0].startswith(f"node-{MAX_ENTRIES + 9:05}") and nodes == sorted(nodes, reverse=True)
     assert score(of, "node-00009.of-a-long-domain.example.org", at_s=NOW_S + MAX_ENTRIES) == 10.0
     assert score(of, "node-00010.of-a-long-domain.example.org", at_s=NOW_S + MAX_ENTRIES) < 10.0
@@ -148,9 +181,9 @@ def test_the_saved_state_keeps_the_newest_within_its_limit() -> None:
     [
         (b"", "cannot be read"),
         (b"{}", "cannot be read"),
-        (b'{"version": 2}', "have the version 2, and this program reads version 1"),
-        (b'{"version": 1, "entries": [["a", "n", 1.5, 1, 0]]}', "outside their ranges"),
-        (b'{"version": 1, "entries": [["a", "n", 0.5, 1]]}', "cannot be read"),
+        (b'{"version": 1}', "have the version 1, and this program reads version 2"),
+        (b'{"version": 2, "entries": [["d", "a", "n", 1.5, 1, 0]]}', "outside their ranges"),
+        (b'{"version": 2, "entries": [["d", "a", "n", 0.5, 1]]}', "cannot be read"),
         (b"\xff\xfe", "cannot be read"),
     ],
 )

@@ -9,6 +9,7 @@ import json
 import math
 import stat
 import typing as t
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -120,7 +121,7 @@ def test_an_agent_that_depends_on_the_pod_gets_its_demand_and_one_that_learns_th
     file = tmp_path / "r.jsonl"
     of = recorder(file, Notes())
     of.on_view(view(node("a", allocatable={"cpu": 1000, "memory": 2**30}), node("b", allocatable={"cpu": 400, "memory": 2**30})))
-    of.on_outcome(Outcome(pod(labels={"app": "web"}), "a", False, NOW_S))
+    of.on_outcome(Outcome(replace(pod(labels={"app": "web"}), namespace="shop"), "a", False, NOW_S))
     of.record("/scheduler/prioritize", request("a", "b"))
     of.close()
     _code, text = replayed("--agent", "pigeon", "--requests", str(file))

@@ -159,11 +159,14 @@ def refused_query(handler: Handler) -> None:
     handler.reply_json(400, {"status": "error", "errorType": "bad_data", "error": "parse error: unexpected end of input"})
 
 
-def redirect(handler: Handler) -> None:
-    handler.send_response(302)
-    handler.send_header("Location", "https://login.example/")
-    handler.send_header("Content-Length", "0")
-    handler.end_headers()
+def redirect_to(location: str) -> Fault:
+    def redirect(handler: Handler) -> None:
+        handler.send_response(302)
+        handler.send_header("Location", location)
+        handler.send_header("Content-Length", "0")
+        handler.end_headers()
+
+    return redirect
 
 
 def path_of(asked: str) -> tuple[str, dict[str, list[str]]]:

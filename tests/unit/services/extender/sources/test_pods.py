@@ -138,7 +138,10 @@ def test_a_pod_that_never_had_a_node_concerns_no_node(pods: Pods) -> None:
 
 @pytest.mark.parametrize(
     ("text", "bits_per_s"),
-    [("10M", 10_000_000), ("1Gi", 1024**3), ("250000", 250_000), ("0", None), ("-5M", None), ("fast", None)],
+    [
+        *(("10M", 10_000_000), ("1Gi", 1024**3), ("250000", 250_000), ("1k", 1000), ("1P", 10**15)),
+        *(("0", None), ("-5M", None), ("fast", None), ("999", None), ("2P", None), ("1E", None), ("9e999", None)),
+    ],
 )
 def test_declared_bandwidth(pods: Pods, text: str, bits_per_s: int | None) -> None:
     pods.event(ADDED, pod("web-1", "a", annotations={"kubernetes.io/ingress-bandwidth": text}))

@@ -15,7 +15,7 @@ from ansible_collections.onprem.kube_scheduling.services.extender.sources.promet
 from ansible_collections.onprem.kube_scheduling.services.extender.sources.readings import Readings
 from ansible_collections.onprem.kube_scheduling.services.extender.sources.settings import LoginSettings, PrometheusSettings
 
-from tests.unit.services.extender.sources.prometheus_server import Server, redirect, status
+from tests.unit.services.extender.sources.prometheus_server import Server, redirect_to, status
 
 RECEIVED = Rate("received", 60)
 NODES = NodeTable([NodeIdentity("a", ("10.0.0.1",)), NodeIdentity("b", ("10.0.0.2",))])
@@ -47,12 +47,16 @@ def test_the_age_does_not_depend_on_the_clock_of_this_machine(server: Server) ->
     assert read(server, RECEIVED).values[RECEIVED]["a"][0].measured_at_s == NOW_S - 30
 
 
-@pytest.mark.parametrize(("age_s", "measured_at_s"), [(-3, NOW_S), (-60, None)])
-def test_a_sample_from_the_future_is_new_only_if_it_is_a_few_seconds_early(
-    server: Server, age_s: float, measured_at_s: float | None
-) -> None:
-    server.put("received", "1", age_s, instance="a")
-    assert read(server, RECEIVED).values[RECEIVED]["a"][0].measured_at_s == measured_at_s
+def test_a_sample_from_the_future_is_used_only_if_it_is_less_than_a_minute_early(server: Server) -> None:
+    expression = Expression("free", "received")
+    server.put("received", "1", -3, instance="a")
+    server.put("received", "1", -61, instance="b")
+    server.vectors["free"] = [({"instance": "a"}, "1"), ({"instance": "b"}, "1")]
+    server.vectors["max by (instance) (timestamp(received))"] = server.vectors["timestamp(received)"]
+    readings = read(server, RECEIVED, expression)
+    for query in (RECEIVED, expression):
+        assert {node: [one.measured_at_s for one in found] for node, found in readings.values[query].items()} == {"a": [NOW_S]}
+    assert len(readings.problems) == 2 and "1 series of timestamp(received) are not used" in readings.problems[1]
 
 
 def test_a_rate_whose_raw_series_has_ended_is_not_used(server: Server) -> None:
@@ -89,6 +93,29 @@ def test_of_two_series_that_measure_the_same_a_much_newer_one_is_used(server: Se
     server.put("received", "1", 200, instance="a", job="node")
     server.put("received", "9", 5, instance="a", job="second")
     assert [series.value for series in read(server, RECEIVED).values[RECEIVED]["a"]] == [9.0]
+
+
+@pytest.mark.parametrize("weak_first", [False, True])
+@pytest.mark.parametrize("device", ["eth0", "eth7"])
+def test_a_scraped_pod_that_names_a_node_does_not_change_its_values(server: Server, device: str, weak_first: bool) -> None:
+    genuine, forged = ("1", 200, "10.0.0.1:9100", "eth0"), ("9", 0, "10.244.1.7:9100", device)
+    for value, age_s, instance, name in (forged, genuine) if weak_first else (genuine, forged):
+        server.put("received", value, age_s, instance=instance, device=name)
+    server.vectors["node_uname_info"] = [({"instance": "10.244.1.7:9100", "nodename": "a"}, "1")]
+    query = Expression("x", "received")
+    server.vectors["x"] = [({"instance": "10.0.0.1:9100"}, "1")]
+    server.vectors["max by (instance) (timestamp(received))"] = server.vectors["timestamp(received)"]
+    readings = read(server, RECEIVED, query)
+    for asked in (RECEIVED, query):
+        assert [(one.value, one.measured_at_s) for one in readings.values[asked]["a"]] == [(1.0, NOW_S - 200)]
+    (listed,) = readings.unmapped.listed
+    assert listed.labels["instance"] == "10.244.1.7:9100" and "the node a in its own label is used instead" in listed.why
+
+
+def test_the_selector_of_the_settings_is_asked_for(server: Server) -> None:
+    server.vectors['rate(received{job="node"}[60s])'] = [({"instance": "10.9.9.9:9100"}, "1")]
+    source_of(server, selector='job="node"').read([RECEIVED], NODES)
+    assert server.asked == ['rate(received{job="node"}[60s])', 'node_uname_info{job="node"}', 'timestamp(received{job="node"})']
 
 
 def test_a_series_of_no_node_is_counted_and_listed(server: Server) -> None:
@@ -185,6 +212,25 @@ def test_a_server_that_is_down_is_replaced_by_the_other_one(new_server: Callable
     assert list(readings.values[RECEIVED]) == ["a"] and not readings.problems
 
 
+def test_a_server_without_data_is_replaced_by_one_that_has_them(new_server: Callable[[], Server]) -> None:
+    empty, full = new_server(), new_server()
+    full.put("received", "1", 5, instance="a")
+    source = source_of(empty, full)
+    assert list(source.read([RECEIVED], NODES).values[RECEIVED]) == ["a"]
+    empty.asked.clear()
+    assert list(source.read([RECEIVED], NODES).values[RECEIVED]) == ["a"]
+    assert not empty.asked
+
+
+@pytest.mark.parametrize("second_is_down", [False, True])
+def test_without_data_on_any_server_the_values_are_empty(new_server: Callable[[], Server], second_is_down: bool) -> None:
+    one, two = new_server(), new_server()
+    if second_is_down:
+        two.fault = status(503)
+    readings = source_of(one, two).read([RECEIVED], NODES)
+    assert readings.values == {RECEIVED: {}} and not readings.problems
+
+
 def test_a_token_is_sent_and_not_shown(server: Server, tmp_path: Path) -> None:
     token = tmp_path / "token"
     token.write_text("very-secret-token\n")
@@ -204,8 +250,23 @@ def test_basic_auth_is_sent_and_a_missing_file_is_a_problem_of_one_refresh(serve
     assert server.credentials[0] == "Basic dXNlcjpwYXNz"
 
 
+@pytest.mark.parametrize(
+    ("location", "shown"),
+    [
+        ("https://user:secret@login.example:8443/secret?token=secret#secret", "redirects to https://login.example:8443:"),
+        ("/secret?token=secret", "redirects to another path:"),
+        ("https://login.example:secret/", "is not valid HTTP"),
+        ("//[secret", "is not valid HTTP"),
+    ],
+)
+def test_a_redirect_shows_no_secret(server: Server, location: str, shown: str) -> None:
+    server.fault = redirect_to(location)
+    (problem,) = read(server, RECEIVED).problems
+    assert shown in problem and "secret" not in problem
+
+
 def test_a_redirect_is_not_followed(server: Server, tmp_path: Path) -> None:
     """A login page would get the token."""
-    server.fault = redirect
+    server.fault = redirect_to("https://login.example/")
     (problem,) = read(server, RECEIVED).problems
-    assert "redirects to https://login.example/" in problem
+    assert "redirects to https://login.example:" in problem

@@ -9,7 +9,7 @@ import typing as t
 import promql_parser
 import pytest
 from ansible_collections.onprem.kube_scheduling.services.extender.interface import Expression, Gauge, LabelMatch, Rate
-from ansible_collections.onprem.kube_scheduling.services.extender.sources.promql import UNAME, time_text, value_text
+from ansible_collections.onprem.kube_scheduling.services.extender.sources.promql import is_selector, time_text, uname_text, value_text
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -44,7 +44,26 @@ def test_times_of_an_expression_keep_the_label_of_the_node_and_the_instance() ->
 
 
 def test_the_query_for_host_names_is_a_metric() -> None:
-    promql_parser.parse(UNAME)
+    assert (uname_text(), uname_text('job="node"')) == ("node_uname_info", 'node_uname_info{job="node"}')
+    promql_parser.parse(uname_text('job="node"'))
+
+
+def test_a_selector_is_added_to_the_metrics_and_not_to_expressions() -> None:
+    selector = r'job=~"node|\\d\"", namespace != "x"'
+    assert is_selector(selector)
+    for query in (Rate(COUNTER, 60, DEVICES), Rate(COUNTER, 60), Gauge("node_load1")):
+        for text in (value_text(query, selector), time_text(query, "instance", selector)):
+            assert selector in text
+            promql_parser.parse(text)
+    assert value_text(Expression("up", "up"), selector) == "up"
+    assert time_text(Expression("up", "up"), "instance", selector) == "max by (instance) (timestamp(up))"
+
+
+@pytest.mark.parametrize(
+    "text", ["node", '{job="node"}', 'job="node"} or up{x="', 'job="a" job="b"', 'job="a",', "job='a'", 'job="a\\"', ""]
+)
+def test_a_text_that_is_no_list_of_matchers_is_no_selector(text: str) -> None:
+    assert not is_selector(text)
 
 
 @settings(max_examples=50, deadline=None)

@@ -23,6 +23,7 @@ from ansible_collections.onprem.kube_scheduling.services.extender.interface impo
     Rate,
 )
 from ansible_collections.onprem.kube_scheduling.services.extender.sources import refresher
+from ansible_collections.onprem.kube_scheduling.services.extender.sources.pod_tracker import PodChanges
 from ansible_collections.onprem.kube_scheduling.services.extender.sources.readings import KEPT_S, KEPT_WITHOUT_AGE_S
 from ansible_collections.onprem.kube_scheduling.services.extender.sources.refresher import Sources
 from ansible_collections.onprem.kube_scheduling.services.extender.sources.settings import (
@@ -213,11 +214,13 @@ def test_without_kubernetes_the_nodes_are_those_of_the_series(make: Make, server
 def test_annotations_have_the_age_of_their_time(make: Make, kube: KubeServer, clock: Clock) -> None:
     kube.put("nodes", node("a", annotations={"load": f"7,{time.time() - 40:.0f}", "text": "no value"}))
     kube.put("nodes", node("b", annotations={"load": "8"}))
+    kube.put("nodes", node("c", annotations={"load": f"9,{time.time() + 28_800:.0f}"}))
     load = Annotation("load")
     view = make(load, Annotation("text"), prometheus=False).refresh_once()
     (dated,), (ageless,) = view.nodes["a"].series[load], view.nodes["b"].series[load]
     assert dated.value == 7.0 and clock() - (dated.measured_at_s or 0) == pytest.approx(40, abs=5)
     assert (ageless.value, ageless.measured_at_s) == (8.0, None)
+    assert load not in view.nodes["c"].series
     assert list(view.nodes["a"].series) == [load] and view.errors == {}
 
 
@@ -293,8 +296,8 @@ def test_versions_grow_when_other_sources_follow(make: Make, kube: KubeServer) -
 
 def test_the_values_of_unknown_age_are_kept_for_a_shorter_time(make: Make, server: Server, kube: KubeServer, clock: Clock) -> None:
     kube.put("nodes", node("a"))
-    server.put("received", "5", -1000, instance="a")
-    sources = make(RECEIVED)
+    server.vectors["x"] = [({"instance": "a"}, "5")]
+    sources = make(Expression("x"))
     assert sources.refresh_once().nodes["a"].series
     server.fault = faults.status(500)
     clock.ahead_s = KEPT_WITHOUT_AGE_S - 10
@@ -312,6 +315,52 @@ def test_a_value_of_unknown_age_that_is_missing_in_an_answer_is_not_kept(make: M
     assert [name for name, view in sources.refresh_once().nodes.items() if view.series] == ["a", "b"]
     server.vectors["x"].pop()
     assert [name for name, view in sources.refresh_once().nodes.items() if view.series] == ["a"]
+
+
+def test_a_read_that_ends_after_the_stop_delivers_nothing(
+    make: Make, server: Server, kube: KubeServer, listener: Listener, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(refresher, "JOIN_S", 0.01)
+    kube.put("nodes", node("a"))
+    server.fault = faults.silent
+    sources = make(RECEIVED)
+    sources.start()
+    while not server.asked:
+        time.sleep(0.01)
+    sources.stop()
+    server.released.set()
+    sources._thread.join(WAIT_S)
+    assert not sources._thread.is_alive() and listener.views == [] and not caplog.records
+
+
+def test_a_connection_that_is_made_after_the_stop_starts_no_watch(
+    kube: KubeServer, listener: Listener, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opening, released = threading.Event(), threading.Event()
+
+    def slow(_settings: KubernetesSettings) -> t.Any:
+        opening.set()
+        assert released.wait(WAIT_S)
+        return kube.api
+
+    monkeypatch.setattr(refresher, "JOIN_S", 0.01)
+    monkeypatch.setattr(refresher, "open_kube_api", slow)
+    sources = Sources(SourceSettings(kubernetes=KubernetesSettings()), [], listener, Log(logging.getLogger("test of the sources")))
+    sources.start()
+    assert opening.wait(WAIT_S)
+    sources.stop()
+    released.set()
+    sources._thread.join(WAIT_S)
+    assert not sources._thread.is_alive() and sources._watch is None and listener.views == []
+
+
+def test_a_listener_is_not_called_for_a_pod_after_the_stop(make: Make, kube: KubeServer, listener: Listener) -> None:
+    kube.put("nodes", node("a"))
+    sources = make(prometheus=False)
+    sources.refresh_once()
+    sources.stop()
+    sources._on_pods(PodChanges({"a"}, []))  # from a watch whose thread could not be ended in time
+    assert listener.nodes == []
 
 
 def test_the_heartbeat_is_called_in_each_refresh(server: Server, listener: Listener) -> None:

@@ -41,6 +41,7 @@ def test_every_setting_is_read() -> None:
         "timeout_s": 2.5,
         "node_label": "node",
         "node_rules": ["name", "address"],
+        "selector": 'job="node-exporter"',
         "max_answer_bytes": 4096,
         "basic_auth": {"username": "user", "password_file": "/run/password"},
         "tls": {"ca_file": "ca", "cert_file": "cert", "key_file": "key", "server_name": "one", "insecure_skip_verify": True},
@@ -51,6 +52,7 @@ def test_every_setting_is_read() -> None:
         timeout_s=2.5,
         node_label="node",
         node_rules=("name", "address"),
+        selector='job="node-exporter"',
         max_answer_bytes=4096,
         login=LoginSettings("", "user", "/run/password", TlsSettings("ca", "cert", "key", "one", True)),
     )
@@ -72,6 +74,7 @@ def test_every_setting_is_read() -> None:
         ({"prometheus": {"urls": URLS, "refresh_s": float("nan")}}, ("refresh_s is nan",)),
         ({"prometheus": {"urls": URLS, "node_label": "no-label"}}, ("node_label is 'no-label'",)),
         ({"prometheus": {"urls": URLS, "node_rules": ["guess"]}}, ("'guess'", "short_name")),
+        ({"prometheus": {"urls": URLS, "selector": "{job='node'}"}}, ("selector is \"{job='node'}\"", "without braces", 'job="node"')),
         ({"prometheus": {"urls": URLS, "tls": {"cert_file": "c"}}}, ("tls.key_file is missing", "cert_file")),
         ({"prometheus": {"urls": URLS, "basic_auth": {"username": "u"}}}, ("basic_auth.password_file is missing",)),
         ({"prometheus": {"urls": URLS, "tls": {"insecure_skip_verify": "yes"}}}, ("true or false is expected",)),

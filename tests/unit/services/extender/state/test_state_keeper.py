@@ -76,7 +76,8 @@ class Server:
             return resource.decode(encode_json(found))
         if resource is CONFIG_MAPS:
             self.patches.append(patch["data"])
-            return self._keep(resource, {**found, "data": {**found.get("data", {}), **patch["data"]}})
+            data = {**found.get("data", {}), **patch["data"]}
+            return self._keep(resource, {**found, "data": {key: text for key, text in data.items() if text is not None}})
         return self._keep(resource, {**found, "spec": {**found["spec"], **patch["spec"]}})
 
     def change_data(self, **data: str) -> None:
@@ -253,6 +254,18 @@ class Broken(Agent):
 
     def load(self, state: bytes) -> None:
         raise KeyError("broken")
+
+
+@pytest.mark.parametrize(("size", "dropped"), [(1000, False), (MAX_STATE_BYTES, True)])
+def test_keys_of_removed_profiles_are_dropped_beyond_the_limit(server: Server, size: int, dropped: bool) -> None:
+    on = program(server)
+    learn(on.agent)
+    assert on.keeper.save()
+    server.change_data(**{"removed.reward": "x" * size})
+    learn(on.agent)
+    assert on.keeper.save()
+    assert set(server.data) == ({KEY} if dropped else {KEY, "removed.reward"})
+    on.keeper.stop()
 
 
 def test_a_broken_agent_does_not_prevent_others_from_being_saved(server: Server) -> None:
