@@ -18,7 +18,8 @@ import trustme
 from ansible_collections.onprem.kube_scheduling.services.common.addresses import Address
 from ansible_collections.onprem.kube_scheduling.services.common.signals import ShutdownSignal
 from ansible_collections.onprem.kube_scheduling.services.extender.http.server import HttpServer, Listener
-from ansible_collections.onprem.kube_scheduling.services.extender.http.tls import TlsFiles, TlsWatch, make_context
+from ansible_collections.onprem.kube_scheduling.services.extender.http.tls import TlsChange, TlsFiles, TlsWatch, make_context
+from ansible_collections.onprem.kube_scheduling.services.extender.http.tls_renewal import renew
 
 from tests.unit.services.extender.extender_objects import ScoreAgent, names_body, profile, scores_in, view
 from tests.unit.services.extender.http.client import Client
@@ -40,13 +41,14 @@ class Running:
         self.status = Listener(Address("127.0.0.1", 0), status.app)
         self.signal = ShutdownSignal()
         self.server = HttpServer(self.main, context, self.status, self.signal)
-        self._started, self._loop = threading.Event(), asyncio.AbstractEventLoop()
+        self._started, self._in_loop, self._loop = threading.Event(), threading.Event(), asyncio.AbstractEventLoop()
         self.thread = threading.Thread(target=lambda: self.server.run(self._background, self._started.set), daemon=True)
         self.thread.start()
-        assert self._started.wait(10)
+        assert self._started.wait(10) and self._in_loop.wait(10)
 
     async def _background(self) -> None:
         self._loop = asyncio.get_running_loop()
+        self._in_loop.set()
         await asyncio.Event().wait()
 
     def in_loop(self, call: Callable[[], Awaitable[None]]) -> None:
@@ -193,17 +195,31 @@ def test_only_clients_with_a_certificate_of_the_authority_are_admitted(certifica
             assert receive(connection)[1] == b"ok\n"
 
 
+def renewed(server: Running, watch: TlsWatch) -> tuple[bool, bool] | None:
+    """Renew, and return whether the pair and the authority have changed."""
+    found: list[TlsChange | None] = []
+
+    async def call() -> None:
+        found.append(await renew(watch, server.server))
+
+    server.in_loop(call)
+    return None if found[0] is None else (found[0].pair, found[0].authority)
+
+
 def test_a_changed_certificate_is_used_for_new_connections_and_open_ones_continue(certificates: Certificates) -> None:
-    context, watch = make_context(certificates.files), TlsWatch(certificates.files)
-    assert watch.changes() == (False, False)
-    with running(context) as server, server.connect(certificates.client(certificates.client_ca)) as open_connection:
+    watch = TlsWatch(certificates.files)
+    with (
+        running(make_context(certificates.files)) as server,
+        server.connect(certificates.client(certificates.client_ca)) as open_connection,
+    ):
+        assert renewed(server, watch) is None
         assert ask(open_connection) == ANSWER
         other = trustme.CA()
         certificates.write_pair(other)
-        assert watch.changes() == (True, False)
-        context.load_cert_chain(certificates.files.cert_file, certificates.files.key_file)
+        assert renewed(server, watch) == (True, False)
         assert is_admitted(server, certificates.client(certificates.client_ca, other))
         assert ask(open_connection) == ANSWER
+        assert renewed(server, watch) is None
 
 
 def test_a_changed_authority_ends_the_connections_that_the_old_one_admitted(certificates: Certificates) -> None:
@@ -212,12 +228,28 @@ def test_a_changed_authority_ends_the_connections_that_the_old_one_admitted(cert
         assert ask(open_connection) == ANSWER
         new_ca = trustme.CA()
         new_ca.cert_pem.write_to_path(certificates.files.client_ca_file)
-        assert watch.changes() == (False, True)
-        server.in_loop(lambda: server.server.replace_context(make_context(certificates.files)))
+        assert renewed(server, watch) == (False, True)
         assert not is_admitted(server, old_client)
         assert is_admitted(server, certificates.client(new_ca))
         with contextlib.suppress(OSError):
             assert open_connection.recv(1) == b""
+
+
+def test_a_certificate_whose_key_is_not_there_yet_changes_nothing_and_loses_no_new_authority(certificates: Certificates) -> None:
+    old_client, watch = certificates.client(certificates.client_ca), TlsWatch(certificates.files)
+    with running(make_context(certificates.files)) as server:
+        other, new_client_ca = trustme.CA(), trustme.CA()
+        pair = other.issue_cert("localhost")
+        pair.cert_chain_pems[0].write_to_path(certificates.files.cert_file)
+        new_client_ca.cert_pem.write_to_path(certificates.files.client_ca_file)
+        for _ in range(2):
+            with pytest.raises(OSError, match="no PEM certificate with its key"):
+                renewed(server, watch)
+            assert is_admitted(server, old_client)
+        pair.private_key_pem.write_to_path(certificates.files.key_file)
+        assert renewed(server, watch) == (True, True)
+        assert is_admitted(server, certificates.client(new_client_ca, other))
+        assert not is_admitted(server, certificates.client(certificates.client_ca, other))
 
 
 def test_a_certificate_that_cannot_be_read_is_an_error(certificates: Certificates) -> None:
