@@ -136,6 +136,7 @@ class Extender:
         settings = self._watch.changed()
         if settings is None:
             return
+        queries = queries_of(settings.profiles)
         self._settings = settings
         self._metrics.refused_agents.set(len(settings.refused))
         for text in (*settings.refused, *settings.notes):
@@ -143,7 +144,7 @@ class Extender:
         self._learned.replace_agents(settings.profiles)
         self._engine.reconfigure(settings.profiles)
         if settings.sources == before.sources:
-            self._sources.set_queries(queries_of(settings.profiles))
+            self._sources.set_queries(queries)
         else:
             self._sources.stop()
             self._sources = self._make_sources(settings)

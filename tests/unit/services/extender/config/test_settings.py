@@ -5,15 +5,18 @@
 from __future__ import annotations
 
 import io
+import typing as t
 from pathlib import Path
 
 import pytest
 from ansible_collections.onprem.kube_scheduling.services.common.addresses import Address
 from ansible_collections.onprem.kube_scheduling.services.common.log import Log, set_up_log
 from ansible_collections.onprem.kube_scheduling.services.common.settings import SettingsError
+from ansible_collections.onprem.kube_scheduling.services.extender.agents.registry import load_agent
 from ansible_collections.onprem.kube_scheduling.services.extender.config.settings import Settings, read_inputs, read_settings
 from ansible_collections.onprem.kube_scheduling.services.extender.config.watch import ConfigWatch
 from ansible_collections.onprem.kube_scheduling.services.extender.http.tls import TlsFiles
+from ansible_collections.onprem.kube_scheduling.services.extender.interface import Gauge
 from ansible_collections.onprem.kube_scheduling.services.extender.metrics import Metrics
 
 PROFILES = "profiles:\n  quiet:\n    agents:\n    - {name: template}\n"
@@ -251,3 +254,23 @@ def test_a_file_that_changes_by_a_link_is_noticed(tmp_path: Path) -> None:
     (tmp_path / "next").rename(link)
     settings = watch.changed()
     assert settings is not None and list(settings.profiles) == ["other"]
+
+
+@pytest.mark.parametrize(
+    ("queries", "complaint"),
+    [
+        (lambda _agent: 1 // 0, "the queries of the agent template cannot be used: ZeroDivisionError"),
+        (lambda _agent: None, "the queries of the agent template cannot be used: TypeError"),
+        (lambda _agent: ["up"], "the agent template has the query 'up', which is none of interface.Query"),
+        (lambda _agent: [Gauge("up", [])], "the queries of the agent template cannot be used: TypeError"),
+    ],
+)
+def test_an_agent_whose_queries_cannot_be_used_is_refused_by_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, queries: t.Any, complaint: str
+) -> None:
+    before = read(tmp_path)
+    monkeypatch.setattr(load_agent("template"), "queries", property(queries))
+    with pytest.raises(SettingsError, match=rf"line 4, profiles.quiet.agents\[0\].name: {complaint}"):
+        read(tmp_path)
+    with pytest.raises(SettingsError, match=complaint):
+        read_settings(read_inputs([f"--config={tmp_path / 'extender.yaml'}"], {}), before)
