@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import time
 import typing as t
-from collections import deque
+from collections import OrderedDict
 from collections.abc import Callable, Sequence
 
 from ..interface import PodView
@@ -31,12 +31,19 @@ class RecentPod(t.NamedTuple):
 
 
 class RecentPods:
-    """The last 1,000 pods. ``clock``: seconds since 1970."""
+    """The last 1,000 pods, each with its last request. ``clock``: seconds since 1970."""
 
     def __init__(self, clock: Callable[[], float] = time.time) -> None:
         self.clock = clock
-        self._pods: deque[RecentPod] = deque(maxlen=MAX_PODS)
-        self.add = self._pods.append
+        self._pods: OrderedDict[tuple[str, str, str], RecentPod] = OrderedDict()
+
+    def add(self, pod: RecentPod) -> None:
+        """Keep a pod. It replaces the entry of the same UID and name, because the scheduler sends filter before prioritize."""
+        key = (pod.uid, pod.namespace, pod.name)
+        self._pods.pop(key, None)
+        self._pods[key] = pod
+        if len(self._pods) > MAX_PODS:
+            self._pods.popitem(last=False)
 
     def find(self, namespace: str, name: str) -> RecentPod | None:
         """Return the last request for a pod of this name."""
@@ -44,5 +51,5 @@ class RecentPods:
 
     def newest(self, most: int = MAX_PODS) -> Sequence[RecentPod]:
         """Return the pods, the newest first."""
-        # A copy, because requests add pods meanwhile.
-        return list(self._pods)[: -most - 1 : -1]
+        # A copy, because requests add pods meanwhile. list() of the values is one step of the interpreter.
+        return list(self._pods.values())[: -most - 1 : -1]

@@ -82,11 +82,7 @@ class SchedulerApi:
         answer = answer_of(state.table(pod.key, _view_of(pod)), request.names)
         if state.is_neutral:
             self._metrics.neutral.labels(state.profile.name).inc()
-        view = pod.view if state.profile.is_per_demand else None
-        number = table_of(pod.key)
-        self._recent.add(
-            RecentPod(pod.namespace, pod.name, pod.uid, pod.scheduler_name, number, len(request.names), self._recent.clock(), view)
-        )
+        self._remember(request, state)
         self._metrics.count(state.profile.name, "prioritize", time.perf_counter() - began_at_s)
         return answer
 
@@ -97,10 +93,10 @@ class SchedulerApi:
         state = self._engine.state_for(request.pod.scheduler_name)
         failed: dict[str, str] = {}
         if state is not None and state.profile.filters:
+            self._remember(request, state)
             scores = state.scores(_view_of(request.pod))
             if scores.may_reject:
-                numbers = state.nodes.number
-                failed = _failed(request.names, lambda name: scores.rejection(name, numbers.get(name)))
+                failed = scores.rejections(request.names, state.nodes.number)
         answer = _filtered(request, failed)
         self._metrics.count(_label(state), "filter", time.perf_counter() - began_at_s)
         return answer
@@ -117,6 +113,15 @@ class SchedulerApi:
         self._metrics.count(_label(state), "preempt", time.perf_counter() - began_at_s)
         return answer
 
+    def _remember(self, request: NodesRequest, state: ProfileState) -> None:
+        """Keep the pod for /explain. A pod that no node accepts gets no prioritize, so that filter has to keep it too."""
+        pod = request.pod
+        view = _view_of(pod)() if state.profile.is_per_demand else None
+        number = table_of(pod.key)
+        self._recent.add(
+            RecentPod(pod.namespace, pod.name, pod.uid, pod.scheduler_name, number, len(request.names), self._recent.clock(), view)
+        )
+
     # --- the paths of the original systems ---
 
     def _original(self, handler: Callable[[str, bytes], bytes], agent: str) -> Handler:
@@ -127,7 +132,8 @@ class SchedulerApi:
         request = read_nodes_request(body)
         state, number = self._find(agent, request.pod.scheduler_name)
         rejections = state.scores(_view_of(request.pod)).parts[number].rejections
-        answer = _filtered(request, _failed(request.names, lambda name: rejections.get(name, "")) if rejections else {})
+        self._remember(request, state)
+        answer = _filtered(request, {name: rejections[name] for name in request.names if name in rejections})
         self._metrics.count(state.profile.name, f"predicates/{agent}", time.perf_counter() - began_at_s)
         return answer
 
@@ -135,6 +141,7 @@ class SchedulerApi:
         began_at_s = time.perf_counter()
         request = read_nodes_request(body)
         state, number = self._find(agent, request.pod.scheduler_name)
+        self._remember(request, state)
         answer = answer_of(state.original_table(number, _view_of(request.pod)), request.names)
         self._metrics.count(state.profile.name, f"priorities/{agent}", time.perf_counter() - began_at_s)
         return answer
@@ -165,11 +172,6 @@ def _view_of(pod: RequestPod) -> Callable[[], t.Any]:
             raise BadRequestError(f"the demand of Pod {pod.namespace}/{pod.name} cannot be read: {error}") from None
 
     return view
-
-
-def _failed(names: list[str], rejection: Callable[[str], str]) -> dict[str, str]:
-    found = ((name, rejection(name)) for name in names)
-    return {name: reason for name, reason in found if reason}
 
 
 def _filtered(request: NodesRequest, failed: dict[str, str]) -> bytes:

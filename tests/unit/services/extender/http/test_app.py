@@ -276,6 +276,37 @@ def test_explain_shows_value_age_and_points_of_each_node(client: Client) -> None
     assert client.get("/explain?pod=app/web&weight=x").json["weight"] == 1
 
 
+def test_nodes_without_a_value_are_rejected_only_if_a_node_of_the_request_has_one() -> None:
+    client = Client(profile(ScoreAgent(), unknown="filter"))
+    client.engine.on_view(view({**VALUES, "d": None, "e": None}))
+    reason = "no fresh value is known for the node (score)"
+    assert client.post(FILTER, names_body(["a", "d", "x"])).json["FailedNodes"] == {"d": reason, "x": reason}
+    answer = client.post(FILTER, names_body(["d", "e", "x"])).json
+    assert (answer["NodeNames"], answer["FailedNodes"]) == (["d", "e", "x"], {})
+    assert set(client.post(PREEMPT, preemption(a=0, d=0)).json["NodeNameToMetaVictims"]) == {"a"}
+    assert set(client.post(PREEMPT, preemption(d=0, e=0)).json["NodeNameToMetaVictims"]) == {"d", "e"}
+
+
+@pytest.mark.parametrize("path", [FILTER, "/scheduler/predicates/foo", "/scheduler/priorities/foo"])
+def test_a_pod_is_explained_that_no_prioritize_followed(path: str) -> None:
+    class Foo(ScoreAgent):
+        name = "template"
+
+    client = Client(profile(ConfiguredAgent(Foo(), 1, True)))
+    client.engine.on_view(view({"a": 1.0, "b": 1.5}))
+    client.post(path, names_body(["a", "b"], name="nowhere"))
+    rows = client.get("/explain?pod=app/nowhere").json["nodes"]
+    assert {row["node"]: row["rejection"] for row in rows} == {"a": "score 1 is below 2", "b": "score 1.5 is below 2"}
+
+
+def test_a_pod_has_one_entry_with_its_last_request(client: Client) -> None:
+    client.post(FILTER, names_body(["a", "b", "c"], name="one"))
+    client.post(PRIORITIZE, names_body(["a"], name="other", uid="u2"))
+    client.post(PRIORITIZE, names_body(["b", "c"], name="one"))
+    found = client.get("/status").json["recent"]
+    assert [(pod["name"], pod["nodes_asked"]) for pod in found] == [("one", 2), ("other", 1)]
+
+
 def test_explain_uses_the_demand_of_the_pod() -> None:
     client = Client(profile(DemandAgent()))
     client.engine.on_view(view(VALUES))
