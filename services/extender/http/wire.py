@@ -55,14 +55,17 @@ class ExtenderArgs(Struct):
 class MetaPod(Struct):
     """A victim, by its UID."""
 
-    uid: str = field(default="", name="UID")
+    uid: str = field(name="UID")
 
 
 class MetaVictims(Struct):
-    """The victims on a node, with the number of violated PodDisruptionBudgets."""
+    """The victims on a node, with the number of violated PodDisruptionBudgets.
 
-    pods: list[MetaPod] | None = field(default=None, name="Pods")
-    violations: int = field(default=0, name="NumPDBViolations")
+    Go always writes both keys. An absent one has another case, and no budget may look kept because of that.
+    """
+
+    pods: list[MetaPod] | None = field(name="Pods")
+    violations: int = field(name="NumPDBViolations")
 
 
 class VictimMeta(Struct):
@@ -80,8 +83,8 @@ class VictimPod(Struct):
 class PodVictims(Struct):
     """The victims on a node as whole pods."""
 
-    pods: list[VictimPod] | None = field(default=None, name="Pods")
-    violations: int = field(default=0, name="NumPDBViolations")
+    pods: list[VictimPod] | None = field(name="Pods")
+    violations: int = field(name="NumPDBViolations")
 
 
 class PreemptionArgs(Struct):
@@ -123,15 +126,27 @@ def read_nodes_request(body: bytes) -> NodesRequest:
 
 def read_preemption_request(body: bytes) -> PreemptionRequest:
     """Return the request in a body. Raises BadRequestError."""
-    args = _decoded(PreemptionArgs, body)
-    if args.pod is ABSENT or (args.victims is None and args.meta is None):
-        args = _decoded(PreemptionArgs, _with_exact_keys(body))
+    args = _preemption_args(body)
     pod = _pod(args.pod)
     if args.meta:
         return PreemptionRequest(pod, {name: _victims(one) for name, one in args.meta.items()})
     if args.victims is None and args.meta is None:
         raise BadRequestError("the body has neither NodeNameToMetaVictims nor NodeNameToVictims: one of them is expected")
     return PreemptionRequest(pod, {name: _victims(_meta(one)) for name, one in (args.victims or {}).items()})
+
+
+def _preemption_args(body: bytes) -> PreemptionArgs:
+    try:
+        args = _decoded(PreemptionArgs, body)
+    except BadRequestError as error:
+        try:
+            exact = _with_exact_keys(body)
+        except BadRequestError:
+            raise error from None
+        return _decoded(PreemptionArgs, exact)
+    if args.pod is ABSENT or (args.victims is None and args.meta is None):
+        return _decoded(PreemptionArgs, _with_exact_keys(body))
+    return args
 
 
 def filter_answer(names: list[str], nodes: list[Raw] | None, failed: Mapping[str, str]) -> bytes:
@@ -199,9 +214,12 @@ def _with_exact_keys(body: bytes) -> bytes:
 
 
 def _victims_with_exact_keys(data: Raw) -> t.Any:
-    nodes = {}
+    nodes: dict[str, dict[str, t.Any] | None] = {}
     for name, victims in (_decoded(VictimsByNode, b'{"nodes":%b}' % bytes(data)).nodes or {}).items():
-        parts = nodes[name] = _renamed(victims or {}, VICTIM_KEYS)
+        if victims is None:
+            nodes[name] = None
+            continue
+        parts = nodes[name] = _renamed(victims, VICTIM_KEYS)
         pods = parts.get("Pods")
         if isinstance(pods, list):
             parts["Pods"] = [_renamed(pod, {"uid": "UID"}) if isinstance(pod, dict) and "metadata" not in pod else pod for pod in pods]

@@ -113,7 +113,11 @@ META: dict[str, t.Any] = {
     "b": {"Pods": None, "NumPDBViolations": 0},
     "c": None,
 }
-WHOLE: dict[str, t.Any] = {"a": {"Pods": [pod("u1"), pod("u2")], "NumPDBViolations": 1}, "b": {"Pods": []}, "c": None}
+WHOLE: dict[str, t.Any] = {
+    "a": {"Pods": [pod("u1"), pod("u2")], "NumPDBViolations": 1},
+    "b": {"Pods": [], "NumPDBViolations": 0},
+    "c": None,
+}
 WANTED = {"a": (["u1", "u2"], 1), "b": ([], 0), "c": ([], 0)}
 
 
@@ -123,16 +127,34 @@ WANTED = {"a": (["u1", "u2"], 1), "b": ([], 0), "c": ([], 0)}
         {"Pod": pod(), "NodeNameToVictims": None, "NodeNameToMetaVictims": META},
         {"Pod": pod(), "NodeNameToVictims": WHOLE, "NodeNameToMetaVictims": None},
         {"pod": pod(), "nodenametometavictims": json.loads(json.dumps(META).lower())},
+        {"Pod": pod(), "NodeNameToMetaVictims": json.loads(json.dumps(META).lower())},
+        {"Pod": pod(), "NodeNameToMetaVictims": {**META, "a": {**META["a"], "Pods": [{"uid": "u1"}, {"Uid": "u2"}]}}},
         {
             "pod": pod(),
             "nodeNameToVictims": {name: victims and {k.lower(): v for k, v in victims.items()} for name, victims in WHOLE.items()},
         },
     ],
-    ids=["meta", "whole pods", "meta in lower case", "whole pods in lower case"],
+    ids=["meta", "whole pods", "meta in lower case", "victims in lower case", "UIDs in another case", "whole pods in lower case"],
 )
 def test_victims_in_every_form(parts: dict[str, t.Any]) -> None:
     candidates = read_preemption_request(body(**parts)).candidates
     assert {name: (list(one.pod_uids), one.budget_violations) for name, one in candidates.items()} == WANTED
+
+
+@pytest.mark.parametrize(
+    ("candidates", "complaint"),
+    [
+        ({"NodeNameToMetaVictims": {"a": {"Pods": []}}}, "NumPDBViolations"),
+        ({"NodeNameToMetaVictims": {"a": {"NumPDBViolations": 1}}}, "Pods"),
+        ({"NodeNameToMetaVictims": {"a": {"Pods": [{}], "NumPDBViolations": 1}}}, "UID"),
+        ({"NodeNameToVictims": {"a": {}}}, "missing required field"),
+    ],
+)
+def test_victims_without_a_part_are_refused(candidates: dict[str, t.Any], complaint: str) -> None:
+    with pytest.raises(BadRequestError, match=f"the body is not PreemptionArgs: .*{complaint}"):
+        read_preemption_request(body(Pod=pod(), **candidates))
+    with pytest.raises(BadRequestError, match="the body is not PreemptionArgs"):
+        read_preemption_request(b"{")
 
 
 def test_a_preemption_without_candidates() -> None:
