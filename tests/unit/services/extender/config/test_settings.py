@@ -131,7 +131,7 @@ def test_the_file_of_pigeon_lies_beside_the_settings(tmp_path: Path) -> None:
         ("profiles:\n  quiet: {}\n", r"line 2, profiles.quiet.agents must be a list with at least one agent"),
         ("profiles:\n  quiet: {agents: []}\n", r"line 2, profiles.quiet.agents must be a list"),
         ("profiles:\n  quiet:\n    agents:\n    - weight: 1\n", r"line 4, profiles.quiet.agents\[0\] has no name"),
-        ("profiles:\n  1: {agents: [{name: template}]}\n", r"profiles has the name 1"),
+        ("profiles:\n  1: {agents: [{name: template}]}\n", r"line 2: the key 1 is not a text: write it in quotes"),
         (PROFILES + "    unknown: high\n", r"line 5, profiles.quiet.unknown is 'high': it must be one of median, low, filter"),
         (
             PROFILES + "    - {name: template, wieght: 2}\n",
@@ -274,3 +274,34 @@ def test_an_agent_whose_queries_cannot_be_used_is_refused_by_name(
         read(tmp_path)
     with pytest.raises(SettingsError, match=complaint):
         read_settings(read_inputs([f"--config={tmp_path / 'extender.yaml'}"], {}), before)
+
+
+UNUSABLE = [
+    (PROFILES.replace("template}", "template, args: {score: {1: x}}}"), "line 4: the key 1 is not a text: write it in quotes"),
+    (PROFILES.replace("template}", "template, args: {score: [{null: x}]}}"), "line 4: the key null is not a text"),
+    (PROFILES.replace("template}", "template, args: {score: {? [a] : x}}}"), "line 4"),
+    (PROFILES + f"sources: {'[' * 5000}{']' * 5000}\n", "cannot be read|too many levels"),
+    (PROFILES + "sources: &all {prometheus: *all}\n", "contains itself"),
+]
+
+
+@pytest.mark.parametrize(("text", "complaint"), UNUSABLE, ids=["number", "null", "list", "brackets", "cycle"])
+def test_a_file_that_yaml_allows_and_the_settings_do_not_is_refused_once(tmp_path: Path, text: str, complaint: str) -> None:
+    with pytest.raises(SettingsError, match=complaint):
+        read(tmp_path, text)
+    watched = Watched(tmp_path)
+    write(tmp_path, text)
+    assert watched.watch.changed() is None and watched.watch.changed() is None
+    assert watched.sample("reloads_total", result="failure") == 1
+
+
+def test_an_error_of_the_program_itself_in_file_is_noted_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    watched = Watched(tmp_path)
+    write(tmp_path, PROFILES + "log_level: error\n")
+
+    def fail(*_arguments: object) -> t.NoReturn:
+        raise KeyError("x")
+
+    monkeypatch.setattr("ansible_collections.onprem.kube_scheduling.services.extender.config.watch.read_settings", fail)
+    assert watched.watch.changed() is None and watched.watch.changed() is None
+    assert watched.sample("reloads_total", result="failure") == 1
