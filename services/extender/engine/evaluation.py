@@ -87,11 +87,20 @@ def checked(judgement: Judgement) -> Judgement:
         and type(measured_at_s) in NUMBERS
         and type(explanation) is str
         and type(rejection) is str
+        and explanation.isascii()
+        and rejection.isascii()
     ):
         return judgement
     if not isinstance(rejection, str):
         raise TypeError(f"a rejection is a text, and the agent returned {type(rejection).__name__}")
-    return Judgement(_number("score", score), _number("value", value), str(explanation), _number("measured_at_s", measured_at_s), rejection)
+    return Judgement(
+        _number("score", score), _number("value", value), _text(explanation), _number("measured_at_s", measured_at_s), _text(rejection)
+    )
+
+
+def _text(value: t.Any) -> str:
+    """Return the text. Half a surrogate pair becomes a question mark, because no answer could contain it."""
+    return str(value).encode("utf-8", "replace").decode()
 
 
 NUMBERS: t.Final = frozenset((float, type(None)))

@@ -238,6 +238,7 @@ def test_numbers_of_other_types_and_explanations_that_are_no_text_are_converted(
     found = checked(Judgement(Fraction(5, 2), True, 7, 12, ""))  # type: ignore[arg-type]
     assert found == Judgement(2.5, 1.0, "7", 12.0, "")
     assert [type(part) for part in found] == [float, float, str, float, str]
+    assert checked(Judgement(1.0, None, "Grüße \ud800", None, "zu \udfff"))[2:] == ("Grüße ?", None, "zu ?")
 
 
 @pytest.mark.parametrize(("score", "total"), [(float("nan"), NEUTRAL), (float("inf"), 10.0), (-3.0, 0.0), (11, 10.0)])

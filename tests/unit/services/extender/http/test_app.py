@@ -4,11 +4,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+import threading
 import typing as t
 
 import pytest
 from ansible_collections.onprem.kube_scheduling.services.extender.engine.profile import ConfiguredAgent
+from ansible_collections.onprem.kube_scheduling.services.extender.http.slow_answers import MAX_WAITING
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -338,6 +341,24 @@ def test_the_status_as_json(client: Client) -> None:
     found = client.get("/status").json
     assert [row["node"] for row in found["profiles"][0]["nodes"]] == ["c", "b", "a"]
     assert found["errors"] == {} and found["unmapped_series"] == 0
+
+
+def test_pages_that_wait_are_limited_and_do_not_delay_a_scrape(client: Client) -> None:
+    release, finish = threading.Event(), client.app._people._handlers["/status"]
+    client.app._people._handlers["/status"] = lambda query, headers: finish(query, headers) if release.wait(10) else None  # type: ignore[return-value]
+
+    async def ask(path: str) -> int:
+        return (await client.ask("GET", path)).status
+
+    async def all_of_them() -> tuple[list[int], int, int]:
+        pages = [asyncio.ensure_future(ask("/status")) for _ in range(MAX_WAITING + 1)]
+        await asyncio.sleep(0)
+        one_more, scrape = await ask("/status"), await ask("/metrics")
+        release.set()
+        return await asyncio.gather(*pages), one_more, scrape
+
+    assert asyncio.run(all_of_them()) == ([200] * (MAX_WAITING + 1), 503, 200)
+    assert client.get("/status").status == 200
 
 
 def test_the_address_for_people_does_not_answer_the_scheduler() -> None:
