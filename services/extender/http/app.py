@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from ....plugins.module_utils.model.codec import encode_json
 from ...common.log import Log
 from ..metrics import Metrics
-from .body import BodyError, Receive, read_body
+from .body import BodyError, BodyLimits, Receive, read_body
 from .people import PAGES, SCRAPES, People, Response
 from .scheduler_api import NoSuchPathError, SchedulerApi
 from .slow_answers import BusyError, SlowAnswers
@@ -41,7 +41,7 @@ class App:
         request_timeout_s: float = REQUEST_TIMEOUT_S,
     ) -> None:
         self._scheduler, self._people, self._metrics, self._log = scheduler, people, metrics, log
-        self._max_body_bytes, self._request_timeout_s = max_body_bytes, request_timeout_s
+        self._bodies, self._request_timeout_s = BodyLimits(max_body_bytes), request_timeout_s
         # Prometheus has a thread of its own, so that no page delays its scrape.
         self._slow = {PAGES: SlowAnswers("pages"), SCRAPES: SlowAnswers("scrapes")}
 
@@ -65,10 +65,10 @@ class App:
                 return await self._refuse(send, 405, "the scheduler's paths accept only POST", (b"allow", b"POST"))
             if not _is_json(scope["headers"]):
                 return await self._refuse(send, 415, "the Content-Type must be application/json")
-            body = await read_body(scope["headers"], receive, max_bytes=self._max_body_bytes, timeout_s=self._request_timeout_s)
+            body = await read_body(scope["headers"], receive, self._bodies, timeout_s=self._request_timeout_s)
             answer = handler(body)
         except BadRequestError as error:
-            return await self._refuse(send, 400, str(error))
+            return await self._refuse(send, error.status, str(error))
         except NoSuchPathError as error:
             return await self._refuse(send, 404, str(error))
         except BodyError as error:

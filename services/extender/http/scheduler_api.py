@@ -18,6 +18,7 @@ from ..engine.recent_pods import RecentPod, RecentPods
 from ..metrics import NO_PROFILE, Metrics
 from .request_pod import RequestPod
 from .wire import (
+    MOST_NODES,
     BadRequestError,
     NodesRequest,
     filter_answer,
@@ -72,7 +73,7 @@ class SchedulerApi:
     def prioritize(self, body: bytes) -> bytes:
         """Return an integer score from 0 to 10 for each node."""
         began_at_s = time.perf_counter()
-        request = read_nodes_request(body)
+        request = read_nodes_request(body, self._most_nodes())
         pod = request.pod
         state = self._engine.state_for(pod.scheduler_name)
         if state is None:
@@ -89,7 +90,7 @@ class SchedulerApi:
     def filter(self, body: bytes) -> bytes:
         """Return the nodes on which the pod may run, and the reason for each other node."""
         began_at_s = time.perf_counter()
-        request = read_nodes_request(body)
+        request = read_nodes_request(body, self._most_nodes())
         state = self._engine.state_for(request.pod.scheduler_name)
         failed: dict[str, str] = {}
         if state is not None and state.profile.filters:
@@ -104,7 +105,7 @@ class SchedulerApi:
     def preempt(self, body: bytes) -> bytes:
         """Return the nodes whose victims may be deleted."""
         began_at_s = time.perf_counter()
-        request = read_preemption_request(body)
+        request = read_preemption_request(body, self._most_nodes())
         state = self._engine.state_for(request.pod.scheduler_name)
         names = list(request.candidates)
         if state is not None:
@@ -112,6 +113,10 @@ class SchedulerApi:
         answer = preemption_answer(request.candidates, names)
         self._metrics.count(_label(state), "preempt", time.perf_counter() - began_at_s)
         return answer
+
+    def _most_nodes(self) -> int:
+        """Return the nodes that a request may have. Nodes are created faster than the extender learns of them."""
+        return max(MOST_NODES, 4 * len(self._engine.current.nodes.names))
 
     def _remember(self, request: NodesRequest, state: ProfileState) -> None:
         """Keep the pod for /explain. A pod that no node accepts gets no prioritize, so that filter has to keep it too."""
@@ -129,7 +134,7 @@ class SchedulerApi:
 
     def _original_filter(self, agent: str, body: bytes) -> bytes:
         began_at_s = time.perf_counter()
-        request = read_nodes_request(body)
+        request = read_nodes_request(body, self._most_nodes())
         state, number = self._find(agent, request.pod.scheduler_name)
         rejections = state.scores(_view_of(request.pod)).parts[number].rejections
         self._remember(request, state)
@@ -139,7 +144,7 @@ class SchedulerApi:
 
     def _original_prioritize(self, agent: str, body: bytes) -> bytes:
         began_at_s = time.perf_counter()
-        request = read_nodes_request(body)
+        request = read_nodes_request(body, self._most_nodes())
         state, number = self._find(agent, request.pod.scheduler_name)
         self._remember(request, state)
         answer = answer_of(state.original_table(number, _view_of(request.pod)), request.names)

@@ -22,8 +22,32 @@ ABSENT = Raw(b"null")
 """The JSON of a part that is not in the body. msgspec does not allow None beside Raw."""
 
 
+MOST_NODES = 20_000
+"""The nodes of a request. Kubernetes supports 5,000."""
+
+LARGE_BODY = 4 * 1024 * 1024
+"""The bytes from which names are counted before they are decoded. 20,000 names have at most 5 MB."""
+
+
 class BadRequestError(ValueError):
-    """The body cannot be used. The text says what is expected."""
+    """The body cannot be used. The text says what is expected. ``status``: the code of the answer."""
+
+    status = 400
+
+
+class TooManyNodesError(BadRequestError):
+    """The request has more nodes than any cluster."""
+
+    status = 413
+
+    def __init__(self, most: int) -> None:
+        super().__init__(f"the request has more than {most} nodes: this is the limit for the nodes that the extender knows")
+
+
+class NamesPart(Struct):
+    """The names of the nodes, undecoded."""
+
+    names: Raw = field(default=ABSENT, name="NodeNames")
 
 
 class NodeList(Struct):
@@ -95,6 +119,9 @@ class PreemptionArgs(Struct):
     meta: dict[str, MetaVictims | None] | None = field(default=None, name="NodeNameToMetaVictims")
 
 
+T = t.TypeVar("T")
+
+
 class NodesRequest(t.NamedTuple):
     """A request of filter or prioritize. ``nodes`` has the JSON of the nodes if they came as a whole, and is None otherwise."""
 
@@ -110,29 +137,39 @@ class PreemptionRequest(t.NamedTuple):
     candidates: Mapping[str, Victims]
 
 
-def read_nodes_request(body: bytes) -> NodesRequest:
-    """Return the request in a body. Raises BadRequestError."""
+def read_nodes_request(body: bytes, most: int = MOST_NODES) -> NodesRequest:
+    """Return the request in a body, which may have ``most`` nodes. Raises BadRequestError."""
+    if len(body) > LARGE_BODY and bytes(_decoded(NamesPart, body).names).count(b",") >= most:
+        raise TooManyNodesError(most)
     args = _decoded(ExtenderArgs, body)
     if args.pod is ABSENT or (args.node_names is None and args.nodes is None):
         args = _decoded(ExtenderArgs, _with_exact_keys(body))
     pod = _pod(args.pod)
     if args.node_names is not None:
-        return NodesRequest(pod, args.node_names, None)
+        return NodesRequest(pod, _limited(args.node_names, most), None)
     if args.nodes is None:
         raise BadRequestError("the body has neither NodeNames nor Nodes: one of them is expected")
-    nodes = args.nodes.items or []
+    nodes = _limited(args.nodes.items or [], most)
     return NodesRequest(pod, [_decoded(NodeName, node).metadata.name for node in nodes], nodes)
 
 
-def read_preemption_request(body: bytes) -> PreemptionRequest:
-    """Return the request in a body. Raises BadRequestError."""
+def read_preemption_request(body: bytes, most: int = MOST_NODES) -> PreemptionRequest:
+    """Return the request in a body, which may have ``most`` nodes. Raises BadRequestError."""
     args = _preemption_args(body)
     pod = _pod(args.pod)
+    if len(args.meta or args.victims or ()) > most:
+        raise TooManyNodesError(most)
     if args.meta:
         return PreemptionRequest(pod, {name: _victims(one) for name, one in args.meta.items()})
     if args.victims is None and args.meta is None:
         raise BadRequestError("the body has neither NodeNameToMetaVictims nor NodeNameToVictims: one of them is expected")
     return PreemptionRequest(pod, {name: _victims(_meta(one)) for name, one in (args.victims or {}).items()})
+
+
+def _limited(nodes: list[T], most: int) -> list[T]:
+    if len(nodes) > most:
+        raise TooManyNodesError(most)
+    return nodes
 
 
 def _preemption_args(body: bytes) -> PreemptionArgs:
@@ -185,9 +222,6 @@ def _victims(victims: MetaVictims | None) -> Victims:
     if victims is None:
         return Victims((), 0)
     return Victims([pod.uid for pod in victims.pods or ()], victims.violations)
-
-
-T = t.TypeVar("T")
 
 
 def _decoded(kind: type[T], data: bytes) -> T:

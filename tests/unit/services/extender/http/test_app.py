@@ -343,6 +343,22 @@ def test_the_status_as_json(client: Client) -> None:
     assert found["errors"] == {} and found["unmapped_series"] == 0
 
 
+def test_the_bytes_of_all_bodies_together_are_limited() -> None:
+    client = Client(profile(ScoreAgent()), max_body_bytes=1000, request_timeout_s=0.05)
+
+    async def all_of_them() -> list[int]:
+        unfinished = [client.ask("POST", FILTER, [b" " * 900, b" "], JSON_TYPE, complete=False) for _ in range(6)]
+        return [answer.status for answer in await asyncio.gather(*unfinished)]
+
+    assert asyncio.run(all_of_them()) == [408, 408, 408, 408, 503, 503]
+    assert client.call("POST", PRIORITIZE, [names_body(["a"])[:100], names_body(["a"])[100:]], JSON_TYPE).status == 200
+
+
+def test_a_request_with_too_many_names_is_answered_with_413(client: Client) -> None:
+    answer = client.post(PRIORITIZE, names_body(["a"] * 20_001))
+    assert answer.status == 413 and "more than 20000 nodes" in answer.json["error"]
+
+
 def test_pages_that_wait_are_limited_and_do_not_delay_a_scrape(client: Client) -> None:
     release, finish = threading.Event(), client.app._people._handlers["/status"]
     client.app._people._handlers["/status"] = lambda query, headers: finish(query, headers) if release.wait(10) else None  # type: ignore[return-value]

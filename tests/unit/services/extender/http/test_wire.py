@@ -8,8 +8,10 @@ import json
 import typing as t
 
 import pytest
+from ansible_collections.onprem.kube_scheduling.services.extender.http import wire
 from ansible_collections.onprem.kube_scheduling.services.extender.http.wire import (
     BadRequestError,
+    TooManyNodesError,
     filter_answer,
     preemption_answer,
     read_nodes_request,
@@ -167,3 +169,22 @@ def test_a_preemption_answer_has_the_victims_of_the_kept_nodes() -> None:
     answer = json.loads(preemption_answer({"a": Victims(["u1"], 2), "b": Victims([], 0)}, ["a"]))
     assert answer == {"NodeNameToMetaVictims": {"a": {"Pods": [{"UID": "u1"}], "NumPDBViolations": 2}}}
     assert json.loads(preemption_answer({"a": Victims(["u1"], 2)}, [])) == {"NodeNameToMetaVictims": {}}
+
+
+def test_a_request_with_more_nodes_than_any_cluster_is_refused() -> None:
+    victims = {"Pods": None, "NumPDBViolations": 0}
+    assert len(read_nodes_request(names_body(["a", "b"]), 2).names) == 2
+    assert len(read_preemption_request(body(Pod=pod(), NodeNameToMetaVictims={"a": victims, "b": victims}), 2).candidates) == 2
+    with pytest.raises(TooManyNodesError, match="more than 2 nodes"):
+        read_nodes_request(names_body(["a", "b", "c"]), 2)
+    with pytest.raises(TooManyNodesError):
+        read_nodes_request(body(Pod=pod(), Nodes={"items": [{}, {}, {}]}), 2)
+    with pytest.raises(TooManyNodesError):
+        read_preemption_request(body(Pod=pod(), NodeNameToMetaVictims=dict.fromkeys("abc", victims)), 2)
+
+
+def test_the_names_of_a_large_body_are_counted_before_they_are_decoded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(wire, "LARGE_BODY", 0)
+    with pytest.raises(TooManyNodesError):
+        read_nodes_request(b'{"NodeNames": [1, 2, 3]}', 2)
+    assert read_nodes_request(names_body(["a", "b"]), 2).names == ["a", "b"]
