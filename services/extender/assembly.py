@@ -87,7 +87,7 @@ class Extender:
         server = settings.server
         most, timeout_s = server.max_body_bytes, server.request_timeout_s
         app = App(api, people, self._metrics, self._log, max_body_bytes=most, request_timeout_s=timeout_s)
-        main = Listener(settings.listen, app)
+        main = Listener(settings.listen, app, head_s=timeout_s)
         status = None
         if settings.status is not None:
             status = Listener(settings.status, App(None, people, self._metrics, self._log))

@@ -17,6 +17,7 @@ import pytest
 import trustme
 from ansible_collections.onprem.kube_scheduling.services.common.addresses import Address
 from ansible_collections.onprem.kube_scheduling.services.common.signals import ShutdownSignal
+from ansible_collections.onprem.kube_scheduling.services.extender.http import connections
 from ansible_collections.onprem.kube_scheduling.services.extender.http.server import HttpServer, Listener
 from ansible_collections.onprem.kube_scheduling.services.extender.http.tls import TlsChange, TlsFiles, TlsWatch, make_context
 from ansible_collections.onprem.kube_scheduling.services.extender.http.tls_renewal import renew
@@ -33,10 +34,10 @@ ANSWER = {"a": 1, "b": 6}
 class Running:
     """A server in a thread."""
 
-    def __init__(self, context: ssl.SSLContext | None = None, **limits: float) -> None:
+    def __init__(self, context: ssl.SSLContext | None = None, *, head_s: float = 10.0, **limits: float) -> None:
         client = Client(profile(ScoreAgent()), **limits)
         client.engine.on_view(view({"a": 1.0, "b": 6.0}))
-        self.main = Listener(Address("127.0.0.1", 0), client.app)
+        self.main = Listener(Address("127.0.0.1", 0), client.app, head_s=head_s)
         status = Client(profile(ScoreAgent()), scheduler=False)
         self.status = Listener(Address("127.0.0.1", 0), status.app)
         self.signal = ShutdownSignal()
@@ -143,6 +144,66 @@ def test_a_second_signal_ends_the_wait_for_a_request() -> None:
         server.signal.request_stop()
         server.thread.join(5)
         assert not server.thread.is_alive()
+
+
+# --- limits of connections ---
+
+
+def is_closed(connection: socket.socket) -> bool:
+    try:
+        return connection.recv(1) == b""
+    except ConnectionResetError:
+        return True
+
+
+@pytest.mark.parametrize("limit", ["MAX_OF_ADDRESS", "MAX_CONNECTIONS"])
+def test_a_new_connection_replaces_the_one_that_was_idle_for_the_longest_time(monkeypatch: pytest.MonkeyPatch, limit: str) -> None:
+    monkeypatch.setattr(connections, limit, 3)
+    with running() as server, contextlib.ExitStack() as stack:
+        first, second, third = (stack.enter_context(server.connect()) for _ in range(3))
+        assert [ask(one) for one in (second, third, first)] == [ANSWER] * 3
+        second.sendall(REQUEST[:-20])
+        assert ask(first) == ANSWER, "the server has read what came before"
+        fourth = stack.enter_context(server.connect())
+        assert ask(fourth) == ANSWER and is_closed(third)
+        second.sendall(REQUEST[-20:])
+        assert scores_in(receive(second)[1]) == ANSWER, "a request is not interrupted while another connection is idle"
+        assert ask(first) == ANSWER
+
+
+def test_a_header_that_is_not_complete_in_time_ends_the_connection() -> None:
+    with running(head_s=0.2) as server, server.connect() as slow, server.connect() as usual:
+        assert ask(usual) == ANSWER
+        slow.sendall(b"POST /scheduler/filter HTTP/1.1\r\nX: ")
+        assert is_closed(slow)
+        assert ask(usual) == ANSWER
+        usual.sendall(b"POST /")
+        assert is_closed(usual)
+
+
+LONG = b"x" * connections.MAX_HEAD_BYTES
+
+
+@pytest.mark.parametrize(
+    "head",
+    [b"GET /healthz HTTP/1.1\r\nX: " + LONG, b"GET /healthz HTTP/1.1\r\nX: " + LONG + b"\r\n\r\n", b"GET /" + LONG + b" HTTP/1.1\r\n\r\n"],
+    ids=["incomplete", "header", "URL"],
+)
+def test_a_header_that_is_too_large_is_refused(head: bytes) -> None:
+    with running() as server, server.connect() as connection:
+        connection.sendall(head)
+        assert receive(connection)[0].startswith(b"HTTP/1.1 431 ")
+
+
+def test_a_large_body_does_not_count_as_the_header_of_the_next_request() -> None:
+    body = names_body([f"node-{number:05}" for number in range(18_000)])
+    with running() as server, server.connect() as connection:
+        for _ in range(2):
+            connection.sendall(HEAD % len(body) + body)
+            assert receive(connection)[0].startswith(b"HTTP/1.1 200")
+            assert ask(connection) == ANSWER
+        connection.sendall(REQUEST + REQUEST)
+        assert len(receive(connection)[1]) > 0
 
 
 # --- TLS ---
