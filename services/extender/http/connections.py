@@ -54,10 +54,10 @@ class LimitedProtocol(HttpToolsProtocol):
         return self.cycle is None or self.cycle.response_complete
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Make room for the connection, and begin to wait for its first byte."""
+        """Keep the limits of the number of connections, and begin to wait for the first byte."""
         self.active_at_s = time.monotonic()
         super().connection_made(transport)
-        self._make_room()
+        self._replace_another()
         self._deadline = self.loop.call_later(UNUSED_S, self._end)
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -100,7 +100,7 @@ class LimitedProtocol(HttpToolsProtocol):
         else:
             super().send_400_response(msg)
 
-    def _make_room(self) -> None:
+    def _replace_another(self) -> None:
         """Drop the connection that was idle for the longest time, of the address with most connections.
 
         A machine that opens many connections displaces only its own, so that the scheduler's stay.
