@@ -24,6 +24,7 @@ from .http.people import People
 from .http.scheduler_api import SchedulerApi
 from .http.server import HttpServer, Listener
 from .http.tls import TlsWatch, make_context
+from .http.tls_renewal import renew
 from .interface import Query
 from .learned_state import LearnedState
 from .metrics import Metrics
@@ -54,6 +55,7 @@ class Extender:
         self._watch = ConfigWatch(inputs, settings, self._metrics, log)
         tls = settings.server.tls
         self._tls = TlsWatch(tls) if tls is not None else None
+        self._tls_error = ""
         self._server = self._make_server(settings, make_context(tls) if tls is not None else None)
         self._learned = LearnedState(settings.sources.kubernetes, settings.profiles, log, self._metrics.on_state_error)
 
@@ -85,7 +87,7 @@ class Extender:
         server = settings.server
         most, timeout_s = server.max_body_bytes, server.request_timeout_s
         app = App(api, people, self._metrics, self._log, max_body_bytes=most, request_timeout_s=timeout_s)
-        main = Listener(settings.listen, app)
+        main = Listener(settings.listen, app, head_s=timeout_s)
         status = None
         if settings.status is not None:
             status = Listener(settings.status, App(None, people, self._metrics, self._log))
@@ -134,6 +136,7 @@ class Extender:
         settings = self._watch.changed()
         if settings is None:
             return
+        queries = queries_of(settings.profiles)
         self._settings = settings
         self._metrics.refused_agents.set(len(settings.refused))
         for text in (*settings.refused, *settings.notes):
@@ -141,7 +144,7 @@ class Extender:
         self._learned.replace_agents(settings.profiles)
         self._engine.reconfigure(settings.profiles)
         if settings.sources == before.sources:
-            self._sources.set_queries(queries_of(settings.profiles))
+            self._sources.set_queries(queries)
         else:
             self._sources.stop()
             self._sources = self._make_sources(settings)
@@ -149,23 +152,21 @@ class Extender:
         self._log.info("FILE was read again", profiles=list(settings.profiles))
 
     async def _take_over_certificates(self) -> None:
-        watch, context = self._tls, self._server.context
-        if watch is None or context is None:
+        if self._tls is None:
             return
         try:
-            pair, authority = await asyncio.to_thread(watch.changes)
-            if authority:
-                # New connections need a context without the old authority.
-                await self._server.replace_context(make_context(watch.files))
-            elif pair:
-                context.load_cert_chain(watch.files.cert_file, watch.files.key_file)
+            change = await renew(self._tls, self._server)
         except OSError as error:
-            self._metrics.reloads.labels("failure").inc()
-            self._log.error("the certificate cannot be used: the one before stays in use", error=str(error))
+            # A pair that is half written is tried again, without a line for each attempt.
+            if str(error) != self._tls_error:
+                self._metrics.reloads.labels("failure").inc()
+                self._log.error("the certificate cannot be used: the one before stays in use", error=str(error))
+            self._tls_error = str(error)
             return
-        if pair or authority:
+        self._tls_error = ""
+        if change is not None:
             self._metrics.reloads.labels("success").inc()
-            self._log.info("the certificate was read again", certificate=pair, client_authority=authority)
+            self._log.info("the certificate was read again", certificate=change.pair, client_authority=change.authority)
 
 
 def queries_of(profiles: Mapping[str, Profile]) -> Sequence[Query]:

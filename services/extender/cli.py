@@ -32,6 +32,10 @@ def main(arguments: Sequence[str], environment: Mapping[str, str]) -> int:
     except SettingsError as error:
         print(f"extender: {error}", file=sys.stderr)
         return CONFIGURATION
+    # The kubelet shows the last line of a program that ends, so that it must not be a traceback.
+    except Exception as error:
+        print(f"extender: the settings cannot be used: {type(error).__name__}: {error}", file=sys.stderr)
+        return CONFIGURATION
     log = set_up_log(PROGRAM.name, form=settings.log_format, level=settings.log_level)
     if settings.check_config:
         return _check_config(settings)

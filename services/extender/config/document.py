@@ -17,6 +17,7 @@ from ....plugins.module_utils.kube.client.config.yaml_text import load_yaml
 from ...common.settings import SettingsError, check_given_once
 
 MAX_BYTES = 1024 * 1024
+KEY_TAGS = ("tag:yaml.org,2002:str", "tag:yaml.org,2002:merge")
 
 
 @dataclass(frozen=True)
@@ -55,9 +56,12 @@ def read_document(file: str) -> Document:
         raise SettingsError(f"file {file} cannot be read: {error}") from None
     if not isinstance(content, dict):
         raise SettingsError(f"file {file}: settings by their names are expected, such as profiles")
-    check_given_once(file, data)
     lines: dict[str, int] = {}
-    _note_lines(yaml.compose(data.decode("utf-8"), Loader=yaml.SafeLoader), "", lines)
+    try:
+        check_given_once(file, data)
+        _note_lines(file, yaml.compose(data.decode("utf-8"), Loader=yaml.SafeLoader), "", lines)
+    except RecursionError:
+        raise SettingsError(f"file {file} has too many levels of lists and mappings, or one that contains itself") from None
     return Document(file, sha256(data).digest(), content, lines)
 
 
@@ -66,19 +70,23 @@ def digest_of(file: str) -> bytes:
     return sha256(Path(file).read_bytes()).digest()
 
 
-def _note_lines(node: yaml.Node | None, path: str, lines: dict[str, int]) -> None:
+def _note_lines(file: str, node: yaml.Node | None, path: str, lines: dict[str, int]) -> None:
+    """Note the line of each key. Raises SettingsError for a key that is no text: the settings have none, and JSON does not allow it."""
     if isinstance(node, yaml.MappingNode):
         for key, value in node.value:
+            if key.tag not in KEY_TAGS:
+                shown = f" {key.value}" if isinstance(key, yaml.ScalarNode) else ""
+                raise SettingsError(f"file {file}, line {key.start_mark.line + 1}: the key{shown} is not a text: write it in quotes")
             below = f"{path}.{key.value}" if path else str(key.value)
             # An alias has the lines of its anchor. They are noted at the first place.
             if below not in lines:
                 lines[below] = key.start_mark.line + 1
-                _note_lines(value, below, lines)
+                _note_lines(file, value, below, lines)
     elif isinstance(node, yaml.SequenceNode):
         for number, value in enumerate(node.value):
             below = f"{path}[{number}]"
             lines[below] = value.start_mark.line + 1
-            _note_lines(value, below, lines)
+            _note_lines(file, value, below, lines)
 
 
 def _begins_with(text: str, path: str) -> bool:

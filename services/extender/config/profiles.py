@@ -14,7 +14,7 @@ from ....plugins.module_utils.model.codec import encode_json
 from ...common.settings import SettingsError
 from ..agents.registry import AgentError, build_agent, load_agent
 from ..engine.profile import ANY_SCHEDULER, MEDIAN, UNKNOWN_POLICIES, ConfiguredAgent, Profile
-from ..interface import Agent
+from ..interface import Agent, Query
 from ..sources.settings_section import Section
 from .document import Document
 
@@ -88,6 +88,7 @@ def build_profiles(
             key = (entry.name, one.name, encode_json(args))
             agent = (known or {}).get(key) or _agent(document, one, args, refused)
             if agent is not None:
+                _check_queries(one, agent)
                 used[key] = agent
                 agents.append(ConfiguredAgent(agent, one.weight, one.filters))
         profiles[entry.name] = Profile(entry.name, _labelled(agents), entry.unknown)
@@ -137,6 +138,18 @@ def _agent(document: Document, entry: AgentEntry, args: Mapping[str, t.Any], ref
         # A text about one argument begins with its name, so that its line is found.
         begins_with_name = re.split(r"[^\w]", text, maxsplit=1)[0] in entry.args
         raise SettingsError(f"{entry.path}.args{'.' if begins_with_name else ': '}{text}") from None
+
+
+def _check_queries(entry: AgentEntry, agent: Agent) -> None:
+    """Raise SettingsError if the queries of an agent cannot be used. Later nobody could refuse the agent alone."""
+    try:
+        wrong = [query for query in agent.queries if not isinstance(query, Query)]
+        hash(tuple(agent.queries))
+    except Exception as error:  # the code of other packages may raise anything
+        reason = f"{type(error).__name__}: {error}"
+        raise SettingsError(f"{entry.path}.name: the queries of the agent {entry.name} cannot be used: {reason}") from None
+    if wrong:
+        raise SettingsError(f"{entry.path}.name: the agent {entry.name} has the query {wrong[0]!r}, which is none of interface.Query")
 
 
 def _labelled(agents: Sequence[ConfiguredAgent]) -> tuple[ConfiguredAgent, ...]:

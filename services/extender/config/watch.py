@@ -39,6 +39,10 @@ class ConfigWatch:
         except SettingsError as error:
             self._refuse(digest, str(error))
             return None
+        # Otherwise the same FILE would fail again every few seconds.
+        except Exception as error:
+            self._refuse(digest, f"{type(error).__name__}: {error}")
+            return None
         self._digest = digest
         self._metrics.configuration_valid.set(1)
         self._metrics.reloads.labels("success").inc()

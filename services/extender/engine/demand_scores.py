@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from math import isnan
 from operator import add
 
@@ -60,12 +60,32 @@ class DemandScores:
         # The same as rounded(). Calls of it would double the time of a refresh.
         return [int(total) if total >= 10.0 else int(total + offset) for total in self.totals]
 
-    def rejection(self, name: str, number: int | None) -> str:
-        """Return the reason why the pod must not run on a node, or an empty text. ``number`` is None for a node that is not in the view."""
-        for one, part in zip(self._agents, self.parts, strict=True):
+    def rejections(self, names: Sequence[str], numbers: Mapping[str, int]) -> dict[str, str]:
+        """Return the reason for each node on which the pod must not run. ``numbers``: the numbers of the nodes in the view, by their names.
+
+        With ``unknown: filter`` an agent rejects the nodes without a value only if it has a value for one of these nodes. Otherwise no
+        node of the request would be left, only because its values are missing.
+        """
+        demanding = self._demanding(names, numbers)
+        found = ((name, self._rejection(name, numbers.get(name), demanding)) for name in names)
+        return {name: reason for name, reason in found if reason}
+
+    def rejection(self, number: int, name: str) -> str:
+        """Return the reason why the pod must not run on a node of the view, or an empty text. All nodes of the view are asked."""
+        return self._rejection(name, number, [self._policy == FILTER and part.median is not None for part in self.parts])
+
+    def _demanding(self, names: Sequence[str], numbers: Mapping[str, int]) -> list[bool]:
+        """Return for each agent whether a node without a value is rejected."""
+        if self._policy != FILTER:
+            return [False] * len(self.parts)
+        asked = [numbers[name] for name in names if name in numbers]
+        return [any(not isnan(part.scores[number]) for number in asked) for part in self.parts]
+
+    def _rejection(self, name: str, number: int | None, demanding: Sequence[bool]) -> str:
+        for one, part, is_demanding in zip(self._agents, self.parts, demanding, strict=True):
             if one.filters and name in part.rejections:
                 return part.rejections[name]
-            if self._policy == FILTER and (part.median is not None if number is None else part.is_unknown(number)):
+            if is_demanding and (number is None or isnan(part.scores[number])):
                 return NO_VALUE.format(agent=one.name)
         return ""
 

@@ -63,10 +63,6 @@ class AgentScores:
             return NEUTRAL
         return 0.0 if policy in (LOW, FILTER) else self.median
 
-    def is_unknown(self, number: int) -> bool:
-        """Return whether the node has no score although other nodes have one."""
-        return self.median is not None and math.isnan(self.scores[number])
-
     def replace(self, number: int, node: str, judgement: Judgement) -> None:
         """Take over a new judgement on one node. The median stays until the next refresh."""
         self.scores[number] = checked_score(judgement)
@@ -74,6 +70,49 @@ class AgentScores:
             self.rejections[node] = judgement.rejection
         else:
             self.rejections.pop(node, None)
+
+
+def checked(judgement: Judgement) -> Judgement:
+    """Return the judgement with numbers of type float and an explanation of type str. Raises TypeError for other types.
+
+    An agent of a third party may return anything, such as a number of a library or a text.
+    """
+    if type(judgement) is not Judgement:
+        raise TypeError(f"a Judgement is expected, and the agent returned {type(judgement).__name__}")
+    score, value, explanation, measured_at_s, rejection = judgement
+    # Almost all judgements are right, and each refresh has thousands of them.
+    if (
+        type(score) in NUMBERS
+        and type(value) in NUMBERS
+        and type(measured_at_s) in NUMBERS
+        and type(explanation) is str
+        and type(rejection) is str
+        and explanation.isascii()
+        and rejection.isascii()
+    ):
+        return judgement
+    if not isinstance(rejection, str):
+        raise TypeError(f"a rejection is a text, and the agent returned {type(rejection).__name__}")
+    return Judgement(
+        _number("score", score), _number("value", value), _text(explanation), _number("measured_at_s", measured_at_s), _text(rejection)
+    )
+
+
+def _text(value: t.Any) -> str:
+    """Return the text. Half a surrogate pair becomes a question mark, because no answer could contain it."""
+    return str(value).encode("utf-8", "replace").decode()
+
+
+NUMBERS: t.Final = frozenset((float, type(None)))
+
+
+def _number(name: str, value: t.Any) -> float | None:
+    """Return the number as float. Raises TypeError for a text, which float() would accept, and OverflowError for an integer above 1e308."""
+    if value is None:
+        return None
+    if isinstance(value, str | bytes | bytearray):
+        raise TypeError(f"{name} is a number, and the agent returned {type(value).__name__}")
+    return float(value)
 
 
 def checked_score(judgement: Judgement) -> float:
@@ -126,7 +165,7 @@ class Evaluator:
                 found = one.agent.score_all(prepared, nodes, pod, self.clock())
                 if len(found) != len(nodes):
                     raise ValueError(f"score_all returned {len(found)} judgements on {len(nodes)} nodes")
-                return found
+                return [checked(judgement) for judgement in found]
             return self._one_by_one(one, prepared, nodes, pause)
         except Exception as error:
             self._on_error(one.name, error)
@@ -137,7 +176,7 @@ class Evaluator:
         if prepared is FAILED:
             return NOT_KNOWN
         try:
-            return one.agent.judge(prepared, node, pod if one.agent.per_demand else None, self.clock())
+            return checked(one.agent.judge(prepared, node, pod if one.agent.per_demand else None, self.clock()))
         except Exception as error:
             self._on_error(one.name, error)
             return NOT_KNOWN
@@ -150,7 +189,7 @@ class Evaluator:
             found = one.agent.judge_demands(prepared, node, pods, self.clock())
             if len(found) != len(pods):
                 raise ValueError(f"judge_demands returned {len(found)} judgements for {len(pods)} pods")
-            return found
+            return [checked(judgement) for judgement in found]
         except Exception as error:
             self._on_error(one.name, error)
             return [NOT_KNOWN] * len(pods)
@@ -177,7 +216,7 @@ class Evaluator:
         judge, now_s = one.agent.judge, self.clock()
         found = []
         for start in range(0, len(nodes), BATCH):
-            found += [judge(prepared, node, None, now_s) for node in nodes[start : start + BATCH]]
+            found += [checked(judge(prepared, node, None, now_s)) for node in nodes[start : start + BATCH]]
             pause()
         return found
 

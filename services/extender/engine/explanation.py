@@ -119,7 +119,7 @@ def _agent_row(agent: str, weight: float, judgement: Judgement, now_s: float) ->
 
 def _node_row(state: ProfileState, scores: DemandScores, number: int, table: int, points: float, agents: list[AgentRow]) -> NodeRow:
     name, score = state.nodes.names[number], scores.rounded(number, table)
-    return NodeRow(name, scores.totals[number], score, score * points, scores.rejection(name, number), agents)
+    return NodeRow(name, scores.totals[number], score, score * points, scores.rejection(number, name), agents)
 
 
 def _finite(number: float | None) -> float | None:

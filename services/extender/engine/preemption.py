@@ -19,11 +19,11 @@ def allowed_nodes(
     after the deletion. An agent that raises an error refuses nothing. The scheduler accepts a reduced list (kube-scheduler
     ``preemption.go``, callExtenders).
     """
-    scores = state.scores(pod) if state.profile.filters else None
+    rejected = state.scores(pod).rejections(list(candidates), state.nodes.number) if state.profile.filters else {}
     refusing = [one for one in state.profile.agents if one.agent.can_preempt]
     found = []
     for name, victims in candidates.items():
-        if scores is not None and scores.rejection(name, state.nodes.number.get(name)):
+        if name in rejected:
             continue
         if not any(_violation(one.name, one.agent.preempt_violation, victims, on_error) for one in refusing):
             found.append(name)
@@ -32,7 +32,10 @@ def allowed_nodes(
 
 def _violation(agent: str, rule: Callable[[Victims], str], victims: Victims, on_error: Callable[[str, Exception], None]) -> str:
     try:
-        return rule(victims)
+        reason = rule(victims)
+        if not isinstance(reason, str):
+            raise TypeError(f"a reason is a text, and the agent returned {type(reason).__name__}")
+        return reason
     except Exception as error:
         on_error(agent, error)
         return ""

@@ -39,7 +39,8 @@ class Profile:
     """The agents of one scheduler name.
 
     ``unknown``: the score of a node without a fresh value. ``median``: the median of the known nodes. ``low``: 0. ``filter``: 0, and the
-    filter verb rejects the node. If an agent knows no node, all nodes are equal for this agent, and none is rejected for that reason.
+    filter verb rejects the node. If an agent knows no node, all nodes are equal for this agent. If it knows none of the nodes of a request,
+    it rejects none of them for that reason.
     """
 
     name: str

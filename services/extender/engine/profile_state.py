@@ -228,6 +228,7 @@ class ProfileState:
 
     def _forget(self, key: t.Hashable) -> None:
         del self._demands[key]
+        self._used.pop(key, None)
         for offset in range(TABLES):
             self._tables.pop((key, offset), None)
 

@@ -6,12 +6,14 @@ from __future__ import annotations
 
 import time
 import typing as t
-from collections import deque
+from collections import OrderedDict
 from collections.abc import Callable, Sequence
 
 from ..interface import PodView
 
 MAX_PODS = 1000
+MAX_CHARACTERS = 4 * 1024 * 1024
+"""Characters of all kept names and labels. 1,000 ordinary pods have half a million. An agent may depend on any label, so all are kept."""
 
 
 class RecentPod(t.NamedTuple):
@@ -31,12 +33,22 @@ class RecentPod(t.NamedTuple):
 
 
 class RecentPods:
-    """The last 1,000 pods. ``clock``: seconds since 1970."""
+    """The last 1,000 pods, each with its last request, and fewer if they are very long. ``clock``: seconds since 1970."""
 
     def __init__(self, clock: Callable[[], float] = time.time) -> None:
         self.clock = clock
-        self._pods: deque[RecentPod] = deque(maxlen=MAX_PODS)
-        self.add = self._pods.append
+        self._pods: OrderedDict[tuple[str, str, str], RecentPod] = OrderedDict()
+        self._characters = 0
+
+    def add(self, pod: RecentPod) -> None:
+        """Keep a pod. It replaces the entry of the same UID and name, because the scheduler sends filter before prioritize."""
+        key = (pod.uid, pod.namespace, pod.name)
+        before = self._pods.pop(key, None)
+        self._characters += _length(pod) - (_length(before) if before is not None else 0)
+        self._pods[key] = pod
+        while len(self._pods) > MAX_PODS or self._characters > MAX_CHARACTERS:
+            _key, dropped = self._pods.popitem(last=False)
+            self._characters -= _length(dropped)
 
     def find(self, namespace: str, name: str) -> RecentPod | None:
         """Return the last request for a pod of this name."""
@@ -44,5 +56,14 @@ class RecentPods:
 
     def newest(self, most: int = MAX_PODS) -> Sequence[RecentPod]:
         """Return the pods, the newest first."""
-        # A copy, because requests add pods meanwhile.
-        return list(self._pods)[: -most - 1 : -1]
+        # A copy, because requests add pods meanwhile. list() of the values is one step of the interpreter.
+        return list(self._pods.values())[: -most - 1 : -1]
+
+
+def _length(pod: RecentPod) -> int:
+    """Return the number of characters of a pod's texts."""
+    length = len(pod.namespace) + len(pod.name) + len(pod.uid) + len(pod.scheduler_name)
+    if pod.view is None:
+        return length
+    labels = sum(len(name) + len(value) for name, value in pod.view.labels.items())
+    return length + labels + sum(map(len, pod.view.demand.requests))

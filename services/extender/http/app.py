@@ -4,18 +4,17 @@
 
 from __future__ import annotations
 
-import asyncio
 import typing as t
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from concurrent.futures import ThreadPoolExecutor
 
 from ....plugins.module_utils.model.codec import encode_json
 from ...common.log import Log
 from ..metrics import Metrics
-from .body import BodyError, Receive, read_body
+from .body import BodyError, BodyLimits, Receive, read_body
 from .direct_answers import DirectAnswers
-from .people import People, Response
+from .people import PAGES, SCRAPES, People, Response
 from .scheduler_api import NoSuchPathError, SchedulerApi
+from .slow_answers import BusyError, SlowAnswers
 from .wire import BadRequestError
 
 Headers = Iterable[tuple[bytes, bytes]]
@@ -43,11 +42,11 @@ class App:
         request_timeout_s: float = REQUEST_TIMEOUT_S,
     ) -> None:
         self._scheduler, self._people, self._metrics, self._log = scheduler, people, metrics, log
-        self._max_body_bytes, self._request_timeout_s = max_body_bytes, request_timeout_s
+        self._bodies, self._request_timeout_s = BodyLimits(max_body_bytes), request_timeout_s
         self.direct = DirectAnswers(scheduler.handlers, max_body_bytes=max_body_bytes) if scheduler is not None else None
         """Answers most requests of the scheduler. The protocol uses it."""
-        # One thread, so that people who load pages cannot take all the time of the scheduler's requests.
-        self._slow = ThreadPoolExecutor(1, "pages")
+        # Prometheus has a thread of its own, so that no page delays its scrape.
+        self._slow = {PAGES: SlowAnswers("pages"), SCRAPES: SlowAnswers("scrapes")}
 
     async def __call__(self, scope: Mapping[str, t.Any], receive: Receive, send: Send) -> None:
         """Answer one request. An error of this program is answered with 500, and the next request is answered as usual."""
@@ -69,10 +68,10 @@ class App:
                 return await self._refuse(send, 405, "the scheduler's paths accept only POST", (b"allow", b"POST"))
             if not _is_json(scope["headers"]):
                 return await self._refuse(send, 415, "the Content-Type must be application/json")
-            body = await read_body(scope["headers"], receive, max_bytes=self._max_body_bytes, timeout_s=self._request_timeout_s)
+            body = await read_body(scope["headers"], receive, self._bodies, timeout_s=self._request_timeout_s)
             answer = handler(body)
         except BadRequestError as error:
-            return await self._refuse(send, 400, str(error))
+            return await self._refuse(send, error.status, str(error))
         except NoSuchPathError as error:
             return await self._refuse(send, 404, str(error))
         except BodyError as error:
@@ -90,10 +89,13 @@ class App:
         if handler is None:
             return error_response(404, f"there is no path {scope['path']}; there are {', '.join(self._people.paths)}")
         query, headers = scope["query_string"], dict(scope["headers"])
-        if not self._people.is_slow(scope["path"]):
+        kind = self._people.slow_kind(scope["path"])
+        if kind is None:
             return handler(query, headers)
-        # A page about 5,000 nodes takes a while. Meanwhile the scheduler is answered.
-        return await asyncio.get_running_loop().run_in_executor(self._slow, handler, query, headers)
+        try:
+            return await self._slow[kind].run(lambda: handler(query, headers))
+        except BusyError as error:
+            return error_response(503, str(error), (b"retry-after", b"1"))
 
     async def _refuse(self, send: Send, status: int, text: str, *headers: tuple[bytes, bytes]) -> None:
         self._metrics.refused.labels(str(status)).inc()

@@ -19,44 +19,57 @@ class BodyError(Exception):
         self.status = status
 
 
-async def read_body(headers: t.Iterable[tuple[bytes, bytes]], receive: Receive, *, max_bytes: int, timeout_s: float) -> bytes:
+LARGE_BODIES = 4
+"""The number of bodies of the maximum size that can be received at the same time."""
+
+
+class BodyLimits:
+    """The limit of one body, and of all bodies that are received at the same time. ``received``: their bytes until now."""
+
+    def __init__(self, max_bytes: int) -> None:
+        self.max_bytes, self.max_sum, self.received = max_bytes, LARGE_BODIES * max_bytes, 0
+
+    def check(self, size: int) -> None:
+        """Raise BodyError if a body has more bytes than the limit."""
+        if size > self.max_bytes:
+            text = f"the body has more than {self.max_bytes} bytes: raise server.max_body_bytes, or set nodeCacheCapable: true"
+            raise BodyError(413, text)
+        if self.received > self.max_sum:
+            raise BodyError(503, f"the bodies that are received at the same time have more than {self.max_sum} bytes: try again")
+
+
+async def read_body(headers: t.Iterable[tuple[bytes, bytes]], receive: Receive, limits: BodyLimits, *, timeout_s: float) -> bytes:
     """Return the body. Raises BodyError.
 
     The bytes are counted as they come, because a client can omit or falsify Content-Length.
     """
     for name, value in headers:
-        if name == b"content-length" and (not value.isdigit() or int(value) > max_bytes):
-            raise _too_large(max_bytes)
+        if name == b"content-length":
+            limits.check(int(value) if value.isdigit() and len(value) < 20 else limits.max_bytes + 1)
     try:
         async with asyncio.timeout(timeout_s):
             message = await receive()
             if message["type"] == "http.request" and not message.get("more_body"):
-                return _checked(message["body"], max_bytes)
-            return await _rest(message, receive, max_bytes)
+                limits.check(len(message["body"]))
+                return t.cast(bytes, message["body"])
+            return await _rest(message, receive, limits)
     except TimeoutError:
         raise BodyError(408, f"the body was not complete after {timeout_s:g} s") from None
 
 
-async def _rest(message: Mapping[str, t.Any], receive: Receive, max_bytes: int) -> bytes:
+async def _rest(message: Mapping[str, t.Any], receive: Receive, limits: BodyLimits) -> bytes:
     parts, size = [], 0
-    while True:
-        if message["type"] != "http.request":
-            raise BodyError(0, "the client has closed the connection")
-        part = message["body"]
-        size += len(part)
-        if size > max_bytes:
-            raise _too_large(max_bytes)
-        parts.append(part)
-        if not message.get("more_body"):
-            return b"".join(parts)
-        message = await receive()
-
-
-def _checked(body: bytes, max_bytes: int) -> bytes:
-    if len(body) > max_bytes:
-        raise _too_large(max_bytes)
-    return body
-
-
-def _too_large(max_bytes: int) -> BodyError:
-    return BodyError(413, f"the body has more than {max_bytes} bytes: raise server.max_body_bytes, or set nodeCacheCapable: true")
+    try:
+        while True:
+            if message["type"] != "http.request":
+                raise BodyError(0, "the client has closed the connection")
+            part = message["body"]
+            size += len(part)
+            limits.received += len(part)
+            limits.check(size)
+            parts.append(part)
+            if not message.get("more_body"):
+                return b"".join(parts)
+            message = await receive()
+    finally:
+        limits.received -= size

@@ -17,6 +17,9 @@ MAX_HEADS = 1024
 """Heads that are kept. The heads of one scheduler differ in the length of the body only."""
 
 MAX_HEAD_BYTES = 1024
+MAX_BODY_BYTES = 1024 * 1024
+"""Longer bodies are read by ASGI, which limits the bytes of all bodies together. A request with 5,000 names has 150 kB."""
+
 END = b"\r\n\r\n"
 REQUEST_LINE = re.compile(rb"POST (/[a-z/-]+) HTTP/1\.1")
 PLAIN_HEADERS = {b"host", b"user-agent", b"content-length", b"content-type", b"accept-encoding"}
@@ -28,12 +31,12 @@ ANSWER_HEAD = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-len
 class DirectAnswers:
     """Answers whole requests. ``handlers``: by path; a handler may raise any error, and then there is no direct answer.
 
-    ``max_body_bytes``: longer bodies are not answered here.
+    Bodies longer than ``max_body_bytes`` or MAX_BODY_BYTES are not answered here.
     """
 
     def __init__(self, handlers: Mapping[str, Handler], *, max_body_bytes: int) -> None:
         self._handlers = {path.encode(): handler for path, handler in handlers.items()}
-        self._max_body_bytes = max_body_bytes
+        self._max_body_bytes = min(max_body_bytes, MAX_BODY_BYTES)
         self._heads: dict[bytes, tuple[Handler, int]] = {}
 
     def answer(self, data: bytes) -> Sequence[bytes] | None:

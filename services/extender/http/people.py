@@ -30,6 +30,9 @@ PAGE_HEADERS = (
     (b"cache-control", b"no-store"),
 )
 
+PAGES, SCRAPES = "pages", "scrapes"
+"""The kinds of slow answers. Each kind has a thread."""
+
 Handler = Callable[[bytes, Mapping[bytes, bytes]], "Response"]
 """Receives the query and the headers of a request."""
 
@@ -68,9 +71,11 @@ class People:
         """Return the handler of a path, or None."""
         return self._handlers.get(path)
 
-    def is_slow(self, path: str) -> bool:
-        """Return whether the answer needs a calculation over all nodes."""
-        return path not in ("/healthz", "/readyz", "/version")
+    def slow_kind(self, path: str) -> str | None:
+        """Return PAGES or SCRAPES if the answer needs a calculation over all nodes, and None otherwise."""
+        if path in ("/healthz", "/readyz", "/version"):
+            return None
+        return SCRAPES if path == "/metrics" else PAGES
 
     def _healthz(self, _query: bytes, _headers: Mapping[bytes, bytes]) -> Response:
         return _probe(self._health.unhealthy_reason, "ok")

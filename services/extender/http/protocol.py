@@ -7,8 +7,7 @@ from __future__ import annotations
 import asyncio
 import typing as t
 
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
-
+from .connections import LimitedProtocol
 from .direct_answers import DirectAnswers
 from .joined_writes import JoinedWrites
 
@@ -16,7 +15,7 @@ PIECES_S = 0.1
 """Seconds in which all pieces of a request must come. After that ASGI receives it, which has the limit of the settings."""
 
 
-class Protocol(HttpToolsProtocol):
+class Protocol(LimitedProtocol):
     """One connection. If the application has ``direct``, plain requests between two others are answered by it."""
 
     _is_between_requests = True
@@ -48,6 +47,7 @@ class Protocol(HttpToolsProtocol):
             data = self._take_pieces()
         answer = self._direct.answer(data)
         if answer is not None:
+            self.note_request()
             self.transport.writelines(answer)
             return self.on_response_complete()
         missing = self._direct.missing_bytes(data)

@@ -18,6 +18,7 @@ from ..engine.recent_pods import RecentPod, RecentPods
 from ..metrics import NO_PROFILE, Metrics
 from .request_pod import RequestPod
 from .wire import (
+    MOST_NODES,
     BadRequestError,
     NodesRequest,
     filter_answer,
@@ -77,7 +78,7 @@ class SchedulerApi:
     def prioritize(self, body: bytes) -> bytes:
         """Return an integer score from 0 to 10 for each node."""
         began_at_s = time.perf_counter()
-        request = read_nodes_request(body)
+        request = read_nodes_request(body, self._most_nodes())
         pod = request.pod
         state = self._engine.state_for(pod.scheduler_name)
         if state is None:
@@ -87,25 +88,21 @@ class SchedulerApi:
         answer = answer_of(state.table(pod.key, _view_of(pod)), request.names)
         if state.is_neutral:
             self._metrics.neutral.labels(state.profile.name).inc()
-        view = pod.view if state.profile.is_per_demand else None
-        number = table_of(pod.key)
-        self._recent.add(
-            RecentPod(pod.namespace, pod.name, pod.uid, pod.scheduler_name, number, len(request.names), self._recent.clock(), view)
-        )
+        self._remember(request, state)
         self._metrics.count(state.profile.name, "prioritize", time.perf_counter() - began_at_s)
         return answer
 
     def filter(self, body: bytes) -> bytes:
         """Return the nodes on which the pod may run, and the reason for each other node."""
         began_at_s = time.perf_counter()
-        request = read_nodes_request(body)
+        request = read_nodes_request(body, self._most_nodes())
         state = self._engine.state_for(request.pod.scheduler_name)
         failed: dict[str, str] = {}
         if state is not None and state.profile.filters:
+            self._remember(request, state)
             scores = state.scores(_view_of(request.pod))
             if scores.may_reject:
-                numbers = state.nodes.number
-                failed = _failed(request.names, lambda name: scores.rejection(name, numbers.get(name)))
+                failed = scores.rejections(request.names, state.nodes.number)
         answer = _filtered(request, failed)
         self._metrics.count(_label(state), "filter", time.perf_counter() - began_at_s)
         return answer
@@ -113,7 +110,7 @@ class SchedulerApi:
     def preempt(self, body: bytes) -> bytes:
         """Return the nodes whose victims may be deleted."""
         began_at_s = time.perf_counter()
-        request = read_preemption_request(body)
+        request = read_preemption_request(body, self._most_nodes())
         state = self._engine.state_for(request.pod.scheduler_name)
         names = list(request.candidates)
         if state is not None:
@@ -122,6 +119,19 @@ class SchedulerApi:
         self._metrics.count(_label(state), "preempt", time.perf_counter() - began_at_s)
         return answer
 
+    def _most_nodes(self) -> int:
+        """Return the nodes that a request may have. Nodes are created faster than the extender learns of them."""
+        return max(MOST_NODES, 4 * len(self._engine.current.nodes.names))
+
+    def _remember(self, request: NodesRequest, state: ProfileState) -> None:
+        """Keep the pod for /explain. A pod that no node accepts gets no prioritize, so that filter has to keep it too."""
+        pod = request.pod
+        view = _view_of(pod)() if state.profile.is_per_demand else None
+        number = table_of(pod.key)
+        self._recent.add(
+            RecentPod(pod.namespace, pod.name, pod.uid, pod.scheduler_name, number, len(request.names), self._recent.clock(), view)
+        )
+
     # --- the paths of the original systems ---
 
     def _original(self, handler: Callable[[str, bytes], bytes], agent: str) -> Handler:
@@ -129,17 +139,19 @@ class SchedulerApi:
 
     def _original_filter(self, agent: str, body: bytes) -> bytes:
         began_at_s = time.perf_counter()
-        request = read_nodes_request(body)
+        request = read_nodes_request(body, self._most_nodes())
         state, number = self._find(agent, request.pod.scheduler_name)
         rejections = state.scores(_view_of(request.pod)).parts[number].rejections
-        answer = _filtered(request, _failed(request.names, lambda name: rejections.get(name, "")) if rejections else {})
+        self._remember(request, state)
+        answer = _filtered(request, {name: rejections[name] for name in request.names if name in rejections})
         self._metrics.count(state.profile.name, f"predicates/{agent}", time.perf_counter() - began_at_s)
         return answer
 
     def _original_prioritize(self, agent: str, body: bytes) -> bytes:
         began_at_s = time.perf_counter()
-        request = read_nodes_request(body)
+        request = read_nodes_request(body, self._most_nodes())
         state, number = self._find(agent, request.pod.scheduler_name)
+        self._remember(request, state)
         answer = answer_of(state.original_table(number, _view_of(request.pod)), request.names)
         self._metrics.count(state.profile.name, f"priorities/{agent}", time.perf_counter() - began_at_s)
         return answer
@@ -170,11 +182,6 @@ def _view_of(pod: RequestPod) -> Callable[[], t.Any]:
             raise BadRequestError(f"the demand of Pod {pod.namespace}/{pod.name} cannot be read: {error}") from None
 
     return view
-
-
-def _failed(names: list[str], rejection: Callable[[str], str]) -> dict[str, str]:
-    found = ((name, rejection(name)) for name in names)
-    return {name: reason for name, reason in found if reason}
 
 
 def _filtered(request: NodesRequest, failed: dict[str, str]) -> bytes:

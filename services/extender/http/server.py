@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 import gc
 import ssl
 import sys
@@ -17,6 +18,7 @@ import uvloop
 
 from ...common.addresses import Address
 from ...common.endpoints import listen
+from .connections import HEAD_S
 from .protocol import Protocol
 
 KEEP_ALIVE_S = 120
@@ -36,16 +38,16 @@ TICK_S = 0.2
 
 
 class Listener:
-    """One address of the server. Raises OSError if it cannot listen on the address."""
+    """One address of the server. ``head_s``: the seconds for a request's header. Raises OSError if it cannot listen on the address."""
 
-    def __init__(self, address: Address, app: t.Any) -> None:
+    def __init__(self, address: Address, app: t.Any, *, head_s: float = HEAD_S) -> None:
         self._socket = listen(address)
         host, port = self._socket.getsockname()[:2]
         self.address = Address(str(host), port)
         """The address that it listens on. If port 0 was given, it has the port that the system selected."""
         config = uvicorn.Config(
             app,
-            http=Protocol,
+            http=t.cast(type[asyncio.Protocol], functools.partial(Protocol, head_s=head_s)),
             ws="none",
             lifespan="off",
             log_config=None,

@@ -4,8 +4,11 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 import ssl
-from collections.abc import Iterable
+import typing as t
+from collections.abc import Iterator
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
@@ -20,23 +23,55 @@ class TlsFiles:
     client_ca_file: str = ""
 
 
-def make_context(files: TlsFiles) -> ssl.SSLContext:
-    """Return a context. Raises OSError, whose text names the file."""
+class TlsContents(t.NamedTuple):
+    """The bytes of the files, all of one reading. ``authority`` is empty without ``client_ca_file``."""
+
+    certificate: bytes
+    key: bytes
+    authority: bytes
+
+
+def read_contents(files: TlsFiles) -> TlsContents:
+    """Return the bytes of the files. Raises OSError, whose text names the file."""
+    return TlsContents(*(Path(file).read_bytes() if file else b"" for file in (files.cert_file, files.key_file, files.client_ca_file)))
+
+
+def make_context(files: TlsFiles, contents: TlsContents | None = None) -> ssl.SSLContext:
+    """Return a context with these contents of the files, or with those of now. Raises OSError, whose text names the file."""
+    contents = contents or read_contents(files)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
-    # The ssl module does not name the file of an error.
-    _digest((files.cert_file, files.key_file, files.client_ca_file))
-    try:
-        context.load_cert_chain(files.cert_file, files.key_file)
-    except ssl.SSLError as error:
-        raise OSError(f"{files.cert_file} and {files.key_file} are no PEM certificate with its key: {error}") from None
+    load_pair(context, files, contents)
     if files.client_ca_file:
         try:
-            context.load_verify_locations(files.client_ca_file)
+            with _in_memory(contents.authority) as authority:
+                context.load_verify_locations(authority)
         except ssl.SSLError as error:
             raise OSError(f"{files.client_ca_file} has no PEM certificate: {error}") from None
         context.verify_mode = ssl.CERT_REQUIRED
     return context
+
+
+def load_pair(context: ssl.SSLContext, files: TlsFiles, contents: TlsContents) -> None:
+    """Use the certificate and the key for new connections. Raises OSError.
+
+    OpenSSL takes over the certificate before it compares the key. After an error the context has a certificate without its key and
+    refuses every connection. For a context in use the contents must therefore be ones that ``make_context`` has accepted.
+    """
+    try:
+        with _in_memory(contents.certificate) as certificate, _in_memory(contents.key) as key:
+            context.load_cert_chain(certificate, key)
+    except ssl.SSLError as error:
+        raise OSError(f"{files.cert_file} and {files.key_file} are no PEM certificate with its key: {error}") from None
+
+
+class TlsChange(t.NamedTuple):
+    """New contents of the files: ``pair`` and ``authority`` tell which have changed. ``context`` is a new context with all of them."""
+
+    pair: bool
+    authority: bool
+    contents: TlsContents
+    context: ssl.SSLContext
 
 
 class TlsWatch:
@@ -44,25 +79,41 @@ class TlsWatch:
 
     def __init__(self, files: TlsFiles) -> None:
         self.files = files
-        self._pair, self._authority = self._digests()
+        self._pair, self._authority = _digests(read_contents(files))
 
-    def changes(self) -> tuple[bool, bool]:
-        """Return whether the certificate or its key has changed since the last call, and whether the client authority has.
+    def change(self) -> TlsChange | None:
+        """Return the change since the last one in use, or None.
 
-        Raises OSError if a file cannot be read. Then the next call returns the change.
+        Raises OSError if a file cannot be read, and if the files cannot be used: a certificate can be there before its key. The change
+        is returned again until ``in_use`` is called, so that none is lost.
         """
-        pair, authority = self._digests()
-        changed = (pair != self._pair, authority != self._authority)
-        self._pair, self._authority = pair, authority
-        return changed
+        contents = read_contents(self.files)
+        pair, authority = _digests(contents)
+        if (pair, authority) == (self._pair, self._authority):
+            return None
+        return TlsChange(pair != self._pair, authority != self._authority, contents, make_context(self.files, contents))
 
-    def _digests(self) -> tuple[bytes, bytes]:
-        return _digest((self.files.cert_file, self.files.key_file)), _digest((self.files.client_ca_file,))
+    def in_use(self, change: TlsChange) -> None:
+        """Note that the server uses the change."""
+        self._pair, self._authority = _digests(change.contents)
 
 
-def _digest(files: Iterable[str]) -> bytes:
-    digest = sha256()
-    for file in files:
-        digest.update(Path(file).read_bytes() if file else b"")
-        digest.update(b"\0")
-    return digest.digest()
+def _digests(contents: TlsContents) -> tuple[bytes, bytes]:
+    """Return the digest of the certificate with its key, and that of the authority. The key itself is not kept."""
+    pair = sha256(sha256(contents.certificate).digest() + sha256(contents.key).digest())
+    return pair.digest(), sha256(contents.authority).digest()
+
+
+@contextlib.contextmanager
+def _in_memory(data: bytes) -> Iterator[str]:
+    """Return the path of a file in memory, because the ssl module reads certificates only from files.
+
+    No other user can read it, it ends with the block, and it needs no folder that can be written.
+    """
+    file = os.memfd_create("tls")
+    try:
+        with os.fdopen(os.dup(file), "wb") as stream:
+            stream.write(data)
+        yield f"/proc/self/fd/{file}"
+    finally:
+        os.close(file)

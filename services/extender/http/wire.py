@@ -22,8 +22,32 @@ ABSENT = Raw(b"null")
 """The JSON of a part that is not in the body. msgspec does not allow None beside Raw."""
 
 
+MOST_NODES = 20_000
+"""The nodes of a request. Kubernetes supports 5,000."""
+
+LARGE_BODY = 4 * 1024 * 1024
+"""The bytes from which names are counted before they are decoded. 20,000 names have at most 5 MB."""
+
+
 class BadRequestError(ValueError):
-    """The body cannot be used. The text says what is expected."""
+    """The body cannot be used. The text says what is expected. ``status``: the code of the answer."""
+
+    status = 400
+
+
+class TooManyNodesError(BadRequestError):
+    """The request has more nodes than any cluster."""
+
+    status = 413
+
+    def __init__(self, most: int) -> None:
+        super().__init__(f"the request has more than {most} nodes: this is the limit for the nodes that the extender knows")
+
+
+class NamesPart(Struct):
+    """The names of the nodes, undecoded."""
+
+    names: Raw = field(default=ABSENT, name="NodeNames")
 
 
 class NodeList(Struct):
@@ -55,14 +79,17 @@ class ExtenderArgs(Struct):
 class MetaPod(Struct):
     """A victim, by its UID."""
 
-    uid: str = field(default="", name="UID")
+    uid: str = field(name="UID")
 
 
 class MetaVictims(Struct):
-    """The victims on a node, with the number of violated PodDisruptionBudgets."""
+    """The victims on a node, with the number of violated PodDisruptionBudgets.
 
-    pods: list[MetaPod] | None = field(default=None, name="Pods")
-    violations: int = field(default=0, name="NumPDBViolations")
+    Go always writes both keys. An absent one has another case, and no budget may look kept because of that.
+    """
+
+    pods: list[MetaPod] | None = field(name="Pods")
+    violations: int = field(name="NumPDBViolations")
 
 
 class VictimMeta(Struct):
@@ -80,8 +107,8 @@ class VictimPod(Struct):
 class PodVictims(Struct):
     """The victims on a node as whole pods."""
 
-    pods: list[VictimPod] | None = field(default=None, name="Pods")
-    violations: int = field(default=0, name="NumPDBViolations")
+    pods: list[VictimPod] | None = field(name="Pods")
+    violations: int = field(name="NumPDBViolations")
 
 
 class PreemptionArgs(Struct):
@@ -90,6 +117,9 @@ class PreemptionArgs(Struct):
     pod: Raw = field(default=ABSENT, name="Pod")
     victims: dict[str, PodVictims | None] | None = field(default=None, name="NodeNameToVictims")
     meta: dict[str, MetaVictims | None] | None = field(default=None, name="NodeNameToMetaVictims")
+
+
+T = t.TypeVar("T")
 
 
 class NodesRequest(t.NamedTuple):
@@ -107,31 +137,53 @@ class PreemptionRequest(t.NamedTuple):
     candidates: Mapping[str, Victims]
 
 
-def read_nodes_request(body: bytes) -> NodesRequest:
-    """Return the request in a body. Raises BadRequestError."""
+def read_nodes_request(body: bytes, most: int = MOST_NODES) -> NodesRequest:
+    """Return the request in a body, which may have ``most`` nodes. Raises BadRequestError."""
+    if len(body) > LARGE_BODY and bytes(_decoded(NamesPart, body).names).count(b",") >= most:
+        raise TooManyNodesError(most)
     args = _decoded(ExtenderArgs, body)
     if args.pod is ABSENT or (args.node_names is None and args.nodes is None):
         args = _decoded(ExtenderArgs, _with_exact_keys(body))
     pod = _pod(args.pod)
     if args.node_names is not None:
-        return NodesRequest(pod, args.node_names, None)
+        return NodesRequest(pod, _limited(args.node_names, most), None)
     if args.nodes is None:
         raise BadRequestError("the body has neither NodeNames nor Nodes: one of them is expected")
-    nodes = args.nodes.items or []
+    nodes = _limited(args.nodes.items or [], most)
     return NodesRequest(pod, [_decoded(NodeName, node).metadata.name for node in nodes], nodes)
 
 
-def read_preemption_request(body: bytes) -> PreemptionRequest:
-    """Return the request in a body. Raises BadRequestError."""
-    args = _decoded(PreemptionArgs, body)
-    if args.pod is ABSENT or (args.victims is None and args.meta is None):
-        args = _decoded(PreemptionArgs, _with_exact_keys(body))
+def read_preemption_request(body: bytes, most: int = MOST_NODES) -> PreemptionRequest:
+    """Return the request in a body, which may have ``most`` nodes. Raises BadRequestError."""
+    args = _preemption_args(body)
     pod = _pod(args.pod)
+    if len(args.meta or args.victims or ()) > most:
+        raise TooManyNodesError(most)
     if args.meta:
         return PreemptionRequest(pod, {name: _victims(one) for name, one in args.meta.items()})
     if args.victims is None and args.meta is None:
         raise BadRequestError("the body has neither NodeNameToMetaVictims nor NodeNameToVictims: one of them is expected")
     return PreemptionRequest(pod, {name: _victims(_meta(one)) for name, one in (args.victims or {}).items()})
+
+
+def _limited(nodes: list[T], most: int) -> list[T]:
+    if len(nodes) > most:
+        raise TooManyNodesError(most)
+    return nodes
+
+
+def _preemption_args(body: bytes) -> PreemptionArgs:
+    try:
+        args = _decoded(PreemptionArgs, body)
+    except BadRequestError as error:
+        try:
+            exact = _with_exact_keys(body)
+        except BadRequestError:
+            raise error from None
+        return _decoded(PreemptionArgs, exact)
+    if args.pod is ABSENT or (args.victims is None and args.meta is None):
+        return _decoded(PreemptionArgs, _with_exact_keys(body))
+    return args
 
 
 def filter_answer(names: list[str], nodes: list[Raw] | None, failed: Mapping[str, str]) -> bytes:
@@ -172,9 +224,6 @@ def _victims(victims: MetaVictims | None) -> Victims:
     return Victims([pod.uid for pod in victims.pods or ()], victims.violations)
 
 
-T = t.TypeVar("T")
-
-
 def _decoded(kind: type[T], data: bytes) -> T:
     try:
         return decode_json(kind, data)
@@ -199,9 +248,12 @@ def _with_exact_keys(body: bytes) -> bytes:
 
 
 def _victims_with_exact_keys(data: Raw) -> t.Any:
-    nodes = {}
+    nodes: dict[str, dict[str, t.Any] | None] = {}
     for name, victims in (_decoded(VictimsByNode, b'{"nodes":%b}' % bytes(data)).nodes or {}).items():
-        parts = nodes[name] = _renamed(victims or {}, VICTIM_KEYS)
+        if victims is None:
+            nodes[name] = None
+            continue
+        parts = nodes[name] = _renamed(victims, VICTIM_KEYS)
         pods = parts.get("Pods")
         if isinstance(pods, list):
             parts["Pods"] = [_renamed(pod, {"uid": "UID"}) if isinstance(pod, dict) and "metadata" not in pod else pod for pod in pods]

@@ -7,12 +7,13 @@ The file contains pods as kube-scheduler sends them, with the values of their en
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import threading
 import time
 import typing as t
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from ...common.log import Log
@@ -27,7 +28,8 @@ MAX_BYTES = 2**30
 class Recorder:
     """Stands between the sources and their listener, and receives the requests. It is a ``ViewListener``.
 
-    A view is written when the first request follows, because most refreshes are followed by none. The constructor raises OSError.
+    A view is written when the first request follows, because most refreshes are followed by none. The constructor raises OSError, also if
+    the file is a symbolic link. Later no error of the recorder reaches the caller: the recording ends with a line in the log.
     """
 
     def __init__(
@@ -35,7 +37,7 @@ class Recorder:
     ) -> None:
         self._listener, self._log, self._max_bytes, self._clock = listener, log, max_bytes, clock
         self._lock = threading.Lock()
-        self._file: t.BinaryIO | None = os.fdopen(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb")
+        self._file: t.BinaryIO | None = _opened(file)
         self._written = 0
         self._waiting: ClusterView | None = None
 
@@ -47,28 +49,30 @@ class Recorder:
 
     def on_node(self, node: NodeView) -> None:
         """Write the node, and pass it on."""
-        with self._lock:
+        with self._recording():
             self._write_view()
             self._write(node_line(node, self._clock()))
         self._listener.on_node(node)
 
     def on_outcome(self, outcome: Outcome) -> None:
         """Write the outcome, and pass it on."""
-        with self._lock:
+        with self._recording():
             self._write(OutcomeLine(outcome.at_s, outcome.pod, outcome.node, outcome.succeeded))
         self._listener.on_outcome(outcome)
 
     def record(self, path: str, body: bytes) -> None:
         """Write a request. A body that is not JSON is not written."""
+        if self._file is None:
+            return
         try:
             content = json.loads(body)
         except (ValueError, RecursionError):
             return
-        with self._lock:
+        with self._recording():
             self._write_view()
             self._write(RequestLine(self._clock(), path, content))
             if self._file is not None:
-                self._flush(self._file)
+                self._file.flush()
 
     def close(self) -> None:
         """End the recording."""
@@ -92,19 +96,19 @@ class Recorder:
             self._log.warning("the recording has ended, because the file has its maximum length", bytes=self._written)
             self._close()
             return
-        try:
-            self._file.write(data)
-        except OSError as error:
-            self._end_by(error)
+        self._file.write(data)
         self._written += len(data)
 
-    def _flush(self, file: t.BinaryIO) -> None:
-        try:
-            file.flush()
-        except OSError as error:
-            self._end_by(error)
+    @contextlib.contextmanager
+    def _recording(self) -> Iterator[None]:
+        """Hold the lock. An error ends the recording: the disk can be full, and a text can be one that UTF-8 does not have."""
+        with self._lock:
+            try:
+                yield
+            except Exception as error:
+                self._end_by(error)
 
-    def _end_by(self, error: OSError) -> None:
+    def _end_by(self, error: Exception) -> None:
         self._log.warning("the recording has ended, because the file cannot be written", error=str(error))
         self._close()
 
@@ -116,3 +120,16 @@ class Recorder:
             file.close()
         except OSError as error:
             self._log.warning("the end of the recording is missing", error=str(error))
+
+
+def _opened(file: Path) -> t.BinaryIO:
+    """Return the empty file, which only its owner can read. Raises OSError."""
+    # A link could lead to any file of this user.
+    descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
+    try:
+        # The mode of a file that exists already does not follow from that of os.open.
+        os.fchmod(descriptor, 0o600)
+        return os.fdopen(descriptor, "wb")
+    except BaseException:
+        os.close(descriptor)
+        raise

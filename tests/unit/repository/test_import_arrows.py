@@ -65,7 +65,7 @@ THIRD_PARTY = {
     },
     "oauthlib": {"kube/client/config/kubernetes_client.py"},  # an error of the kubernetes client, which needs it
     "urllib3": {"kube/client/http/connection.py"},
-    "uvicorn": {"services/extender/http/protocol.py", "services/extender/http/server.py"},
+    "uvicorn": {"services/extender/http/connections.py", "services/extender/http/server.py"},
     "uvloop": {"services/extender/http/server.py"},
     "yaml": {
         "kube/client/config/yaml_text.py",

@@ -5,15 +5,18 @@
 from __future__ import annotations
 
 import io
+import typing as t
 from pathlib import Path
 
 import pytest
 from ansible_collections.onprem.kube_scheduling.services.common.addresses import Address
 from ansible_collections.onprem.kube_scheduling.services.common.log import Log, set_up_log
 from ansible_collections.onprem.kube_scheduling.services.common.settings import SettingsError
+from ansible_collections.onprem.kube_scheduling.services.extender.agents.registry import load_agent
 from ansible_collections.onprem.kube_scheduling.services.extender.config.settings import Settings, read_inputs, read_settings
 from ansible_collections.onprem.kube_scheduling.services.extender.config.watch import ConfigWatch
 from ansible_collections.onprem.kube_scheduling.services.extender.http.tls import TlsFiles
+from ansible_collections.onprem.kube_scheduling.services.extender.interface import Gauge
 from ansible_collections.onprem.kube_scheduling.services.extender.metrics import Metrics
 
 PROFILES = "profiles:\n  quiet:\n    agents:\n    - {name: template}\n"
@@ -128,7 +131,7 @@ def test_the_file_of_pigeon_lies_beside_the_settings(tmp_path: Path) -> None:
         ("profiles:\n  quiet: {}\n", r"line 2, profiles.quiet.agents must be a list with at least one agent"),
         ("profiles:\n  quiet: {agents: []}\n", r"line 2, profiles.quiet.agents must be a list"),
         ("profiles:\n  quiet:\n    agents:\n    - weight: 1\n", r"line 4, profiles.quiet.agents\[0\] has no name"),
-        ("profiles:\n  1: {agents: [{name: template}]}\n", r"profiles has the name 1"),
+        ("profiles:\n  1: {agents: [{name: template}]}\n", r"line 2: the key 1 is not a text: write it in quotes"),
         (PROFILES + "    unknown: high\n", r"line 5, profiles.quiet.unknown is 'high': it must be one of median, low, filter"),
         (
             PROFILES + "    - {name: template, wieght: 2}\n",
@@ -251,3 +254,54 @@ def test_a_file_that_changes_by_a_link_is_noticed(tmp_path: Path) -> None:
     (tmp_path / "next").rename(link)
     settings = watch.changed()
     assert settings is not None and list(settings.profiles) == ["other"]
+
+
+@pytest.mark.parametrize(
+    ("queries", "complaint"),
+    [
+        (lambda _agent: 1 // 0, "the queries of the agent template cannot be used: ZeroDivisionError"),
+        (lambda _agent: None, "the queries of the agent template cannot be used: TypeError"),
+        (lambda _agent: ["up"], "the agent template has the query 'up', which is none of interface.Query"),
+        (lambda _agent: [Gauge("up", [])], "the queries of the agent template cannot be used: TypeError"),
+    ],
+)
+def test_an_agent_whose_queries_cannot_be_used_is_refused_by_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, queries: t.Any, complaint: str
+) -> None:
+    before = read(tmp_path)
+    monkeypatch.setattr(load_agent("template"), "queries", property(queries))
+    with pytest.raises(SettingsError, match=rf"line 4, profiles.quiet.agents\[0\].name: {complaint}"):
+        read(tmp_path)
+    with pytest.raises(SettingsError, match=complaint):
+        read_settings(read_inputs([f"--config={tmp_path / 'extender.yaml'}"], {}), before)
+
+
+UNUSABLE = [
+    (PROFILES.replace("template}", "template, args: {score: {1: x}}}"), "line 4: the key 1 is not a text: write it in quotes"),
+    (PROFILES.replace("template}", "template, args: {score: [{null: x}]}}"), "line 4: the key null is not a text"),
+    (PROFILES.replace("template}", "template, args: {score: {? [a] : x}}}"), "line 4"),
+    (PROFILES + f"sources: {'[' * 5000}{']' * 5000}\n", "cannot be read|too many levels"),
+    (PROFILES + "sources: &all {prometheus: *all}\n", "contains itself"),
+]
+
+
+@pytest.mark.parametrize(("text", "complaint"), UNUSABLE, ids=["number", "null", "list", "brackets", "cycle"])
+def test_a_file_that_yaml_allows_and_the_settings_do_not_is_refused_once(tmp_path: Path, text: str, complaint: str) -> None:
+    with pytest.raises(SettingsError, match=complaint):
+        read(tmp_path, text)
+    watched = Watched(tmp_path)
+    write(tmp_path, text)
+    assert watched.watch.changed() is None and watched.watch.changed() is None
+    assert watched.sample("reloads_total", result="failure") == 1
+
+
+def test_an_error_of_the_program_itself_in_file_is_noted_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    watched = Watched(tmp_path)
+    write(tmp_path, PROFILES + "log_level: error\n")
+
+    def fail(*_arguments: object) -> t.NoReturn:
+        raise KeyError("x")
+
+    monkeypatch.setattr("ansible_collections.onprem.kube_scheduling.services.extender.config.watch.read_settings", fail)
+    assert watched.watch.changed() is None and watched.watch.changed() is None
+    assert watched.sample("reloads_total", result="failure") == 1

@@ -7,14 +7,16 @@ from __future__ import annotations
 import io
 import json
 import time
+import typing as t
 from collections.abc import Sequence
+from fractions import Fraction
 
 import pytest
 from ansible_collections.onprem.kube_scheduling.services.common.log import set_up_log
 from ansible_collections.onprem.kube_scheduling.services.extender.engine import profile_state
 from ansible_collections.onprem.kube_scheduling.services.extender.engine.dithering import TABLES
 from ansible_collections.onprem.kube_scheduling.services.extender.engine.engine import Engine
-from ansible_collections.onprem.kube_scheduling.services.extender.engine.evaluation import NEUTRAL
+from ansible_collections.onprem.kube_scheduling.services.extender.engine.evaluation import NEUTRAL, checked
 from ansible_collections.onprem.kube_scheduling.services.extender.engine.fragments import answer_of
 from ansible_collections.onprem.kube_scheduling.services.extender.engine.profile import ConfiguredAgent
 from ansible_collections.onprem.kube_scheduling.services.extender.interface import Judgement, NodeView, Outcome, PodView
@@ -80,7 +82,8 @@ def test_if_no_value_is_known_all_nodes_are_equal_and_none_is_rejected(unknown: 
     assert state is not None and state.is_neutral
     assert len(set(scores(one).values())) == 1
     assert totals(one) == {"a": NEUTRAL, "b": NEUTRAL}
-    assert state.scores(no_pod).rejection("a", 0) == ""
+    assert state.scores(no_pod).rejection(0, "a") == ""
+    assert state.scores(no_pod).rejections(["a", "b", "x"], state.nodes.number) == {}
 
 
 def test_a_profile_whose_agents_depend_on_the_pod_is_neutral_without_values() -> None:
@@ -188,6 +191,7 @@ def test_the_kept_demands_and_tables_are_limited(monkeypatch: pytest.MonkeyPatch
     state = one.state_for(PROFILE)
     assert state is not None
     assert len(state._demands) == 3 and len(state._tables) <= TABLES + 2
+    assert set(state._used) == set(state._demands)
     one.on_node(node("a", 0.0))
     assert scores(one, cpu=5000)["a"] == 0
 
@@ -199,6 +203,42 @@ def test_an_agent_that_fails_knows_no_node_and_the_others_continue() -> None:
     one.on_node(node("a", 4.0))
     assert totals(one) == {"a": (NEUTRAL + 4) / 2, "b": (NEUTRAL + 10) / 2}
     assert metrics.registry.get_sample_value("kube_scheduling_extender_agent_errors_total", {"agent": "broken"}) >= 2
+
+
+WRONG: list[t.Any] = [
+    Judgement("9"),  # type: ignore[arg-type]
+    Judgement([]),  # type: ignore[arg-type]
+    Judgement(10**400),
+    Judgement(5.0, "much"),  # type: ignore[arg-type]
+    Judgement(5.0, measured_at_s="now"),  # type: ignore[arg-type]
+    Judgement(5.0, rejection=7),  # type: ignore[arg-type]
+    7.0,
+    None,
+]
+
+
+@pytest.mark.parametrize("per_demand", [False, True])
+@pytest.mark.parametrize("wrong", WRONG, ids=str)
+def test_an_agent_that_returns_a_wrong_type_knows_no_node_and_the_others_continue(wrong: t.Any, per_demand: bool) -> None:
+    class Odd(ScoreAgent):
+        def judge(self, prepared: object, node: NodeView, pod: PodView | None, now_s: float) -> Judgement:
+            return t.cast(Judgement, wrong)
+
+    Odd.per_demand = per_demand
+    metrics = Metrics(quiet_log())
+    one = engine(profile(Odd(), ScoreAgent()), metrics=metrics)
+    one.on_view(view({"a": 0.0, "b": 10.0}))
+    assert totals(one) == {"a": NEUTRAL / 2, "b": (NEUTRAL + 10) / 2}
+    one.on_node(node("a", 4.0))
+    assert totals(one) == {"a": (NEUTRAL + 4) / 2, "b": (NEUTRAL + 10) / 2}
+    assert metrics.registry.get_sample_value("kube_scheduling_extender_agent_errors_total", {"agent": "score"}) >= 2
+
+
+def test_numbers_of_other_types_and_explanations_that_are_no_text_are_converted() -> None:
+    found = checked(Judgement(Fraction(5, 2), True, 7, 12, ""))  # type: ignore[arg-type]
+    assert found == Judgement(2.5, 1.0, "7", 12.0, "")
+    assert [type(part) for part in found] == [float, float, str, float, str]
+    assert checked(Judgement(1.0, None, "Grüße \ud800", None, "zu \udfff"))[2:] == ("Grüße ?", None, "zu ?")
 
 
 @pytest.mark.parametrize(("score", "total"), [(float("nan"), NEUTRAL), (float("inf"), 10.0), (-3.0, 0.0), (11, 10.0)])

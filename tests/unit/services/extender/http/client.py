@@ -54,9 +54,14 @@ class Client:
         return self.call(method, path, [b""], [(b"accept", accept.encode())])
 
     def call(self, method: str, target: str, chunks: Sequence[bytes], headers: Sequence[tuple[bytes, bytes]], **more: t.Any) -> Answer:
+        return asyncio.run(self.ask(method, target, chunks, headers, **more))
+
+    async def ask(
+        self, method: str, target: str, chunks: Sequence[bytes] = (b"",), headers: Sequence[tuple[bytes, bytes]] = (), **more: t.Any
+    ) -> Answer:
         path, _mark, query = target.partition("?")
         scope = {"type": "http", "method": method, "path": path, "query_string": query.encode(), "headers": list(headers)}
-        return asyncio.run(_call(self.app, scope, chunks, **more))
+        return await _call(self.app, scope, chunks, **more)
 
 
 async def _call(app: App, scope: Mapping[str, t.Any], chunks: Sequence[bytes], *, complete: bool = True, gone: bool = False) -> Answer:

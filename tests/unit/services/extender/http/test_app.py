@@ -4,11 +4,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+import threading
 import typing as t
 
 import pytest
 from ansible_collections.onprem.kube_scheduling.services.extender.engine.profile import ConfiguredAgent
+from ansible_collections.onprem.kube_scheduling.services.extender.http.slow_answers import MAX_WAITING
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -276,6 +279,37 @@ def test_explain_shows_value_age_and_points_of_each_node(client: Client) -> None
     assert client.get("/explain?pod=app/web&weight=x").json["weight"] == 1
 
 
+def test_nodes_without_a_value_are_rejected_only_if_a_node_of_the_request_has_one() -> None:
+    client = Client(profile(ScoreAgent(), unknown="filter"))
+    client.engine.on_view(view({**VALUES, "d": None, "e": None}))
+    reason = "no fresh value is known for the node (score)"
+    assert client.post(FILTER, names_body(["a", "d", "x"])).json["FailedNodes"] == {"d": reason, "x": reason}
+    answer = client.post(FILTER, names_body(["d", "e", "x"])).json
+    assert (answer["NodeNames"], answer["FailedNodes"]) == (["d", "e", "x"], {})
+    assert set(client.post(PREEMPT, preemption(a=0, d=0)).json["NodeNameToMetaVictims"]) == {"a"}
+    assert set(client.post(PREEMPT, preemption(d=0, e=0)).json["NodeNameToMetaVictims"]) == {"d", "e"}
+
+
+@pytest.mark.parametrize("path", [FILTER, "/scheduler/predicates/foo", "/scheduler/priorities/foo"])
+def test_a_pod_is_explained_that_no_prioritize_followed(path: str) -> None:
+    class Foo(ScoreAgent):
+        name = "template"
+
+    client = Client(profile(ConfiguredAgent(Foo(), 1, True)))
+    client.engine.on_view(view({"a": 1.0, "b": 1.5}))
+    client.post(path, names_body(["a", "b"], name="nowhere"))
+    rows = client.get("/explain?pod=app/nowhere").json["nodes"]
+    assert {row["node"]: row["rejection"] for row in rows} == {"a": "score 1 is below 2", "b": "score 1.5 is below 2"}
+
+
+def test_a_pod_has_one_entry_with_its_last_request(client: Client) -> None:
+    client.post(FILTER, names_body(["a", "b", "c"], name="one"))
+    client.post(PRIORITIZE, names_body(["a"], name="other", uid="u2"))
+    client.post(PRIORITIZE, names_body(["b", "c"], name="one"))
+    found = client.get("/status").json["recent"]
+    assert [(pod["name"], pod["nodes_asked"]) for pod in found] == [("one", 2), ("other", 1)]
+
+
 def test_explain_uses_the_demand_of_the_pod() -> None:
     client = Client(profile(DemandAgent()))
     client.engine.on_view(view(VALUES))
@@ -307,6 +341,40 @@ def test_the_status_as_json(client: Client) -> None:
     found = client.get("/status").json
     assert [row["node"] for row in found["profiles"][0]["nodes"]] == ["c", "b", "a"]
     assert found["errors"] == {} and found["unmapped_series"] == 0
+
+
+def test_the_bytes_of_all_bodies_together_are_limited() -> None:
+    client = Client(profile(ScoreAgent()), max_body_bytes=1000, request_timeout_s=0.05)
+
+    async def all_of_them() -> list[int]:
+        unfinished = [client.ask("POST", FILTER, [b" " * 900, b" "], JSON_TYPE, complete=False) for _ in range(6)]
+        return [answer.status for answer in await asyncio.gather(*unfinished)]
+
+    assert asyncio.run(all_of_them()) == [408, 408, 408, 408, 503, 503]
+    assert client.call("POST", PRIORITIZE, [names_body(["a"])[:100], names_body(["a"])[100:]], JSON_TYPE).status == 200
+
+
+def test_a_request_with_too_many_names_is_answered_with_413(client: Client) -> None:
+    answer = client.post(PRIORITIZE, names_body(["a"] * 20_001))
+    assert answer.status == 413 and "more than 20000 nodes" in answer.json["error"]
+
+
+def test_pages_that_wait_are_limited_and_do_not_delay_a_scrape(client: Client) -> None:
+    release, finish = threading.Event(), client.app._people._handlers["/status"]
+    client.app._people._handlers["/status"] = lambda query, headers: finish(query, headers) if release.wait(10) else None  # type: ignore[return-value]
+
+    async def ask(path: str) -> int:
+        return (await client.ask("GET", path)).status
+
+    async def all_of_them() -> tuple[list[int], int, int]:
+        pages = [asyncio.ensure_future(ask("/status")) for _ in range(MAX_WAITING + 1)]
+        await asyncio.sleep(0)
+        one_more, scrape = await ask("/status"), await ask("/metrics")
+        release.set()
+        return await asyncio.gather(*pages), one_more, scrape
+
+    assert asyncio.run(all_of_them()) == ([200] * (MAX_WAITING + 1), 503, 200)
+    assert client.get("/status").status == 200
 
 
 def test_the_address_for_people_does_not_answer_the_scheduler() -> None:

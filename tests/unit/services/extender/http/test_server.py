@@ -17,8 +17,10 @@ import pytest
 import trustme
 from ansible_collections.onprem.kube_scheduling.services.common.addresses import Address
 from ansible_collections.onprem.kube_scheduling.services.common.signals import ShutdownSignal
+from ansible_collections.onprem.kube_scheduling.services.extender.http import connections
 from ansible_collections.onprem.kube_scheduling.services.extender.http.server import HttpServer, Listener
-from ansible_collections.onprem.kube_scheduling.services.extender.http.tls import TlsFiles, TlsWatch, make_context
+from ansible_collections.onprem.kube_scheduling.services.extender.http.tls import TlsChange, TlsFiles, TlsWatch, make_context
+from ansible_collections.onprem.kube_scheduling.services.extender.http.tls_renewal import renew
 
 from tests.unit.services.extender.extender_objects import ScoreAgent, names_body, profile, scores_in, view
 from tests.unit.services.extender.http.client import Client
@@ -32,22 +34,23 @@ ANSWER = {"a": 1, "b": 6}
 class Running:
     """A server in a thread."""
 
-    def __init__(self, context: ssl.SSLContext | None = None, **limits: float) -> None:
+    def __init__(self, context: ssl.SSLContext | None = None, *, head_s: float = 10.0, **limits: float) -> None:
         client = Client(profile(ScoreAgent()), **limits)
         client.engine.on_view(view({"a": 1.0, "b": 6.0}))
         self.app = client.app
-        self.main = Listener(Address("127.0.0.1", 0), client.app)
+        self.main = Listener(Address("127.0.0.1", 0), client.app, head_s=head_s)
         status = Client(profile(ScoreAgent()), scheduler=False)
         self.status = Listener(Address("127.0.0.1", 0), status.app)
         self.signal = ShutdownSignal()
         self.server = HttpServer(self.main, context, self.status, self.signal)
-        self._started, self._loop = threading.Event(), asyncio.AbstractEventLoop()
+        self._started, self._in_loop, self._loop = threading.Event(), threading.Event(), asyncio.AbstractEventLoop()
         self.thread = threading.Thread(target=lambda: self.server.run(self._background, self._started.set), daemon=True)
         self.thread.start()
-        assert self._started.wait(10)
+        assert self._started.wait(10) and self._in_loop.wait(10)
 
     async def _background(self) -> None:
         self._loop = asyncio.get_running_loop()
+        self._in_loop.set()
         await asyncio.Event().wait()
 
     def in_loop(self, call: Callable[[], Awaitable[None]]) -> None:
@@ -144,6 +147,66 @@ def test_a_second_signal_ends_the_wait_for_a_request() -> None:
         assert not server.thread.is_alive()
 
 
+# --- limits of connections ---
+
+
+def is_closed(connection: socket.socket) -> bool:
+    try:
+        return connection.recv(1) == b""
+    except ConnectionResetError:
+        return True
+
+
+@pytest.mark.parametrize("limit", ["MAX_OF_ADDRESS", "MAX_CONNECTIONS"])
+def test_a_new_connection_replaces_the_one_that_was_idle_for_the_longest_time(monkeypatch: pytest.MonkeyPatch, limit: str) -> None:
+    monkeypatch.setattr(connections, limit, 3)
+    with running() as server, contextlib.ExitStack() as stack:
+        first, second, third = (stack.enter_context(server.connect()) for _ in range(3))
+        assert [ask(one) for one in (second, third, first)] == [ANSWER] * 3
+        second.sendall(REQUEST[:-20])
+        assert ask(first) == ANSWER, "the server has read what came before"
+        fourth = stack.enter_context(server.connect())
+        assert ask(fourth) == ANSWER and is_closed(third)
+        second.sendall(REQUEST[-20:])
+        assert scores_in(receive(second)[1]) == ANSWER, "a request is not interrupted while another connection is idle"
+        assert ask(first) == ANSWER
+
+
+def test_a_header_that_is_not_complete_in_time_ends_the_connection() -> None:
+    with running(head_s=0.2) as server, server.connect() as slow, server.connect() as usual:
+        assert ask(usual) == ANSWER
+        slow.sendall(b"POST /scheduler/filter HTTP/1.1\r\nX: ")
+        assert is_closed(slow)
+        assert ask(usual) == ANSWER
+        usual.sendall(b"POST /")
+        assert is_closed(usual)
+
+
+LONG = b"x" * connections.MAX_HEAD_BYTES
+
+
+@pytest.mark.parametrize(
+    "head",
+    [b"GET /healthz HTTP/1.1\r\nX: " + LONG, b"GET /healthz HTTP/1.1\r\nX: " + LONG + b"\r\n\r\n", b"GET /" + LONG + b" HTTP/1.1\r\n\r\n"],
+    ids=["incomplete", "header", "URL"],
+)
+def test_a_header_that_is_too_large_is_refused(head: bytes) -> None:
+    with running() as server, server.connect() as connection:
+        connection.sendall(head)
+        assert receive(connection)[0].startswith(b"HTTP/1.1 431 ")
+
+
+def test_a_large_body_does_not_count_as_the_header_of_the_next_request() -> None:
+    body = names_body([f"node-{number:05}" for number in range(18_000)])
+    with running() as server, server.connect() as connection:
+        for _ in range(2):
+            connection.sendall(HEAD % len(body) + body)
+            assert receive(connection)[0].startswith(b"HTTP/1.1 200")
+            assert ask(connection) == ANSWER
+        connection.sendall(REQUEST + REQUEST)
+        assert len(receive(connection)[1]) > 0
+
+
 # --- TLS ---
 
 
@@ -194,17 +257,31 @@ def test_only_clients_with_a_certificate_of_the_authority_are_admitted(certifica
             assert receive(connection)[1] == b"ok\n"
 
 
+def renewed(server: Running, watch: TlsWatch) -> tuple[bool, bool] | None:
+    """Renew, and return whether the pair and the authority have changed."""
+    found: list[TlsChange | None] = []
+
+    async def call() -> None:
+        found.append(await renew(watch, server.server))
+
+    server.in_loop(call)
+    return None if found[0] is None else (found[0].pair, found[0].authority)
+
+
 def test_a_changed_certificate_is_used_for_new_connections_and_open_ones_continue(certificates: Certificates) -> None:
-    context, watch = make_context(certificates.files), TlsWatch(certificates.files)
-    assert watch.changes() == (False, False)
-    with running(context) as server, server.connect(certificates.client(certificates.client_ca)) as open_connection:
+    watch = TlsWatch(certificates.files)
+    with (
+        running(make_context(certificates.files)) as server,
+        server.connect(certificates.client(certificates.client_ca)) as open_connection,
+    ):
+        assert renewed(server, watch) is None
         assert ask(open_connection) == ANSWER
         other = trustme.CA()
         certificates.write_pair(other)
-        assert watch.changes() == (True, False)
-        context.load_cert_chain(certificates.files.cert_file, certificates.files.key_file)
+        assert renewed(server, watch) == (True, False)
         assert is_admitted(server, certificates.client(certificates.client_ca, other))
         assert ask(open_connection) == ANSWER
+        assert renewed(server, watch) is None
 
 
 def test_a_changed_authority_ends_the_connections_that_the_old_one_admitted(certificates: Certificates) -> None:
@@ -213,12 +290,28 @@ def test_a_changed_authority_ends_the_connections_that_the_old_one_admitted(cert
         assert ask(open_connection) == ANSWER
         new_ca = trustme.CA()
         new_ca.cert_pem.write_to_path(certificates.files.client_ca_file)
-        assert watch.changes() == (False, True)
-        server.in_loop(lambda: server.server.replace_context(make_context(certificates.files)))
+        assert renewed(server, watch) == (False, True)
         assert not is_admitted(server, old_client)
         assert is_admitted(server, certificates.client(new_ca))
         with contextlib.suppress(OSError):
             assert open_connection.recv(1) == b""
+
+
+def test_a_certificate_whose_key_is_not_there_yet_changes_nothing_and_loses_no_new_authority(certificates: Certificates) -> None:
+    old_client, watch = certificates.client(certificates.client_ca), TlsWatch(certificates.files)
+    with running(make_context(certificates.files)) as server:
+        other, new_client_ca = trustme.CA(), trustme.CA()
+        pair = other.issue_cert("localhost")
+        pair.cert_chain_pems[0].write_to_path(certificates.files.cert_file)
+        new_client_ca.cert_pem.write_to_path(certificates.files.client_ca_file)
+        for _ in range(2):
+            with pytest.raises(OSError, match="no PEM certificate with its key"):
+                renewed(server, watch)
+            assert is_admitted(server, old_client)
+        pair.private_key_pem.write_to_path(certificates.files.key_file)
+        assert renewed(server, watch) == (True, True)
+        assert is_admitted(server, certificates.client(new_client_ca, other))
+        assert not is_admitted(server, certificates.client(certificates.client_ca, other))
 
 
 def test_a_certificate_that_cannot_be_read_is_an_error(certificates: Certificates) -> None:

@@ -8,8 +8,10 @@ import json
 import typing as t
 
 import pytest
+from ansible_collections.onprem.kube_scheduling.services.extender.http import wire
 from ansible_collections.onprem.kube_scheduling.services.extender.http.wire import (
     BadRequestError,
+    TooManyNodesError,
     filter_answer,
     preemption_answer,
     read_nodes_request,
@@ -113,7 +115,11 @@ META: dict[str, t.Any] = {
     "b": {"Pods": None, "NumPDBViolations": 0},
     "c": None,
 }
-WHOLE: dict[str, t.Any] = {"a": {"Pods": [pod("u1"), pod("u2")], "NumPDBViolations": 1}, "b": {"Pods": []}, "c": None}
+WHOLE: dict[str, t.Any] = {
+    "a": {"Pods": [pod("u1"), pod("u2")], "NumPDBViolations": 1},
+    "b": {"Pods": [], "NumPDBViolations": 0},
+    "c": None,
+}
 WANTED = {"a": (["u1", "u2"], 1), "b": ([], 0), "c": ([], 0)}
 
 
@@ -123,16 +129,34 @@ WANTED = {"a": (["u1", "u2"], 1), "b": ([], 0), "c": ([], 0)}
         {"Pod": pod(), "NodeNameToVictims": None, "NodeNameToMetaVictims": META},
         {"Pod": pod(), "NodeNameToVictims": WHOLE, "NodeNameToMetaVictims": None},
         {"pod": pod(), "nodenametometavictims": json.loads(json.dumps(META).lower())},
+        {"Pod": pod(), "NodeNameToMetaVictims": json.loads(json.dumps(META).lower())},
+        {"Pod": pod(), "NodeNameToMetaVictims": {**META, "a": {**META["a"], "Pods": [{"uid": "u1"}, {"Uid": "u2"}]}}},
         {
             "pod": pod(),
             "nodeNameToVictims": {name: victims and {k.lower(): v for k, v in victims.items()} for name, victims in WHOLE.items()},
         },
     ],
-    ids=["meta", "whole pods", "meta in lower case", "whole pods in lower case"],
+    ids=["meta", "whole pods", "meta in lower case", "victims in lower case", "UIDs in another case", "whole pods in lower case"],
 )
 def test_victims_in_every_form(parts: dict[str, t.Any]) -> None:
     candidates = read_preemption_request(body(**parts)).candidates
     assert {name: (list(one.pod_uids), one.budget_violations) for name, one in candidates.items()} == WANTED
+
+
+@pytest.mark.parametrize(
+    ("candidates", "complaint"),
+    [
+        ({"NodeNameToMetaVictims": {"a": {"Pods": []}}}, "NumPDBViolations"),
+        ({"NodeNameToMetaVictims": {"a": {"NumPDBViolations": 1}}}, "Pods"),
+        ({"NodeNameToMetaVictims": {"a": {"Pods": [{}], "NumPDBViolations": 1}}}, "UID"),
+        ({"NodeNameToVictims": {"a": {}}}, "missing required field"),
+    ],
+)
+def test_victims_without_a_part_are_refused(candidates: dict[str, t.Any], complaint: str) -> None:
+    with pytest.raises(BadRequestError, match=f"the body is not PreemptionArgs: .*{complaint}"):
+        read_preemption_request(body(Pod=pod(), **candidates))
+    with pytest.raises(BadRequestError, match="the body is not PreemptionArgs"):
+        read_preemption_request(b"{")
 
 
 def test_a_preemption_without_candidates() -> None:
@@ -145,3 +169,22 @@ def test_a_preemption_answer_has_the_victims_of_the_kept_nodes() -> None:
     answer = json.loads(preemption_answer({"a": Victims(["u1"], 2), "b": Victims([], 0)}, ["a"]))
     assert answer == {"NodeNameToMetaVictims": {"a": {"Pods": [{"UID": "u1"}], "NumPDBViolations": 2}}}
     assert json.loads(preemption_answer({"a": Victims(["u1"], 2)}, [])) == {"NodeNameToMetaVictims": {}}
+
+
+def test_a_request_with_more_nodes_than_any_cluster_is_refused() -> None:
+    victims = {"Pods": None, "NumPDBViolations": 0}
+    assert len(read_nodes_request(names_body(["a", "b"]), 2).names) == 2
+    assert len(read_preemption_request(body(Pod=pod(), NodeNameToMetaVictims={"a": victims, "b": victims}), 2).candidates) == 2
+    with pytest.raises(TooManyNodesError, match="more than 2 nodes"):
+        read_nodes_request(names_body(["a", "b", "c"]), 2)
+    with pytest.raises(TooManyNodesError):
+        read_nodes_request(body(Pod=pod(), Nodes={"items": [{}, {}, {}]}), 2)
+    with pytest.raises(TooManyNodesError):
+        read_preemption_request(body(Pod=pod(), NodeNameToMetaVictims=dict.fromkeys("abc", victims)), 2)
+
+
+def test_the_names_of_a_large_body_are_counted_before_they_are_decoded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(wire, "LARGE_BODY", 0)
+    with pytest.raises(TooManyNodesError):
+        read_nodes_request(b'{"NodeNames": [1, 2, 3]}', 2)
+    assert read_nodes_request(names_body(["a", "b"]), 2).names == ["a", "b"]

@@ -256,3 +256,34 @@ def test_a_value_that_is_not_finite_stays_unknown() -> None:
 def test_any_bytes_are_a_line_or_an_error(data: bytes) -> None:
     with pytest.raises(RecordingError):
         decode_line(data)
+
+
+@pytest.mark.parametrize("part", ["\\ud800", "x"])
+def test_no_error_of_the_recorder_reaches_a_request_or_keeps_a_node_from_the_engine(tmp_path: Path, part: str) -> None:
+    file, notes = tmp_path / "r.jsonl", Notes()
+    of = recorder(file, notes)
+    of.record("/scheduler/filter", request("a"))
+    if part == "x":
+        of.on_node(NodeView("a", {"x": "\ud800"}))
+    else:
+        of.record("/scheduler/filter", b'{"Pod": {}, "NodeNames": ["%b"]}' % part.encode())
+    of.record("/scheduler/filter", request("a"))
+    of.on_node(node("b"))
+    of.on_view(view(node("a")))
+    of.on_outcome(Outcome(pod(), "a", True, NOW_S))
+    of.close()
+    assert notes.warnings == ["the recording has ended, because the file cannot be written"]
+    assert [type(one) for one in notes.received][-3:] == [NodeView, ClusterView, Outcome]
+    assert len(file.read_bytes().splitlines()) == 1
+
+
+def test_the_file_of_a_recording_is_no_link_and_only_its_owner_can_read_it(tmp_path: Path) -> None:
+    file, link = tmp_path / "r.jsonl", tmp_path / "link"
+    file.write_text("old")
+    file.chmod(0o644)
+    link.symlink_to(file)
+    with pytest.raises(OSError):
+        recorder(link, Notes())
+    assert file.read_text() == "old"
+    recorder(file, Notes()).close()
+    assert (file.read_text(), stat.S_IMODE(file.stat().st_mode)) == ("", 0o600)

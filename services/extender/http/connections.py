@@ -1,0 +1,140 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Copyright: onprem.kube_scheduling contributors
+"""The limits of a connection that uvicorn does not have: their number, and the size and time of a request's header.
+
+The time of a TLS handshake has the limit of asyncio, which is 60 s.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+import typing as t
+from collections import Counter
+
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+MAX_CONNECTIONS, MAX_OF_ADDRESS = 512, 256
+"""Open connections in sum, and of one client address. The next one replaces an idle one. kube-scheduler has at most 100 idle ones."""
+
+MAX_HEAD_BYTES = 64 * 1024
+"""The size limit of the URL with all headers."""
+
+HEAD_S = 10.0
+"""Seconds from the first byte of a header to its end."""
+
+UNUSED_S = 120.0
+"""Seconds until a connection is closed that has sent nothing. Clients open connections in advance, and use them later."""
+
+
+class HeadTooLargeError(Exception):
+    """The URL and the headers have more than MAX_HEAD_BYTES."""
+
+
+class LimitedProtocol(HttpToolsProtocol):
+    """A connection with limits. ``head_s``: as HEAD_S."""
+
+    def __init__(self, *arguments: t.Any, head_s: float = HEAD_S, **options: t.Any) -> None:
+        super().__init__(*arguments, **options)
+        self._head_s = head_s
+        self._head_bytes: int | None = 0
+        """The bytes of an incomplete header. None while a body is received."""
+        self._deadline: asyncio.TimerHandle | None = None
+        self._has_completed = self._is_too_large = False
+        self.active_at_s = 0.0
+
+    @property
+    def address(self) -> str:
+        """Return the address of the client."""
+        return self.client[0] if self.client else ""
+
+    @property
+    def is_idle(self) -> bool:
+        """Return whether no request is answered."""
+        return self.cycle is None or self.cycle.response_complete
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Keep the limits of the number of connections, and begin to wait for the first byte."""
+        self.active_at_s = time.monotonic()
+        super().connection_made(transport)
+        self._replace_another()
+        self._deadline = self.loop.call_later(UNUSED_S, self._end)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Forget the connection."""
+        self._forget_deadline()
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        """Pass the bytes on, and count those of an incomplete header."""
+        before, self._has_completed = self._head_bytes, False
+        super().data_received(data)
+        if before is None or self._head_bytes is None or self._has_completed:
+            return
+        if before == 0:
+            self._forget_deadline()
+            self._deadline = self.loop.call_later(self._head_s, self._end)
+        self._head_bytes = before + len(data)
+        if self._head_bytes > MAX_HEAD_BYTES and not self.transport.is_closing():
+            self._refuse_head()
+
+    def on_headers_complete(self) -> None:
+        """Begin to answer the request. Raises HeadTooLargeError, which the parser passes to ``send_400_response``."""
+        self._forget_deadline()
+        if len(self.url) + sum(len(name) + len(value) for name, value in self.headers) > MAX_HEAD_BYTES:
+            self._is_too_large = True
+            raise HeadTooLargeError
+        self._head_bytes = None
+        super().on_headers_complete()
+
+    def on_message_complete(self) -> None:
+        """Wait for the next request."""
+        self._head_bytes, self._has_completed = 0, True
+        self.note_request()
+        super().on_message_complete()
+
+    def note_request(self) -> None:
+        """Note that a whole request was received."""
+        self._forget_deadline()
+        self.active_at_s = time.monotonic()
+
+    def send_400_response(self, msg: str) -> None:
+        """Answer a request that cannot be parsed."""
+        if self._is_too_large:
+            self._refuse_head()
+        else:
+            super().send_400_response(msg)
+
+    def _replace_another(self) -> None:
+        """Drop the connection that was idle for the longest time, of the address with most connections.
+
+        A machine that opens many connections displaces only its own, so that the scheduler's stay.
+        """
+        if len(self.connections) <= min(MAX_OF_ADDRESS, MAX_CONNECTIONS):
+            return
+        others = [one for one in self.connections if one is not self and isinstance(one, LimitedProtocol)]
+        count = Counter(one.address for one in others)
+        if count[self.address] >= MAX_OF_ADDRESS:
+            crowded = self.address
+        elif len(others) >= MAX_CONNECTIONS:
+            crowded = count.most_common(1)[0][0]
+        else:
+            return
+        dropped = min((one for one in others if one.address == crowded), key=lambda one: (not one.is_idle, one.active_at_s))
+        # It may take a while until the transport calls connection_lost.
+        self.connections.discard(dropped)
+        dropped.transport.abort()
+
+    def _refuse_head(self) -> None:
+        text = b"the URL and the headers have more than %d bytes\n" % MAX_HEAD_BYTES
+        head = b"HTTP/1.1 431 Request Header Fields Too Large\r\ncontent-type: text/plain\r\nconnection: close\r\n"
+        self.transport.write(b"%bcontent-length: %d\r\n\r\n%b" % (head, len(text), text))
+        self.transport.close()
+
+    def _end(self) -> None:
+        self.transport.abort()
+
+    def _forget_deadline(self) -> None:
+        if self._deadline is not None:
+            self._deadline.cancel()
+            self._deadline = None
