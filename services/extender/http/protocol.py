@@ -21,6 +21,11 @@ class Protocol(LimitedProtocol):
     _is_between_requests = True
     """The parser has read its last request to the end."""
 
+    @property
+    def is_idle(self) -> bool:
+        """Return whether no request is received in pieces or answered."""
+        return not self._pieces and super().is_idle
+
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Take over a new connection."""
         self._direct: DirectAnswers | None = getattr(self.config.app, "direct", None)
@@ -36,7 +41,7 @@ class Protocol(LimitedProtocol):
 
     def data_received(self, data: bytes) -> None:
         """Answer a request, wait for its other pieces, or pass the data to the parser."""
-        if self._direct is None or not self._is_idle():
+        if self._direct is None or not self._may_answer():
             self._pass_pieces()
             return super().data_received(data)
         if self._pieces:
@@ -68,7 +73,7 @@ class Protocol(LimitedProtocol):
         self._is_between_requests = True
         super().on_message_complete()
 
-    def _is_idle(self) -> bool:
+    def _may_answer(self) -> bool:
         """Return whether all earlier requests were answered and the answers were sent."""
         if not self._is_between_requests or self.pipeline or self.flow.write_paused or self.transport.is_closing():
             return False
