@@ -77,7 +77,7 @@ def checked(judgement: Judgement) -> Judgement:
 
     An agent of a third party may return anything, such as a number of a library or a text.
     """
-    if type(judgement) is not Judgement:
+    if not isinstance(judgement, Judgement):
         raise TypeError(f"a Judgement is expected, and the agent returned {type(judgement).__name__}")
     score, value, explanation, measured_at_s, rejection = judgement
     # Almost all judgements are right, and each refresh has thousands of them.
@@ -85,8 +85,8 @@ def checked(judgement: Judgement) -> Judgement:
         type(score) in NUMBERS
         and type(value) in NUMBERS
         and type(measured_at_s) in NUMBERS
-        and type(explanation) is str
-        and type(rejection) is str
+        and isinstance(explanation, str)
+        and isinstance(rejection, str)
         and explanation.isascii()
         and rejection.isascii()
     ):
