@@ -8,6 +8,7 @@ This needs root. What is sent to the address of a namespace arrives on its devic
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
 import shutil
 import signal
@@ -26,6 +27,10 @@ MTU_BYTES = 65000
 """Large packets, so that much traffic costs little time."""
 NETWORK = "198.18"
 """The first half of the addresses. They are reserved for measurements between networks (RFC 2544)."""
+
+
+_numbers = itertools.count()
+"""No number is used again: the kernel removes the devices of a deleted namespace a while later, and their names are taken until then."""
 
 
 @dataclass(frozen=True)
@@ -60,8 +65,8 @@ def network_namespaces(count: int) -> Iterator[list[NetworkNamespace]]:
     _remove_abandoned()
     made: list[NetworkNamespace] = []
     try:
-        for number in range(count):
-            made.append(_make(number))
+        for _number in range(count):
+            made.append(_make(next(_numbers)))
         yield made
     finally:
         for namespace in made:
