@@ -13,23 +13,11 @@ from ansible_collections.onprem.kube_scheduling.services.extender.agents.safe_ar
 from ansible_collections.onprem.kube_scheduling.services.extender.interface import Agent, Annotation, Expression, NodeView, PodView
 
 from tests.unit.services.extender.agents.views import GIB, NOW_S, agent, judgements, node, pod, scores, series
+from tests.unit.services.extender.original_vectors import VECTORS
 
 CORES = 10
 MEMORY = 64 * GIB
 ALLOCATABLE = {"cpu": CORES * 1000, "memory": MEMORY}
-VECTORS = [
-    (0.5, 0.1, True, 9, 6),
-    (0.7, 0.1, True, 8, 5),
-    (0.8, 0.1, True, 2, 4),
-    (0.85, 0.05, True, 2, 5),
-    (0.85, 0.1, False, 0, 4),
-    (0.88, 0.05, False, 0, 4),
-    (0.3, 0.2, True, 9, 6),
-    (0.6, 0.0, True, 10, 7),
-    (0.95, 0.0, False, 0, 5),
-    (0.5, 0.5, False, 0, 4),
-]
-"""Mean, deviation, accepted by the predicate, score of safe-overload, score of safe-balance: ten vectors of the original."""
 
 
 def annotated(name: str, *, pods: tuple[PodView, ...] = (), **values: float) -> NodeView:

@@ -13,21 +13,9 @@ from ansible_collections.onprem.kube_scheduling.services.extender.sources.view i
 
 from tests.unit.services.extender.extender_objects import names_body, profile, scores_in
 from tests.unit.services.extender.http.client import Client
+from tests.unit.services.extender.original_vectors import VECTORS
 
 CAPACITY = {"cpu": 1_000_000, "memory": 1_000_000_000}
-# Mean and deviation of the utilisation; the predicate accepts; the scores of safe-overload and safe-balance.
-VECTORS = [
-    (0.5, 0.1, True, 9, 6),
-    (0.7, 0.1, True, 8, 5),
-    (0.8, 0.1, True, 2, 4),
-    (0.85, 0.05, True, 2, 5),
-    (0.85, 0.1, False, 0, 4),
-    (0.88, 0.05, False, 0, 4),
-    (0.3, 0.2, True, 9, 6),
-    (0.6, 0.0, True, 10, 7),
-    (0.95, 0.0, False, 0, 5),
-    (0.5, 0.5, False, 0, 4),
-]
 NAMES = [f"node-{number}" for number in range(len(VECTORS))]
 
 
