@@ -53,7 +53,11 @@ def extender(start_extender: StartExtender) -> Extender:
 
 
 def preempting(start: StartScheduler, extender: Extender, **changes: Any) -> None:
-    """Start a scheduler whose preemption asks the extender."""
+    """Start a scheduler whose preemption asks the extender.
+
+    A scheduler that starts after the budgets exist knows them. A running one may decide before its watch brings a budget's status, and it
+    does not look at the pod again when only that status changes.
+    """
     start(extender, profiles=(PROTECTED,), preemptVerb="preempt", **changes)
 
 
@@ -71,9 +75,9 @@ def uids(scene: Scene, *apps: str) -> set[str]:
 
 
 def test_without_another_node_the_pod_waits(scene: Scene, extender: Extender, start: StartScheduler) -> None:
-    preempting(start, extender)
     for name in ("one", "two"):
         full_node(scene, name, protected=True)
+    preempting(start, extender)
     before = uids(scene, "one", "two")
     asked = extender.metric("requests_total", verb="preempt")
     pod = scene.critical("high", schedulerName=PROTECTED)
@@ -84,10 +88,10 @@ def test_without_another_node_the_pod_waits(scene: Scene, extender: Extender, st
 
 
 def test_only_the_unprotected_pod_is_preempted(scene: Scene, extender: Extender, start: StartScheduler) -> None:
-    preempting(start, extender)
     for name in ("one", "two"):
         full_node(scene, name, protected=True)
     free = full_node(scene, "three", protected=False)
+    preempting(start, extender)
     before, victim = uids(scene, "one", "two"), uids(scene, "three")
     pod = scene.critical("high", schedulerName=PROTECTED, wait=False)
     wait_until(lambda: scene.bound_to(pod) == free, timeout_s=BOUND_WITHIN_S, what="the pod on the node without a budget")
@@ -95,12 +99,12 @@ def test_only_the_unprotected_pod_is_preempted(scene: Scene, extender: Extender,
 
 
 def test_a_budget_that_allows_a_disruption_is_used(scene: Scene, extender: Extender, start: StartScheduler) -> None:
-    preempting(start, extender)
     first, second = scene.nodes(2)
     scene.occupant("web", first, cpu="800m", priority="scene-low")
     scene.occupant("other", second, cpu="800m", priority="scene-low")
     scene.budget("web", "web", allowed=1, replicas=1)
     scene.budget("other", "other", allowed=0, replicas=1)
+    preempting(start, extender)
     pod = scene.critical("high", schedulerName=PROTECTED, wait=False)
     wait_until(lambda: scene.bound_to(pod) == first, timeout_s=BOUND_WITHIN_S, what="the pod on the node whose budget allows it")
 
