@@ -48,11 +48,11 @@ class Running:
 
 
 @contextmanager
-def go_extender(program: Path, folder: Path) -> Iterator[Running]:
+def go_extender(program: Path, folder: Path, *options: str) -> Iterator[Running]:
     """Run the Go extender."""
     folder.mkdir(exist_ok=True)
     address = f"127.0.0.1:{ports.reserve(folder, 1)[0]}"
-    with (folder / "log").open("wb") as log, subprocess.Popen([program, "-listen", address], stderr=log) as process:
+    with (folder / "log").open("wb") as log, subprocess.Popen([program, "-listen", address, *options], stderr=log) as process:
         wait_until(lambda: _accepts(address), timeout_s=10, what="the Go extender")
         yield Running(address, process.pid)
         process.terminate()

@@ -27,7 +27,8 @@ def pod(number: int) -> dict[str, Any]:
     name, demand = f"app-{number}", number % DEMANDS + 1
     spec = pod_spec_of(name)
     spec["schedulerName"] = PROFILE
-    spec["containers"][0]["resources"]["requests"] = {"cpu": f"{100 * demand}m", "memory": f"{256 * demand}Mi"}
+    memory = f"{256 * demand}Mi"
+    spec["containers"][0]["resources"] = {"requests": {"cpu": f"{100 * demand}m", "memory": memory}, "limits": {"memory": memory}}
     owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": f"{name}-5d4f8c7b9", "uid": _uid(f"{name} owner"), "controller": True}
     labels = {"app": name, "app.kubernetes.io/managed-by": "helm", "tier": "backend", "pod-template-hash": "5d4f8c7b9"}
     metadata = {
