@@ -35,7 +35,7 @@ PODS = "/api/v1/namespaces/default/pods"
 BOUND_WITHIN_S = 900
 REQUEST_TIMEOUT_S = 300
 PARALLELISM = 16
-"""The nodes that kube-scheduler scores at once, by default."""
+"""The nodes that kube-scheduler scores at the same time, by default."""
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ SHARES = (
 
 @dataclass(frozen=True)
 class Bindings:
-    """What one turn has measured. ``cpu_ms``: the CPU time of the extender's whole process for each pod, in milliseconds."""
+    """The figures of one turn. ``cpu_ms``: the CPU time of the extender's whole process for each pod, in milliseconds."""
 
     pods_per_s: float
     cpu_ms: float

@@ -58,7 +58,7 @@ func main() {
 	address := flag.String("listen", "127.0.0.1:8888", "address and port")
 	prometheus := flag.String("prometheus", "", "URL of the Prometheus to ask for each node")
 	device := flag.String("device", "eth0", "network device, with -prometheus")
-	parallelism := flag.Int("parallelism", 16, "queries that are sent at once, with -prometheus")
+	parallelism := flag.Int("parallelism", 16, "queries that are sent at the same time, with -prometheus")
 	flag.Parse()
 	scores := constantScores
 	if *prometheus != "" {
