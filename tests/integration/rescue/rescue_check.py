@@ -90,6 +90,9 @@ class RescueCheck:
         if status == "failed" and self._was_taken(row, before, after):
             self.seen[LOST_OTHERWISE] += 1
             print(f"seed {self.scene.task.seed} has lost a node with hold {self._options['hold']}: {row}")
+        elif planned is not None and self._was_taken_before_evictions(row, planned, before, after):
+            self.seen[LOST_OTHERWISE] += 1
+            print(f"seed {self.scene.task.seed} has lost node {planned['node']} before any eviction: {row}")
         elif planned is not None and planned["status"] == "planned" and status != "rescued":
             self._wrong(f"{name} was planned ({planned['message']}), and then {status}: {row['message']}")
         elif status == "rescued" and (not node or row["node"] != node):
@@ -119,6 +122,12 @@ class RescueCheck:
             return self._options["hold"] == NOTHING or any(self._takers(row, before, tolerating=True).values())
         others = {self.scene.bound_to(name) for name in self.scene.critical_names() if not _pod(before, name).spec.node_name}
         return bool(nodes & others) and after.solution(pod, self.scene.node_names, evicted=len(evicted)) is None
+
+    def _was_taken_before_evictions(self, row: Json, planned: Json, before: World, after: World) -> bool:
+        """Nobody asked for a hold, and another pod came to the planned node before the first eviction there."""
+        if (planned["status"], row["status"]) != ("planned", "impossible"):
+            return False
+        return self._options["hold"] == NOTHING and not row["victims"] and bool(_new_pods({**row, "node": planned["node"]}, before, after))
 
     def _check_takers(self, row: Json, before: World) -> None:
         """Count the nodes whose capacity was lost to a pod that does not tolerate the taint, whatever became of the critical pod later."""

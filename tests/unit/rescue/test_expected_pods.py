@@ -62,6 +62,15 @@ def test_pod_that_no_eviction_helps_has_the_reasons_of_all_nodes() -> None:
     assert second.status == "impossible" and {blocker.reason.code for blocker in second.blockers} >= {"higher_priority"}
 
 
+def test_pod_does_not_wait_for_itself() -> None:
+    """It was expected after the end of a terminating pod, which is not awaited any longer."""
+    first = pending("first", "300m")
+    pods = [pod("leaving", "300m", on="n", ends_in_s=2.0), pod("victim", "700m", on="n")]
+    planner = RescuePlanner(ClusterSnapshot(nodes=[node("n")], pods=[*pods, first]), RescueOptions(), now_s=NOW)
+    planner.expect(planner.plan_rescue(first, RescueContext()))
+    assert planner.plan_rescue(first, RescueContext(awaits_terminating=False)).status == "planned"
+
+
 def test_plan_with_evictions_has_no_expected_node() -> None:
     first, second = plans(pending("first", "500m"), pending("second", "200m"), [pod("web", "700m", on="n")])
     assert (first.status, first.expected_node) == ("planned", "") and second.reason.code == "fits"
