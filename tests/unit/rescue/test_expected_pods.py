@@ -41,7 +41,7 @@ def test_capacity_that_one_pod_gets_without_evictions_is_not_used_for_another_on
     assert second.reason.text == "pod kube-system/first is bound first: it fits on node n without evictions"
 
 
-def test_node_on_which_no_other_pod_is_expected_is_cleared_at_once() -> None:
+def test_node_on_which_no_other_pod_is_expected_is_cleared_immediately() -> None:
     pods = [pod("cheap", "700m", on="n", priority=-5), pod("dear", "900m", on="other")]
     second = plans(pending("first", "300m"), pending("second", "600m"), pods, ("n", "other"))[1]
     assert second.choice is not None and second.choice.node == "other"
