@@ -40,7 +40,7 @@ class RescuePlan:
 
     ``status``: PLANNED (then ``choice`` is set), WAITING (the pod will be bound without evictions, or something else must end first) or
     IMPOSSIBLE (``blockers`` contains the reasons). ``hold_method``: how the node is held for the pod, BY_TAINT or BY_NOMINATION; None if no
-    hold is needed.
+    hold is needed. ``expected_node``: the node on which the scheduler is expected to bind a WAITING pod; empty if that is not known.
     """
 
     pod: Pod
@@ -49,6 +49,7 @@ class RescuePlan:
     choice: t.Optional[Choice] = None
     hold_method: t.Optional[str] = None
     blockers: tuple[Blocker, ...] = ()
+    expected_node: str = ""
 
 
 class RescueContext(t.NamedTuple):

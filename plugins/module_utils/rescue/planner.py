@@ -22,8 +22,10 @@ from ..scheduler.feasibility import FilterRunner
 from ..scheduler.profile import DEFAULT_PROFILE, DEFAULT_PROFILES, Profiles
 from ..scheduler.unknowns.pod import undecodable_pod_reason
 from ..state.hold import Hold
+from .critical import effective_priority
 from .eviction_rules.eviction_filter import preemptor_of
 from .eviction_rules.outside_window import MaintenanceWindows
+from .expected_pods import ExpectedPods
 from .hold_policy import HoldPolicy, has_permanent_taint, hold_policy, no_toleration_reason, respects_nomination, tolerates_hold
 from .options import RescueOptions
 from .plan import BY_NOMINATION, IMPOSSIBLE, PLANNED, WAITING, Choice, RescueContext, RescuePlan
@@ -36,6 +38,7 @@ from .terminating_pods import is_preempted, terminating_pods
 NO_NODE = "no_node"
 CAPACITY_BECOMING_FREE = "capacity_becoming_free"
 OTHERS_TERMINATING = "others_terminating"
+ANOTHER_POD_FIRST = "another_pod_first"
 UNEXPLAINED = Reason(NO_NODE, "no eviction makes the pod fit on a node")
 HELD = Reason("held_for_another", "node(s) are being cleared for another critical pod")
 
@@ -69,6 +72,7 @@ class RescuePlanner:
         self._in_use = {**{name: hold.uid for name, hold in self._held.items()}, **(in_use or {})}
         self._terminating = terminating_pods(snapshot, now_s, grace_period_s=options.grace_period_s, evicted=evicted)
         self._evicted = frozenset(evicted or ())
+        self._expected = ExpectedPods()
         self._budgets = PdbLedger(snapshot)
         self._windows = MaintenanceWindows(snapshot, now_s) if options.respect_windows else None
         for pods in self._terminating.ending_soon.values():
@@ -144,6 +148,11 @@ class RescuePlanner:
         self._in_use[choice.node] = plan.pod.metadata.uid
         return True
 
+    def expect(self, plan: RescuePlan) -> None:
+        """Plan no evictions on the expected node of the plan for pods without a higher priority."""
+        if plan.expected_node:
+            self._expected.add(plan.pod, plan.expected_node, effective_priority(plan.pod, self._options))
+
     # --- why it is pending ---
 
     def _plan_with_nomination(self, pod: Pod, context: RescueContext) -> tuple[RescueContext, t.Optional[RescuePlan]]:
@@ -167,7 +176,7 @@ class RescuePlanner:
         staying = [other for other in self._terminating.not_ending_soon.get(name, ()) if is_preempted(other)]
         if not staying:
             return context, None
-        note = f"; the scheduler waits for node {name}, where {pod_names(staying)} should have ended or ends much later"
+        note = f"{context.note}; the scheduler waits for node {name}, where {pod_names(staying)} should have ended or ends much later"
         return context._replace(excluded_nodes=context.excluded_nodes | {name}, note=note), None
 
     def _rescue_holding(self, name: str, pod: Pod) -> str:
@@ -182,13 +191,28 @@ class RescuePlanner:
         if search.unknown:
             return RescuePlan(pod, IMPOSSIBLE, _undecidable(search.unknown[0]), blockers=_blockers_of(search.unknown))
         candidates = self._candidates(pod, context, names)
-        reached = search.reachable_nodes(candidates)
-        feasible = search.feasible(reached)
+        feasible = search.feasible(search.reachable_nodes(candidates))
         if feasible:
             return self._wait_for_scheduler(pod, feasible, context)
-        choice = search.best(reached)
+        if names is not None:
+            return self._plan_evictions(pod, context, candidates, search, others=False, explain=explain)
+        expected = self._expected.before(pod, effective_priority(pod, self._options))
+        if expected:
+            plan = self._plan_evictions(pod, context, [name for name in candidates if name not in expected], search, explain=False)
+            if plan.status != IMPOSSIBLE:
+                return plan
+        plan = self._plan_evictions(pod, context, candidates, search, explain=explain)
+        if plan.choice is None or plan.choice.node not in expected:
+            return plan
+        return _waiting(pod, ANOTHER_POD_FIRST, _expected_first_text(expected[plan.choice.node], plan.choice.node))
+
+    def _plan_evictions(
+        self, pod: Pod, context: RescueContext, candidates: Collection[str], search: VictimSearch, *, others: bool = True, explain: bool
+    ) -> RescuePlan:
+        """Return the plan for a pod that fits on no node without evictions. ``others``: as in ``_no_eviction_helps``."""
+        choice = search.best(candidates)
         if choice is None:
-            return self._no_eviction_helps(pod, context, candidates, search, others=names is None, explain=explain)
+            return self._no_eviction_helps(pod, context, candidates, search, others=others, explain=explain)
         policy = self._hold_policy_of(pod, choice)
         if policy.violation is None and not (policy.needs_quiet_cluster and self._ending(context)):
             return _planned(pod, choice, context.note, hold_method=policy.hold_method)
@@ -265,9 +289,11 @@ class RescuePlanner:
     def _wait_for_scheduler(self, pod: Pod, feasible: t.Sequence[str], context: RescueContext) -> RescuePlan:
         soon = [name for name in feasible if self._ending_soon_on(name, context)]
         if len(soon) == len(feasible):
-            return _waiting(pod, CAPACITY_BECOMING_FREE, f"terminating pods free enough capacity on node {soon[0]}")
+            text = f"terminating pods free enough capacity on node {soon[0]}"
+            return _waiting(pod, CAPACITY_BECOMING_FREE, text, expected_node=soon[0])
         free = next(name for name in feasible if name not in soon)
-        return _waiting(pod, "fits", f"node {free} has enough free capacity; the scheduler will bind the pod")
+        text = f"node {free} has enough free capacity; the scheduler will bind the pod"
+        return _waiting(pod, "fits", text, expected_node=free)
 
     # --- nodes ---
 
@@ -353,8 +379,8 @@ def pod_names(pods: Iterable[Pod]) -> str:
     return ", ".join(f"{pod.metadata.namespace}/{pod.metadata.name}" for pod in pods)
 
 
-def _waiting(pod: Pod, code: str, text: str) -> RescuePlan:
-    return RescuePlan(pod, WAITING, Reason(code, text))
+def _waiting(pod: Pod, code: str, text: str, *, expected_node: str = "") -> RescuePlan:
+    return RescuePlan(pod, WAITING, Reason(code, text), expected_node=expected_node)
 
 
 def _ending_first_text(ending: t.Sequence[Pod], node_name: str) -> str:
@@ -363,6 +389,10 @@ def _ending_first_text(ending: t.Sequence[Pod], node_name: str) -> str:
         f"{pod_names(ending[:1])}{more} must end first: only the nomination would reserve the capacity of node {node_name}, and the "
         "scheduler can clear it when a pod ends. A pod that tolerates the taint of the hold does not wait for this"
     )
+
+
+def _expected_first_text(expected: Pod, node_name: str) -> str:
+    return f"pod {pod_names([expected])} is bound first: it fits on node {node_name} without evictions"
 
 
 def _undecidable(unknown: Reason) -> Reason:

@@ -22,6 +22,7 @@ Json = dict[str, Any]
 WAIT_TIMEOUT_S = 15
 TOO_MANY_REQUESTS = 429
 NOTHING = "none"
+FITS = ("fits", "capacity_becoming_free")
 LOST = "lost to pods that do not tolerate the taint"
 LOST_OTHERWISE = "lost with hold none, or to pods that tolerate the taint"
 AGENT = "onprem.kube_scheduling/k8s_critical_rescue"
@@ -51,7 +52,7 @@ class RescueCheck:
         before.rescued = after.rescued = self._rescued(done)
         self._check_rows(before, plan, done)
         for row in done.values():
-            self._check_row(row, plan.get(row["name"]), before, after)
+            self._check_row(row, plan, before, after)
         self._check_requests(done)
         self._check_minimal(before, after, list(done.values()))
         for name, (taints, now) in scene.changed_nodes().items():
@@ -83,13 +84,19 @@ class RescueCheck:
             if name not in done:
                 self.seen["placed by the scheduler" if self.scene.bound_to(name) else "not critical"] += 1
 
-    def _check_row(self, row: Json, planned: Json | None, before: World, after: World) -> None:
+    def _check_row(self, row: Json, plan: dict[str, Json], before: World, after: World) -> None:
         name, status, node = row["name"], row["status"], self.scene.bound_to(row["name"])
+        planned = plan.get(name)
         self.seen[status] += 1
         self._check_takers(row, before)
         if status == "failed" and self._was_taken(row, before, after):
             self.seen[LOST_OTHERWISE] += 1
             print(f"seed {self.scene.task.seed} has lost a node with hold {self._options['hold']}: {row}")
+        elif planned is not None and self._was_taken_before_evictions(row, planned, before, after):
+            self.seen[LOST_OTHERWISE] += 1
+            print(f"seed {self.scene.task.seed} has lost node {planned['node']} before any eviction: {row}")
+        elif self._another_was_first(row, plan, after):
+            self.seen["another one first"] += 1
         elif planned is not None and planned["status"] == "planned" and status != "rescued":
             self._wrong(f"{name} was planned ({planned['message']}), and then {status}: {row['message']}")
         elif status == "rescued" and (not node or row["node"] != node):
@@ -118,7 +125,28 @@ class RescueCheck:
         if not any(kept) or (not nodes and not all(kept)):
             return self._options["hold"] == NOTHING or any(self._takers(row, before, tolerating=True).values())
         others = {self.scene.bound_to(name) for name in self.scene.critical_names() if not _pod(before, name).spec.node_name}
+        others |= set(self._takers(row, before, tolerating=True))  # also the replacement of a critical pod
         return bool(nodes & others) and after.solution(pod, self.scene.node_names, evicted=len(evicted)) is None
+
+    def _was_taken_before_evictions(self, row: Json, planned: Json, before: World, after: World) -> bool:
+        """Nobody asked for a hold, and another pod came to the planned node before the first eviction there."""
+        if (planned["status"], row["status"]) != ("planned", "impossible"):
+            return False
+        return self._options["hold"] == NOTHING and not row["victims"] and bool(_new_pods({**row, "node": planned["node"]}, before, after))
+
+    def _another_was_first(self, row: Json, plan: dict[str, Json], after: World) -> bool:
+        """Another critical pod has got the planned node, because pods have ended since the plan. No evictions help this one then.
+
+        The plan must not have said that the other pod fits there without evictions: then this one would have to wait.
+        """
+        planned = plan.get(row["name"])
+        if planned is None or (planned["status"], row["status"]) != ("planned", "impossible"):
+            return False
+        if row["victims"] or not any(group.leaving for group in self.scene.task.groups):
+            return False
+        there = [other for name, other in plan.items() if self.scene.bound_to(name) == planned["node"]]
+        is_known = any(other["reason"] in FITS for other in there)
+        return bool(there) and not is_known and after.solution(_pod(after, row["name"]), self.scene.node_names) is None
 
     def _check_takers(self, row: Json, before: World) -> None:
         """Count the nodes whose capacity was lost to a pod that does not tolerate the taint, whatever became of the critical pod later."""

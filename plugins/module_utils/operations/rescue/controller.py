@@ -198,6 +198,9 @@ class RescueController:
         for task in self.tasks.values() if self._dry_run else ():
             if task.status == PLANNED and task.is_finished and task.last_plan is not None and not self._planner.reserve(task.last_plan):
                 task.discard_plan()  # the capacity of the plan is no longer there
+        for task in self.tasks.values():
+            if task.last_plan is not None and task.is_expected(now_at_s):
+                self._planner.expect(task.last_plan)
         view = ReconcileView(snapshot, self._planner, now_s, now_at_s, {}, time.monotonic() - now_at_s)
         self.holds.reconcile(snapshot, self.tasks, now_s=now_s, now_at_s=now_at_s, may_write=self._may_write)
         return view

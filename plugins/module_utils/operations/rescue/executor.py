@@ -280,7 +280,7 @@ class RescueExecutor:
                 raise
             # The node has another hold, or the refusal is about this node: another node may be possible.
             self._observer.on_error(f"{task.name}: {error}")
-            task.exclude_node(choice.node, view.now_at_s + LEFT_ALONE_FOR_S)
+            task.exclude_node(choice.node, view.now_at_s + LEFT_ALONE_FOR_S, Reason("error", str(error)))
             task.replan_at(view.now_at_s + RETRY_S)
             return False
         if self._dry_run:
@@ -313,7 +313,7 @@ class RescueExecutor:
             if view.now_at_s > task.give_up_at_s:
                 task.finish(FAILED, why)
             return task.is_finished
-        task.give_up_node(view.now_at_s)
+        task.give_up_node(view.now_at_s, why)
         task.reset_backoff()
         if task.failed_nodes >= self._options.max_attempts:
             self._fail_without_effect(task, f"; the last: {why.text}")

@@ -122,8 +122,9 @@ class PlanningRounds:
         """Plan the pod, and begin its rescue if evictions help. Return whether the cluster must be observed again."""
         scheduler = self._scheduler_health.violation(task.pod, task.unschedulable_since_s, view.snapshot)
         began_at_s = time.monotonic()
+        context = task.context(view.now_at_s, scheduler)._replace(note=task.given_up_text)
         # After an eviction for it, the pod may be given up, which requires current reasons.
-        plan = self._shared_plan(task, view, task.context(view.now_at_s, scheduler), explain=explain or bool(task.evicted))
+        plan = self._shared_plan(task, view, context, explain=explain or bool(task.evicted))
         if plan is None:
             self.is_interrupted = True
             return False
@@ -135,6 +136,8 @@ class PlanningRounds:
         # The result of a run that ends has current reasons.
         needs_explanation = unexplained and plan.status == IMPOSSIBLE and (self._once or explained is None)
         task.accept_plan(plan, view.now_at_s, in_round=self._round, needs_explanation=needs_explanation)
+        if task.is_expected(view.now_at_s):
+            view.planner.expect(plan)
         if plan.status == PLANNED and not self._dry_run and not self._may_write():
             task.wait_for_leader(view.now_at_s, self._lease.holder)
             return False

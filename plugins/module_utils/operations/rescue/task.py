@@ -71,10 +71,12 @@ class RescueTask:
     ``grace_ends_at_s``: the end of the grace period of each evicted pod, by uid. ``max_wait_s``: the maximum wait for other terminating
     pods. ``waits_since_s``: the start of the wait for their capacity. ``awaits_others_since_s``: the start of the wait for their end,
     because it makes the scheduler try the pod. ``queued_since_s``: the start of the wait of its plan for other rescues.
+    ``expected_since_s``: the time since which the scheduler is expected to bind the pod.
     ``uncertain_evictions``: pods, by uid, whose eviction has an unknown result. ``loaded``: the evictions of another program for the pod
     are known. ``recorded_victims``: the uids of the victims in the ConfigMap.
     ``excluded_nodes``: nodes that are not tried, and ``excluded_victims``: pods whose eviction was refused, both with the end of the
-    exclusion. ``failed_nodes``: the number of nodes on which pods were evicted without effect.
+    exclusion. ``given_up``: the node that was excluded last, with the reason. ``failed_nodes``: the number of nodes on which pods were
+    evicted without effect.
     ``pod_gone``: the pod does not exist any more.
     """
 
@@ -107,8 +109,10 @@ class RescueTask:
     waits_since_s: float = math.inf
     awaits_others_since_s: float = math.inf
     queued_since_s: float = math.inf
+    expected_since_s: float = math.inf
     excluded_nodes: dict[str, float] = field(default_factory=dict)
     excluded_victims: dict[str, float] = field(default_factory=dict)
+    given_up: t.Optional[tuple[str, Reason]] = None
     failed_nodes: int = 0
     retry_at_s: float = 0.0
     first_refused_at_s: t.Optional[float] = None
@@ -197,6 +201,13 @@ class RescueTask:
         return any(until_s < math.inf for until_s in (*self.excluded_victims.values(), *self.excluded_nodes.values()))
 
     @property
+    def given_up_text(self) -> str:
+        """The text about the node that was excluded last, to be appended to a reason. Empty if it is not excluded any more."""
+        if self.given_up is None or self.given_up[0] not in self.excluded_nodes:
+            return ""
+        return f"; node {self.given_up[0]} was given up: {self.given_up[1].text}"
+
+    @property
     def explained_plan(self) -> t.Optional[RescuePlan]:
         """The last plan if it has the reasons why no eviction helps and is the present result. None otherwise."""
         known = self.last_plan
@@ -269,6 +280,8 @@ class RescueTask:
             self.waits_since_s = min(self.waits_since_s, now_at_s)
         elif code == OTHERS_TERMINATING:
             self.awaits_others_since_s = min(self.awaits_others_since_s, now_at_s)
+        if self.last_plan is not None and self.last_plan.expected_node:
+            self.expected_since_s = min(self.expected_since_s, now_at_s)
 
     def wait_for_leader(self, now_at_s: float, holder: str) -> None:
         """Let the plan wait for the end of another program, which has the Lease."""
@@ -287,6 +300,15 @@ class RescueTask:
         No other rescue with the same or lower priority begins before it then.
         """
         return self.stage == WATCHED and self._is_queued and now_at_s > self.queued_since_s + self.max_wait_s
+
+    def is_expected(self, now_at_s: float) -> bool:
+        """Return whether the scheduler is expected to bind the pod soon without evictions.
+
+        This ends after a time, so that a pod that is never bound does not delay the rescues of others without end.
+        """
+        if self.stage != WATCHED or self.pod.spec.node_name or self.pod_gone or self.last_plan is None:
+            return False
+        return bool(self.last_plan.expected_node) and now_at_s <= self.expected_since_s + self.max_wait_s
 
     @property
     def _is_queued(self) -> bool:
@@ -326,15 +348,16 @@ class RescueTask:
         """Stop the work on the node and keep its hold, because another program may be active, which may evict further pods."""
         self.stage, self.node, self.hold, self.loaded = WATCHED, "", None, False
 
-    def exclude_node(self, node_name: str, until_s: float) -> None:
+    def exclude_node(self, node_name: str, until_s: float, why: Reason) -> None:
         """Exclude the node from the next plans until this time."""
         self.excluded_nodes[node_name] = until_s
+        self.given_up = node_name, why
 
-    def give_up_node(self, now_at_s: float) -> None:
+    def give_up_node(self, now_at_s: float, why: Reason) -> None:
         """Give up the node that was cleared without effect, so that another one is planned."""
         had_no_effect = any(victim.pod.spec.node_name == self.node for victim in self.evicted)
         self.failed_nodes += had_no_effect
-        self.exclude_node(self.node, math.inf if had_no_effect else now_at_s + LEFT_ALONE_FOR_S)
+        self.exclude_node(self.node, math.inf if had_no_effect else now_at_s + LEFT_ALONE_FOR_S, why)
         self.requeue(0.0)
 
     def requeue(self, plan_at_s: float) -> None:
