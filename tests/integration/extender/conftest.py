@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -38,8 +38,14 @@ class Server(Protocol):
     def url(self) -> str: ...
 
 
+Entries = Sequence[tuple[Server, Json]]
+"""More extenders, each with the fields of its entry that differ from lab/schedulers/extender.yaml."""
+
+
 class StartScheduler(Protocol):
-    def __call__(self, extender: Server, *, profiles: tuple[str, ...] = (PROFILE,), **changes: Any) -> SecondScheduler: ...
+    def __call__(
+        self, extender: Server, *, profiles: tuple[str, ...] = (PROFILE,), also: Entries = (), **changes: Any
+    ) -> SecondScheduler: ...
 
 
 @pytest.fixture(scope="module")
@@ -68,10 +74,13 @@ def schedulers(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> It
     """Return a function that starts second schedulers, and end them afterwards."""
     with contextlib.ExitStack() as running:
 
-        def start(extender: Server, *, profiles: tuple[str, ...] = (PROFILE,), **changes: Any) -> SecondScheduler:
+        def start(extender: Server, *, profiles: tuple[str, ...] = (PROFILE,), also: Entries = (), **changes: Any) -> SecondScheduler:
             configuration = render("extender", url=extender.url, scheduler_name=profiles[0])
             configuration["profiles"] = [{"schedulerName": name} for name in profiles]
             configuration["extenders"][0] |= changes
+            for server, fields in also:
+                (entry,) = render("extender", url=server.url, scheduler_name=profiles[0])["extenders"]
+                configuration["extenders"].append(entry | fields)
             return running.enter_context(second_scheduler(cluster, configuration, tmp_path_factory.mktemp("scheduler")))
 
         yield start

@@ -74,13 +74,17 @@ class Traffic:
 
 
 @contextmanager
-def running_traffic(cluster: Cluster, folder: Path, *, scraped_twice: bool = False) -> Iterator[Traffic]:
+def running_traffic(
+    cluster: Cluster, folder: Path, labels: Mapping[str, str] | None = None, *, scraped_twice: bool = False
+) -> Iterator[Traffic]:
     """Run simulated node_exporters and a Prometheus that scrapes them. All workers are quiet at first.
+
+    ``labels``: the label `instance` of each node that is scraped. All nodes are scraped without it.
 
     ``scraped_twice``: Prometheus has one more job, which scrapes ``second_exporter`` of each node.
     """
     with exporters(folder / "exporters.log") as running:
-        labels = instances(cluster)
+        labels = labels or instances(cluster)
         targets = running.targets(labels)
         if scraped_twice:
             second = running.targets({second_exporter(name): instance for name, instance in labels.items()})

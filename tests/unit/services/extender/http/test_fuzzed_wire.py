@@ -19,9 +19,10 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.codec import encode_json
 from ansible_collections.onprem.kube_scheduling.services.extender.http import wire
+from ansible_collections.onprem.kube_scheduling.services.extender.recording.lines import RequestLine, decode_line
 
-from tests.bench.extender import request_bodies
 from tests.unit.services.extender.extender_objects import names_body, pod
 from tests.unit.services.extender.http.test_wire import META, NODE, WHOLE, body
 from tests.unit.services.extender.http.wire_mutations import changed_body
@@ -33,9 +34,12 @@ INPUTS = int(os.environ.get("WIRE_INPUTS", "1000000" if SOAK else "20000"))
 SEED = int(os.environ.get("WIRE_SEED", str(time.time_ns() % 10**9) if SOAK else "1"))
 FUZZER = "tests.unit.services.extender.http.wire_fuzzer"
 
+RECORDED = (Path(__file__).parent / "scheduler_requests.jsonl").read_bytes().splitlines()
+"""Requests of kube-scheduler 1.36 on the lab, in the format of the recorder."""
+
 SEEDS = (
+    *(encode_json(line.body) for line in map(decode_line, RECORDED) if isinstance(line, RequestLine)),
     names_body(["a", "b"]),
-    body(Pod=request_bodies.pod(1), Nodes=None, NodeNames=["node-1", "node-2"]),
     body(Pod=pod(cpu="250m"), Nodes={"metadata": {}, "items": [NODE]}, NodeNames=None),
     body(Pod=pod(), NodeNameToVictims={}, NodeNameToMetaVictims=META),
     body(Pod=pod(), NodeNameToVictims=WHOLE, NodeNameToMetaVictims={}),
