@@ -44,7 +44,10 @@ class DeviceSettings:
 
 @dataclass(frozen=True)
 class NodeSettings:
-    """The load of a node. ``nodename`` None: the node's own name. ``cpu_busy`` is the share of all CPUs that is in use, 0 to 1."""
+    """The load of a node. ``nodename`` None: the node's own name. ``cpu_busy`` is the share of all CPUs that is in use, 0 to 1.
+
+    ``behind_s``: the samples have times by a clock that is so many seconds behind. None: they have no times, as those of node_exporter.
+    """
 
     devices: Mapping[str, DeviceSettings] = field(default_factory=dict)
     nodename: str | None = None
@@ -52,6 +55,7 @@ class NodeSettings:
     cpu_busy: float = 0.0
     memory_total: float = 32 * GIBIBYTE
     memory_available: float = 32 * GIBIBYTE
+    behind_s: float | None = None
 
     @classmethod
     def of(cls, raw: dict[str, Any]) -> NodeSettings:
@@ -97,6 +101,12 @@ class SimulatedNode(Collector):
         with self._lock:
             now_s, settings = self._clock(), self._settings
             values = {key: counter.value(now_s) for key, counter in self._counters.items()}
+        measured_at_s = None if settings.behind_s is None else time.time() - settings.behind_s
+        for metric in self._metrics(settings, values):
+            metric.samples = [sample._replace(timestamp=measured_at_s) for sample in metric.samples]
+            yield metric
+
+    def _metrics(self, settings: NodeSettings, values: Mapping[tuple[str, str], float]) -> Iterator[Metric]:
         for direction in ("receive", "transmit"):
             traffic = CounterMetricFamily(
                 f"node_network_{direction}_bytes", f"Network device statistic {direction}_bytes.", labels=["device"]

@@ -16,6 +16,8 @@ from .request_pod import RequestPod
 
 NAMES_BY_KEY = {name.lower(): name for name in ("Pod", "Nodes", "NodeNames", "NodeNameToVictims", "NodeNameToMetaVictims")}
 VICTIM_KEYS = {name.lower(): name for name in ("Pods", "NumPDBViolations")}
+POD_KEYS: Mapping[str, Mapping[str, str]] = {"NodeNameToVictims": {}, "NodeNameToMetaVictims": {"uid": "UID"}}
+"""The keys of a victim. Whole pods are ordinary Kubernetes JSON."""
 
 
 ABSENT = Raw(b"null")
@@ -143,7 +145,7 @@ def read_nodes_request(body: bytes, most: int = MOST_NODES) -> NodesRequest:
         raise TooManyNodesError(most)
     args = _decoded(ExtenderArgs, body)
     if args.pod is ABSENT or (args.node_names is None and args.nodes is None):
-        args = _decoded(ExtenderArgs, _with_exact_keys(body))
+        args = _decoded(ExtenderArgs, encode_json(_with_exact_keys(body)))
     pod = _pod(args.pod)
     if args.node_names is not None:
         return NodesRequest(pod, _limited(args.node_names, most), None)
@@ -177,12 +179,12 @@ def _preemption_args(body: bytes) -> PreemptionArgs:
         args = _decoded(PreemptionArgs, body)
     except BadRequestError as error:
         try:
-            exact = _with_exact_keys(body)
+            exact = _preemption_with_exact_keys(body)
         except BadRequestError:
             raise error from None
         return _decoded(PreemptionArgs, exact)
     if args.pod is ABSENT or (args.victims is None and args.meta is None):
-        return _decoded(PreemptionArgs, _with_exact_keys(body))
+        return _decoded(PreemptionArgs, _preemption_with_exact_keys(body))
     return args
 
 
@@ -238,16 +240,20 @@ def _reason(error: DecodeError) -> str:
 # --- keys in another case -----------------------------------------------------------------------------------------------
 
 
-def _with_exact_keys(body: bytes) -> bytes:
-    """Return the body with the keys of the extender's types as Go writes them. This is slow, and kube-scheduler never needs it."""
-    parts = _renamed(_decoded(dict[str, Raw], body), NAMES_BY_KEY)
-    for key in ("NodeNameToVictims", "NodeNameToMetaVictims"):
+def _with_exact_keys(body: bytes) -> dict[str, t.Any]:
+    """Return the parts of the body by their keys as Go writes them. This is slow, and kube-scheduler never needs it."""
+    return _renamed(_decoded(dict[str, Raw], body), NAMES_BY_KEY)
+
+
+def _preemption_with_exact_keys(body: bytes) -> bytes:
+    parts = _with_exact_keys(body)
+    for key, pod_keys in POD_KEYS.items():
         if key in parts:
-            parts[key] = _victims_with_exact_keys(parts[key])
+            parts[key] = _victims_with_exact_keys(parts[key], pod_keys)
     return encode_json(parts)
 
 
-def _victims_with_exact_keys(data: Raw) -> t.Any:
+def _victims_with_exact_keys(data: Raw, pod_keys: Mapping[str, str]) -> t.Any:
     nodes: dict[str, dict[str, t.Any] | None] = {}
     for name, victims in (_decoded(VictimsByNode, b'{"nodes":%b}' % bytes(data)).nodes or {}).items():
         if victims is None:
@@ -256,7 +262,7 @@ def _victims_with_exact_keys(data: Raw) -> t.Any:
         parts = nodes[name] = _renamed(victims, VICTIM_KEYS)
         pods = parts.get("Pods")
         if isinstance(pods, list):
-            parts["Pods"] = [_renamed(pod, {"uid": "UID"}) if isinstance(pod, dict) and "metadata" not in pod else pod for pod in pods]
+            parts["Pods"] = [_renamed(pod, pod_keys) if isinstance(pod, dict) else pod for pod in pods]
     return nodes
 
 

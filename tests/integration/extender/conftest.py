@@ -6,22 +6,20 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
 import pytest
 
 from lab.cluster import Cluster
-from lab.exporter_process import exporters
 from lab.network_namespaces import NetworkNamespace
-from lab.prometheus_server import prometheus_server
 from lab.pytest_fixtures import NamespaceFactory
 from lab.second_scheduler import SecondScheduler, render, second_scheduler
 from lab.traffic_sender import TrafficSender
 from tests.integration.extender.extender_process import Extender
 from tests.integration.extender.real_machines import real_machines
-from tests.integration.extender.traffic import PROFILE, SCRAPE_INTERVAL, Traffic, instances
+from tests.integration.extender.traffic import PROFILE, Traffic, running_traffic
 from tests.integration.extender.waiting_pods import WaitingPods
 
 Json = dict[str, Any]
@@ -30,20 +28,33 @@ READER = "extender-reader"
 
 
 class StartExtender(Protocol):
-    def __call__(self, settings: Json) -> Extender: ...
+    def __call__(self, settings: Json, *, clock_ahead_s: float = 0.0) -> Extender: ...
+
+
+class Server(Protocol):
+    """An extender, or a server in front of one."""
+
+    @property
+    def url(self) -> str: ...
+
+
+Entries = Sequence[tuple[Server, Json]]
+"""More extenders, each with the fields of its entry that differ from lab/schedulers/extender.yaml."""
 
 
 class StartScheduler(Protocol):
-    def __call__(self, extender: Extender, *, profiles: tuple[str, ...] = (PROFILE,), **changes: Any) -> SecondScheduler: ...
+    def __call__(
+        self, extender: Server, *, profiles: tuple[str, ...] = (PROFILE,), also: Entries = (), **changes: Any
+    ) -> SecondScheduler: ...
 
 
 @pytest.fixture(scope="module")
 def start_extender(tmp_path_factory: pytest.TempPathFactory) -> Iterator[StartExtender]:
-    """Starts extenders, which end after the module."""
+    """Starts extenders, which end after the module. ``clock_ahead_s``: the seconds by which their clock is wrong."""
     started: list[Extender] = []
 
-    def start(settings: Json) -> Extender:
-        extender = Extender(tmp_path_factory.mktemp("extender"), settings)
+    def start(settings: Json, *, clock_ahead_s: float = 0.0) -> Extender:
+        extender = Extender(tmp_path_factory.mktemp("extender"), settings, clock_ahead_s=clock_ahead_s)
         started.append(extender)
         extender.start()
         return extender
@@ -63,10 +74,13 @@ def schedulers(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> It
     """Return a function that starts second schedulers, and end them afterwards."""
     with contextlib.ExitStack() as running:
 
-        def start(extender: Extender, *, profiles: tuple[str, ...] = (PROFILE,), **changes: Any) -> SecondScheduler:
+        def start(extender: Server, *, profiles: tuple[str, ...] = (PROFILE,), also: Entries = (), **changes: Any) -> SecondScheduler:
             configuration = render("extender", url=extender.url, scheduler_name=profiles[0])
             configuration["profiles"] = [{"schedulerName": name} for name in profiles]
             configuration["extenders"][0] |= changes
+            for server, fields in also:
+                (entry,) = render("extender", url=server.url, scheduler_name=profiles[0])["extenders"]
+                configuration["extenders"].append(entry | fields)
             return running.enter_context(second_scheduler(cluster, configuration, tmp_path_factory.mktemp("scheduler")))
 
         yield start
@@ -88,13 +102,8 @@ def reader_kubeconfig(cluster: Cluster) -> Path:
 @pytest.fixture(scope="module")
 def traffic(lab_cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Traffic]:
     """The traffic of the workers, all of which are quiet at first."""
-    folder = tmp_path_factory.mktemp("prometheus")
-    with exporters(folder / "exporters.log") as running:
-        labels = instances(lab_cluster)
-        with prometheus_server(lab_cluster, folder, running.targets(labels), scrape_interval=SCRAPE_INTERVAL) as prometheus:
-            found = Traffic(labels, running, prometheus)
-            found.set_quiet(*found.workers)
-            yield found
+    with running_traffic(lab_cluster, tmp_path_factory.mktemp("prometheus")) as running:
+        yield running
 
 
 @pytest.fixture(scope="module")

@@ -31,15 +31,31 @@ PREFIX = "kube_scheduling_extender_"
 FOREIGN = ("EXTENDER_", "KUBECONFIG", "PYTHONPATH", "HTTP_", "LOG_LEVEL", "SAFE", "CONGESTION_", "NUM_RESOURCES", "POLICY_")
 TIMEOUT_S = 10.0
 
+WRONG_CLOCK = """
+import time
+
+right, right_ns = time.time, time.time_ns
+time.time = lambda: right() + {ahead_s}
+time.time_ns = lambda: right_ns() + int({ahead_s} * 10**9)
+"""
+"""Python imports sitecustomize before the program, so that all of its modules have this clock."""
+
 
 class Extender:
-    """One extender. ``settings`` are those of FILE without the addresses; ``lines`` are what it has logged."""
+    """One extender. ``settings`` are those of FILE without the addresses; ``lines`` are what it has logged.
 
-    def __init__(self, folder: Path, settings: Json) -> None:
+    ``clock_ahead_s``: the seconds by which its wall clock is ahead of all other programs, or behind.
+    """
+
+    def __init__(self, folder: Path, settings: Json, *, clock_ahead_s: float = 0.0) -> None:
         self.file = folder / "extender.yaml"
         self.log = folder / "extender.log"
         self._ports = ports.reserve(folder, 2)
         self._tls = "tls" in settings.get("server", {})
+        self._packages = [str(COLLECTIONS)]
+        if clock_ahead_s:
+            (folder / "sitecustomize.py").write_text(WRONG_CLOCK.format(ahead_s=clock_ahead_s))
+            self._packages.insert(0, str(folder))
         self.process: subprocess.Popen[bytes] | None = None
         self.configure(settings)
 
@@ -69,7 +85,7 @@ class Extender:
         clean = {key: value for key, value in os.environ.items() if not key.startswith(FOREIGN)}
         with self.log.open("ab") as stream:
             command = [sys.executable, "-m", PACKAGE, "--config", str(self.file)]
-            self.process = subprocess.Popen(command, stderr=stream, env={**clean, "PYTHONPATH": str(COLLECTIONS)})
+            self.process = subprocess.Popen(command, stderr=stream, env={**clean, "PYTHONPATH": os.pathsep.join(self._packages)})
         wait_until(lambda: self.is_ready() or not self.is_running(), timeout_s=30, what="a ready extender")
         assert self.is_running(), self.log.read_text()
 

@@ -4,12 +4,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from lab.cluster import Cluster
-from lab.exporter_process import Exporters
-from lab.prometheus_server import PrometheusServer
+from lab.exporter_process import Exporters, exporters
+from lab.node_exporter import NodeSettings
+from lab.prometheus_server import PrometheusServer, prometheus_server
 from tests.integration.extender.extender_process import Extender
 from tests.integration.workloads import wait_until
 
@@ -23,6 +27,7 @@ BUSY = 0.6 * SPEED
 WINDOW_S = 2
 SCRAPE_INTERVAL = "200ms"
 NODE_EXPORTER_PORT = 9100
+SECOND_JOB = "node-second"
 SETTLED_WITHIN_S = 30.0
 
 
@@ -50,6 +55,10 @@ class Traffic:
         """Set the bytes per second that a node receives."""
         self._exporters.set_traffic(node, device=DEVICE, receive=receive, speed=SPEED)
 
+    def set_load(self, node: str, load: NodeSettings) -> None:
+        """Set the whole load of a node, or of one of ``second_exporters``."""
+        self._exporters.set(node, load)
+
     def remove(self, node: str) -> None:
         """End the node_exporter of a node."""
         self._exporters.remove(node)
@@ -62,6 +71,33 @@ class Traffic:
             return all(scores[name] == 10 if name in best else scores[name] <= 6 for name in self.workers)
 
         wait_until(is_settled, timeout_s=SETTLED_WITHIN_S, what=f"the best score of {best}")
+
+
+@contextmanager
+def running_traffic(
+    cluster: Cluster, folder: Path, labels: Mapping[str, str] | None = None, *, scraped_twice: bool = False
+) -> Iterator[Traffic]:
+    """Run simulated node_exporters and a Prometheus that scrapes them. All workers are quiet at first.
+
+    ``labels``: the label `instance` of each node that is scraped. All nodes are scraped without it.
+
+    ``scraped_twice``: Prometheus has one more job, which scrapes ``second_exporter`` of each node.
+    """
+    with exporters(folder / "exporters.log") as running:
+        labels = labels or instances(cluster)
+        targets = running.targets(labels)
+        if scraped_twice:
+            second = running.targets({second_exporter(name): instance for name, instance in labels.items()})
+            targets += [replace(target, labels={**target.labels, "job": SECOND_JOB}) for target in second]
+        with prometheus_server(cluster, folder, targets, scrape_interval=SCRAPE_INTERVAL) as prometheus:
+            found = Traffic(labels, running, prometheus)
+            found.set_quiet(*found.workers)
+            yield found
+
+
+def second_exporter(node: str) -> str:
+    """Return the name by which the load of a node's second node_exporter is set. It does not run before that."""
+    return f"{node}-second"
 
 
 def settings(traffic: Traffic, kubeconfig: str, **prometheus: Any) -> Json:

@@ -4,6 +4,8 @@
 
 from __future__ import annotations
 
+import time
+
 from prometheus_client import generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
@@ -60,3 +62,15 @@ def test_busy_and_idle_time_of_a_cpu_is_the_time_that_has_passed() -> None:
     assert value(node, "node_cpu_seconds_total", cpu="1", mode="user") == 2.0
     assert value(node, "node_cpu_seconds_total", cpu="1", mode="idle") == 6.0
     assert value(node, "node_uname_info", nodename="worker-1.example.com") == 1.0
+
+
+def test_samples_have_times_only_by_a_clock_that_is_behind() -> None:
+    node = SimulatedNode("worker-1", Clock())
+    node.set(NodeSettings({"eth0": DeviceSettings()}))
+    assert all(time_s is None for time_s in times_of(node))
+    node.set(NodeSettings({"eth0": DeviceSettings()}, behind_s=3600.0))
+    assert all(time_s is not None and abs(time_s + 3600 - time.time()) < 60 for time_s in times_of(node))
+
+
+def times_of(node: SimulatedNode) -> list[float | None]:
+    return [sample.timestamp for family in text_string_to_metric_families(generate_latest(node).decode()) for sample in family.samples]

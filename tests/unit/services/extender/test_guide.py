@@ -180,7 +180,7 @@ EXTENDER_FIELDS = {
 def test_the_entries_of_the_scheduler_name_paths_that_exist() -> None:
     entries = [entry for block in BLOCKS if "urlPrefix" in block for entry in yaml.safe_load(block)["extenders"]]
     paths = {"filter", "prioritize", "preempt"} | {f"{kind}/{name}" for kind in ("predicates", "priorities") for name in ORIGINAL_NAMES}
-    assert len(entries) == 4
+    assert len(entries) == 6
     for entry in entries:
         assert set(entry) <= EXTENDER_FIELDS and entry["urlPrefix"].endswith("/scheduler")
         assert {entry[verb] for verb in ("filterVerb", "prioritizeVerb", "preemptVerb") if verb in entry} <= paths

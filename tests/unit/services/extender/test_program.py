@@ -12,7 +12,7 @@ import subprocess
 import sys
 import time
 import typing as t
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -138,11 +138,10 @@ def environment() -> dict[str, str]:
 
 
 @contextmanager
-def program(file: Path, *flags: str) -> Iterator[Running]:
+def program(file: Path, *flags: str, python: str = sys.executable, env: Mapping[str, str] | None = None) -> Iterator[Running]:
     """The program, from its first log line ``serving`` on."""
-    with subprocess.Popen(
-        [sys.executable, "-m", MODULE, f"--config={file}", *flags], env=environment(), stderr=subprocess.PIPE, text=True
-    ) as process:
+    command = [python, "-m", MODULE, f"--config={file}", *flags]
+    with subprocess.Popen(command, env=env or environment(), stderr=subprocess.PIPE, text=True) as process:
         try:
             assert process.stderr is not None
             lines = (json.loads(line) for line in process.stderr)

@@ -53,6 +53,12 @@ def test_keys_in_any_case(keys: tuple[str, str]) -> None:
     assert (request.pod.uid, request.names) == ("u9", ["a"])
 
 
+def test_a_part_of_another_message_does_not_matter_in_any_case() -> None:
+    parts = {"NodeNames": ["a"], "NodeNameToMetaVictims": ""}
+    for pod_key, parts_in_case in (("Pod", parts), ("pod", {key.lower(): value for key, value in parts.items()})):
+        assert read_nodes_request(body(**{pod_key: pod()}, **parts_in_case)).names == ["a"]
+
+
 def test_a_null_in_the_pod_counts_as_absent() -> None:
     request = read_nodes_request(body(Pod={"metadata": {"name": "web", "namespace": None}, "spec": None}, NodeNames=["a"]))
     assert (request.pod.namespace, request.pod.scheduler_name, request.pod.key) == ("", "", "/web")
@@ -130,7 +136,7 @@ WANTED = {"a": (["u1", "u2"], 1), "b": ([], 0), "c": ([], 0)}
         {"Pod": pod(), "NodeNameToVictims": WHOLE, "NodeNameToMetaVictims": None},
         {"pod": pod(), "nodenametometavictims": json.loads(json.dumps(META).lower())},
         {"Pod": pod(), "NodeNameToMetaVictims": json.loads(json.dumps(META).lower())},
-        {"Pod": pod(), "NodeNameToMetaVictims": {**META, "a": {**META["a"], "Pods": [{"uid": "u1"}, {"Uid": "u2"}]}}},
+        {"Pod": pod(), "NodeNameToMetaVictims": {**META, "a": {**META["a"], "Pods": [{"uid": "u1"}, {"Uid": "u2", "metadata": None}]}}},
         {
             "pod": pod(),
             "nodeNameToVictims": {name: victims and {k.lower(): v for k, v in victims.items()} for name, victims in WHOLE.items()},
