@@ -11,7 +11,7 @@ from .arguments import Duration, check_exclusive, check_pattern, check_positive,
 from .bandwidth import bytes_per_s
 from .network_devices import VIRTUAL_DEVICES
 
-BOTH, RELATIVE = "both", "relative"
+AUTO, BOTH, RELATIVE = "auto", "both", "relative"
 
 
 class DeviceEntry(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -47,8 +47,9 @@ class NetworkTrafficArgs(Struct, frozen=True, kw_only=True, forbid_unknown_field
 
     ``device``: the devices of all nodes; ``devices``: those of groups of nodes, of which the first entry that matches counts. ``exclude``:
     devices that never count. ``window``: the time over which the rate is taken. ``estimate``: the traffic of a new pod without a bandwidth
-    annotation, in bits per second. ``speeds``: speeds that the nodes do not report correctly. ``max_utilisation``: the share of the speed,
-    0 to 1, above which a filter rejects a node. ``max_age_s``: older values are unknown.
+    annotation, in bits per second, or ``auto``: the traffic of a node for each of its pods. ``speeds``: speeds that the nodes do not report
+    correctly. ``max_utilisation``: the share of the speed, 0 to 1, above which a filter rejects a node. ``max_age_s``: older values are
+    unknown.
     """
 
     device: str = ""
@@ -58,7 +59,7 @@ class NetworkTrafficArgs(Struct, frozen=True, kw_only=True, forbid_unknown_field
     window: Duration = "5m"
     normalise: t.Literal["utilisation", "relative"] = "utilisation"
     speeds: tuple[SpeedEntry, ...] = ()
-    estimate: int | str = "10M"
+    estimate: int | str = AUTO
     max_utilisation: float | None = None
     max_age_s: float = 90
 
@@ -69,7 +70,8 @@ class NetworkTrafficArgs(Struct, frozen=True, kw_only=True, forbid_unknown_field
         check_pattern("exclude", self.exclude)
         seconds("window", self.window)
         check_positive("max_age_s", self.max_age_s)
-        bytes_per_s("estimate", self.estimate)
+        if self.estimate != AUTO:
+            bytes_per_s("estimate", self.estimate)
         check_range("max_utilisation", self.max_utilisation, 0, 1)
 
     @property
@@ -89,5 +91,5 @@ class NetworkTrafficArgs(Struct, frozen=True, kw_only=True, forbid_unknown_field
 
     @property
     def estimate_bytes_per_s(self) -> float:
-        """Return the estimate in bytes per second."""
+        """Return the estimate in bytes per second. It must not be ``auto``."""
         return bytes_per_s("estimate", self.estimate)

@@ -10,19 +10,23 @@ from __future__ import annotations
 
 import re
 import typing as t
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median_low
 
 from ..interface import BEST_SCORE, Agent, Gauge, Judgement, LabelMatch, NodeView, PodView, Query, Rate, Series
 from .bandwidth import BITS_PER_BYTE, bit_text
 from .measurements import age_violation, newest_by_label, oldest
-from .network_arguments import RELATIVE, NetworkTrafficArgs
+from .network_arguments import AUTO, RELATIVE, NetworkTrafficArgs
 from .network_devices import DeviceFilter, layers_of, link_speed
 from .new_pods import unmeasured_share
 
 ASSUMED_BYTES_PER_S = 1e9 / BITS_PER_BYTE
 """The speed of a link if no node of the cluster knows its speed: 1 Gbit/s."""
+LEAST_ESTIMATE_BYTES_PER_S = 10e6 / BITS_PER_BYTE
+"""The least estimate of a new pod with ``estimate: auto``: 10 Mbit/s."""
+MOST_ESTIMATE = 0.05
+"""The largest estimate with ``estimate: auto``, as a share of the speed of a link."""
 COUNTERS = {"receive": "node_network_receive_bytes_total", "transmit": "node_network_transmit_bytes_total"}
 SPEED = "node_network_speed_bytes"
 
@@ -31,7 +35,8 @@ class Traffic(t.NamedTuple):
     """The traffic of a node. ``problem`` says why it is unknown; the other fields do not count then.
 
     ``rate`` and ``speed``: bytes per second; ``speed`` is None if it is unknown. ``added``: the part of ``rate`` that stands for new and
-    ended pods. ``measured``: the rate without that part.
+    ended pods. ``measured``: the rate without that part. ``measured_pods``: the pods whose traffic is in it. ``undeclared_pods``: the new
+    pods without a declared bandwidth. A pod that has run for half of the window is half a pod in both.
     """
 
     rate: float = 0.0
@@ -42,11 +47,15 @@ class Traffic(t.NamedTuple):
     speed: float | None = None
     measured_at_s: float | None = None
     problem: str = ""
+    measured_pods: float = 0.0
+    undeclared_pods: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
     """The traffic of all nodes of a refresh, the largest measured rate, and the speed that is assumed for nodes without one.
+
+    ``estimates``: the bytes per second of a new pod that declares none, by direction.
 
     What was added for new pods does not count, so that the annotation of one pod cannot make all other nodes equal.
     """
@@ -55,6 +64,7 @@ class Prepared:
     largest_rate: float
     assumed_speed: float
     assumed_from: str
+    estimates: Mapping[str, float]
 
 
 class NetworkTraffic(Agent):
@@ -66,7 +76,7 @@ class NetworkTraffic(Agent):
 
     def __init__(self, args: NetworkTrafficArgs) -> None:
         super().__init__(args)
-        self._directions, self._window_s, self._estimate = args.directions, args.window_s, args.estimate_bytes_per_s
+        self._directions, self._window_s = args.directions, args.window_s
         self._entries = [(re.compile(entry.nodes), DeviceFilter(entry.device, args.exclude)) for entry in args.entries]
         self._overrides = [(re.compile(entry.nodes), entry.bytes_per_s) for entry in args.speeds]
         matching = "|".join(f"(?:{entry.device})" for entry in args.entries)
@@ -81,19 +91,23 @@ class NetworkTraffic(Agent):
 
     def prepare(self, nodes: Sequence[NodeView], now_s: float) -> Prepared:
         """Return the traffic of all nodes, and what the nodes without a speed are compared with."""
-        traffic = {node.name: (node, self._traffic(node, now_s)) for node in nodes}
+        directions = [self._by_direction(node, now_s) for node in nodes]
+        estimates = {
+            name: self._estimate(one for found in directions for one in found if one.direction == name) for name in self._directions
+        }
+        traffic = {node.name: (node, _busiest(found, estimates)) for node, found in zip(nodes, directions, strict=True)}
         known = [one for _node, one in traffic.values() if not one.problem]
         speeds = [one.speed for one in known if one.speed is not None]
         largest = max((one.measured for one in known), default=0.0)
         if speeds:
-            return Prepared(traffic, largest, median_low(speeds), "the median of the other nodes")
-        return Prepared(traffic, largest, max(ASSUMED_BYTES_PER_S, largest), "no node knows its speed")
+            return Prepared(traffic, largest, median_low(speeds), "the median of the other nodes", estimates)
+        return Prepared(traffic, largest, max(ASSUMED_BYTES_PER_S, largest), "no node knows its speed", estimates)
 
     def judge(self, prepared: Prepared, node: NodeView, pod: PodView | None, now_s: float) -> Judgement:
         """Return the score of a node by its traffic. A node without a known speed is judged by an assumed one."""
         seen, traffic = prepared.traffic.get(node.name, (None, Traffic()))
         if seen is not node:
-            traffic = self._traffic(node, now_s)
+            traffic = _busiest(self._by_direction(node, now_s), prepared.estimates)
         problem = traffic.problem or age_violation(traffic.measured_at_s, now_s, self.args.max_age_s)
         if problem:
             return Judgement(None, explanation=problem, measured_at_s=traffic.measured_at_s)
@@ -115,17 +129,26 @@ class NetworkTraffic(Agent):
             return ""
         return f"network traffic is {traffic.rate / traffic.speed:.0%} of {bit_text(traffic.speed)}, and the maximum is {limit:.0%}"
 
-    def _traffic(self, node: NodeView, now_s: float) -> Traffic:
+    def _by_direction(self, node: NodeView, now_s: float) -> list[Traffic]:
+        """Return the traffic of each direction, without an estimate of the pods that declare none."""
         devices = next((found for nodes, found in self._entries if nodes.fullmatch(node.name)), None)
         if devices is None:
-            return Traffic(problem="no entry of devices matches this node")
-        directions = [self._direction(node, devices, direction, now_s) for direction in self._directions]
-        unknown = next((one for one in directions if one.problem), None)
-        if unknown is not None:
-            return unknown
-        found = max(directions, key=lambda one: one.rate)
-        measured = max(one.measured for one in directions)
-        return found._replace(measured=measured, measured_at_s=oldest(one.measured_at_s for one in directions))
+            return [Traffic(problem="no entry of devices matches this node")]
+        return [self._direction(node, devices, direction, now_s) for direction in self._directions]
+
+    def _estimate(self, of_nodes: Sequence[Traffic]) -> float:
+        """Return the bytes per second of a new pod that declares none, from the traffic of one direction on all nodes.
+
+        With ``auto`` it is the traffic of a node for each of its pods: the median of the nodes, so that one node with other traffic changes
+        little. It is limited, because on nodes with few pods most of the traffic can be that of the nodes themselves.
+        """
+        if self.args.estimate != AUTO:
+            return float(self.args.estimate_bytes_per_s)
+        known = [one for one in of_nodes if not one.problem]
+        of_pods = [one.measured / one.measured_pods for one in known if one.measured_pods >= 1]
+        speeds = [one.speed for one in known if one.speed is not None]
+        most = MOST_ESTIMATE * (median_low(speeds) if speeds else ASSUMED_BYTES_PER_S)
+        return max(LEAST_ESTIMATE_BYTES_PER_S, min(most, median_low(of_pods))) if of_pods else LEAST_ESTIMATE_BYTES_PER_S
 
     def _direction(self, node: NodeView, devices: DeviceFilter, direction: str, now_s: float) -> Traffic:
         series = self._devices_of(node, self._rates[direction], devices)
@@ -139,9 +162,8 @@ class NetworkTraffic(Agent):
             return Traffic(measured_at_s=measured_at_s, problem=problem)
         measured = max(0.0, sum(series[device].value for device in counted))
         speed = self._speed_of(node, devices, layers, [device for device in counted if series[device].value > 0])
-        most = speed if speed is not None else max(ASSUMED_BYTES_PER_S, measured)
-        new, ended = self._unmeasured_rates(node, direction, now_s if measured_at_s is None else measured_at_s, most)
-        added = new - min(ended, measured)
+        pods = self._pods(node, direction, now_s if measured_at_s is None else measured_at_s, _most(speed, measured))
+        added = pods.new - min(pods.ended, measured)
         return Traffic(
             rate=measured + added,
             measured=measured,
@@ -150,6 +172,8 @@ class NetworkTraffic(Agent):
             devices=counted,
             speed=speed,
             measured_at_s=measured_at_s,
+            measured_pods=pods.measured,
+            undeclared_pods=pods.undeclared,
         )
 
     def _devices_of(self, node: NodeView, query: Query, devices: DeviceFilter) -> dict[str, Series]:
@@ -165,23 +189,64 @@ class NetworkTraffic(Agent):
         speeds = {device: series.value for device, series in self._devices_of(node, self._speed, devices).items()}
         return link_speed(layers, speeds, with_traffic)
 
-    def _unmeasured_rates(self, node: NodeView, direction: str, measured_at_s: float, most: float) -> tuple[float, float]:
-        """Return the bytes per second of new pods that the rate does not show yet, and those of ended pods that it still shows.
+    def _pods(self, node: NodeView, direction: str, measured_at_s: float, most: float) -> _Pods:
+        """Return what the pods of a node change. A pod counts with at most ``most``.
 
-        A pod counts with at most ``most``. A pod that has ended counts only if it declared its bandwidth, because an estimate of it was
-        never measured.
+        A pod that has ended counts only if it declared its bandwidth, because an estimate of it was never measured.
         """
-        new = ended = 0.0
+        new = ended = undeclared = measured = 0.0
         for pod in node.pods:
-            share = unmeasured_share(pod, measured_at_s, self._window_s)
+            share, runs = unmeasured_share(pod, measured_at_s, self._window_s), pod.ended_at_s is None
+            measured += runs - share
             if not share:
                 continue
             declared = _declared_rate(pod, direction)
-            if pod.ended_at_s is None:
-                new += share * min(most, self._estimate if declared is None else declared)
-            elif declared is not None:
+            if declared is None:
+                undeclared += share if runs else 0.0
+            elif runs:
+                new += share * min(most, declared)
+            else:
                 ended -= share * min(most, declared)
-        return new, ended
+        return _Pods(new, ended, undeclared, measured)
+
+
+class _Pods(t.NamedTuple):
+    """The pods of a node. ``new``, ``ended``: the declared bytes per second that the rate does not show yet, or still shows.
+
+    ``undeclared``, ``measured``: see ``Traffic``.
+    """
+
+    new: float
+    ended: float
+    undeclared: float
+    measured: float
+
+
+def _busiest(directions: Sequence[Traffic], estimates: Mapping[str, float]) -> Traffic:
+    """Return the direction with the most traffic, with an estimate of the pods that declare none."""
+    unknown = next((one for one in directions if one.problem), None)
+    if unknown is not None:
+        return unknown
+    rates = [one.rate + _estimated(one, estimates) for one in directions]
+    rate = max(rates)
+    found = directions[rates.index(rate)]
+    measured = max(one.measured for one in directions)
+    if len(directions) == 1 and rate == found.rate:
+        return found
+    measured_at_s = oldest(one.measured_at_s for one in directions)
+    return found._replace(rate=rate, measured=measured, added=found.added + rate - found.rate, measured_at_s=measured_at_s)
+
+
+def _estimated(traffic: Traffic, estimates: Mapping[str, float]) -> float:
+    """Return the bytes per second of the new pods that declare none. One pod counts with at most the speed of the link."""
+    if not traffic.undeclared_pods:
+        return 0.0
+    return traffic.undeclared_pods * min(_most(traffic.speed, traffic.measured), estimates[traffic.direction])
+
+
+def _most(speed: float | None, measured: float) -> float:
+    """Return the most bytes per second that one pod can have."""
+    return speed if speed is not None else max(ASSUMED_BYTES_PER_S, measured)
 
 
 def _declared_rate(pod: PodView, direction: str) -> float | None:

@@ -5,8 +5,9 @@
 from __future__ import annotations
 
 import threading
+import time
 import typing as t
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from ..interface import NodeView, Outcome
 from ..sources.view import ClusterView
@@ -40,12 +41,20 @@ class Current(t.NamedTuple):
 class Engine:
     """Keeps the scores of all profiles up to date. It is the ``ViewListener`` of the sources.
 
-    The request path only reads ``current``, which is replaced as a whole.
+    The request path only reads ``current``, which is replaced as a whole. ``clock``: the monotonic seconds by which agents judge the age of
+    values. It is the clock of the sources.
     """
 
-    def __init__(self, profiles: Mapping[str, Profile], observer: EngineObserver, *, pause: Pause = short_pause) -> None:
+    def __init__(
+        self,
+        profiles: Mapping[str, Profile],
+        observer: EngineObserver,
+        *,
+        pause: Pause = short_pause,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         self._profiles, self._observer, self._pause = profiles, observer, pause
-        self._evaluator = Evaluator(observer.on_agent_error)
+        self._evaluator = Evaluator(observer.on_agent_error, clock)
         self._fragments = Fragments()
         self._writing = threading.Lock()
         self.neutral_table = Table((), (), 0)

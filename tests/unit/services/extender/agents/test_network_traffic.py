@@ -201,6 +201,24 @@ def test_new_and_ended_pods_correct_the_rate() -> None:
     assert rate(pod(egress=800_000, ingress=0, bound_s_ago=4)) == 5000.0
 
 
+def test_the_estimate_of_a_new_pod_is_the_traffic_of_a_node_for_each_of_its_pods() -> None:
+    of = traffic_agent(window=100)
+    mbit = 1e6 / 8
+    old = [(pod("a", bound_s_ago=500), pod("b", bound_s_ago=500)), (pod("c", bound_s_ago=500), pod("half", bound_s_ago=60)), ()]
+    rates = (40 * mbit, 66 * mbit, 9000 * mbit)  # 20 and 44 Mbit/s for each pod, and traffic without pods
+
+    def added(*rates: float) -> float:
+        nodes = [measured(of, f"n{number}", {"eth0": rate}, age_s=10, pods=old[number]) for number, rate in enumerate(rates)]
+        empty = measured(of, "new", {"eth0": 0.0}, age_s=10, pods=(pod("new", bound_s_ago=4),))
+        return judgements(of, [*nodes, empty])["new"].value or 0.0
+
+    assert added(*rates) == 20 * mbit
+    assert added(100 * mbit, *rates[1:]) == 44 * mbit
+    assert added(8 * mbit, *rates[1:]) == 10 * mbit
+    assert added(8000 * mbit, 9000 * mbit) == 50 * mbit  # 5 % of 1 Gbit/s
+    assert added() == 10 * mbit
+
+
 def test_a_new_pod_counts_with_at_most_the_speed_of_the_link() -> None:
     of = traffic_agent()
     huge = pod(ingress=10**15, bound_s_ago=4)
