@@ -38,7 +38,7 @@ class LimitedProtocol(HttpToolsProtocol):
         super().__init__(*arguments, **options)
         self._head_s = head_s
         self._head_bytes: int | None = 0
-        """The bytes of an incomplete header. None while a body is received."""
+        """The bytes of an incomplete header, 0 between two requests, and None while a body is received."""
         self._deadline: asyncio.TimerHandle | None = None
         self._has_completed = self._is_too_large = False
         self.active_at_s = 0.0
@@ -47,6 +47,11 @@ class LimitedProtocol(HttpToolsProtocol):
     def address(self) -> str:
         """Return the address of the client."""
         return self.client[0] if self.client else ""
+
+    @property
+    def is_between_requests(self) -> bool:
+        """Return whether the last request was received to its end, and nothing of the next one."""
+        return self._head_bytes == 0
 
     @property
     def is_idle(self) -> bool:
@@ -69,14 +74,20 @@ class LimitedProtocol(HttpToolsProtocol):
         """Pass the bytes on, and count those of an incomplete header."""
         before, self._has_completed = self._head_bytes, False
         super().data_received(data)
-        if before is None or self._head_bytes is None or self._has_completed:
+        if self._head_bytes is None or (self._has_completed and not self._head_bytes):
             return
-        if before == 0:
+        if not self._has_completed:
+            self._head_bytes = (before or 0) + len(data)
+        if self._has_completed or not before:
             self._forget_deadline()
             self._deadline = self.loop.call_later(self._head_s, self._end)
-        self._head_bytes = before + len(data)
         if self._head_bytes > MAX_HEAD_BYTES and not self.transport.is_closing():
             self._refuse_head()
+
+    def on_message_begin(self) -> None:
+        """Note the first byte of a header. After another request in the same data the number of bytes is not known."""
+        self._head_bytes = max(1, self._head_bytes or 0)
+        super().on_message_begin()
 
     def on_headers_complete(self) -> None:
         """Begin to answer the request. Raises HeadTooLargeError, which the parser passes to ``send_400_response``."""

@@ -182,6 +182,16 @@ def test_a_header_that_is_not_complete_in_time_ends_the_connection() -> None:
         assert is_closed(usual)
 
 
+def test_a_header_that_begins_behind_another_request_has_the_same_time_limit() -> None:
+    with running(head_s=0.2) as server, server.connect() as connection:
+        assert ask(connection, REQUEST + REQUEST[:20]) == ANSWER
+        assert is_closed(connection)
+    with running() as server, server.connect() as connection:
+        for begin in (REQUEST[:20], b"\r\n", REQUEST[:-1]):
+            assert ask(connection, REQUEST + begin) == ANSWER
+            assert ask(connection, REQUEST.removeprefix(begin)) == ANSWER
+
+
 LONG = b"x" * connections.MAX_HEAD_BYTES
 
 
