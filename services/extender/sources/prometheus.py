@@ -15,9 +15,10 @@ from ..interface import Expression, Gauge, Query, Rate
 from .http_reader import SourceError
 from .label_sets import LabelSet, LabelSets
 from .node_mapping import NodeMapper, NodeTable, nodenames_of
+from .packed_series import ByNode
 from .prometheus_client import PrometheusClient, Rows
 from .promql import time_text, uname_text, value_text
-from .readings import ByNode, Readings, SeriesCollector
+from .readings import Readings, SeriesCollector
 from .settings import PrometheusSettings
 
 LONGEST_EARLY_S = 60.0
@@ -95,7 +96,7 @@ class PrometheusSource:
             measured_at_s, is_known = time_of(labels, node)
             if is_known:
                 collector.add(node, labels, value, measured_at_s)
-        return collector.by_node()
+        return collector.by_node(readings.numbers)
 
     def _time_of(self, query: PrometheusQuery, readings: Readings) -> Callable[[LabelSet, str], tuple[float | None, bool]]:
         """Return a function of a label set and a node. It returns the time of the newest sample, and whether the series still exists.
