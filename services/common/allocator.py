@@ -24,9 +24,20 @@ TRIM_BYTES = 2 * 1024 * 1024
 
 def limit_free_memory() -> bool:
     """Limit the freed memory that the process keeps. Call it before the first thread. Return false without glibc, such as on Alpine."""
-    try:
-        mallopt = ctypes.CDLL(None).mallopt
-    except (AttributeError, OSError):
-        return False
     parameters = ((M_ARENA_MAX, 1), (M_MMAP_THRESHOLD, MMAP_BYTES), (M_TRIM_THRESHOLD, TRIM_BYTES))
-    return all([mallopt(parameter, value) == 1 for parameter, value in parameters])
+    # All parameters are set, also if one of them is refused.
+    return min(_call("mallopt", parameter, value) for parameter, value in parameters) > 0
+
+
+def release_free_memory() -> None:
+    """Return the free pages within the arena to the system. Without glibc this has no effect."""
+    _call("malloc_trim", 0)
+
+
+def _call(name: str, *arguments: int) -> int:
+    """Return the result of a function of the C library, or 0 if there is none."""
+    try:
+        function = getattr(ctypes.CDLL(None), name)
+    except (AttributeError, OSError):
+        return 0
+    return int(function(*arguments))

@@ -24,13 +24,21 @@ from .settings import PrometheusSettings
 LONGEST_EARLY_S = 60.0
 """Seconds by which a sample may be newer than the evaluation; its age is 0 then. A sample that is newer than this is not used."""
 
+UNSELECTED = (
+    "sources.prometheus has no selector, and the nodes of some series are known only from node_uname_info or from a short name: a pod that"
+    " Prometheus scrapes can claim the name of a node; set selector to the job of the node_exporters"
+)
+
 PrometheusQuery = Rate | Gauge | Expression
 Times = dict[LabelSet, float]
 """The monotonic time of the newest sample of each label set. A time that cannot be right is left out."""
 
 
 class PrometheusSource:
-    """Reads queries from Prometheus. Used by one thread. ``heartbeat`` is called before each request."""
+    """Reads queries from Prometheus. Used by one thread. ``heartbeat`` is called before each request.
+
+    ``on_warning`` receives the warnings of Prometheus, and one if a scraped pod could claim to be a node.
+    """
 
     name = "prometheus"
 
@@ -46,7 +54,7 @@ class PrometheusSource:
         self._client = PrometheusClient(settings, self._label_sets, on_warning=on_warning, clock=clock)
         self._node_label, self._selector = settings.node_label, settings.selector
         self._mapper = NodeMapper(settings.node_label, settings.node_rules)
-        self._heartbeat = heartbeat
+        self._heartbeat, self._on_warning = heartbeat, on_warning
         self._times: tuple[str, Times] = ("", {})
         """The last times that were read, with their query."""
         self._asked_nodenames = False
@@ -96,6 +104,8 @@ class PrometheusSource:
             measured_at_s, is_known = time_of(labels, node)
             if is_known:
                 collector.add(node, labels, value, measured_at_s)
+        if not self._selector and collector.has_weak_nodes:
+            self._on_warning(UNSELECTED)
         return collector.by_node(readings.numbers)
 
     def _time_of(self, query: PrometheusQuery, readings: Readings) -> Callable[[LabelSet, str], tuple[float | None, bool]]:

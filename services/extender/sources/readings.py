@@ -80,6 +80,11 @@ class SeriesCollector:
         """Count a series that belongs to no node. The reason is in the label set."""
         self._reject(labels.labels, labels.why)
 
+    @property
+    def has_weak_nodes(self) -> bool:
+        """Return whether a node has only series of weak rules."""
+        return len(self._nodes) > len(self._own)
+
     def by_node(self, numbers: Numbers) -> PackedSeries:
         """Return the series of each node. ``numbers``: those of the refresh."""
         return PackedSeries(((node, subjects.values()) for node, subjects in self._nodes.items()), numbers)

@@ -17,7 +17,7 @@ from pathlib import Path
 
 if "limit" in sys.argv:
     sys.path += [path for path in sys.argv[2:]]
-    from ansible_collections.onprem.kube_scheduling.services.common.allocator import limit_free_memory
+    from ansible_collections.onprem.kube_scheduling.services.common.allocator import limit_free_memory, release_free_memory
     assert limit_free_memory()
 
 def resident_mb():
@@ -29,6 +29,10 @@ for _ in range(2):
     block = bytearray(b"x") * (20 << 20)  # the second one comes from the arena, because the first one was freed
     kept.append(bytes(10_000))
     del block
+small = [bytearray(100_000) for _ in range(200)]
+del small[:-1]
+if "limit" in sys.argv:
+    release_free_memory()
 print(resident_mb() - before)
 """
 
@@ -47,3 +51,4 @@ def test_freed_blocks_are_returned_to_the_system() -> None:
 def test_a_system_without_glibc_is_no_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(allocator.ctypes, "CDLL", lambda _name: object())
     assert not allocator.limit_free_memory()
+    allocator.release_free_memory()

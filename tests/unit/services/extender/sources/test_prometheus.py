@@ -173,6 +173,27 @@ def test_host_names_of_node_uname_info_map_the_instances_that_no_other_rule_maps
     assert server.asked.count("node_uname_info") == 1
 
 
+@pytest.mark.parametrize(
+    ("instance", "selector", "warns"),
+    [("10.9.9.9:9100", "", True), ("10.9.9.9:9100", 'job="node"', False), ("10.0.0.2:9100", "", False)],
+    ids=["any pod", "selected", "own address"],
+)
+def test_without_a_selector_a_node_that_only_node_uname_info_names_is_a_warning(
+    server: Server, instance: str, selector: str, warns: bool
+) -> None:
+    matchers = f"{{{selector}}}" if selector else ""
+    server.put("received", "1", 5, instance=instance)
+    server.put("received", "1", 5, instance="10.9.9.8:9100")
+    for name in list(server.vectors):
+        server.vectors[name.replace("received", f"received{matchers}")] = server.vectors[name]
+    server.vectors[f"node_uname_info{matchers}"] = [({"instance": instance, "nodename": "b"}, "1")]
+    found: list[str] = []
+    settings = PrometheusSettings((server.url,), timeout_s=2.0, selector=selector)
+    source = PrometheusSource(settings, on_warning=found.append, clock=lambda: NOW_S)
+    assert list(source.read([RECEIVED], NODES).values[RECEIVED]) == ["b"]
+    assert [text.partition(",")[0] for text in found] == (["sources.prometheus has no selector"] if warns else [])
+
+
 def test_without_a_list_of_nodes_an_ip_address_is_replaced_by_the_host_name(server: Server) -> None:
     server.put("received", "1", 5, instance="10.0.0.7:9100")
     server.put("received", "1", 5, instance="worker-8:9100")
