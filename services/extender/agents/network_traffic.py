@@ -30,8 +30,8 @@ SPEED = "node_network_speed_bytes"
 class Traffic(t.NamedTuple):
     """The traffic of a node. ``problem`` says why it is unknown; the other fields do not count then.
 
-    ``rate`` and ``speed``: bytes per second; ``speed`` is None if it is unknown. ``added``: the part of ``rate`` that stands for new and
-    ended pods. ``measured``: the rate without that part.
+    ``rate`` and ``speed``: bytes per second; ``speed`` is None if it is unknown. ``added``: the part of ``rate`` that stands for new pods,
+    less that of ended ones. ``measured``: the rate without that part.
     """
 
     rate: float = 0.0
@@ -141,7 +141,7 @@ class NetworkTraffic(Agent):
         speed = self._speed_of(node, devices, layers, [device for device in counted if series[device].value > 0])
         most = speed if speed is not None else max(ASSUMED_BYTES_PER_S, measured)
         new, ended = self._unmeasured_rates(node, direction, now_s if measured_at_s is None else measured_at_s, most)
-        added = new - min(ended, measured)
+        added = max(0.0, new - min(ended, measured))
         return Traffic(
             rate=measured + added,
             measured=measured,
@@ -190,8 +190,4 @@ def _declared_rate(pod: PodView, direction: str) -> float | None:
 
 
 def _added_text(traffic: Traffic) -> str:
-    if abs(traffic.added) * BITS_PER_BYTE < 1.0:
-        return ""
-    return (
-        f", of which {bit_text(traffic.added)} for new pods" if traffic.added > 0 else f", less {bit_text(-traffic.added)} for ended pods"
-    )
+    return f", of which {bit_text(traffic.added)} for new pods" if traffic.added * BITS_PER_BYTE >= 1.0 else ""
