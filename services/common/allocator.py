@@ -12,7 +12,7 @@ import ctypes
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD, M_ARENA_MAX = -1, -3, -8
 """The parameters of ``mallopt`` (glibc ``malloc.h``)."""
 
-MMAP_BYTES = 256 * 1024
+MMAP_BYTES = 1024 * 1024
 """Larger blocks, such as the body of an answer of Prometheus, are returned to the system as soon as they are freed.
 
 Without this parameter glibc raises the limit up to 32 MB, and the blocks stay in the arena.
