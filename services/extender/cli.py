@@ -8,6 +8,7 @@ import sys
 import time
 from collections.abc import Mapping, Sequence
 
+from ..common.allocator import limit_free_memory
 from ..common.log import Log, set_up_log
 from ..common.settings import SettingsError
 from ..common.signals import ShutdownSignal
@@ -26,6 +27,7 @@ GOOD_ORDER, BROKEN, CONFIGURATION = 0, 1, 2
 
 def main(arguments: Sequence[str], environment: Mapping[str, str]) -> int:
     """Run until a signal stops the program, and return the exit code."""
+    limit_free_memory()
     try:
         inputs = read_inputs(arguments, environment)
         settings = read_settings(inputs)

@@ -90,6 +90,8 @@ class PodView:
     """A pod that waits for a node, or one on a node. ``bound_at_s`` is None for a pod that waits.
 
     ``ended_at_s``: the pod has ended or was deleted at this time. Pods are known for ten minutes after their end.
+    ``owner``: the name of the controller, or an empty text. For a ReplicaSet it is the name of the Deployment, and for a Job that of the
+    CronJob, if there is one.
     """
 
     namespace: str
@@ -100,6 +102,7 @@ class PodView:
     demand: Demand
     bound_at_s: float | None = None
     ended_at_s: float | None = None
+    owner: str = ""
 
 
 @dataclass(frozen=True, slots=True)

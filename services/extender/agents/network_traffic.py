@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 import typing as t
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median_low
 
@@ -34,9 +34,9 @@ SPEED = "node_network_speed_bytes"
 class Traffic(t.NamedTuple):
     """The traffic of a node. ``problem`` says why it is unknown; the other fields do not count then.
 
-    ``rate`` and ``speed``: bytes per second; ``speed`` is None if it is unknown. ``added``: the part of ``rate`` that stands for new and
-    ended pods. ``measured``: the rate without that part. ``measured_pods``: the pods whose traffic is in it. ``undeclared_pods``: the new
-    pods without a declared bandwidth. A pod that has run for half of the window is half a pod in both.
+    ``rate`` and ``speed``: bytes per second; ``speed`` is None if it is unknown. ``added``: the part of ``rate`` that stands for new pods,
+    less that of ended ones. ``measured``: the rate without that part. ``measured_pods``: the pods whose traffic is in it.
+    ``undeclared_pods``: the new pods without a declared bandwidth. A pod that has run for half of the window is half a pod in both.
     """
 
     rate: float = 0.0
@@ -136,7 +136,7 @@ class NetworkTraffic(Agent):
             return [Traffic(problem="no entry of devices matches this node")]
         return [self._direction(node, devices, direction, now_s) for direction in self._directions]
 
-    def _estimate(self, of_nodes: Sequence[Traffic]) -> float:
+    def _estimate(self, of_nodes: Iterable[Traffic]) -> float:
         """Return the bytes per second of a new pod that declares none, from the traffic of one direction on all nodes.
 
         With ``auto`` it is the traffic of a node for each of its pods: the median of the nodes, so that one node with other traffic changes
@@ -163,7 +163,7 @@ class NetworkTraffic(Agent):
         measured = max(0.0, sum(series[device].value for device in counted))
         speed = self._speed_of(node, devices, layers, [device for device in counted if series[device].value > 0])
         pods = self._pods(node, direction, now_s if measured_at_s is None else measured_at_s, _most(speed, measured))
-        added = pods.new - min(pods.ended, measured)
+        added = max(0.0, pods.new - min(pods.ended, measured))
         return Traffic(
             rate=measured + added,
             measured=measured,
@@ -255,8 +255,4 @@ def _declared_rate(pod: PodView, direction: str) -> float | None:
 
 
 def _added_text(traffic: Traffic) -> str:
-    if abs(traffic.added) * BITS_PER_BYTE < 1.0:
-        return ""
-    return (
-        f", of which {bit_text(traffic.added)} for new pods" if traffic.added > 0 else f", less {bit_text(-traffic.added)} for ended pods"
-    )
+    return f", of which {bit_text(traffic.added)} for new pods" if traffic.added * BITS_PER_BYTE >= 1.0 else ""

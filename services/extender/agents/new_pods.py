@@ -4,6 +4,10 @@
 
 A mean over a window shows a pod in proportion to the time that the pod has run in the window. After a binding the mean needs a whole window
 to show all of the pod. Without a correction the scheduler would send pod after pod to a node that only seems to be idle.
+
+A pod that has ended only makes the correction for new pods smaller. The corrected load is never below the measured one. The part of a
+pod in the measured load is not known, and an idle pod that declared much would hide the load of the others. The measured load falls
+within a window.
 """
 
 from __future__ import annotations

@@ -22,8 +22,8 @@ from .arguments import Duration, check_range, seconds
 TYPE_LABELS = ("podtype", "app", "name")
 """The labels that tell the type of workload, the first that is present.
 
-The pod's name is not used as in the original: the pods of a controller have different names, so nothing would be learned from them, and
-their entries would push out others.
+Without one of them the type is the name of the pod's controller. The original uses the name of the pod, but the pods of a controller have
+different names, so nothing would be learned from them. The name of the pod is used for a pod without a controller.
 """
 INITIAL_REWARD = 1.0
 MAX_STATE_BYTES = 512 * 1024
@@ -59,7 +59,7 @@ class Entry(t.NamedTuple):
 
 
 class Workload(t.NamedTuple):
-    """A type of workload. The pods of other namespaces with the same labels are other workloads."""
+    """A type of workload. The pods of other namespaces with the same type are other workloads."""
 
     namespace: str
     type: str
@@ -119,9 +119,6 @@ class Reward(Agent):
     def score_all(self, prepared: t.Any, nodes: Sequence[NodeView], pod: PodView, now_s: float) -> Sequence[Judgement]:
         """Return the scores of the nodes for the type of the pod."""
         workload = workload_of(pod)
-        if workload is None:
-            explanation = f"the pod has none of the labels {', '.join(TYPE_LABELS)}"
-            return [Judgement(BEST_SCORE * INITIAL_REWARD, explanation=explanation)] * len(nodes)
         with self._lock:
             self._take_loaded(now_s)
             known = dict(self._entries.get(workload, {}))
@@ -141,10 +138,8 @@ class Reward(Agent):
         return 0 if judgement.value is None else int(BEST_SCORE * judgement.value)
 
     def observe(self, outcome: Outcome) -> None:
-        """Move the reward of the pod's workload on its node. Nothing is learned from a pod without a label of its type."""
+        """Move the reward of the pod's workload on its node."""
         workload = workload_of(outcome.pod)
-        if workload is None:
-            return
         with self._lock:
             self._take_loaded(outcome.at_s)
             before = self._entries.get(workload, {}).get(outcome.node)
@@ -232,10 +227,10 @@ class Reward(Agent):
         return Entry(INITIAL_REWARD - weight * (INITIAL_REWARD - entry.reward), weight * entry.observations, at_s)
 
 
-def workload_of(pod: PodView) -> Workload | None:
-    """Return the workload of a pod: its namespace, and the first of the labels podtype, app and name. None without such a label."""
-    kind = next((value for label in TYPE_LABELS if (value := pod.labels.get(label))), None)
-    return None if kind is None else Workload(pod.namespace, kind)
+def workload_of(pod: PodView) -> Workload:
+    """Return the workload of a pod: its namespace, and the first of the labels podtype, app and name, else its controller or its name."""
+    kind = next((value for label in TYPE_LABELS if (value := pod.labels.get(label))), pod.owner or pod.name)
+    return Workload(pod.namespace, kind)
 
 
 def _that_fit(entries: list[SavedEntry]) -> list[SavedEntry]:

@@ -86,12 +86,12 @@ class SafeAgent(Agent):
 
 def measured_at_s(table: SafeTable, row: int) -> float | None:
     """Return the time of the oldest value of a node."""
-    cpu, memory = table.loads[row]
+    cpu, memory = table.notes[row]
     return cpu.measured_at_s if cpu.measured_at_s == memory.measured_at_s else oldest((cpu.measured_at_s, memory.measured_at_s))
 
 
 def _unknown(table: SafeTable, row: int) -> Judgement:
-    problems = "; ".join(load.problem for load in table.loads[row])
+    problems = "; ".join(note.problem for note in table.notes[row])
     return Judgement(None, explanation=problems, measured_at_s=measured_at_s(table, row))
 
 

@@ -31,12 +31,19 @@ class ResourceLoad(t.NamedTuple):
     problem: str = ""
 
 
+class LoadNote(t.NamedTuple):
+    """The parts of a load that are in no array."""
+
+    measured_at_s: float | None
+    problem: str
+
+
 @dataclass(frozen=True, slots=True)
 class SafeTable:
-    """The loads of nodes. The arrays have a row for each node and a column for each of ``RESOURCES``."""
+    """The loads of nodes. The arrays and ``notes`` have a row for each node and a column for each of ``RESOURCES``."""
 
     nodes: Sequence[NodeView]
-    loads: Sequence[tuple[ResourceLoad, ...]]
+    notes: Sequence[tuple[LoadNote, ...]]
     index: dict[str, int]
     capacity: Floats
     used: Floats
@@ -50,23 +57,33 @@ class SafeTable:
 
     def with_rows(self, nodes: Sequence[NodeView], rows: Sequence[int], loads: Sequence[tuple[ResourceLoad, ...]]) -> SafeTable:
         """Return the table with new loads in some rows. The names of the nodes are the same."""
-        found = list(self.loads)
+        notes = list(self.notes)
         arrays = [self.capacity.copy(), self.used.copy(), self.deviation.copy()]
         for row, of_node in zip(rows, loads, strict=True):
-            found[row] = of_node
+            notes[row] = _notes(of_node)
             for column, array in enumerate(arrays):
                 array[row] = [load[column] for load in of_node]
-        return SafeTable(tuple(nodes), found, self.index, *arrays)
+        return SafeTable(tuple(nodes), notes, self.index, *arrays)
 
     def repeated(self, times: int) -> SafeTable:
         """Return the table with each row several times."""
         arrays = (np.repeat(array, times, axis=0) for array in (self.capacity, self.used, self.deviation))
-        return SafeTable(tuple(self.nodes) * times, tuple(self.loads) * times, self.index, *arrays)
+        return SafeTable(tuple(self.nodes) * times, tuple(self.notes) * times, self.index, *arrays)
 
     def load_of(self, node: NodeView) -> tuple[ResourceLoad, ...] | None:
         """Return the loads of a node that has not changed since. None for another node."""
         row = self.index.get(node.name)
-        return self.loads[row] if row is not None and self.nodes[row] is node else None
+        if row is None or self.nodes[row] is not node:
+            return None
+        columns = (array[row].tolist() for array in (self.capacity, self.used, self.deviation))
+        return tuple(ResourceLoad(*numbers, *note) for *numbers, note in zip(*columns, self.notes[row], strict=True))
+
+
+def _notes(loads: Sequence[ResourceLoad]) -> tuple[LoadNote, ...]:
+    """Return the notes of one node. Equal ones are kept once, because the resources of a node have the same time."""
+    found: dict[LoadNote, LoadNote] = {}
+    notes = (LoadNote(load.measured_at_s, load.problem) for load in loads)
+    return tuple(found.setdefault(note, note) for note in notes)
 
 
 def make_table(nodes: Sequence[NodeView], loads: Sequence[tuple[ResourceLoad, ...]]) -> SafeTable:
@@ -74,7 +91,7 @@ def make_table(nodes: Sequence[NodeView], loads: Sequence[tuple[ResourceLoad, ..
     values = np.array([[load[:3] for load in of_node] for of_node in loads], dtype=np.float64).reshape(len(nodes), len(RESOURCES), 3)
     index = {node.name: row for row, node in enumerate(nodes)}
     # The caller may replace nodes in its list later.
-    return SafeTable(tuple(nodes), loads, index, *(np.ascontiguousarray(values[:, :, column]) for column in range(3)))
+    return SafeTable(tuple(nodes), list(map(_notes, loads)), index, *(np.ascontiguousarray(values[:, :, column]) for column in range(3)))
 
 
 class LoadReader:
@@ -130,4 +147,4 @@ class LoadReader:
             share = unmeasured_share(pod, measured_at_s, window_s)
             if share:
                 total += share * pod.demand.requests.get(resource, 0)
-        return total
+        return max(0.0, total)

@@ -127,11 +127,13 @@ def scores_of(nodes: Sequence[NodeView], judgements: Sequence[Judgement]) -> Age
     """Return the scores of the judgements, which have the order of the nodes."""
     scores = array("d", map(checked_score, judgements))
     known = [score for score in scores if not math.isnan(score)]
+    # Equal texts are kept once: a full cluster has one for each node and demand.
+    texts: dict[str, str] = {}
     times = [one.measured_at_s for one in judgements if one.measured_at_s is not None and one.score is not None]
     return AgentScores(
         scores,
         statistics.median(known) if known else None,
-        {node.name: one.rejection for node, one in zip(nodes, judgements, strict=True) if one.rejection},
+        {node.name: texts.setdefault(one.rejection, one.rejection) for node, one in zip(nodes, judgements, strict=True) if one.rejection},
         min(times, default=None),
     )
 

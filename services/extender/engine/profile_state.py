@@ -28,8 +28,8 @@ EMPTY_POD = PodView("", "", "", "", {}, Demand())
 MAX_DEMANDS = 128
 """Demands whose scores are kept for one profile. The demand that was not used for the longest time is dropped."""
 
-MAX_DEMAND_SCORES = 200_000
-"""Scores of all kept demands. At 5,000 nodes these are 40 demands. A rejected node has a text beside its score."""
+MAX_DEMAND_SCORES = 100_000
+"""Scores of all kept demands. At 5,000 nodes these are 20 demands. A rejected node has a text beside its score."""
 
 MAX_TABLE_ENTRIES = 1_000_000
 """Entries of all tables that are kept for demands. At 5,000 nodes these are 200 tables with about 20 MB."""

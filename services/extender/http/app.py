@@ -43,7 +43,7 @@ class App:
     ) -> None:
         self._scheduler, self._people, self._metrics, self._log = scheduler, people, metrics, log
         self._bodies, self._request_timeout_s = BodyLimits(max_body_bytes), request_timeout_s
-        self.direct = DirectAnswers(scheduler.handlers, max_body_bytes=max_body_bytes) if scheduler is not None else None
+        self.direct = DirectAnswers(scheduler.handlers, self._refusal, max_body_bytes=max_body_bytes) if scheduler is not None else None
         """Answers most requests of the scheduler. The protocol uses it."""
         # Prometheus has a thread of its own, so that no page delays its scrape.
         self._slow = {PAGES: SlowAnswers("pages"), SCRAPES: SlowAnswers("scrapes")}
@@ -58,8 +58,7 @@ class App:
             else:
                 await _send(send, await self._answer_people(scope))
         except Exception as error:
-            self._log.error("a request has failed", path=scope["path"], error=str(error), cause=error)
-            await self._refuse(send, 500, f"{type(error).__name__}: {error}")
+            await _send(send, self._refusal(scope["path"], error))
 
     async def _answer_scheduler(self, api: SchedulerApi, scope: Mapping[str, t.Any], receive: Receive, send: Send) -> None:
         try:
@@ -70,10 +69,6 @@ class App:
                 return await self._refuse(send, 415, "the Content-Type must be application/json")
             body = await read_body(scope["headers"], receive, self._bodies, timeout_s=self._request_timeout_s)
             answer = handler(body)
-        except BadRequestError as error:
-            return await self._refuse(send, error.status, str(error))
-        except NoSuchPathError as error:
-            return await self._refuse(send, 404, str(error))
         except BodyError as error:
             if error.status:
                 await self._refuse(send, error.status, str(error), (b"connection", b"close"))
@@ -97,17 +92,29 @@ class App:
         except BusyError as error:
             return error_response(503, str(error), (b"retry-after", b"1"))
 
+    def _refusal(self, path: str, error: Exception) -> Response:
+        """Return the answer to a request that has raised an error. An error of this program is logged."""
+        if isinstance(error, BadRequestError):
+            return self._refused(error.status, str(error))
+        if isinstance(error, NoSuchPathError):
+            return self._refused(404, str(error))
+        self._log.error("a request has failed", path=path, error=str(error), cause=error)
+        return self._refused(500, f"{type(error).__name__}: {error}")
+
     async def _refuse(self, send: Send, status: int, text: str, *headers: tuple[bytes, bytes]) -> None:
+        await _send(send, self._refused(status, text, *headers))
+
+    def _refused(self, status: int, text: str, *headers: tuple[bytes, bytes]) -> Response:
         self._metrics.refused.labels(str(status)).inc()
-        await _send(send, error_response(status, text, *headers))
+        return error_response(status, text, *headers)
 
 
 JSON_TYPE = (b"content-type", JSON)
 
 
 def error_response(status: int, text: str, *headers: tuple[bytes, bytes]) -> Response:
-    """Return an error as JSON."""
-    return Response(status, JSON.decode(), encode_json({"error": text}), headers)
+    """Return an error as JSON. Half a surrogate pair, which an agent's error can have, becomes a question mark."""
+    return Response(status, JSON.decode(), encode_json({"error": text.encode("utf-8", "replace").decode()}), headers)
 
 
 def _is_json(headers: Headers) -> bool:

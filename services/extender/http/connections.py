@@ -1,9 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: onprem.kube_scheduling contributors
-"""The limits of a connection that uvicorn does not have: their number, and the size and time of a request's header.
-
-The time of a TLS handshake has the limit of asyncio, which is 60 s.
-"""
+"""The limits of a connection that uvicorn does not have: their number, and the size and time of a request's header."""
 
 from __future__ import annotations
 
@@ -31,6 +28,44 @@ class HeadTooLargeError(Exception):
     """The URL and the headers have more than MAX_HEAD_BYTES."""
 
 
+class Limited(t.Protocol):
+    """A connection that another one can replace, that of the lowest ``precedence`` first. ``address``: that of the client."""
+
+    active_at_s: float
+
+    @property
+    def address(self) -> str:
+        """Return the address of the client."""
+
+    @property
+    def precedence(self) -> int:
+        """Return 0 before the end of the TLS handshake."""
+
+    def drop(self) -> None:
+        """End the connection."""
+
+
+def replace_another(new: Limited, connections: set[t.Any]) -> None:
+    """Drop a connection if there are too many: the one that was idle for the longest time, of the address with most connections.
+
+    A machine that opens many connections displaces only its own, so that the scheduler's stay.
+    """
+    if len(connections) <= min(MAX_OF_ADDRESS, MAX_CONNECTIONS):
+        return
+    others: list[Limited] = [one for one in connections if one is not new]
+    count = Counter(one.address for one in others)
+    if count[new.address] >= MAX_OF_ADDRESS:
+        crowded = new.address
+    elif len(others) >= MAX_CONNECTIONS:
+        crowded = count.most_common(1)[0][0]
+    else:
+        return
+    dropped = min((one for one in others if one.address == crowded), key=lambda one: (one.precedence, one.active_at_s))
+    # It may take a while until the transport calls connection_lost.
+    connections.discard(dropped)
+    dropped.drop()
+
+
 class LimitedProtocol(HttpToolsProtocol):
     """A connection with limits. ``head_s``: as HEAD_S."""
 
@@ -38,7 +73,7 @@ class LimitedProtocol(HttpToolsProtocol):
         super().__init__(*arguments, **options)
         self._head_s = head_s
         self._head_bytes: int | None = 0
-        """The bytes of an incomplete header. None while a body is received."""
+        """The bytes of an incomplete header, 0 between two requests, and None while a body is received."""
         self._deadline: asyncio.TimerHandle | None = None
         self._has_completed = self._is_too_large = False
         self.active_at_s = 0.0
@@ -49,16 +84,26 @@ class LimitedProtocol(HttpToolsProtocol):
         return self.client[0] if self.client else ""
 
     @property
+    def is_between_requests(self) -> bool:
+        """Return whether the last request was received to its end, and nothing of the next one."""
+        return self._head_bytes == 0
+
+    @property
     def is_idle(self) -> bool:
         """Return whether no request is answered."""
         return self.cycle is None or self.cycle.response_complete
+
+    @property
+    def precedence(self) -> int:
+        """Return 1 or 2 for an idle connection and for one with a request. The lowest is replaced first."""
+        return 1 if self.is_idle else 2
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Keep the limits of the number of connections, and begin to wait for the first byte."""
         self.active_at_s = time.monotonic()
         super().connection_made(transport)
-        self._replace_another()
-        self._deadline = self.loop.call_later(UNUSED_S, self._end)
+        replace_another(self, self.connections)
+        self._deadline = self.loop.call_later(UNUSED_S, self.drop)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Forget the connection."""
@@ -69,14 +114,20 @@ class LimitedProtocol(HttpToolsProtocol):
         """Pass the bytes on, and count those of an incomplete header."""
         before, self._has_completed = self._head_bytes, False
         super().data_received(data)
-        if before is None or self._head_bytes is None or self._has_completed:
+        if self._head_bytes is None or (self._has_completed and not self._head_bytes):
             return
-        if before == 0:
+        if not self._has_completed:
+            self._head_bytes = (before or 0) + len(data)
+        if self._has_completed or not before:
             self._forget_deadline()
-            self._deadline = self.loop.call_later(self._head_s, self._end)
-        self._head_bytes = before + len(data)
+            self._deadline = self.loop.call_later(self._head_s, self.drop)
         if self._head_bytes > MAX_HEAD_BYTES and not self.transport.is_closing():
             self._refuse_head()
+
+    def on_message_begin(self) -> None:
+        """Note the first byte of a header. After another request in the same data the number of bytes is not known."""
+        self._head_bytes = max(1, self._head_bytes or 0)
+        super().on_message_begin()
 
     def on_headers_complete(self) -> None:
         """Begin to answer the request. Raises HeadTooLargeError, which the parser passes to ``send_400_response``."""
@@ -105,34 +156,15 @@ class LimitedProtocol(HttpToolsProtocol):
         else:
             super().send_400_response(msg)
 
-    def _replace_another(self) -> None:
-        """Drop the connection that was idle for the longest time, of the address with most connections.
-
-        A machine that opens many connections displaces only its own, so that the scheduler's stay.
-        """
-        if len(self.connections) <= min(MAX_OF_ADDRESS, MAX_CONNECTIONS):
-            return
-        others = [one for one in self.connections if one is not self and isinstance(one, LimitedProtocol)]
-        count = Counter(one.address for one in others)
-        if count[self.address] >= MAX_OF_ADDRESS:
-            crowded = self.address
-        elif len(others) >= MAX_CONNECTIONS:
-            crowded = count.most_common(1)[0][0]
-        else:
-            return
-        dropped = min((one for one in others if one.address == crowded), key=lambda one: (not one.is_idle, one.active_at_s))
-        # It may take a while until the transport calls connection_lost.
-        self.connections.discard(dropped)
-        dropped.transport.abort()
+    def drop(self) -> None:
+        """End the connection."""
+        self.transport.abort()
 
     def _refuse_head(self) -> None:
         text = b"the URL and the headers have more than %d bytes\n" % MAX_HEAD_BYTES
         head = b"HTTP/1.1 431 Request Header Fields Too Large\r\ncontent-type: text/plain\r\nconnection: close\r\n"
         self.transport.write(b"%bcontent-length: %d\r\n\r\n%b" % (head, len(text), text))
         self.transport.close()
-
-    def _end(self) -> None:
-        self.transport.abort()
 
     def _forget_deadline(self) -> None:
         if self._deadline is not None:

@@ -18,9 +18,6 @@ PIECES_S = 0.1
 class Protocol(LimitedProtocol):
     """One connection. If the application has ``direct``, plain requests between two others are answered by it."""
 
-    _is_between_requests = True
-    """The parser has read its last request to the end."""
-
     @property
     def is_idle(self) -> bool:
         """Return whether no request is received in pieces or answered."""
@@ -63,19 +60,9 @@ class Protocol(LimitedProtocol):
         self._pass_pieces()
         super().shutdown()
 
-    def on_message_begin(self) -> None:
-        """Note that the parser is in a request."""
-        self._is_between_requests = False
-        super().on_message_begin()
-
-    def on_message_complete(self) -> None:
-        """Note that the parser is not in a request."""
-        self._is_between_requests = True
-        super().on_message_complete()
-
     def _may_answer(self) -> bool:
         """Return whether all earlier requests were answered and the answers were sent."""
-        if not self._is_between_requests or self.pipeline or self.flow.write_paused or self.transport.is_closing():
+        if not self.is_between_requests or self.pipeline or self.flow.write_paused or self.transport.is_closing():
             return False
         return self.cycle is None or self.cycle.response_complete
 

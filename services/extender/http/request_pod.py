@@ -12,6 +12,7 @@ from ....plugins.module_utils.model.codec import Struct, decode_object, field
 from ....plugins.module_utils.scheduler.pod_requests import pod_requests
 from ..interface import Demand, PodView
 from ..sources.pod_objects import EGRESS_BANDWIDTH, INGRESS_BANDWIDTH, bandwidth
+from ..sources.pod_owner import owner_name
 
 
 class PodMeta(Struct):
@@ -65,4 +66,6 @@ class RequestPod:
         demand = Demand(
             pod_requests(pod, from_status=False), bandwidth(annotations, INGRESS_BANDWIDTH), bandwidth(annotations, EGRESS_BANDWIDTH)
         )
-        return PodView(self.namespace, self.name, self.uid, self.scheduler_name, pod.metadata.labels or {}, demand)
+        labels = pod.metadata.labels or {}
+        owner = owner_name(pod.metadata.controller, labels)
+        return PodView(self.namespace, self.name, self.uid, self.scheduler_name, labels, demand, owner=owner)

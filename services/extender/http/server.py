@@ -19,6 +19,7 @@ import uvloop
 from ...common.addresses import Address
 from ...common.endpoints import listen
 from .connections import HEAD_S
+from .handshakes import TlsServer
 from .protocol import Protocol
 
 KEEP_ALIVE_S = 120
@@ -65,9 +66,14 @@ class Listener:
 
     async def start(self, context: ssl.SSLContext | None) -> None:
         """Begin to accept connections."""
-        self._config.ssl = context
         # A copy of the socket, so that the next context can get another one.
-        await self._server.startup(sockets=[self._socket.dup()])
+        listener = self._socket.dup()
+        if context is None:
+            await self._server.startup(sockets=[listener])
+            return
+        state = self._server.server_state
+        make = functools.partial(t.cast(t.Any, self._config.http_protocol_class), config=self._config, server_state=state, app_state={})
+        self._server.servers = [t.cast(asyncio.Server, TlsServer(listener, make, context, state.connections))]
 
     async def replace_context(self, context: ssl.SSLContext) -> None:
         """Use another context for new connections. Open connections end after their request, because the old authority admitted them."""

@@ -53,10 +53,11 @@ class NodeTable:
     def __init__(self, nodes: Iterable[NodeIdentity] | None) -> None:
         self.is_known = nodes is not None
         known = self.nodes = list(nodes or ())
-        self.names: Names = {node.name: (node.name,) for node in known}
-        self.addresses = _by_text((address, node.name) for node in known for address in node.addresses)
-        self.hostnames = _by_text((node.hostname, node.name) for node in known if node.hostname)
-        self.short_names = _by_text((_short(node.name), node.name) for node in known)
+        names: Names = {node.name: (node.name,) for node in known}
+        self.names = names
+        self.addresses = _by_text(((address, node.name) for node in known for address in node.addresses), names)
+        self.hostnames = _by_text(((node.hostname, node.name) for node in known if node.hostname), names)
+        self.short_names = _by_text(((_short(node.name), node.name) for node in known), names)
 
 
 class NodeMapper:
@@ -156,11 +157,14 @@ def nodenames_of(label_sets: Iterable[LabelSet]) -> dict[str, str]:
     return {instance: nodename for instance, nodename in found.items() if nodename}
 
 
-def _by_text(pairs: Iterable[tuple[str, str]]) -> Names:
+def _by_text(pairs: Iterable[tuple[str, str]], single: Mapping[str, tuple[str, ...]]) -> Names:
+    """Return the names by text. ``single``: a tuple of each name, so that most texts need none of their own."""
     found: Names = {}
     for text, name in pairs:
-        names = found.get(text, ())
-        if name not in names:
+        names = found.get(text)
+        if names is None:
+            found[text] = single[name]
+        elif name not in names:
             found[text] = (*names, name)
     return found
 

@@ -12,7 +12,7 @@ import typing as t
 from collections.abc import Hashable, Mapping
 
 from ....plugins.module_utils.kube.client.resources import PODS
-from ....plugins.module_utils.model.api.meta import ApiStruct, Condition, Labels, ResourceList
+from ....plugins.module_utils.model.api.meta import ApiStruct, Condition, Labels, OwnerReference, ResourceList
 from ....plugins.module_utils.model.api.pod import Container, ContainerStatus, Pod, PodSpec, PodStatus, ResourceRequirements
 from ....plugins.module_utils.model.codec import Struct, field
 from ....plugins.module_utils.model.values.quantity import QuantityError, parse_quantity, value
@@ -20,6 +20,7 @@ from ....plugins.module_utils.model.values.timestamps import read_time
 from ....plugins.module_utils.scheduler.pod_requests import pod_requests
 from ..interface import Demand
 from .node_objects import Identity
+from .pod_owner import owner_name
 
 INGRESS_BANDWIDTH = "kubernetes.io/ingress-bandwidth"
 EGRESS_BANDWIDTH = "kubernetes.io/egress-bandwidth"
@@ -38,11 +39,12 @@ class _Meta(ApiStruct, frozen=True):
     creation_timestamp: str | None = None
     labels: Labels | None = None
     annotations: Labels | None = None
+    owner_references: tuple[OwnerReference, ...] | None = None
 
     @property
-    def controller(self) -> None:
-        """Return None, because the controller is not read. ``as_undecodable`` reads it."""
-        return
+    def controller(self) -> OwnerReference | None:
+        """Return the owner whose ``controller`` is true, or None."""
+        return next((owner for owner in self.owner_references or () if owner.controller), None)
 
 
 class _Spec(ApiStruct, frozen=True):
@@ -96,6 +98,7 @@ class PodRecord(Struct, frozen=True, gc=False):
     bound_time_s: float | None = None
     ended: bool = False
     succeeded: bool | None = None
+    owner: str = ""
 
 
 class SharedParts:
@@ -138,6 +141,7 @@ def record_of(pod: WatchedPod, shared: SharedParts) -> PodRecord:
         bound_time_s=_bound_time(pod) if spec.node_name else None,
         ended=status.phase in ENDED_PHASES,
         succeeded=_succeeded(status),
+        owner=sys.intern(owner_name(metadata.controller, metadata.labels or {})),
     )
 
 

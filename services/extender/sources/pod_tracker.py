@@ -122,6 +122,14 @@ class TrackedPodStore(Store):
         self._most_parts = LEAST_PARTS
         self._was_listed = False
 
+    def decode_page(self, data: bytes) -> list[t.Any]:
+        """Return the pods of one page of a list. Their resource versions are not kept, because nothing writes pods."""
+        found = super().decode_page(data)
+        for item in found:
+            if isinstance(item, PodRecord):
+                item.metadata.resource_version = ""
+        return found
+
     def replace(self, items: list[t.Any]) -> bool:
         """Replace all pods as ``Store.replace`` does."""
         before = self._items
@@ -173,6 +181,7 @@ def _view(record: PodRecord, bound_at_s: float | None, ended_at_s: float | None 
         demand=record.demand,
         bound_at_s=bound_at_s,
         ended_at_s=ended_at_s,
+        owner=record.owner,
     )
 
 

@@ -15,13 +15,19 @@ from ..interface import Expression, Gauge, Query, Rate
 from .http_reader import SourceError
 from .label_sets import LabelSet, LabelSets
 from .node_mapping import NodeMapper, NodeTable, nodenames_of
+from .packed_series import ByNode
 from .prometheus_client import PrometheusClient, Rows
 from .promql import time_text, uname_text, value_text
-from .readings import ByNode, Readings, SeriesCollector
+from .readings import Readings, SeriesCollector
 from .settings import PrometheusSettings
 
 LONGEST_EARLY_S = 60.0
 """Seconds by which a sample may be newer than the evaluation; its age is 0 then. A sample that is newer than this is not used."""
+
+UNSELECTED = (
+    "sources.prometheus has no selector, and the nodes of some series are known only from node_uname_info or from a short name: a pod that"
+    " Prometheus scrapes can claim the name of a node; set selector to the job of the node_exporters"
+)
 
 PrometheusQuery = Rate | Gauge | Expression
 Times = dict[LabelSet, float]
@@ -29,7 +35,10 @@ Times = dict[LabelSet, float]
 
 
 class PrometheusSource:
-    """Reads queries from Prometheus. Used by one thread. ``heartbeat`` is called before each request."""
+    """Reads queries from Prometheus. Used by one thread. ``heartbeat`` is called before each request.
+
+    ``on_warning`` receives the warnings of Prometheus, and one if a scraped pod could claim to be a node.
+    """
 
     name = "prometheus"
 
@@ -45,7 +54,7 @@ class PrometheusSource:
         self._client = PrometheusClient(settings, self._label_sets, on_warning=on_warning, clock=clock)
         self._node_label, self._selector = settings.node_label, settings.selector
         self._mapper = NodeMapper(settings.node_label, settings.node_rules)
-        self._heartbeat = heartbeat
+        self._heartbeat, self._on_warning = heartbeat, on_warning
         self._times: tuple[str, Times] = ("", {})
         """The last times that were read, with their query."""
         self._asked_nodenames = False
@@ -95,7 +104,9 @@ class PrometheusSource:
             measured_at_s, is_known = time_of(labels, node)
             if is_known:
                 collector.add(node, labels, value, measured_at_s)
-        return collector.by_node()
+        if not self._selector and collector.has_weak_nodes:
+            self._on_warning(UNSELECTED)
+        return collector.by_node(readings.numbers)
 
     def _time_of(self, query: PrometheusQuery, readings: Readings) -> Callable[[LabelSet, str], tuple[float | None, bool]]:
         """Return a function of a label set and a node. It returns the time of the newest sample, and whether the series still exists.

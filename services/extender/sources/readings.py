@@ -4,13 +4,15 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import typing as t
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from ..interface import Query, Series
 from .label_sets import LabelSet
+from .packed_series import ByNode, Numbers, PackedSeries
 from .view import UnmappedSeries
 
 KEPT_S = 600.0
@@ -28,8 +30,6 @@ STALE_DUPLICATE_S = 60.0
 """Seconds by which one of two series that measure the same must be newer to be preferred for this reason."""
 
 WEAK = "a series with the name or address of the node {node} in its own label is used instead"
-
-ByNode = Mapping[str, list[Series]]
 
 
 @dataclass
@@ -80,9 +80,14 @@ class SeriesCollector:
         """Count a series that belongs to no node. The reason is in the label set."""
         self._reject(labels.labels, labels.why)
 
-    def by_node(self) -> dict[str, list[Series]]:
-        """Return the series of each node."""
-        return {node: list(subjects.values()) for node, subjects in self._nodes.items()}
+    @property
+    def has_weak_nodes(self) -> bool:
+        """Return whether a node has only series of weak rules."""
+        return len(self._nodes) > len(self._own)
+
+    def by_node(self, numbers: Numbers) -> PackedSeries:
+        """Return the series of each node. ``numbers``: those of the refresh."""
+        return PackedSeries(((node, subjects.values()) for node, subjects in self._nodes.items()), numbers)
 
     def _reject(self, labels: Mapping[str, str], why: str) -> None:
         self._unmapped.add(UnmappedSeries(self._source, self._query, labels, why))
@@ -104,10 +109,11 @@ def _text_of(labels: Mapping[str, str]) -> str:
 class Readings:
     """The values that a source has read in one refresh. A query without a line in ``values`` could not be read.
 
-    ``problems``: the errors, each in one sentence.
+    ``problems``: the errors, each in one sentence. ``numbers``: those of the nodes in ``values``.
     """
 
     values: dict[Query, ByNode] = field(default_factory=dict)
+    numbers: Numbers = field(default_factory=dict)
     unmapped: Unmapped = field(default_factory=Unmapped)
     problems: list[str] = field(default_factory=list)
 
@@ -136,27 +142,33 @@ class KnownValues:
 
     def update(self, values: Mapping[Query, ByNode], now_s: float) -> None:
         """Take over the values of a refresh. Nodes that have no new values keep the last ones for some time."""
+        numbers: Numbers = {}
         for query, by_node in values.items():
             before = self._known.get(query)
-            missing = {node: series for node, series in before.by_node.items() if node not in by_node} if before is not None else {}
-            kept = _still_known(missing, now_s, keeps_ageless=False)
-            self._known[query] = _Known(now_s, {**kept, **by_node} if kept else by_node)
+            missing = [(node, before.by_node[node]) for node in before.by_node if node not in by_node] if before is not None else []
+            kept = list(_still_known(missing, now_s, keeps_ageless=False))
+            self._known[query] = _Known(now_s, PackedSeries(itertools.chain(kept, by_node.items()), numbers) if kept else by_node)
         for query, known in list(self._known.items()):
             if query not in values:
                 keeps_ageless = now_s - known.read_at_s < KEPT_WITHOUT_AGE_S
-                self._known[query] = _Known(known.read_at_s, _still_known(known.by_node, now_s, keeps_ageless=keeps_ageless))
+                kept_now = _still_known(known.by_node.items(), now_s, keeps_ageless=keeps_ageless)
+                self._known[query] = _Known(known.read_at_s, PackedSeries(kept_now, numbers))
 
     def by_query(self) -> dict[Query, ByNode]:
         """Return the values of each query by node."""
         return {query: known.by_node for query, known in self._known.items()}
 
 
-def _still_known(by_node: ByNode, now_s: float, *, keeps_ageless: bool) -> dict[str, list[Series]]:
-    """Return the series that are not too old. Those of unknown age are kept only if ``keeps_ageless``."""
+def _still_known(
+    found: Iterable[tuple[str, Sequence[Series]]], now_s: float, *, keeps_ageless: bool
+) -> Iterator[tuple[str, Sequence[Series]]]:
+    """Return the nodes with the series that are not too old. Those of unknown age are kept only if ``keeps_ageless``."""
     oldest_s = now_s - KEPT_S
 
     def is_kept(series: Series) -> bool:
         return keeps_ageless if series.measured_at_s is None else series.measured_at_s > oldest_s
 
-    remaining = {node: [series for series in found if is_kept(series)] for node, found in by_node.items()}
-    return {node: found for node, found in remaining.items() if found}
+    for node, of_node in found:
+        kept = [series for series in of_node if is_kept(series)]
+        if kept:
+            yield node, kept

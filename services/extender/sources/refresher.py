@@ -12,6 +12,7 @@ from dataclasses import replace
 
 from ....plugins.module_utils.kube.client.api import KubeApi
 from ....plugins.module_utils.kube.client.errors import KubeError
+from ...common.allocator import release_free_memory
 from ...common.log import Log
 from ..interface import Annotation, NodeView, Outcome, Query
 from .kubernetes import ClusterWatch
@@ -238,6 +239,8 @@ class Sources:
                 if self._stopping:  # The pool of the scrapes is closed.
                     return
                 self._log.failed("the sources could not be refreshed", error)
+            # The values of the refresh before were freed.
+            release_free_memory()
             self._wait(begun_at_s + self._settings.refresh_s)
 
     def _wait(self, end_at_s: float) -> None:
@@ -247,7 +250,7 @@ class Sources:
             self._heartbeat()
 
     def _on_warning(self, text: str) -> None:
-        self._log.once("Prometheus has a warning", text=text)
+        self._log.once("the source prometheus has a warning", text=text)
 
 
 VERSIONS = itertools.count(1)

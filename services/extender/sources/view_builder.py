@@ -9,24 +9,17 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from ..interface import Annotation, NodeView, PodView, Query, Series
 from .annotations import measured_at, parse_annotation
 from .node_objects import NodeRecord
+from .packed_series import ByNode, NodeSeries
 from .pod_tracker import Clock
-from .readings import ByNode
 
 NO_PODS: tuple[PodView, ...] = ()
-
-
-def series_by_node(values: Mapping[Query, ByNode]) -> dict[str, dict[Query, Sequence[Series]]]:
-    """Return the values of each node by query."""
-    found: dict[str, dict[Query, Sequence[Series]]] = {}
-    for query, by_node in values.items():
-        for node, series in by_node.items():
-            found.setdefault(node, {})[query] = series
-    return found
+NO_ANNOTATIONS: Mapping[Query, Sequence[Series]] = {}
 
 
 def views_without_cluster(values: Mapping[Query, ByNode]) -> dict[str, NodeView]:
     """Return the nodes that have values. It is used if the nodes of the cluster are not known."""
-    return {name: NodeView(name, series=series) for name, series in series_by_node(values).items()}
+    names = dict.fromkeys(node for by_node in values.values() for node in by_node)
+    return {name: NodeView(name, series=NodeSeries(values, name, NO_ANNOTATIONS)) for name in names}
 
 
 class ClusterViews:
@@ -47,14 +40,12 @@ class ClusterViews:
         clock: Clock,
     ) -> dict[str, NodeView]:
         """Return the views of all nodes by name. Values of other nodes are ignored."""
-        measured, annotations = series_by_node(values), tuple(annotations)
+        annotations = tuple(annotations)
         views = {}
         for name, record in nodes.items():
-            series = measured.get(name, {})
-            for query in annotations:
-                annotated = self._annotated(record, query, clock)
-                if annotated is not None:
-                    series[query] = (annotated,)
+            found = ((query, self._annotated(record, query, clock)) for query in annotations)
+            annotated: dict[Query, Sequence[Series]] = {query: (one,) for query, one in found if one is not None}
+            series = NodeSeries(values, name, annotated or NO_ANNOTATIONS)
             views[name] = NodeView(name, record.labels, record.allocatable, series, pods_on(name) or NO_PODS)
         return views
 

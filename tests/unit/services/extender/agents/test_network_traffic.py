@@ -184,7 +184,7 @@ def test_a_value_that_was_fresh_at_the_refresh_becomes_too_old() -> None:
     assert of.judge(prepared, one, None, NOW_S + 11).score is None
 
 
-def test_new_and_ended_pods_correct_the_rate() -> None:
+def test_new_pods_correct_the_rate() -> None:
     of = traffic_agent(window=100, estimate="8k")
 
     def rate(*pods: PodView) -> float | None:
@@ -194,10 +194,6 @@ def test_new_and_ended_pods_correct_the_rate() -> None:
     assert rate(pod(bound_s_ago=4)) == 6000.0  # the estimate
     assert rate(pod(ingress=8000, bound_s_ago=60)) == 5500.0  # half of the window shows the pod
     assert rate(pod(ingress=8000, bound_s_ago=500)) == 5000.0
-    assert rate(pod(ingress=8000, bound_s_ago=500, ended_s_ago=3)) == 4000.0
-    assert rate(pod(ingress=8000, bound_s_ago=500, ended_s_ago=60)) == 4500.0
-    assert rate(pod(ingress=8000, bound_s_ago=5, ended_s_ago=2)) == 5000.0
-    assert rate(pod(ingress=800_000, bound_s_ago=500, ended_s_ago=3)) == 0.0
     assert rate(pod(egress=800_000, ingress=0, bound_s_ago=4)) == 5000.0
 
 
@@ -228,18 +224,29 @@ def test_a_new_pod_counts_with_at_most_the_speed_of_the_link() -> None:
     assert judgements(of, [without_speed])["n"].value == GBIT
 
 
-def test_for_an_ended_pod_only_the_declared_and_measured_rate_is_subtracted() -> None:
+def test_pods_that_have_ended_do_not_hide_the_measured_rate() -> None:
     of = traffic_agent(window=100, estimate="10M")
 
     def rate(*pods: PodView) -> float | None:
         return judgements(of, [measured(of, "n", {"eth0": 600e6 / 8}, speed={"eth0": GBIT}, pods=pods)])["n"].value
 
+    ended = (pod("idle", ingress=10**10, bound_s_ago=500, ended_s_ago=3), pod("brief", ingress=8000, bound_s_ago=5, ended_s_ago=2))
+    for pods in (*[(one,) for one in ended], ended):
+        assert rate(*pods) == 600e6 / 8
+
+
+def test_the_rate_of_an_ended_pod_is_given_back_to_new_ones() -> None:
+    of = traffic_agent(window=100, estimate="10M")
+
+    def rate(*pods: PodView) -> float | None:
+        return judgements(of, [measured(of, "n", {"eth0": 600e6 / 8}, speed={"eth0": GBIT}, pods=pods)])["n"].value
+
+    old, new = pod("old", ingress=80_000_000, bound_s_ago=500, ended_s_ago=4), pod("new", ingress=80_000_000, bound_s_ago=4)
+    assert rate(old, new) == 600e6 / 8, "the new pod replaces the old one"
+    assert rate(pod("half", ingress=80_000_000, bound_s_ago=500, ended_s_ago=54), new) == pytest.approx(600e6 / 8 + 4.9e6)
+    # An estimate was never measured.
     jobs = tuple(pod(f"job-{number}", bound_s_ago=500, ended_s_ago=20) for number in range(60))
-    assert rate(*jobs) == 600e6 / 8
-    brief = pod(ingress=10**15, bound_s_ago=60, ended_s_ago=59)
-    assert rate(brief) == pytest.approx(600e6 / 8 - GBIT / 100)
-    # A new pod is not made invisible by an ended one that declared more than was measured.
-    assert rate(pod(ingress=10**9, bound_s_ago=500, ended_s_ago=4), pod("new", ingress=80_000_000, bound_s_ago=4)) == 10e6
+    assert rate(*jobs, new) == 600e6 / 8 + 10e6
 
 
 @pytest.mark.parametrize("args", [{"normalise": "relative"}, {}])

@@ -63,11 +63,20 @@ def test_other_nodes_and_types_keep_their_scores() -> None:
         ({"app": "b", "name": "c"}, Workload("default", "b")),
         ({"name": "c"}, Workload("default", "c")),
         ({"app": "", "name": "c"}, Workload("default", "c")),
-        ({}, None),
+        ({}, Workload("default", "web")),
     ],
 )
-def test_the_type_is_the_first_label_that_is_present(labels: dict[str, str], expected: Workload | None) -> None:
-    assert workload_of(pod("the-pod", labels=labels)) == expected
+def test_the_type_is_the_first_label_that_is_present_else_the_controller(labels: dict[str, str], expected: Workload) -> None:
+    assert workload_of(pod("web-5d4f-x7k2", labels=labels, owner="web")) == expected
+
+
+def test_pods_without_labels_learn_from_those_of_their_controller() -> None:
+    of = reward()
+    of.observe(Outcome(pod("web-0", owner="web"), "n", False, NOW_S))
+    assert score(of, "n", of_pod=pod("web-1", owner="web")) < 10.0
+    assert score(of, "n", of_pod=pod("web-1", owner="other")) == 10.0
+    of.observe(Outcome(pod("bare"), "n", False, NOW_S))
+    assert score(of, "n", of_pod=pod("bare")) < 10.0 and score(of, "n", of_pod=pod("other")) == 10.0
 
 
 def test_knowledge_loses_half_of_its_weight_in_a_half_life() -> None:
@@ -112,13 +121,6 @@ def test_another_namespace_learns_for_itself() -> None:
     again = reward()
     again.load(of.save())
     assert score(again, "n") == 10.0 > score(again, "n", of_pod=replace(WEB, namespace="other"))
-
-
-def test_pods_without_a_type_teach_nothing() -> None:
-    of = reward()
-    observe(of, "n", False, of_pod=pod("job-1"))
-    assert of.save() == reward().save() and score(of, "n", of_pod=pod("job-1")) == 10.0
-    assert of.demand_key(pod("job-1")) == of.demand_key(pod("job-2"))
 
 
 def test_the_entries_of_one_namespace_do_not_push_out_those_of_others() -> None:

@@ -98,6 +98,9 @@ def test_new_pods_count_until_the_mean_shows_them() -> None:
     nodes = [at("none", 0.5, 0.1), at("new", 0.5, 0.1, pods=new), at("half", 0.5, 0.1, pods=half)]
     means = {name: one.value for name, one in judgements(safe("safe_balance"), nodes, pod()).items()}
     assert means == {"none": pytest.approx(0.5), "new": pytest.approx(0.7), "half": pytest.approx(0.6)}
+    ended = pod("b", requests={"cpu": 2000}, bound_s_ago=4000, ended_s_ago=1)
+    found = judgements(safe("safe_balance"), [at("ended", 0.5, 0.1, pods=(ended,)), at("replaced", 0.5, 0.1, pods=(ended, *new))], pod())
+    assert [one.value for one in found.values()] == [pytest.approx(0.5, abs=1e-3)] * 2, "never below the mean"
     without = judgements(safe("safe_balance", count_new_pods=False), nodes, pod())
     assert without["new"].value == pytest.approx(0.5)
 

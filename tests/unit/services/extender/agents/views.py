@@ -47,6 +47,7 @@ def pod(
     labels: Mapping[str, str] | None = None,
     bound_s_ago: float | None = None,
     ended_s_ago: float | None = None,
+    owner: str = "",
 ) -> PodView:
     """A pod; without ``bound_s_ago`` it waits for a node."""
     return PodView(
@@ -58,6 +59,7 @@ def pod(
         demand=Demand(requests or {}, ingress, egress),
         bound_at_s=None if bound_s_ago is None else NOW_S - bound_s_ago,
         ended_at_s=None if ended_s_ago is None else NOW_S - ended_s_ago,
+        owner=owner,
     )
 
 

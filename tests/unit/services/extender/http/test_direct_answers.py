@@ -4,8 +4,13 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 from ansible_collections.onprem.kube_scheduling.services.extender.http.direct_answers import MAX_HEADS, DirectAnswers
+from ansible_collections.onprem.kube_scheduling.services.extender.http.people import Response
+from ansible_collections.onprem.kube_scheduling.services.extender.http.scheduler_api import NoSuchPathError
+from ansible_collections.onprem.kube_scheduling.services.extender.http.wire import BadRequestError
 
 from tests.unit.services.extender.extender_objects import scores_in
 from tests.unit.services.extender.http.test_server import ANSWER, BODY, HEAD, REQUEST, ask, receive, running
@@ -23,9 +28,13 @@ def reversed_body(body: bytes) -> bytes:
     return body[::-1]
 
 
+def refused(path: str, error: Exception) -> Response:
+    return Response(404, "text/plain", f"{path}: {error}".encode())
+
+
 @pytest.fixture
 def direct() -> DirectAnswers:
-    return DirectAnswers({PATH: reversed_body}, max_body_bytes=100)
+    return DirectAnswers({PATH: reversed_body}, refused, max_body_bytes=100)
 
 
 def test_a_request_as_go_writes_it_is_answered_directly(direct: DirectAnswers) -> None:
@@ -60,12 +69,35 @@ WHOLE = GO_HEAD % 3 + b"abc"
         pytest.param(WHOLE.replace(b"Content-Length: 3", b"Content-Length: +3"), id="a length with a sign"),
         pytest.param(WHOLE.replace(b"Content-Length:", b"Content-Length :"), id="a space in a name"),
         pytest.param(GO_HEAD % 101 + b"x" * 101, id="too large"),
-        pytest.param(GO_HEAD % 3 + b"bad", id="a body that the handler refuses"),
     ],
 )
 def test_other_requests_are_left_to_asgi(direct: DirectAnswers, data: bytes) -> None:
     assert direct.answer(data) is None
     assert direct.answer(WHOLE) is not None
+
+
+def test_an_error_of_the_handler_is_answered_directly(direct: DirectAnswers) -> None:
+    head = b"HTTP/1.1 404 Not Found\r\ncontent-type: text/plain\r\ncontent-length: 26\r\n\r\n"
+    assert direct.answer(GO_HEAD % 3 + b"bad") == (head, b"/scheduler/prioritize: bad")
+
+
+def test_a_handler_is_called_once_for_a_request_that_it_refuses() -> None:
+    errors = [BadRequestError("no"), NoSuchPathError("none"), RuntimeError("half a surrogate pair: \ud800")]
+    called: list[bytes] = []
+
+    def failing(body: bytes) -> bytes:
+        called.append(body)
+        raise errors[len(called) - 1]
+
+    with running() as server, server.connect() as connection:
+        assert server.app._scheduler is not None
+        server.app._scheduler._handlers[PATH] = failing
+        for status, text in ((400, "no"), (404, "none"), (500, "RuntimeError: half a surrogate pair: ?")):
+            connection.sendall(REQUEST)
+            head, body = receive(connection)
+            assert head.startswith(b"HTTP/1.1 %d " % status) and json.loads(body) == {"error": text}
+        assert called == [BODY] * 3
+        assert [server.app._metrics.refused.labels(code)._value.get() for code in ("400", "404", "500")] == [1, 1, 1]
 
 
 def test_the_missing_bytes_of_a_plain_request_are_counted(direct: DirectAnswers) -> None:
@@ -85,7 +117,7 @@ def test_a_client_that_sends_half_a_request_gets_the_time_limit_of_the_settings(
 
 
 def test_the_number_of_known_heads_is_limited() -> None:
-    direct = DirectAnswers({PATH: reversed_body}, max_body_bytes=10_000)
+    direct = DirectAnswers({PATH: reversed_body}, refused, max_body_bytes=10_000)
     for length in range(MAX_HEADS + 10):
         assert direct.answer(GO_HEAD % length + b"x" * length) is not None
     assert len(direct._heads) <= MAX_HEADS

@@ -17,7 +17,7 @@ import pytest
 import trustme
 from ansible_collections.onprem.kube_scheduling.services.common.addresses import Address
 from ansible_collections.onprem.kube_scheduling.services.common.signals import ShutdownSignal
-from ansible_collections.onprem.kube_scheduling.services.extender.http import connections
+from ansible_collections.onprem.kube_scheduling.services.extender.http import connections, handshakes
 from ansible_collections.onprem.kube_scheduling.services.extender.http.server import HttpServer, Listener
 from ansible_collections.onprem.kube_scheduling.services.extender.http.tls import TlsChange, TlsFiles, TlsWatch, make_context
 from ansible_collections.onprem.kube_scheduling.services.extender.http.tls_renewal import renew
@@ -182,6 +182,16 @@ def test_a_header_that_is_not_complete_in_time_ends_the_connection() -> None:
         assert is_closed(usual)
 
 
+def test_a_header_that_begins_behind_another_request_has_the_same_time_limit() -> None:
+    with running(head_s=0.2) as server, server.connect() as connection:
+        assert ask(connection, REQUEST + REQUEST[:20]) == ANSWER
+        assert is_closed(connection)
+    with running() as server, server.connect() as connection:
+        for begin in (REQUEST[:20], b"\r\n", REQUEST[:-1]):
+            assert ask(connection, REQUEST + begin) == ANSWER
+            assert ask(connection, REQUEST.removeprefix(begin)) == ANSWER
+
+
 LONG = b"x" * connections.MAX_HEAD_BYTES
 
 
@@ -255,6 +265,39 @@ def test_only_clients_with_a_certificate_of_the_authority_are_admitted(certifica
         with server.connect(status=True) as connection:
             connection.sendall(b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n")
             assert receive(connection)[1] == b"ok\n"
+
+
+def test_a_handshake_that_is_not_complete_in_time_ends_the_connection(certificates: Certificates, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(handshakes, "HANDSHAKE_S", 0.2)
+    with running(make_context(certificates.files)) as server, server.connect() as silent, server.connect() as other:
+        other.sendall(b"GET / HTTP/1.1\r\n\r\n")
+        assert is_closed(silent)
+        while other.recv(100):  # the alert of TLS
+            pass
+        assert is_admitted(server, certificates.client(certificates.client_ca))
+
+
+def test_unfinished_handshakes_are_replaced_before_all_other_connections(
+    certificates: Certificates, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connections, "MAX_OF_ADDRESS", 3)
+    client = certificates.client(certificates.client_ca)
+    with running(make_context(certificates.files)) as server, server.connect(client) as idle, contextlib.ExitStack() as stack:
+        assert ask(idle) == ANSWER
+        unfinished = [stack.enter_context(server.connect()) for _ in range(3)]
+        assert is_closed(unfinished[0])
+        with server.connect(client) as another:
+            assert ask(another) == ANSWER and ask(idle) == ANSWER
+            assert is_closed(unfinished[1])
+
+
+def test_a_new_authority_ends_the_handshakes_that_have_begun(certificates: Certificates) -> None:
+    watch = TlsWatch(certificates.files)
+    with running(make_context(certificates.files)) as server, server.connect() as unfinished:
+        assert is_admitted(server, certificates.client(certificates.client_ca))
+        trustme.CA().cert_pem.write_to_path(certificates.files.client_ca_file)
+        assert renewed(server, watch) == (False, True)
+        assert is_closed(unfinished)
 
 
 def renewed(server: Running, watch: TlsWatch) -> tuple[bool, bool] | None:

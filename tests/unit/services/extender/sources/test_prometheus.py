@@ -36,7 +36,7 @@ def test_a_rate_has_its_value_its_labels_and_the_age_of_its_newest_sample(server
     server.put("received", "1500.5", 7, instance="10.0.0.1:9100", device="eth0")
     readings = read(server, RECEIVED)
     labels = {"instance": "10.0.0.1:9100", "device": "eth0"}
-    assert readings.values == {RECEIVED: {"a": [Series(labels, 1500.5, NOW_S - 7)]}}
+    assert readings.values == {RECEIVED: {"a": (Series(labels, 1500.5, NOW_S - 7),)}}
     assert server.asked == ["rate(received[60s])", "timestamp(received)"]
     assert not readings.problems and not readings.unmapped.count
 
@@ -140,7 +140,7 @@ def test_the_list_of_unmapped_series_is_bounded_and_the_count_is_not(server: Ser
 def test_a_gauge_is_asked_without_its_name_so_that_its_labels_equal_those_of_its_time(server: Server) -> None:
     server.vectors["speed + 0"] = [({"instance": "a"}, "125000000")]
     server.vectors["timestamp(speed)"] = [({"instance": "a"}, str(server.now_s - 4))]
-    assert read(server, Gauge("speed")).values[Gauge("speed")]["a"] == [Series({"instance": "a"}, 125e6, NOW_S - 4)]
+    assert read(server, Gauge("speed")).values[Gauge("speed")]["a"] == (Series({"instance": "a"}, 125e6, NOW_S - 4),)
 
 
 def test_an_expression_has_the_newest_time_of_the_raw_series_of_its_node(server: Server) -> None:
@@ -149,7 +149,7 @@ def test_an_expression_has_the_newest_time_of_the_raw_series_of_its_node(server:
     times = [({"instance": "10.0.0.1:9100"}, str(server.now_s - 9)), ({"instance": "a"}, str(server.now_s - 6))]
     server.vectors["max by (instance) (timestamp(x))"] = times
     # The node b has no raw series any more.
-    assert read(server, query).values == {query: {"a": [Series({"instance": "10.0.0.1:9100"}, 0.5, NOW_S - 6)]}}
+    assert read(server, query).values == {query: {"a": (Series({"instance": "10.0.0.1:9100"}, 0.5, NOW_S - 6),)}}
 
 
 def test_an_expression_without_a_selector_has_no_age(server: Server) -> None:
@@ -171,6 +171,27 @@ def test_host_names_of_node_uname_info_map_the_instances_that_no_other_rule_maps
     for _refresh in range(2):
         assert list(source.read([RECEIVED], NODES).values[RECEIVED]) == ["b"]
     assert server.asked.count("node_uname_info") == 1
+
+
+@pytest.mark.parametrize(
+    ("instance", "selector", "warns"),
+    [("10.9.9.9:9100", "", True), ("10.9.9.9:9100", 'job="node"', False), ("10.0.0.2:9100", "", False)],
+    ids=["any pod", "selected", "own address"],
+)
+def test_without_a_selector_a_node_that_only_node_uname_info_names_is_a_warning(
+    server: Server, instance: str, selector: str, warns: bool
+) -> None:
+    matchers = f"{{{selector}}}" if selector else ""
+    server.put("received", "1", 5, instance=instance)
+    server.put("received", "1", 5, instance="10.9.9.8:9100")
+    for name in list(server.vectors):
+        server.vectors[name.replace("received", f"received{matchers}")] = server.vectors[name]
+    server.vectors[f"node_uname_info{matchers}"] = [({"instance": instance, "nodename": "b"}, "1")]
+    found: list[str] = []
+    settings = PrometheusSettings((server.url,), timeout_s=2.0, selector=selector)
+    source = PrometheusSource(settings, on_warning=found.append, clock=lambda: NOW_S)
+    assert list(source.read([RECEIVED], NODES).values[RECEIVED]) == ["b"]
+    assert [text.partition(",")[0] for text in found] == (["sources.prometheus has no selector"] if warns else [])
 
 
 def test_without_a_list_of_nodes_an_ip_address_is_replaced_by_the_host_name(server: Server) -> None:

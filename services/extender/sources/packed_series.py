@@ -1,0 +1,94 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Copyright: onprem.kube_scheduling contributors
+"""The series of a refresh in arrays.
+
+A cluster of 5,000 nodes has 100,000 series and more. As objects in a dictionary of each node they need 25 MB, and two refreshes exist at
+the same time. In arrays a series needs 24 bytes. Its object is made when an agent reads it.
+"""
+
+from __future__ import annotations
+
+import math
+from array import array
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+
+from ..interface import Query, Series
+
+Numbers = dict[str, int]
+"""The numbers of the nodes. The queries of one refresh share it, because most nodes have series of each query."""
+
+ByNode = Mapping[str, Sequence[Series]]
+"""The series of one query by node."""
+
+ABSENT = -1
+
+
+class PackedSeries(Mapping[str, Sequence[Series]]):
+    """The series of one query by node. ``numbers`` receives the nodes that it does not have yet."""
+
+    __slots__ = ("_ends", "_labels", "_numbers", "_starts", "_times", "_values")
+
+    def __init__(self, by_node: Iterable[tuple[str, Collection[Series]]], numbers: Numbers) -> None:
+        self._numbers = numbers
+        self._starts, self._ends = array("i", [ABSENT]) * len(numbers), array("i", [ABSENT]) * len(numbers)
+        self._labels: list[Mapping[str, str]] = []
+        self._values, self._times = array("d"), array("d")
+        for node, found in by_node:
+            number = numbers.setdefault(node, len(numbers))
+            while number >= len(self._starts):
+                self._starts.append(ABSENT)
+                self._ends.append(ABSENT)
+            self._starts[number] = len(self._labels)
+            for labels, value, measured_at_s in found:
+                self._labels.append(labels)
+                self._values.append(value)
+                self._times.append(math.nan if measured_at_s is None else measured_at_s)
+            self._ends[number] = len(self._labels)
+
+    def __getitem__(self, node: str) -> Sequence[Series]:
+        """Return the series of a node. Raises KeyError if it has none."""
+        number = self._numbers[node]
+        if number >= len(self._starts) or self._starts[number] == ABSENT:
+            raise KeyError(node)
+        return tuple(map(self._series, range(self._starts[number], self._ends[number])))
+
+    def __contains__(self, node: object) -> bool:
+        """Return whether the node has series."""
+        number = self._numbers.get(node, len(self._starts)) if isinstance(node, str) else len(self._starts)
+        return number < len(self._starts) and self._starts[number] != ABSENT
+
+    def __iter__(self) -> Iterator[str]:
+        """Return the nodes that have series."""
+        # The other queries of the refresh may add nodes meanwhile, which have greater numbers.
+        return (node for node, start in zip(tuple(self._numbers), self._starts, strict=False) if start != ABSENT)
+
+    def __len__(self) -> int:
+        """Return the number of nodes that have series."""
+        return len(self._starts) - self._starts.count(ABSENT)
+
+    def _series(self, row: int) -> Series:
+        at_s = self._times[row]
+        return Series(self._labels[row], self._values[row], at_s if at_s == at_s else None)
+
+
+class NodeSeries(Mapping[Query, Sequence[Series]]):
+    """The series of one node by query. ``annotated`` has those of annotations of the node."""
+
+    __slots__ = ("_annotated", "_node", "_values")
+
+    def __init__(self, values: Mapping[Query, ByNode], node: str, annotated: Mapping[Query, Sequence[Series]]) -> None:
+        self._values, self._node, self._annotated = values, node, annotated
+
+    def __getitem__(self, query: Query) -> Sequence[Series]:
+        """Return the series of a query. Raises KeyError if there are none."""
+        by_node = self._values.get(query)
+        return self._annotated[query] if by_node is None else by_node[self._node]
+
+    def __iter__(self) -> Iterator[Query]:
+        """Return the queries that have series."""
+        yield from (query for query, by_node in self._values.items() if self._node in by_node)
+        yield from self._annotated
+
+    def __len__(self) -> int:
+        """Return the number of queries that have series."""
+        return len(self._annotated) + sum(self._node in by_node for by_node in self._values.values())
