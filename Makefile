@@ -7,7 +7,7 @@ PYTHON := .venv/bin/python
 STEP := $(PYTHON) -m tools.run_step $(HOLD)
 
 # `test` runs these two at a time, and then the integration tests, which want the machine for themselves. Sanity takes longest.
-CHECKS := ruff sanity yamllint changelog-lint mypy unit docs-lint ansible-lint docs importer
+CHECKS := ruff sanity yamllint changelog-lint mypy unit browser docs-lint ansible-lint docs importer
 
 # Integration tests wait more than they work. Each worker has a shared cluster of its own; a file stays on one worker.
 SIDE_BY_SIDE := -n 3 --dist loadfile --no-loadscope-reorder
@@ -61,6 +61,9 @@ mypy: env ## check: types (strict)
 
 unit: env ## check: unit tests
 	@$(STEP) unit -- python -m pytest tests/unit
+
+browser: env ## check: the extender's pages in a headless Chromium
+	@$(STEP) browser -- python -m pytest tests/browser
 
 docs-lint: env ## check: documentation of modules, plugins and roles
 	@$(STEP) docs-lint -- antsibull-docs --config-file tools/reference/antsibull.cfg \
