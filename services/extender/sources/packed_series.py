@@ -48,7 +48,7 @@ class PackedSeries(Mapping[str, Sequence[Series]]):
 
     def __getitem__(self, node: str) -> Sequence[Series]:
         """Return the series of a node. Raises KeyError if it has none."""
-        found = self.get(node)
+        found: Sequence[Series] | None = self.get(node)
         if found is None:
             raise KeyError(node)
         return found
@@ -93,7 +93,7 @@ class NodeSeries(Mapping[Query, Sequence[Series]]):
 
     def __getitem__(self, query: Query) -> Sequence[Series]:
         """Return the series of a query. Raises KeyError if there are none."""
-        found = self.get(query)
+        found: Sequence[Series] | None = self.get(query)
         if found is None:
             raise KeyError(query)
         return found
