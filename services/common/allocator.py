@@ -15,7 +15,8 @@ M_TRIM_THRESHOLD, M_MMAP_THRESHOLD, M_ARENA_MAX = -1, -3, -8
 MMAP_BYTES = 1024 * 1024
 """Larger blocks, such as the body of an answer of Prometheus, are returned to the system as soon as they are freed.
 
-Without this parameter glibc raises the limit up to 32 MB, and the blocks stay in the arena.
+Without this parameter glibc raises the limit up to 32 MB, and the blocks stay in the arena. Smaller blocks, such as the body of a request
+about 5,000 nodes, stay: a lower limit costs page faults in each request.
 """
 
 TRIM_BYTES = 2 * 1024 * 1024

@@ -9,18 +9,10 @@ import time
 from collections import Counter as Tally
 from collections.abc import Callable, Mapping
 
-from prometheus_client import (
-    CollectorRegistry,
-    Counter,
-    Gauge,
-    GCCollector,
-    Histogram,
-    PlatformCollector,
-    ProcessCollector,
-    disable_created_metrics,
-)
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
 from ..common.log import Log
+from ..common.registry import new_registry
 from .engine.fragments import SCORES
 from .engine.profile_state import ProfileState
 from .sources.view import ClusterView
@@ -37,14 +29,10 @@ class Metrics:
     """The metrics in a separate registry, so that one process can have several. It is the observer of the engine."""
 
     def __init__(self, log: Log) -> None:
-        # Without this each counter and histogram has a second series with its creation time. The function has no type annotations.
-        disable_created_metrics()  # type: ignore[no-untyped-call]
         self._log = log
         self._failed: dict[str, str] = {}
         self._neutral: set[str] = set()
-        self.registry = registry = CollectorRegistry()
-        for collector in (ProcessCollector, PlatformCollector, GCCollector):
-            collector(registry=registry)
+        self.registry = registry = new_registry()
         self._define_requests(registry)
         self._define_data(registry)
         self._define_program(registry)

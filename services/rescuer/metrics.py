@@ -7,20 +7,12 @@ from __future__ import annotations
 from collections import Counter as Tally
 from collections.abc import Iterable
 
-from prometheus_client import (
-    CollectorRegistry,
-    Counter,
-    Gauge,
-    GCCollector,
-    Histogram,
-    PlatformCollector,
-    ProcessCollector,
-    disable_created_metrics,
-)
+from prometheus_client import Counter, Gauge, Histogram
 
 from ...plugins.module_utils.kube.cache.informer import CACHED_RESOURCES, WORKLOAD_RESOURCES
 from ...plugins.module_utils.operations.rescue.task import CLEARING, FAILED, POD_GONE, RESCUED, RescueTask
 from ...plugins.module_utils.rescue.plan import IMPOSSIBLE, PLANNED, WAITING
+from ..common.registry import new_registry
 
 PREFIX = "kube_scheduling_rescue_"
 RESULTS = (RESCUED, FAILED, POD_GONE)
@@ -33,11 +25,7 @@ class Metrics:
     """The metrics in a separate registry, so that one process can have several."""
 
     def __init__(self) -> None:
-        # Without this each counter and histogram has a second series with its creation time. The function has no type annotations.
-        disable_created_metrics()  # type: ignore[no-untyped-call]
-        self.registry = registry = CollectorRegistry()
-        for collector in (ProcessCollector, PlatformCollector, GCCollector):
-            collector(registry=registry)
+        self.registry = registry = new_registry()
         self.pending = Gauge(
             f"{PREFIX}pending_critical_pods", "Critical pods without a node, by what is done for them.", ["status"], registry=registry
         )

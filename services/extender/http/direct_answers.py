@@ -37,7 +37,7 @@ ERROR_HEAD = b"HTTP/1.1 %d %b\r\ncontent-type: %b\r\ncontent-length: %d\r\n\r\n"
 
 
 class _Known(t.NamedTuple):
-    """What a head says: the path, its handler, and the length of the body."""
+    """The content of a head: the path, its handler, and the length of the body."""
 
     path: str
     handler: Handler
@@ -75,7 +75,7 @@ class DirectAnswers:
         return max(0, length + known.length - len(data)) if known is not None else 0
 
     def _read(self, head: bytes) -> _Known | None:
-        """Return what a head says. None if it is not plain."""
+        """Return the content of a head. None if it is not plain."""
         found = self._parsed(head)
         if found is not None:
             if len(self._heads) >= MAX_HEADS:

@@ -11,11 +11,13 @@ from typing import Any
 import pytest
 
 from lab.cluster import Cluster
-from lab.pytest_fixtures import ClusterFactory
 from tests.integration.extender.conftest import StartExtender, StartScheduler, schedulers
 from tests.integration.extender.extender_process import Extender, pod_of
-from tests.integration.rescue.scene import Scene, priority_classes
+from tests.integration.rescue.conftest import cluster, scene
+from tests.integration.rescue.scene import Scene
 from tests.integration.workloads import wait_until
+
+__all__ = ["cluster", "scene"]
 
 PROTECTED, UNPROTECTED, UNAVAILABLE = "keeps-budgets", "breaks-budgets", "full-limit"
 BUDGETS = {"profiles": {PROTECTED: {"agents": [{"name": "budgets"}]}}}
@@ -23,22 +25,6 @@ OVERLOADED = {"mean-free-cpu": "0", "std-free-cpu": "0", "mean-free-memory": "0"
 STAYS_S = 3.0
 """Preemption takes 0.1 s. After this time it would have happened."""
 BOUND_WITHIN_S = 20.0
-
-
-@pytest.fixture(scope="module")
-def cluster(fresh_module_cluster: ClusterFactory) -> Cluster:
-    """The default scheduler of this cluster preempts nothing, so that every deletion is the second scheduler's."""
-    made = fresh_module_cluster("single-worker", variant="budget_safe")
-    made.apply(priority_classes())
-    return made
-
-
-@pytest.fixture
-def scene(cluster: Cluster) -> Iterator[Scene]:
-    cluster.repair()
-    made = Scene(cluster)
-    yield made
-    made.close()
 
 
 @pytest.fixture

@@ -17,21 +17,17 @@ import pytest
 
 from lab.cluster import Cluster
 from lab.pytest_fixtures import ClusterFactory
-from lab.scenario import Scenario
 from tests.integration.conftest import SUMMARY
 from tests.integration.extender.conftest import StartExtender, schedulers
 from tests.integration.extender.preemption_scene import PreemptionScene
 from tests.integration.rescue.budget_history import BudgetHistory
+from tests.integration.rescue.conftest import budget_safe_cluster
+from tests.integration.rescue.random_batches import batches, set_up
 from tests.integration.rescue.random_clusters import random_cluster
-from tests.integration.rescue.random_scene import RandomScene
-from tests.integration.rescue.scene import priority_classes
-from tests.integration.workloads import wait_until
 
 SOAK = os.environ.get("SOAK") == "1"
 CASES = int(os.environ.get("PREEMPTION_CASES", "200" if SOAK else "5"))
 SEED = int(os.environ.get("PREEMPTION_SEED", str(time.time_ns() % 10**9) if SOAK else "7070"))
-BATCH = 10
-"""Cases that come to the cluster together."""
 MANY = 20
 """The number of cases from which some must need a preemption that breaks a budget."""
 PROTECTED, UNPROTECTED = "keeps-budgets", "breaks-budgets"
@@ -46,8 +42,7 @@ def cluster(
     fresh_module_cluster: ClusterFactory, start_extender: StartExtender, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Cluster]:
     """A cluster whose default scheduler preempts nothing, with a second scheduler that does and asks the extender."""
-    made = fresh_module_cluster("single-worker", variant="budget_safe")
-    made.apply(priority_classes())
+    made = budget_safe_cluster(fresh_module_cluster)
     extender = start_extender({"profiles": {PROTECTED: {"agents": [{"name": "budgets"}]}}})
     for start in schedulers(made, tmp_path_factory):
         start(extender, profiles=(PROTECTED, UNPROTECTED), preemptVerb="preempt")
@@ -88,8 +83,7 @@ def play(cluster: Cluster, scheduler_name: str, preempt: Preempt, seen: Counter[
     """Play all cases and count their results. Return the moments at which a budget had too few pods, with the settings that repeat them."""
     found = []
     with ThreadPoolExecutor(4) as pool:
-        for first in range(SEED, SEED + CASES, BATCH):
-            seeds = range(first, min(first + BATCH, SEED + CASES))
+        for seeds in batches(SEED, CASES):
             found += _play_batch(cluster, scheduler_name, preempt, seeds, pool, seen)
     return found
 
@@ -104,7 +98,7 @@ def _play_batch(
 ) -> list[str]:
     scenes = list(pool.map(lambda seed: PreemptionScene(cluster, random_cluster(seed), scheduler_name), seeds))
     try:
-        _set_up(cluster, scenes, pool)
+        set_up(cluster, scenes, pool)
         before = {scene.id: _uids(scene) for scene in scenes}
         history = BudgetHistory(cluster)
         list(pool.map(preempt, scenes))
@@ -117,18 +111,6 @@ def _play_batch(
         return [f"PREEMPTION_CASES=1 PREEMPTION_SEED={scene.task.seed}: {text}" for scene in scenes for text in breaches[scene.id]]
     finally:
         list(pool.map(lambda scene: scene.close(), scenes))
-
-
-def _set_up(cluster: Cluster, scenes: list[PreemptionScene], pool: ThreadPoolExecutor) -> None:
-    cluster.add_nodes(Scenario("preemption", tuple(group for scene in scenes for group in scene.node_groups())))
-    steps: tuple[tuple[Callable[[RandomScene], None], Callable[[RandomScene], bool]], ...] = (
-        (RandomScene.create_pods, RandomScene.is_running),
-        (RandomScene.create_owners, RandomScene.is_owned),
-    )
-    for create, is_complete in steps:
-        list(pool.map(create, scenes))
-        for scene in scenes:
-            wait_until(lambda scene=scene, done=is_complete: done(scene), what=f"{is_complete.__name__} of seed {scene.task.seed}")
 
 
 def _uids(scene: PreemptionScene) -> set[str]:

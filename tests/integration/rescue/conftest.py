@@ -14,12 +14,17 @@ from tests.integration.rescue.rescues import Rescues
 from tests.integration.rescue.scene import Scene, priority_classes
 
 
-@pytest.fixture(scope="module")
-def cluster(fresh_module_cluster: ClusterFactory) -> Cluster:
-    """Without DefaultPreemption: every eviction is this program's, so that budgets are looked at over all requests."""
-    made = fresh_module_cluster("single-worker", variant="budget_safe")
+def budget_safe_cluster(make: ClusterFactory) -> Cluster:
+    """Return a cluster without DefaultPreemption: its default scheduler deletes no pod."""
+    made = make("single-worker", variant="budget_safe")
     made.apply(priority_classes())
     return made
+
+
+@pytest.fixture(scope="module")
+def cluster(fresh_module_cluster: ClusterFactory) -> Cluster:
+    """Every eviction is that of the tested program, so that budgets are checked over all requests."""
+    return budget_safe_cluster(fresh_module_cluster)
 
 
 @pytest.fixture

@@ -19,20 +19,17 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.open_transport import open_transport
 
 from lab.cluster import Cluster
-from lab.scenario import Scenario
 from tests.integration.conftest import SUMMARY
 from tests.integration.rescue.budget_history import BudgetHistory
+from tests.integration.rescue.random_batches import batches, set_up
 from tests.integration.rescue.random_clusters import random_cluster
 from tests.integration.rescue.random_scene import RandomScene
 from tests.integration.rescue.rescue_check import LOST, LOST_OTHERWISE, RescueCheck
 from tests.integration.rescue.rescues import Rescues
-from tests.integration.workloads import wait_until
 
 SOAK = os.environ.get("SOAK") == "1"
 CASES = int(os.environ.get("RESCUE_CASES", "300" if SOAK else "20"))
 SEED = int(os.environ.get("RESCUE_SEED", str(time.time_ns() % 10**9) if SOAK else "5050"))
-BATCH = 10
-"""Cases that come to the cluster together; they are rescued one after the other."""
 RARE = 0.1
 """A kind of verdict that is rarer than that in a run of many cases is hardly tested."""
 MAX_LOST = 0.1
@@ -67,8 +64,7 @@ def played(cluster: Cluster) -> Played:
     seen: Counter[str] = Counter()
     problems: list[str] = []
     with ThreadPoolExecutor(4) as pool:
-        for first in range(SEED, SEED + CASES, BATCH):
-            seeds = range(first, min(first + BATCH, SEED + CASES))
+        for seeds in batches(SEED, CASES):
             found = _play(cluster, rescues, seeds, pool, seen)
             print(f"up to seed {seeds[-1]}: {dict(seen)}", *found, sep="\n", flush=True)
             problems += found
@@ -96,7 +92,9 @@ def _play(cluster: Cluster, rescues: Rescues, seeds: range, pool: ThreadPoolExec
     """Return the errors of the cases of these seeds, each with the settings that repeat it."""
     scenes = list(pool.map(lambda seed: RandomScene(cluster, random_cluster(seed)), seeds))
     try:
-        _set_up(cluster, scenes, pool)
+        set_up(cluster, scenes, pool, (RandomScene.create_critical, RandomScene.is_pending))
+        for scene in scenes:
+            scene.remember_taints()
         history = BudgetHistory(cluster)
         checks = []
         api = KubeApi(open_transport(user_agent="random-clusters", kubeconfig=str(cluster.kubeconfig)))
@@ -113,21 +111,6 @@ def _play(cluster: Cluster, rescues: Rescues, seeds: range, pool: ThreadPoolExec
         ]
     finally:
         list(pool.map(lambda scene: scene.close(), scenes))
-
-
-def _set_up(cluster: Cluster, scenes: list[RandomScene], pool: ThreadPoolExecutor) -> None:
-    cluster.add_nodes(Scenario("random", tuple(group for scene in scenes for group in scene.node_groups())))
-    steps: tuple[tuple[Callable[[RandomScene], None], Callable[[RandomScene], bool]], ...] = (
-        (RandomScene.create_pods, RandomScene.is_running),
-        (RandomScene.create_owners, RandomScene.is_owned),
-        (RandomScene.create_critical, RandomScene.is_pending),
-    )
-    for create, is_complete in steps:
-        list(pool.map(create, scenes))
-        for scene in scenes:
-            wait_until(lambda scene=scene, done=is_complete: done(scene), what=f"{is_complete.__name__} of seed {scene.task.seed}")
-    for scene in scenes:
-        scene.remember_taints()
 
 
 def _summary(seen: Counter[str], seconds: float) -> str:

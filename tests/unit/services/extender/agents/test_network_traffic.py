@@ -235,7 +235,7 @@ def test_pods_that_have_ended_do_not_hide_the_measured_rate() -> None:
         assert rate(*pods) == 600e6 / 8
 
 
-def test_the_rate_of_an_ended_pod_is_given_back_to_new_ones() -> None:
+def test_a_new_pod_replaces_the_rate_of_an_ended_one() -> None:
     of = traffic_agent(window=100, estimate="10M")
 
     def rate(*pods: PodView) -> float | None:

@@ -7,9 +7,13 @@ from __future__ import annotations
 import json
 
 from ansible_collections.onprem.kube_scheduling.services.extender.engine.dithering import OFFSETS, TABLES, rounded, table_of
+from ansible_collections.onprem.kube_scheduling.services.extender.engine.evaluation import scores_of
 from ansible_collections.onprem.kube_scheduling.services.extender.engine.fragments import Fragments, Table, answer_of, fragment
+from ansible_collections.onprem.kube_scheduling.services.extender.interface import Judgement
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
+from tests.unit.services.extender.extender_objects import node
 
 SCORES = st.floats(0, 10)
 
@@ -67,3 +71,9 @@ def test_fragments_of_removed_nodes_are_forgotten() -> None:
     fragments.retain_only(["kept"])
     assert fragments.of("kept") is kept
     assert fragments.of("removed") is not removed
+
+
+def test_equal_rejections_are_kept_once() -> None:
+    judgements = [Judgement(0.0, rejection="".join(("too ", "busy"))) for _node in range(3)]
+    found = scores_of([node(name, None) for name in "abc"], judgements).rejections
+    assert found == dict.fromkeys("abc", "too busy") and len({id(text) for text in found.values()}) == 1

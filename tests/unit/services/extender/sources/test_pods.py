@@ -75,6 +75,16 @@ def test_a_binding_that_was_seen_is_now(pods: Pods) -> None:
     )
 
 
+def test_a_list_keeps_no_resource_versions_and_an_unchanged_pod_is_no_change() -> None:
+    pods = Pods()
+    pods.read_list(pod("web-1", "a"))
+    (record,), version = pods.store.items(), pods.store.version
+    assert record.metadata.resource_version == ""
+    pods.event(MODIFIED, pod("web-1", "a"))
+    pods.read_list(pod("web-1", "a"))
+    assert pods.store.items() == (record,) and pods.store.version == version
+
+
 @pytest.mark.parametrize(
     ("status", "bound_at_s"),
     [
