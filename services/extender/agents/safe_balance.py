@@ -12,6 +12,7 @@ import math
 import numpy as np
 
 from ..interface import BEST_SCORE, Judgement
+from .beta import Floats
 from .safe_arguments import RESOURCES
 from .safe_model import SafeAgent, Utilisation, measured_at_s
 from .safe_table import SafeTable
@@ -22,10 +23,13 @@ class SafeBalance(SafeAgent):
 
     name = "safe_balance"
 
+    def scored(self, utilisation: Utilisation) -> tuple[Floats, dict[int, str]]:
+        """Return the lowest score of each node. No node is rejected."""
+        return _scores(utilisation).min(axis=1), {}
+
     def judgements(self, table: SafeTable, utilisation: Utilisation) -> list[Judgement]:
         """Return the judgements by the resource with the lowest score."""
-        scores = BEST_SCORE * (1.0 - (utilisation.mean + np.sqrt(utilisation.deviation)) / 2.0)
-        scores = np.where(utilisation.known, scores, np.inf)
+        scores = _scores(utilisation)
         worst = scores.argmin(axis=1)
         rows = np.arange(len(scores))
         columns = zip(
@@ -43,3 +47,9 @@ class SafeBalance(SafeAgent):
     def original_score(self, judgement: Judgement) -> int:
         """Return the score rounded to the nearest integer, as in the original. An unknown node has 0."""
         return 0 if judgement.score is None else math.floor(judgement.score + 0.5)
+
+
+def _scores(utilisation: Utilisation) -> Floats:
+    """Return the score of each resource of each node. It is infinite if the resource is not known."""
+    scores = BEST_SCORE * (1.0 - (utilisation.mean + np.sqrt(utilisation.deviation)) / 2.0)
+    return np.where(utilisation.known, scores, np.inf)

@@ -12,7 +12,7 @@ from collections.abc import Hashable, Sequence
 
 import numpy as np
 
-from ..interface import Agent, Judgement, NodeView, PodView, Query
+from ..interface import Agent, Judgement, NodeView, PodView, Query, Scores
 from .beta import Booleans, Floats
 from .measurements import oldest
 from .safe_arguments import RESOURCES, SafeArgs
@@ -61,10 +61,24 @@ class SafeAgent(Agent):
         """Return the judgements on all nodes, computed for all of them at the same time."""
         return self._judge_all(prepared, nodes, pod, now_s)
 
+    def scores(self, prepared: SafeTable, nodes: Sequence[NodeView], pod: PodView, now_s: float) -> Scores:
+        """Return the scores and the rejections of all nodes, computed for all of them at the same time."""
+        table = self._reader.table(nodes, now_s, prepared)
+        if not table.nodes:
+            return Scores(())
+        utilisation = _utilisation(table, [_demand(pod)])
+        scores, rejections = self.scored(utilisation)
+        scores[~utilisation.known.any(axis=1)] = np.nan
+        return Scores(scores.tolist(), rejections, table.oldest_s)
+
     def judge_demands(self, prepared: SafeTable, node: NodeView, pods: Sequence[PodView], now_s: float) -> Sequence[Judgement]:
         """Return the judgements on one node for several pods, computed for all of them at the same time."""
         table = self._reader.table([node], now_s, prepared).repeated(len(pods))
         return self._judge_table(table, [_demand(pod) for pod in pods])
+
+    def scored(self, utilisation: Utilisation) -> tuple[Floats, dict[int, str]]:
+        """Return the score of each row, and the rejections by row. Rows without a known resource are replaced by the caller."""
+        raise NotImplementedError
 
     def judgements(self, table: SafeTable, utilisation: Utilisation) -> list[Judgement]:
         """Return the judgements on the nodes of the table. Nodes without a known resource are replaced by the caller."""

@@ -12,7 +12,7 @@ import numpy as np
 
 from ..interface import BEST_SCORE, Judgement
 from .beta import Booleans, Floats, overload_risk
-from .safe_arguments import RESOURCES
+from .safe_arguments import RESOURCES, SafeArgs
 from .safe_model import SafeAgent, Utilisation, measured_at_s
 from .safe_table import SafeTable
 
@@ -23,15 +23,29 @@ class SafeOverload(SafeAgent):
     name = "safe_overload"
     can_filter = True
 
+    def __init__(self, args: SafeArgs) -> None:
+        super().__init__(args)
+        self._threshold = args.utilisation / 100.0
+        self._accepted = np.array([args.accepted_risk(resource) for resource in RESOURCES])
+
+    def scored(self, utilisation: Utilisation) -> tuple[Floats, dict[int, str]]:
+        """Return the lowest score of each node, and the reasons of the rejected nodes."""
+        scores, risk, rejected = self._of_resources(utilisation)
+        rows = np.flatnonzero(rejected.any(axis=1)).tolist()
+        return scores.min(axis=1), {row: _rejection(row, risk, self._accepted, self._threshold, rejected) for row in rows}
+
+    def _of_resources(self, utilisation: Utilisation) -> tuple[Floats, Floats, Booleans]:
+        """Return score, risk and whether the risk is too large, of each resource of each node. The score of an unknown one is infinite."""
+        risk = overload_risk(utilisation.mean.ravel(), utilisation.deviation.ravel(), self._threshold).reshape(utilisation.mean.shape)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            share = np.where(risk > 0, np.minimum(risk / self._accepted, 1.0), 0.0)
+        scores = np.where(utilisation.known, BEST_SCORE * (1.0 - np.sqrt(share)), np.inf)
+        return scores, risk, utilisation.known & (risk > self._accepted)
+
     def judgements(self, table: SafeTable, utilisation: Utilisation) -> list[Judgement]:
         """Return the judgements by the resource with the lowest score."""
-        threshold = self.args.utilisation / 100.0
-        accepted = np.array([self.args.accepted_risk(resource) for resource in RESOURCES])
-        risk = overload_risk(utilisation.mean.ravel(), utilisation.deviation.ravel(), threshold).reshape(utilisation.mean.shape)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            share = np.where(risk > 0, np.minimum(risk / accepted, 1.0), 0.0)
-        scores = np.where(utilisation.known, BEST_SCORE * (1.0 - np.sqrt(share)), np.inf)
-        rejected: Booleans = utilisation.known & (risk > accepted)
+        threshold, accepted = self._threshold, self._accepted
+        scores, risk, rejected = self._of_resources(utilisation)
         # Of equal scores the resource with the larger mean is shown.
         worst = np.lexsort((-utilisation.mean, scores), axis=1)[:, 0]
         rows = np.arange(len(scores))

@@ -8,6 +8,7 @@ import operator
 import typing as t
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -31,7 +32,7 @@ class ResourceLoad(t.NamedTuple):
     problem: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class SafeTable:
     """The loads of nodes. The arrays have a row for each node and a column for each of ``RESOURCES``."""
 
@@ -41,6 +42,11 @@ class SafeTable:
     capacity: Floats
     used: Floats
     deviation: Floats
+
+    @cached_property
+    def oldest_s(self) -> float | None:
+        """Return the time of the oldest value of the nodes of which a resource is known."""
+        return oldest(load.measured_at_s for of_node in self.loads if any(one.capacity > 0 for one in of_node) for load in of_node)
 
     def changed_rows(self, nodes: Sequence[NodeView]) -> list[int] | None:
         """Return the rows in which other nodes are. None if the number of nodes differs."""

@@ -50,7 +50,7 @@ class Engine:
         self._writing = threading.Lock()
         self.neutral_table = Table((), (), 0)
         """The table of pods without a profile: all nodes have the score 0."""
-        self.current = Current(ClusterView(), {}, Nodes(()))
+        self.current = Current(ClusterView(), {}, Nodes((), self._fragments))
         self.current = self._made(self.current.view, {})
 
     @property
@@ -104,7 +104,7 @@ class Engine:
         self._observer.on_refreshed(view, current.states)
 
     def _made(self, view: ClusterView, nodes: Mapping[str, NodeView]) -> Current:
-        shared = Nodes(list(nodes.values()))
+        shared = Nodes(list(nodes.values()), self._fragments)
         states = {}
         for name, profile in self._profiles.items():
             state = ProfileState(profile, shared, self._fragments, self._evaluator, pause=self._pause, observe=self._observer.on_judged)
@@ -115,4 +115,4 @@ class Engine:
         return Current(view, states, shared)
 
     def _made_neutral_table(self, nodes: Nodes) -> Table:
-        return Table(nodes.names, [self._fragments.of(name)[0] for name in nodes.names], 0)
+        return Table(nodes.names, [fragments[0] for fragments in nodes.fragments], 0)

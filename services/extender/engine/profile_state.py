@@ -17,7 +17,7 @@ from operator import getitem
 from ..interface import Demand, Judgement, NodeView, PodView
 from .demand_scores import DemandScores
 from .dithering import TABLES, table_of
-from .evaluation import AgentScores, Evaluator, Pause, no_pause, scores_of
+from .evaluation import AgentScores, Evaluator, Pause, no_pause
 from .fragments import Fragments, Table
 from .original_table import OriginalTable
 from .profile import ConfiguredAgent, Profile
@@ -49,12 +49,13 @@ def ignore(_profile: str, _agent: str, _seconds: float) -> None:
 
 
 class Nodes:
-    """The nodes of a view, by number. All profiles share it."""
+    """The nodes of a view, by number, with the fragments of each. All profiles share it."""
 
-    def __init__(self, views: Sequence[NodeView]) -> None:
+    def __init__(self, views: Sequence[NodeView], fragments: Fragments) -> None:
         self.views = list(views)
         self.names = [node.name for node in self.views]
         self.number = {name: number for number, name in enumerate(self.names)}
+        self.fragments = list(map(fragments.of, self.names))
 
 
 class ProfileState:
@@ -178,7 +179,7 @@ class ProfileState:
                 for agent, of_demands in judgements.items():
                     demand.parts[agent].replace(number, node.name, of_demands[position])
                 demand.update(number)
-                self._replace_in_tables(key, demand, number, node.name)
+                self._replace_in_tables(key, demand, number)
         with self._lock:
             for table in self._originals.values():
                 table.replace(node)
@@ -192,8 +193,8 @@ class ProfileState:
             if one.agent.per_demand and pods
         }
 
-    def _replace_in_tables(self, key: t.Hashable, demand: DemandScores, number: int, name: str) -> None:
-        fragments = self._fragments.of(name)
+    def _replace_in_tables(self, key: t.Hashable, demand: DemandScores, number: int) -> None:
+        name, fragments = self.nodes.names[number], self.nodes.fragments[number]
         for offset in range(TABLES):
             table = self._tables.get((key, offset))
             if table is not None:
@@ -220,7 +221,7 @@ class ProfileState:
     def _fill(self, key: t.Hashable, pod: PodView | None, number: int, pause: Pause) -> Table:
         """Calculate the scores of a demand, and one of its tables."""
         demand = self._scores(key, pod, pause)
-        rows = map(getitem, map(self._fragments.of, self.nodes.names), demand.all_rounded(number))
+        rows = map(getitem, self.nodes.fragments, demand.all_rounded(number))
         table = self._tables[key, number] = Table(self.nodes.names, rows, demand.default_rounded(number))
         _drop(self._tables, max(TABLES, MAX_TABLE_ENTRIES // max(1, len(self.nodes.names))))
         pause()
@@ -234,8 +235,7 @@ class ProfileState:
 
     def _judge(self, number: int, pod: PodView, pause: Pause) -> AgentScores:
         one, began_at_s = self.profile.scoring[number], time.monotonic()
-        judgements = self.evaluator.judge_all(one, self.prepared[number], self.nodes.views, pod, pause)
-        found = scores_of(self.nodes.views, judgements)
+        found = self.evaluator.scores_of_all(one, self.prepared[number], self.nodes.views, pod, pause)
         self._observe(self.profile.name, one.name, time.monotonic() - began_at_s)
         return found
 

@@ -19,7 +19,7 @@ from ansible_collections.onprem.kube_scheduling.services.extender.engine.engine 
 from ansible_collections.onprem.kube_scheduling.services.extender.engine.evaluation import NEUTRAL, checked
 from ansible_collections.onprem.kube_scheduling.services.extender.engine.fragments import answer_of
 from ansible_collections.onprem.kube_scheduling.services.extender.engine.profile import ConfiguredAgent
-from ansible_collections.onprem.kube_scheduling.services.extender.interface import Judgement, NodeView, Outcome, PodView
+from ansible_collections.onprem.kube_scheduling.services.extender.interface import Judgement, NodeView, Outcome, PodView, Scores
 from ansible_collections.onprem.kube_scheduling.services.extender.metrics import Metrics
 
 from tests.unit.services.extender.extender_objects import (
@@ -270,6 +270,33 @@ def test_an_agent_that_returns_too_few_judgements_knows_no_node() -> None:
     one = engine(profile(Short()))
     one.on_view(view({"a": 8.0, "b": 3.0}))
     assert len(set(scores(one, cpu=1, names=("a", "b")).values())) == 1
+
+
+@pytest.mark.parametrize(
+    ("found", "expected"),
+    [
+        (Scores([7.0, float("nan"), 3.0], {2: "full"}), {"a": 7, "b": 5, "c": 3}),
+        (Scores([99.0, -1.0, float("inf")]), {"a": 10, "b": 0, "c": 10}),
+        (None, {"a": 4, "b": 4, "c": 4}),
+        (Scores([1.0]), {"a": 5, "b": 5, "c": 5}),
+        (Scores(["9", 1.0, 1.0]), {"a": 5, "b": 5, "c": 5}),  # type: ignore[list-item]
+        (Scores([1.0, 1.0, 1.0], {9: "no such node"}), {"a": 5, "b": 5, "c": 5}),
+        (7, {"a": 5, "b": 5, "c": 5}),
+    ],
+    ids=str,
+)
+def test_scores_without_texts(found: t.Any, expected: dict[str, int]) -> None:
+    class Fast(DemandAgent):
+        def scores(self, prepared: object, nodes: Sequence[NodeView], pod: PodView, now_s: float) -> t.Any:
+            return found
+
+    one = engine(profile(ConfiguredAgent(Fast(), 1, True)))
+    one.on_view(view(dict.fromkeys(NAMES, 4.0)))
+    assert scores(one, cpu=0) == expected
+    state = one.state_for(PROFILE)
+    assert state is not None
+    rejections = state.scores(pod_view).rejections(NAMES, state.nodes.number)
+    assert rejections == ({"c": "full"} if isinstance(found, Scores) and 2 in found.rejections else {})
 
 
 def test_a_reload_keeps_the_values_of_the_last_view_and_the_replaced_nodes() -> None:
