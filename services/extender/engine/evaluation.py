@@ -9,10 +9,12 @@ import statistics
 import time
 import typing as t
 from array import array
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 
 from ..interface import BEST_SCORE, Judgement, NodeView, PodView, Scores
+from ..pauses import Pause, no_pause
 from .profile import FILTER, LOW, ConfiguredAgent
 
 NEUTRAL = BEST_SCORE / 2
@@ -26,18 +28,21 @@ BATCH = 32
 
 NOT_KNOWN = Judgement(None)
 
-Pause = Callable[[], None]
 OnError = Callable[[str, Exception], None]
 """Receives the name of an agent and the error that it raised."""
 
 
-def short_pause() -> None:
-    """Release the interpreter, so that a request that waits is answered before the calculation continues."""
-    time.sleep(0.0001)
+class PausedNodes(tuple[NodeView, ...]):
+    """Nodes for an agent that visits all of them. There are pauses between the nodes, until ``pause`` is replaced."""
 
+    pause: Pause
 
-def no_pause() -> None:
-    """Continue without a pause, for calculations that a request waits for."""
+    def __iter__(self) -> Iterator[NodeView]:
+        """Return the nodes with pauses."""
+        every = super().__iter__()
+        while batch := tuple(islice(every, BATCH)):
+            yield from batch
+            self.pause()
 
 
 @dataclass(slots=True)
@@ -181,13 +186,18 @@ class Evaluator:
         self._on_error = on_error
         self.clock = clock
 
-    def prepare(self, one: ConfiguredAgent, nodes: Sequence[NodeView]) -> t.Any:
+    def prepare(self, one: ConfiguredAgent, nodes: Sequence[NodeView], pause: Pause = no_pause) -> t.Any:
         """Return what the agent prepares for a refresh."""
+        paused = PausedNodes(nodes)
+        paused.pause = pause
         try:
-            return one.agent.prepare(nodes, self.clock())
+            return one.agent.prepare(paused, self.clock())
         except Exception as error:
             self._on_error(one.name, error)
             return FAILED
+        finally:
+            # The agent may keep the nodes, and requests must not pause.
+            paused.pause = no_pause
 
     def judge_all(
         self, one: ConfiguredAgent, prepared: t.Any, nodes: Sequence[NodeView], pod: PodView | None, pause: Pause = no_pause

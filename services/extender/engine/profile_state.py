@@ -15,9 +15,10 @@ from collections.abc import Callable, Sequence
 from operator import getitem
 
 from ..interface import Demand, Judgement, NodeView, PodView
+from ..pauses import Pause, no_pause
 from .demand_scores import DemandScores
 from .dithering import TABLES, table_of
-from .evaluation import AgentScores, Evaluator, Pause, no_pause
+from .evaluation import AgentScores, Evaluator
 from .fragments import Fragments, Table
 from .original_table import OriginalTable
 from .profile import ConfiguredAgent, Profile
@@ -79,7 +80,7 @@ class ProfileState:
         self._observe = observe
         # A tuple, because agents compare the nodes of the refresh with the newest, and nodes.views changes with each binding.
         views = tuple(nodes.views)
-        self.prepared = [evaluator.prepare(one, views) for one in profile.scoring]
+        self.prepared = [evaluator.prepare(one, views, pause) for one in profile.scoring]
         self._parts = [self._judge(number, EMPTY_POD, pause) for number in range(len(profile.scoring))]
         self._static = [None if one.agent.per_demand else part for one, part in self.parts]
         self._lock = threading.Lock()
