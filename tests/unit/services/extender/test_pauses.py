@@ -63,7 +63,7 @@ def test_all_items_are_returned_with_pauses_between_them() -> None:
 
 
 def engine_with(pause: Callable[[], None], agent: ScoreAgent) -> Engine:
-    return Engine({PROFILE: profile(agent)}, Metrics(quiet_log()), pause=pause)
+    return Engine({PROFILE: profile(agent, ScoreAgent())}, Metrics(quiet_log()), pause=pause)
 
 
 def score_of(engine: Engine, name: str) -> float:
@@ -88,7 +88,7 @@ def test_a_node_that_is_replaced_during_a_calculation_is_in_the_scores_before_an
     score_of(engine, "n7")
     started.append(None)
     if reload:
-        engine.reconfigure({PROFILE: profile(agent())})
+        engine.reconfigure({PROFILE: profile(agent(), ScoreAgent())})
     else:
         engine.on_view(view(dict.fromkeys(NAMES, 6.0), version=2))
     assert seen == [2.0] and score_of(engine, "n7") == 2.0
