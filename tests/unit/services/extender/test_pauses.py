@@ -109,6 +109,6 @@ def test_there_are_pauses_while_an_agent_visits_all_nodes_and_none_later() -> No
     engine = engine_with(lambda: pauses.append(None), Visitor())
     engine.on_view(view(dict.fromkeys(NAMES, 8.0)))
     state = engine.state_for(PROFILE)
-    assert state is not None and state.prepared == [-(-len(NAMES) // evaluation.BATCH)]
+    assert state is not None and state.prepared[0] == -(-len(NAMES) // evaluation.BATCH)
     count = len(pauses)
     assert len(list(kept[-1])) == len(NAMES) and len(pauses) == count
