@@ -16,7 +16,7 @@ from ..interface import Agent, Judgement, NodeView, PodView, Query, Scores
 from .beta import Booleans, Floats
 from .measurements import oldest
 from .safe_arguments import RESOURCES, SafeArgs
-from .safe_table import LoadReader, SafeTable
+from .safe_table import LoadReader, Loads, ResourceLoad, SafeTable
 
 
 class Utilisation(t.NamedTuple):
@@ -28,6 +28,14 @@ class Utilisation(t.NamedTuple):
     mean: Floats
     deviation: Floats
     known: Booleans
+
+
+class ResourceUtilisation(t.NamedTuple):
+    """The same for one resource of one node."""
+
+    known: bool
+    mean: float
+    deviation: float
 
 
 class SafeAgent(Agent):
@@ -55,7 +63,11 @@ class SafeAgent(Agent):
 
     def judge(self, prepared: SafeTable, node: NodeView, pod: PodView | None, now_s: float) -> Judgement:
         """Return the judgement on one node. Without a pod, the node is judged as it is."""
-        return self._judge_all(prepared, [node], pod, now_s)[0]
+        loads = self._reader.loads(node, now_s, prepared)
+        resources = [_resource_utilisation(load, amount) for load, amount in zip(loads, _demand(pod), strict=True)]
+        if not any(one.known for one in resources):
+            return _unknown(loads)
+        return self.judgement(resources, _oldest(loads))
 
     def score_all(self, prepared: SafeTable, nodes: Sequence[NodeView], pod: PodView, now_s: float) -> Sequence[Judgement]:
         """Return the judgements on all nodes, computed for all of them at the same time."""
@@ -80,6 +92,10 @@ class SafeAgent(Agent):
         """Return the score of each row, and the rejections by row. Rows without a known resource are replaced by the caller."""
         raise NotImplementedError
 
+    def judgement(self, resources: Sequence[ResourceUtilisation], measured_at_s: float | None) -> Judgement:
+        """Return the judgement on one node, of which a resource is known. It is the same as that of ``judgements``."""
+        raise NotImplementedError
+
     def judgements(self, table: SafeTable, utilisation: Utilisation) -> list[Judgement]:
         """Return the judgements on the nodes of the table. Nodes without a known resource are replaced by the caller."""
         raise NotImplementedError
@@ -94,19 +110,22 @@ class SafeAgent(Agent):
         utilisation = _utilisation(table, demands)
         found = self.judgements(table, utilisation)
         for row in np.flatnonzero(~utilisation.known.any(axis=1)).tolist():
-            found[row] = _unknown(table, row)
+            found[row] = _unknown(table.loads[row])
         return found
 
 
 def measured_at_s(table: SafeTable, row: int) -> float | None:
     """Return the time of the oldest value of a node."""
-    cpu, memory = table.loads[row]
+    return _oldest(table.loads[row])
+
+
+def _oldest(loads: Loads) -> float | None:
+    cpu, memory = loads
     return cpu.measured_at_s if cpu.measured_at_s == memory.measured_at_s else oldest((cpu.measured_at_s, memory.measured_at_s))
 
 
-def _unknown(table: SafeTable, row: int) -> Judgement:
-    problems = "; ".join(load.problem for load in table.loads[row])
-    return Judgement(None, explanation=problems, measured_at_s=measured_at_s(table, row))
+def _unknown(loads: Loads) -> Judgement:
+    return Judgement(None, explanation="; ".join(load.problem for load in loads), measured_at_s=_oldest(loads))
 
 
 def _demand(pod: PodView | None) -> list[int]:
@@ -118,3 +137,10 @@ def _utilisation(table: SafeTable, demands: Sequence[Sequence[int]]) -> Utilisat
     capacity = np.where(known, table.capacity, 1.0)
     mean = np.clip((table.used + np.array(demands, dtype=np.float64)) / capacity, 0.0, 1.0)
     return Utilisation(mean, np.clip(table.deviation / capacity, 0.0, 1.0), known)
+
+
+def _resource_utilisation(load: ResourceLoad, demand: int) -> ResourceUtilisation:
+    if load.capacity <= 0:
+        return ResourceUtilisation(False, 0.0, 0.0)
+    mean = min(1.0, max(0.0, (load.used + demand) / load.capacity))
+    return ResourceUtilisation(True, mean, min(1.0, max(0.0, load.deviation / load.capacity)))

@@ -7,7 +7,7 @@ from __future__ import annotations
 import operator
 import typing as t
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
@@ -32,6 +32,10 @@ class ResourceLoad(t.NamedTuple):
     problem: str = ""
 
 
+Loads = tuple[ResourceLoad, ...]
+"""The loads of ``RESOURCES`` of a node."""
+
+
 @dataclass(frozen=True)
 class SafeTable:
     """The loads of nodes. The arrays have a row for each node and a column for each of ``RESOURCES``."""
@@ -42,6 +46,8 @@ class SafeTable:
     capacity: Floats
     used: Floats
     deviation: Floats
+    replaced: dict[str, tuple[NodeView, Loads]] = field(default_factory=dict, compare=False, repr=False)
+    """The loads of nodes that have changed since the table was made."""
 
     @cached_property
     def oldest_s(self) -> float | None:
@@ -99,6 +105,17 @@ class LoadReader:
                 return known
             return known.with_rows(nodes, changed, [self._loads(nodes[row], now_s) for row in changed])
         return make_table(nodes, [(known.load_of(node) if known else None) or self._loads(node, now_s) for node in nodes])
+
+    def loads(self, node: NodeView, now_s: float, known: SafeTable) -> Loads:
+        """Return the loads of one node. They are read one time for each change of the node."""
+        found = known.load_of(node)
+        if found is None:
+            seen, found = known.replaced.get(node.name, (None, None))
+            if seen is not node or found is None:
+                found = self._loads(node, now_s)
+                if node.name in known.index:
+                    known.replaced[node.name] = node, found
+        return found
 
     def _loads(self, node: NodeView, now_s: float) -> tuple[ResourceLoad, ...]:
         return tuple(self._load(node, resource, windows, now_s) for resource, windows in self._queries)
