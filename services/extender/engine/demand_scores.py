@@ -22,11 +22,11 @@ class DemandScores:
     """The scores for pods with one demand. ``pod`` is the first pod with it, and None if no agent depends on the pod.
 
     ``parts``: the scores of each scoring agent, in the order of the profile. ``nodes``: the number of nodes. ``totals``: for each node the
-    mean of its scores, weighted with the weights of the agents. It is in 0 to 10.
+    mean of its scores, weighted with the weights of the agents. It is in 0 to 10. ``updated``: the number of replaced nodes that it knows.
     """
 
     def __init__(self, profile: Profile, pod: PodView | None, parts: Sequence[AgentScores], nodes: int) -> None:
-        self.pod, self.parts = pod, parts
+        self.pod, self.parts, self.updated = pod, parts, 0
         self._agents = profile.scoring
         self._policy = profile.unknown
         weight = sum(one.weight for one in self._agents)

@@ -35,6 +35,9 @@ MAX_DEMAND_SCORES = 200_000
 MAX_TABLE_ENTRIES = 1_000_000
 """Entries of all tables that are kept for demands. At 5,000 nodes these are 200 tables with about 20 MB."""
 
+MOST_LATE = 8
+"""Replaced nodes that a demand may not know yet. A request judges these nodes first. Demands without requests are updated later."""
+
 ANY_DEMAND: t.Hashable = ()
 """The key of the demand if no agent of the profile depends on the pod."""
 
@@ -62,7 +65,8 @@ class Nodes:
 class ProfileState:
     """The scores of a profile. ``pause`` is called between parts of the calculation.
 
-    The lock protects the demands: the request path adds them, and the thread of the sources replaces nodes in them.
+    The lock protects the demands: the request path adds them, and the thread of the sources replaces nodes in them. A replaced node is only
+    noted, and a request judges it for its own demand. So a binding costs little while requests come.
     """
 
     def __init__(
@@ -86,6 +90,8 @@ class ProfileState:
         self._lock = threading.Lock()
         self._demands: OrderedDict[t.Hashable, DemandScores] = OrderedDict()
         self._tables: OrderedDict[tuple[t.Hashable, int], Table] = OrderedDict()
+        self._replaced: list[int] = []
+        """The numbers of the nodes that were replaced, in this order."""
         self._used: dict[t.Hashable, set[int]] = {}
         self._originals: OrderedDict[tuple[int, t.Hashable], OriginalTable] = OrderedDict()
         self._fixed = [] if profile.is_per_demand else [self._fill(ANY_DEMAND, None, number, pause) for number in range(TABLES)]
@@ -114,6 +120,7 @@ class ProfileState:
             table = self._tables.get((key, number))
             if table is None:
                 return self._fill(key, view, number, no_pause)
+            self._update(key, self._demands[key])
             self._demands.move_to_end(key)
             self._tables.move_to_end((key, number))
             return table
@@ -133,8 +140,11 @@ class ProfileState:
             return self._demands[ANY_DEMAND]
         if pod is None:
             return DemandScores(self.profile, EMPTY_POD, self._parts, len(self.nodes.names))
+        key = self._key(pod)
         with self._lock:
-            known = self._demands.get(self._key(pod))
+            known = self._demands.get(key)
+            if known is not None:
+                self._update(key, known)
         return known or self._demand_scores(pod, no_pause)
 
     def original_table(self, number: int, pod: Callable[[], PodView]) -> Table:
@@ -167,23 +177,31 @@ class ProfileState:
             return [(key, demand.pod, sorted(self._used[key])) for key, demand in self._demands.items() if key in self._used]
 
     def replace_node(self, number: int, node: NodeView) -> None:
-        """Judge one node again, and replace its fragment in all tables."""
+        """Take over a node, which is a new one in ``nodes`` already. The next request of a demand judges it."""
         for one, part, prepared in zip(self.profile.scoring, self._static, self.prepared, strict=True):
             if part is not None:
                 part.replace(number, node.name, self.evaluator.judge(one, prepared, node, None))
         with self._lock:
-            demands = list(self._demands.items())
-        judgements = self._judge_demands(node, [demand.pod for _key, demand in demands if demand.pod is not None])
-        for position, (key, demand) in enumerate(demands):
-            # Short holds of the lock, because a request may wait for it.
-            with self._lock:
-                for agent, of_demands in judgements.items():
-                    demand.parts[agent].replace(number, node.name, of_demands[position])
-                demand.update(number)
-                self._replace_in_tables(key, demand, number)
-        with self._lock:
+            self._replaced.append(number)
+            if self._fixed:
+                self._update(ANY_DEMAND, self._demands[ANY_DEMAND])
             for table in self._originals.values():
                 table.replace(node)
+        if not self._fixed and len(self._replaced) > MOST_LATE:
+            self._update_late(len(self._replaced) - MOST_LATE - 1)
+
+    def _update_late(self, position: int) -> None:
+        """Judge an earlier node again for the demands that no request has updated since."""
+        number = self._replaced[position]
+        with self._lock:
+            late = [(key, demand) for key, demand in self._demands.items() if demand.updated == position]
+        judgements = self._judge_demands(self.nodes.views[number], [demand.pod for _key, demand in late if demand.pod is not None])
+        for place, (key, demand) in enumerate(late):
+            # Short holds of the lock, because a request may wait for it. It may have updated the demand meanwhile.
+            with self._lock:
+                if demand.updated == position:
+                    self._replace(key, demand, number, {agent: found[place] for agent, found in judgements.items()})
+                    demand.updated += 1
 
     def _judge_demands(self, node: NodeView, pods: Sequence[PodView]) -> dict[int, Sequence[Judgement]]:
         """Return the judgements on one node for all demands, by the number of the agent."""
@@ -193,6 +211,26 @@ class ProfileState:
             for number, (one, prepared) in agents
             if one.agent.per_demand and pods
         }
+
+    def _update(self, key: t.Hashable, demand: DemandScores) -> None:
+        """Judge the nodes that were replaced since the last update of the demand. The lock is held."""
+        if demand.updated == len(self._replaced):
+            return
+        for number in dict.fromkeys(self._replaced[demand.updated :]):
+            node = self.nodes.views[number]
+            agents = enumerate(zip(self.profile.scoring, self.prepared, strict=True))
+            found = {
+                place: self.evaluator.judge(one, prepared, node, demand.pod) for place, (one, prepared) in agents if one.agent.per_demand
+            }
+            self._replace(key, demand, number, found)
+        demand.updated = len(self._replaced)
+
+    def _replace(self, key: t.Hashable, demand: DemandScores, number: int, judgements: t.Mapping[int, Judgement]) -> None:
+        """Take over new judgements on a node, by the number of the agent."""
+        for agent, judgement in judgements.items():
+            demand.parts[agent].replace(number, self.nodes.names[number], judgement)
+        demand.update(number)
+        self._replace_in_tables(key, demand, number)
 
     def _replace_in_tables(self, key: t.Hashable, demand: DemandScores, number: int) -> None:
         name, fragments = self.nodes.names[number], self.nodes.fragments[number]
@@ -209,9 +247,13 @@ class ProfileState:
     def _scores(self, key: t.Hashable, pod: PodView | None, pause: Pause) -> DemandScores:
         demand = self._demands.get(key)
         if demand is None:
+            updated = len(self._replaced)
             demand = self._demands[key] = self._demand_scores(pod, pause)
+            demand.updated = updated
             if len(self._demands) > min(MAX_DEMANDS, max(1, MAX_DEMAND_SCORES // max(1, len(self.nodes.names)))):
                 self._forget(next(iter(self._demands)))
+        else:
+            self._update(key, demand)
         self._demands.move_to_end(key)
         return demand
 
