@@ -46,7 +46,7 @@ class SafeTable:
     capacity: Floats
     used: Floats
     deviation: Floats
-    replaced: dict[str, tuple[NodeView, Loads]] = field(default_factory=dict, compare=False, repr=False)
+    replaced: dict[str, tuple[NodeView, Loads]] = field(default_factory=dict, init=False, compare=False, repr=False)
     """The loads of nodes that have changed since the table was made."""
 
     @cached_property
