@@ -28,6 +28,7 @@ from .http.tls_renewal import renew
 from .interface import Query
 from .learned_state import LearnedState
 from .metrics import Metrics
+from .pauses import RequestPause
 from .recording.recorder import Recorder
 from .sources.refresher import Sources
 from .version import version
@@ -49,7 +50,8 @@ class Extender:
         self._log, self._shutdown, self._settings = log, shutdown, settings
         self._metrics, self._health = Metrics(log), Health()
         self._metrics.refused_agents.set(len(settings.refused))
-        self._engine = Engine(settings.profiles, self._metrics)
+        self._pause = RequestPause()
+        self._engine = Engine(settings.profiles, self._metrics, pause=self._pause)
         self._recorder = Recorder(Path(settings.record), self._engine, log) if settings.record else None
         self._sources = self._make_sources(settings)
         self._watch = ConfigWatch(inputs, settings, self._metrics, log)
@@ -76,14 +78,15 @@ class Extender:
     # --- the parts ---
 
     def _make_sources(self, settings: Settings) -> Sources:
-        return Sources(settings.sources, queries_of(settings.profiles), self._recorder or self._engine, self._log)
+        return Sources(settings.sources, queries_of(settings.profiles), self._recorder or self._engine, self._log, pause=self._pause)
 
     def _make_server(self, settings: Settings, context: ssl.SSLContext | None) -> HttpServer:
         recent = RecentPods()
         people = People(
             self._engine, recent, self._metrics.registry, self._health, {"version": version(), "python": platform.python_version()}
         )
-        api = SchedulerApi(self._engine, self._metrics, recent, self._recorder.record if self._recorder is not None else None)
+        record = self._recorder.record if self._recorder is not None else None
+        api = SchedulerApi(self._engine, self._metrics, recent, record, on_request=self._pause.note_request)
         server = settings.server
         most, timeout_s = server.max_body_bytes, server.request_timeout_s
         app = App(api, people, self._metrics, self._log, max_body_bytes=most, request_timeout_s=timeout_s)

@@ -10,11 +10,11 @@ from collections.abc import Iterator, Mapping
 
 from ..common.log import Log
 from .engine.engine import Engine
-from .engine.evaluation import no_pause
 from .engine.explanation import ProfileRows, explain_profile
 from .engine.profile import Profile
 from .interface import NodeView, Outcome, Query, Series
 from .metrics import Metrics
+from .pauses import no_pause
 from .sources.view import ClusterView
 
 SHOWN_SERIES = 8

@@ -135,6 +135,18 @@ class Judgement(t.NamedTuple):
     rejection: str = ""
 
 
+class Scores(t.NamedTuple):
+    """The judgements on several nodes without the texts and values for people, by the position of the node.
+
+    ``scores``: as in ``Judgement``; NaN if the agent has no fresh value for the node. ``rejections`` has only the rejected nodes.
+    ``oldest_s``: the time of the oldest value that was used for a score, or None if no time is known.
+    """
+
+    scores: Sequence[float]
+    rejections: Mapping[int, str] = {}
+    oldest_s: float | None = None
+
+
 class Victims(t.NamedTuple):
     """The pods on a node that the scheduler's preemption would delete, and how many of them are protected by an exhausted budget."""
 
@@ -193,6 +205,13 @@ class Agent:
     def score_all(self, prepared: t.Any, nodes: Sequence[NodeView], pod: PodView, now_s: float) -> Sequence[Judgement]:
         """Return the judgements on all nodes, in their order. An agent that is ``per_demand`` overrides it if ``judge`` is too slow."""
         return [self.judge(prepared, node, pod, now_s) for node in nodes]
+
+    def scores(self, prepared: t.Any, nodes: Sequence[NodeView], pod: PodView, now_s: float) -> Scores | None:
+        """Return the same as ``score_all`` without what only people need, or None: then the engine calls ``score_all``.
+
+        An agent that is ``per_demand`` overrides it if the texts take a large part of the time.
+        """
+        return None
 
     def judge_demands(self, prepared: t.Any, node: NodeView, pods: Sequence[PodView], now_s: float) -> Sequence[Judgement]:
         """Return the judgements on one node for several pods, in their order.

@@ -17,14 +17,14 @@ Booleans = npt.NDArray[np.bool_]
 
 SMALLEST_DEVIATION = 1e-9
 """Smaller deviations count as 0."""
-_NARROW_FROM = 100.0
+NARROW_FROM = 100.0
 """If both parameters of the distribution are larger, it has nearly the form of a normal distribution, and quadrature is exact enough."""
-_REACH = 10.0
+REACH = 10.0
 """Standard deviations beyond which the density of a narrow distribution is 0."""
-_POINTS, _WEIGHTS = np.polynomial.legendre.leggauss(24)
-_MAX_STEPS = 500
-_TINY = 1e-300
-_PRECISION = 1e-13
+POINTS, WEIGHTS = np.polynomial.legendre.leggauss(24)
+MAX_STEPS = 500
+TINY = 1e-300
+PRECISION = 1e-13
 _HALF_LOG_2_PI = 0.5 * float(np.log(2 * np.pi))
 
 
@@ -54,7 +54,7 @@ def upper_tail(x: float, alpha: Floats, beta: Floats) -> Floats:
     if x <= 0.0:
         return np.ones_like(alpha)
     result = np.empty_like(alpha)
-    narrow = np.minimum(alpha, beta) > _NARROW_FROM
+    narrow = np.minimum(alpha, beta) > NARROW_FROM
     result[narrow] = _tail_by_quadrature(x, alpha[narrow], beta[narrow])
     result[~narrow] = _tail_by_fraction(x, alpha[~narrow], beta[~narrow])
     return np.clip(result, 0.0, 1.0)
@@ -96,7 +96,7 @@ def _continued_fraction(x: Floats, a: Floats, b: Floats) -> Floats:
     numerator = np.ones_like(x)
     denominator = 1.0 / _not_zero(1.0 - (a + b) * x / (a + 1.0))
     result = denominator.copy()
-    for m in range(1, _MAX_STEPS):
+    for m in range(1, MAX_STEPS):
         even = m * (b - m) * x / ((a + 2 * m - 1.0) * (a + 2 * m))
         denominator = 1.0 / _not_zero(1.0 + even * denominator)
         numerator = _not_zero(1.0 + even / numerator)
@@ -106,13 +106,13 @@ def _continued_fraction(x: Floats, a: Floats, b: Floats) -> Floats:
         numerator = _not_zero(1.0 + odd / numerator)
         factor = denominator * numerator
         result *= factor
-        if not (np.abs(factor - 1.0) > _PRECISION).any():
+        if not (np.abs(factor - 1.0) > PRECISION).any():
             break
     return result
 
 
 def _not_zero(values: Floats) -> Floats:
-    return np.where(np.abs(values) < _TINY, _TINY, values)
+    return np.where(np.abs(values) < TINY, TINY, values)
 
 
 def _tail_by_quadrature(x: float, alpha: Floats, beta: Floats) -> Floats:
@@ -124,11 +124,11 @@ def _tail_by_quadrature(x: float, alpha: Floats, beta: Floats) -> Floats:
     mean = alpha / size
     width = np.sqrt(mean * (1.0 - mean) / (size + 1.0))
     above = x >= mean
-    highest = np.minimum(1.0, np.maximum(mean + _REACH * width, x + width))
-    lowest = np.maximum(0.0, np.minimum(mean - _REACH * width, x - width))
+    highest = np.minimum(1.0, np.maximum(mean + REACH * width, x + width))
+    lowest = np.maximum(0.0, np.minimum(mean - REACH * width, x - width))
     end = np.where(above, highest, lowest)
     half = (end - x) / 2.0
-    offset = (x + half - mean)[:, None] + half[:, None] * _POINTS
+    offset = (x + half - mean)[:, None] + half[:, None] * POINTS
     with np.errstate(divide="ignore"):
         log_density = (alpha - 1.0)[:, None] * np.log1p(offset / mean[:, None]) + (beta - 1.0)[:, None] * np.log1p(
             -offset / (1.0 - mean)[:, None]
@@ -142,5 +142,5 @@ def _tail_by_quadrature(x: float, alpha: Floats, beta: Floats) -> Floats:
         - _stirling_correction(alpha)
         - _stirling_correction(beta)
     )
-    beyond = np.abs(half) * (np.exp(log_density + log_at_mean[:, None]) @ _WEIGHTS)
+    beyond = np.abs(half) * (np.exp(log_density + log_at_mean[:, None]) @ WEIGHTS)
     return np.where(above, beyond, 1.0 - beyond)

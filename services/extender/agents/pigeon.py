@@ -82,8 +82,11 @@ class Pigeon(Agent):
             return [_UNKNOWN] * len(pods)
         placements = prepared
         if prepared.table.nodes[row] is not node:
-            table = self._reader.with_rows(prepared.table, [row], [node])
-            placements = Placements(table, self.args.policy_resource_index, prepared.limits)
+            known = prepared.replaced
+            if known is None or known[0] is not node:
+                table = self._reader.with_rows(prepared.table, [row], [node])
+                known = prepared.replaced = node, Placements(table, self.args.policy_resource_index, prepared.limits)
+            placements = known[1]
         return [self._judge_row(placements, row, pod) for pod in pods]
 
     def score_all(self, prepared: Placements, nodes: Sequence[NodeView], pod: PodView, now_s: float) -> Sequence[Judgement]:

@@ -9,6 +9,7 @@ from collections.abc import Hashable
 import numpy as np
 import numpy.typing as npt
 
+from ..interface import NodeView
 from .beta import Booleans, Floats
 from .pigeon_objectives import Shares, variation_of_demands
 from .pigeon_table import MEMORY, PigeonTable
@@ -27,6 +28,8 @@ class Placements:
 
     def __init__(self, table: PigeonTable, prime: int, limits: dict[Hashable, tuple[float, float] | None]) -> None:
         self.table, self.limits = table, limits
+        self.replaced: tuple[NodeView, Placements] | None = None
+        """The node that was replaced last, and the placements with it. The demands of several requests ask for it."""
         self.is_known: Booleans = np.all(table.capacity[:, : MEMORY + 1] > 0, axis=1)
         self.known: Rows = np.flatnonzero(self.is_known)
         self.divisor = np.where(table.capacity > 0, table.capacity, np.inf)

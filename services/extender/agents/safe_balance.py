@@ -8,12 +8,14 @@ Score: 10·(1 − (mean + √deviation) / 2), from the resource with the lowest 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 
 from ..interface import BEST_SCORE, Judgement
+from .beta import Floats
 from .safe_arguments import RESOURCES
-from .safe_model import SafeAgent, Utilisation, measured_at_s
+from .safe_model import ResourceUtilisation, SafeAgent, Utilisation, measured_at_s
 from .safe_table import SafeTable
 
 
@@ -22,10 +24,20 @@ class SafeBalance(SafeAgent):
 
     name = "safe_balance"
 
+    def scored(self, utilisation: Utilisation) -> tuple[Floats, dict[int, str]]:
+        """Return the lowest score of each node. No node is rejected."""
+        return _scores(utilisation).min(axis=1), {}
+
+    def judgement(self, resources: Sequence[ResourceUtilisation], measured_at_s: float | None) -> Judgement:
+        """Return the judgement by the resource with the lowest score."""
+        scores = [BEST_SCORE * (1.0 - (one.mean + math.sqrt(one.deviation)) / 2.0) if one.known else math.inf for one in resources]
+        score = min(scores)
+        column = scores.index(score)
+        return Judgement(score, resources[column].mean, _explanation(column, *resources[column][1:]), measured_at_s)
+
     def judgements(self, table: SafeTable, utilisation: Utilisation) -> list[Judgement]:
         """Return the judgements by the resource with the lowest score."""
-        scores = BEST_SCORE * (1.0 - (utilisation.mean + np.sqrt(utilisation.deviation)) / 2.0)
-        scores = np.where(utilisation.known, scores, np.inf)
+        scores = _scores(utilisation)
         worst = scores.argmin(axis=1)
         rows = np.arange(len(scores))
         columns = zip(
@@ -36,10 +48,20 @@ class SafeBalance(SafeAgent):
             strict=True,
         )
         return [
-            Judgement(score, mean, f"{RESOURCES[column]} {mean:.0%} ± {deviation:.0%}", measured_at_s(table, row))
+            Judgement(score, mean, _explanation(column, mean, deviation), measured_at_s(table, row))
             for row, (score, column, mean, deviation) in enumerate(columns)
         ]
 
     def original_score(self, judgement: Judgement) -> int:
         """Return the score rounded to the nearest integer, as in the original. An unknown node has 0."""
         return 0 if judgement.score is None else math.floor(judgement.score + 0.5)
+
+
+def _explanation(column: int, mean: float, deviation: float) -> str:
+    return f"{RESOURCES[column]} {mean:.0%} ± {deviation:.0%}"
+
+
+def _scores(utilisation: Utilisation) -> Floats:
+    """Return the score of each resource of each node. It is infinite if the resource is not known."""
+    scores = BEST_SCORE * (1.0 - (utilisation.mean + np.sqrt(utilisation.deviation)) / 2.0)
+    return np.where(utilisation.known, scores, np.inf)

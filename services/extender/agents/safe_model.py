@@ -12,11 +12,11 @@ from collections.abc import Hashable, Sequence
 
 import numpy as np
 
-from ..interface import Agent, Judgement, NodeView, PodView, Query
+from ..interface import Agent, Judgement, NodeView, PodView, Query, Scores
 from .beta import Booleans, Floats
 from .measurements import oldest
 from .safe_arguments import RESOURCES, SafeArgs
-from .safe_table import LoadReader, SafeTable
+from .safe_table import LoadNote, LoadReader, ResourceLoad, SafeTable
 
 
 class Utilisation(t.NamedTuple):
@@ -28,6 +28,14 @@ class Utilisation(t.NamedTuple):
     mean: Floats
     deviation: Floats
     known: Booleans
+
+
+class ResourceUtilisation(t.NamedTuple):
+    """The same for one resource of one node."""
+
+    known: bool
+    mean: float
+    deviation: float
 
 
 class SafeAgent(Agent):
@@ -55,16 +63,38 @@ class SafeAgent(Agent):
 
     def judge(self, prepared: SafeTable, node: NodeView, pod: PodView | None, now_s: float) -> Judgement:
         """Return the judgement on one node. Without a pod, the node is judged as it is."""
-        return self._judge_all(prepared, [node], pod, now_s)[0]
+        loads = self._reader.loads(node, now_s, prepared)
+        resources = [_resource_utilisation(load, amount) for load, amount in zip(loads, _demand(pod), strict=True)]
+        if not any(one.known for one in resources):
+            return _unknown(loads)
+        return self.judgement(resources, _oldest(loads))
 
     def score_all(self, prepared: SafeTable, nodes: Sequence[NodeView], pod: PodView, now_s: float) -> Sequence[Judgement]:
         """Return the judgements on all nodes, computed for all of them at the same time."""
         return self._judge_all(prepared, nodes, pod, now_s)
 
+    def scores(self, prepared: SafeTable, nodes: Sequence[NodeView], pod: PodView, now_s: float) -> Scores:
+        """Return the scores and the rejections of all nodes, computed for all of them at the same time."""
+        table = self._reader.table(nodes, now_s, prepared)
+        if not table.nodes:
+            return Scores(())
+        utilisation = _utilisation(table, [_demand(pod)])
+        scores, rejections = self.scored(utilisation)
+        scores[~utilisation.known.any(axis=1)] = np.nan
+        return Scores(scores.tolist(), rejections, table.oldest_s)
+
     def judge_demands(self, prepared: SafeTable, node: NodeView, pods: Sequence[PodView], now_s: float) -> Sequence[Judgement]:
         """Return the judgements on one node for several pods, computed for all of them at the same time."""
         table = self._reader.table([node], now_s, prepared).repeated(len(pods))
         return self._judge_table(table, [_demand(pod) for pod in pods])
+
+    def scored(self, utilisation: Utilisation) -> tuple[Floats, dict[int, str]]:
+        """Return the score of each row, and the rejections by row. Rows without a known resource are replaced by the caller."""
+        raise NotImplementedError
+
+    def judgement(self, resources: Sequence[ResourceUtilisation], measured_at_s: float | None) -> Judgement:
+        """Return the judgement on one node, of which a resource is known. It is the same as that of ``judgements``."""
+        raise NotImplementedError
 
     def judgements(self, table: SafeTable, utilisation: Utilisation) -> list[Judgement]:
         """Return the judgements on the nodes of the table. Nodes without a known resource are replaced by the caller."""
@@ -80,19 +110,22 @@ class SafeAgent(Agent):
         utilisation = _utilisation(table, demands)
         found = self.judgements(table, utilisation)
         for row in np.flatnonzero(~utilisation.known.any(axis=1)).tolist():
-            found[row] = _unknown(table, row)
+            found[row] = _unknown(table.notes[row])
         return found
 
 
 def measured_at_s(table: SafeTable, row: int) -> float | None:
     """Return the time of the oldest value of a node."""
-    cpu, memory = table.notes[row]
+    return _oldest(table.notes[row])
+
+
+def _oldest(resources: Sequence[LoadNote | ResourceLoad]) -> float | None:
+    cpu, memory = resources
     return cpu.measured_at_s if cpu.measured_at_s == memory.measured_at_s else oldest((cpu.measured_at_s, memory.measured_at_s))
 
 
-def _unknown(table: SafeTable, row: int) -> Judgement:
-    problems = "; ".join(note.problem for note in table.notes[row])
-    return Judgement(None, explanation=problems, measured_at_s=measured_at_s(table, row))
+def _unknown(resources: Sequence[LoadNote | ResourceLoad]) -> Judgement:
+    return Judgement(None, explanation="; ".join(one.problem for one in resources), measured_at_s=_oldest(resources))
 
 
 def _demand(pod: PodView | None) -> list[int]:
@@ -104,3 +137,10 @@ def _utilisation(table: SafeTable, demands: Sequence[Sequence[int]]) -> Utilisat
     capacity = np.where(known, table.capacity, 1.0)
     mean = np.clip((table.used + np.array(demands, dtype=np.float64)) / capacity, 0.0, 1.0)
     return Utilisation(mean, np.clip(table.deviation / capacity, 0.0, 1.0), known)
+
+
+def _resource_utilisation(load: ResourceLoad, demand: int) -> ResourceUtilisation:
+    if load.capacity <= 0:
+        return ResourceUtilisation(False, 0.0, 0.0)
+    mean = min(1.0, max(0.0, (load.used + demand) / load.capacity))
+    return ResourceUtilisation(True, mean, min(1.0, max(0.0, load.deviation / load.capacity)))

@@ -8,12 +8,16 @@ lowest score (predicate and priority safe-overload of IBM/kube-safe-scheduler).
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
+
 import numpy as np
 
 from ..interface import BEST_SCORE, Judgement
 from .beta import Booleans, Floats, overload_risk
-from .safe_arguments import RESOURCES
-from .safe_model import SafeAgent, Utilisation, measured_at_s
+from .beta_of_one import overload_risk_of_one
+from .safe_arguments import RESOURCES, SafeArgs
+from .safe_model import ResourceUtilisation, SafeAgent, Utilisation, measured_at_s
 from .safe_table import SafeTable
 
 
@@ -23,15 +27,49 @@ class SafeOverload(SafeAgent):
     name = "safe_overload"
     can_filter = True
 
+    def __init__(self, args: SafeArgs) -> None:
+        super().__init__(args)
+        self._threshold = args.utilisation / 100.0
+        self._accepted = [args.accepted_risk(resource) for resource in RESOURCES]
+
+    def scored(self, utilisation: Utilisation) -> tuple[Floats, dict[int, str]]:
+        """Return the lowest score of each node, and the reasons of the rejected nodes."""
+        scores, risk, rejected = self._of_resources(utilisation)
+        rows = np.flatnonzero(rejected.any(axis=1)).tolist()
+        return scores.min(axis=1), {row: self._rejections(risk[row], rejected[row]) for row in rows}
+
+    def _of_resources(self, utilisation: Utilisation) -> tuple[Floats, Floats, Booleans]:
+        """Return score, risk and whether the risk is too large, of each resource of each node. The score of an unknown one is infinite."""
+        risk = overload_risk(utilisation.mean.ravel(), utilisation.deviation.ravel(), self._threshold).reshape(utilisation.mean.shape)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            share = np.where(risk > 0, np.minimum(risk / self._accepted, 1.0), 0.0)
+        scores = np.where(utilisation.known, BEST_SCORE * (1.0 - np.sqrt(share)), np.inf)
+        return scores, risk, utilisation.known & (risk > self._accepted)
+
+    def judgement(self, resources: Sequence[ResourceUtilisation], measured_at_s: float | None) -> Judgement:
+        """Return the judgement by the resource with the lowest score."""
+        risks = [overload_risk_of_one(one.mean, one.deviation, self._threshold) if one.known else 0.0 for one in resources]
+        scores = [self._score(column, risk) if resources[column].known else math.inf for column, risk in enumerate(risks)]
+        # Of equal scores the resource with the larger mean is shown.
+        column = min(range(len(scores)), key=lambda column: (scores[column], -resources[column].mean))
+        rejection = "; ".join(self._rejection(column, risk) for column, risk in enumerate(risks) if risk > self._accepted[column])
+        explanation = self._explanation(column, resources[column].mean, resources[column].deviation, risks[column])
+        return Judgement(scores[column], risks[column], explanation, measured_at_s, rejection)
+
+    def _score(self, column: int, risk: float) -> float:
+        accepted = self._accepted[column]
+        return BEST_SCORE * (1.0 - math.sqrt(risk / accepted)) if risk < accepted else 0.0 if risk > 0 else BEST_SCORE
+
+    def _explanation(self, column: int, mean: float, deviation: float, risk: float) -> str:
+        return f"{RESOURCES[column]} {mean:.0%} ± {deviation:.0%}, {risk:.1%} risk to exceed {self._threshold:.0%}"
+
+    def _rejection(self, column: int, risk: float) -> str:
+        limits = f"the risk to exceed {self._threshold:.0%} is {risk:.1%}, and the maximum is {self._accepted[column]:.0%}"
+        return f"{RESOURCES[column]}: {limits}"
+
     def judgements(self, table: SafeTable, utilisation: Utilisation) -> list[Judgement]:
         """Return the judgements by the resource with the lowest score."""
-        threshold = self.args.utilisation / 100.0
-        accepted = np.array([self.args.accepted_risk(resource) for resource in RESOURCES])
-        risk = overload_risk(utilisation.mean.ravel(), utilisation.deviation.ravel(), threshold).reshape(utilisation.mean.shape)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            share = np.where(risk > 0, np.minimum(risk / accepted, 1.0), 0.0)
-        scores = np.where(utilisation.known, BEST_SCORE * (1.0 - np.sqrt(share)), np.inf)
-        rejected: Booleans = utilisation.known & (risk > accepted)
+        scores, risk, rejected = self._of_resources(utilisation)
         # Of equal scores the resource with the larger mean is shown.
         worst = np.lexsort((-utilisation.mean, scores), axis=1)[:, 0]
         rows = np.arange(len(scores))
@@ -46,15 +84,10 @@ class SafeOverload(SafeAgent):
         )
         found = []
         for row, (score, node_risk, column, mean, deviation, is_rejected) in enumerate(columns):
-            explanation = f"{RESOURCES[column]} {mean:.0%} ± {deviation:.0%}, {node_risk:.1%} risk to exceed {threshold:.0%}"
-            rejection = _rejection(row, risk, accepted, threshold, rejected) if is_rejected else ""
+            explanation = self._explanation(column, mean, deviation, node_risk)
+            rejection = self._rejections(risk[row], rejected[row]) if is_rejected else ""
             found.append(Judgement(score, node_risk, explanation, measured_at_s(table, row), rejection))
         return found
 
-
-def _rejection(row: int, risk: Floats, accepted: Floats, threshold: float, rejected: Booleans) -> str:
-    return "; ".join(
-        f"{resource}: the risk to exceed {threshold:.0%} is {risk[row, column]:.1%}, and the maximum is {accepted[column]:.0%}"
-        for column, resource in enumerate(RESOURCES)
-        if rejected[row, column]
-    )
+    def _rejections(self, risks: Floats, rejected: Booleans) -> str:
+        return "; ".join(self._rejection(column, risk) for column, risk in enumerate(risks.tolist()) if rejected[column])

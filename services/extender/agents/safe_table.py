@@ -7,7 +7,8 @@ from __future__ import annotations
 import operator
 import typing as t
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 
@@ -31,6 +32,10 @@ class ResourceLoad(t.NamedTuple):
     problem: str = ""
 
 
+Loads = tuple[ResourceLoad, ...]
+"""The loads of ``RESOURCES`` of a node."""
+
+
 class LoadNote(t.NamedTuple):
     """The parts of a load that are in no array."""
 
@@ -38,7 +43,7 @@ class LoadNote(t.NamedTuple):
     problem: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class SafeTable:
     """The loads of nodes. The arrays and ``notes`` have a row for each node and a column for each of ``RESOURCES``."""
 
@@ -48,6 +53,14 @@ class SafeTable:
     capacity: Floats
     used: Floats
     deviation: Floats
+    replaced: dict[str, tuple[NodeView, Loads]] = field(default_factory=dict, init=False, compare=False, repr=False)
+    """The loads of nodes that have changed since the table was made."""
+
+    @cached_property
+    def oldest_s(self) -> float | None:
+        """Return the time of the oldest value of the nodes of which a resource is known."""
+        known = np.flatnonzero((self.capacity > 0).any(axis=1)).tolist()
+        return oldest(note.measured_at_s for row in known for note in self.notes[row])
 
     def changed_rows(self, nodes: Sequence[NodeView]) -> list[int] | None:
         """Return the rows in which other nodes are. None if the number of nodes differs."""
@@ -110,6 +123,17 @@ class LoadReader:
                 return known
             return known.with_rows(nodes, changed, [self._loads(nodes[row], now_s) for row in changed])
         return make_table(nodes, [(known.load_of(node) if known else None) or self._loads(node, now_s) for node in nodes])
+
+    def loads(self, node: NodeView, now_s: float, known: SafeTable) -> Loads:
+        """Return the loads of one node. They are read one time for each change of the node."""
+        found = known.load_of(node)
+        if found is None:
+            seen, found = known.replaced.get(node.name, (None, None))
+            if seen is not node or found is None:
+                found = self._loads(node, now_s)
+                if node.name in known.index:
+                    known.replaced[node.name] = node, found
+        return found
 
     def _loads(self, node: NodeView, now_s: float) -> tuple[ResourceLoad, ...]:
         return tuple(self._load(node, resource, windows, now_s) for resource, windows in self._queries)

@@ -10,8 +10,9 @@ import typing as t
 from collections.abc import Callable, Mapping
 
 from ..interface import NodeView, Outcome
+from ..pauses import Pause, no_pause
 from ..sources.view import ClusterView
-from .evaluation import Evaluator, Pause, short_pause
+from .evaluation import Evaluator
 from .fragments import Fragments, Table
 from .profile import ANY_SCHEDULER, Profile
 from .profile_state import Nodes, ProfileState
@@ -50,16 +51,21 @@ class Engine:
         profiles: Mapping[str, Profile],
         observer: EngineObserver,
         *,
-        pause: Pause = short_pause,
+        pause: Pause = no_pause,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._profiles, self._observer, self._pause = profiles, observer, pause
         self._evaluator = Evaluator(observer.on_agent_error, clock)
         self._fragments = Fragments()
+        self._refreshing = threading.Lock()
+        """Is held for a whole calculation."""
         self._writing = threading.Lock()
+        """Is held while ``current`` is replaced or changed."""
+        self._replaced: dict[str, NodeView] | None = None
+        """The nodes that were replaced since the calculation began, and None if there is no calculation."""
         self.neutral_table = Table((), (), 0)
         """The table of pods without a profile: all nodes have the score 0."""
-        self.current = Current(ClusterView(), {}, Nodes(()))
+        self.current = Current(ClusterView(), {}, Nodes((), self._fragments))
         self.current = self._made(self.current.view, {})
 
     @property
@@ -73,25 +79,22 @@ class Engine:
         return states.get(scheduler_name) or states.get(ANY_SCHEDULER)
 
     def on_view(self, view: ClusterView) -> None:
-        """Calculate all scores again."""
-        with self._writing:
+        """Calculate all scores again. Nodes that are replaced meanwhile are replaced in the scores before."""
+        with self._refreshing:
             self._replace(view)
 
     def reconfigure(self, profiles: Mapping[str, Profile]) -> None:
         """Take over other profiles, and calculate all scores again."""
-        with self._writing:
+        with self._refreshing:
             self._profiles = profiles
             self._replace(self.current.view)
 
     def on_node(self, node: NodeView) -> None:
         """Judge one node again. A node that is not in the view is judged with the next view."""
         with self._writing:
-            number = self.current.nodes.number.get(node.name)
-            if number is None:
-                return
-            self.current.nodes.views[number] = node
-            for state in self.current.states.values():
-                state.replace_node(number, node)
+            if self._replaced is not None:
+                self._replaced[node.name] = node
+            self._replace_node(node)
 
     def on_outcome(self, outcome: Outcome) -> None:
         """Let the agents that learn observe the outcome of a pod."""
@@ -103,17 +106,31 @@ class Engine:
                     except Exception as error:
                         self._observer.on_agent_error(one.name, error)
 
+    def _replace_node(self, node: NodeView) -> None:
+        number = self.current.nodes.number.get(node.name)
+        if number is None:
+            return
+        self.current.nodes.views[number] = node
+        for state in self.current.states.values():
+            state.replace_node(number, node)
+
     def _replace(self, view: ClusterView) -> None:
-        # Nodes that were replaced since the last view are in the new view. A reload has the same view, so it takes the newest nodes.
-        newest = {node.name: node for node in self.current.nodes.views} if view is self.current.view else view.nodes
+        with self._writing:
+            # Nodes that were replaced since the last view are in the new view. A reload has the same view, so it takes the newest nodes.
+            newest = {node.name: node for node in self.current.nodes.views} if view is self.current.view else view.nodes
+            self._replaced = {}
         current = self._made(view, newest)
-        self.neutral_table = self._made_neutral_table(current.nodes)
-        self.current = current
+        neutral_table = self._made_neutral_table(current.nodes)
+        with self._writing:
+            self.neutral_table, self.current = neutral_table, current
+            replaced, self._replaced = self._replaced, None
+            for node in replaced.values():
+                self._replace_node(node)
         self._fragments.retain_only(current.nodes.number)
         self._observer.on_refreshed(view, current.states)
 
     def _made(self, view: ClusterView, nodes: Mapping[str, NodeView]) -> Current:
-        shared = Nodes(list(nodes.values()))
+        shared = Nodes(list(nodes.values()), self._fragments)
         states = {}
         for name, profile in self._profiles.items():
             state = ProfileState(profile, shared, self._fragments, self._evaluator, pause=self._pause, observe=self._observer.on_judged)
@@ -124,4 +141,4 @@ class Engine:
         return Current(view, states, shared)
 
     def _made_neutral_table(self, nodes: Nodes) -> Table:
-        return Table(nodes.names, [self._fragments.of(name)[0] for name in nodes.names], 0)
+        return Table(nodes.names, [fragments[0] for fragments in nodes.fragments], 0)

@@ -9,10 +9,12 @@ import statistics
 import time
 import typing as t
 from array import array
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 
-from ..interface import BEST_SCORE, Judgement, NodeView, PodView
+from ..interface import BEST_SCORE, Judgement, NodeView, PodView, Scores
+from ..pauses import Pause, no_pause
 from .profile import FILTER, LOW, ConfiguredAgent
 
 NEUTRAL = BEST_SCORE / 2
@@ -26,18 +28,21 @@ BATCH = 32
 
 NOT_KNOWN = Judgement(None)
 
-Pause = Callable[[], None]
 OnError = Callable[[str, Exception], None]
 """Receives the name of an agent and the error that it raised."""
 
 
-def short_pause() -> None:
-    """Release the interpreter, so that a request that waits is answered before the calculation continues."""
-    time.sleep(0.0001)
+class PausedNodes(tuple[NodeView, ...]):
+    """Nodes for an agent that visits all of them. There are pauses between the nodes, until ``pause`` is replaced."""
 
+    pause: Pause
 
-def no_pause() -> None:
-    """Continue without a pause, for calculations that a request waits for."""
+    def __iter__(self) -> Iterator[NodeView]:
+        """Return the nodes with pauses."""
+        every = super().__iter__()
+        while batch := tuple(islice(every, BATCH)):
+            yield from batch
+            self.pause()
 
 
 @dataclass(slots=True)
@@ -63,6 +68,13 @@ class AgentScores:
             return NEUTRAL
         return 0.0 if policy in (LOW, FILTER) else self.median
 
+    def filled(self, policy: str) -> Sequence[float]:
+        """Return the scores of all nodes."""
+        if not any(map(math.isnan, self.scores)):
+            return self.scores
+        default = self.default(policy)
+        return [default if math.isnan(score) else score for score in self.scores]
+
     def replace(self, number: int, node: str, judgement: Judgement) -> None:
         """Take over a new judgement on one node. The median stays until the next refresh."""
         self.scores[number] = checked_score(judgement)
@@ -87,8 +99,8 @@ def checked(judgement: Judgement) -> Judgement:
         and type(measured_at_s) in NUMBERS
         and isinstance(explanation, str)
         and isinstance(rejection, str)
-        and explanation.isascii()
-        and rejection.isascii()
+        and _is_encodable(explanation)
+        and _is_encodable(rejection)
     ):
         return judgement
     if not isinstance(rejection, str):
@@ -96,6 +108,17 @@ def checked(judgement: Judgement) -> Judgement:
     return Judgement(
         _number("score", score), _number("value", value), _text(explanation), _number("measured_at_s", measured_at_s), _text(rejection)
     )
+
+
+def _is_encodable(text: str) -> bool:
+    """Return whether no half of a surrogate pair is in the text."""
+    if text.isascii():
+        return True
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _text(value: t.Any) -> str:
@@ -118,7 +141,11 @@ def _number(name: str, value: t.Any) -> float | None:
 def checked_score(judgement: Judgement) -> float:
     """Return the score in 0 to 10, or UNKNOWN. An agent of a third party may return any number."""
     score = judgement.score
-    if score is None or math.isnan(score):
+    return UNKNOWN if score is None else _in_scale(score)
+
+
+def _in_scale(score: float) -> float:
+    if math.isnan(score):
         return UNKNOWN
     return float(score) if 0.0 <= score <= BEST_SCORE else 0.0 if score < 0.0 else BEST_SCORE
 
@@ -138,6 +165,19 @@ def scores_of(nodes: Sequence[NodeView], judgements: Sequence[Judgement]) -> Age
     )
 
 
+def reduced(nodes: Sequence[NodeView], found: Scores) -> AgentScores:
+    """Return the scores in the form of the tables. Raises an error if the agent returned something else."""
+    scores = array("d", found.scores)
+    if len(scores) != len(nodes):
+        raise ValueError(f"scores returned {len(scores)} scores of {len(nodes)} nodes")
+    known = [score for score in scores if score == score]
+    if known and not 0.0 <= min(known) <= max(known) <= BEST_SCORE:
+        scores = array("d", map(_in_scale, scores))
+        known = [score for score in scores if not math.isnan(score)]
+    rejections = {nodes[number].name: _text(reason) for number, reason in found.rejections.items() if reason}
+    return AgentScores(scores, statistics.median(known) if known else None, rejections, _number("oldest_s", found.oldest_s))
+
+
 class Evaluator:
     """Calls agents. An agent that raises an error knows no node, and the other agents continue.
 
@@ -148,13 +188,18 @@ class Evaluator:
         self._on_error = on_error
         self.clock = clock
 
-    def prepare(self, one: ConfiguredAgent, nodes: Sequence[NodeView]) -> t.Any:
+    def prepare(self, one: ConfiguredAgent, nodes: Sequence[NodeView], pause: Pause = no_pause) -> t.Any:
         """Return what the agent prepares for a refresh."""
+        paused = PausedNodes(nodes)
+        paused.pause = pause
         try:
-            return one.agent.prepare(nodes, self.clock())
+            return one.agent.prepare(paused, self.clock())
         except Exception as error:
             self._on_error(one.name, error)
             return FAILED
+        finally:
+            # The agent may keep the nodes, and requests must not pause.
+            paused.pause = no_pause
 
     def judge_all(
         self, one: ConfiguredAgent, prepared: t.Any, nodes: Sequence[NodeView], pod: PodView | None, pause: Pause = no_pause
@@ -172,6 +217,20 @@ class Evaluator:
         except Exception as error:
             self._on_error(one.name, error)
             return [NOT_KNOWN] * len(nodes)
+
+    def scores_of_all(
+        self, one: ConfiguredAgent, prepared: t.Any, nodes: Sequence[NodeView], pod: PodView, pause: Pause = no_pause
+    ) -> AgentScores:
+        """Return the scores of all nodes."""
+        if one.agent.per_demand and prepared is not FAILED:
+            try:
+                found = one.agent.scores(prepared, nodes, pod, self.clock())
+                if found is not None:
+                    return reduced(nodes, found)
+            except Exception as error:
+                self._on_error(one.name, error)
+                return scores_of(nodes, [NOT_KNOWN] * len(nodes))
+        return scores_of(nodes, self.judge_all(one, prepared, nodes, pod, pause))
 
     def judge(self, one: ConfiguredAgent, prepared: t.Any, node: NodeView, pod: PodView | None) -> Judgement:
         """Return the judgement on one node."""

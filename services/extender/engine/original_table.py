@@ -8,7 +8,8 @@ import typing as t
 from collections.abc import Sequence
 
 from ..interface import Judgement, NodeView, PodView
-from .evaluation import NOT_KNOWN, Evaluator, no_pause
+from ..pauses import no_pause
+from .evaluation import NOT_KNOWN, Evaluator
 from .fragments import SCORES, Fragments, Table
 from .profile import ConfiguredAgent
 

@@ -15,9 +15,10 @@ from collections.abc import Callable, Sequence
 from operator import getitem
 
 from ..interface import Demand, Judgement, NodeView, PodView
+from ..pauses import Pause, no_pause
 from .demand_scores import DemandScores
 from .dithering import TABLES, table_of
-from .evaluation import AgentScores, Evaluator, Pause, no_pause, scores_of
+from .evaluation import AgentScores, Evaluator
 from .fragments import Fragments, Table
 from .original_table import OriginalTable
 from .profile import ConfiguredAgent, Profile
@@ -34,6 +35,9 @@ MAX_DEMAND_SCORES = 100_000
 MAX_TABLE_ENTRIES = 1_000_000
 """Entries of all tables that are kept for demands. At 5,000 nodes these are 200 tables with about 20 MB."""
 
+MOST_LATE = 8
+"""Replaced nodes that a demand may not know yet. A request judges these nodes first. Demands without requests are updated later."""
+
 ANY_DEMAND: t.Hashable = ()
 """The key of the demand if no agent of the profile depends on the pod."""
 
@@ -49,18 +53,20 @@ def ignore(_profile: str, _agent: str, _seconds: float) -> None:
 
 
 class Nodes:
-    """The nodes of a view, by number. All profiles share it."""
+    """The nodes of a view, by number, with the fragments of each. All profiles share it."""
 
-    def __init__(self, views: Sequence[NodeView]) -> None:
+    def __init__(self, views: Sequence[NodeView], fragments: Fragments) -> None:
         self.views = list(views)
         self.names = [node.name for node in self.views]
         self.number = {name: number for number, name in enumerate(self.names)}
+        self.fragments = list(map(fragments.of, self.names))
 
 
 class ProfileState:
     """The scores of a profile. ``pause`` is called between parts of the calculation.
 
-    The lock protects the demands: the request path adds them, and the thread of the sources replaces nodes in them.
+    The lock protects the demands: the request path adds them, and the thread of the sources replaces nodes in them. A replaced node is only
+    noted, and a request judges it for its own demand. So a binding costs little while requests come.
     """
 
     def __init__(
@@ -78,12 +84,14 @@ class ProfileState:
         self._observe = observe
         # A tuple, because agents compare the nodes of the refresh with the newest, and nodes.views changes with each binding.
         views = tuple(nodes.views)
-        self.prepared = [evaluator.prepare(one, views) for one in profile.scoring]
+        self.prepared = [evaluator.prepare(one, views, pause) for one in profile.scoring]
         self._parts = [self._judge(number, EMPTY_POD, pause) for number in range(len(profile.scoring))]
         self._static = [None if one.agent.per_demand else part for one, part in self.parts]
         self._lock = threading.Lock()
         self._demands: OrderedDict[t.Hashable, DemandScores] = OrderedDict()
         self._tables: OrderedDict[tuple[t.Hashable, int], Table] = OrderedDict()
+        self._replaced: list[int] = []
+        """The numbers of the nodes that were replaced, in this order."""
         self._used: dict[t.Hashable, set[int]] = {}
         self._originals: OrderedDict[tuple[int, t.Hashable], OriginalTable] = OrderedDict()
         self._fixed = [] if profile.is_per_demand else [self._fill(ANY_DEMAND, None, number, pause) for number in range(TABLES)]
@@ -112,6 +120,7 @@ class ProfileState:
             table = self._tables.get((key, number))
             if table is None:
                 return self._fill(key, view, number, no_pause)
+            self._update(key, self._demands[key])
             self._demands.move_to_end(key)
             self._tables.move_to_end((key, number))
             return table
@@ -131,8 +140,11 @@ class ProfileState:
             return self._demands[ANY_DEMAND]
         if pod is None:
             return DemandScores(self.profile, EMPTY_POD, self._parts, len(self.nodes.names))
+        key = self._key(pod)
         with self._lock:
-            known = self._demands.get(self._key(pod))
+            known = self._demands.get(key)
+            if known is not None:
+                self._update(key, known)
         return known or self._demand_scores(pod, no_pause)
 
     def original_table(self, number: int, pod: Callable[[], PodView]) -> Table:
@@ -165,23 +177,31 @@ class ProfileState:
             return [(key, demand.pod, sorted(self._used[key])) for key, demand in self._demands.items() if key in self._used]
 
     def replace_node(self, number: int, node: NodeView) -> None:
-        """Judge one node again, and replace its fragment in all tables."""
+        """Take over a node, which is a new one in ``nodes`` already. The next request of a demand judges it."""
         for one, part, prepared in zip(self.profile.scoring, self._static, self.prepared, strict=True):
             if part is not None:
                 part.replace(number, node.name, self.evaluator.judge(one, prepared, node, None))
         with self._lock:
-            demands = list(self._demands.items())
-        judgements = self._judge_demands(node, [demand.pod for _key, demand in demands if demand.pod is not None])
-        for position, (key, demand) in enumerate(demands):
-            # Short holds of the lock, because a request may wait for it.
-            with self._lock:
-                for agent, of_demands in judgements.items():
-                    demand.parts[agent].replace(number, node.name, of_demands[position])
-                demand.update(number)
-                self._replace_in_tables(key, demand, number, node.name)
-        with self._lock:
+            self._replaced.append(number)
+            if self._fixed:
+                self._update(ANY_DEMAND, self._demands[ANY_DEMAND])
             for table in self._originals.values():
                 table.replace(node)
+        if not self._fixed and len(self._replaced) > MOST_LATE:
+            self._update_late(len(self._replaced) - MOST_LATE - 1)
+
+    def _update_late(self, position: int) -> None:
+        """Judge an earlier node again for the demands that no request has updated since."""
+        number = self._replaced[position]
+        with self._lock:
+            late = [(key, demand) for key, demand in self._demands.items() if demand.updated == position]
+        judgements = self._judge_demands(self.nodes.views[number], [demand.pod for _key, demand in late if demand.pod is not None])
+        for place, (key, demand) in enumerate(late):
+            # Short holds of the lock, because a request may wait for it. It may have updated the demand meanwhile.
+            with self._lock:
+                if demand.updated == position:
+                    self._replace(key, demand, number, {agent: found[place] for agent, found in judgements.items()})
+                    demand.updated += 1
 
     def _judge_demands(self, node: NodeView, pods: Sequence[PodView]) -> dict[int, Sequence[Judgement]]:
         """Return the judgements on one node for all demands, by the number of the agent."""
@@ -192,8 +212,28 @@ class ProfileState:
             if one.agent.per_demand and pods
         }
 
-    def _replace_in_tables(self, key: t.Hashable, demand: DemandScores, number: int, name: str) -> None:
-        fragments = self._fragments.of(name)
+    def _update(self, key: t.Hashable, demand: DemandScores) -> None:
+        """Judge the nodes that were replaced since the last update of the demand. The lock is held."""
+        if demand.updated == len(self._replaced):
+            return
+        for number in dict.fromkeys(self._replaced[demand.updated :]):
+            node = self.nodes.views[number]
+            agents = enumerate(zip(self.profile.scoring, self.prepared, strict=True))
+            found = {
+                place: self.evaluator.judge(one, prepared, node, demand.pod) for place, (one, prepared) in agents if one.agent.per_demand
+            }
+            self._replace(key, demand, number, found)
+        demand.updated = len(self._replaced)
+
+    def _replace(self, key: t.Hashable, demand: DemandScores, number: int, judgements: t.Mapping[int, Judgement]) -> None:
+        """Take over new judgements on a node, by the number of the agent."""
+        for agent, judgement in judgements.items():
+            demand.parts[agent].replace(number, self.nodes.names[number], judgement)
+        demand.update(number)
+        self._replace_in_tables(key, demand, number)
+
+    def _replace_in_tables(self, key: t.Hashable, demand: DemandScores, number: int) -> None:
+        name, fragments = self.nodes.names[number], self.nodes.fragments[number]
         for offset in range(TABLES):
             table = self._tables.get((key, offset))
             if table is not None:
@@ -207,9 +247,13 @@ class ProfileState:
     def _scores(self, key: t.Hashable, pod: PodView | None, pause: Pause) -> DemandScores:
         demand = self._demands.get(key)
         if demand is None:
+            updated = len(self._replaced)
             demand = self._demands[key] = self._demand_scores(pod, pause)
+            demand.updated = updated
             if len(self._demands) > min(MAX_DEMANDS, max(1, MAX_DEMAND_SCORES // max(1, len(self.nodes.names)))):
                 self._forget(next(iter(self._demands)))
+        else:
+            self._update(key, demand)
         self._demands.move_to_end(key)
         return demand
 
@@ -220,7 +264,7 @@ class ProfileState:
     def _fill(self, key: t.Hashable, pod: PodView | None, number: int, pause: Pause) -> Table:
         """Calculate the scores of a demand, and one of its tables."""
         demand = self._scores(key, pod, pause)
-        rows = map(getitem, map(self._fragments.of, self.nodes.names), demand.all_rounded(number))
+        rows = map(getitem, self.nodes.fragments, demand.all_rounded(number))
         table = self._tables[key, number] = Table(self.nodes.names, rows, demand.default_rounded(number))
         _drop(self._tables, max(TABLES, MAX_TABLE_ENTRIES // max(1, len(self.nodes.names))))
         pause()
@@ -234,8 +278,7 @@ class ProfileState:
 
     def _judge(self, number: int, pod: PodView, pause: Pause) -> AgentScores:
         one, began_at_s = self.profile.scoring[number], time.monotonic()
-        judgements = self.evaluator.judge_all(one, self.prepared[number], self.nodes.views, pod, pause)
-        found = scores_of(self.nodes.views, judgements)
+        found = self.evaluator.scores_of_all(one, self.prepared[number], self.nodes.views, pod, pause)
         self._observe(self.profile.name, one.name, time.monotonic() - began_at_s)
         return found
 

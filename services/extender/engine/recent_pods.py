@@ -37,18 +37,19 @@ class RecentPods:
 
     def __init__(self, clock: Callable[[], float] = time.time) -> None:
         self.clock = clock
-        self._pods: OrderedDict[tuple[str, str, str], RecentPod] = OrderedDict()
+        self._pods: OrderedDict[tuple[str, str, str], tuple[RecentPod, int]] = OrderedDict()
+        """Each pod with the number of its characters."""
         self._characters = 0
 
     def add(self, pod: RecentPod) -> None:
         """Keep a pod. It replaces the entry of the same UID and name, because the scheduler sends filter before prioritize."""
         key = (pod.uid, pod.namespace, pod.name)
-        before = self._pods.pop(key, None)
-        self._characters += _length(pod) - (_length(before) if before is not None else 0)
-        self._pods[key] = pod
+        before, length = self._pods.pop(key, None), _length(pod)
+        self._characters += length - (before[1] if before is not None else 0)
+        self._pods[key] = pod, length
         while len(self._pods) > MAX_PODS or self._characters > MAX_CHARACTERS:
-            _key, dropped = self._pods.popitem(last=False)
-            self._characters -= _length(dropped)
+            _key, (_pod, dropped) = self._pods.popitem(last=False)
+            self._characters -= dropped
 
     def find(self, namespace: str, name: str) -> RecentPod | None:
         """Return the last request for a pod of this name."""
@@ -57,7 +58,7 @@ class RecentPods:
     def newest(self, most: int = MAX_PODS) -> Sequence[RecentPod]:
         """Return the pods, the newest first."""
         # A copy, because requests add pods meanwhile. list() of the values is one step of the interpreter.
-        return list(self._pods.values())[: -most - 1 : -1]
+        return [pod for pod, _length in list(self._pods.values())[: -most - 1 : -1]]
 
 
 def _length(pod: RecentPod) -> int:

@@ -47,10 +47,26 @@ class NoSuchPathError(LookupError):
     """The path is none of the scheduler's. The text says which paths there are."""
 
 
-class SchedulerApi:
-    """Answers bodies with bodies. Each handler raises BadRequestError for a body that cannot be used."""
+def ignore() -> None:
+    """Do nothing."""
 
-    def __init__(self, engine: Engine, metrics: Metrics, recent: RecentPods, record: Record | None = None) -> None:
+
+class SchedulerApi:
+    """Answers bodies with bodies. Each handler raises BadRequestError for a body that cannot be used.
+
+    ``on_request`` is called at the beginning of each filter and prioritize.
+    """
+
+    def __init__(
+        self,
+        engine: Engine,
+        metrics: Metrics,
+        recent: RecentPods,
+        record: Record | None = None,
+        *,
+        on_request: Callable[[], None] = ignore,
+    ) -> None:
+        self._on_request = on_request
         self._engine, self._metrics, self._recent = engine, metrics, recent
         self._handlers: dict[str, Handler] = {
             "/scheduler/filter": self.filter,
@@ -77,6 +93,7 @@ class SchedulerApi:
 
     def prioritize(self, body: bytes) -> bytes:
         """Return an integer score from 0 to 10 for each node."""
+        self._on_request()
         began_at_s = time.perf_counter()
         request = read_nodes_request(body, self._most_nodes())
         pod = request.pod
@@ -94,6 +111,7 @@ class SchedulerApi:
 
     def filter(self, body: bytes) -> bytes:
         """Return the nodes on which the pod may run, and the reason for each other node."""
+        self._on_request()
         began_at_s = time.perf_counter()
         request = read_nodes_request(body, self._most_nodes())
         state = self._engine.state_for(request.pod.scheduler_name)

@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 
 from ..interface import Expression, Gauge, Query, Rate
+from ..pauses import Pause, no_pause, with_pauses
 from .http_reader import SourceError
 from .label_sets import LabelSet, LabelSets
 from .node_mapping import NodeMapper, NodeTable, nodenames_of
@@ -48,10 +49,12 @@ class PrometheusSource:
         *,
         heartbeat: Callable[[], None] = lambda: None,
         on_warning: Callable[[str], None] = lambda _text: None,
+        pause: Pause = no_pause,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
+        self._pause = pause
         self._label_sets = LabelSets(settings.node_label)
-        self._client = PrometheusClient(settings, self._label_sets, on_warning=on_warning, clock=clock)
+        self._client = PrometheusClient(settings, self._label_sets, on_warning=on_warning, pause=pause, clock=clock)
         self._node_label, self._selector = settings.node_label, settings.selector
         self._mapper = NodeMapper(settings.node_label, settings.node_rules)
         self._heartbeat, self._on_warning = heartbeat, on_warning
@@ -96,7 +99,7 @@ class PrometheusSource:
         time_of = self._time_of(query, readings)
         collector = SeriesCollector(query, PrometheusSource.name, readings.unmapped)
         node_of = self._mapper.node_of
-        for labels, value in rows.values:
+        for labels, value in with_pauses(rows.values, self._pause):
             node = node_of(labels)
             if node is None:
                 collector.add_unmapped(labels)
@@ -124,7 +127,7 @@ class PrometheusSource:
         self._learn_nodenames(times, readings)
         own: dict[str, float] = {}
         weak: dict[str, float] = {}
-        for labels, at_s in times.items():
+        for labels, at_s in with_pauses(list(times.items()), self._pause):
             node = self._mapper.node_of(labels)
             if node is not None:
                 newest = own if labels.is_own else weak
@@ -140,7 +143,7 @@ class PrometheusSource:
             return {}
         times = {}
         monotonic: dict[float, float] = {}  # the series of one target have the same time, and it is kept once
-        for labels, at_s in rows.values:
+        for labels, at_s in with_pauses(rows.values, self._pause):
             age_s = evaluated_at_s - at_s
             if age_s >= -LONGEST_EARLY_S:
                 times[labels] = monotonic.setdefault(at_s, rows.sent_at_s - max(0.0, age_s))

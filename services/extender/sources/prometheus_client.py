@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from urllib.parse import urlencode, urlsplit
 
 from ....plugins.module_utils.model.codec import DecodeError
+from ..pauses import Pause, no_pause
 from .http_reader import Answer, HttpReader, SourceError
 from .label_sets import LabelSet, LabelSets
 from .prometheus_answer import QueryAnswer, Sample, decode_answer, finite
@@ -53,12 +54,13 @@ class PrometheusClient:
         label_sets: LabelSets,
         *,
         on_warning: Callable[[str], None] = lambda _text: None,
+        pause: Pause = no_pause,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._readers = [
             HttpReader(url, settings.login, timeout_s=settings.timeout_s, max_bytes=settings.max_answer_bytes) for url in settings.urls
         ]
-        self._label_sets = label_sets
+        self._label_sets, self._pause = label_sets, pause
         self._server_timeout_s = max(0.1, settings.timeout_s * SERVER_SHARE)
         self._on_warning = on_warning
         self._clock = clock
@@ -116,6 +118,7 @@ class PrometheusClient:
         values: list[tuple[LabelSet, float]] = []
         evaluated_at_s, get = None, self._label_sets.get
         for part in parts:
+            self._pause()
             for sample in part:
                 pair = sample.value
                 value = finite(pair[1]) if pair is not None else None

@@ -15,6 +15,7 @@ from ....plugins.module_utils.kube.client.errors import KubeError
 from ...common.allocator import release_free_memory
 from ...common.log import Log
 from ..interface import Annotation, NodeView, Outcome, Query
+from ..pauses import Pause, no_pause
 from .kubernetes import ClusterWatch
 from .kubernetes_connection import open_kube_api
 from .long_lived import LongLivedObjects
@@ -39,9 +40,9 @@ JOIN_S = 5.0
 class Sources:
     """Reads the queries from the sources of the settings and passes what it finds to ``listener``.
 
-    The listener is called in the threads of the sources, one at a time. It must not call this object. ``heartbeat`` is called at least
-    every ten seconds while the thread runs, except while it waits for one answer. ``api``: a connection that exists already; otherwise it
-    is opened from the settings.
+    The listener is called in the threads of the sources. It must not call this object. ``pause`` is called between parts of the work.
+    ``heartbeat`` is called at least every ten seconds while the thread runs, except while it waits for one answer. ``api``: a connection
+    that exists already; otherwise it is opened from the settings.
     """
 
     def __init__(
@@ -53,6 +54,7 @@ class Sources:
         *,
         heartbeat: Callable[[], None] = lambda: None,
         api: KubeApi | None = None,
+        pause: Pause = no_pause,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._settings = settings
@@ -68,13 +70,16 @@ class Sources:
         self._cluster_views = ClusterViews(self._log.ageless, self._log.wrong_time)
         self._views: dict[str, NodeView] = {}
         self._has_view = False
+        self._changed: set[str] | None = None
+        """The nodes that have changed while the listener takes over a view, and None if it takes over none."""
+        self._delivering = threading.Lock()
         self._wake = threading.Event()
         self._stopping = False
         self._refreshing = threading.Lock()
         self._collector = LongLivedObjects()
         self._thread = threading.Thread(target=self._run, name="refresh sources", daemon=True)
         self._prometheus = (
-            PrometheusSource(settings.prometheus, heartbeat=heartbeat, on_warning=self._on_warning, clock=clock)
+            PrometheusSource(settings.prometheus, heartbeat=heartbeat, on_warning=self._on_warning, pause=pause, clock=clock)
             if settings.prometheus is not None
             else None
         )
@@ -97,7 +102,7 @@ class Sources:
         self._wake.set()
         if self._thread.ident is not None:
             self._thread.join(JOIN_S)
-        with self._lock:  # Calls of the listener hold it. One that had begun before has ended now.
+        with self._delivering, self._lock:  # Calls of the listener hold one of them. One that had begun before has ended now.
             watch = self._watch
         if watch is not None:
             watch.stop()
@@ -177,7 +182,10 @@ class Sources:
     def _deliver(
         self, watch: ClusterWatch | None, queries: tuple[Query, ...], readings: dict[str, Readings], errors: dict[str, str]
     ) -> ClusterView:
-        """Make the view and pass it to the listener. Under the lock no pod can change between the two."""
+        """Make the view and pass it to the listener.
+
+        The listener needs some time for it. Nodes that change meanwhile are passed to it, and passed again after the view.
+        """
         unmapped = [series for found in readings.values() for series in found.unmapped.listed]
         count = sum(found.unmapped.count for found in readings.values())
         self._log.errors(errors)
@@ -185,9 +193,15 @@ class Sources:
         with self._lock:
             self._views = self._made_views(watch, queries)
             self._has_view = True
+            self._changed = set()
             view = ClusterView(next(VERSIONS), dict(self._views), errors, unmapped, self._clock(), count)
+        with self._delivering:
             self._call("a new view could not be used", lambda: self._listener.on_view(view))
-            return view
+        with self._lock:
+            changed, self._changed = self._changed, None
+            for name in changed:
+                self._pass_node(self._views[name])
+        return view
 
     def _made_views(self, watch: ClusterWatch | None, queries: tuple[Query, ...]) -> dict[str, NodeView]:
         values = self._values.by_query()
@@ -209,6 +223,8 @@ class Sources:
             if known is not None:
                 node = self._views[name] = replace(known, pods=self._watch.tracker.pods_on(name))
                 self._pass_node(node)
+                if self._changed is not None:
+                    self._changed.add(name)
         for outcome in changes.outcomes:
             self._pass_outcome(outcome)
 

@@ -37,7 +37,11 @@ class ClusterView:
 
 
 class ViewListener(t.Protocol):
-    """Receives what the sources find. The methods are called in the threads of the sources, one at a time."""
+    """Receives what the sources find. The methods are called in the threads of the sources.
+
+    ``on_view`` is called by one thread at a time, and so are the others. They can be called while ``on_view`` runs: nodes that change
+    meanwhile are passed again when it has returned.
+    """
 
     def on_view(self, view: ClusterView) -> None:
         """Take over a new view."""

@@ -77,7 +77,12 @@ class ObjectMeta(ApiStruct, frozen=True):
     @property
     def controller(self) -> OwnerReference | None:
         """Return the owner whose ``controller`` is true, or None."""
-        return next((owner for owner in self.owner_references or () if owner.controller), None)
+        return controller_of(self.owner_references)
+
+
+def controller_of(owners: t.Optional[t.Iterable[OwnerReference]]) -> OwnerReference | None:
+    """Return the owner whose ``controller`` is true, or None."""
+    return next((owner for owner in owners or () if owner.controller), None)
 
 
 class LabelSelectorRequirement(ApiStruct, frozen=True):

@@ -13,7 +13,6 @@ from collections.abc import Mapping, Sequence
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.codec import Struct
 from ansible_collections.onprem.kube_scheduling.services.common.log import Log, set_up_log
 from ansible_collections.onprem.kube_scheduling.services.extender.engine.engine import Engine
-from ansible_collections.onprem.kube_scheduling.services.extender.engine.evaluation import no_pause
 from ansible_collections.onprem.kube_scheduling.services.extender.engine.profile import ConfiguredAgent, Profile
 from ansible_collections.onprem.kube_scheduling.services.extender.interface import (
     Agent,
@@ -26,6 +25,7 @@ from ansible_collections.onprem.kube_scheduling.services.extender.interface impo
     Victims,
 )
 from ansible_collections.onprem.kube_scheduling.services.extender.metrics import Metrics
+from ansible_collections.onprem.kube_scheduling.services.extender.pauses import no_pause
 from ansible_collections.onprem.kube_scheduling.services.extender.sources.view import ClusterView
 
 PROFILE = "quiet"

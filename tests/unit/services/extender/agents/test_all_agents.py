@@ -82,6 +82,20 @@ def test_any_view_gives_scores_in_range_and_no_error(of: Agent, data: st.DataObj
         of.judge(prepared, one, None, NOW_S)
 
 
+@pytest.mark.parametrize("of", [of for of in AGENTS if type(of).scores is not Agent.scores], ids=lambda of: str(of.name))
+@given(data=st.data())
+@settings(max_examples=30, deadline=None)
+def test_scores_without_texts_are_those_of_the_judgements(of: Agent, data: st.DataObject) -> None:
+    nodes, waiting = data.draw(views(of)), data.draw(PODS)
+    prepared = of.prepare(nodes, NOW_S)
+    found, expected = of.scores(prepared, nodes, waiting, NOW_S), of.score_all(prepared, nodes, waiting, NOW_S)
+    assert found is not None
+    assert [None if math.isnan(score) else score for score in found.scores] == [one.score for one in expected]
+    assert dict(found.rejections) == {number: one.rejection for number, one in enumerate(expected) if one.rejection}
+    times = [one.measured_at_s for one in expected if one.score is not None and one.measured_at_s is not None]
+    assert found.oldest_s == min(times, default=None)
+
+
 @pytest.mark.parametrize("of", AGENTS, ids=IDS)
 def test_the_queries_of_an_agent_stay_the_same_and_are_valid(of: Agent) -> None:
     assert list(of.queries) == list(of.queries) and len(set(of.queries)) == len(of.queries)

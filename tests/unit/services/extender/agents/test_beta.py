@@ -7,6 +7,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from ansible_collections.onprem.kube_scheduling.services.extender.agents.beta import log_gamma, overload_risk, upper_tail
+from ansible_collections.onprem.kube_scheduling.services.extender.agents.beta_of_one import overload_risk_of_one, upper_tail_of_one
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import special
@@ -29,7 +30,9 @@ NARROW = [(0.897, 0.004, 0.228), (0.905, 0.005, 0.841)]
 
 
 def risk(mean: float, deviation: float, threshold: float = 0.9) -> float:
-    return float(overload_risk(np.array([mean]), np.array([deviation]), threshold)[0])
+    found = float(overload_risk(np.array([mean]), np.array([deviation]), threshold)[0])
+    assert overload_risk_of_one(mean, deviation, threshold) == pytest.approx(found, abs=1e-12)
+    return found
 
 
 @pytest.mark.parametrize(("mean", "deviation", "expected"), [*VECTORS, *NARROW])
@@ -54,6 +57,8 @@ def test_risk_agrees_with_scipy(threshold: float) -> None:
     expected = special.betaincc(mean * size, (1 - mean) * size, threshold)
     found = overload_risk(mean, deviation, threshold)
     assert np.abs(found - expected).max() < 1e-9
+    one_by_one = [overload_risk_of_one(*pair, threshold) for pair in zip(mean[::20].tolist(), deviation[::20].tolist(), strict=True)]
+    assert np.abs(one_by_one - expected[::20]).max() < 1e-9
 
 
 @given(
@@ -65,11 +70,13 @@ def test_risk_agrees_with_scipy(threshold: float) -> None:
 def test_tail_of_any_parameters_agrees_with_scipy(alpha: float, beta: float, x: float) -> None:
     found = float(upper_tail(x, np.array([alpha]), np.array([beta]))[0])
     assert found == pytest.approx(float(special.betaincc(alpha, beta, x)), abs=1e-8)
+    assert upper_tail_of_one(x, alpha, beta) == pytest.approx(found, abs=1e-8)
 
 
 def test_tails_outside_of_the_distribution_are_certain() -> None:
     two = np.array([2.0])
     assert upper_tail(1.0, two, two).tolist() == [0.0] and upper_tail(0.0, two, two).tolist() == [1.0]
+    assert upper_tail_of_one(1.0, 2.0, 2.0) == 0.0 and upper_tail_of_one(0.0, 2.0, 2.0) == 1.0
 
 
 def test_log_gamma_agrees_with_scipy() -> None:

@@ -163,6 +163,9 @@ def test_a_changed_node_is_read_again_without_a_refresh() -> None:
         of.judge(prepared, changed[0], waiting, NOW_S),
         of.judge(prepared, changed[0], other, NOW_S),
     ]
+    back = loaded("a", 100)
+    assert of.judge(prepared, back, waiting, NOW_S) == of.judge(prepared, nodes[0], waiting, NOW_S) != one
+    assert of.judge(prepared, changed[0], waiting, NOW_S) == one
     assert of.score_all(prepared, changed[1:], waiting, NOW_S)[0].score is not None
     assert of.judge(prepared, loaded("new"), waiting, NOW_S).score is None
     assert of.judge(prepared, changed[0], None, NOW_S).score is None

@@ -19,8 +19,10 @@ from ansible_collections.onprem.kube_scheduling.services.extender.engine.engine 
 from ansible_collections.onprem.kube_scheduling.services.extender.engine.evaluation import NEUTRAL, checked
 from ansible_collections.onprem.kube_scheduling.services.extender.engine.fragments import answer_of
 from ansible_collections.onprem.kube_scheduling.services.extender.engine.profile import ConfiguredAgent
-from ansible_collections.onprem.kube_scheduling.services.extender.interface import Judgement, NodeView, Outcome, PodView
+from ansible_collections.onprem.kube_scheduling.services.extender.interface import Judgement, NodeView, Outcome, PodView, Scores
 from ansible_collections.onprem.kube_scheduling.services.extender.metrics import Metrics
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from tests.unit.services.extender.extender_objects import (
     PROFILE,
@@ -272,6 +274,33 @@ def test_an_agent_that_returns_too_few_judgements_knows_no_node() -> None:
     assert len(set(scores(one, cpu=1, names=("a", "b")).values())) == 1
 
 
+@pytest.mark.parametrize(
+    ("found", "expected"),
+    [
+        (Scores([7.0, float("nan"), 3.0], {2: "full"}), {"a": 7, "b": 5, "c": 3}),
+        (Scores([99.0, -1.0, float("inf")]), {"a": 10, "b": 0, "c": 10}),
+        (None, {"a": 4, "b": 4, "c": 4}),
+        (Scores([1.0]), {"a": 5, "b": 5, "c": 5}),
+        (Scores(["9", 1.0, 1.0]), {"a": 5, "b": 5, "c": 5}),  # type: ignore[list-item]
+        (Scores([1.0, 1.0, 1.0], {9: "no such node"}), {"a": 5, "b": 5, "c": 5}),
+        (7, {"a": 5, "b": 5, "c": 5}),
+    ],
+    ids=str,
+)
+def test_scores_without_texts(found: t.Any, expected: dict[str, int]) -> None:
+    class Fast(DemandAgent):
+        def scores(self, prepared: object, nodes: Sequence[NodeView], pod: PodView, now_s: float) -> t.Any:
+            return found
+
+    one = engine(profile(ConfiguredAgent(Fast(), 1, True)))
+    one.on_view(view(dict.fromkeys(NAMES, 4.0)))
+    assert scores(one, cpu=0) == expected
+    state = one.state_for(PROFILE)
+    assert state is not None
+    rejections = state.scores(pod_view).rejections(NAMES, state.nodes.number)
+    assert rejections == ({"c": "full"} if isinstance(found, Scores) and 2 in found.rejections else {})
+
+
 def test_a_reload_keeps_the_values_of_the_last_view_and_the_replaced_nodes() -> None:
     one = engine(profile(ScoreAgent()))
     one.on_view(view({"a": 1.0, "b": 2.0, "c": 3.0}))
@@ -323,7 +352,8 @@ def test_metrics_show_scores_unknown_nodes_and_the_age_of_the_data() -> None:
     assert sample("nodes") == 2
 
 
-def test_a_replaced_node_is_judged_for_all_demands_in_one_call() -> None:
+def test_a_replaced_node_is_judged_for_all_demands_without_requests_in_one_call(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(profile_state, "MOST_LATE", 2)
     calls = []
 
     class Many(DemandAgent):
@@ -333,13 +363,19 @@ def test_a_replaced_node_is_judged_for_all_demands_in_one_call() -> None:
 
     one = engine(profile(ScoreAgent(), Many()))
     one.on_view(view({"a": 9.0, "b": 9.0}))
-    scores(one, cpu=2000), scores(one, cpu=4000)
+    scores(one, cpu=2000), scores(one, cpu=4000), scores(one, cpu=1000)
     one.on_node(node("a", 6.0))
+    one.on_node(node("b", 9.0))
+    assert calls == []
+    scores(one, cpu=1000)
+    one.on_node(node("b", 9.0))
     assert calls == [[2000, 4000]]
     assert [scores(one, cpu=cpu, names=("a", "b")) for cpu in (2000, 4000)] == [{"a": 5, "b": 8}, {"a": 4, "b": 7}]
 
 
-def test_an_agent_that_fails_for_a_replaced_node_does_not_know_it() -> None:
+def test_an_agent_that_fails_for_a_replaced_node_does_not_know_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(profile_state, "MOST_LATE", 0)
+
     class Short(DemandAgent):
         def judge_demands(self, prepared: object, node: NodeView, pods: Sequence[PodView], now_s: float) -> Sequence[Judgement]:
             return ()
@@ -349,6 +385,39 @@ def test_an_agent_that_fails_for_a_replaced_node_does_not_know_it() -> None:
     assert scores(one, cpu=1000) == {"a": 8, "b": 2, "c": 2}
     one.on_node(node("a", 9.0))
     assert scores(one, cpu=1000) == {"a": 2, "b": 2, "c": 2}
+
+
+CHANGES = st.lists(
+    st.tuples(st.sampled_from(NAMES), st.integers(3, 10).map(float)) | st.tuples(st.integers(0, 2), st.integers(0, 20)), max_size=60
+)
+
+
+@settings(max_examples=50, deadline=None)
+@given(changes=CHANGES, most_late=st.integers(0, 4))
+def test_replaced_nodes_and_requests_in_any_order_give_the_scores_of_a_new_calculation(
+    changes: list[tuple[t.Any, t.Any]], most_late: int
+) -> None:
+    """A change is a node with its new value, or a request with its cores and the number of its pod."""
+    profiles = profile(DemandAgent(), ConfiguredAgent(ScoreAgent(), 2)), profile(ScoreAgent(), name="static")
+    one, values = engine(*profiles), dict.fromkeys(NAMES, 5.0)
+    one.on_view(view(dict(values)))
+    asked = {(0, 0)}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(profile_state, "MOST_LATE", most_late)
+        for what, value in changes:
+            if what in NAMES:
+                values[what] = value
+                one.on_node(node(what, value))
+            else:
+                asked.add((what, value))
+                scores(one, cpu=what * 1000, uid=f"u{value}")
+    other = engine(*profiles)
+    other.on_view(view(dict(values)))
+    for cores, number in asked:
+        assert scores(one, cpu=cores * 1000, uid=f"u{number}") == scores(other, cpu=cores * 1000, uid=f"u{number}")
+    found, expected = one.state_for("static"), other.state_for("static")
+    assert found is not None and expected is not None
+    assert [found.table(f"u{number}", no_pod) for number in range(20)] == [expected.table(f"u{number}", no_pod) for number in range(20)]
 
 
 def test_the_nodes_that_an_agent_prepares_do_not_change_with_a_binding() -> None:

@@ -8,6 +8,9 @@ import json
 import typing as t
 
 import pytest
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.api.pod import Pod
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.codec import decode_object
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduler.pod_requests import pod_requests
 from ansible_collections.onprem.kube_scheduling.services.extender.http import wire
 from ansible_collections.onprem.kube_scheduling.services.extender.http.wire import (
     BadRequestError,
@@ -18,6 +21,8 @@ from ansible_collections.onprem.kube_scheduling.services.extender.http.wire impo
     read_preemption_request,
 )
 from ansible_collections.onprem.kube_scheduling.services.extender.interface import Victims
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from tests.unit.services.extender.extender_objects import names_body, pod
 
@@ -72,6 +77,42 @@ def test_the_demand_of_a_pod_follows_the_rule_of_the_scheduler() -> None:
     assert dict(view.demand.requests) == {"cpu": 1000, "memory": 1024 * 1024}
     assert (view.demand.ingress_bits_per_s, view.demand.egress_bits_per_s) == (10_000_000, None)
     assert view.labels == {"app": "web"}
+
+
+QUANTITIES = st.sampled_from(["100m", "1", "2", "1500m", "64Mi", "1Gi", "0"])
+RESOURCES = st.fixed_dictionaries(
+    {}, optional={key: st.dictionaries(st.sampled_from(["cpu", "memory", "a.b/gpu"]), QUANTITIES) for key in ("requests", "limits")}
+)
+CONTAINERS = st.lists(
+    st.fixed_dictionaries(
+        {"name": st.sampled_from("ab")}, optional={"resources": RESOURCES, "restartPolicy": st.sampled_from(["Always", "Never"])}
+    ),
+    max_size=3,
+)
+
+
+@settings(max_examples=50, deadline=None)
+@given(
+    spec=st.fixed_dictionaries(
+        {"containers": CONTAINERS}, optional={"initContainers": CONTAINERS, "resources": RESOURCES, "overhead": st.just({"cpu": "10m"})}
+    ),
+    annotations=st.none() | st.dictionaries(st.sampled_from(["kubernetes.io/ingress-bandwidth", "checksum"]), st.just("5M")),
+)
+def test_the_demand_is_that_of_the_whole_pod(spec: dict[str, t.Any], annotations: dict[str, str] | None) -> None:
+    one = {"metadata": {"name": "web", "annotations": annotations}, "spec": spec}
+    found = [read_nodes_request(body(Pod=one, NodeNames=[])).pod for _ in range(2)]
+    whole = decode_object(Pod, json.dumps(one).encode())
+    assert found[0].view == found[1].view
+    assert found[0].view.demand.requests == pod_requests(whole, from_status=False)
+    assert found[0].view.demand.ingress_bits_per_s == (5_000_000 if "kubernetes.io/ingress-bandwidth" in (annotations or {}) else None)
+    # A null in a list can only be decoded in the slow way.
+    slow = {**one, "spec": {**spec, "tolerations": None, "containers": [*spec["containers"], None]}}
+    assert read_nodes_request(body(Pod=slow, NodeNames=[])).pod.view.demand == found[0].view.demand
+
+
+def test_pods_whose_resources_differ_have_different_demands() -> None:
+    demands = [read_nodes_request(body(Pod=pod(cpu=cpu), NodeNames=[])).pod.view.demand.requests for cpu in ("1", "2", "1", "1000m", "")]
+    assert demands == [{"cpu": 1000}, {"cpu": 2000}, {"cpu": 1000}, {"cpu": 1000}, {}]
 
 
 @pytest.mark.parametrize(

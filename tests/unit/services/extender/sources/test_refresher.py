@@ -160,6 +160,32 @@ def test_the_next_view_has_the_changes_of_pods(make: Make, kube: KubeServer, lis
     assert sources.refresh_once().nodes["a"].pods == ()
 
 
+def test_a_node_that_changes_while_the_listener_calculates_is_passed_then_and_after_the_view(
+    make: Make, kube: KubeServer, listener: Listener
+) -> None:
+    kube.put("nodes", node("a"))
+    kube.put("pods", pod("web"))
+    order: list[str] = []
+
+    class Slow(Listener):
+        def on_view(self, view: ClusterView) -> None:
+            if view.version > first.version:
+                kube.put("pods", pod("web", "a"))
+                self.wait(lambda: len(self.nodes) == 1)
+            order.append("view")
+
+        def on_node(self, node: NodeView) -> None:
+            order.append("node")
+            super().on_node(node)
+
+    sources = make()
+    first = sources.refresh_once()
+    sources._listener = slow = Slow()
+    assert not sources.refresh_once().nodes["a"].pods
+    assert order == ["node", "view", "node"]
+    assert [[one.name for one in each.pods] for each in slow.nodes] == [["web"], ["web"]]
+
+
 def test_an_outcome_is_passed(make: Make, kube: KubeServer, listener: Listener) -> None:
     kube.put("nodes", node("a"))
     kube.put("pods", pod("old-1", "a", phase="Running", conditions=READY))
