@@ -25,6 +25,7 @@ OTHERS = (
     contenders.RiskBalancing,
     contenders.TargetLoadPacking,
 )
+REFERENCE = contenders.ExactKnowledge
 OWN = (own_extender.OwnExtender, own_extender.OwnExtenderWithDeclaredBandwidth)
 
 
@@ -47,7 +48,7 @@ def main() -> None:
 def makers(server: QueryServer) -> dict[str, Make]:
     """Return the contenders by their names."""
     own: dict[str, Make] = {kind.name: functools.partial(kind, server=server) for kind in OWN}
-    return {**{kind.name: kind for kind in OTHERS}, **own}
+    return {**{kind.name: kind for kind in OTHERS}, **own, REFERENCE.name: REFERENCE}
 
 
 def measure(by_name: Mapping[str, Make], seeds: int) -> dict[str, dict[str, list[Outcome]]]:

@@ -11,7 +11,7 @@ import pytest
 from ansible_collections.onprem.kube_scheduling.services.extender.interface import Rate
 
 from tests.soak.placement import report
-from tests.soak.placement.__main__ import OTHERS, OWN, makers
+from tests.soak.placement.__main__ import OTHERS, OWN, REFERENCE, makers
 from tests.soak.placement.figures import difference, estimate
 from tests.soak.placement.query_server import QueryServer
 from tests.soak.placement.simulation import Outcome, Simulation, run
@@ -32,7 +32,7 @@ def outcomes() -> Iterator[dict[str, Outcome]]:
 
 
 def test_each_contender_places_all_pods(outcomes: dict[str, Outcome]) -> None:
-    assert list(outcomes) == [kind.name for kind in (*OTHERS, *OWN)]
+    assert list(outcomes) == [kind.name for kind in (*OTHERS, *OWN, REFERENCE)]
     assert all(0 < one.variation < 1 and 0.1 < one.maximum < 1 for one in outcomes.values()), outcomes
 
 
@@ -56,7 +56,7 @@ def test_the_page_compares_all_contenders(outcomes: dict[str, Outcome]) -> None:
     page = report.page(
         {pattern: {name: [one, one._replace(maximum=one.maximum + 0.1)] for name, one in outcomes.items()} for pattern in PATTERNS}
     )
-    assert all(page.count(f"| {name} |") == len(PATTERNS) + (name not in {kind.name for kind in OWN}) for name in outcomes)
+    assert all(page.count(f"| {name} |") == len(PATTERNS) + (name not in {kind.name for kind in (*OWN, REFERENCE)}) for name in outcomes)
     assert "{" not in page
 
 
