@@ -120,8 +120,12 @@ class World:
         if not victim.spec.node_name:
             return False  # it was bound later, and this snapshot does not show its other places of that time
         node = self.snapshot.nodes[victim.spec.node_name]
-        tainted = self._options["hold"] != "none" or any(taint.key == HOLD_KEY for taint in node.spec.taints or ())
-        return tainted and tolerates_any_hold(victim) and not self._has_another_place(victim)
+        values = [taint.value for taint in node.spec.taints or () if taint.key == HOLD_KEY and taint.effect == "NoSchedule"]
+        if values:  # a permanent taint replaces that of the hold
+            tolerates = tolerates_any_hold(victim) or all(_tolerates_value(victim, value) for value in values)
+        else:
+            tolerates = self._options["hold"] != "none" and tolerates_any_hold(victim)
+        return tolerates and not self._has_another_place(victim)
 
     def _has_another_place(self, victim: Pod) -> bool:
         now = self.cluster_state.fork()
@@ -176,6 +180,16 @@ def tolerates_any_hold(pod: Pod) -> bool:
     """The value of a hold is another for each pod: only who tolerates any value tolerates it."""
     return any(
         toleration.operator == "Exists" and toleration.key in ("", HOLD_KEY) and toleration.effect in ("", "NoSchedule")
+        for toleration in pod.spec.tolerations or ()
+    )
+
+
+def _tolerates_value(pod: Pod, value: str) -> bool:
+    """It tolerates the taint with this value."""
+    return any(
+        toleration.operator == "Equal"
+        and (toleration.key, toleration.value) == (HOLD_KEY, value)
+        and toleration.effect in ("", "NoSchedule")
         for toleration in pod.spec.tolerations or ()
     )
 
