@@ -37,7 +37,8 @@ def test_a_body_that_is_too_large_and_a_request_that_is_none_do_not_stop_the_nex
         for nonsense in (b"\x00\xff\r\n\r\n", b"GET \xff\xfe HTTP/1.1\r\n\r\n", b"POST /scheduler/filter\r\n\r\n"):
             with server.connect() as connection:
                 connection.sendall(nonsense)
-                assert connection.recv(100).startswith((b"HTTP/1.1 4", b""))
+                answer = connection.recv(100)
+                assert not answer or answer.startswith(b"HTTP/1.1 4"), answer
         with server.connect() as connection:
             assert ask(connection) == ANSWER
 
