@@ -8,7 +8,7 @@ The order of the checks follows from the reasons for which a pod is pending: evi
 from __future__ import annotations
 
 import typing as t
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 
 from ..model.api.node import Node
@@ -16,31 +16,40 @@ from ..model.api.pod import Pod
 from ..model.budgets.ledger import PdbLedger
 from ..model.reason import Blocker, Reason
 from ..model.snapshot import ClusterSnapshot
-from ..model.undecodable import UNDECODABLE, undecodable_of
+from ..model.undecodable import undecodable_of
 from ..scheduler.cluster_state import ClusterState
 from ..scheduler.feasibility import FilterRunner
 from ..scheduler.profile import DEFAULT_PROFILE, DEFAULT_PROFILES, Profiles
-from ..scheduler.unknowns.pod import undecodable_pod_reason
 from ..state.hold import Hold
+from .awaited_pods import AwaitedPods
 from .critical import effective_priority
 from .eviction_rules.eviction_filter import preemptor_of
 from .eviction_rules.outside_window import MaintenanceWindows
 from .expected_pods import ExpectedPods
 from .hold_policy import HoldPolicy, has_permanent_taint, hold_policy, no_toleration_reason, respects_nomination, tolerates_hold
 from .options import RescueOptions
-from .plan import BY_NOMINATION, IMPOSSIBLE, PLANNED, WAITING, Choice, RescueContext, RescuePlan
+from .plan import BY_NOMINATION, IMPOSSIBLE, WAITING, Choice, RescueContext, RescuePlan
+from .plan_reasons import (
+    ANOTHER_POD_FIRST,
+    CAPACITY_BECOMING_FREE,
+    HELD,
+    OTHERS_TERMINATING,
+    UNEXPLAINED,
+    cleared_first_text,
+    ending_first_text,
+    expected_first_text,
+    no_eviction_helps_reason,
+    planned,
+    pod_names,
+    unchecked_nodes,
+    undecidable,
+    waiting,
+)
 from .search.diagnosis import Diagnosis
 from .search.freeable_capacity import FreeableCapacityCache
 from .search.shortage import PodDemand
 from .search.victim_search import VictimSearch
 from .terminating_pods import is_preempted, terminating_pods
-
-NO_NODE = "no_node"
-CAPACITY_BECOMING_FREE = "capacity_becoming_free"
-OTHERS_TERMINATING = "others_terminating"
-ANOTHER_POD_FIRST = "another_pod_first"
-UNEXPLAINED = Reason(NO_NODE, "no eviction makes the pod fit on a node")
-HELD = Reason("held_for_another", "node(s) are being cleared for another critical pod")
 
 
 class RescuePlanner:
@@ -71,7 +80,7 @@ class RescuePlanner:
         self._held = held or {}
         self._in_use = {**{name: hold.uid for name, hold in self._held.items()}, **(in_use or {})}
         self._terminating = terminating_pods(snapshot, now_s, grace_period_s=options.grace_period_s, evicted=evicted)
-        self._evicted = frozenset(evicted or ())
+        self._awaited = AwaitedPods(self._terminating.ending_soon, frozenset(evicted or ()))
         self._expected = ExpectedPods()
         self._budgets = PdbLedger(snapshot)
         self._windows = MaintenanceWindows(snapshot, now_s) if options.respect_windows else None
@@ -113,7 +122,7 @@ class RescuePlanner:
             if promised is not None:
                 return promised
         if context.scheduler_down is not None:
-            return _waiting(pod, context.scheduler_down.code, context.scheduler_down.text)
+            return waiting(pod, context.scheduler_down.code, context.scheduler_down.text)
         feasible = self._filter_runner(pod, context).feasibility(self._candidates(pod, context, None)).feasible
         if feasible:
             return self._wait_for_scheduler(pod, feasible, context)
@@ -167,12 +176,10 @@ class RescuePlanner:
         if self._filter_runner(pod, context).feasibility((name,)).feasible:
             why = (
                 "where terminating pods free the capacity for it"
-                if self._ending_soon_on(name, context)
+                if self._awaited.on_node(name, context)
                 else "which has enough free capacity"
             )
-            return context, _waiting(
-                pod, "preemption_under_way", f"it is nominated for node {name}{self._rescue_holding(name, pod)}, {why}"
-            )
+            return context, waiting(pod, "preemption_under_way", f"it is nominated for node {name}{self._rescue_holding(name, pod)}, {why}")
         staying = [other for other in self._terminating.not_ending_soon.get(name, ()) if is_preempted(other)]
         if not staying:
             return context, None
@@ -189,7 +196,7 @@ class RescuePlanner:
     def _plan_on(self, pod: Pod, context: RescueContext, names: t.Optional[Collection[str]], *, explain: bool = True) -> RescuePlan:
         search = self._search(pod, context, self._options.after(context.evicted_count))
         if search.unknown:
-            return RescuePlan(pod, IMPOSSIBLE, _undecidable(search.unknown[0]), blockers=_blockers_of(search.unknown))
+            return undecidable(pod, search.unknown)
         candidates = self._candidates(pod, context, names)
         feasible = search.feasible(search.reachable_nodes(candidates))
         if feasible:
@@ -204,7 +211,7 @@ class RescuePlanner:
         plan = self._plan_evictions(pod, context, candidates, search, explain=explain)
         if plan.choice is None or plan.choice.node not in expected:
             return plan
-        return _waiting(pod, ANOTHER_POD_FIRST, _expected_first_text(expected[plan.choice.node], plan.choice.node))
+        return waiting(pod, ANOTHER_POD_FIRST, expected_first_text(expected[plan.choice.node], plan.choice.node))
 
     def _plan_evictions(
         self, pod: Pod, context: RescueContext, candidates: Collection[str], search: VictimSearch, *, others: bool = True, explain: bool
@@ -214,15 +221,15 @@ class RescuePlanner:
         if choice is None:
             return self._no_eviction_helps(pod, context, candidates, search, others=others, explain=explain)
         policy = self._hold_policy_of(pod, choice)
-        if policy.violation is None and not (policy.needs_quiet_cluster and self._ending(context)):
-            return _planned(pod, choice, context.note, hold_method=policy.hold_method)
+        if policy.violation is None and not (policy.needs_quiet_cluster and self._awaited.in_cluster(context)):
+            return planned(pod, choice, context.note, hold_method=policy.hold_method)
         # The cheapest set cannot be held. Nodes where a foreign taint of this key keeps other pods off need no hold, so they are tried
         # first.
         key = self._options.hold_taint_key
         kept = [name for name in candidates if has_permanent_taint(self._snapshot.nodes[name], key, self._held.get(name))]
         choice = search.best(kept) if kept else None
         if choice is not None:
-            return _planned(pod, choice, context.note, hold_method=None)
+            return planned(pod, choice, context.note, hold_method=None)
         return self._plan_single_victim(pod, context, candidates, policy.violation)
 
     def _plan_single_victim(
@@ -241,10 +248,10 @@ class RescuePlanner:
         if choice is None:
             violation = violation or no_toleration_reason(pod, self._options.hold_taint_key)
             return RescuePlan(pod, IMPOSSIBLE, violation, blockers=(Blocker(violation, len(candidates)),))
-        ending = self._ending(context)
+        ending = self._awaited.in_cluster(context)
         if ending:
-            return _waiting(pod, OTHERS_TERMINATING, _ending_first_text(ending, choice.node))
-        return _planned(pod, choice, context.note, hold_method=BY_NOMINATION)
+            return waiting(pod, OTHERS_TERMINATING, ending_first_text(ending, choice.node))
+        return planned(pod, choice, context.note, hold_method=BY_NOMINATION)
 
     def _if_holdable(self, pod: Pod, choice: t.Optional[Choice]) -> t.Optional[Choice]:
         """Return the choice if its node can be held for the pod. Otherwise return None."""
@@ -260,16 +267,16 @@ class RescuePlanner:
 
         ``others``: also check the nodes that are being cleared for other pods; such a node may be open to this pod afterwards.
         """
-        blockers = (*_blockers_on(search, candidates), *self._unchecked_nodes(pod, context)) if explain else ()
+        blockers = (*_blockers_on(search, candidates), *unchecked_nodes(self._snapshot, self._in_use, pod, context)) if explain else ()
         busy = (name for name, owner in self._in_use.items() if owner != pod.metadata.uid)
         taken = [name for name in busy if name not in context.excluded_nodes] if others else []
         if taken and (search.best(taken) is not None or not tolerates_hold(pod, self._options)):
-            reason = Reason(HELD.code, _cleared_first_text(taken))
+            reason = Reason(HELD.code, cleared_first_text(taken))
             return RescuePlan(pod, WAITING, reason, blockers=blockers)
-        return RescuePlan(pod, IMPOSSIBLE, _summary(blockers, context.note) if explain else UNEXPLAINED, blockers=blockers)
+        return RescuePlan(pod, IMPOSSIBLE, no_eviction_helps_reason(blockers, context.note) if explain else UNEXPLAINED, blockers=blockers)
 
     def _search(self, pod: Pod, context: RescueContext, options: RescueOptions) -> VictimSearch:
-        cluster_state, profiles = self._cluster_state_for(context), profiles_for(pod)
+        cluster_state, profiles = self._awaited.cluster_state(self.cluster_state, context), profiles_for(pod)
         demand = PodDemand(pod, cluster_state, profiles)
         capacity = self._capacities.of(preemptor_of(pod, options), options, cluster_state, self._budgets)
         return VictimSearch(
@@ -287,43 +294,15 @@ class RescuePlanner:
         )
 
     def _wait_for_scheduler(self, pod: Pod, feasible: t.Sequence[str], context: RescueContext) -> RescuePlan:
-        soon = [name for name in feasible if self._ending_soon_on(name, context)]
+        soon = [name for name in feasible if self._awaited.on_node(name, context)]
         if len(soon) == len(feasible):
             text = f"terminating pods free enough capacity on node {soon[0]}"
-            return _waiting(pod, CAPACITY_BECOMING_FREE, text, expected_node=soon[0])
+            return waiting(pod, CAPACITY_BECOMING_FREE, text, expected_node=soon[0])
         free = next(name for name in feasible if name not in soon)
         text = f"node {free} has enough free capacity; the scheduler will bind the pod"
-        return _waiting(pod, "fits", text, expected_node=free)
+        return waiting(pod, "fits", text, expected_node=free)
 
     # --- nodes ---
-
-    def _ending_soon_on(self, name: str, context: RescueContext) -> list[Pod]:
-        """Return the terminating pods of the node whose capacity counts as free."""
-        pods = self._terminating.ending_soon.get(name, [])
-        return pods if context.awaits_terminating else [pod for pod in pods if self._is_awaited(pod, context)]
-
-    def _ending(self, context: RescueContext) -> list[Pod]:
-        """Return the terminating pods of the cluster that end soon, even if the pod cannot use their nodes."""
-        pods = (pod for group in self._terminating.ending_soon.values() for pod in group)
-        return [pod for pod in pods if context.awaits_others or self._is_awaited(pod, context)]
-
-    def _is_awaited(self, pod: Pod, context: RescueContext) -> bool:
-        """Return whether this program has evicted the pod, or the scheduler has preempted it on the nominated node.
-
-        The condition of the scheduler counts only there, because a kubelet can forge it.
-        """
-        return pod.metadata.uid in self._evicted or (pod.spec.node_name == context.nominated_node and is_preempted(pod))
-
-    def _cluster_state_for(self, context: RescueContext) -> ClusterState:
-        """Return the cluster state without the pods whose capacity counts as free."""
-        if context.awaits_terminating:
-            return self.cluster_state
-        cluster_state = self.cluster_state.fork()
-        for pods in self._terminating.ending_soon.values():
-            for pod in pods:
-                if not self._is_awaited(pod, context):
-                    cluster_state.restore(pod)
-        return cluster_state
 
     def _candidates(self, pod: Pod, context: RescueContext, names: t.Optional[Collection[str]]) -> list[str]:
         uid = pod.metadata.uid
@@ -336,22 +315,8 @@ class RescuePlanner:
             and self._in_use.get(name, uid) == uid
         ]
 
-    def _unchecked_nodes(self, pod: Pod, context: RescueContext) -> Iterator[Blocker]:
-        """Yield the reasons for which nodes were not checked."""
-        uid = pod.metadata.uid
-        owners = [owner for name, owner in self._in_use.items() if name in self._snapshot.nodes]
-        taken = len(owners) - owners.count(uid)
-        tried = Reason("tried_without_effect", "node(s) were tried without effect")
-        counts = ((HELD, taken), (tried, len(context.excluded_nodes)))
-        yield from (Blocker(reason, nodes) for reason, nodes in counts if nodes)
-        undecodable = (one for name, one in self._snapshot.undecodable_pods.items() if name in self._snapshot.nodes)
-        yield from (Blocker(undecodable_pod_reason(one), 1) for one in undecodable)
-        nodes = len(self._snapshot.undecodable_of("Node"))
-        if nodes:
-            yield Blocker(Reason(UNDECODABLE, f"{'it' if nodes == 1 else 'they'} cannot be decoded"), nodes)
-
     def _filter_runner(self, pod: Pod, context: RescueContext) -> FilterRunner:
-        return FilterRunner(pod, self._cluster_state_for(context), profiles_for(pod))
+        return FilterRunner(pod, self._awaited.cluster_state(self.cluster_state, context), profiles_for(pod))
 
 
 def profiles_for(pod: Pod) -> Profiles:
@@ -361,51 +326,3 @@ def profiles_for(pod: Pod) -> Profiles:
 
 def _blockers_on(search: VictimSearch, node_names: Iterable[str]) -> tuple[Blocker, ...]:
     return Diagnosis(search.eviction_filter, search.context).explain(node_names, search.closed_reasons, search.shortage_on)
-
-
-def _cleared_first_text(names: t.Sequence[str]) -> str:
-    if len(names) == 1:
-        return f"node {names[0]} is being cleared for another critical pod first"
-    return f"nodes {' and '.join(names)} are being cleared for other critical pods first"
-
-
-def _planned(pod: Pod, choice: Choice, note: str, *, hold_method: t.Optional[str]) -> RescuePlan:
-    victims = pod_names(victim.pod for victim in choice.victims)
-    return RescuePlan(pod, PLANNED, Reason("evictions_help", f"evict {victims} from node {choice.node}{note}"), choice, hold_method)
-
-
-def pod_names(pods: Iterable[Pod]) -> str:
-    """Return the namespaces and names of the pods in one text."""
-    return ", ".join(f"{pod.metadata.namespace}/{pod.metadata.name}" for pod in pods)
-
-
-def _waiting(pod: Pod, code: str, text: str, *, expected_node: str = "") -> RescuePlan:
-    return RescuePlan(pod, WAITING, Reason(code, text), expected_node=expected_node)
-
-
-def _ending_first_text(ending: t.Sequence[Pod], node_name: str) -> str:
-    more = f" and {len(ending) - 1} other pods" if len(ending) > 1 else ""
-    return (
-        f"{pod_names(ending[:1])}{more} must end first: only the nomination would reserve the capacity of node {node_name}, and the "
-        "scheduler can clear it when a pod ends. A pod that tolerates the taint of the hold does not wait for this"
-    )
-
-
-def _expected_first_text(expected: Pod, node_name: str) -> str:
-    return f"pod {pod_names([expected])} is bound first: it fits on node {node_name} without evictions"
-
-
-def _undecidable(unknown: Reason) -> Reason:
-    return Reason(unknown.code, f"it is not known whether evictions would help: {unknown.text or unknown.code}")
-
-
-def _blockers_of(unknowns: Iterable[Reason]) -> tuple[Blocker, ...]:
-    return tuple(Blocker(unknown, 0) for unknown in unknowns)
-
-
-def _summary(blockers: t.Sequence[Blocker], note: str) -> Reason:
-    """Return all blockers in one line, in the words of the scheduler."""
-    if not blockers:
-        return Reason(NO_NODE, f"there is no node{note}")
-    text = "; ".join(f"{blocker.reason.text or blocker.reason.code} (nodes: {blocker.nodes})" for blocker in blockers)
-    return Reason(NO_NODE, f"no eviction makes the pod fit on a node: {text}{note}")

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from ...model.api.pod import Pod
 from ...model.reason import Reason
 from ...rescue.plan import Choice
-from ...rescue.planner import pod_names
+from ...rescue.plan_reasons import pod_names
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from ...rescue.critical import effective_priority
 from ...rescue.equivalence import depends_on_others, equivalence_key
 from ...rescue.options import NONE
 from ...rescue.plan import BY_NOMINATION, IMPOSSIBLE, PLANNED, WAITING, RescueContext, RescuePlan
-from ...rescue.planner import CAPACITY_BECOMING_FREE, NO_NODE, UNEXPLAINED
+from ...rescue.plan_reasons import CAPACITY_BECOMING_FREE, NO_NODE, UNEXPLAINED
 from ..common.event_recorder import EventRecorder
 from .environment import RescueEnvironment
 from .executor import RescueExecutor

@@ -17,7 +17,7 @@ from ...model.option_values import OptionError
 from ...model.reason import Reason
 from ...rescue.options import STATE_RELEASED, RescueRequest, missing_namespaces
 from ...rescue.plan import IMPOSSIBLE, WAITING, Victim
-from ...rescue.planner import UNEXPLAINED
+from ...rescue.plan_reasons import UNEXPLAINED
 from ...state.hold import HOLD_ANNOTATION, NO_SCHEDULE, Hold
 from ..common.config_map_store import NAME, NAMESPACE
 from ..common.leader_lease import ASKED_EVERY_S, LeaderLease, LeaseLostError, identity

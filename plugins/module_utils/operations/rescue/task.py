@@ -15,7 +15,7 @@ from ...model.backoff import Backoff
 from ...model.reason import Reason
 from ...model.snapshot import ClusterSnapshot
 from ...rescue.plan import IMPOSSIBLE, PLANNED, WAITING, RescueContext, RescuePlan, Victim
-from ...rescue.planner import CAPACITY_BECOMING_FREE, NO_NODE, OTHERS_TERMINATING, UNEXPLAINED
+from ...rescue.plan_reasons import CAPACITY_BECOMING_FREE, NO_NODE, OTHERS_TERMINATING, UNEXPLAINED
 from ...state.hold import Hold
 from ...state.rescue_attempts import AttemptRecord, attempt_key, existing_key
 from .plan_limit import NO_LIMIT, PlanLimit

@@ -16,7 +16,8 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.rescue.executor import RescueExecutor
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.rescue.task import RescueTask
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.plan import RescueContext, RescuePlan
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.planner import UNEXPLAINED, RescuePlanner
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.plan_reasons import UNEXPLAINED
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.planner import RescuePlanner
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.search.diagnosis import Diagnosis
 
 from tests.unit.support.fakes import CRITICAL, Json, Scene, node, pod, scene

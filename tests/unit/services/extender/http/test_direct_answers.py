@@ -13,7 +13,7 @@ from ansible_collections.onprem.kube_scheduling.services.extender.http.scheduler
 from ansible_collections.onprem.kube_scheduling.services.extender.http.wire import BadRequestError
 
 from tests.unit.services.extender.extender_objects import scores_in
-from tests.unit.services.extender.http.test_server import ANSWER, BODY, HEAD, REQUEST, ask, receive, running
+from tests.unit.services.extender.http.running_server import ANSWER, BODY, HEAD, REQUEST, ask, receive, running
 
 PATH = "/scheduler/prioritize"
 GO_HEAD = (
