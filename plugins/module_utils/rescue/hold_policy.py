@@ -14,6 +14,8 @@ from ..state.hold import NO_SCHEDULE, Hold, hold_taint, is_foreign_taint
 from .options import NONE, TAINT, RescueOptions
 from .plan import BY_NOMINATION, BY_TAINT, Victim
 
+NO_TOLERATION = "no_toleration"
+
 
 class HoldPolicy(t.NamedTuple):
     """The result of ``hold_policy``.
@@ -76,4 +78,4 @@ def no_toleration_reason(pod: Pod, key: str) -> Reason:
         f"the same scheduler: add the toleration {{key: {key}, operator: Exists, effect: {NO_SCHEDULE}}} "
         f"to {'its template' if pod.metadata.controller is not None else 'the pod'}"
     )
-    return Reason("no_toleration", text)
+    return Reason(NO_TOLERATION, text)

@@ -170,7 +170,7 @@ def reduced(nodes: Sequence[NodeView], found: Scores) -> AgentScores:
     scores = array("d", found.scores)
     if len(scores) != len(nodes):
         raise ValueError(f"scores returned {len(scores)} scores of {len(nodes)} nodes")
-    known = [score for score in scores if score == score]
+    known = [score for score in scores if not math.isnan(score)]
     if known and not 0.0 <= min(known) <= max(known) <= BEST_SCORE:
         scores = array("d", map(_in_scale, scores))
         known = [score for score in scores if not math.isnan(score)]

@@ -13,6 +13,7 @@ from ...kube.client.errors import KubeError
 from ...model.reason import Reason
 from ...rescue.critical import effective_priority
 from ...rescue.equivalence import depends_on_others, equivalence_key
+from ...rescue.hold_policy import NO_TOLERATION
 from ...rescue.options import NONE
 from ...rescue.plan import BY_NOMINATION, IMPOSSIBLE, PLANNED, WAITING, RescueContext, RescuePlan
 from ...rescue.plan_reasons import CAPACITY_BECOMING_FREE, NO_NODE, UNEXPLAINED
@@ -31,6 +32,9 @@ POSTPONED_EVENTS = {"attempts_used_up": "RescueAttemptsUsedUp", "backoff": "Resc
 """The Events of postponed rescues, by the reason's code."""
 
 OnError = t.Callable[[RescueTask, KubeError, ReconcileView], bool]
+
+NO_OTHER_EVICTIONS = (NO_NODE, NO_TOLERATION)
+"""The reasons that end a rescue with evictions as failed: no other evictions are possible, and waiting changes nothing."""
 
 
 class PlanningRounds:
@@ -149,7 +153,7 @@ class PlanningRounds:
         changed = choice is not None and self._executor.start(task, plan, choice, view)
         if plan.reason.code == CAPACITY_BECOMING_FREE and not task.loaded and self._may_write():
             changed = self._executor.resume(task, view)
-        if plan.status == IMPOSSIBLE and task.evicted and plan.reason.code == NO_NODE and not task.may_change_soon:
+        if plan.status == IMPOSSIBLE and task.evicted and plan.reason.code in NO_OTHER_EVICTIONS and not task.may_change_soon:
             task.finish(FAILED, Reason(NO_OTHER_NODE, f"{len(task.evicted)} pods were evicted, and then: {plan.reason.text}"))
         self._report(task)
         return changed

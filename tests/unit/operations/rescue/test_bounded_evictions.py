@@ -241,6 +241,21 @@ def test_rescue_that_comes_to_nothing_directly_after_a_takeover_is_written_as_fa
 # --- the ConfigMap ----------------------------------------------------------------------------------------------------
 
 
+def test_rescue_that_loses_a_node_with_a_permanent_taint_has_failed_where_no_other_node_can_be_held() -> None:
+    """The pod tolerates the permanent taint, but no hold. Another pod that tolerates it has taken the capacity."""
+    key = "CriticalAddonsOnly"
+    tainted, dns = node("n"), pod("dns", "800m", tolerates=False)
+    tainted["spec"]["taints"] = [{"key": key, "value": "true", "effect": "NoSchedule"}]
+    dns["spec"]["tolerations"] = [{"key": key, "operator": "Equal", "value": "true", "effect": "NoSchedule"}]
+    on = scene([tainted, node("m")], [pod(f"v-{number}-{name}", "450m", on=name) for name in "nm" for number in range(2)] + [dns])
+    on.controller.reconcile()
+    assert sorted(on.cluster.evicted) == ["v-0-n", "v-1-n"]
+    rounds(on, then=lambda: come(on, static("taker", "900m")))
+    task = the_task(on)
+    assert len(on.cluster.evicted) == 2 and task.reason is not None
+    assert (task.status, task.reason.code) == ("failed", "no_other_node") and "does not tolerate" in task.reason.text
+
+
 def test_rescue_waits_while_there_is_no_space_for_the_record_of_its_hold() -> None:
     on = scene([node("n")], [pod("v-n", "900m", on="n"), pod("dns", "500m")])
     critical = Pod(metadata=ObjectMeta(namespace="kube-system", name="x", uid="x"))
