@@ -237,7 +237,7 @@ class ProfileState:
         for offset in range(TABLES):
             table = self._tables.get((key, offset))
             if table is not None:
-                table[name] = fragments[demand.rounded(number, offset)]
+                table.fragments[name] = fragments[demand.rounded(number, offset)]
 
     # --- both ---
 
