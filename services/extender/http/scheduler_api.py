@@ -68,6 +68,7 @@ class SchedulerApi:
     ) -> None:
         self._on_request = on_request
         self._engine, self._metrics, self._recent = engine, metrics, recent
+        self._count = metrics.answered.count
         self._handlers: dict[str, Handler] = {
             "/scheduler/filter": self.filter,
             "/scheduler/prioritize": self.prioritize,
@@ -100,13 +101,13 @@ class SchedulerApi:
         state = self._engine.state_for(pod.scheduler_name)
         if state is None:
             answer = answer_of(self._engine.neutral_table, request.names)
-            self._metrics.count(NO_PROFILE, "prioritize", time.perf_counter() - began_at_s)
+            self._count(NO_PROFILE, "prioritize", time.perf_counter() - began_at_s)
             return answer
         answer = answer_of(state.table(pod.key, _view_of(pod)), request.names)
         if state.is_neutral:
             self._metrics.neutral.labels(state.profile.name).inc()
         self._remember(request, state)
-        self._metrics.count(state.profile.name, "prioritize", time.perf_counter() - began_at_s)
+        self._count(state.profile.name, "prioritize", time.perf_counter() - began_at_s)
         return answer
 
     def filter(self, body: bytes) -> bytes:
@@ -122,7 +123,7 @@ class SchedulerApi:
             if scores.may_reject:
                 failed = scores.rejections(request.names, state.nodes.number)
         answer = _filtered(request, failed)
-        self._metrics.count(_label(state), "filter", time.perf_counter() - began_at_s)
+        self._count(_label(state), "filter", time.perf_counter() - began_at_s)
         return answer
 
     def preempt(self, body: bytes) -> bytes:
@@ -134,7 +135,7 @@ class SchedulerApi:
         if state is not None:
             names = allowed_nodes(state, request.candidates, _view_of(request.pod), self._metrics.on_agent_error)
         answer = preemption_answer(request.candidates, names)
-        self._metrics.count(_label(state), "preempt", time.perf_counter() - began_at_s)
+        self._count(_label(state), "preempt", time.perf_counter() - began_at_s)
         return answer
 
     def _most_nodes(self) -> int:
@@ -162,7 +163,7 @@ class SchedulerApi:
         rejections = state.scores(_view_of(request.pod)).parts[number].rejections
         self._remember(request, state)
         answer = _filtered(request, {name: rejections[name] for name in request.names if name in rejections})
-        self._metrics.count(state.profile.name, f"predicates/{agent}", time.perf_counter() - began_at_s)
+        self._count(state.profile.name, f"predicates/{agent}", time.perf_counter() - began_at_s)
         return answer
 
     def _original_prioritize(self, agent: str, body: bytes) -> bytes:
@@ -171,7 +172,7 @@ class SchedulerApi:
         state, number = self._find(agent, request.pod.scheduler_name)
         self._remember(request, state)
         answer = answer_of(state.original_table(number, _view_of(request.pod)), request.names)
-        self._metrics.count(state.profile.name, f"priorities/{agent}", time.perf_counter() - began_at_s)
+        self._count(state.profile.name, f"priorities/{agent}", time.perf_counter() - began_at_s)
         return answer
 
     def _find(self, agent: str, scheduler_name: str) -> tuple[ProfileState, int]:
