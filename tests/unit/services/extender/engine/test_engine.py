@@ -192,8 +192,9 @@ def test_the_kept_demands_and_tables_are_limited(monkeypatch: pytest.MonkeyPatch
                 assert scores(one, uid=f"u{round_}{number}", cpu=cores * 1000)["a"] == 9 - cores
     state = one.state_for(PROFILE)
     assert state is not None
-    assert len(state._demands) == 3 and len(state._tables) <= TABLES + 2
-    assert set(state._used) == set(state._demands)
+    demands = state._demands.values()
+    assert len(demands) == 3 and sum(len(demand.tables) for demand in demands) <= TABLES + 2
+    assert all(demand.used for demand in demands)
     one.on_node(node("a", 0.0))
     assert scores(one, cpu=5000)["a"] == 0
 
