@@ -17,6 +17,7 @@ from ....plugins.module_utils.model.api.pod import Container, Pod, PodSpec, Reso
 from ....plugins.module_utils.model.codec import DecodeError, Raw, Struct, decode_json, decode_object, field
 from ....plugins.module_utils.model.values.quantity import QuantityError
 from ....plugins.module_utils.scheduler.pod_requests import pod_requests
+from ..engine.dithering import table_key
 from ..interface import Demand, PodView
 from ..sources.pod_objects import EGRESS_BANDWIDTH, INGRESS_BANDWIDTH, bandwidth
 from ..sources.pod_owner import owner_name
@@ -120,8 +121,8 @@ class RequestPod:
 
     @property
     def key(self) -> str:
-        """Return what selects the table: the UID, or the name of a pod without a UID."""
-        return self.uid or f"{self.namespace}/{self.name}"
+        """Return what selects the table."""
+        return table_key(self.namespace, self.name, self.uid)
 
     @cached_property
     def view(self) -> PodView:

@@ -5,16 +5,15 @@
 from __future__ import annotations
 
 import time
-import typing as t
 from collections.abc import Callable, Mapping
 
-from ..engine.dithering import table_of
 from ..engine.engine import Engine
 from ..engine.fragments import answer_of
 from ..engine.preemption import allowed_nodes
 from ..engine.profile import Profile
 from ..engine.profile_state import ProfileState
 from ..engine.recent_pods import RecentPod, RecentPods
+from ..interface import PodView
 from ..metrics import NO_PROFILE, Metrics
 from .request_pod import RequestPod
 from .wire import (
@@ -103,10 +102,11 @@ class SchedulerApi:
             answer = answer_of(self._engine.neutral_table, request.names)
             self._count(NO_PROFILE, "prioritize", time.perf_counter() - began_at_s)
             return answer
-        answer = answer_of(state.table(pod.key, _view_of(pod)), request.names)
+        view = _view_of(pod)
+        answer = answer_of(state.table(pod.key, view), request.names)
         if state.is_neutral:
             self._metrics.neutral.labels(state.profile.name).inc()
-        self._remember(request, state)
+        self._remember(request, state, view)
         self._count(state.profile.name, "prioritize", time.perf_counter() - began_at_s)
         return answer
 
@@ -118,8 +118,9 @@ class SchedulerApi:
         state = self._engine.state_for(request.pod.scheduler_name)
         failed: dict[str, str] = {}
         if state is not None and state.profile.filters:
-            self._remember(request, state)
-            scores = state.scores(_view_of(request.pod))
+            view = _view_of(request.pod)
+            self._remember(request, state, view)
+            scores = state.scores(view)
             if scores.may_reject:
                 failed = scores.rejections(request.names, state.nodes.number)
         answer = _filtered(request, failed)
@@ -142,14 +143,12 @@ class SchedulerApi:
         """Return the nodes that a request may have. Nodes are created faster than the extender learns of them."""
         return max(MOST_NODES, 4 * len(self._engine.current.nodes.names))
 
-    def _remember(self, request: NodesRequest, state: ProfileState) -> None:
+    def _remember(self, request: NodesRequest, state: ProfileState, view_of: Callable[[], PodView]) -> None:
         """Keep the pod for /explain. A pod that no node accepts gets no prioritize, so that filter has to keep it too."""
         pod = request.pod
-        view = _view_of(pod)() if state.profile.is_per_demand else None
-        number = table_of(pod.key)
-        self._recent.add(
-            RecentPod(pod.namespace, pod.name, pod.uid, pod.scheduler_name, number, len(request.names), self._recent.clock(), view)
-        )
+        view = view_of() if state.profile.is_per_demand else None
+        nodes, now_s = len(request.names), self._recent.clock()
+        self._recent.add(RecentPod(pod.namespace, pod.name, pod.uid, pod.scheduler_name, nodes, now_s, view))
 
     # --- the paths of the original systems ---
 
@@ -160,8 +159,9 @@ class SchedulerApi:
         began_at_s = time.perf_counter()
         request = read_nodes_request(body, self._most_nodes())
         state, number = self._find(agent, request.pod.scheduler_name)
-        rejections = state.scores(_view_of(request.pod)).parts[number].rejections
-        self._remember(request, state)
+        view = _view_of(request.pod)
+        rejections = state.scores(view).parts[number].rejections
+        self._remember(request, state, view)
         answer = _filtered(request, {name: rejections[name] for name in request.names if name in rejections})
         self._count(state.profile.name, f"predicates/{agent}", time.perf_counter() - began_at_s)
         return answer
@@ -170,8 +170,9 @@ class SchedulerApi:
         began_at_s = time.perf_counter()
         request = read_nodes_request(body, self._most_nodes())
         state, number = self._find(agent, request.pod.scheduler_name)
-        self._remember(request, state)
-        answer = answer_of(state.original_table(number, _view_of(request.pod)), request.names)
+        view = _view_of(request.pod)
+        self._remember(request, state, view)
+        answer = answer_of(state.original_table(number, view), request.names)
         self._count(state.profile.name, f"priorities/{agent}", time.perf_counter() - began_at_s)
         return answer
 
@@ -193,8 +194,8 @@ def _number_of(agent: str, profile: Profile) -> int | None:
     return next((number for number, one in enumerate(profile.scoring) if one.agent.name == agent), None)
 
 
-def _view_of(pod: RequestPod) -> Callable[[], t.Any]:
-    def view() -> t.Any:
+def _view_of(pod: RequestPod) -> Callable[[], PodView]:
+    def view() -> PodView:
         try:
             return pod.view
         except ValueError as error:
