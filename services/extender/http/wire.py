@@ -12,7 +12,7 @@ from collections.abc import Mapping
 
 from ....plugins.module_utils.model.codec import DecodeError, Raw, Struct, decode_json, encode_json, field
 from ..interface import Victims
-from .request_pod import RequestPod
+from .request_pod import PodSource, RequestPod
 
 NAMES_BY_KEY = {name.lower(): name for name in ("Pod", "Nodes", "NodeNames", "NodeNameToVictims", "NodeNameToMetaVictims")}
 VICTIM_KEYS = {name.lower(): name for name in ("Pods", "NumPDBViolations")}
@@ -70,12 +70,23 @@ class NodeName(Struct):
     metadata: NodeMeta
 
 
-class ExtenderArgs(Struct):
-    """The body of filter and prioritize."""
+class NodesArgs(Struct):
+    """The nodes in the body of filter and prioritize."""
 
-    pod: Raw = field(default=ABSENT, name="Pod")
     node_names: list[str] | None = field(default=None, name="NodeNames")
     nodes: NodeList | None = field(default=None, name="Nodes")
+
+
+class OrdinaryArgs(NodesArgs):
+    """The body of filter and prioritize, as kube-scheduler writes it."""
+
+    pod: PodSource | None = field(default=None, name="Pod")
+
+
+class ExtenderArgs(NodesArgs):
+    """The body of filter and prioritize, with a pod in any form."""
+
+    pod: Raw = field(default=ABSENT, name="Pod")
 
 
 class MetaPod(Struct):
@@ -143,16 +154,32 @@ def read_nodes_request(body: bytes, most: int = MOST_NODES) -> NodesRequest:
     """Return the request in a body, which may have ``most`` nodes. Raises BadRequestError."""
     if len(body) > LARGE_BODY and bytes(_decoded(NamesPart, body).names).count(b",") >= most:
         raise TooManyNodesError(most)
-    args = _decoded(ExtenderArgs, body)
-    if args.pod is ABSENT or (args.node_names is None and args.nodes is None):
-        args = _decoded(ExtenderArgs, encode_json(_with_exact_keys(body)))
-    pod = _pod(args.pod)
+    pod, args = _ordinary(body) or _unusual(body)
     if args.node_names is not None:
         return NodesRequest(pod, _limited(args.node_names, most), None)
     if args.nodes is None:
         raise BadRequestError("the body has neither NodeNames nor Nodes: one of them is expected")
     nodes = _limited(args.nodes.items or [], most)
     return NodesRequest(pod, [_decoded(NodeName, node).metadata.name for node in nodes], nodes)
+
+
+def _ordinary(body: bytes) -> tuple[RequestPod, NodesArgs] | None:
+    """Return the pod and the nodes, which are decoded in one pass. None if a part is absent or has another form."""
+    try:
+        args = decode_json(OrdinaryArgs, body)
+    except DecodeError:
+        return None
+    if args.pod is None or (args.node_names is None and args.nodes is None):
+        return None
+    return RequestPod(args.pod, lambda: bytes(_decoded(ExtenderArgs, body).pod)), args
+
+
+def _unusual(body: bytes) -> tuple[RequestPod, NodesArgs]:
+    """Return the same for a body with null in the pod, with keys in another case, or with an error. Raises BadRequestError."""
+    args = _decoded(ExtenderArgs, body)
+    if args.pod is ABSENT or (args.node_names is None and args.nodes is None):
+        args = _decoded(ExtenderArgs, encode_json(_with_exact_keys(body)))
+    return _pod(args.pod), args
 
 
 def read_preemption_request(body: bytes, most: int = MOST_NODES) -> PreemptionRequest:
