@@ -17,7 +17,7 @@ from operator import getitem
 from ..interface import Demand, Judgement, NodeView, PodView
 from ..pauses import Pause, no_pause
 from .demand_scores import DemandScores
-from .dithering import TABLES, table_of
+from .dithering import OFFSETS, TABLES, rounded, table_of
 from .evaluation import AgentScores, Evaluator
 from .fragments import Fragments, Table
 from .original_table import OriginalTable
@@ -228,9 +228,9 @@ class ProfileState:
         for agent, judgement in judgements.items():
             demand.parts[agent].replace(number, self.nodes.names[number], judgement)
         demand.update(number)
-        name, fragments = self.nodes.names[number], self.nodes.fragments[number]
+        name, fragments, total = self.nodes.names[number], self.nodes.fragments[number], demand.totals[number]
         for offset, table in demand.tables.items():
-            table.fragments[name] = fragments[demand.rounded(number, offset)]
+            table.fragments[name] = fragments[rounded(total, OFFSETS[offset])]
 
     # --- both ---
 
