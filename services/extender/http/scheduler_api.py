@@ -15,6 +15,7 @@ from ..engine.profile_state import ProfileState
 from ..engine.recent_pods import RecentPod, RecentPods
 from ..interface import PodView
 from ..metrics import NO_PROFILE, Metrics
+from .ordinary_args import KnownNames
 from .request_pod import RequestPod
 from .wire import (
     MOST_NODES,
@@ -68,6 +69,7 @@ class SchedulerApi:
         self._on_request = on_request
         self._engine, self._metrics, self._recent = engine, metrics, recent
         self._count = metrics.answered.count
+        self._names = KnownNames()
         self._handlers: dict[str, Handler] = {
             "/scheduler/filter": self.filter,
             "/scheduler/prioritize": self.prioritize,
@@ -91,11 +93,15 @@ class SchedulerApi:
             raise NoSuchPathError(f"there is no path {path}; the scheduler's paths are {', '.join(self._handlers)}")
         return found
 
+    def learn_names(self) -> None:
+        """Prepare for requests with the names of the newest nodes. It can take some milliseconds, and may run in another thread."""
+        self._names.learn(self._engine.current.nodes.names)
+
     def prioritize(self, body: bytes) -> bytes:
         """Return an integer score from 0 to 10 for each node."""
         self._on_request()
         began_at_s = time.perf_counter()
-        request = read_nodes_request(body, self._most_nodes())
+        request = read_nodes_request(body, self._most_nodes(), self._names.args)
         pod = request.pod
         state = self._engine.state_for(pod.scheduler_name)
         if state is None:
@@ -114,7 +120,7 @@ class SchedulerApi:
         """Return the nodes on which the pod may run, and the reason for each other node."""
         self._on_request()
         began_at_s = time.perf_counter()
-        request = read_nodes_request(body, self._most_nodes())
+        request = read_nodes_request(body, self._most_nodes(), self._names.args)
         state = self._engine.state_for(request.pod.scheduler_name)
         failed: dict[str, str] = {}
         if state is not None and state.profile.filters:
@@ -157,7 +163,7 @@ class SchedulerApi:
 
     def _original_filter(self, agent: str, body: bytes) -> bytes:
         began_at_s = time.perf_counter()
-        request = read_nodes_request(body, self._most_nodes())
+        request = read_nodes_request(body, self._most_nodes(), self._names.args)
         state, number = self._find(agent, request.pod.scheduler_name)
         view = _view_of(request.pod)
         rejections = state.scores(view).parts[number].rejections
@@ -168,7 +174,7 @@ class SchedulerApi:
 
     def _original_prioritize(self, agent: str, body: bytes) -> bytes:
         began_at_s = time.perf_counter()
-        request = read_nodes_request(body, self._most_nodes())
+        request = read_nodes_request(body, self._most_nodes(), self._names.args)
         state, number = self._find(agent, request.pod.scheduler_name)
         view = _view_of(request.pod)
         self._remember(request, state, view)

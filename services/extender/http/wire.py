@@ -8,11 +8,12 @@ Go writes the keys of these types capitalised, and reads them in any case. The p
 from __future__ import annotations
 
 import typing as t
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from ....plugins.module_utils.model.codec import DecodeError, Raw, Struct, decode_json, encode_json, field
 from ..interface import Victims
-from .request_pod import PodSource, RequestPod
+from .ordinary_args import NodesArgs, OrdinaryArgs, ordinary_args
+from .request_pod import RequestPod
 
 NAMES_BY_KEY = {name.lower(): name for name in ("Pod", "Nodes", "NodeNames", "NodeNameToVictims", "NodeNameToMetaVictims")}
 VICTIM_KEYS = {name.lower(): name for name in ("Pods", "NumPDBViolations")}
@@ -52,12 +53,6 @@ class NamesPart(Struct):
     names: Raw = field(default=ABSENT, name="NodeNames")
 
 
-class NodeList(Struct):
-    """A NodeList. Each node stays undecoded, because the answer contains it unchanged."""
-
-    items: list[Raw] | None = None
-
-
 class NodeMeta(Struct):
     """The metadata of a node."""
 
@@ -68,19 +63,6 @@ class NodeName(Struct):
     """A node of which only the name is used."""
 
     metadata: NodeMeta
-
-
-class NodesArgs(Struct):
-    """The nodes in the body of filter and prioritize."""
-
-    node_names: list[str] | None = field(default=None, name="NodeNames")
-    nodes: NodeList | None = field(default=None, name="Nodes")
-
-
-class OrdinaryArgs(NodesArgs):
-    """The body of filter and prioritize, as kube-scheduler writes it."""
-
-    pod: PodSource | None = field(default=None, name="Pod")
 
 
 class ExtenderArgs(NodesArgs):
@@ -150,11 +132,18 @@ class PreemptionRequest(t.NamedTuple):
     candidates: Mapping[str, Victims]
 
 
-def read_nodes_request(body: bytes, most: int = MOST_NODES) -> NodesRequest:
-    """Return the request in a body, which may have ``most`` nodes. Raises BadRequestError."""
+def read_nodes_request(
+    body: bytes, most: int = MOST_NODES, ordinary: Callable[[bytes], OrdinaryArgs | None] = ordinary_args
+) -> NodesRequest:
+    """Return the request in a body, which may have ``most`` nodes. ``ordinary``: as ``ordinary_args``. Raises BadRequestError."""
     if len(body) > LARGE_BODY and bytes(_decoded(NamesPart, body).names).count(b",") >= most:
         raise TooManyNodesError(most)
-    pod, args = _ordinary(body) or _unusual(body)
+    found = ordinary(body)
+    args: NodesArgs
+    if found is None or found.pod is None or (found.node_names is None and found.nodes is None):
+        pod, args = _unusual(body)
+    else:
+        pod, args = RequestPod(found.pod, lambda: bytes(_decoded(ExtenderArgs, body).pod)), found
     if args.node_names is not None:
         return NodesRequest(pod, _limited(args.node_names, most), None)
     if args.nodes is None:
@@ -163,19 +152,8 @@ def read_nodes_request(body: bytes, most: int = MOST_NODES) -> NodesRequest:
     return NodesRequest(pod, [_decoded(NodeName, node).metadata.name for node in nodes], nodes)
 
 
-def _ordinary(body: bytes) -> tuple[RequestPod, NodesArgs] | None:
-    """Return the pod and the nodes, which are decoded in one pass. None if a part is absent or has another form."""
-    try:
-        args = decode_json(OrdinaryArgs, body)
-    except DecodeError:
-        return None
-    if args.pod is None or (args.node_names is None and args.nodes is None):
-        return None
-    return RequestPod(args.pod, lambda: bytes(_decoded(ExtenderArgs, body).pod)), args
-
-
 def _unusual(body: bytes) -> tuple[RequestPod, NodesArgs]:
-    """Return the same for a body with null in the pod, with keys in another case, or with an error. Raises BadRequestError."""
+    """Return pod and nodes of a body with null in the pod, with keys in another case, or with an error. Raises BadRequestError."""
     args = _decoded(ExtenderArgs, body)
     if args.pod is ABSENT or (args.node_names is None and args.nodes is None):
         args = _decoded(ExtenderArgs, encode_json(_with_exact_keys(body)))
