@@ -149,7 +149,7 @@ def decoder_of_known_texts(kind: type[T], attribute: str, key: str, texts: t.Seq
     if not texts:
         return None
     # mypy rejects a variable as a type, but here the texts are variable.
-    known = t.Optional[list[t.Literal[tuple(texts)]]]  # type: ignore[misc]
+    known = t.Optional[list[t.Literal[tuple(texts)]]]  # type: ignore[misc, valid-type]
     with _making:
         try:
             narrowed = msgspec.defstruct(kind.__name__, [(attribute, known, field(default=None, name=key))], bases=(kind,))
