@@ -86,10 +86,10 @@ class Extender:
             self._engine, recent, self._metrics.registry, self._health, {"version": version(), "python": platform.python_version()}
         )
         record = self._recorder.record if self._recorder is not None else None
-        api = SchedulerApi(self._engine, self._metrics, recent, record, on_request=self._pause.note_request)
+        self._api = SchedulerApi(self._engine, self._metrics, recent, record, on_request=self._pause.note_request)
         server = settings.server
         most, timeout_s = server.max_body_bytes, server.request_timeout_s
-        app = App(api, people, self._metrics, self._log, max_body_bytes=most, request_timeout_s=timeout_s)
+        app = App(self._api, people, self._metrics, self._log, max_body_bytes=most, request_timeout_s=timeout_s)
         main = Listener(settings.listen, app, head_s=timeout_s)
         status = None
         if settings.status is not None:
@@ -112,6 +112,7 @@ class Extender:
             self._shutdown.raise_thread_errors()
             self._health.heartbeat()
             self._health.set_unready(self._unready_reasons())
+            await asyncio.to_thread(self._api.learn_names)
             beat += 1
             if beat % FILES_EVERY == 0:
                 await self._take_over_files()

@@ -15,13 +15,12 @@ from ..common.log import Log
 from ..common.registry import new_registry
 from .engine.fragments import SCORES
 from .engine.profile_state import ProfileState
+from .request_times import PREFIX, AnsweredRequests
 from .sources.view import ClusterView
 
-PREFIX = "kube_scheduling_extender_"
 NO_PROFILE = ""
 """The label of requests for pods without a profile. Their scheduler names are not labels, because anybody can choose them."""
 
-REQUEST_BUCKETS_S = (0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1)
 JUDGE_BUCKETS_S = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5)
 
 
@@ -36,18 +35,11 @@ class Metrics:
         self._define_requests(registry)
         self._define_data(registry)
         self._define_program(registry)
-        self._of_profile: dict[tuple[str, str], tuple[Counter, Histogram]] = {}
 
     def _define_requests(self, registry: CollectorRegistry) -> None:
-        self.requests = Counter(f"{PREFIX}requests", "Answered requests of the scheduler.", ["profile", "verb"], registry=registry)
+        self.answered = AnsweredRequests()
+        registry.register(self.answered)
         self.refused = Counter(f"{PREFIX}refused_requests", "Requests that were not answered with 200.", ["code"], registry=registry)
-        self.seconds = Histogram(
-            f"{PREFIX}request_seconds",
-            "Seconds from the end of the request to its answer.",
-            ["profile", "verb"],
-            buckets=REQUEST_BUCKETS_S,
-            registry=registry,
-        )
         self.neutral = Counter(
             f"{PREFIX}neutral_answers",
             "Answers of prioritize with equal scores, because no value is known.",
@@ -95,16 +87,6 @@ class Metrics:
     def on_state_error(self, _text: str) -> None:
         """Note a failure to load or save what agents have learned."""
         self.state_errors.inc()
-
-    # --- the request path ---
-
-    def count(self, profile: str, verb: str, seconds: float) -> None:
-        """Count an answered request."""
-        found = self._of_profile.get((profile, verb))
-        if found is None:
-            found = self._of_profile[profile, verb] = (self.requests.labels(profile, verb), self.seconds.labels(profile, verb))
-        found[0].inc()
-        found[1].observe(seconds)
 
     # --- the observer of the engine ---
 

@@ -46,27 +46,24 @@ def _tail_by_fraction(x: float, alpha: float, beta: float) -> float:
 
 
 def _continued_fraction(x: float, a: float, b: float) -> float:
+    # The method of Lentz replaces a zero by a small number. One plus a number is 0 or at least 1e-16.
     numerator = 1.0
-    denominator = 1.0 / _not_zero(1.0 - (a + b) * x / (a + 1.0))
+    denominator = 1.0 / (1.0 - (a + b) * x / (a + 1.0) or TINY)
     result = denominator
     for m in range(1, MAX_STEPS):
         end = a + 2 * m
         even = m * (b - m) * x / ((end - 1.0) * end)
-        denominator = 1.0 / _not_zero(1.0 + even * denominator)
-        numerator = _not_zero(1.0 + even / numerator)
+        denominator = 1.0 / (1.0 + even * denominator or TINY)
+        numerator = 1.0 + even / numerator or TINY
         result *= denominator * numerator
         odd = -(a + m) * (a + b + m) * x / (end * (end + 1.0))
-        denominator = 1.0 / _not_zero(1.0 + odd * denominator)
-        numerator = _not_zero(1.0 + odd / numerator)
+        denominator = 1.0 / (1.0 + odd * denominator or TINY)
+        numerator = 1.0 + odd / numerator or TINY
         factor = denominator * numerator
         result *= factor
-        if abs(factor - 1.0) <= PRECISION:
+        if -PRECISION <= factor - 1.0 <= PRECISION:
             break
     return result
-
-
-def _not_zero(value: float) -> float:
-    return TINY if abs(value) < TINY else value
 
 
 def _stirling_correction(z: float) -> float:

@@ -13,6 +13,7 @@ from operator import add, mul
 from ..interface import PodView
 from .dithering import OFFSETS, rounded
 from .evaluation import NEUTRAL, AgentScores
+from .fragments import Table
 from .profile import FILTER, Profile
 
 NO_VALUE = "no fresh value is known for the node ({agent})"
@@ -23,10 +24,13 @@ class DemandScores:
 
     ``parts``: the scores of each scoring agent, in the order of the profile. ``nodes``: the number of nodes. ``totals``: for each node the
     mean of its scores, weighted with the weights of the agents. It is in 0 to 10. ``updated``: the number of replaced nodes that it knows.
+    ``tables``: its tables by their numbers. ``used``: the numbers of the tables that a request has used.
     """
 
     def __init__(self, profile: Profile, pod: PodView | None, parts: Sequence[AgentScores], nodes: int) -> None:
         self.pod, self.parts, self.updated = pod, parts, 0
+        self.tables: dict[int, Table] = {}
+        self.used: set[int] = set()
         self._agents = profile.scoring
         self._policy = profile.unknown
         weight = sum(one.weight for one in self._agents)

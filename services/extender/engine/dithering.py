@@ -19,6 +19,11 @@ OFFSETS = tuple((number + 0.5) / TABLES for number in range(TABLES))
 BEST = 10
 
 
+def table_key(namespace: str, name: str, uid: str) -> str:
+    """Return what selects the table of a pod: the UID, or the name of a pod without a UID."""
+    return uid or f"{namespace}/{name}"
+
+
 def table_of(uid: str) -> int:
     """Return the number of the table of a pod. It depends only on the UID, so that a repeated request gets the same answer."""
     return crc32(uid.encode("utf-8", "surrogatepass")) % TABLES

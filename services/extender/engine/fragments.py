@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from operator import itemgetter
 
 from ....plugins.module_utils.model.codec import encode_json
 
@@ -38,18 +39,23 @@ class Fragments:
             self._by_name.pop(name, None)
 
 
-class Table(dict[str, bytes]):
+class Table:
     """The fragment of each node. A node that is not in the table gets the score ``default``."""
 
+    __slots__ = ("default", "fragments")
+
     def __init__(self, names: Sequence[str], fragments: Iterable[bytes], default: int) -> None:
-        super().__init__(zip(names, fragments, strict=True))
+        self.fragments = dict(zip(names, fragments, strict=True))
         self.default = default
 
-    def __missing__(self, name: str) -> bytes:
-        # The fragment is not stored, because a request could name any number of nodes.
-        return fragment(name, self.default)
 
-
-def answer_of(table: Table, names: Iterable[str]) -> bytes:
+def answer_of(table: Table, names: Sequence[str]) -> bytes:
     """Return the JSON of the HostPriorityList of these nodes, in their order."""
-    return b"[%b]" % b",".join(map(table.__getitem__, names))
+    try:
+        # The fastest look-up of many keys: one call for all, in a plain dict. A single name would not give a tuple.
+        found: Iterable[bytes] = itemgetter(*names)(table.fragments) if len(names) > 1 else map(table.fragments.__getitem__, names)
+        return b"[%b]" % b",".join(found)
+    except KeyError:
+        # The new fragments are not stored, because a request could name any number of nodes.
+        known, default = table.fragments, table.default
+        return b"[%b]" % b",".join([known.get(name) or fragment(name, default) for name in names])

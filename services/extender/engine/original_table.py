@@ -35,7 +35,7 @@ class OriginalTable:
     def replace(self, node: NodeView) -> None:
         """Judge one node again."""
         judgement = self._evaluator.judge(self._one, self._prepared, node, self._pod)
-        self.table[node.name] = self._fragments.of(node.name)[self._score(judgement)]
+        self.table.fragments[node.name] = self._fragments.of(node.name)[self._score(judgement)]
 
     def _score(self, judgement: Judgement) -> int:
         score = self._evaluator.original_score(self._one, judgement)

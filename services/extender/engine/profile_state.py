@@ -17,7 +17,7 @@ from operator import getitem
 from ..interface import Demand, Judgement, NodeView, PodView
 from ..pauses import Pause, no_pause
 from .demand_scores import DemandScores
-from .dithering import TABLES, table_of
+from .dithering import OFFSETS, TABLES, rounded, table_of
 from .evaluation import AgentScores, Evaluator
 from .fragments import Fragments, Table
 from .original_table import OriginalTable
@@ -86,25 +86,21 @@ class ProfileState:
         views = tuple(nodes.views)
         self.prepared = [evaluator.prepare(one, views, pause) for one in profile.scoring]
         self._parts = [self._judge(number, EMPTY_POD, pause) for number in range(len(profile.scoring))]
+        self.is_neutral = bool(self._parts) and all(part.median is None for part in self._parts)
+        """There are scoring agents, and none of them knows any node. All nodes are equal then."""
+        self._per_demand = [one for one in profile.scoring if one.agent.per_demand]
         self._static = [None if one.agent.per_demand else part for one, part in self.parts]
         self._lock = threading.Lock()
         self._demands: OrderedDict[t.Hashable, DemandScores] = OrderedDict()
-        self._tables: OrderedDict[tuple[t.Hashable, int], Table] = OrderedDict()
         self._replaced: list[int] = []
         """The numbers of the nodes that were replaced, in this order."""
-        self._used: dict[t.Hashable, set[int]] = {}
         self._originals: OrderedDict[tuple[int, t.Hashable], OriginalTable] = OrderedDict()
-        self._fixed = [] if profile.is_per_demand else [self._fill(ANY_DEMAND, None, number, pause) for number in range(TABLES)]
+        self._fixed = [] if profile.is_per_demand else [self._fill(ANY_DEMAND, None, number, pause)[1] for number in range(TABLES)]
 
     @property
     def parts(self) -> list[tuple[ConfiguredAgent, AgentScores]]:
         """Return the agents with their scores at the refresh. An agent that depends on the pod has those for a pod without requests."""
         return list(zip(self.profile.scoring, self._parts, strict=True))
-
-    @property
-    def is_neutral(self) -> bool:
-        """Return whether there are scoring agents, and none of them knows any node. All nodes are equal then."""
-        return bool(self._parts) and all(part.median is None for part in self._parts)
 
     # --- the request path ---
 
@@ -116,13 +112,14 @@ class ProfileState:
         view = pod()
         key = self._key(view)
         with self._lock:
-            self._used.setdefault(key, set()).add(number)
-            table = self._tables.get((key, number))
-            if table is None:
-                return self._fill(key, view, number, no_pause)
-            self._update(key, self._demands[key])
-            self._demands.move_to_end(key)
-            self._tables.move_to_end((key, number))
+            demand = self._demands.get(key)
+            table = demand.tables.get(number) if demand is not None else None
+            if demand is None or table is None:
+                demand, table = self._fill(key, view, number, no_pause)
+            else:
+                self._update(demand)
+                self._demands.move_to_end(key)
+            demand.used.add(number)
             return table
 
     def scores(self, pod: Callable[[], PodView]) -> DemandScores:
@@ -144,7 +141,7 @@ class ProfileState:
         with self._lock:
             known = self._demands.get(key)
             if known is not None:
-                self._update(key, known)
+                self._update(known)
         return known or self._demand_scores(pod, no_pause)
 
     def original_table(self, number: int, pod: Callable[[], PodView]) -> Table:
@@ -157,7 +154,8 @@ class ProfileState:
             if found is None:
                 found = OriginalTable(one, self.prepared[number], view, self.nodes.views, self._fragments, self.evaluator)
                 self._originals[key] = found
-                _drop(self._originals, MAX_ORIGINALS)
+                if len(self._originals) > MAX_ORIGINALS:
+                    self._originals.popitem(last=False)
             self._originals.move_to_end(key)
             return found.table
 
@@ -174,7 +172,7 @@ class ProfileState:
     def used(self) -> list[tuple[t.Hashable, PodView | None, list[int]]]:
         """Return the demands that a request has used, with the numbers of their tables. The one that was used last is the last."""
         with self._lock:
-            return [(key, demand.pod, sorted(self._used[key])) for key, demand in self._demands.items() if key in self._used]
+            return [(key, demand.pod, sorted(demand.used)) for key, demand in self._demands.items() if demand.used]
 
     def replace_node(self, number: int, node: NodeView) -> None:
         """Take over a node, which is a new one in ``nodes`` already. The next request of a demand judges it."""
@@ -184,7 +182,7 @@ class ProfileState:
         with self._lock:
             self._replaced.append(number)
             if self._fixed:
-                self._update(ANY_DEMAND, self._demands[ANY_DEMAND])
+                self._update(self._demands[ANY_DEMAND])
             for table in self._originals.values():
                 table.replace(node)
         if not self._fixed and len(self._replaced) > MOST_LATE:
@@ -194,13 +192,13 @@ class ProfileState:
         """Judge an earlier node again for the demands that no request has updated since."""
         number = self._replaced[position]
         with self._lock:
-            late = [(key, demand) for key, demand in self._demands.items() if demand.updated == position]
-        judgements = self._judge_demands(self.nodes.views[number], [demand.pod for _key, demand in late if demand.pod is not None])
-        for place, (key, demand) in enumerate(late):
+            late = [demand for demand in self._demands.values() if demand.updated == position]
+        judgements = self._judge_demands(self.nodes.views[number], [demand.pod for demand in late if demand.pod is not None])
+        for place, demand in enumerate(late):
             # Short holds of the lock, because a request may wait for it. It may have updated the demand meanwhile.
             with self._lock:
                 if demand.updated == position:
-                    self._replace(key, demand, number, {agent: found[place] for agent, found in judgements.items()})
+                    self._replace(demand, number, {agent: found[place] for agent, found in judgements.items()})
                     demand.updated += 1
 
     def _judge_demands(self, node: NodeView, pods: Sequence[PodView]) -> dict[int, Sequence[Judgement]]:
@@ -212,7 +210,7 @@ class ProfileState:
             if one.agent.per_demand and pods
         }
 
-    def _update(self, key: t.Hashable, demand: DemandScores) -> None:
+    def _update(self, demand: DemandScores) -> None:
         """Judge the nodes that were replaced since the last update of the demand. The lock is held."""
         if demand.updated == len(self._replaced):
             return
@@ -222,27 +220,22 @@ class ProfileState:
             found = {
                 place: self.evaluator.judge(one, prepared, node, demand.pod) for place, (one, prepared) in agents if one.agent.per_demand
             }
-            self._replace(key, demand, number, found)
+            self._replace(demand, number, found)
         demand.updated = len(self._replaced)
 
-    def _replace(self, key: t.Hashable, demand: DemandScores, number: int, judgements: t.Mapping[int, Judgement]) -> None:
+    def _replace(self, demand: DemandScores, number: int, judgements: t.Mapping[int, Judgement]) -> None:
         """Take over new judgements on a node, by the number of the agent."""
         for agent, judgement in judgements.items():
             demand.parts[agent].replace(number, self.nodes.names[number], judgement)
         demand.update(number)
-        self._replace_in_tables(key, demand, number)
-
-    def _replace_in_tables(self, key: t.Hashable, demand: DemandScores, number: int) -> None:
-        name, fragments = self.nodes.names[number], self.nodes.fragments[number]
-        for offset in range(TABLES):
-            table = self._tables.get((key, offset))
-            if table is not None:
-                table[name] = fragments[demand.rounded(number, offset)]
+        name, fragments, total = self.nodes.names[number], self.nodes.fragments[number], demand.totals[number]
+        for offset, table in demand.tables.items():
+            table.fragments[name] = fragments[rounded(total, OFFSETS[offset])]
 
     # --- both ---
 
     def _key(self, pod: PodView) -> t.Hashable:
-        return tuple(self.evaluator.demand_key(one, pod) for one in self.profile.scoring if one.agent.per_demand)
+        return tuple([self.evaluator.demand_key(one, pod) for one in self._per_demand])
 
     def _scores(self, key: t.Hashable, pod: PodView | None, pause: Pause) -> DemandScores:
         demand = self._demands.get(key)
@@ -251,9 +244,9 @@ class ProfileState:
             demand = self._demands[key] = self._demand_scores(pod, pause)
             demand.updated = updated
             if len(self._demands) > min(MAX_DEMANDS, max(1, MAX_DEMAND_SCORES // max(1, len(self.nodes.names)))):
-                self._forget(next(iter(self._demands)))
+                self._demands.popitem(last=False)
         else:
-            self._update(key, demand)
+            self._update(demand)
         self._demands.move_to_end(key)
         return demand
 
@@ -261,28 +254,26 @@ class ProfileState:
         parts = [part or self._judge(number, pod or EMPTY_POD, pause) for number, part in enumerate(self._static)]
         return DemandScores(self.profile, pod, parts, len(self.nodes.names))
 
-    def _fill(self, key: t.Hashable, pod: PodView | None, number: int, pause: Pause) -> Table:
+    def _fill(self, key: t.Hashable, pod: PodView | None, number: int, pause: Pause) -> tuple[DemandScores, Table]:
         """Calculate the scores of a demand, and one of its tables."""
         demand = self._scores(key, pod, pause)
         rows = map(getitem, self.nodes.fragments, demand.all_rounded(number))
-        table = self._tables[key, number] = Table(self.nodes.names, rows, demand.default_rounded(number))
-        _drop(self._tables, max(TABLES, MAX_TABLE_ENTRIES // max(1, len(self.nodes.names))))
+        table = demand.tables[number] = Table(self.nodes.names, rows, demand.default_rounded(number))
+        self._limit_tables()
         pause()
-        return table
+        return demand, table
 
-    def _forget(self, key: t.Hashable) -> None:
-        del self._demands[key]
-        self._used.pop(key, None)
-        for offset in range(TABLES):
-            self._tables.pop((key, offset), None)
+    def _limit_tables(self) -> None:
+        """Drop tables of the demands that were not used for the longest time."""
+        most = max(TABLES, MAX_TABLE_ENTRIES // max(1, len(self.nodes.names)))
+        excess = sum(len(demand.tables) for demand in self._demands.values()) - most
+        for demand in self._demands.values():
+            while excess > 0 and demand.tables:
+                demand.tables.popitem()
+                excess -= 1
 
     def _judge(self, number: int, pod: PodView, pause: Pause) -> AgentScores:
         one, began_at_s = self.profile.scoring[number], time.monotonic()
         found = self.evaluator.scores_of_all(one, self.prepared[number], self.nodes.views, pod, pause)
         self._observe(self.profile.name, one.name, time.monotonic() - began_at_s)
         return found
-
-
-def _drop(kept: OrderedDict[t.Any, t.Any], most: int) -> None:
-    while len(kept) > most:
-        kept.popitem(last=False)

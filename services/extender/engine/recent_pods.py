@@ -10,6 +10,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Sequence
 
 from ..interface import PodView
+from .dithering import table_key, table_of
 
 MAX_PODS = 1000
 MAX_CHARACTERS = 4 * 1024 * 1024
@@ -17,7 +18,7 @@ MAX_CHARACTERS = 4 * 1024 * 1024
 
 
 class RecentPod(t.NamedTuple):
-    """A pod with the number of its table. ``view`` is None if the scores of its profile do not depend on the pod.
+    """A pod. ``view`` is None if the scores of its profile do not depend on the pod.
 
     ``asked_at_s``: seconds since 1970 in UTC, for people. ``nodes``: the number of nodes in the request. The names are not kept.
     """
@@ -26,10 +27,14 @@ class RecentPod(t.NamedTuple):
     name: str
     uid: str
     scheduler_name: str
-    table: int
     nodes: int
     asked_at_s: float
     view: PodView | None
+
+    @property
+    def table(self) -> int:
+        """Return the number of the pod's table."""
+        return table_of(table_key(self.namespace, self.name, self.uid))
 
 
 class RecentPods:
@@ -66,5 +71,5 @@ def _length(pod: RecentPod) -> int:
     length = len(pod.namespace) + len(pod.name) + len(pod.uid) + len(pod.scheduler_name)
     if pod.view is None:
         return length
-    labels = sum(len(name) + len(value) for name, value in pod.view.labels.items())
-    return length + labels + sum(map(len, pod.view.demand.requests))
+    labels = pod.view.labels
+    return length + sum(map(len, (*labels, *labels.values(), *pod.view.demand.requests)))

@@ -8,15 +8,14 @@ The pods of a Deployment have the same resources, so the demand is calculated on
 from __future__ import annotations
 
 import typing as t
-from collections.abc import Mapping
-from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from collections.abc import Callable, Mapping
 
 from ....plugins.module_utils.model.api.meta import OwnerReference, controller_of
 from ....plugins.module_utils.model.api.pod import Container, Pod, PodSpec, ResourceRequirements
 from ....plugins.module_utils.model.codec import DecodeError, Raw, Struct, decode_json, decode_object, field
 from ....plugins.module_utils.model.values.quantity import QuantityError
 from ....plugins.module_utils.scheduler.pod_requests import pod_requests
+from ..engine.dithering import table_key
 from ..interface import Demand, PodView
 from ..sources.pod_objects import EGRESS_BANDWIDTH, INGRESS_BANDWIDTH, bandwidth
 from ..sources.pod_owner import owner_name
@@ -29,8 +28,8 @@ T = t.TypeVar("T")
 MAX_DEMANDS = 256
 """Demands that are kept."""
 
-MAX_POD_BYTES = 16 * 1024
-"""The demand of a pod with longer JSON is not kept."""
+MAX_CHARACTERS = 16 * 1024
+"""A demand that depends on a longer text is not kept."""
 
 
 class PodMeta(Struct):
@@ -96,40 +95,64 @@ ContainerParts = tuple[tuple[bytes, str | None], ...]
 """The JSON of the resources of each container, and its restart policy."""
 
 
-@dataclass
-class RequestPod:
-    """The pod of a request. ``data`` is its JSON. ``source`` is None if it can only be decoded in the slow way."""
+class DemandParts(t.NamedTuple):
+    """The parts of a pod on which the demand depends. ``resources`` and ``overhead`` are JSON."""
 
-    namespace: str
-    name: str
-    uid: str
-    scheduler_name: str
-    data: bytes
-    source: PodSource | None = None
+    containers: ContainerParts
+    init_containers: ContainerParts
+    resources: bytes
+    overhead: bytes
+    ingress: str | None
+    egress: str | None
+
+
+_kept: dict[DemandParts, Demand] = {}
+"""The demands of the last pods."""
+
+
+class RequestPod:
+    """The pod of a request. ``json`` returns its JSON, which a pod in the ordinary form does not need."""
+
+    __slots__ = ("_json", "_known_view", "_source", "name", "namespace", "scheduler_name", "uid")
+
+    def __init__(self, head: PodSource | PodHead, json: Callable[[], bytes]) -> None:
+        meta = head.metadata
+        self.namespace, self.name, self.uid = meta.namespace, meta.name, meta.uid
+        self.scheduler_name = head.spec.scheduler_name
+        self._source, self._json = head, json
+        self._known_view: PodView | None = None
 
     @classmethod
     def of(cls, data: bytes) -> RequestPod:
         """Return the pod. Raises DecodeError."""
-        head: PodSource | PodHead
         try:
-            head = source = decode_json(PodSource, data)
+            return cls(decode_json(PodSource, data), lambda: data)
         except DecodeError:
-            head, source = decode_object(PodHead, data), None
-        meta = head.metadata
-        return cls(meta.namespace, meta.name, meta.uid, head.spec.scheduler_name, data, source)
+            return cls(decode_object(PodHead, data), lambda: data)
+
+    @property
+    def data(self) -> bytes:
+        """Return the JSON."""
+        return self._json()
 
     @property
     def key(self) -> str:
-        """Return what selects the table: the UID, or the name of a pod without a UID."""
-        return self.uid or f"{self.namespace}/{self.name}"
+        """Return what selects the table."""
+        return table_key(self.namespace, self.name, self.uid)
 
-    @cached_property
+    @property
     def view(self) -> PodView:
         """Return the pod as agents see it. Raises DecodeError or QuantityError."""
-        if self.source is not None and len(self.data) <= MAX_POD_BYTES:
+        if self._known_view is None:
+            self._known_view = self._read_view()
+        return self._known_view
+
+    def _read_view(self) -> PodView:
+        source = self._source
+        if isinstance(source, PodSource):
             try:
-                meta = self.source.metadata
-                return self._view(meta.labels, controller_of(meta.owner_references), _demand_of(self.source))
+                meta = source.metadata
+                return self._view(meta.labels, controller_of(meta.owner_references), _demand_of(source))
             except (DecodeError, QuantityError):
                 # The error of the whole pod names its place.
                 pass
@@ -143,7 +166,7 @@ class RequestPod:
 
 def _demand_of(source: PodSource) -> Demand:
     spec, texts = source.spec, source.metadata.annotations
-    return _kept_demand(
+    parts = DemandParts(
         _parts_of(spec.containers),
         _parts_of(spec.init_containers),
         bytes(spec.resources),
@@ -151,24 +174,29 @@ def _demand_of(source: PodSource) -> Demand:
         texts.ingress if texts is not None else None,
         texts.egress if texts is not None else None,
     )
+    found = _kept.get(parts)
+    if found is None:
+        found = _calculated(parts)
+        if len(_kept) >= MAX_DEMANDS:
+            _kept.clear()
+        if len(repr(parts)) <= MAX_CHARACTERS:
+            _kept[parts] = found
+    return found
 
 
 def _parts_of(containers: tuple[ContainerSource, ...] | None) -> ContainerParts:
     return tuple([(bytes(one.resources), one.restart_policy) for one in containers]) if containers else ()
 
 
-@lru_cache(maxsize=MAX_DEMANDS)
-def _kept_demand(
-    containers: ContainerParts, init_containers: ContainerParts, resources: bytes, overhead: bytes, ingress: str | None, egress: str | None
-) -> Demand:
-    """Return the demand, which depends on nothing else. Raises DecodeError or QuantityError."""
+def _calculated(parts: DemandParts) -> Demand:
+    """Return the demand. Raises DecodeError or QuantityError."""
     spec = PodSpec(
-        containers=_containers(containers),
-        init_containers=_containers(init_containers),
-        resources=_decoded(ResourceRequirements, resources),
-        overhead=_decoded(dict[str, str], overhead),
+        containers=_containers(parts.containers),
+        init_containers=_containers(parts.init_containers),
+        resources=_decoded(ResourceRequirements, parts.resources),
+        overhead=_decoded(dict[str, str], parts.overhead),
     )
-    texts = {INGRESS_BANDWIDTH: ingress, EGRESS_BANDWIDTH: egress}
+    texts = {INGRESS_BANDWIDTH: parts.ingress, EGRESS_BANDWIDTH: parts.egress}
     return _demand(Pod(spec=spec), {key: text for key, text in texts.items() if text is not None})
 
 

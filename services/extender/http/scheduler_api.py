@@ -5,17 +5,17 @@
 from __future__ import annotations
 
 import time
-import typing as t
 from collections.abc import Callable, Mapping
 
-from ..engine.dithering import table_of
 from ..engine.engine import Engine
 from ..engine.fragments import answer_of
 from ..engine.preemption import allowed_nodes
 from ..engine.profile import Profile
 from ..engine.profile_state import ProfileState
 from ..engine.recent_pods import RecentPod, RecentPods
+from ..interface import PodView
 from ..metrics import NO_PROFILE, Metrics
+from .ordinary_args import KnownNames
 from .request_pod import RequestPod
 from .wire import (
     MOST_NODES,
@@ -68,6 +68,8 @@ class SchedulerApi:
     ) -> None:
         self._on_request = on_request
         self._engine, self._metrics, self._recent = engine, metrics, recent
+        self._count = metrics.answered.count
+        self._names = KnownNames()
         self._handlers: dict[str, Handler] = {
             "/scheduler/filter": self.filter,
             "/scheduler/prioritize": self.prioritize,
@@ -91,38 +93,44 @@ class SchedulerApi:
             raise NoSuchPathError(f"there is no path {path}; the scheduler's paths are {', '.join(self._handlers)}")
         return found
 
+    def learn_names(self) -> None:
+        """Prepare for requests with the names of the newest nodes. It can take some milliseconds, and may run in another thread."""
+        self._names.learn(self._engine.current.nodes.names)
+
     def prioritize(self, body: bytes) -> bytes:
         """Return an integer score from 0 to 10 for each node."""
         self._on_request()
         began_at_s = time.perf_counter()
-        request = read_nodes_request(body, self._most_nodes())
+        request = read_nodes_request(body, self._most_nodes(), self._names.args)
         pod = request.pod
         state = self._engine.state_for(pod.scheduler_name)
         if state is None:
             answer = answer_of(self._engine.neutral_table, request.names)
-            self._metrics.count(NO_PROFILE, "prioritize", time.perf_counter() - began_at_s)
+            self._count(NO_PROFILE, "prioritize", time.perf_counter() - began_at_s)
             return answer
-        answer = answer_of(state.table(pod.key, _view_of(pod)), request.names)
+        view = _view_of(pod)
+        answer = answer_of(state.table(pod.key, view), request.names)
         if state.is_neutral:
             self._metrics.neutral.labels(state.profile.name).inc()
-        self._remember(request, state)
-        self._metrics.count(state.profile.name, "prioritize", time.perf_counter() - began_at_s)
+        self._remember(request, state, view)
+        self._count(state.profile.name, "prioritize", time.perf_counter() - began_at_s)
         return answer
 
     def filter(self, body: bytes) -> bytes:
         """Return the nodes on which the pod may run, and the reason for each other node."""
         self._on_request()
         began_at_s = time.perf_counter()
-        request = read_nodes_request(body, self._most_nodes())
+        request = read_nodes_request(body, self._most_nodes(), self._names.args)
         state = self._engine.state_for(request.pod.scheduler_name)
         failed: dict[str, str] = {}
         if state is not None and state.profile.filters:
-            self._remember(request, state)
-            scores = state.scores(_view_of(request.pod))
+            view = _view_of(request.pod)
+            self._remember(request, state, view)
+            scores = state.scores(view)
             if scores.may_reject:
                 failed = scores.rejections(request.names, state.nodes.number)
         answer = _filtered(request, failed)
-        self._metrics.count(_label(state), "filter", time.perf_counter() - began_at_s)
+        self._count(_label(state), "filter", time.perf_counter() - began_at_s)
         return answer
 
     def preempt(self, body: bytes) -> bytes:
@@ -134,21 +142,19 @@ class SchedulerApi:
         if state is not None:
             names = allowed_nodes(state, request.candidates, _view_of(request.pod), self._metrics.on_agent_error)
         answer = preemption_answer(request.candidates, names)
-        self._metrics.count(_label(state), "preempt", time.perf_counter() - began_at_s)
+        self._count(_label(state), "preempt", time.perf_counter() - began_at_s)
         return answer
 
     def _most_nodes(self) -> int:
         """Return the nodes that a request may have. Nodes are created faster than the extender learns of them."""
         return max(MOST_NODES, 4 * len(self._engine.current.nodes.names))
 
-    def _remember(self, request: NodesRequest, state: ProfileState) -> None:
+    def _remember(self, request: NodesRequest, state: ProfileState, view_of: Callable[[], PodView]) -> None:
         """Keep the pod for /explain. A pod that no node accepts gets no prioritize, so that filter has to keep it too."""
         pod = request.pod
-        view = _view_of(pod)() if state.profile.is_per_demand else None
-        number = table_of(pod.key)
-        self._recent.add(
-            RecentPod(pod.namespace, pod.name, pod.uid, pod.scheduler_name, number, len(request.names), self._recent.clock(), view)
-        )
+        view = view_of() if state.profile.is_per_demand else None
+        nodes, now_s = len(request.names), self._recent.clock()
+        self._recent.add(RecentPod(pod.namespace, pod.name, pod.uid, pod.scheduler_name, nodes, now_s, view))
 
     # --- the paths of the original systems ---
 
@@ -157,21 +163,23 @@ class SchedulerApi:
 
     def _original_filter(self, agent: str, body: bytes) -> bytes:
         began_at_s = time.perf_counter()
-        request = read_nodes_request(body, self._most_nodes())
+        request = read_nodes_request(body, self._most_nodes(), self._names.args)
         state, number = self._find(agent, request.pod.scheduler_name)
-        rejections = state.scores(_view_of(request.pod)).parts[number].rejections
-        self._remember(request, state)
+        view = _view_of(request.pod)
+        rejections = state.scores(view).parts[number].rejections
+        self._remember(request, state, view)
         answer = _filtered(request, {name: rejections[name] for name in request.names if name in rejections})
-        self._metrics.count(state.profile.name, f"predicates/{agent}", time.perf_counter() - began_at_s)
+        self._count(state.profile.name, f"predicates/{agent}", time.perf_counter() - began_at_s)
         return answer
 
     def _original_prioritize(self, agent: str, body: bytes) -> bytes:
         began_at_s = time.perf_counter()
-        request = read_nodes_request(body, self._most_nodes())
+        request = read_nodes_request(body, self._most_nodes(), self._names.args)
         state, number = self._find(agent, request.pod.scheduler_name)
-        self._remember(request, state)
-        answer = answer_of(state.original_table(number, _view_of(request.pod)), request.names)
-        self._metrics.count(state.profile.name, f"priorities/{agent}", time.perf_counter() - began_at_s)
+        view = _view_of(request.pod)
+        self._remember(request, state, view)
+        answer = answer_of(state.original_table(number, view), request.names)
+        self._count(state.profile.name, f"priorities/{agent}", time.perf_counter() - began_at_s)
         return answer
 
     def _find(self, agent: str, scheduler_name: str) -> tuple[ProfileState, int]:
@@ -192,8 +200,8 @@ def _number_of(agent: str, profile: Profile) -> int | None:
     return next((number for number, one in enumerate(profile.scoring) if one.agent.name == agent), None)
 
 
-def _view_of(pod: RequestPod) -> Callable[[], t.Any]:
-    def view() -> t.Any:
+def _view_of(pod: RequestPod) -> Callable[[], PodView]:
+    def view() -> PodView:
         try:
             return pod.view
         except ValueError as error:

@@ -8,10 +8,11 @@ Go writes the keys of these types capitalised, and reads them in any case. The p
 from __future__ import annotations
 
 import typing as t
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from ....plugins.module_utils.model.codec import DecodeError, Raw, Struct, decode_json, encode_json, field
 from ..interface import Victims
+from .ordinary_args import NodesArgs, OrdinaryArgs, ordinary_args
 from .request_pod import RequestPod
 
 NAMES_BY_KEY = {name.lower(): name for name in ("Pod", "Nodes", "NodeNames", "NodeNameToVictims", "NodeNameToMetaVictims")}
@@ -52,12 +53,6 @@ class NamesPart(Struct):
     names: Raw = field(default=ABSENT, name="NodeNames")
 
 
-class NodeList(Struct):
-    """A NodeList. Each node stays undecoded, because the answer contains it unchanged."""
-
-    items: list[Raw] | None = None
-
-
 class NodeMeta(Struct):
     """The metadata of a node."""
 
@@ -70,12 +65,10 @@ class NodeName(Struct):
     metadata: NodeMeta
 
 
-class ExtenderArgs(Struct):
-    """The body of filter and prioritize."""
+class ExtenderArgs(NodesArgs):
+    """The body of filter and prioritize, with a pod in any form."""
 
     pod: Raw = field(default=ABSENT, name="Pod")
-    node_names: list[str] | None = field(default=None, name="NodeNames")
-    nodes: NodeList | None = field(default=None, name="Nodes")
 
 
 class MetaPod(Struct):
@@ -139,20 +132,32 @@ class PreemptionRequest(t.NamedTuple):
     candidates: Mapping[str, Victims]
 
 
-def read_nodes_request(body: bytes, most: int = MOST_NODES) -> NodesRequest:
-    """Return the request in a body, which may have ``most`` nodes. Raises BadRequestError."""
+def read_nodes_request(
+    body: bytes, most: int = MOST_NODES, ordinary: Callable[[bytes], OrdinaryArgs | None] = ordinary_args
+) -> NodesRequest:
+    """Return the request in a body, which may have ``most`` nodes. ``ordinary``: as ``ordinary_args``. Raises BadRequestError."""
     if len(body) > LARGE_BODY and bytes(_decoded(NamesPart, body).names).count(b",") >= most:
         raise TooManyNodesError(most)
-    args = _decoded(ExtenderArgs, body)
-    if args.pod is ABSENT or (args.node_names is None and args.nodes is None):
-        args = _decoded(ExtenderArgs, encode_json(_with_exact_keys(body)))
-    pod = _pod(args.pod)
+    found = ordinary(body)
+    args: NodesArgs
+    if found is None or found.pod is None or (found.node_names is None and found.nodes is None):
+        pod, args = _unusual(body)
+    else:
+        pod, args = RequestPod(found.pod, lambda: bytes(_decoded(ExtenderArgs, body).pod)), found
     if args.node_names is not None:
         return NodesRequest(pod, _limited(args.node_names, most), None)
     if args.nodes is None:
         raise BadRequestError("the body has neither NodeNames nor Nodes: one of them is expected")
     nodes = _limited(args.nodes.items or [], most)
     return NodesRequest(pod, [_decoded(NodeName, node).metadata.name for node in nodes], nodes)
+
+
+def _unusual(body: bytes) -> tuple[RequestPod, NodesArgs]:
+    """Return pod and nodes of a body with null in the pod, with keys in another case, or with an error. Raises BadRequestError."""
+    args = _decoded(ExtenderArgs, body)
+    if args.pod is ABSENT or (args.node_names is None and args.nodes is None):
+        args = _decoded(ExtenderArgs, encode_json(_with_exact_keys(body)))
+    return _pod(args.pod), args
 
 
 def read_preemption_request(body: bytes, most: int = MOST_NODES) -> PreemptionRequest:

@@ -82,7 +82,10 @@ class ObjectMeta(ApiStruct, frozen=True):
 
 def controller_of(owners: t.Optional[t.Iterable[OwnerReference]]) -> OwnerReference | None:
     """Return the owner whose ``controller`` is true, or None."""
-    return next((owner for owner in owners or () if owner.controller), None)
+    for owner in owners or ():
+        if owner.controller:
+            return owner
+    return None
 
 
 class LabelSelectorRequirement(ApiStruct, frozen=True):

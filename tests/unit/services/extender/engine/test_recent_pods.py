@@ -12,7 +12,7 @@ from ansible_collections.onprem.kube_scheduling.services.extender.interface impo
 
 def recent(name: str, label: str = "") -> RecentPod:
     view = PodView("app", name, name, "quiet", {"x": label}, Demand())
-    return RecentPod("app", name, name, "quiet", 0, 1, 0.0, view)
+    return RecentPod("app", name, name, "quiet", 1, 0.0, view)
 
 
 def test_the_oldest_pods_are_dropped() -> None:

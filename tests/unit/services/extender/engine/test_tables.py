@@ -55,7 +55,9 @@ def test_an_answer_has_a_score_for_each_name_in_its_order() -> None:
     table = Table(["a", "b"], [fragments.of("a")[3], fragments.of("b")[10]], default=5)
     answer = json.loads(answer_of(table, ["b", "unknown", "a", "b"]))
     assert answer == [{"Host": "b", "Score": 10}, {"Host": "unknown", "Score": 5}, {"Host": "a", "Score": 3}, {"Host": "b", "Score": 10}]
-    assert set(table) == {"a", "b"}
+    assert set(table.fragments) == {"a", "b"}
+    assert json.loads(answer_of(table, ["unknown"])) == [{"Host": "unknown", "Score": 5}]
+    assert json.loads(answer_of(table, ["a"])) == [{"Host": "a", "Score": 3}]
     assert json.loads(answer_of(table, [])) == []
 
 

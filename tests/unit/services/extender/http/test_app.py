@@ -381,3 +381,12 @@ def test_the_address_for_people_does_not_answer_the_scheduler() -> None:
     client = Client(profile(ScoreAgent()), scheduler=False)
     assert client.post(PRIORITIZE, names_body(["a"])).status == 405
     assert client.get("/healthz").status == 200
+
+
+def test_known_names_change_no_answer() -> None:
+    client = Client(profile(ConfiguredAgent(ScoreAgent(), filters=True)))
+    client.engine.on_view(view(VALUES))
+    bodies = [names_body([*VALUES, *more]) for more in ((), ("unknown",), ())]
+    expected = [client.post(path, body).body for path in (PRIORITIZE, FILTER) for body in bodies]
+    client.api.learn_names()
+    assert [client.post(path, body).body for path in (PRIORITIZE, FILTER) for body in bodies] == expected
