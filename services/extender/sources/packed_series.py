@@ -12,7 +12,6 @@ import typing as t
 from array import array
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from math import isnan, nan
-from math import isnan, nan
 
 from ..interface import Query, Series
 
