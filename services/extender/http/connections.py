@@ -8,6 +8,7 @@ import asyncio
 import time
 import typing as t
 from collections import Counter
+from collections.abc import Callable
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
@@ -66,6 +67,10 @@ def replace_another(new: Limited, connections: set[t.Any]) -> None:
     dropped.drop()
 
 
+def do_nothing() -> None:
+    """Do nothing."""
+
+
 class LimitedProtocol(HttpToolsProtocol):
     """A connection with limits. ``head_s``: as HEAD_S."""
 
@@ -77,6 +82,8 @@ class LimitedProtocol(HttpToolsProtocol):
         self._deadline: asyncio.TimerHandle | None = None
         self._has_completed = self._is_too_large = False
         self.active_at_s = 0.0
+        self.on_made: Callable[[], None] = do_nothing
+        """Is called at the beginning of ``connection_made``."""
 
     @property
     def address(self) -> str:
@@ -100,6 +107,7 @@ class LimitedProtocol(HttpToolsProtocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Keep the limits of the number of connections, and begin to wait for the first byte."""
+        self.on_made()
         self.active_at_s = time.monotonic()
         super().connection_made(transport)
         replace_another(self, self.connections)
