@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import copy
 import json
+import sys
 import typing as t
 
 import pytest
@@ -216,13 +217,21 @@ def test_equal_labels_and_demands_are_kept_once(pods: Pods) -> None:
 
 
 def test_shared_parts_that_no_pod_has_any_more_are_removed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pod_tracker, "LEAST_PARTS", 4)
+    monkeypatch.setattr(pod_tracker, "LEAST_PARTS", 10)
     pods = Pods()
     pods.read_list()
     for number in range(20):
         pods.event(ADDED, pod(f"app{number}-1", "a"))
         pods.event(DELETED, pod(f"app{number}-1", "a"))
-    assert len(pods.store._shared) <= 5
+    assert len(pods.store._shared) <= 11
+
+
+def test_the_texts_of_pods_are_not_interned(pods: Pods) -> None:
+    one = pod("web-1", "a")
+    one["metadata"]["labels"] = {"job-name": "backup of today"}
+    pods.read_list(one)
+    found = next(iter(pods.on("a").values())).labels["job-name"]
+    assert sys.intern(" ".join(["backup", "of", "today"])) is not found, "Python 3.12 would never free it"
 
 
 def test_a_pod_with_a_wrong_quantity_is_undecodable_and_the_others_are_known(pods: Pods) -> None:
