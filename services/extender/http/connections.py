@@ -49,7 +49,8 @@ class Limited(t.Protocol):
 def replace_another(new: Limited, connections: set[t.Any]) -> None:
     """Drop a connection if there are too many: the one that was idle for the longest time, of the address with most connections.
 
-    A machine that opens many connections displaces only its own, so that the scheduler's stay.
+    A machine that opens many connections displaces only its own, so that the scheduler's stay. A TLS handshake that is not complete is
+    dropped first, so that many machines without a certificate displace no client that has one.
     """
     if len(connections) <= min(MAX_OF_ADDRESS, MAX_CONNECTIONS):
         return
@@ -58,7 +59,8 @@ def replace_another(new: Limited, connections: set[t.Any]) -> None:
     if count[new.address] >= MAX_OF_ADDRESS:
         crowded = new.address
     elif len(others) >= MAX_CONNECTIONS:
-        crowded = count.most_common(1)[0][0]
+        handshakes = Counter(one.address for one in others if one.precedence == 0)
+        crowded = (handshakes or count).most_common(1)[0][0]
     else:
         return
     dropped = min((one for one in others if one.address == crowded), key=lambda one: (one.precedence, one.active_at_s))

@@ -11,6 +11,7 @@ import socket
 import ssl
 import threading
 from collections.abc import Awaitable, Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -18,6 +19,7 @@ import trustme
 from ansible_collections.onprem.kube_scheduling.services.common.addresses import Address
 from ansible_collections.onprem.kube_scheduling.services.common.signals import ShutdownSignal
 from ansible_collections.onprem.kube_scheduling.services.extender.http import connections, handshakes
+from ansible_collections.onprem.kube_scheduling.services.extender.http.connections import replace_another
 from ansible_collections.onprem.kube_scheduling.services.extender.http.server import HttpServer, Listener
 from ansible_collections.onprem.kube_scheduling.services.extender.http.tls import TlsChange, TlsFiles, TlsWatch, make_context
 from ansible_collections.onprem.kube_scheduling.services.extender.http.tls_renewal import renew
@@ -170,6 +172,30 @@ def test_a_new_connection_replaces_the_one_that_was_idle_for_the_longest_time(mo
         second.sendall(REQUEST[-20:])
         assert scores_in(receive(second)[1]) == ANSWER, "a request is not interrupted while another connection is idle"
         assert ask(first) == ANSWER
+
+
+@dataclass(eq=False)
+class Connected:
+    """A connection, of which only what the limits read exists."""
+
+    address: str
+    precedence: int
+    active_at_s: float
+    dropped: bool = False
+
+    def drop(self) -> None:
+        self.dropped = True
+
+
+def test_handshakes_from_many_addresses_displace_no_complete_connection(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connections, "MAX_CONNECTIONS", 8)
+    scheduler = [Connected("10.0.0.1", 1, number) for number in range(3)]
+    open_ones: set[Connected] = set(scheduler)
+    for number in range(20):
+        handshake = Connected(f"10.0.1.{number}", 0, 100.0 + number)
+        open_ones.add(handshake)
+        replace_another(handshake, open_ones)
+    assert open_ones.issuperset(scheduler) and not any(one.dropped for one in scheduler) and len(open_ones) == 8
 
 
 def test_a_header_that_is_not_complete_in_time_ends_the_connection() -> None:
