@@ -210,6 +210,19 @@ def test_outcomes_before_the_start_and_after_a_new_list_are_not_reported_again()
     assert pods.outcomes() == [("web-3", "a", True)]
 
 
+def test_only_the_last_ended_pods_of_a_node_are_known(pods: Pods, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pod_tracker, "MAX_ENDED", 2)
+    pods.read_list(pod("runs-1", "a"), pod("short-1", "b"))
+    pods.event(DELETED, pod("short-1", "b"))
+    for number in range(4):
+        pods.event(ADDED, pod(f"job-{number}", "a"))
+        pods.event(MODIFIED, pod(f"job-{number}", "a", phase="Failed"))
+    assert list(pods.on("a")) == ["runs-1", "job-2", "job-3"] and list(pods.on("b")) == ["short-1"]
+    pods.event(DELETED, pod("job-0", "a", phase="Failed"))
+    pods.tracker.forget_ended(pods.now_s + 601)
+    assert list(pods.on("a")) == ["runs-1"] and not pods.on("b")
+
+
 def test_equal_labels_and_demands_are_kept_once(pods: Pods) -> None:
     pods.read_list(*(pod(f"web-{number}", "a") for number in range(3)))
     one, two, three = pods.on("a").values()
