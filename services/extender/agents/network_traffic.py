@@ -162,7 +162,7 @@ class NetworkTraffic(Agent):
             return Traffic(measured_at_s=measured_at_s, problem=problem)
         measured = max(0.0, sum(series[device].value for device in counted))
         speed = self._speed_of(node, devices, layers, [device for device in counted if series[device].value > 0])
-        pods = self._pods(node, direction, now_s if measured_at_s is None else measured_at_s, _most(speed, measured))
+        pods = self._pods(node, direction, now_s if measured_at_s is None else measured_at_s, _most(speed, measured), measured)
         added = max(0.0, pods.new - min(pods.ended, measured))
         return Traffic(
             rate=measured + added,
@@ -189,12 +189,14 @@ class NetworkTraffic(Agent):
         speeds = {device: series.value for device, series in self._devices_of(node, self._speed, devices).items()}
         return link_speed(layers, speeds, with_traffic)
 
-    def _pods(self, node: NodeView, direction: str, measured_at_s: float, most: float) -> _Pods:
+    def _pods(self, node: NodeView, direction: str, measured_at_s: float, most: float, rate: float) -> _Pods:
         """Return what the pods of a node change. A pod counts with at most ``most``.
 
-        A pod that has ended counts only if it declared its bandwidth, because an estimate of it was never measured.
+        A pod that has ended counts only if it declared its bandwidth, because an estimate of it was never measured. It counts with at most
+        the mean part of the measured rate: an idle pod that declared much would hide the new pods of others.
         """
-        new = ended = undeclared = measured = 0.0
+        new = undeclared = measured = 0.0
+        ended: list[tuple[float, float]] = []
         for pod in node.pods:
             share, runs = unmeasured_share(pod, measured_at_s, self._window_s), pod.ended_at_s is None
             measured += runs - share
@@ -206,8 +208,9 @@ class NetworkTraffic(Agent):
             elif runs:
                 new += share * min(most, declared)
             else:
-                ended -= share * min(most, declared)
-        return _Pods(new, ended, undeclared, measured)
+                ended.append((-share, min(most, declared)))
+        given_back = sum(part * min(declared, rate / measured) for part, declared in ended)
+        return _Pods(new, given_back, undeclared, measured)
 
 
 class _Pods(t.NamedTuple):
