@@ -89,7 +89,7 @@ class Demand:
 class PodView:
     """A pod that waits for a node, or one on a node. ``bound_at_s`` is None for a pod that waits.
 
-    ``ended_at_s``: the pod has ended or was deleted at this time. Pods are known for ten minutes after their end.
+    ``ended_at_s``: the pod has ended or was deleted at this time. Pods are known for ten minutes after their end, 500 of each node at most.
     ``owner``: the name of the controller, or an empty text. For a ReplicaSet it is the name of the Deployment, and for a Job that of the
     CronJob, if there is one.
     """

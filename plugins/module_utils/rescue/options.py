@@ -20,7 +20,6 @@ KUBE_SYSTEM, ALL = "kube-system", "all"
 HONORED = (KUBE_SYSTEM, ALL, NONE)
 """The namespaces in which the annotation makes pods critical: kube-system, all of ``namespaces``, or none."""
 STATE_RESCUED, STATE_RELEASED = "rescued", "released"
-STATES = (STATE_RESCUED, STATE_RELEASED)
 DEFAULT_TAINT_KEY = "CriticalAddonsOnly"
 MINIMA: dict[str, int] = {
     "evict_timeout": 0,

@@ -64,6 +64,7 @@ class RescueContext(t.NamedTuple):
     ``awaits_terminating``: capacity that other terminating pods free soon counts as free. This ends after a time, so that no tenant can
     delay a rescue with one terminating pod after another.
     ``awaits_others``: terminating pods of others are awaited if only a nomination would hold the capacity. This ends after a time, too.
+    ``awaits_expected``: no evictions on a node on which another critical pod is expected. This ends after a time, too.
     ``nominated_node``: the node for which the pod is nominated; the planner sets it.
     """
 
@@ -75,4 +76,5 @@ class RescueContext(t.NamedTuple):
     nominated_by_rescue: bool = False
     awaits_terminating: bool = True
     awaits_others: bool = True
+    awaits_expected: bool = True
     nominated_node: str = ""

@@ -203,7 +203,7 @@ class RescuePlanner:
             return self._wait_for_scheduler(pod, feasible, context)
         if names is not None:
             return self._plan_evictions(pod, context, candidates, search, others=False, explain=explain)
-        expected = self._expected.before(pod, effective_priority(pod, self._options))
+        expected = self._expected.before(pod, effective_priority(pod, self._options)) if context.awaits_expected else {}
         if expected:
             plan = self._plan_evictions(pod, context, [name for name in candidates if name not in expected], search, explain=False)
             if plan.status != IMPOSSIBLE:

@@ -31,12 +31,14 @@ class PodTraffic(t.NamedTuple):
     measured: float
 
 
-def pod_traffic(pods: Iterable[PodView], direction: str, *, measured_at_s: float, window_s: float, most: float) -> PodTraffic:
+def pod_traffic(pods: Iterable[PodView], direction: str, *, measured_at_s: float, window_s: float, most: float, rate: float) -> PodTraffic:
     """Return the traffic of the pods of a node in one direction. A pod counts with at most ``most`` bytes per second.
 
-    A pod that has ended counts only if it declared its bandwidth, because an estimate of it was never measured.
+    A pod that has ended counts only if it declared its bandwidth, because an estimate of it was never measured. It counts with at most the
+    mean part of the measured ``rate``: an idle pod that declared much would hide the new pods of others.
     """
-    new = ended = undeclared = measured = 0.0
+    new = undeclared = measured = 0.0
+    ended: list[tuple[float, float]] = []
     for pod in pods:
         share, runs = unmeasured_share(pod, measured_at_s, window_s), pod.ended_at_s is None
         measured += runs - share
@@ -48,8 +50,9 @@ def pod_traffic(pods: Iterable[PodView], direction: str, *, measured_at_s: float
         elif runs:
             new += share * min(most, declared)
         else:
-            ended -= share * min(most, declared)
-    return PodTraffic(new, ended, undeclared, measured)
+            ended.append((-share, min(most, declared)))
+    given_back = sum(part * min(declared, rate / measured) for part, declared in ended)
+    return PodTraffic(new, given_back, undeclared, measured)
 
 
 def automatic_estimate(of_nodes: Iterable[Traffic]) -> float:

@@ -132,6 +132,7 @@ class NetworkTraffic(Agent):
             measured_at_s=now_s if measured_at_s is None else measured_at_s,
             window_s=self._window_s,
             most=most_of_one_pod(speed, measured),
+            rate=measured,
         )
         added = max(0.0, pods.new - min(pods.ended, measured))
         return Traffic(

@@ -16,7 +16,7 @@ from collections import Counter
 from collections.abc import Hashable, Sequence
 
 from ....plugins.module_utils.model.codec import DecodeError, Struct, decode_json, encode_json
-from ..interface import BEST_SCORE, Agent, Judgement, NodeView, Outcome, PodView
+from ..interface import BEST_SCORE, Agent, Judgement, NodeView, Outcome, PodView, Scores
 from .arguments import Duration, check_range, seconds
 
 TYPE_LABELS = ("podtype", "app", "name")
@@ -26,6 +26,8 @@ Without one of them the type is the name of the pod's controller. The original u
 different names, so nothing would be learned from them. The name of the pod is used for a pod without a controller.
 """
 INITIAL_REWARD = 1.0
+UNKNOWN_NODE = BEST_SCORE * INITIAL_REWARD
+"""The score of a node without an observation."""
 MAX_STATE_BYTES = 512 * 1024
 MAX_ENTRIES = 20_000
 STATE_VERSION = 2
@@ -113,25 +115,40 @@ class Reward(Agent):
     def judge(self, prepared: t.Any, node: NodeView, pod: PodView | None, now_s: float) -> Judgement:
         """Return the score of the node for the type of the pod. Without a pod the score is that of an unknown node."""
         if pod is None:
-            return Judgement(BEST_SCORE * INITIAL_REWARD, explanation="the score depends on the pod")
+            return Judgement(UNKNOWN_NODE, explanation="the score depends on the pod")
         return self.score_all(prepared, [node], pod, now_s)[0]
 
     def score_all(self, prepared: t.Any, nodes: Sequence[NodeView], pod: PodView, now_s: float) -> Sequence[Judgement]:
         """Return the scores of the nodes for the type of the pod."""
         workload = workload_of(pod)
+        known, total = self._known(workload, now_s)
+        return [self._judgement(workload.type, known.get(node.name), total, now_s) for node in nodes]
+
+    def scores(self, prepared: t.Any, nodes: Sequence[NodeView], pod: PodView, now_s: float) -> Scores:
+        """Return the same without texts. Each pod without a controller is a type of its own, so that new types are frequent."""
+        known, total = self._known(workload_of(pod), now_s)
+        found = {name: self._score(self._decayed(entry, now_s), total) for name, entry in known.items()}
+        times = [known[node.name].at_s for node in nodes if node.name in known] if known else []
+        return Scores([found.get(node.name, UNKNOWN_NODE) for node in nodes], {}, min(times, default=None))
+
+    def _known(self, workload: Workload, now_s: float) -> tuple[dict[str, Entry], float]:
+        """Return the entries of the workload by node, and the number of its observations on all nodes."""
         with self._lock:
             self._take_loaded(now_s)
             known = dict(self._entries.get(workload, {}))
-        total = sum(self._decayed(entry, now_s).observations for entry in known.values())
-        return [self._judgement(workload.type, known.get(node.name), total, now_s) for node in nodes]
+        return known, sum(self._decayed(entry, now_s).observations for entry in known.values())
+
+    def _score(self, now: Entry, total: float) -> float:
+        """Return the score of a decayed entry: the reward with the bonus."""
+        bonus: float = self.args.exploration * math.sqrt(2.0 * math.log1p(total) / (1.0 + now.observations))
+        return BEST_SCORE * min(1.0, now.reward + bonus)
 
     def _judgement(self, workload: str, entry: Entry | None, total: float, now_s: float) -> Judgement:
         if entry is None:
-            return Judgement(BEST_SCORE * INITIAL_REWARD, explanation=f"no observation of {workload} on this node")
+            return Judgement(UNKNOWN_NODE, explanation=f"no observation of {workload} on this node")
         now = self._decayed(entry, now_s)
-        bonus = self.args.exploration * math.sqrt(2.0 * math.log1p(total) / (1.0 + now.observations))
-        score = BEST_SCORE * min(1.0, now.reward + bonus)
-        return Judgement(score, now.reward, f"reward {now.reward:.2f} of {workload} from {now.observations:.1f} observations", entry.at_s)
+        explanation = f"reward {now.reward:.2f} of {workload} from {now.observations:.1f} observations"
+        return Judgement(self._score(now, total), now.reward, explanation, entry.at_s)
 
     def original_score(self, judgement: Judgement) -> int:
         """Return the reward without bonus in whole tenths. As in the original, a node without an observation has 0."""

@@ -71,7 +71,7 @@ class SafeAgent(Agent):
 
     def score_all(self, prepared: SafeTable, nodes: Sequence[NodeView], pod: PodView, now_s: float) -> Sequence[Judgement]:
         """Return the judgements on all nodes, computed for all of them at the same time."""
-        return self._judge_all(prepared, nodes, pod, now_s)
+        return self._judge_table(self._reader.table(nodes, now_s, prepared), [_demand(pod)])
 
     def scores(self, prepared: SafeTable, nodes: Sequence[NodeView], pod: PodView, now_s: float) -> Scores:
         """Return the scores and the rejections of all nodes, computed for all of them at the same time."""
@@ -99,9 +99,6 @@ class SafeAgent(Agent):
     def judgements(self, table: SafeTable, utilisation: Utilisation) -> list[Judgement]:
         """Return the judgements on the nodes of the table. Nodes without a known resource are replaced by the caller."""
         raise NotImplementedError
-
-    def _judge_all(self, prepared: SafeTable, nodes: Sequence[NodeView], pod: PodView | None, now_s: float) -> list[Judgement]:
-        return self._judge_table(self._reader.table(nodes, now_s, prepared), [_demand(pod)])
 
     def _judge_table(self, table: SafeTable, demands: Sequence[Sequence[int]]) -> list[Judgement]:
         """Return the judgements on the rows of the table. There is one demand for all rows, or one for each row."""

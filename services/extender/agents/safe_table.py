@@ -68,7 +68,7 @@ class SafeTable:
             return None
         return [row for row, same in enumerate(map(operator.is_, nodes, self.nodes)) if not same]
 
-    def with_rows(self, nodes: Sequence[NodeView], rows: Sequence[int], loads: Sequence[tuple[ResourceLoad, ...]]) -> SafeTable:
+    def with_rows(self, nodes: Sequence[NodeView], rows: Sequence[int], loads: Sequence[Loads]) -> SafeTable:
         """Return the table with new loads in some rows. The names of the nodes are the same."""
         notes = list(self.notes)
         arrays = [self.capacity.copy(), self.used.copy(), self.deviation.copy()]
@@ -83,7 +83,7 @@ class SafeTable:
         arrays = (np.repeat(array, times, axis=0) for array in (self.capacity, self.used, self.deviation))
         return SafeTable(tuple(self.nodes) * times, tuple(self.notes) * times, self.index, *arrays)
 
-    def load_of(self, node: NodeView) -> tuple[ResourceLoad, ...] | None:
+    def load_of(self, node: NodeView) -> Loads | None:
         """Return the loads of a node that has not changed since. None for another node."""
         row = self.index.get(node.name)
         if row is None or self.nodes[row] is not node:
@@ -99,7 +99,7 @@ def _notes(loads: Sequence[ResourceLoad]) -> tuple[LoadNote, ...]:
     return tuple(found.setdefault(note, note) for note in notes)
 
 
-def make_table(nodes: Sequence[NodeView], loads: Sequence[tuple[ResourceLoad, ...]]) -> SafeTable:
+def make_table(nodes: Sequence[NodeView], loads: Sequence[Loads]) -> SafeTable:
     """Return the table of nodes with their loads."""
     values = np.array([[load[:3] for load in of_node] for of_node in loads], dtype=np.float64).reshape(len(nodes), len(RESOURCES), 3)
     index = {node.name: row for row, node in enumerate(nodes)}
@@ -135,7 +135,7 @@ class LoadReader:
                     known.replaced[node.name] = node, found
         return found
 
-    def _loads(self, node: NodeView, now_s: float) -> tuple[ResourceLoad, ...]:
+    def _loads(self, node: NodeView, now_s: float) -> Loads:
         return tuple(self._load(node, resource, windows, now_s) for resource, windows in self._queries)
 
     def _load(self, node: NodeView, resource: str, windows: Sequence[ResourceQueries], now_s: float) -> ResourceLoad:

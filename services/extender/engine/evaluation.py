@@ -15,6 +15,7 @@ from itertools import islice
 
 from ..interface import BEST_SCORE, Judgement, NodeView, PodView, Scores
 from ..pauses import Pause, no_pause
+from .agent_values import as_number, as_text, checked
 from .profile import FILTER, LOW, ConfiguredAgent
 
 NEUTRAL = BEST_SCORE / 2
@@ -84,60 +85,6 @@ class AgentScores:
             self.rejections.pop(node, None)
 
 
-def checked(judgement: Judgement) -> Judgement:
-    """Return the judgement with numbers of type float and an explanation of type str. Raises TypeError for other types.
-
-    An agent of a third party may return anything, such as a number of a library or a text.
-    """
-    if not isinstance(judgement, Judgement):
-        raise TypeError(f"a Judgement is expected, and the agent returned {type(judgement).__name__}")
-    score, value, explanation, measured_at_s, rejection = judgement
-    # Almost all judgements are right, and each refresh has thousands of them.
-    if (
-        type(score) in NUMBERS
-        and type(value) in NUMBERS
-        and type(measured_at_s) in NUMBERS
-        and isinstance(explanation, str)
-        and isinstance(rejection, str)
-        and _is_encodable(explanation)
-        and _is_encodable(rejection)
-    ):
-        return judgement
-    if not isinstance(rejection, str):
-        raise TypeError(f"a rejection is a text, and the agent returned {type(rejection).__name__}")
-    return Judgement(
-        _number("score", score), _number("value", value), _text(explanation), _number("measured_at_s", measured_at_s), _text(rejection)
-    )
-
-
-def _is_encodable(text: str) -> bool:
-    """Return whether no half of a surrogate pair is in the text."""
-    if text.isascii():
-        return True
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
-
-
-def _text(value: t.Any) -> str:
-    """Return the text. Half a surrogate pair becomes a question mark, because no answer could contain it."""
-    return str(value).encode("utf-8", "replace").decode()
-
-
-NUMBERS: t.Final = frozenset((float, type(None)))
-
-
-def _number(name: str, value: t.Any) -> float | None:
-    """Return the number as float. Raises TypeError for a text, which float() would accept, and OverflowError for an integer above 1e308."""
-    if value is None:
-        return None
-    if isinstance(value, str | bytes | bytearray):
-        raise TypeError(f"{name} is a number, and the agent returned {type(value).__name__}")
-    return float(value)
-
-
 def checked_score(judgement: Judgement) -> float:
     """Return the score in 0 to 10, or UNKNOWN. An agent of a third party may return any number."""
     score = judgement.score
@@ -174,8 +121,8 @@ def reduced(nodes: Sequence[NodeView], found: Scores) -> AgentScores:
     if known and not 0.0 <= min(known) <= max(known) <= BEST_SCORE:
         scores = array("d", map(_in_scale, scores))
         known = [score for score in scores if not math.isnan(score)]
-    rejections = {nodes[number].name: _text(reason) for number, reason in found.rejections.items() if reason}
-    return AgentScores(scores, statistics.median(known) if known else None, rejections, _number("oldest_s", found.oldest_s))
+    rejections = {nodes[number].name: as_text(reason) for number, reason in found.rejections.items() if reason}
+    return AgentScores(scores, statistics.median(known) if known else None, rejections, as_number("oldest_s", found.oldest_s))
 
 
 class Evaluator:

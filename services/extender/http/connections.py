@@ -8,6 +8,7 @@ import asyncio
 import time
 import typing as t
 from collections import Counter
+from collections.abc import Callable
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
@@ -48,7 +49,8 @@ class Limited(t.Protocol):
 def replace_another(new: Limited, connections: set[t.Any]) -> None:
     """Drop a connection if there are too many: the one that was idle for the longest time, of the address with most connections.
 
-    A machine that opens many connections displaces only its own, so that the scheduler's stay.
+    A machine that opens many connections displaces only its own, so that the scheduler's stay. A TLS handshake that is not complete is
+    dropped first, so that many machines without a certificate displace no client that has one.
     """
     if len(connections) <= min(MAX_OF_ADDRESS, MAX_CONNECTIONS):
         return
@@ -57,13 +59,18 @@ def replace_another(new: Limited, connections: set[t.Any]) -> None:
     if count[new.address] >= MAX_OF_ADDRESS:
         crowded = new.address
     elif len(others) >= MAX_CONNECTIONS:
-        crowded = count.most_common(1)[0][0]
+        handshakes = Counter(one.address for one in others if one.precedence == 0)
+        crowded = (handshakes or count).most_common(1)[0][0]
     else:
         return
     dropped = min((one for one in others if one.address == crowded), key=lambda one: (one.precedence, one.active_at_s))
     # It may take a while until the transport calls connection_lost.
     connections.discard(dropped)
     dropped.drop()
+
+
+def do_nothing() -> None:
+    """Do nothing."""
 
 
 class LimitedProtocol(HttpToolsProtocol):
@@ -77,6 +84,8 @@ class LimitedProtocol(HttpToolsProtocol):
         self._deadline: asyncio.TimerHandle | None = None
         self._has_completed = self._is_too_large = False
         self.active_at_s = 0.0
+        self.on_made: Callable[[], None] = do_nothing
+        """Is called at the beginning of ``connection_made``."""
 
     @property
     def address(self) -> str:
@@ -100,6 +109,7 @@ class LimitedProtocol(HttpToolsProtocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Keep the limits of the number of connections, and begin to wait for the first byte."""
+        self.on_made()
         self.active_at_s = time.monotonic()
         super().connection_made(transport)
         replace_another(self, self.connections)

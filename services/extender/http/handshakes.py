@@ -76,17 +76,20 @@ class TlsServer:
     def _begin(self, connection: socket.socket, address: str) -> None:
         loop = asyncio.get_running_loop()
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        task = loop.create_task(self._shake_hands(connection))
+        protocol = self._make()
+        task = loop.create_task(self._shake_hands(connection, protocol))
         handshake = Handshake(address, task)
+        # The connection counts from then on. Both together would count as two, and the protocol could replace its own handshake.
+        protocol.on_made = lambda: self._end(handshake)
         self._handshakes.add(handshake)
         self._connections.add(handshake)
         task.add_done_callback(lambda _task: self._end(handshake))
         replace_another(handshake, self._connections)
 
-    async def _shake_hands(self, connection: socket.socket) -> None:
+    async def _shake_hands(self, connection: socket.socket, protocol: LimitedProtocol) -> None:
         loop = asyncio.get_running_loop()
         try:
-            await loop.connect_accepted_socket(self._make, connection, ssl=self._context, ssl_handshake_timeout=HANDSHAKE_S)
+            await loop.connect_accepted_socket(lambda: protocol, connection, ssl=self._context, ssl_handshake_timeout=HANDSHAKE_S)
         # The client is told by an alert of TLS. A log line for each would fill the log.
         except OSError:
             connection.close()

@@ -7,7 +7,6 @@ The structs belong to this file, so that those of the rescuer need no field for 
 
 from __future__ import annotations
 
-import sys
 import typing as t
 from collections.abc import Hashable, Mapping
 
@@ -102,7 +101,10 @@ class PodRecord(Struct, frozen=True, gc=False):
 
 
 class SharedParts:
-    """Labels and demands that are equal in several pods, kept once."""
+    """Labels, demands and texts that are equal in several pods, kept once.
+
+    ``sys.intern`` is not used for texts of pods, because Python 3.12 never frees such a text. Each Job has new names.
+    """
 
     def __init__(self) -> None:
         self._parts: dict[Hashable, t.Any] = {}
@@ -110,12 +112,16 @@ class SharedParts:
     def __len__(self) -> int:
         return len(self._parts)
 
+    def text(self, text: str) -> str:
+        """Return the first text that was equal to this one."""
+        return t.cast(str, self._parts.setdefault(text, text))
+
     def labels(self, labels: Mapping[str, str]) -> Mapping[str, str]:
         """Return the first labels that were equal to these."""
         key = frozenset(labels.items())
         found = self._parts.get(key)
         if found is None:
-            found = self._parts[key] = {sys.intern(name): sys.intern(text) for name, text in labels.items()}
+            found = self._parts[key] = {self.text(name): self.text(text) for name, text in labels.items()}
         return t.cast("Mapping[str, str]", found)
 
     def demand(self, demand: Demand) -> Demand:
@@ -126,6 +132,9 @@ class SharedParts:
     def keep(self, labels: Mapping[str, str], demand: Demand) -> None:
         """Keep these parts, which another instance has returned."""
         self._parts.setdefault(frozenset(labels.items()), labels)
+        for name, text in labels.items():
+            self.text(name)
+            self.text(text)
         self.demand(demand)
 
 
@@ -133,15 +142,15 @@ def record_of(pod: WatchedPod, shared: SharedParts) -> PodRecord:
     """Return the record of a pod. Raises QuantityError if one of its requests is not a quantity."""
     metadata, spec, status = pod.metadata, pod.spec, pod.status
     return PodRecord(
-        metadata=Identity(metadata.name, sys.intern(metadata.namespace), metadata.uid, metadata.resource_version),
-        node=sys.intern(spec.node_name),
-        scheduler_name=sys.intern(spec.scheduler_name),
+        metadata=Identity(metadata.name, shared.text(metadata.namespace), metadata.uid, metadata.resource_version),
+        node=shared.text(spec.node_name),
+        scheduler_name=shared.text(spec.scheduler_name),
         labels=shared.labels(metadata.labels or {}),
         demand=shared.demand(_demand(pod)),
         bound_time_s=_bound_time(pod) if spec.node_name else None,
         ended=status.phase in ENDED_PHASES,
         succeeded=_succeeded(status),
-        owner=sys.intern(owner_name(metadata.controller, metadata.labels or {})),
+        owner=shared.text(owner_name(metadata.controller, metadata.labels or {})),
     )
 
 

@@ -15,6 +15,9 @@ from .pod_objects import POD_RESOURCE, PodRecord, SharedParts, record_of
 KNOWN_AFTER_END_S = 600.0
 """Seconds for which a pod is known after its end."""
 
+MAX_ENDED = 500
+"""Ended pods of one node that are known. A kubelet runs 110 pods. Each binding reads all pods of its node, so there must be a limit."""
+
 LEAST_PARTS = 10_000
 """If fewer shared parts than this are kept, unused ones are not searched for."""
 
@@ -38,14 +41,14 @@ class PodTracker:
 
     def __init__(self) -> None:
         self._by_node: dict[str, dict[str, PodView]] = {}
-        self._ended: dict[str, tuple[str, float]] = {}
-        """The node and the end of each pod that has ended, by its uid."""
+        self._ended: dict[str, dict[str, float]] = {}
+        """The time of the end of each pod that has ended, by node and then by uid, the first end first."""
         self._last_outcomes: dict[str, bool] = {}
         self._changed: set[str] = set()
         self._outcomes: list[Outcome] = []
 
     def pods_on(self, node: str) -> tuple[PodView, ...]:
-        """Return the pods on a node, and those that ended in the last ten minutes."""
+        """Return the pods on a node, and those that ended in the last ten minutes, at most the last MAX_ENDED of them."""
         return tuple(self._by_node.get(node, {}).values())
 
     def note(self, before: PodRecord | None, after: PodRecord | None, clock: Clock, *, seen: bool, reports: bool = True) -> None:
@@ -79,13 +82,17 @@ class PodTracker:
 
     def forget_ended(self, now_s: float) -> None:
         """Remove the pods that ended more than ten minutes ago."""
-        old = [uid for uid, (_node, ended_at_s) in self._ended.items() if now_s - ended_at_s > KNOWN_AFTER_END_S]
-        for uid in old:
-            node, _ended_at_s = self._ended.pop(uid)
-            pods = self._by_node.get(node, {})
+        old = [(node, uid) for node, ended in self._ended.items() for uid, at_s in ended.items() if now_s - at_s > KNOWN_AFTER_END_S]
+        for node, uid in old:
+            self._forget(node, uid)
+
+    def _forget(self, node: str, uid: str) -> None:
+        """Remove a pod that has ended."""
+        for by_node in (self._ended, self._by_node):
+            pods: dict[str, t.Any] = by_node.get(node, {})
             pods.pop(uid, None)
             if not pods:
-                self._by_node.pop(node, None)
+                by_node.pop(node, None)
 
     def _put(self, known: PodView | None, view: PodView, node: str) -> None:
         if known is None or known.demand != view.demand:
@@ -99,7 +106,10 @@ class PodTracker:
         if known is None or known.ended_at_s is not None:
             return
         pods[known.uid] = replace(known, ended_at_s=clock.now_s)
-        self._ended[known.uid] = (record.node, clock.now_s)
+        ended = self._ended.setdefault(record.node, {})
+        ended[known.uid] = clock.now_s
+        if len(ended) > MAX_ENDED:
+            self._forget(record.node, next(iter(ended)))
         self._changed.add(record.node)
 
     def _note_outcome(self, record: PodRecord, view: PodView, now_s: float, reports: bool) -> None:

@@ -48,7 +48,6 @@ class QueryAnswer(Struct, rename="camel", frozen=True):
 
     status: str = ""
     data: Data | None = None
-    error_type: str = ""
     error: str = ""
     warnings: list[str] | None = None
 

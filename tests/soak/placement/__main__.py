@@ -17,7 +17,7 @@ from tests.soak.placement.workload import PATTERNS, draw
 
 SEEDS = 20
 OTHERS = (
-    contenders.Contender,
+    contenders.StockScheduler,
     contenders.OriginalPlugin,
     contenders.OriginalExtender,
     contenders.OriginalFormula,

@@ -26,12 +26,12 @@ PUBLISHED_WINDOW_S = 3600
 
 
 class Contender:
-    """The stock scheduler: it adds nothing to the scores of the scheduler's own plugins.
+    """Points of nodes beside those of the scheduler's own plugins. Here they are 0, and the events have no effect.
 
     ``refresh_s``: the seconds between two calls of ``refresh``; 0 if there are none.
     """
 
-    name: ClassVar[str] = "stock kube-scheduler"
+    name: ClassVar[str]
     refresh_s: ClassVar[int] = 0
 
     def __init__(self, cluster: Cluster) -> None:
@@ -52,6 +52,12 @@ class Contender:
 
 
 Make = Callable[[Cluster], Contender]
+
+
+class StockScheduler(Contender):
+    """The stock scheduler: it adds nothing to the scores of its own plugins."""
+
+    name = "stock kube-scheduler"
 
 
 class OriginalFormula(Contender):
@@ -129,7 +135,7 @@ class TargetLoadPacking(Contender):
 
     It is for packing, so it shows another aim. It adds an estimate for the pod and for each pod that was bound less than 60 s before the
     values were read. Source: kubernetes-sigs/scheduler-plugins, ``pkg/trimaran/targetloadpacking/targetloadpacking.go``, Score, and
-    ``pkg/trimaran/handler.go``. The estimate is 10 Mbit/s, the same as that of this extender.
+    ``pkg/trimaran/handler.go``. The estimate is 10 Mbit/s, the least one of this extender.
     """
 
     name = "Trimaran TargetLoadPacking as a plugin"

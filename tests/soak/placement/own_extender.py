@@ -19,12 +19,12 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.cache.
 from ansible_collections.onprem.kube_scheduling.services.common.log import set_up_log
 from ansible_collections.onprem.kube_scheduling.services.extender.agents.registry import build_agent
 from ansible_collections.onprem.kube_scheduling.services.extender.engine.engine import Engine
-from ansible_collections.onprem.kube_scheduling.services.extender.engine.evaluation import no_pause
 from ansible_collections.onprem.kube_scheduling.services.extender.engine.profile import ConfiguredAgent, Profile
 from ansible_collections.onprem.kube_scheduling.services.extender.engine.recent_pods import RecentPods
 from ansible_collections.onprem.kube_scheduling.services.extender.http.scheduler_api import SchedulerApi
 from ansible_collections.onprem.kube_scheduling.services.extender.interface import Query
 from ansible_collections.onprem.kube_scheduling.services.extender.metrics import Metrics
+from ansible_collections.onprem.kube_scheduling.services.extender.pauses import no_pause
 from ansible_collections.onprem.kube_scheduling.services.extender.sources.node_mapping import NodeTable
 from ansible_collections.onprem.kube_scheduling.services.extender.sources.node_objects import NodeRecord, NodeStore
 from ansible_collections.onprem.kube_scheduling.services.extender.sources.pod_objects import INGRESS_BANDWIDTH

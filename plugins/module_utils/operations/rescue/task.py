@@ -15,7 +15,7 @@ from ...model.backoff import Backoff
 from ...model.reason import Reason
 from ...model.snapshot import ClusterSnapshot
 from ...rescue.plan import IMPOSSIBLE, PLANNED, WAITING, RescueContext, RescuePlan, Victim
-from ...rescue.plan_reasons import CAPACITY_BECOMING_FREE, NO_NODE, OTHERS_TERMINATING, UNEXPLAINED
+from ...rescue.plan_reasons import ANOTHER_POD_FIRST, CAPACITY_BECOMING_FREE, NO_NODE, OTHERS_TERMINATING, UNEXPLAINED
 from ...state.hold import Hold
 from ...state.rescue_attempts import AttemptRecord, attempt_key, existing_key
 from .plan_limit import NO_LIMIT, PlanLimit
@@ -71,7 +71,8 @@ class RescueTask:
     ``grace_ends_at_s``: the end of the grace period of each evicted pod, by uid. ``max_wait_s``: the maximum wait for other terminating
     pods. ``waits_since_s``: the start of the wait for their capacity. ``awaits_others_since_s``: the start of the wait for their end,
     because it makes the scheduler try the pod. ``queued_since_s``: the start of the wait of its plan for other rescues.
-    ``expected_since_s``: the time since which the scheduler is expected to bind the pod.
+    ``expected_since_s``: the time since which the scheduler is expected to bind the pod. ``awaits_expected_since_s``: the start of the wait
+    for other pods that it is expected to bind.
     ``uncertain_evictions``: pods, by uid, whose eviction has an unknown result. ``loaded``: the evictions of another program for the pod
     are known. ``recorded_victims``: the uids of the victims in the ConfigMap.
     ``excluded_nodes``: nodes that are not tried, and ``excluded_victims``: pods whose eviction was refused, both with the end of the
@@ -110,6 +111,7 @@ class RescueTask:
     awaits_others_since_s: float = math.inf
     queued_since_s: float = math.inf
     expected_since_s: float = math.inf
+    awaits_expected_since_s: float = math.inf
     excluded_nodes: dict[str, float] = field(default_factory=dict)
     excluded_victims: dict[str, float] = field(default_factory=dict)
     given_up: t.Optional[tuple[str, Reason]] = None
@@ -163,6 +165,7 @@ class RescueTask:
             nominated_by_rescue=self.stage == CLEARING,
             awaits_terminating=now_at_s <= self.waits_since_s + self.max_wait_s,
             awaits_others=now_at_s <= self.awaits_others_since_s + self.max_wait_s,
+            awaits_expected=now_at_s <= self.awaits_expected_since_s + self.max_wait_s,
         )
 
     def is_under_way(self, now_at_s: float, snapshot: ClusterSnapshot) -> bool:
@@ -280,6 +283,8 @@ class RescueTask:
             self.waits_since_s = min(self.waits_since_s, now_at_s)
         elif code == OTHERS_TERMINATING:
             self.awaits_others_since_s = min(self.awaits_others_since_s, now_at_s)
+        elif code == ANOTHER_POD_FIRST:
+            self.awaits_expected_since_s = min(self.awaits_expected_since_s, now_at_s)
         if self.last_plan is not None and self.last_plan.expected_node:
             self.expected_since_s = min(self.expected_since_s, now_at_s)
 

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 import typing as t
 
@@ -77,6 +78,18 @@ def test_pod_that_the_scheduler_never_binds_delays_no_rescue_without_end() -> No
     first.max_wait_s = 0.0  # the time is over
     reconcile(on)
     assert result_of(on, "a") == ("waiting", "fits") and on.cluster.evicted == ["sibling"]
+
+
+def test_one_expected_pod_after_another_delays_a_rescue_only_for_a_time() -> None:
+    on = two_pods()
+    reconcile(on)
+    task_of(on, "b").max_wait_s = 0.0  # the time is over
+    del on.cluster.pods["leaving"], on.cluster.pods["a"]
+    on.cluster.pods["later"] = pod("later", "300m")
+    on.cluster.touch(on.cluster.pods["later"])
+    on.controller.reconcile()
+    reconcile(on)
+    assert task_of(on, "later").expected_since_s < math.inf and on.cluster.evicted == ["sibling"]
 
 
 @pytest.mark.parametrize("change", ["bound", "deleted"])

@@ -78,6 +78,14 @@ def test_a_new_pod_replaces_the_rate_of_an_ended_one() -> None:
     assert rate(*jobs, new) == 600e6 / 8 + 10e6
 
 
+def test_an_ended_idle_pod_that_declared_much_hides_only_a_mean_part_of_new_pods() -> None:
+    of = traffic_agent(window=100)
+    others = tuple(pod(f"other-{number}", bound_s_ago=500) for number in range(9))
+    idle, new = pod("idle", ingress=10**15, bound_s_ago=500, ended_s_ago=4), pod("new", ingress=200_000_000, bound_s_ago=4)
+    found = judgements(of, [measured(of, "n", {"eth0": 500e6 / 8}, speed={"eth0": GBIT}, pods=(*others, idle, new))])["n"].value
+    assert found == pytest.approx((500e6 + 200e6 - 50e6) / 8)
+
+
 @pytest.mark.parametrize("args", [{"normalise": "relative"}, {}])
 def test_the_annotation_of_one_pod_does_not_make_the_other_nodes_equal(args: dict[str, t.Any]) -> None:
     of = traffic_agent(**args)

@@ -50,6 +50,16 @@ def test_a_failure_lowers_the_score_as_in_the_original() -> None:
     assert of.original_score(of.score_all(None, [node("unknown")], WEB, NOW_S)[0]) == 0
 
 
+def test_scores_without_texts_are_those_of_the_judgements() -> None:
+    of, nodes = reward(exploration=0.05), [node("n"), node("other"), node("unknown")]
+    observe(of, "n", False, True)
+    observe(of, "other", False, at_s=NOW_S - 100)
+    for one in (WEB, pod("bare")):
+        found, expected = of.scores(None, nodes, one, NOW_S + 50), of.score_all(None, nodes, one, NOW_S + 50)
+        assert found is not None and list(found.scores) == [judgement.score for judgement in expected]
+        assert found.oldest_s == min((each.measured_at_s for each in expected if each.measured_at_s is not None), default=None)
+
+
 def test_other_nodes_and_types_keep_their_scores() -> None:
     of = reward()
     observe(of, "n", False)

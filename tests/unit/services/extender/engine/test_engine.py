@@ -14,9 +14,10 @@ from fractions import Fraction
 import pytest
 from ansible_collections.onprem.kube_scheduling.services.common.log import set_up_log
 from ansible_collections.onprem.kube_scheduling.services.extender.engine import profile_state
+from ansible_collections.onprem.kube_scheduling.services.extender.engine.agent_values import checked
 from ansible_collections.onprem.kube_scheduling.services.extender.engine.dithering import TABLES
 from ansible_collections.onprem.kube_scheduling.services.extender.engine.engine import Engine
-from ansible_collections.onprem.kube_scheduling.services.extender.engine.evaluation import NEUTRAL, checked
+from ansible_collections.onprem.kube_scheduling.services.extender.engine.evaluation import NEUTRAL
 from ansible_collections.onprem.kube_scheduling.services.extender.engine.fragments import answer_of
 from ansible_collections.onprem.kube_scheduling.services.extender.engine.profile import ConfiguredAgent
 from ansible_collections.onprem.kube_scheduling.services.extender.interface import Judgement, NodeView, Outcome, PodView, Scores

@@ -5,9 +5,11 @@
 from __future__ import annotations
 
 import contextlib
+from dataclasses import dataclass
 
 import pytest
 from ansible_collections.onprem.kube_scheduling.services.extender.http import connections
+from ansible_collections.onprem.kube_scheduling.services.extender.http.connections import replace_another
 
 from tests.unit.services.extender.extender_objects import names_body, scores_in
 from tests.unit.services.extender.http.running_server import ANSWER, HEAD, REQUEST, ask, is_closed, receive, running
@@ -79,6 +81,30 @@ def test_a_new_connection_replaces_the_one_that_was_idle_for_the_longest_time(mo
         second.sendall(REQUEST[-20:])
         assert scores_in(receive(second)[1]) == ANSWER, "a request is not interrupted while another connection is idle"
         assert ask(first) == ANSWER
+
+
+@dataclass(eq=False)
+class Connected:
+    """A connection, of which only what the limits read exists."""
+
+    address: str
+    precedence: int
+    active_at_s: float
+    dropped: bool = False
+
+    def drop(self) -> None:
+        self.dropped = True
+
+
+def test_handshakes_from_many_addresses_displace_no_complete_connection(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connections, "MAX_CONNECTIONS", 8)
+    scheduler = [Connected("10.0.0.1", 1, number) for number in range(3)]
+    open_ones: set[Connected] = set(scheduler)
+    for number in range(20):
+        handshake = Connected(f"10.0.1.{number}", 0, 100.0 + number)
+        open_ones.add(handshake)
+        replace_another(handshake, open_ones)
+    assert open_ones.issuperset(scheduler) and not any(one.dropped for one in scheduler) and len(open_ones) == 8
 
 
 def test_a_header_that_is_not_complete_in_time_ends_the_connection() -> None:

@@ -88,6 +88,21 @@ def test_unfinished_handshakes_are_replaced_before_all_other_connections(
             assert is_closed(unfinished[1])
 
 
+@pytest.mark.parametrize("limit", ["MAX_OF_ADDRESS", "MAX_CONNECTIONS"])
+def test_a_new_tls_connection_replaces_an_idle_one_and_not_its_own_handshake(
+    certificates: Certificates, monkeypatch: pytest.MonkeyPatch, limit: str
+) -> None:
+    monkeypatch.setattr(connections, limit, 3)
+    client = certificates.client(certificates.client_ca)
+    with running(make_context(certificates.files)) as server, contextlib.ExitStack() as stack:
+        open_ones = [stack.enter_context(server.connect(client)) for _ in range(2)]
+        assert [ask(one) for one in open_ones] == [ANSWER] * 2
+        for _ in range(3):
+            open_ones.append(stack.enter_context(server.connect(client)))
+            assert ask(open_ones[-1]) == ANSWER
+        assert is_closed(open_ones[0]) and ask(open_ones[-2]) == ANSWER
+
+
 def test_a_new_authority_ends_the_handshakes_that_have_begun(certificates: Certificates) -> None:
     watch = TlsWatch(certificates.files)
     with running(make_context(certificates.files)) as server, server.connect() as unfinished:

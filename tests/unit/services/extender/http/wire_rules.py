@@ -38,15 +38,7 @@ def _check_nodes(body: bytes) -> Iterator[str]:
     names, nodes, _pod = found
     yield "nodes by name" if nodes is None else "whole nodes"
     _check_filter_answer(names, nodes)
-    plain = _plain(body)
-    if plain is None:
-        return
-    assert names == _plain_names(plain), (names, plain)
-    yield "nodes as the standard library reads them"
-    changed = _in_another_case(body, plain)
-    again = _nodes(changed)
-    assert again == found, (again, found, changed)
-    yield "nodes with keys in another case"
+    yield from _compare("nodes", body, found, _nodes, _plain_names)
 
 
 def _check_preemption(body: bytes) -> Iterator[str]:
@@ -54,17 +46,24 @@ def _check_preemption(body: bytes) -> Iterator[str]:
     if found is None:
         yield "victims refused"
         return
-    candidates, _pod = found
     yield "victims"
+    yield from _compare("victims", body, found, _preemption, _plain_candidates)
+
+
+def _compare(
+    part: str, body: bytes, found: tuple[t.Any, ...], read: Callable[[bytes], t.Any], read_plain: Callable[[Json], t.Any]
+) -> Iterator[str]:
+    """Compare what was found with the answer of the standard library, and with that for keys in another case."""
     plain = _plain(body)
     if plain is None:
         return
-    assert candidates == _plain_candidates(plain), (candidates, plain)
-    yield "victims as the standard library reads them"
+    expected = read_plain(plain)
+    assert found[0] == expected, (found[0], expected, plain)
+    yield f"{part} as the standard library reads them"
     changed = _in_another_case(body, plain)
-    again = _preemption(changed)
+    again = read(changed)
     assert again == found, (again, found, changed)
-    yield "victims with keys in another case"
+    yield f"{part} with keys in another case"
 
 
 # --- what the decoders answer -------------------------------------------------------------------------------------------

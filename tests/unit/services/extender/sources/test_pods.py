@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import copy
 import json
+import sys
 import typing as t
 
 import pytest
@@ -209,6 +210,19 @@ def test_outcomes_before_the_start_and_after_a_new_list_are_not_reported_again()
     assert pods.outcomes() == [("web-3", "a", True)]
 
 
+def test_only_the_last_ended_pods_of_a_node_are_known(pods: Pods, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pod_tracker, "MAX_ENDED", 2)
+    pods.read_list(pod("runs-1", "a"), pod("short-1", "b"))
+    pods.event(DELETED, pod("short-1", "b"))
+    for number in range(4):
+        pods.event(ADDED, pod(f"job-{number}", "a"))
+        pods.event(MODIFIED, pod(f"job-{number}", "a", phase="Failed"))
+    assert list(pods.on("a")) == ["runs-1", "job-2", "job-3"] and list(pods.on("b")) == ["short-1"]
+    pods.event(DELETED, pod("job-0", "a", phase="Failed"))
+    pods.tracker.forget_ended(pods.now_s + 601)
+    assert list(pods.on("a")) == ["runs-1"] and not pods.on("b")
+
+
 def test_equal_labels_and_demands_are_kept_once(pods: Pods) -> None:
     pods.read_list(*(pod(f"web-{number}", "a") for number in range(3)))
     one, two, three = pods.on("a").values()
@@ -216,13 +230,21 @@ def test_equal_labels_and_demands_are_kept_once(pods: Pods) -> None:
 
 
 def test_shared_parts_that_no_pod_has_any_more_are_removed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pod_tracker, "LEAST_PARTS", 4)
+    monkeypatch.setattr(pod_tracker, "LEAST_PARTS", 10)
     pods = Pods()
     pods.read_list()
     for number in range(20):
         pods.event(ADDED, pod(f"app{number}-1", "a"))
         pods.event(DELETED, pod(f"app{number}-1", "a"))
-    assert len(pods.store._shared) <= 5
+    assert len(pods.store._shared) <= 11
+
+
+def test_the_texts_of_pods_are_not_interned(pods: Pods) -> None:
+    one = pod("web-1", "a")
+    one["metadata"]["labels"] = {"job-name": "backup of today"}
+    pods.read_list(one)
+    found = next(iter(pods.on("a").values())).labels["job-name"]
+    assert sys.intern(" ".join(["backup", "of", "today"])) is not found, "Python 3.12 would never free it"
 
 
 def test_a_pod_with_a_wrong_quantity_is_undecodable_and_the_others_are_known(pods: Pods) -> None:

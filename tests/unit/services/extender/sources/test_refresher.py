@@ -5,10 +5,7 @@
 from __future__ import annotations
 
 import logging
-import threading
 import time
-import typing as t
-from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -18,18 +15,14 @@ from ansible_collections.onprem.kube_scheduling.services.extender.interface impo
     Expression,
     Gauge,
     NodeView,
-    Outcome,
-    Query,
     Rate,
 )
 from ansible_collections.onprem.kube_scheduling.services.extender.sources import refresher
-from ansible_collections.onprem.kube_scheduling.services.extender.sources.pod_tracker import PodChanges
 from ansible_collections.onprem.kube_scheduling.services.extender.sources.readings import KEPT_S, KEPT_WITHOUT_AGE_S
 from ansible_collections.onprem.kube_scheduling.services.extender.sources.refresher import Sources
 from ansible_collections.onprem.kube_scheduling.services.extender.sources.settings import (
     KubernetesSettings,
     NodeExporterSettings,
-    PrometheusSettings,
     SourceSettings,
 )
 from ansible_collections.onprem.kube_scheduling.services.extender.sources.view import ClusterView
@@ -37,83 +30,7 @@ from ansible_collections.onprem.kube_scheduling.services.extender.sources.view i
 from tests.unit.services.extender.sources import prometheus_server as faults
 from tests.unit.services.extender.sources.kube_server import READY, KubeServer, node, pod
 from tests.unit.services.extender.sources.prometheus_server import Server
-
-RECEIVED = Rate("received", 60)
-WAIT_S = 20.0
-
-
-class Listener:
-    """Keeps what it receives. ``error`` is raised by ``on_view``."""
-
-    def __init__(self) -> None:
-        self.views: list[ClusterView] = []
-        self.nodes: list[NodeView] = []
-        self.outcomes: list[Outcome] = []
-        self.error: Exception | None = None
-        self.came = threading.Condition()
-
-    def on_view(self, view: ClusterView) -> None:
-        self._keep(self.views, view)
-        if self.error is not None:
-            raise self.error
-
-    def on_node(self, node: NodeView) -> None:
-        self._keep(self.nodes, node)
-
-    def on_outcome(self, outcome: Outcome) -> None:
-        self._keep(self.outcomes, outcome)
-
-    def _keep(self, kept: list[t.Any], item: t.Any) -> None:
-        with self.came:
-            kept.append(item)
-            self.came.notify_all()
-
-    def wait(self, condition: Callable[[], bool]) -> None:
-        with self.came:
-            assert self.came.wait_for(condition, WAIT_S)
-
-
-class Clock:
-    """A clock that a test moves forward."""
-
-    def __init__(self) -> None:
-        self.ahead_s = 0.0
-
-    def __call__(self) -> float:
-        return time.monotonic() + self.ahead_s
-
-
-Make = Callable[..., Sources]
-
-
-@pytest.fixture
-def listener() -> Listener:
-    return Listener()
-
-
-@pytest.fixture
-def clock() -> Clock:
-    return Clock()
-
-
-@pytest.fixture
-def make(server: Server, kube: KubeServer, listener: Listener, clock: Clock) -> Iterator[Make]:
-    """Make sources of the servers: ``kubernetes`` and ``prometheus`` are used unless they are false."""
-    made: list[Sources] = []
-
-    def sources(*queries: Query, kubernetes: bool = True, prometheus: bool = True, **changes: t.Any) -> Sources:
-        settings = SourceSettings(
-            prometheus=PrometheusSettings((server.url,), timeout_s=2.0) if prometheus else None,
-            kubernetes=KubernetesSettings() if kubernetes else None,
-            **changes,
-        )
-        log = Log(logging.getLogger("test of the sources"))
-        made.append(Sources(settings, queries, listener, log, api=kube.api if kubernetes else None, clock=clock))
-        return made[-1]
-
-    yield sources
-    for one in made:
-        one.stop()
+from tests.unit.services.extender.sources.source_listener import RECEIVED, WAIT_S, Clock, Listener, Make
 
 
 def test_a_view_has_the_nodes_of_the_cluster_with_their_values(make: Make, server: Server, kube: KubeServer, listener: Listener) -> None:
@@ -301,19 +218,6 @@ def test_new_queries_replace_the_old_ones(make: Make, server: Server, kube: Kube
     assert list(sources.refresh_once().nodes["a"].series) == [sent]
 
 
-def test_the_thread_continues_after_an_error_of_the_listener(make: Make, kube: KubeServer, listener: Listener) -> None:
-    kube.put("nodes", node("a"))
-    listener.error = RuntimeError("an agent has failed")
-    sources = make()
-    sources.start()
-    listener.wait(lambda: len(listener.views) == 1)
-    listener.error = None
-    sources.set_queries([RECEIVED])  # the next refresh is immediate
-    listener.wait(lambda: len(listener.views) == 2)
-    sources.stop()
-    assert listener.views[0].version < listener.views[1].version
-
-
 def test_versions_grow_when_other_sources_follow(make: Make, kube: KubeServer) -> None:
     kube.put("nodes", node("a"))
     first = make().refresh_once()
@@ -341,61 +245,6 @@ def test_a_value_of_unknown_age_that_is_missing_in_an_answer_is_not_kept(make: M
     assert [name for name, view in sources.refresh_once().nodes.items() if view.series] == ["a", "b"]
     server.vectors["x"].pop()
     assert [name for name, view in sources.refresh_once().nodes.items() if view.series] == ["a"]
-
-
-def test_a_read_that_ends_after_the_stop_delivers_nothing(
-    make: Make, server: Server, kube: KubeServer, listener: Listener, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    monkeypatch.setattr(refresher, "JOIN_S", 0.01)
-    kube.put("nodes", node("a"))
-    server.fault = faults.silent
-    sources = make(RECEIVED)
-    sources.start()
-    while not server.asked:
-        time.sleep(0.01)
-    sources.stop()
-    server.released.set()
-    sources._thread.join(WAIT_S)
-    assert not sources._thread.is_alive() and listener.views == [] and not caplog.records
-
-
-def test_a_connection_that_is_made_after_the_stop_starts_no_watch(
-    kube: KubeServer, listener: Listener, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    opening, released = threading.Event(), threading.Event()
-
-    def slow(_settings: KubernetesSettings) -> t.Any:
-        opening.set()
-        assert released.wait(WAIT_S)
-        return kube.api
-
-    monkeypatch.setattr(refresher, "JOIN_S", 0.01)
-    monkeypatch.setattr(refresher, "open_kube_api", slow)
-    sources = Sources(SourceSettings(kubernetes=KubernetesSettings()), [], listener, Log(logging.getLogger("test of the sources")))
-    sources.start()
-    assert opening.wait(WAIT_S)
-    sources.stop()
-    released.set()
-    sources._thread.join(WAIT_S)
-    assert not sources._thread.is_alive() and sources._watch is None and listener.views == []
-
-
-def test_a_listener_is_not_called_for_a_pod_after_the_stop(make: Make, kube: KubeServer, listener: Listener) -> None:
-    kube.put("nodes", node("a"))
-    sources = make(prometheus=False)
-    sources.refresh_once()
-    sources.stop()
-    sources._on_pods(PodChanges({"a"}, []))  # from a watch whose thread could not be ended in time
-    assert listener.nodes == []
-
-
-def test_the_heartbeat_is_called_in_each_refresh(server: Server, listener: Listener) -> None:
-    beats: list[float] = []
-    settings = SourceSettings(prometheus=PrometheusSettings((server.url,), timeout_s=2.0))
-    log = Log(logging.getLogger("test of the sources"))
-    sources = Sources(settings, [RECEIVED], listener, log, heartbeat=lambda: beats.append(time.monotonic()))
-    sources.refresh_once()
-    assert len(beats) == 2  # before the query of the values, and before the one of their times
 
 
 def test_a_problem_is_logged_once_until_it_ends(make: Make, server: Server, kube: KubeServer, caplog: pytest.LogCaptureFixture) -> None:
