@@ -97,7 +97,8 @@ def _check_sources(settings: Settings, log: Log) -> int:
             view = sources.refresh_once()
     finally:
         sources.stop()
-    report = report_on(view, settings.profiles, log)
+    prometheus = settings.sources.prometheus
+    report = report_on(view, settings.profiles, log, selector=prometheus.selector if prometheus is not None else "")
     for line in report.lines:
         print(line)
     for text in (*settings.refused, *report.problems):

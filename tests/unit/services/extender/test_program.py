@@ -120,6 +120,30 @@ def test_an_address_that_is_in_use_is_an_error_of_the_configuration(tmp_path: Pa
         result = subprocess.run(
             [sys.executable, "-m", MODULE, f"--config={file}", f"--listen={running.address}"],
             env=environment(),
+@pytest.mark.parametrize(
+    ("agent", "reason"),
+    [
+        ("{name: network_traffic}", 'there is no series for rate(node_network_receive_bytes_total{job="node"}[300s]), node_network_speed'),
+        ("{name: metric, args: {query: load, best: 0, worst: 1}}", "there is no series for load: check that Prometheus scrapes"),
+        ("{name: metric, args: {query: total, best: 0, worst: 1}}", "its series belong to no node, or to several: check node_label"),
+        ("{name: metric, args: {query: known, best: 0, worst: 1}}", ""),
+    ],
+)
+def test_an_agent_without_series_is_told_what_is_missing(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], agent: str, reason: str
+) -> None:
+    server = Server()
+    server.vectors["total"] = [({}, "1")]
+    server.vectors["known"] = [({"instance": "a"}, "1")]
+    sources = f"sources: {{prometheus: {{urls: ['{server.url}'], selector: 'job=\"node\"'}}}}\n"
+    first = "{name: metric, args: {query: known, best: 0, worst: 1}}"
+    file = write(tmp_path, sources + f"profiles:\n  quiet:\n    agents:\n    - {agent}\n  other:\n    agents: [{first}]\n")
+    main([f"--config={file}", "--check-sources", "--log-level=error"], {})
+    err = capsys.readouterr().err
+    server.stop()
+    assert reason in err and ("check" in err) == bool(reason)
+
+
             capture_output=True,
             text=True,
             timeout=60,
