@@ -72,7 +72,7 @@ def _check_config(settings: Settings) -> int:
         try:
             make_context(settings.server.tls)
         except OSError as error:
-            problems.append(settings.document.with_line(f"{settings.document.origin}, server.tls: {error}"))
+            problems.append(settings.document.with_line(f"{settings.document.origin}, {error}"))
     for text in problems:
         print(f"extender: {text}", file=sys.stderr)
     used = [one.agent for profile in settings.profiles.values() for one in profile.agents]

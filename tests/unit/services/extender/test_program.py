@@ -82,7 +82,7 @@ def test_a_source_that_an_agent_needs_is_noted(tmp_path: Path, capsys: pytest.Ca
         ("profiles: {quiet: {}}", "line 1, profiles.quiet.agents must be a list"),
         (
             "server: {tls: {cert_file: /no, key_file: /no}}\nprofiles: {quiet: {agents: [{name: template}]}}",
-            "line 1, server.tls: [Errno 2] No such file or directory: '/no'",
+            "line 1, server.tls.cert_file: the file /no cannot be read: No such file or directory",
         ),
     ],
 )
