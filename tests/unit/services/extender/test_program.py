@@ -155,6 +155,7 @@ class Running(t.NamedTuple):
     process: subprocess.Popen[str]
     address: str
     status_address: str
+    assert "end the other program, or set listen" in result.stderr
 
 
 def environment() -> dict[str, str]:
