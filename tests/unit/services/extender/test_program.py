@@ -61,10 +61,16 @@ def test_a_configuration_that_can_be_used(tmp_path: Path, capsys: pytest.Capture
     [
         ("{name: template}", []),
         ("{name: pigeon}", ["sources.kubernetes is not configured"]),
-        ("{name: congestion}", ["the annotations congestion-factor need sources.kubernetes", "sources.kubernetes is not configured"]),
+        (
+            "{name: congestion}",
+            [
+                "the agent congestion knows no node: the annotations congestion-factor need sources.kubernetes",
+                "sources.kubernetes is not configured",
+            ],
+        ),
         (
             "{name: metric, args: {query: up, best: 1, worst: 0}}",
-            ["1 queries need sources.prometheus", "sources.kubernetes is not configured"],
+            ["the agent metric knows no node: 1 query needs sources.prometheus", "sources.kubernetes is not configured"],
         ),
     ],
 )
@@ -114,12 +120,6 @@ def test_sources_that_are_complete_and_a_node_without_a_value(tmp_path: Path, ca
     server.stop()
 
 
-def test_an_address_that_is_in_use_is_an_error_of_the_configuration(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    file = write(tmp_path, FILE.format(name="quiet", score=7))
-    with program(file) as running:
-        result = subprocess.run(
-            [sys.executable, "-m", MODULE, f"--config={file}", f"--listen={running.address}"],
-            env=environment(),
 @pytest.mark.parametrize(
     ("agent", "reason"),
     [
@@ -144,18 +144,24 @@ def test_an_agent_without_series_is_told_what_is_missing(
     assert reason in err and ("check" in err) == bool(reason)
 
 
+def test_an_address_that_is_in_use_is_an_error_of_the_configuration(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = write(tmp_path, FILE.format(name="quiet", score=7))
+    with program(file) as running:
+        result = subprocess.run(
+            [sys.executable, "-m", MODULE, f"--config={file}", f"--listen={running.address}"],
+            env=environment(),
             capture_output=True,
             text=True,
             timeout=60,
         )
     assert result.returncode == 2 and "cannot start: " in result.stderr and "in use" in result.stderr
+    assert "end the other program, or set listen" in result.stderr
 
 
 class Running(t.NamedTuple):
     process: subprocess.Popen[str]
     address: str
     status_address: str
-    assert "end the other program, or set listen" in result.stderr
 
 
 def environment() -> dict[str, str]:
