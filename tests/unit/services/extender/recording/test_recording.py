@@ -193,6 +193,13 @@ def test_a_missing_file_ends_with_a_sentence(tmp_path: Path, capsys: pytest.Capt
     assert "No such file" in capsys.readouterr().err
 
 
+def test_a_recording_without_a_request_ends_with_a_sentence(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "r.jsonl"
+    file.write_text('{"kind": "view", "at_s": 1}\n')
+    assert replayed("--agent", "template", "--requests", str(file)) == (2, "")
+    assert f"{file} has no request of a scheduler" in capsys.readouterr().err
+
+
 def test_a_body_that_is_not_json_is_not_written(tmp_path: Path) -> None:
     file = tmp_path / "r.jsonl"
     of = recorder(file, Notes())
