@@ -127,7 +127,7 @@ class Reward(Agent):
 
     def _judgement(self, workload: str, entry: Entry | None, total: float, now_s: float) -> Judgement:
         if entry is None:
-            return Judgement(BEST_SCORE * INITIAL_REWARD, explanation=f"no observation of {workload} on this node")
+            return Judgement(BEST_SCORE * INITIAL_REWARD, explanation=f"no observation{f' of {workload}' if workload else ''} on this node")
         now = self._decayed(entry, now_s)
         bonus = self.args.exploration * math.sqrt(2.0 * math.log1p(total) / (1.0 + now.observations))
         score = BEST_SCORE * min(1.0, now.reward + bonus)
