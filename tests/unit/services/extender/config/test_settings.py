@@ -243,6 +243,9 @@ def test_a_change_that_needs_a_restart_is_logged(tmp_path: Path) -> None:
 def test_a_file_that_changes_by_a_link_is_noticed(tmp_path: Path) -> None:
     for version in ("v1", "v2"):
         (tmp_path / version).mkdir()
+    watched.file.write_text(PROFILES)  # again the value that is in use
+    assert watched.watch.changed() is not None
+    assert watched.log_text.getvalue().count("listen has changed in FILE") == 1
     (tmp_path / "v1/extender.yaml").write_text(PROFILES)
     (tmp_path / "v2/extender.yaml").write_text(PROFILES.replace("quiet", "other"))
     link = tmp_path / "data"
