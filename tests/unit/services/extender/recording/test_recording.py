@@ -284,6 +284,18 @@ def test_no_error_of_the_recorder_reaches_a_request_or_keeps_a_node_from_the_eng
     assert len(file.read_bytes().splitlines()) == 1
 
 
+def test_a_recording_that_is_being_written_is_not_emptied(tmp_path: Path) -> None:
+    file = tmp_path / "r.jsonl"
+    of = recorder(file, Notes())
+    of.record("/scheduler/prioritize", request("a"))
+    with pytest.raises(OSError, match="another process writes the recording"):
+        recorder(file, Notes())
+    of.close()
+    assert '"request"' in file.read_text()
+    recorder(file, Notes()).close()
+    assert "request" not in file.read_text()
+
+
 def test_the_file_of_a_recording_is_no_link_and_only_its_owner_can_read_it(tmp_path: Path) -> None:
     file, link = tmp_path / "r.jsonl", tmp_path / "link"
     file.write_text("old")
