@@ -12,10 +12,14 @@ from ..common.log import Log
 from .engine.engine import Engine
 from .engine.explanation import ProfileRows, explain_profile
 from .engine.profile import Profile
-from .interface import NodeView, Outcome, Query, Series
+from .interface import Annotation, Gauge, NodeView, Outcome, Query, Rate, Series
 from .metrics import Metrics
 from .pauses import no_pause
+from .sources.promql import value_text
 from .sources.view import ClusterView
+
+SHOWN_QUERIES = 2
+"""Queries without a series that are shown for an agent."""
 
 SHOWN_SERIES = 8
 """Series of one query on one node that are printed. A node can have a hundred devices."""
@@ -41,8 +45,11 @@ class Report(t.NamedTuple):
     problems: list[str]
 
 
-def report_on(view: ClusterView, profiles: Mapping[str, Profile], log: Log) -> Report:
-    """Return the report on a view. A source that failed and a node without a fresh value are problems. Series of no node are not."""
+def report_on(view: ClusterView, profiles: Mapping[str, Profile], log: Log, *, selector: str = "") -> Report:
+    """Return the report on a view. A source that failed and a node without a fresh value are problems. Series of no node are not.
+
+    ``selector``: that of Prometheus, for the queries that the report shows.
+    """
     engine = Engine(profiles, Metrics(log), pause=no_pause)
     engine.on_view(view)
     lines = [line for node in view.nodes.values() for line in _node_lines(node)]
@@ -53,6 +60,8 @@ def report_on(view: ClusterView, profiles: Mapping[str, Profile], log: Log) -> R
         rows = explain_profile(state)
         lines += _profile_lines(rows)
         problems += _unknown(rows)
+        if not view.errors:
+            problems += _without_series(rows, profiles[rows.profile], view, selector)
     if view.unmapped:
         lines.append(f"{view.unmapped_count} series belong to no node, or to several:")
         lines += [f"  {one.source}: {query_text(one.query)} {_labels(one.labels)}: {one.why}" for one in view.unmapped]
@@ -92,6 +101,35 @@ def _unknown(rows: ProfileRows) -> Iterator[str]:
         if unknown:
             shown = ", ".join(unknown[:10]) + (f" and {len(unknown) - 10} more" if len(unknown) > 10 else "")
             yield f"profile {rows.profile}, agent {name}: no fresh value for {shown}"
+
+
+def _without_series(rows: ProfileRows, profile: Profile, view: ClusterView, selector: str) -> Iterator[str]:
+    """Return the reasons why an agent knows no node although its sources have answered."""
+    known = {agent.agent for node in rows.nodes for agent in node.agents if agent.score is not None}
+    found = {query for node in view.nodes.values() for query in node.series}
+    unmapped = {series.query for series in view.unmapped}
+    for one in profile.agents:
+        missing = [query for query in one.agent.queries if query not in found]
+        if one.name in known or not missing:
+            continue
+        start = f"profile {rows.profile}, agent {one.name}: "
+        annotations = [query.key for query in missing if isinstance(query, Annotation)]
+        texts = list(dict.fromkeys(_short_text(query, selector) for query in missing if not isinstance(query, Annotation)))
+        if not unmapped.isdisjoint(missing):
+            yield f"{start}its series belong to no node, or to several: check node_label and node_rules of the source"
+        elif texts:
+            more = f" and {len(texts) - SHOWN_QUERIES} more queries" if len(texts) > SHOWN_QUERIES else ""
+            yield (
+                f"{start}there is no series for {', '.join(texts[:SHOWN_QUERIES])}{more}: check that Prometheus scrapes the node_exporters,"
+                " and in FILE the selector of the source and the args of the agent, such as device"
+            )
+        if annotations:
+            yield f"{start}no node has one of the annotations {', '.join(annotations)}"
+
+
+def _short_text(query: Query, selector: str) -> str:
+    """Return the PromQL of a query without the conditions of the agent, which can be very long."""
+    return value_text(query._replace(conditions=()), selector).removesuffix(" + 0") if isinstance(query, (Rate, Gauge)) else query[0]
 
 
 def _labels(labels: Mapping[str, str]) -> str:

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import errno
 import sys
 import time
 from collections.abc import Mapping, Sequence
@@ -23,6 +24,12 @@ from .sources.refresher import Sources
 SECOND_SAMPLE_S = 5.0
 
 GOOD_ORDER, BROKEN, CONFIGURATION = 0, 1, 2
+
+REMEDIES: Mapping[int | None, str] = {
+    errno.EADDRINUSE: "; end the other program, or set listen and status_address to other addresses",
+    errno.EADDRNOTAVAIL: "; listen and status_address need an address of this machine",
+}
+"""The ends of the texts about addresses, by the number of the error."""
 
 
 def main(arguments: Sequence[str], environment: Mapping[str, str]) -> int:
@@ -59,7 +66,9 @@ def _serve(inputs: Inputs, settings: Settings, log: Log, shutdown: ShutdownSigna
     try:
         extender = Extender(inputs, settings, log, shutdown)
     except OSError as error:
-        log.error(f"cannot start: {error}", listen=str(settings.listen), status_address=str(settings.status or ""))
+        log.error(
+            f"cannot start: {error}{REMEDIES.get(error.errno, '')}", listen=str(settings.listen), status_address=str(settings.status or "")
+        )
         return CONFIGURATION
     extender.run()
     log.info("stopped")
@@ -72,7 +81,7 @@ def _check_config(settings: Settings) -> int:
         try:
             make_context(settings.server.tls)
         except OSError as error:
-            problems.append(settings.document.with_line(f"{settings.document.origin}, server.tls: {error}"))
+            problems.append(settings.document.with_line(f"{settings.document.origin}, {error}"))
     for text in problems:
         print(f"extender: {text}", file=sys.stderr)
     used = [one.agent for profile in settings.profiles.values() for one in profile.agents]
@@ -97,7 +106,8 @@ def _check_sources(settings: Settings, log: Log) -> int:
             view = sources.refresh_once()
     finally:
         sources.stop()
-    report = report_on(view, settings.profiles, log)
+    prometheus = settings.sources.prometheus
+    report = report_on(view, settings.profiles, log, selector=prometheus.selector if prometheus is not None else "")
     for line in report.lines:
         print(line)
     for text in (*settings.refused, *report.problems):

@@ -28,11 +28,14 @@ def main(arguments: Sequence[str] | None = None, out: t.TextIO | None = None) ->
     given = _parser().parse_args(arguments)
     out = out or sys.stdout
     try:
-        player = Player(build_agent(given.agent, _args_of(given.args)))
+        player, has_answers = Player(build_agent(given.agent, _args_of(given.args))), False
         for line in _lines(given.view, given.requests):
             answer = player.play(line)
             if answer is not None:
+                has_answers = True
                 out.write(_json_of(answer) if given.json else _text_of(answer))
+        if not has_answers:
+            raise RecordingError(f"{given.requests} has no request of a scheduler")
     except (AgentError, RecordingError, OSError) as error:
         print(f"replay: {error}", file=sys.stderr)
         return EXIT_CONFIGURATION

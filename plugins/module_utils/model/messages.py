@@ -10,7 +10,10 @@ from collections.abc import Iterable
 _GRANT = re.compile(r"Grant the verb '[a-z]+' on [\w./-]+")
 _GRANT_WHERE = re.compile(_GRANT.pattern + r"(?: in namespace [-\w.]+)?")
 
-ROLE_DOCUMENTATION = "The whole role: docs/rebalance.md#permissions, for rescues docs/rescue.md#permissions."
+ROLE_DOCUMENTATION = (
+    "The whole role: docs/rebalance.md#permissions, for rescues docs/rescue.md#permissions, for the extender"
+    " docs/network-aware-scheduling.md#permissions."
+)
 """A text for errors. Usually more verbs are missing than the first one."""
 
 

@@ -145,7 +145,8 @@ class Reward(Agent):
 
     def _judgement(self, workload: str, entry: Entry | None, total: float, now_s: float) -> Judgement:
         if entry is None:
-            return Judgement(UNKNOWN_NODE, explanation=f"no observation of {workload} on this node")
+            of = f" of {workload}" if workload else ""
+            return Judgement(UNKNOWN_NODE, explanation=f"no observation{of} on this node")
         now = self._decayed(entry, now_s)
         explanation = f"reward {now.reward:.2f} of {workload} from {now.observations:.1f} observations"
         return Judgement(self._score(now, total), now.reward, explanation, entry.at_s)

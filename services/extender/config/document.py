@@ -17,6 +17,7 @@ from ....plugins.module_utils.kube.client.config.yaml_text import load_yaml
 from ...common.settings import SettingsError, check_given_once
 
 MAX_BYTES = 1024 * 1024
+YAML_REMEDY = "; check this line and the one before it: equal indentation, spaces and no tabs, closed brackets, * and % in quotes"
 KEY_TAGS = ("tag:yaml.org,2002:str", "tag:yaml.org,2002:merge")
 
 
@@ -52,8 +53,10 @@ def read_document(file: str) -> Document:
         if len(data) > MAX_BYTES:
             raise SettingsError(f"file {file} has more than {MAX_BYTES} bytes")
         content = load_yaml(data)
-    except (OSError, ConnectionSettingsError) as error:
-        raise SettingsError(f"file {file} cannot be read: {error}") from None
+    except OSError as error:
+        raise SettingsError(f"file {file} cannot be read: {error.strerror or error}") from None
+    except ConnectionSettingsError as error:
+        raise SettingsError(f"file {file} cannot be read: {error}{YAML_REMEDY}") from None
     if not isinstance(content, dict):
         raise SettingsError(f"file {file}: settings by their names are expected, such as profiles")
     lines: dict[str, int] = {}

@@ -19,11 +19,20 @@ def parse_level(value: t.Any) -> str:
     return one_of(*LOG_LEVELS)(LEVELS_OF_ORIGINAL.get(text, text))
 
 
+def parse_address_text(value: t.Any) -> str:
+    """Return the text of an address. Raises ValueError, also for a port alone, which YAML reads as a number."""
+    if not isinstance(value, str):
+        raise ValueError(f"{value!r} is no address: write it as HOST:PORT, [IPV6]:PORT or :PORT")
+    return value
+
+
 OPTIONS = (
-    Option("listen", Kind("HOST:PORT", parse_text), "the address for the scheduler; :8080 for all addresses (0.0.0.0:8080)", own=True),
+    Option(
+        "listen", Kind("HOST:PORT", parse_address_text), "the address for the scheduler; :8080 for all addresses (0.0.0.0:8080)", own=True
+    ),
     Option(
         "status_address",
-        Kind("HOST:PORT", parse_text),
+        Kind("HOST:PORT", parse_address_text),
         "a second address for people, probes and Prometheus, without TLS; it does not serve the scheduler (none)",
         own=True,
         may_be_empty=True,

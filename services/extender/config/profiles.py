@@ -61,6 +61,10 @@ def read_profiles(document: Document) -> tuple[ProfileEntry, ...]:
     """Return the profiles of FILE. Raises SettingsError."""
     value = document.content.get("profiles")
     path = f"{document.origin}, profiles"
+    if isinstance(value, list) and value:
+        raise SettingsError(
+            f"{path} is a list: a mapping is expected, with the schedulerName of each profile as the key, such as web: {{agents: […]}}"
+        )
     if not isinstance(value, Mapping) or not value:
         raise SettingsError(f'{path}: at least one profile is expected, by its schedulerName, or "{ANY_SCHEDULER}" for all pods')
     return tuple(_profile(path, name, entry) for name, entry in value.items())
@@ -109,7 +113,7 @@ def _profile(path: str, name: t.Any, value: t.Any) -> ProfileEntry:
 
 
 def _entry(path: str, value: t.Any) -> AgentEntry:
-    section = Section(value, path, AGENT_KEYS)
+    section = Section(value, path, AGENT_KEYS, remedy="; an argument of the agent belongs below args")
     if "name" not in section:
         raise SettingsError(f"{path} has no name: name the agent, such as network_traffic")
     weight = value.get("weight")

@@ -19,6 +19,7 @@ class ConfigWatch:
 
     def __init__(self, inputs: Inputs, settings: Settings, metrics: Metrics, log: Log) -> None:
         self._inputs, self.settings = inputs, settings
+        self._at_start = settings
         self._metrics, self._log = metrics, log
         self._digest = settings.document.digest
 
@@ -47,7 +48,7 @@ class ConfigWatch:
         self._metrics.configuration_valid.set(1)
         self._metrics.reloads.labels("success").inc()
         for name in RESTART_NEEDED:
-            if getattr(settings, name) != getattr(self.settings, name):
+            if getattr(settings, name) not in (getattr(self.settings, name), getattr(self._at_start, name)):
                 self._log.warning(f"{name} has changed in FILE: the new value is used after a restart")
         self.settings = settings
         return settings

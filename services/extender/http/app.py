@@ -27,6 +27,9 @@ MAX_BODY_BYTES = 32 * 1024 * 1024
 
 REQUEST_TIMEOUT_S = 10.0
 
+MAX_LOGGED_REFUSALS, MAX_LOGGED = 20, 300
+"""Different refusals that are logged, each once, and the characters of each. Any client can cause them."""
+
 
 class App:
     """The application. ``scheduler`` is None on the address for people, which has no paths of the scheduler."""
@@ -45,6 +48,7 @@ class App:
         self._bodies, self._request_timeout_s = BodyLimits(max_body_bytes), request_timeout_s
         self.direct = DirectAnswers(scheduler.handlers, self._refusal, max_body_bytes=max_body_bytes) if scheduler is not None else None
         """Answers most requests of the scheduler. The protocol uses it."""
+        self._refusals: set[str] = set()
         # Prometheus has a thread of its own, so that no page delays its scrape.
         self._slow = {PAGES: SlowAnswers("pages"), SCRAPES: SlowAnswers("scrapes")}
 
@@ -78,6 +82,8 @@ class App:
         return None
 
     async def _answer_people(self, scope: Mapping[str, t.Any]) -> Response:
+        if self._scheduler is not None and scope["method"] == "POST" and self._people.handler(scope["path"]) is None:
+            return self._refused(404, f"there is no path {scope['path']}: urlPrefix of the scheduler's extender must end with /scheduler")
         if scope["method"] not in ("GET", "HEAD"):
             return error_response(405, "this path accepts only GET and HEAD", (b"allow", b"GET, HEAD"))
         handler = self._people.handler(scope["path"])
@@ -106,6 +112,12 @@ class App:
 
     def _refused(self, status: int, text: str, *headers: tuple[bytes, bytes]) -> Response:
         self._metrics.refused.labels(str(status)).inc()
+        # The scheduler ignores a failed request without a line in its log.
+        if len(self._refusals) < MAX_LOGGED_REFUSALS and text[:MAX_LOGGED] not in self._refusals:
+            self._refusals.add(text[:MAX_LOGGED])
+            self._log.warning(
+                "a request of the scheduler was refused; the same refusal is not logged again", status=status, error=text[:MAX_LOGGED]
+            )
         return error_response(status, text, *headers)
 
 

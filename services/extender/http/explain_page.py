@@ -13,6 +13,8 @@ from ..engine.explanation import IN_TREE_WEIGHTS, NodeRow, ProfileRows
 from ..engine.recent_pods import RecentPod
 from . import html
 
+NOT_ASKED = "the scheduler has not asked about this pod among its last 1,000 pods, or the schedulerName of the pod is no profile of FILE"
+
 MAX_NODES = 200
 """Nodes on a page. The JSON has all."""
 
@@ -37,6 +39,7 @@ def explain_page(pod: RecentPod, rows: ProfileRows) -> bytes:
         html.paragraph(
             f"The scheduler asked at {asked_at} about {pod.nodes} nodes. The scores below are those of now, for rounding table {rows.table}"
             f" (offset {rows.offset:.3f}). The score is the whole part of the exact score plus the offset."
+            " The table has all nodes, also those that the scheduler did not ask about."
         )
     ]
     if rows.neutral:
@@ -45,10 +48,10 @@ def explain_page(pod: RecentPod, rows: ProfileRows) -> bytes:
     return html.page(f"Pod {pod.namespace}/{pod.name}, profile {rows.profile}", parts, refresh=False)
 
 
-def unknown_pod_page(namespace: str, name: str, known: Sequence[RecentPod]) -> bytes:
-    """Return the page for a pod that the scheduler has not asked about."""
+def unknown_pod_page(namespace: str, name: str, known: Sequence[RecentPod], profiles: Sequence[str]) -> bytes:
+    """Return the page for a pod that the scheduler has not asked about, and for one without a profile."""
     parts = [
-        html.paragraph("The scheduler has not asked about this pod among its last 1,000 pods. These are the last ones:"),
+        html.paragraph(f"{NOT_ASKED[0].upper()}{NOT_ASKED[1:]}. The profiles of FILE are {', '.join(profiles)}. These are the last pods:"),
         pods_table(known),
     ]
     return html.page(f"Pod {namespace}/{name}" if name else "Pods", parts, refresh=False)

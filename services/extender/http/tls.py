@@ -32,12 +32,13 @@ class TlsContents(t.NamedTuple):
 
 
 def read_contents(files: TlsFiles) -> TlsContents:
-    """Return the bytes of the files. Raises OSError, whose text names the file."""
-    return TlsContents(*(Path(file).read_bytes() if file else b"" for file in (files.cert_file, files.key_file, files.client_ca_file)))
+    """Return the bytes of the files. Raises OSError, whose text names the setting and the file."""
+    names = ("cert_file", "key_file", "client_ca_file")
+    return TlsContents(*(_read(name, getattr(files, name)) for name in names))
 
 
 def make_context(files: TlsFiles, contents: TlsContents | None = None) -> ssl.SSLContext:
-    """Return a context with these contents of the files, or with those of now. Raises OSError, whose text names the file."""
+    """Return a context with these contents of the files, or with those of now. Raises OSError, whose text names the setting."""
     contents = contents or read_contents(files)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
@@ -47,7 +48,7 @@ def make_context(files: TlsFiles, contents: TlsContents | None = None) -> ssl.SS
             with _in_memory(contents.authority) as authority:
                 context.load_verify_locations(authority)
         except ssl.SSLError as error:
-            raise OSError(f"{files.client_ca_file} has no PEM certificate: {error}") from None
+            raise OSError(f"server.tls.client_ca_file: {files.client_ca_file} has no PEM certificate: {error}") from None
         context.verify_mode = ssl.CERT_REQUIRED
     return context
 
@@ -62,7 +63,7 @@ def load_pair(context: ssl.SSLContext, files: TlsFiles, contents: TlsContents) -
         with _in_memory(contents.certificate) as certificate, _in_memory(contents.key) as key:
             context.load_cert_chain(certificate, key)
     except ssl.SSLError as error:
-        raise OSError(f"{files.cert_file} and {files.key_file} are no PEM certificate with its key: {error}") from None
+        raise OSError(f"server.tls: {files.cert_file} and {files.key_file} are no PEM certificate with its key: {error}") from None
 
 
 class TlsChange(t.NamedTuple):
@@ -102,6 +103,14 @@ def _digests(contents: TlsContents) -> tuple[bytes, bytes]:
     """Return the digest of the certificate with its key, and that of the authority. The key itself is not kept."""
     pair = sha256(sha256(contents.certificate).digest() + sha256(contents.key).digest())
     return pair.digest(), sha256(contents.authority).digest()
+
+
+def _read(name: str, file: str) -> bytes:
+    try:
+        return Path(file).read_bytes() if file else b""
+    except OSError as error:
+        # A relative path is shown with its folder, which is that of the process and not that of FILE.
+        raise OSError(f"server.tls.{name}: the file {Path(file).absolute()} cannot be read: {error.strerror or error}") from None
 
 
 @contextlib.contextmanager

@@ -8,8 +8,10 @@ The file contains pods as kube-scheduler sends them, with the values of their en
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import json
 import os
+import stat
 import threading
 import time
 import typing as t
@@ -122,11 +124,22 @@ class Recorder:
             self._log.warning("the end of the recording is missing", error=str(error))
 
 
-def _opened(file: Path) -> t.BinaryIO:
-    """Return the empty file, which only its owner can read. Raises OSError."""
-    # A link could lead to any file of this user.
-    descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
+def _lock(descriptor: int, file: Path) -> None:
+    """Prevent that a second extender empties the recording, for example one that then ends because its address is in use."""
     try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        raise OSError(f"another process writes the recording {file}") from None
+
+
+def _opened(file: Path) -> t.BinaryIO:
+    """Return the empty file, which only its owner can read. Raises OSError, also if another process writes it."""
+    # A link could lead to any file of this user.
+    descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW, 0o600)
+    try:
+        if stat.S_ISREG(os.fstat(descriptor).st_mode):
+            _lock(descriptor, file)
+            os.ftruncate(descriptor, 0)
         # The mode of a file that exists already does not follow from that of os.open.
         os.fchmod(descriptor, 0o600)
         return os.fdopen(descriptor, "wb")

@@ -16,6 +16,13 @@ from ....plugins.module_utils.kube.client.http.connection import Connection, Htt
 from .settings import LoginSettings
 
 CHUNK_BYTES = 256 * 1024
+REMEDIES = {
+    "WRONG_VERSION_NUMBER": "; the server may have no TLS: try http:// in place of https://",
+    "unable to get local issuer certificate": "; set tls.ca_file to the certificate of the authority",
+    "self-signed certificate": "; set tls.ca_file to the certificate of the authority",
+}
+"""The ends of the texts about TLS, by a part of the text of OpenSSL."""
+
 MAX_SHOWN = 200
 """Characters of another server's text that are shown in an error."""
 
@@ -130,4 +137,5 @@ def _root_cause(error: BaseException) -> str:
     cause: t.Any = error
     while isinstance(getattr(cause, "reason", None), BaseException):
         cause = cause.reason
-    return str(cause).strip().rstrip(".") or type(cause).__name__
+    text = str(cause).strip().rstrip(".") or type(cause).__name__
+    return text + next((remedy for part, remedy in REMEDIES.items() if part in text), "")

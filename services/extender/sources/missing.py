@@ -28,7 +28,7 @@ def unanswered_queries(queries: Iterable[Query], *, is_measured: bool, has_clust
     errors = {}
     if measured and not is_measured:
         source = "sources.prometheus" if expressions else "sources.prometheus or sources.node_exporter"
-        errors[PROMETHEUS] = f"{len(measured)} queries need {source}, which is not configured"
+        errors[PROMETHEUS] = f"{len(measured)} {'query needs' if len(measured) == 1 else 'queries need'} {source}, which is not configured"
     if annotated and not has_cluster:
         errors[KUBERNETES] = f"the annotations {', '.join(annotated)} need sources.kubernetes, which is not configured"
     return errors
@@ -38,7 +38,11 @@ def missing_sources(settings: SourceSettings, agents: Sequence[Agent]) -> list[s
     """Return sentences about the sources that these agents need and that are not configured."""
     queries = list(dict.fromkeys(query for agent in agents for query in agent.queries))
     is_measured, has_cluster = settings.prometheus is not None or settings.node_exporter is not None, settings.kubernetes is not None
-    found = list(unanswered_queries(queries, is_measured=is_measured, has_cluster=has_cluster).values())
+    found = []
+    for agent in dict.fromkeys(agents):
+        unanswered = unanswered_queries(dict.fromkeys(agent.queries), is_measured=is_measured, has_cluster=has_cluster)
+        found += [f"the agent {agent.name} knows no node: {text}" for text in unanswered.values()]
+    found = list(dict.fromkeys(found))
     if not has_cluster and (queries or any(agent.per_demand for agent in agents)):
         found.append(WITHOUT_KUBERNETES)
     return found

@@ -106,7 +106,8 @@ class NodeExporterSource:
         answer = reader.request("GET", self._settings.path, query=query)
         text = answer.body.decode("utf-8", "replace")
         if answer.status != 200:
-            raise SourceError(f"{reader.url} answers with the status {answer.status}: {reader.without_secrets(text.strip())}")
+            shown = reader.without_secrets(text.strip())
+            raise SourceError(f"{reader.url}{self._settings.path} answers with the status {answer.status}{f': {shown}' if shown else ''}")
         if answer.content_type.startswith("text/html"):
             raise SourceError(f"{reader.url}{self._settings.path} is an HTML page and not the metrics of node_exporter")
         try:

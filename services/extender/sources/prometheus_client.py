@@ -141,7 +141,8 @@ def _decoded(reader: HttpReader, answer: Answer) -> tuple[QueryAnswer, Iterator[
     except DecodeError:
         if answer.status == 200:
             raise SourceError(f"the answer of {reader.url} is not JSON of Prometheus: check that it is the URL of Prometheus") from None
-        raise SourceError(f"{reader.url} answers with the status {answer.status}") from None
+        remedy = f": check that it is the URL of Prometheus, without {PATH}" if answer.status == 404 else ""
+        raise SourceError(f"{reader.url} answers with the status {answer.status}{remedy}") from None
 
 
 def _shown_location(reader: HttpReader, location: str) -> str:

@@ -20,6 +20,7 @@ MOST_SCRAPED_NODES = 200
 """The largest cluster that is scraped directly. A larger one needs a Prometheus, which is made for this."""
 
 MIB = 1024 * 1024
+INDENT = "; a setting of a source has more spaces before it than the name of the source"
 _LOGIN_KEYS = ("bearer_token_file", "basic_auth", "tls")
 
 
@@ -107,7 +108,9 @@ def read_source_settings(mapping: Mapping[str, t.Any] | None, origin: str) -> So
 
     Raises SettingsError, which names the key, the value and the values that can be used.
     """
-    sources = Section({} if mapping is None else mapping, f"{origin}, sources", ("prometheus", "kubernetes", "node_exporter"))
+    sources = Section(
+        {} if mapping is None else mapping, f"{origin}, sources", ("prometheus", "kubernetes", "node_exporter"), remedy=INDENT
+    )
     settings = SourceSettings(_prometheus(sources), _kubernetes(sources), _node_exporter(sources))
     if settings.node_exporter is None:
         return settings

@@ -20,16 +20,16 @@ class Section:
     """A mapping of FILE. ``path`` is its name in error messages, such as ``file extender.yaml, sources.prometheus``.
 
     The constructor raises SettingsError if the value is no mapping, or has a key that is not in ``known``. A key without a value counts as
-    absent.
+    absent. ``remedy`` is added to the text about a key that is like none in ``known``.
     """
 
-    def __init__(self, value: t.Any, path: str, known: tuple[str, ...]) -> None:
+    def __init__(self, value: t.Any, path: str, known: tuple[str, ...], *, remedy: str = "") -> None:
         if not isinstance(value, Mapping):
             raise SettingsError(f"{path} is {_shown(value)}: a mapping with {_listed(known)} is expected")
         for key in value:
             if key not in known:
                 nearest = difflib.get_close_matches(str(key), known, n=1)
-                better = f"the nearest is {nearest[0]}" if nearest else f"the settings are {_listed(known)}"
+                better = f"the nearest is {nearest[0]}" if nearest else f"the settings are {_listed(known)}{remedy}"
                 raise SettingsError(f"{path}.{key} is not a setting; {better}")
         self.path = path
         self._values = {key: given for key, given in value.items() if given is not None}

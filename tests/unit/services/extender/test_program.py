@@ -61,10 +61,16 @@ def test_a_configuration_that_can_be_used(tmp_path: Path, capsys: pytest.Capture
     [
         ("{name: template}", []),
         ("{name: pigeon}", ["sources.kubernetes is not configured"]),
-        ("{name: congestion}", ["the annotations congestion-factor need sources.kubernetes", "sources.kubernetes is not configured"]),
+        (
+            "{name: congestion}",
+            [
+                "the agent congestion knows no node: the annotations congestion-factor need sources.kubernetes",
+                "sources.kubernetes is not configured",
+            ],
+        ),
         (
             "{name: metric, args: {query: up, best: 1, worst: 0}}",
-            ["1 queries need sources.prometheus", "sources.kubernetes is not configured"],
+            ["the agent metric knows no node: 1 query needs sources.prometheus", "sources.kubernetes is not configured"],
         ),
     ],
 )
@@ -82,7 +88,7 @@ def test_a_source_that_an_agent_needs_is_noted(tmp_path: Path, capsys: pytest.Ca
         ("profiles: {quiet: {}}", "line 1, profiles.quiet.agents must be a list"),
         (
             "server: {tls: {cert_file: /no, key_file: /no}}\nprofiles: {quiet: {agents: [{name: template}]}}",
-            "line 1, server.tls: [Errno 2] No such file or directory: '/no'",
+            "line 1, server.tls.cert_file: the file /no cannot be read: No such file or directory",
         ),
     ],
 )
@@ -114,6 +120,30 @@ def test_sources_that_are_complete_and_a_node_without_a_value(tmp_path: Path, ca
     server.stop()
 
 
+@pytest.mark.parametrize(
+    ("agent", "reason"),
+    [
+        ("{name: network_traffic}", 'there is no series for rate(node_network_receive_bytes_total{job="node"}[300s]), node_network_speed'),
+        ("{name: metric, args: {query: load, best: 0, worst: 1}}", "there is no series for load: check that Prometheus scrapes"),
+        ("{name: metric, args: {query: total, best: 0, worst: 1}}", "its series belong to no node, or to several: check node_label"),
+        ("{name: metric, args: {query: known, best: 0, worst: 1}}", ""),
+    ],
+)
+def test_an_agent_without_series_is_told_what_is_missing(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], agent: str, reason: str
+) -> None:
+    server = Server()
+    server.vectors["total"] = [({}, "1")]
+    server.vectors["known"] = [({"instance": "a"}, "1")]
+    sources = f"sources: {{prometheus: {{urls: ['{server.url}'], selector: 'job=\"node\"'}}}}\n"
+    first = "{name: metric, args: {query: known, best: 0, worst: 1}}"
+    file = write(tmp_path, sources + f"profiles:\n  quiet:\n    agents:\n    - {agent}\n  other:\n    agents: [{first}]\n")
+    main([f"--config={file}", "--check-sources", "--log-level=error"], {})
+    err = capsys.readouterr().err
+    server.stop()
+    assert reason in err and ("check" in err) == bool(reason)
+
+
 def test_an_address_that_is_in_use_is_an_error_of_the_configuration(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = write(tmp_path, FILE.format(name="quiet", score=7))
     with program(file) as running:
@@ -125,6 +155,7 @@ def test_an_address_that_is_in_use_is_an_error_of_the_configuration(tmp_path: Pa
             timeout=60,
         )
     assert result.returncode == 2 and "cannot start: " in result.stderr and "in use" in result.stderr
+    assert "end the other program, or set listen" in result.stderr
 
 
 class Running(t.NamedTuple):

@@ -221,3 +221,8 @@ def test_scores_stay_in_their_range(outcomes: list[tuple[str, bool, float]]) -> 
 
 def test_without_a_pod_the_score_is_that_of_an_unknown_node() -> None:
     assert reward().judge(None, node("n"), None, NOW_S).score == 10.0
+
+
+@pytest.mark.parametrize(("name", "text"), [("web-1", "no observation of web-1 on this node"), ("", "no observation on this node")])
+def test_a_node_without_an_observation_is_explained(name: str, text: str) -> None:
+    assert reward().score_all(None, [node("n")], pod(name), NOW_S)[0].explanation == text

@@ -122,12 +122,12 @@ def test_the_file_of_pigeon_lies_beside_the_settings(tmp_path: Path) -> None:
     ("text", "complaint"),
     [
         ("profils: {}\n", r"extender.yaml, line 1, profils is not a setting; the nearest is profiles"),
-        ("listen: 8080\n" + PROFILES, r"line 1, listen: 8080 is not a string"),
+        ("listen: 8080\n" + PROFILES, r"line 1, listen: 8080 is no address: write it as HOST:PORT"),
         ("listen: host\n" + PROFILES, r"line 1, listen is 'host': write it as HOST:PORT"),
         ("log_level: loud\n" + PROFILES, r"line 1, log_level: 'loud' is not one of debug, info, warning, error"),
         ("profiles:\n", r"line 1, profiles: at least one profile is expected"),
         ("listen: :1\n", r"profiles: at least one profile is expected"),
-        ("profiles: [a]\n", r"line 1, profiles: at least one profile is expected"),
+        ("profiles: [a]\n", r"line 1, profiles is a list: a mapping is expected, with the schedulerName of each profile as the key"),
         ("profiles:\n  quiet: {}\n", r"line 2, profiles.quiet.agents must be a list with at least one agent"),
         ("profiles:\n  quiet: {agents: []}\n", r"line 2, profiles.quiet.agents must be a list"),
         ("profiles:\n  quiet:\n    agents:\n    - weight: 1\n", r"line 4, profiles.quiet.agents\[0\] has no name"),
@@ -146,9 +146,14 @@ def test_the_file_of_pigeon_lies_beside_the_settings(tmp_path: Path) -> None:
         (PROFILES + "server:\n  timeout: 1\n", r"line 6, server.timeout is not a setting"),
         (PROFILES + "sources:\n  prometheus:\n    urls: [ftp://x]\n", r"line 7, sources.prometheus.urls has an entry"),
         (PROFILES + "sources:\n  promethus: {}\n", r"line 6, sources.promethus is not a setting; the nearest is prometheus"),
+        (PROFILES + "sources:\n  prometheus:\n  urls: []\n", r"line 7, sources.urls is not a setting; .*has more spaces before it"),
+        (
+            PROFILES + "    - {name: template, score: 2}\n",
+            r"agents\[1\].score is not a setting; .*an argument of the agent belongs below args",
+        ),
         (PROFILES + "listen: :1\nlisten: :2\n", r"listen occurs in line 5 and in line 6"),
         ("- a\n", r"settings by their names are expected"),
-        ("a: [", r"cannot be read: it is not a YAML document: line 2"),
+        ("a: [", r"cannot be read: it is not a YAML document: line 2, column 1; check this line and the one before it"),
         (
             "profiles: {quiet: {agents: [{name: netwrk_traffic}]}}",
             r"line 1, .*there is no agent netwrk_traffic; the nearest is network_traffic",
@@ -238,6 +243,9 @@ def test_a_change_that_needs_a_restart_is_logged(tmp_path: Path) -> None:
     watched.file.write_text(PROFILES + "listen: :9\n")
     assert watched.watch.changed() is not None
     assert "listen has changed in FILE: the new value is used after a restart" in watched.log_text.getvalue()
+    watched.file.write_text(PROFILES)  # again the value that is in use
+    assert watched.watch.changed() is not None
+    assert watched.log_text.getvalue().count("listen has changed in FILE") == 1
 
 
 def test_a_file_that_changes_by_a_link_is_noticed(tmp_path: Path) -> None:

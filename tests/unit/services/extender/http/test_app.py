@@ -164,6 +164,7 @@ def test_a_path_of_an_agent_that_no_profile_has_is_explained(client: Client) -> 
         ("POST", FILTER, JSON_TYPE, b" " * 65537, 413, "more than 65536 bytes"),
         ("POST", "/metrics", (), b"", 405, "GET and HEAD"),
         ("GET", "/nothing", (), b"", 404, "/explain"),
+        ("POST", "/prioritize", JSON_TYPE, b"{}", 404, "urlPrefix of the scheduler's extender must end with /scheduler"),
     ],
 )
 def test_a_bad_request_has_its_status_and_a_reason_as_json(
@@ -316,6 +317,23 @@ def test_explain_uses_the_demand_of_the_pod() -> None:
     client.post(PRIORITIZE, names_body(["a"], name="one", cpu="3"))
     rows = client.get("/explain?pod=app/one").json["nodes"]
     assert {row["node"]: row["exact"] for row in rows} == {"a": 0.0, "b": 3.0, "c": 6.0}
+
+
+def test_the_same_refusal_is_logged_once(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    errors: list[str] = []
+    monkeypatch.setattr(client.app._log, "warning", lambda _message, **fields: errors.append(fields["error"]))
+    for path in ("/prioritize", "/prioritize", "/filter", *(f"/{number}" for number in range(50))):
+        assert client.post(path, b"{}").status == 404
+    assert [error.split(":")[0] for error in errors[:2]] == ["there is no path /prioritize", "there is no path /filter"]
+    assert len(errors) == 20
+    client.get("/nothing")  # a person
+    assert len(errors) == 20
+
+
+def test_explain_of_a_pod_without_a_profile_names_the_profiles(client: Client) -> None:
+    for accept in ("*/*", "text/html"):
+        text = client.get("/explain?pod=app/other", accept=accept).body.decode()
+        assert "the schedulerName of the pod is no profile of FILE" in text and "The profiles of FILE are " in text
 
 
 def test_explain_of_an_unknown_pod_names_the_known_ones(client: Client) -> None:

@@ -193,6 +193,13 @@ def test_a_missing_file_ends_with_a_sentence(tmp_path: Path, capsys: pytest.Capt
     assert "No such file" in capsys.readouterr().err
 
 
+def test_a_recording_without_a_request_ends_with_a_sentence(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "r.jsonl"
+    file.write_text('{"kind": "view", "at_s": 1}\n')
+    assert replayed("--agent", "template", "--requests", str(file)) == (2, "")
+    assert f"{file} has no request of a scheduler" in capsys.readouterr().err
+
+
 def test_a_body_that_is_not_json_is_not_written(tmp_path: Path) -> None:
     file = tmp_path / "r.jsonl"
     of = recorder(file, Notes())
@@ -275,6 +282,18 @@ def test_no_error_of_the_recorder_reaches_a_request_or_keeps_a_node_from_the_eng
     assert notes.warnings == ["the recording has ended, because the file cannot be written"]
     assert [type(one) for one in notes.received][-3:] == [NodeView, ClusterView, Outcome]
     assert len(file.read_bytes().splitlines()) == 1
+
+
+def test_a_recording_that_is_being_written_is_not_emptied(tmp_path: Path) -> None:
+    file = tmp_path / "r.jsonl"
+    of = recorder(file, Notes())
+    of.record("/scheduler/prioritize", request("a"))
+    with pytest.raises(OSError, match="another process writes the recording"):
+        recorder(file, Notes())
+    of.close()
+    assert '"request"' in file.read_text()
+    recorder(file, Notes()).close()
+    assert "request" not in file.read_text()
 
 
 def test_the_file_of_a_recording_is_no_link_and_only_its_owner_can_read_it(tmp_path: Path) -> None:

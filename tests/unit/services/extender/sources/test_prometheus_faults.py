@@ -32,6 +32,7 @@ def read(server: Server, **changes: t.Any) -> Readings:
     ("fault", "text"),
     [
         (faults.status(500), "answers with the status 500"),
+        (faults.status(404), "answers with the status 404: check that it is the URL of Prometheus, without /api/v1/query"),
         (faults.status(401), "rejects the credentials (status 401)"),
         (faults.html, "returns an HTML page"),
         (faults.garbage, "is not JSON of Prometheus"),
