@@ -95,11 +95,14 @@ class NetworkTraffic(Agent):
         return Judgement(score, traffic.rate, explanation, traffic.measured_at_s, self._rejection(traffic))
 
     def _rejection(self, traffic: Traffic) -> str:
-        """Return the reason to reject a node. An assumed speed rejects none."""
+        """Return the reason to reject a node. An assumed speed rejects none.
+
+        Only what was measured counts. Otherwise one tenant could close all nodes for the others with annotations of idle pods.
+        """
         limit = self.args.max_utilisation
-        if limit is None or traffic.speed is None or traffic.rate <= limit * traffic.speed:
+        if limit is None or traffic.speed is None or traffic.measured <= limit * traffic.speed:
             return ""
-        return f"network traffic is {traffic.rate / traffic.speed:.0%} of {bit_text(traffic.speed)}, and the maximum is {limit:.0%}"
+        return f"network traffic is {traffic.measured / traffic.speed:.0%} of {bit_text(traffic.speed)}, and the maximum is {limit:.0%}"
 
     def _by_direction(self, node: NodeView, now_s: float) -> list[Traffic]:
         """Return the traffic of each direction, without an estimate of the pods that declare none."""

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.unit.services.extender.agents.traffic_nodes import GBIT, measured, traffic_agent
-from tests.unit.services.extender.agents.views import NOW_S, agent, judgements, node, scores, series
+from tests.unit.services.extender.agents.views import NOW_S, agent, judgements, node, pod, scores, series
 
 
 def test_score_is_the_free_share_of_the_link() -> None:
@@ -160,11 +160,13 @@ def test_the_filter_is_off_by_default_and_rejects_by_known_speeds_only() -> None
         measured(of, "over", {"eth0": 81.0}, speed={"eth0": 100.0}),
         measured(of, "under", {"eth0": 80.0}, speed={"eth0": 100.0}),
         measured(of, "assumed", {"eth0": 1e12}),
+        measured(of, "declared", {"eth0": 1.0}, speed={"eth0": 100.0}, pods=(pod(ingress=10**15, bound_s_ago=1),)),
     ]
     assert {name: one.rejection for name, one in judgements(of, nodes).items()} == {
         "over": "network traffic is 81% of 800 bit/s, and the maximum is 80%",
         "under": "",
         "assumed": "",
+        "declared": "",
     }
     assert not any(one.rejection for one in judgements(traffic_agent(), nodes).values())
 
