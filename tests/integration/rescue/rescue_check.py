@@ -115,7 +115,8 @@ class RescueCheck:
     def _was_taken(self, row: Json, before: World, after: World) -> bool:
         """The node was lost as nothing could prevent: nobody asked for a hold, or a pod that tolerates the taint was bound to it.
 
-        Where a taint kept the node, that was another critical pod, and the end has to be final: no other evictions would have helped.
+        Where a taint kept the node, that was another critical pod, and the end has to be final: no evictions on other nodes would have
+        helped. A node on which evictions had no effect is not tried again.
         """
         pod = _pod(before, row["name"])
         evicted = [before.find(victim["namespace"], victim["name"]) for victim in row["victims"]]
@@ -126,7 +127,8 @@ class RescueCheck:
             return self._options["hold"] == NOTHING or any(self._takers(row, before, tolerating=True).values())
         others = {self.scene.bound_to(name) for name in self.scene.critical_names() if not _pod(before, name).spec.node_name}
         others |= set(self._takers(row, before, tolerating=True))  # also the replacement of a critical pod
-        return bool(nodes & others) and after.solution(pod, self.scene.node_names, evicted=len(evicted)) is None
+        left = [name for name in self.scene.node_names if name not in nodes]
+        return bool(nodes & others) and after.solution(pod, left, evicted=len(evicted)) is None
 
     def _was_taken_before_evictions(self, row: Json, planned: Json, before: World, after: World) -> bool:
         """Nobody asked for a hold, and another pod came to the planned node before the first eviction there."""
