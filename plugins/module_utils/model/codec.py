@@ -148,8 +148,9 @@ def decoder_of_known_texts(kind: type[T], attribute: str, key: str, texts: t.Seq
 
     if not texts:
         return None
-    # mypy rejects a variable as a type, but here the texts are variable.
-    known = t.Optional[list[t.Literal[tuple(texts)]]]  # type: ignore[misc, valid-type]
+    # typing keeps the last 128 types that are made with brackets, each with all its texts.
+    literal: t.Any = t.cast(t.Any, t.Literal[""]).copy_with(tuple(texts))
+    known = list[literal] | None
     with _making:
         try:
             narrowed = msgspec.defstruct(kind.__name__, [(attribute, known, field(default=None, name=key))], bases=(kind,))
