@@ -42,8 +42,7 @@ def scheduler(start_scheduler: StartScheduler, extender: Extender) -> SecondSche
 def quiet(traffic: Traffic, extender: Extender) -> Iterator[str]:
     """The only worker without traffic. At the end the extender still works."""
     name = traffic.workers[1]
-    traffic.set_quiet(name)
-    traffic.wait_best(extender, name)
+    traffic.settle(extender, name)
     yield name
     traffic.wait_best(extender, name)
 

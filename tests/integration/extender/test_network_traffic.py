@@ -36,8 +36,7 @@ def scheduler(start_scheduler: StartScheduler, extender: Extender) -> SecondSche
 
 def test_pods_are_bound_to_the_quiet_node(traffic: Traffic, extender: Extender, pods: WaitingPods) -> None:
     quiet = traffic.workers[3]
-    traffic.set_quiet(quiet)
-    traffic.wait_best(extender, quiet)
+    traffic.settle(extender, quiet)
     assert pods.bind(10, PROFILE) == [quiet] * 10
 
 
@@ -45,8 +44,7 @@ def test_pods_follow_when_the_traffic_moves(
     traffic: Traffic, extender: Extender, pods: WaitingPods, record_property: Callable[[str, object], None]
 ) -> None:
     first, second = traffic.workers[:2]
-    traffic.set_quiet(first)
-    traffic.wait_best(extender, first)
+    traffic.settle(extender, first)
     assert pods.bind(2, PROFILE) == [first] * 2
     traffic.set_quiet(second)
     moved_s = time.monotonic()
@@ -59,8 +57,7 @@ def test_pods_follow_when_the_traffic_moves(
 
 def test_event_and_explanation_name_the_profile_and_the_scores(traffic: Traffic, extender: Extender, pods: WaitingPods) -> None:
     quiet, busy = traffic.workers[2], traffic.workers[0]
-    traffic.set_quiet(quiet)
-    traffic.wait_best(extender, quiet)
+    traffic.settle(extender, quiet)
     name = pods.create(PROFILE)
     assert pods.wait_bound(name) == quiet
     assert pods.scheduled_by(name) == PROFILE
@@ -77,8 +74,7 @@ def test_event_and_explanation_name_the_profile_and_the_scores(traffic: Traffic,
 
 def test_pods_of_another_profile_are_not_moved(traffic: Traffic, extender: Extender, pods: WaitingPods) -> None:
     quiet = traffic.workers[5]
-    traffic.set_quiet(quiet)
-    traffic.wait_best(extender, quiet)
+    traffic.settle(extender, quiet)
     assert len(set(extender.scores(traffic.workers, OTHER_PROFILE).values())) == 1
     assert len(set(pods.bind(12, OTHER_PROFILE))) > 1
 

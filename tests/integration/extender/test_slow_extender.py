@@ -34,8 +34,7 @@ def extender(start_extender: StartExtender, traffic: Traffic, extender_kubeconfi
 def quiet(traffic: Traffic, extender: Extender) -> str:
     """The only worker without traffic."""
     name = traffic.workers[1]
-    traffic.set_quiet(name)
-    traffic.wait_best(extender, name)
+    traffic.settle(extender, name)
     return name
 
 

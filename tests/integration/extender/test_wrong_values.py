@@ -53,14 +53,12 @@ def scheduler(start_scheduler: StartScheduler, extender: Extender) -> None:
 def quiet(traffic: Traffic, extender: Extender) -> Iterator[str]:
     """The only worker without traffic. At the end all counters begin again, because a counter that is NaN stays NaN."""
     name = traffic.workers[1]
-    traffic.set_quiet(name)
-    traffic.wait_best(extender, name)
+    traffic.settle(extender, name)
     yield name
     for node in traffic.workers:
         for exporter in (node, second_exporter(node)):
             traffic.remove(exporter)
-    traffic.set_quiet(name)
-    traffic.wait_best(extender, name)
+    traffic.settle(extender, name)
 
 
 def load(receive: float, *, device: str = DEVICE, speed: float = SPEED, **more: Any) -> NodeSettings:

@@ -45,6 +45,11 @@ class Traffic:
         for name in self.instances:
             self.set(name, 0.0 if name in quiet else BUSY)
 
+    def settle(self, extender: Extender, quiet: str) -> None:
+        """Let only this worker have no traffic, and wait until the extender gives it alone the best score."""
+        self.set_quiet(quiet)
+        self.wait_best(extender, quiet)
+
     def rate(self, node: str) -> float | None:
         """Return the bytes per second that a node receives, as Prometheus measures it."""
         selector = f'device="{DEVICE}",instance="{self.instances[node]}"'
