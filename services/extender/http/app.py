@@ -13,9 +13,9 @@ from ..metrics import Metrics
 from .body import BodyError, BodyLimits, Receive, read_body
 from .direct_answers import DirectAnswers
 from .people import PAGES, SCRAPES, People, Response
+from .request_parts import BadRequestError
 from .scheduler_api import NoSuchPathError, SchedulerApi
 from .slow_answers import BusyError, SlowAnswers
-from .wire import BadRequestError
 
 Headers = Iterable[tuple[bytes, bytes]]
 Send = Callable[[Mapping[str, t.Any]], Awaitable[None]]

@@ -16,16 +16,10 @@ from ..engine.recent_pods import RecentPod, RecentPods
 from ..interface import PodView
 from ..metrics import NO_PROFILE, Metrics
 from .ordinary_args import KnownNames
+from .preemption_wire import preemption_answer, read_preemption_request
+from .request_parts import MOST_NODES, BadRequestError
 from .request_pod import RequestPod
-from .wire import (
-    MOST_NODES,
-    BadRequestError,
-    NodesRequest,
-    filter_answer,
-    preemption_answer,
-    read_nodes_request,
-    read_preemption_request,
-)
+from .wire import NodesRequest, filter_answer, read_nodes_request
 
 PREDICATES, PRIORITIES = "/scheduler/predicates/", "/scheduler/priorities/"
 ORIGINAL_NAMES = {

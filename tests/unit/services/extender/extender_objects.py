@@ -144,6 +144,11 @@ def names_body(names: Sequence[str], **changes: t.Any) -> bytes:
     return json.dumps({"Pod": pod(**changes), "Nodes": None, "NodeNames": list(names)}).encode()
 
 
+def body(**parts: t.Any) -> bytes:
+    """The body of a request with these parts."""
+    return json.dumps(parts).encode()
+
+
 def scores_in(answer: bytes) -> dict[str, int]:
     """The scores of a prioritize answer."""
     return {entry["Host"]: entry["Score"] for entry in json.loads(answer)}

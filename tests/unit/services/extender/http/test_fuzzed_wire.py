@@ -17,14 +17,17 @@ import time
 import typing as t
 from collections import Counter
 from pathlib import Path
+from types import ModuleType
 
 import pytest
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.codec import encode_json
-from ansible_collections.onprem.kube_scheduling.services.extender.http import wire
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.codec import Raw, encode_json
+from ansible_collections.onprem.kube_scheduling.services.extender.http import preemption_wire, request_parts, wire
+from ansible_collections.onprem.kube_scheduling.services.extender.interface import Victims
 from ansible_collections.onprem.kube_scheduling.services.extender.recording.lines import RequestLine, decode_line
 
-from tests.unit.services.extender.extender_objects import names_body, pod
-from tests.unit.services.extender.http.test_wire import META, NODE, WHOLE, body
+from tests.unit.services.extender.extender_objects import body, names_body, pod
+from tests.unit.services.extender.http.test_preemption_wire import META, WHOLE
+from tests.unit.services.extender.http.test_wire import NODE
 from tests.unit.services.extender.http.wire_mutations import changed_body
 from tests.unit.services.extender.http.wire_rules import check_body
 from tools.paths import COLLECTIONS, ROOT
@@ -86,24 +89,25 @@ def last_name_is_lost(args: t.Any, most: int) -> list[t.Any]:
 
 
 def violations_are_lost(victims: t.Any) -> t.Any:
-    return wire.Victims([pod.uid for pod in victims.pods or ()] if victims else (), 0)
+    return Victims([pod.uid for pod in victims.pods or ()] if victims else (), 0)
 
 
 @pytest.mark.parametrize(
-    ("name", "defect"),
+    ("module", "name", "defect"),
     [
-        ("_limited", last_name_is_lost),
-        ("_victims", violations_are_lost),
-        ("_with_exact_keys", lambda data: wire._decoded(dict[str, wire.Raw], data)),
-        ("_reason", lambda error: ""[0]),
-        ("VICTIM_KEYS", {}),
-        ("POD_KEYS", {"NodeNameToVictims": {}, "NodeNameToMetaVictims": {}}),
+        (wire, "limited", last_name_is_lost),
+        (preemption_wire, "_victims", violations_are_lost),
+        (wire, "with_exact_keys", lambda data: request_parts.decoded(dict[str, Raw], data)),
+        (preemption_wire, "with_exact_keys", lambda data: request_parts.decoded(dict[str, Raw], data)),
+        (request_parts, "_reason", lambda error: ""[0]),
+        (preemption_wire, "VICTIM_KEYS", {}),
+        (preemption_wire, "POD_KEYS", {"NodeNameToVictims": {}, "NodeNameToMetaVictims": {}}),
     ],
 )
-def test_a_defect_of_the_decoder_breaks_a_rule(monkeypatch: pytest.MonkeyPatch, name: str, defect: t.Any) -> None:
+def test_a_defect_of_the_decoder_breaks_a_rule(monkeypatch: pytest.MonkeyPatch, module: ModuleType, name: str, defect: t.Any) -> None:
     for one in bodies():
         check_body(one)
-    monkeypatch.setattr(wire, name, defect)
+    monkeypatch.setattr(module, name, defect)
     with pytest.raises((AssertionError, IndexError)):
         for one in bodies():
             check_body(one)

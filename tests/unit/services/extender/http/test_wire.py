@@ -1,6 +1,6 @@
 # Copyright: onprem.kube_scheduling contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The messages of kube-scheduler are read in every form that Go would read, and answers have the keys that Go writes."""
+"""The messages of filter and prioritize are read in every form that Go would read, and answers have the keys that Go writes."""
 
 from __future__ import annotations
 
@@ -12,25 +12,14 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.api.p
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.codec import decode_object
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduler.pod_requests import pod_requests
 from ansible_collections.onprem.kube_scheduling.services.extender.http import wire
-from ansible_collections.onprem.kube_scheduling.services.extender.http.wire import (
-    BadRequestError,
-    TooManyNodesError,
-    filter_answer,
-    preemption_answer,
-    read_nodes_request,
-    read_preemption_request,
-)
-from ansible_collections.onprem.kube_scheduling.services.extender.interface import Victims
+from ansible_collections.onprem.kube_scheduling.services.extender.http.request_parts import BadRequestError, TooManyNodesError
+from ansible_collections.onprem.kube_scheduling.services.extender.http.wire import filter_answer, read_nodes_request
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.unit.services.extender.extender_objects import names_body, pod
+from tests.unit.services.extender.extender_objects import body, names_body, pod
 
 NODE = {"kind": "Node", "metadata": {"name": "a", "labels": {"x": "y"}}, "status": {"capacity": {"cpu": "4"}}}
-
-
-def body(**parts: t.Any) -> bytes:
-    return json.dumps(parts).encode()
 
 
 def test_names_and_the_identity_of_the_pod() -> None:
@@ -153,81 +142,12 @@ def test_a_filter_answer_has_whole_nodes_unchanged() -> None:
     assert answer["Nodes"] == {"items": [NODE]} and answer["NodeNames"] is None
 
 
-def lower_case(victims: dict[str, t.Any] | None) -> dict[str, t.Any] | None:
-    return victims and {key.lower(): value for key, value in victims.items()}
-
-
-META: dict[str, t.Any] = {
-    "a": {"Pods": [{"UID": "u1"}, {"UID": "u2"}], "NumPDBViolations": 1},
-    "b": {"Pods": None, "NumPDBViolations": 0},
-    "c": None,
-}
-WHOLE: dict[str, t.Any] = {
-    "a": {"Pods": [pod("u1"), pod("u2")], "NumPDBViolations": 1},
-    "b": {"Pods": [], "NumPDBViolations": 0},
-    "c": None,
-}
-WANTED = {"a": (["u1", "u2"], 1), "b": ([], 0), "c": ([], 0)}
-
-
-@pytest.mark.parametrize(
-    "parts",
-    [
-        {"Pod": pod(), "NodeNameToVictims": None, "NodeNameToMetaVictims": META},
-        {"Pod": pod(), "NodeNameToVictims": WHOLE, "NodeNameToMetaVictims": None},
-        {"pod": pod(), "nodenametometavictims": json.loads(json.dumps(META).lower())},
-        {"Pod": pod(), "NodeNameToMetaVictims": json.loads(json.dumps(META).lower())},
-        {"Pod": pod(), "NodeNameToMetaVictims": {**META, "a": {**META["a"], "Pods": [{"uid": "u1"}, {"Uid": "u2", "metadata": None}]}}},
-        {
-            "pod": pod(),
-            "nodeNameToVictims": {name: victims and {k.lower(): v for k, v in victims.items()} for name, victims in WHOLE.items()},
-        },
-    ],
-    ids=["meta", "whole pods", "meta in lower case", "victims in lower case", "UIDs in another case", "whole pods in lower case"],
-)
-def test_victims_in_every_form(parts: dict[str, t.Any]) -> None:
-    candidates = read_preemption_request(body(**parts)).candidates
-    assert {name: (list(one.pod_uids), one.budget_violations) for name, one in candidates.items()} == WANTED
-
-
-@pytest.mark.parametrize(
-    ("candidates", "complaint"),
-    [
-        ({"NodeNameToMetaVictims": {"a": {"Pods": []}}}, "NumPDBViolations"),
-        ({"NodeNameToMetaVictims": {"a": {"NumPDBViolations": 1}}}, "Pods"),
-        ({"NodeNameToMetaVictims": {"a": {"Pods": [{}], "NumPDBViolations": 1}}}, "UID"),
-        ({"NodeNameToVictims": {"a": {}}}, "missing required field"),
-    ],
-)
-def test_victims_without_a_part_are_refused(candidates: dict[str, t.Any], complaint: str) -> None:
-    with pytest.raises(BadRequestError, match=f"the body is not PreemptionArgs: .*{complaint}"):
-        read_preemption_request(body(Pod=pod(), **candidates))
-    with pytest.raises(BadRequestError, match="the body is not PreemptionArgs"):
-        read_preemption_request(b"{")
-
-
-def test_a_preemption_without_candidates() -> None:
-    assert read_preemption_request(body(Pod=pod(), NodeNameToMetaVictims={})).candidates == {}
-    with pytest.raises(BadRequestError, match="neither NodeNameToMetaVictims nor NodeNameToVictims"):
-        read_preemption_request(body(Pod=pod()))
-
-
-def test_a_preemption_answer_has_the_victims_of_the_kept_nodes() -> None:
-    answer = json.loads(preemption_answer({"a": Victims(["u1"], 2), "b": Victims([], 0)}, ["a"]))
-    assert answer == {"NodeNameToMetaVictims": {"a": {"Pods": [{"UID": "u1"}], "NumPDBViolations": 2}}}
-    assert json.loads(preemption_answer({"a": Victims(["u1"], 2)}, [])) == {"NodeNameToMetaVictims": {}}
-
-
 def test_a_request_with_more_nodes_than_any_cluster_is_refused() -> None:
-    victims = {"Pods": None, "NumPDBViolations": 0}
     assert len(read_nodes_request(names_body(["a", "b"]), 2).names) == 2
-    assert len(read_preemption_request(body(Pod=pod(), NodeNameToMetaVictims={"a": victims, "b": victims}), 2).candidates) == 2
     with pytest.raises(TooManyNodesError, match="more than 2 nodes"):
         read_nodes_request(names_body(["a", "b", "c"]), 2)
     with pytest.raises(TooManyNodesError):
         read_nodes_request(body(Pod=pod(), Nodes={"items": [{}, {}, {}]}), 2)
-    with pytest.raises(TooManyNodesError):
-        read_preemption_request(body(Pod=pod(), NodeNameToMetaVictims=dict.fromkeys("abc", victims)), 2)
 
 
 def test_the_names_of_a_large_body_are_counted_before_they_are_decoded(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,7 +9,9 @@ import typing as t
 from collections.abc import Callable, Iterator
 
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.codec import Raw, decode_json, encode_json
-from ansible_collections.onprem.kube_scheduling.services.extender.http import wire
+from ansible_collections.onprem.kube_scheduling.services.extender.http.preemption_wire import preemption_answer, read_preemption_request
+from ansible_collections.onprem.kube_scheduling.services.extender.http.request_parts import BadRequestError
+from ansible_collections.onprem.kube_scheduling.services.extender.http.wire import filter_answer, read_nodes_request
 
 Json = dict[str, t.Any]
 Rename = Callable[[str], str]
@@ -72,8 +74,8 @@ def _compare(
 def _nodes(body: bytes) -> tuple[list[str], list[bytes] | None, t.Any] | None:
     """Return the names, the whole nodes and the pod; None for a body that is refused."""
     try:
-        request = wire.read_nodes_request(body)
-    except wire.BadRequestError as error:
+        request = read_nodes_request(body)
+    except BadRequestError as error:
         _check_refusal(error)
         return None
     return request.names, None if request.nodes is None else [bytes(node) for node in request.nodes], _pod(request.pod)
@@ -82,11 +84,11 @@ def _nodes(body: bytes) -> tuple[list[str], list[bytes] | None, t.Any] | None:
 def _preemption(body: bytes) -> tuple[dict[str, tuple[list[str], int]], t.Any] | None:
     """Return the victims by node and the pod; None for a body that is refused."""
     try:
-        request = wire.read_preemption_request(body)
-    except wire.BadRequestError as error:
+        request = read_preemption_request(body)
+    except BadRequestError as error:
         _check_refusal(error)
         return None
-    answer = json.loads(wire.preemption_answer(request.candidates, list(request.candidates)))["NodeNameToMetaVictims"]
+    answer = json.loads(preemption_answer(request.candidates, list(request.candidates)))["NodeNameToMetaVictims"]
     found = {name: (list(one.pod_uids), one.budget_violations) for name, one in request.candidates.items()}
     assert {name: ([pod["UID"] for pod in one["Pods"]], one["NumPDBViolations"]) for name, one in answer.items()} == found
     return found, _pod(request.pod)
@@ -101,13 +103,13 @@ def _pod(pod: t.Any) -> t.Any:
         return pod.key, pod.scheduler_name, pod.data, None
 
 
-def _check_refusal(error: wire.BadRequestError) -> None:
+def _check_refusal(error: BadRequestError) -> None:
     assert error.status in (400, 413) and str(error), error
     encode_json({"error": str(error)})
 
 
 def _check_filter_answer(names: list[str], nodes: list[bytes] | None) -> None:
-    answer = wire.filter_answer(names, None if nodes is None else [Raw(node) for node in nodes], {})
+    answer = filter_answer(names, None if nodes is None else [Raw(node) for node in nodes], {})
     decode_json(dict[str, Raw], answer)
     if nodes is None:
         assert json.loads(answer)["NodeNames"] == names
