@@ -25,6 +25,7 @@ from .http.scheduler_api import SchedulerApi
 from .http.server import HttpServer, Listener
 from .http.tls import TlsWatch, make_context
 from .http.tls_renewal import renew
+from .http.unprofiled_pods import UnprofiledPods
 from .interface import Query
 from .learned_state import LearnedState
 from .metrics import Metrics
@@ -86,7 +87,10 @@ class Extender:
             self._engine, recent, self._metrics.registry, self._health, {"version": version(), "python": platform.python_version()}
         )
         record = self._recorder.record if self._recorder is not None else None
-        self._api = SchedulerApi(self._engine, self._metrics, recent, record, on_request=self._pause.note_request)
+        unprofiled = UnprofiledPods(self._log)
+        self._api = SchedulerApi(
+            self._engine, self._metrics, recent, record, on_request=self._pause.note_request, on_no_profile=unprofiled.note
+        )
         server = settings.server
         most, timeout_s = server.max_body_bytes, server.request_timeout_s
         app = App(self._api, people, self._metrics, self._log, max_body_bytes=most, request_timeout_s=timeout_s)

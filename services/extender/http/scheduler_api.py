@@ -41,14 +41,15 @@ class NoSuchPathError(LookupError):
     """The path is none of the scheduler's. The text says which paths there are."""
 
 
-def ignore() -> None:
+def ignore(*_arguments: object) -> None:
     """Do nothing."""
 
 
 class SchedulerApi:
     """Answers bodies with bodies. Each handler raises BadRequestError for a body that cannot be used.
 
-    ``on_request`` is called at the beginning of each filter and prioritize.
+    ``on_request`` is called at the beginning of each filter and prioritize. ``on_no_profile`` receives the scheduler name of each pod
+    without a profile.
     """
 
     def __init__(
@@ -59,8 +60,9 @@ class SchedulerApi:
         record: Record | None = None,
         *,
         on_request: Callable[[], None] = ignore,
+        on_no_profile: Callable[[str], None] = ignore,
     ) -> None:
-        self._on_request = on_request
+        self._on_request, self._on_no_profile = on_request, on_no_profile
         self._engine, self._metrics, self._recent = engine, metrics, recent
         self._count = metrics.answered.count
         self._names = KnownNames()
@@ -99,6 +101,7 @@ class SchedulerApi:
         pod = request.pod
         state = self._engine.state_for(pod.scheduler_name)
         if state is None:
+            self._on_no_profile(pod.scheduler_name)
             answer = answer_of(self._engine.neutral_table, request.names)
             self._count(NO_PROFILE, "prioritize", time.perf_counter() - began_at_s)
             return answer
@@ -117,7 +120,9 @@ class SchedulerApi:
         request = read_nodes_request(body, self._most_nodes(), self._names.args)
         state = self._engine.state_for(request.pod.scheduler_name)
         failed: dict[str, str] = {}
-        if state is not None and state.profile.filters:
+        if state is None:
+            self._on_no_profile(request.pod.scheduler_name)
+        elif state.profile.filters:
             view = _view_of(request.pod)
             self._remember(request, state, view)
             scores = state.scores(view)
@@ -133,7 +138,9 @@ class SchedulerApi:
         request = read_preemption_request(body, self._most_nodes())
         state = self._engine.state_for(request.pod.scheduler_name)
         names = list(request.candidates)
-        if state is not None:
+        if state is None:
+            self._on_no_profile(request.pod.scheduler_name)
+        else:
             names = allowed_nodes(state, request.candidates, _view_of(request.pod), self._metrics.on_agent_error)
         answer = preemption_answer(request.candidates, names)
         self._count(_label(state), "preempt", time.perf_counter() - began_at_s)
