@@ -71,7 +71,7 @@ class NetworkTrafficArgs(Struct, frozen=True, kw_only=True, forbid_unknown_field
         seconds("window", self.window)
         check_positive("max_age_s", self.max_age_s)
         if self.estimate != AUTO:
-            bytes_per_s("estimate", self.estimate)
+            bytes_per_s("estimate", self.estimate, other=AUTO)
         check_range("max_utilisation", self.max_utilisation, 0, 1)
 
     @property

@@ -90,7 +90,12 @@ def test_an_unknown_agent_is_named_with_the_nearest(name: str, text: str) -> Non
         ("network_traffic", {"window": 0}, "window is 0: it must be at least 1 s"),
         ("network_traffic", {"direction": "up"}, "direction is 'up': it must be one of receive, transmit, both"),
         ("network_traffic", {"max_utilisation": 80}, "max_utilisation is 80.0: it must be from 0 to 1"),
-        ("network_traffic", {"estimate": "10 Mbit"}, "estimate: '10 Mbit' is not a Kubernetes quantity"),
+        ("network_traffic", {"estimate": "10 Mbit"}, "estimate is '10 Mbit': bits per second are expected .* such as 10G.*, or auto"),
+        (
+            "network_traffic",
+            {"speeds": [{"nodes": ".*", "speed": "10Gbit"}]},
+            r"speeds\[0\]: speed is '10Gbit': bits per second are expected .* one of the letters k, M, G and T, such as 10G",
+        ),
         ("network_traffic", {"speeds": [{"nodes": ".*", "speed": 0}]}, r"speeds\[0\]: speed is 0: it must be above 0"),
         ("network_traffic", {"max_age_s": float("nan")}, "max_age_s is nan: it must be above 0"),
         ("safe_overload", {"utilisation": 0}, "utilisation is 0.0: it must be from 1 to 100"),
