@@ -190,6 +190,11 @@ class Agent:
         """Return the queries that the agent needs. Equal queries of several agents are asked once."""
         return ()
 
+    @property
+    def ineffective_filter(self) -> str:
+        """Return the reason why ``filter: true`` rejects no node with these arguments, or an empty text: a limit that is not set."""
+        return ""
+
     def prepare(self, nodes: Sequence[NodeView], now_s: float) -> t.Any:
         """Return what all nodes of one refresh have in common, such as the largest value. It is passed to the other methods."""
         return None
