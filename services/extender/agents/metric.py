@@ -56,6 +56,11 @@ class Metric(Agent):
         """Return the expression."""
         return (Expression(self.args.query, self.args.timestamp_of),)
 
+    @property
+    def ineffective_filter(self) -> str:
+        """Return the reason why no node is rejected."""
+        return "" if (self.args.reject_above, self.args.reject_below) != (None, None) else "neither reject_above nor reject_below is set"
+
     def judge(self, prepared: t.Any, node: NodeView, pod: PodView | None, now_s: float) -> Judgement:
         """Return the score of the node's value."""
         args = self.args

@@ -63,6 +63,11 @@ class NetworkTraffic(Agent):
         """Return the rates of the directions, and the speed."""
         return (*self._rates.values(), self._speed)
 
+    @property
+    def ineffective_filter(self) -> str:
+        """Return the reason why no node is rejected."""
+        return "max_utilisation is not set" if self.args.max_utilisation is None else ""
+
     def prepare(self, nodes: Sequence[NodeView], now_s: float) -> Prepared:
         """Return the traffic of all nodes, and what the nodes without a speed are compared with."""
         directions = [self._by_direction(node, now_s) for node in nodes]

@@ -32,6 +32,11 @@ class SafeOverload(SafeAgent):
         self._threshold = args.utilisation / 100.0
         self._accepted = [args.accepted_risk(resource) for resource in RESOURCES]
 
+    @property
+    def ineffective_filter(self) -> str:
+        """Return the reason why no node is rejected."""
+        return "percentile is 100, which accepts every risk" if min(self._accepted) >= 1.0 else ""
+
     def scored(self, utilisation: Utilisation) -> tuple[Floats, dict[int, str]]:
         """Return the lowest score of each node, and the reasons of the rejected nodes."""
         scores, risk, rejected = self._of_resources(utilisation)

@@ -49,11 +49,13 @@ AgentKey = tuple[str, str, bytes]
 class Built(t.NamedTuple):
     """The profiles with their agents. ``refused``: sentences about agents that could not be imported.
 
-    ``agents``: the agents by the profile, the name and the arguments, for the next reading of FILE.
+    ``notes``: sentences about settings without an effect. ``agents``: the agents by the profile, the name and the arguments, for the next
+    reading of FILE.
     """
 
     profiles: Mapping[str, Profile]
     refused: tuple[str, ...]
+    notes: tuple[str, ...]
     agents: Mapping[AgentKey, Agent]
 
 
@@ -84,6 +86,7 @@ def build_profiles(
     whose agents are left out.
     """
     refused: list[str] = []
+    notes: list[str] = []
     profiles, used = {}, {}
     for entry in entries:
         agents = []
@@ -94,11 +97,12 @@ def build_profiles(
             if agent is not None:
                 _check_queries(one, agent)
                 used[key] = agent
+                notes += [document.with_line(text) for text in _notes(one, agent)]
                 agents.append(ConfiguredAgent(agent, one.weight, one.filters))
         profiles[entry.name] = Profile(entry.name, _labelled(agents), entry.unknown)
     if refused and not used:
         raise SettingsError("; ".join(refused))
-    return Built(profiles, tuple(refused), used)
+    return Built(profiles, tuple(refused), tuple(notes), used)
 
 
 def _profile(path: str, name: t.Any, value: t.Any) -> ProfileEntry:
@@ -142,6 +146,12 @@ def _agent(document: Document, entry: AgentEntry, args: Mapping[str, t.Any], ref
         # A text about one argument begins with its name, so that its line is found.
         begins_with_name = re.split(r"[^\w]", text, maxsplit=1)[0] in entry.args
         raise SettingsError(f"{entry.path}.args{'.' if begins_with_name else ': '}{text}") from None
+
+
+def _notes(entry: AgentEntry, agent: Agent) -> list[str]:
+    """Return sentences about settings of an agent without an effect."""
+    reason = agent.ineffective_filter if entry.filters else ""
+    return [f"{entry.path}.filter is true, and rejects no node: {reason}"] if reason else []
 
 
 def _check_queries(entry: AgentEntry, agent: Agent) -> None:

@@ -41,7 +41,7 @@ class Settings:
     """The settings of the extender.
 
     ``status`` is None if there is no second address. ``agents``: the agents by profile, name and arguments. ``refused``: sentences about
-    agents that could not be imported. ``notes``: sentences about values that were ignored.
+    agents that could not be imported. ``notes``: sentences about settings that are ignored or have no effect.
     """
 
     document: Document
@@ -112,7 +112,7 @@ def _settings(document: Document, inputs: Inputs, before: Settings | None) -> Se
         built.profiles,
         built.agents,
         built.refused,
-        (*inputs.original.notes, *_unused(inputs.original, built.agents)),
+        (*inputs.original.notes, *_unused(inputs.original, built.agents), *built.notes),
         **values,
     )
 

@@ -112,6 +112,26 @@ def test_variables_for_agents_that_no_profile_has_are_noted(tmp_path: Path) -> N
     assert "no profile of FILE has one of these agents" in read(tmp_path, CONGESTION_FACTOR_MAX="10").notes[0]
 
 
+@pytest.mark.parametrize(
+    ("name", "args", "reason"),
+    [
+        ("network_traffic", "", "max_utilisation is not set"),
+        ("network_traffic", "max_utilisation: 0.9", ""),
+        ("metric", "query: load, best: 0, worst: 9", "neither reject_above nor reject_below is set"),
+        ("metric", "query: load, best: 0, worst: 9, reject_below: 0", ""),
+        ("safe_overload", "percentile: 100", "percentile is 100, which accepts every risk"),
+        ("safe_overload", "percentile: 100, memory: {percentile: 10}", ""),
+        ("safe_overload", "", ""),
+    ],
+)
+def test_a_filter_that_rejects_no_node_is_noted_with_its_line(tmp_path: Path, name: str, args: str, reason: str) -> None:
+    text = f"profiles:\n  quiet:\n    agents:\n    - name: {name}\n      filter: true\n      args: {{{args}}}\n"
+    file = tmp_path / "extender.yaml"
+    noted = f"file {file}, line 5, profiles.quiet.agents[0].filter is true, and rejects no node: {reason}"
+    assert read(tmp_path, text).notes == ((noted,) if reason else ())
+    assert read(tmp_path, text.replace("true", "false")).notes == ()
+
+
 def test_the_file_of_pigeon_lies_beside_the_settings(tmp_path: Path) -> None:
     (tmp_path / "pigeon.cfg").write_text("policyResourceIndex=0\npolicyObjective=SPREAD\ncolour=red\n")
     notes = read(tmp_path).notes
