@@ -18,6 +18,7 @@ from .check_sources import NoListener, report_on
 from .config.options import PROGRAM
 from .config.settings import Inputs, Settings, read_inputs, read_settings
 from .http.tls import make_context
+from .settings_errors import texts_of
 from .sources.missing import missing_sources
 from .sources.refresher import Sources
 
@@ -39,7 +40,8 @@ def main(arguments: Sequence[str], environment: Mapping[str, str]) -> int:
         inputs = read_inputs(arguments, environment)
         settings = read_settings(inputs)
     except SettingsError as error:
-        print(f"extender: {error}", file=sys.stderr)
+        for text in texts_of(error):
+            print(f"extender: {text}", file=sys.stderr)
         return CONFIGURATION
     # The kubelet shows the last line of a program that ends, so that it must not be a traceback.
     except Exception as error:

@@ -15,6 +15,7 @@ from ...common.settings import SettingsError
 from ..agents.registry import AgentError, build_agent, load_agent
 from ..engine.profile import ANY_SCHEDULER, MEDIAN, UNKNOWN_POLICIES, ConfiguredAgent, Profile
 from ..interface import Agent, Query
+from ..settings_errors import ErrorList
 from ..sources.settings_section import Section
 from .document import Document
 
@@ -59,8 +60,8 @@ class Built(t.NamedTuple):
     agents: Mapping[AgentKey, Agent]
 
 
-def read_profiles(document: Document) -> tuple[ProfileEntry, ...]:
-    """Return the profiles of FILE. Raises SettingsError."""
+def read_profiles(document: Document, errors: ErrorList) -> tuple[ProfileEntry, ...]:
+    """Return the profiles of FILE. Those that cannot be used, and their agents, are left out, with an error. Raises SettingsError."""
     value = document.content.get("profiles")
     path = f"{document.origin}, profiles"
     if isinstance(value, list) and value:
@@ -69,51 +70,77 @@ def read_profiles(document: Document) -> tuple[ProfileEntry, ...]:
         )
     if not isinstance(value, Mapping) or not value:
         raise SettingsError(f'{path}: at least one profile is expected, by its schedulerName, or "{ANY_SCHEDULER}" for all pods')
-    return tuple(_profile(path, name, entry) for name, entry in value.items())
+    found = []
+    for name, entry in value.items():
+        with errors.collected():
+            found.append(_profile(path, name, entry, errors))
+    return tuple(found)
 
 
-def build_profiles(
-    document: Document,
-    entries: Sequence[ProfileEntry],
-    original_args: Mapping[str, Mapping[str, t.Any]],
-    known: Mapping[AgentKey, Agent] | None = None,
-) -> Built:
-    """Return the profiles with their agents.
+class ProfileBuilder:
+    """Makes the profiles with their agents.
 
     ``original_args``: arguments of the original's variables by the name of the agent. They apply to every profile. ``known``: the agents
     of the last reading. One whose arguments are the same is used again, because it may have learned something.
-    An agent that cannot be imported is left out, and the others continue. Wrong arguments raise SettingsError, and so does a FILE all of
-    whose agents are left out.
     """
-    refused: list[str] = []
-    notes: list[str] = []
-    profiles, used = {}, {}
-    for entry in entries:
-        agents = []
+
+    def __init__(
+        self,
+        document: Document,
+        original_args: Mapping[str, Mapping[str, t.Any]],
+        errors: ErrorList,
+        known: Mapping[AgentKey, Agent] | None = None,
+    ) -> None:
+        self._document, self._original_args, self._errors, self._known = document, original_args, errors, known or {}
+        self._refused: list[str] = []
+        self._notes: list[str] = []
+        self._used: dict[AgentKey, Agent] = {}
+
+    def build(self, entries: Sequence[ProfileEntry]) -> Built:
+        """Return the profiles.
+
+        An agent that cannot be imported is left out, and the others continue. Wrong arguments are errors, and so is a FILE all of whose
+        agents are left out.
+        """
+        profiles = {entry.name: self._profile(entry) for entry in entries}
+        if self._refused and (self._errors.texts or not self._used):
+            self._errors.texts += self._refused
+        return Built(profiles, tuple(self._refused), tuple(self._notes), self._used)
+
+    def _profile(self, entry: ProfileEntry) -> Profile:
+        agents: list[ConfiguredAgent] = []
         for one in entry.agents:
-            args = {**one.args, **original_args.get(one.name, {})}
-            key = (entry.name, one.name, encode_json(args))
-            agent = (known or {}).get(key) or _agent(document, one, args, refused)
-            if agent is not None:
-                _check_queries(one, agent)
-                used[key] = agent
-                notes += [document.with_line(text) for text in _notes(one, agent)]
-                agents.append(ConfiguredAgent(agent, one.weight, one.filters))
-        profiles[entry.name] = Profile(entry.name, _labelled(agents), entry.unknown)
-    if refused and not used:
-        raise SettingsError("; ".join(refused))
-    return Built(profiles, tuple(refused), tuple(notes), used)
+            with self._errors.collected():
+                agents += self._configured(entry.name, one)
+        return Profile(entry.name, _labelled(agents), entry.unknown)
+
+    def _configured(self, profile: str, entry: AgentEntry) -> list[ConfiguredAgent]:
+        """Return the agent, or nothing for one that cannot be imported. Raises SettingsError."""
+        args = {**entry.args, **self._original_args.get(entry.name, {})}
+        key = (profile, entry.name, encode_json(args))
+        agent = self._known.get(key) or _agent(self._document, entry, args, self._refused)
+        if agent is None:
+            return []
+        _check_queries(entry, agent)
+        self._used[key] = agent
+        self._notes += [self._document.with_line(text) for text in _notes(entry, agent)]
+        return [ConfiguredAgent(agent, entry.weight, entry.filters)]
 
 
-def _profile(path: str, name: t.Any, value: t.Any) -> ProfileEntry:
+def _profile(path: str, name: t.Any, value: t.Any, errors: ErrorList) -> ProfileEntry:
     if not isinstance(name, str) or not name:
         raise SettingsError(f'{path} has the name {name!r}: a schedulerName is expected, or "{ANY_SCHEDULER}"')
     section = Section(value, f"{path}.{name}", PROFILE_KEYS)
     agents = value.get("agents")
     if not isinstance(agents, list) or not agents:
         raise section.error("agents", "must be a list with at least one agent, such as [{name: network_traffic}]")
-    entries = tuple(_entry(f"{path}.{name}.agents[{number}]", one) for number, one in enumerate(agents))
-    return ProfileEntry(name, section.choice("unknown", MEDIAN, UNKNOWN_POLICIES), entries)
+    entries, unknown = [], MEDIAN
+    for number, one in enumerate(agents):
+        with errors.collected():
+            entries.append(_entry(f"{path}.{name}.agents[{number}]", one))
+    with errors.collected():
+        unknown = section.choice("unknown", MEDIAN, UNKNOWN_POLICIES)
+    return ProfileEntry(name, unknown, tuple(entries))
 
 
 def _entry(path: str, value: t.Any) -> AgentEntry:

@@ -15,12 +15,13 @@ from ..engine.profile import Profile
 from ..http.app import MAX_BODY_BYTES, REQUEST_TIMEOUT_S
 from ..http.tls import TlsFiles
 from ..interface import Agent
+from ..settings_errors import ErrorList, SettingsErrors, texts_of
 from ..sources.settings import SourceSettings, read_source_settings
 from ..sources.settings_section import Section
 from .document import Document, read_document
 from .options import FILE_ONLY, OPTIONS, PROGRAM
 from .original import Original, read_original, with_original
-from .profiles import AgentKey, build_profiles, read_profiles
+from .profiles import AgentKey, ProfileBuilder, ProfileEntry, read_profiles
 
 DEFAULT_LISTEN = "0.0.0.0:8080"
 LEAST_BODY_BYTES, MOST_BODY_BYTES = 64 * 1024, 1024 * 1024 * 1024
@@ -89,24 +90,35 @@ def read_settings(inputs: Inputs, before: Settings | None = None) -> Settings:
     try:
         return _settings(document, inputs, before)
     except SettingsError as error:
-        raise SettingsError(document.with_line(str(error))) from None
+        raise SettingsErrors([document.with_line(text) for text in texts_of(error)]) from None
 
 
 def _settings(document: Document, inputs: Inputs, before: Settings | None) -> Settings:
-    given = {**_given_in(document), **inputs.variables, **inputs.flags}
-    values = {option.name: parse_given(option, given[option.name]) for option in OPTIONS if option.name in given}
-    level = inputs.original.log_level
-    if level is not None and "log_level" not in inputs.flags:
-        values["log_level"] = level
-    listen = _address("listen", values.pop("listen", DEFAULT_LISTEN), given)
-    status = values.pop("status_address", "")
-    server = _server(document)
-    sources = read_source_settings(document.content.get("sources"), document.origin)
-    built = build_profiles(document, read_profiles(document), inputs.original.args, before.agents if before is not None else None)
+    """Return the settings. Raises SettingsErrors with all errors that do not depend on each other."""
+    errors = ErrorList()
+    with errors.collected():
+        _check_names(document)
+    values, given = _values(document, inputs, errors)
+    listen, status = Address("", 0), None
+    with errors.collected():
+        listen = _address("listen", values.pop("listen", DEFAULT_LISTEN), given)
+    with errors.collected():
+        text = values.pop("status_address", "")
+        status = _address("status_address", text, given) if text else None
+    server, sources = ServerSettings(), SourceSettings()
+    with errors.collected():
+        server = _server(document)
+    with errors.collected():
+        sources = read_source_settings(document.content.get("sources"), document.origin)
+    entries: tuple[ProfileEntry, ...] = ()
+    with errors.collected():
+        entries = read_profiles(document, errors)
+    built = ProfileBuilder(document, inputs.original.args, errors, before.agents if before is not None else None).build(entries)
+    errors.raise_any()
     return Settings(
         document,
         listen if "listen" in inputs.flags else with_original(listen, inputs.original),
-        _address("status_address", status, given) if status else None,
+        status,
         server,
         sources,
         built.profiles,
@@ -117,13 +129,26 @@ def _settings(document: Document, inputs: Inputs, before: Settings | None) -> Se
     )
 
 
-def _given_in(document: Document) -> dict[str, Given]:
-    known = [option.name for option in OPTIONS]
-    for key in document.content:
-        if key not in known and key not in FILE_ONLY:
-            raise SettingsError(f"{document.origin}, {key} is not a setting{nearest(str(key), (*known, *FILE_ONLY))}")
-    found = {name: document.content.get(name) for name in known}
-    return {name: Given(value, f"{document.origin}, {name}") for name, value in found.items() if value is not None}
+def _values(document: Document, inputs: Inputs, errors: ErrorList) -> tuple[dict[str, t.Any], dict[str, Given]]:
+    """Return the values of the options by their names, and what was given for them. A value that cannot be used is left out."""
+    in_file = {option.name: document.content.get(option.name) for option in OPTIONS}
+    of_file = {name: Given(value, f"{document.origin}, {name}") for name, value in in_file.items() if value is not None}
+    given = {**of_file, **inputs.variables, **inputs.flags}
+    values = {}
+    for option in OPTIONS:
+        if option.name in given:
+            with errors.collected():
+                values[option.name] = parse_given(option, given[option.name])
+    if inputs.original.log_level is not None and "log_level" not in inputs.flags:
+        values["log_level"] = inputs.original.log_level
+    return values, given
+
+
+def _check_names(document: Document) -> None:
+    known = (*(option.name for option in OPTIONS), *FILE_ONLY)
+    unknown = [key for key in document.content if key not in known]
+    if unknown:
+        raise SettingsErrors([f"{document.origin}, {key} is not a setting{nearest(str(key), known)}" for key in unknown])
 
 
 def _address(name: str, text: str, given: Mapping[str, Given]) -> Address:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from urllib.parse import urlsplit
 
 from ...common.settings import SettingsError
+from ..settings_errors import ErrorList
 from .promql import is_selector
 from .settings_section import Section
 
@@ -111,7 +112,16 @@ def read_source_settings(mapping: Mapping[str, t.Any] | None, origin: str) -> So
     sources = Section(
         {} if mapping is None else mapping, f"{origin}, sources", ("prometheus", "kubernetes", "node_exporter"), remedy=INDENT
     )
-    settings = SourceSettings(_prometheus(sources), _kubernetes(sources), _node_exporter(sources))
+    errors = ErrorList()
+    prometheus = kubernetes = node_exporter = None
+    with errors.collected():
+        prometheus = _prometheus(sources)
+    with errors.collected():
+        kubernetes = _kubernetes(sources)
+    with errors.collected():
+        node_exporter = _node_exporter(sources)
+    errors.raise_any()
+    settings = SourceSettings(prometheus, kubernetes, node_exporter)
     if settings.node_exporter is None:
         return settings
     if settings.prometheus is not None:

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 
 from ....plugins.module_utils.model.values.duration import parse_duration
 from ...common.settings import SettingsError
+from ..settings_errors import SettingsErrors
 
 LONGEST_S = 86_400.0
 """The longest time in seconds that a setting may have: one day."""
@@ -26,11 +27,9 @@ class Section:
     def __init__(self, value: t.Any, path: str, known: tuple[str, ...], *, remedy: str = "") -> None:
         if not isinstance(value, Mapping):
             raise SettingsError(f"{path} is {_shown(value)}: a mapping with {_listed(known)} is expected")
-        for key in value:
-            if key not in known:
-                nearest = difflib.get_close_matches(str(key), known, n=1)
-                better = f"the nearest is {nearest[0]}" if nearest else f"the settings are {_listed(known)}{remedy}"
-                raise SettingsError(f"{path}.{key} is not a setting; {better}")
+        unknown = [f"{path}.{key} is not a setting; {_better(key, known, remedy)}" for key in value if key not in known]
+        if unknown:
+            raise SettingsErrors(unknown)
         self.path = path
         self._values = {key: given for key, given in value.items() if given is not None}
 
@@ -93,6 +92,11 @@ class Section:
         if not isinstance(entries, list) or not entries or not all(isinstance(entry, str) and entry for entry in entries):
             raise self.error(key, f"is {_shown(value)}: a list of texts is expected")
         return tuple(entries)
+
+
+def _better(key: t.Any, known: tuple[str, ...], remedy: str) -> str:
+    nearest = difflib.get_close_matches(str(key), known, n=1)
+    return f"the nearest is {nearest[0]}" if nearest else f"the settings are {_listed(known)}{remedy}"
 
 
 def _listed(words: tuple[str, ...]) -> str:

@@ -7,6 +7,7 @@ from __future__ import annotations
 import http.client
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -95,6 +96,48 @@ def test_a_source_that_an_agent_needs_is_noted(tmp_path: Path, capsys: pytest.Ca
 def test_a_configuration_that_cannot_be_used(tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str, complaint: str) -> None:
     assert main([f"--config={write(tmp_path, text)}", "--check-config"], {}) == 2
     assert complaint in capsys.readouterr().err
+
+
+MANY_ERRORS = """listen: 8080
+log_levl: info
+log_format: xml
+server: {max_body_bytes: 1}
+sources:
+  prometheus: {urls: [], tmeout_s: 1, selectr: a}
+  node_exporter: {port: 0}
+profiles:
+  one:
+    unknown: high
+    agents:
+    - {name: network_traffic, args: {direction: up}}
+    - {name: template, weight: 0}
+  two:
+    agents:
+    - {name: nothing}
+    - {name: budgets, filter: true}
+  three: {}
+"""
+
+
+def test_all_errors_of_a_file_are_told_in_one_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = write(tmp_path, MANY_ERRORS)
+    assert main([f"--config={file}", "--check-config"], {}) == 2
+    found = re.findall(rf"^extender: file {re.escape(str(file))}, line (\d+), ([^\s:]+)", capsys.readouterr().err, re.MULTILINE)
+    assert sorted((int(line), name) for line, name in found) == [
+        (1, "listen"),
+        (2, "log_levl"),
+        (3, "log_format"),
+        (4, "server.max_body_bytes"),
+        (6, "sources.prometheus.selectr"),
+        (6, "sources.prometheus.tmeout_s"),
+        (7, "sources.node_exporter.port"),
+        (10, "profiles.one.unknown"),
+        (12, "profiles.one.agents[0].args.direction"),
+        (13, "profiles.one.agents[1].weight"),
+        (16, "profiles.two.agents[0].name"),
+        (17, "profiles.two.agents[1].filter"),
+        (18, "profiles.three.agents"),
+    ]
 
 
 def test_sources_that_know_no_node_are_a_problem(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
