@@ -57,6 +57,11 @@ def unknown_pod_page(namespace: str, name: str, known: Sequence[RecentPod], prof
     return html.page(f"Pod {namespace}/{name}" if name else "Pods", parts, refresh=False)
 
 
+def wrong_request_page(text: str) -> bytes:
+    """Return the page for a parameter that cannot be used."""
+    return html.page("The request cannot be answered", [html.paragraph(f"{text[0].upper()}{text[1:]}.", "wrong")], refresh=False)
+
+
 def nodes_table(rows: ProfileRows) -> str:
     """Return the table of the nodes, with one row for each agent."""
     cells = [row for node in rows.nodes[:MAX_NODES] for row in _node_cells(node)]

@@ -19,7 +19,7 @@ from ...common.health import Health
 from ..engine.engine import Engine
 from ..engine.explanation import IN_TREE_WEIGHTS, as_json, explain_pod, explain_profile
 from ..engine.recent_pods import RecentPod, RecentPods
-from .explain_page import NOT_ASKED, explain_page, unknown_pod_page
+from .explain_page import NOT_ASKED, explain_page, unknown_pod_page, wrong_request_page
 from .status_page import status_page
 
 TEXT, JSON, HTML = "text/plain; charset=utf-8", "application/json", "text/html; charset=utf-8"
@@ -29,6 +29,10 @@ PAGE_HEADERS = (
     (b"x-content-type-options", b"nosniff"),
     (b"cache-control", b"no-store"),
 )
+
+WEIGHT_FORM = "the weight of the extender in the scheduler's configuration is expected, a whole number from 1 to 999999"
+MAX_SHOWN = 60
+"""Characters of a wrong value in an error text."""
 
 PAGES, SCRAPES = "pages", "scrapes"
 """The kinds of slow answers. Each kind has a thread."""
@@ -97,8 +101,14 @@ class People:
         if not slash:
             namespace, name = "default", namespace
         as_page = _wants_page(query, headers)
+        weight = _weight(query)
+        if weight is None:
+            text = f"weight is {_parameter(query, 'weight')[:MAX_SHOWN]!r}: {WEIGHT_FORM}"
+            if as_page:
+                return Response(400, HTML, wrong_request_page(text), PAGE_HEADERS)
+            return Response(400, JSON, encode_json({"error": text}))
         pod = self._recent.find(namespace, name)
-        rows = explain_pod(self._engine, pod, _weight(query)) if pod is not None else None
+        rows = explain_pod(self._engine, pod, weight) if pod is not None else None
         if pod is None or rows is None:
             known = self._recent.newest(50)
             if as_page:
@@ -141,10 +151,10 @@ def _parameter(query: bytes, name: str) -> str:
     return parse_qs(query.decode("latin-1"), errors="replace").get(name, [""])[0]
 
 
-def _weight(query: bytes) -> float:
-    """Return the weight of the extender in the configuration of the scheduler. A text that is no positive number counts as 1."""
-    text = _parameter(query, "weight")
-    return float(text) if re.fullmatch(r"[0-9]{1,6}", text) and int(text) else 1.0
+def _weight(query: bytes) -> int | None:
+    """Return the weight of the extender in the configuration of the scheduler, 1 if it is not given, and None if it cannot be used."""
+    text = _parameter(query, "weight") or "1"
+    return int(text) if re.fullmatch(r"[0-9]{1,6}", text) and int(text) else None
 
 
 def _wants_page(query: bytes, headers: Mapping[bytes, bytes]) -> bool:

@@ -277,7 +277,16 @@ def test_explain_shows_value_age_and_points_of_each_node(client: Client) -> None
     assert worst["rejection"] == "score 1 is below 2"
     assert found["in_tree_weights"]["TaintToleration"] == 3
     assert client.get("/explain?pod=app/web&weight=5").json["nodes"][0]["points"] == 450
-    assert client.get("/explain?pod=app/web&weight=x").json["weight"] == 1
+    assert [client.get(f"/explain?pod=app/web{end}").json["weight"] for end in ("", "&weight=", "&weight=1")] == [1, 1, 1]
+
+
+@pytest.mark.parametrize("weight", ["x", "0", "-1", "1.5", "1000000", "9" * 5000, "<b>"])
+def test_explain_refuses_a_weight_that_the_scheduler_cannot_have(client: Client, weight: str) -> None:
+    client.post(PRIORITIZE, names_body(["a"]))
+    answer, page = (client.get(f"/explain?pod=app/web&weight={weight}", accept=accept) for accept in ("*/*", "text/html"))
+    assert (answer.status, page.status) == (400, 400)
+    assert "a whole number from 1 to 999999" in answer.json["error"] and len(answer.body) < 300
+    assert "whole number from 1 to 999999" in page.text and "<b>" not in page.text
 
 
 def test_nodes_without_a_value_are_rejected_only_if_a_node_of_the_request_has_one() -> None:
