@@ -51,6 +51,10 @@ class Metric(Agent):
     args_type = MetricArgs
     can_filter = True
 
+    def __init__(self, args: MetricArgs) -> None:
+        super().__init__(args)
+        self.value_unit = args.unit
+
     @property
     def queries(self) -> Sequence[Query]:
         """Return the expression."""

@@ -47,6 +47,7 @@ class NetworkTraffic(Agent):
     name = "network_traffic"
     args_type = NetworkTrafficArgs
     can_filter = True
+    value_unit = "B/s"
 
     def __init__(self, args: NetworkTrafficArgs) -> None:
         super().__init__(args)

@@ -12,6 +12,7 @@ from ..interface import Judgement, PodView
 from .demand_scores import DemandScores
 from .dithering import OFFSETS
 from .engine import Engine
+from .profile import ConfiguredAgent
 from .profile_state import EMPTY_POD, ProfileState
 from .recent_pods import RecentPod
 
@@ -33,12 +34,16 @@ IN_TREE_WEIGHTS = {
 
 @dataclass(frozen=True)
 class AgentRow:
-    """The judgement of an agent on a node. ``score`` is None if no fresh value is known. ``age_s``: the age of the value in seconds."""
+    """The judgement of an agent on a node.
+
+    ``score`` is None if no fresh value is known. ``unit``: the unit of the value. ``age_s``: the age of the value in seconds.
+    """
 
     agent: str
     weight: float
     score: float | None
     value: float | None
+    unit: str
     age_s: float | None
     explanation: str
     rejection: str
@@ -106,14 +111,21 @@ def _agent_rows(state: ProfileState, pod: PodView) -> list[list[AgentRow]]:
     found = []
     for one, prepared in zip(state.profile.scoring, state.prepared, strict=True):
         judgements = evaluator.judge_all(one, prepared, state.nodes.views, pod)
-        found.append([_agent_row(one.name, one.weight, judgement, now_s) for judgement in judgements])
+        found.append([_agent_row(one, judgement, now_s) for judgement in judgements])
     return found
 
 
-def _agent_row(agent: str, weight: float, judgement: Judgement, now_s: float) -> AgentRow:
+def _agent_row(one: ConfiguredAgent, judgement: Judgement, now_s: float) -> AgentRow:
     age_s = None if judgement.measured_at_s is None else max(0.0, now_s - judgement.measured_at_s)
     return AgentRow(
-        agent, weight, _finite(judgement.score), _finite(judgement.value), _finite(age_s), judgement.explanation, judgement.rejection
+        one.name,
+        one.weight,
+        _finite(judgement.score),
+        _finite(judgement.value),
+        one.agent.value_unit,
+        _finite(age_s),
+        judgement.explanation,
+        judgement.rejection,
     )
 
 

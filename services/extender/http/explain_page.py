@@ -95,7 +95,7 @@ def _node_cells(node: NodeRow) -> list[tuple[str, ...]]:
                 escape(agent.agent),
                 f"{agent.weight:g}",
                 score,
-                html.number(agent.value),
+                html.number(agent.value, unit=agent.unit),
                 html.age(agent.age_s),
                 escape(agent.explanation) + rejection,
             )

@@ -52,16 +52,17 @@ def paragraph(text: str, kind: str = "") -> str:
     return f'<p class="{kind}">{escape(text)}</p>' if kind else f"<p>{escape(text)}</p>"
 
 
-def number(value: float | None, digits: int = 1) -> str:
-    """Return a number for people, a large one with the letter of its unit: 1.25 G. An absent number is a dash."""
+def number(value: float | None, digits: int = 1, unit: str = "") -> str:
+    """Return a number with its unit as HTML, a large one with a letter before the unit: 1.25 GB/s. An absent number is a dash."""
     if value is None:
         return "–"
+    shown, letter = f"{value:.{digits}f}", ""
     if abs(value) >= PLAIN_BELOW:
         size, letter = next(entry for entry in _SIZES if abs(value) >= entry[0])
-        return f"{value / size:.3g} {letter}"
-    if 1e-6 <= abs(value) < 0.01:
-        return f"{value:.3g}"
-    return f"{value:.{digits}f}"
+        shown = f"{value / size:.3g}"
+    elif 1e-6 <= abs(value) < 0.01:
+        shown = f"{value:.3g}"
+    return f"{shown} {letter}{escape(unit)}".rstrip()
 
 
 def age(age_s: float | None) -> str:
