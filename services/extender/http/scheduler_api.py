@@ -38,7 +38,7 @@ Record = Callable[[str, bytes], None]
 
 
 class NoSuchPathError(LookupError):
-    """The path is none of the scheduler's. The text says which paths there are."""
+    """The path is none of the scheduler's. The text says what a path has to be."""
 
 
 def ignore(*_arguments: object) -> None:
@@ -86,7 +86,7 @@ class SchedulerApi:
         """Return the handler of a path. Raises NoSuchPathError."""
         found = self._handlers.get(path)
         if found is None:
-            raise NoSuchPathError(f"there is no path {path}; the scheduler's paths are {', '.join(self._handlers)}")
+            raise NoSuchPathError(f"there is no path {path}: {_remedy(path)}")
         return found
 
     def learn_names(self) -> None:
@@ -195,6 +195,14 @@ class SchedulerApi:
             if number is not None:
                 return state, number
         raise NoSuchPathError(f"no profile of FILE has the agent {agent}: add it to a profile to use this path")
+
+
+def _remedy(path: str) -> str:
+    """Return the paths that a scheduler with this path can have meant."""
+    for prefix in (PREDICATES, PRIORITIES):
+        if path.startswith(prefix):
+            return f"{prefix} is followed by one of {', '.join(ORIGINAL_NAMES)}"
+    return "the verbs of the scheduler's extender are filter, prioritize and preempt, and urlPrefix ends with /scheduler"
 
 
 def _number_of(agent: str, profile: Profile) -> int | None:

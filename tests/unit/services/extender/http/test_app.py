@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 import threading
 import typing as t
 
@@ -154,8 +155,10 @@ def test_a_path_of_an_agent_that_no_profile_has_is_explained(client: Client) -> 
     ("method", "path", "headers", "body", "status", "complaint"),
     [
         ("GET", FILTER, JSON_TYPE, b"", 405, "accept only POST"),
-        ("POST", "/scheduler/bind", JSON_TYPE, b"{}", 404, "there is no path /scheduler/bind"),
-        ("POST", "/scheduler/priorities/nothing", JSON_TYPE, b"{}", 404, "/scheduler/prioritize"),
+        ("POST", "/scheduler/bind", JSON_TYPE, b"{}", 404, "no path /scheduler/bind: the verbs .* are filter, prioritize and preempt"),
+        ("POST", "/scheduler/scheduler/filter", JSON_TYPE, b"{}", 404, "urlPrefix ends with /scheduler$"),
+        ("POST", "/scheduler/priorities/x", JSON_TYPE, b"{}", 404, "/scheduler/priorities/ is followed by one of safe-overload, .*, foo$"),
+        ("POST", "/scheduler/predicates/", JSON_TYPE, b"{}", 404, "/scheduler/predicates/ is followed by one of safe-overload, .*, foo$"),
         ("POST", FILTER, ((b"content-type", b"text/plain"),), b"{}", 415, "application/json"),
         ("POST", FILTER, JSON_TYPE, b"nonsense", 400, "the body is not ExtenderArgs"),
         ("POST", PREEMPT, JSON_TYPE, b"{}", 400, "the body has no Pod"),
@@ -173,7 +176,7 @@ def test_a_bad_request_has_its_status_and_a_reason_as_json(
     client = Client(profile(ScoreAgent()), max_body_bytes=65536)
     answer = client.call(method, path, [body], headers)
     assert (answer.status, answer.headers["content-type"]) == (status, "application/json")
-    assert complaint in answer.json["error"]
+    assert re.search(complaint, answer.json["error"])
 
 
 @pytest.mark.parametrize("content_type", [b"application/json; charset=utf-8", b"Application/JSON"])
