@@ -15,7 +15,7 @@ SIDE_BY_SIDE := -n 3 --dist loadfile --no-loadscope-reorder
 REPEATED := --reruns 2 --only-rerun MachineStoodStillError -raR
 
 COLLECTION := ansible_collections.onprem.kube_scheduling
-TYPED := lab tools $(COLLECTION).plugins.module_utils $(if $(wildcard services),$(COLLECTION).services)
+TYPED := lab tools tests.bench tests.soak $(COLLECTION).plugins.module_utils $(if $(wildcard services),$(COLLECTION).services)
 
 .DEFAULT_GOAL := help
 .PHONY: help env demo test lab-binaries lab-up lab-down bench soak format tables build integration $(CHECKS)

@@ -92,4 +92,8 @@ def _worker(position: int) -> str:
 
 
 if __name__ == "__main__":
-    {"start": lambda folder: start(folder), "complete": lambda folder: complete(Cluster.at(folder, NAME))}[sys.argv[1]](Path(sys.argv[2]))
+    job, folder = sys.argv[1], Path(sys.argv[2])
+    if job == "start":
+        start(folder)
+    else:
+        complete(Cluster.at(folder, NAME))

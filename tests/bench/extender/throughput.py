@@ -77,9 +77,9 @@ def _own(folder: Path, fixture: Fixture, agents: list[Json], refresh_s: float) -
 def _turn(contender: Contender, generator: Path, bodies: Path, names: int) -> Turn:
     with contender() as running:
         began_s = running.cpu_s()
-        command = [generator, "-address", running.address, "-requests", bodies, "-names", str(names)]
+        command = [str(generator), "-address", str(running.address), "-requests", bodies, "-names", str(names)]
         times = ["-warm-up", f"{WARM_UP_S}s", "-duration", f"{TURN_S}s"]
         answer = subprocess.run([*command, *times], check=True, capture_output=True)
         found = json.loads(answer.stdout)
-        figures = (found[name] for name in ("requests_per_s", "p50_ms", "p99_ms", "p999_ms", "first_ms"))
-        return Turn(*figures, (running.cpu_s() - began_s) / found["all_requests"] * 1e6)
+        figures: dict[str, float] = {name: found[name] for name in ("requests_per_s", "p50_ms", "p99_ms", "p999_ms", "first_ms")}
+        return Turn(**figures, cpu_us=(running.cpu_s() - began_s) / found["all_requests"] * 1e6)

@@ -98,7 +98,8 @@ def _latency(samples: Sequence[Sample]) -> str:
         "**beyond the grace period**": lambda sample: sample.beyond,
     }
     rows = [(title, *(_spread(samples, grace, of) for grace in _graces(samples))) for title, of in columns.items()]
-    for title, of in {"rescues": len, "victims": lambda chosen: sum(sample.victims for sample in chosen)}.items():
+    counts: dict[str, Callable[[list[Sample]], int]] = {"rescues": len, "victims": lambda chosen: sum(sample.victims for sample in chosen)}
+    for title, of in counts.items():
         rows.append((title, *(str(of([sample for sample in samples if sample.grace == grace])) for grace in _graces(samples))))
     late = [[sample.late for sample in samples if sample.grace == grace] for grace in _graces(samples)]
     rows.append(("the lab ends victims late by", *(f"{min(found):.2f} to {max(found):.2f}" for found in late)))

@@ -51,4 +51,5 @@ class Cluster:
 
     def utilisation(self) -> Numbers:
         """Return the mean traffic of each node in the measured time, as a share of its speed. A link cannot carry more than 1."""
-        return self._offered[:, self.scenario.end_s - MEASURED_S :].mean(axis=1) / SPEED
+        shares: Numbers = self._offered[:, self.scenario.end_s - MEASURED_S :].mean(axis=1) / SPEED
+        return shares

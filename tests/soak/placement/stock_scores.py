@@ -68,7 +68,8 @@ class StockScores:
 
     def total(self, workload: str, requests: tuple[int, int], nodes: Integers) -> Integers:
         """Return the points of all plugins for these nodes."""
-        return np.sum(list(self.scores(workload, requests, nodes).values()), axis=0)
+        points: Integers = np.sum(list(self.scores(workload, requests, nodes).values()), axis=0)
+        return points
 
     def _counts_of(self, workload: str) -> Integers:
         return self._counts.setdefault(workload, np.zeros(len(self._allocatable), dtype=np.int64))
@@ -80,9 +81,11 @@ class StockScores:
             in_zones = np.bincount(self._zones, weights=counts)
             costs = costs + in_zones[zones] * np.log(len(np.unique(zones)) + 2) + (ZONE_SKEW - 1)
         rounded = np.floor(costs + 0.5).astype(np.int64)
-        return BEST * (rounded.max() + rounded.min() - rounded) // rounded.max()
+        points: Integers = BEST * (rounded.max() + rounded.min() - rounded) // rounded.max()
+        return points
 
 
 def _balance(requested: Integers, allocatable: Integers) -> Integers:
     shares = np.minimum(requested / allocatable, 1.0)
-    return ((1.0 - np.abs(shares[:, 0] - shares[:, 1]) / 2) * BEST).astype(np.int64)
+    points: Integers = ((1.0 - np.abs(shares[:, 0] - shares[:, 1]) / 2) * BEST).astype(np.int64)
+    return points

@@ -13,6 +13,7 @@ import itertools
 import re
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
 from typing import NamedTuple
 
 from ansible_collections.onprem.kube_scheduling.services.extender.interface import Gauge, LabelMatch, Query, Rate
@@ -45,8 +46,8 @@ class VirtualPrometheus:
         self._answers: dict[str, Callable[[float], Iterator[Row]]] = {}
         for query in queries:
             if isinstance(query, Rate | Gauge):
-                self._answers[value_text(query)] = lambda now_s, query=query: self._values(query, now_s)
-                self._answers[time_text(query, node_label)] = lambda now_s, query=query: self._times(query, now_s)
+                self._answers[value_text(query)] = partial(self._values, query)
+                self._answers[time_text(query, node_label)] = partial(self._times, query)
 
     @property
     def texts(self) -> tuple[str, ...]:
