@@ -59,6 +59,6 @@ def _measure(cluster: Cluster, series: Fixture, generator: Path, folder: Path) -
         ready_mb, began_s = running.memory_mb(), running.cpu_s()
         time.sleep(REFRESHES * REFRESH_S)
         cpu = (running.cpu_s() - began_s) / (REFRESHES * REFRESH_S)
-        command = [str(generator), "-address", str(running.address), "-requests", bodies, "-names", str(len(names))]
+        command = [str(generator), "-address", str(running.address), "-requests", str(bodies), "-names", str(len(names))]
         subprocess.run([*command, "-duration", f"{2 * REFRESH_S}s"], check=True, capture_output=True)
         return Footprint(ready_mb, running.memory_mb(), running.memory_mb("VmHWM"), cpu)

@@ -77,7 +77,7 @@ def _own(folder: Path, fixture: Fixture, agents: list[Json], refresh_s: float) -
 def _turn(contender: Contender, generator: Path, bodies: Path, names: int) -> Turn:
     with contender() as running:
         began_s = running.cpu_s()
-        command = [str(generator), "-address", str(running.address), "-requests", bodies, "-names", str(names)]
+        command = [str(generator), "-address", str(running.address), "-requests", str(bodies), "-names", str(names)]
         times = ["-warm-up", f"{WARM_UP_S}s", "-duration", f"{TURN_S}s"]
         answer = subprocess.run([*command, *times], check=True, capture_output=True)
         found = json.loads(answer.stdout)
