@@ -19,12 +19,14 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from http import HTTPStatus
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import ThreadingHTTPServer
 from typing import Any
 
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
+
+from lab.http_handler import QuietHandler
 
 GIBIBYTE = 1 << 30
 
@@ -155,47 +157,33 @@ class ExporterServer(ThreadingHTTPServer):
         self.nodes: dict[str, SimulatedNode] = {}
 
 
-class _Handler(BaseHTTPRequestHandler):
-    protocol_version = "HTTP/1.1"
-    wbufsize = -1
-    disable_nagle_algorithm = True
+class _Handler(QuietHandler):
     server: ExporterServer
 
     def do_GET(self) -> None:
         node = self.server.nodes.get(self._node_name())
         if node is None or not self.path.partition("?")[0].endswith("/metrics"):
-            self._answer(HTTPStatus.NOT_FOUND, b"no such node\n")
+            self.answer(HTTPStatus.NOT_FOUND, b"no such node\n")
         else:
-            self._answer(HTTPStatus.OK, generate_latest(node), CONTENT_TYPE_LATEST)
+            self.answer(HTTPStatus.OK, generate_latest(node), CONTENT_TYPE_LATEST)
 
     def do_PUT(self) -> None:
-        body = self.rfile.read(int(self.headers["Content-Length"]))
         try:
-            settings = NodeSettings.of(json.loads(body))
+            settings = NodeSettings.of(json.loads(self.body()))
         except (ValueError, TypeError) as error:
-            self._answer(HTTPStatus.BAD_REQUEST, f"{error}\n".encode())
+            self.answer(HTTPStatus.BAD_REQUEST, f"{error}\n".encode())
             return
         name = self._node_name()
         self.server.nodes.setdefault(name, SimulatedNode(name)).set(settings)
-        self._answer(HTTPStatus.OK, b"")
+        self.answer(HTTPStatus.OK, b"")
 
     def do_DELETE(self) -> None:
         self.server.nodes.pop(self._node_name(), None)
-        self._answer(HTTPStatus.OK, b"")
+        self.answer(HTTPStatus.OK, b"")
 
     def _node_name(self) -> str:
         parts = self.path.partition("?")[0].split("/")
         return parts[2] if parts[1] == "nodes" and len(parts) > 2 else ""
-
-    def _answer(self, status: HTTPStatus, body: bytes, content_type: str = "text/plain") -> None:
-        self.send_response(status)
-        self.send_header("Content-Type", content_type)
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
-
-    def log_message(self, format: str, *arguments: object) -> None:
-        """Print nothing."""
 
 
 def main(arguments: list[str] | None = None) -> int:

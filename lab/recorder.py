@@ -13,6 +13,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
+from lab.http_handler import QuietHandler
+
 REFUSAL = "refused by the recorder"
 
 
@@ -62,24 +64,12 @@ class _Server(ThreadingHTTPServer):
         self.recorder = Recorder(f"http://127.0.0.1:{self.server_address[1]}")
 
 
-class _Handler(BaseHTTPRequestHandler):
-    protocol_version = "HTTP/1.1"  # keeps the scheduler's connection
-    # Otherwise headers and body go out as two packets, and the second waits for the first to be acknowledged.
-    wbufsize = -1
-    disable_nagle_algorithm = True
+class _Handler(QuietHandler):
     server: _Server
 
     def do_POST(self) -> None:
-        length = int(self.headers["Content-Length"])
-        question = {key.lower(): value for key, value in json.loads(self.rfile.read(length)).items()}
+        question = {key.lower(): value for key, value in json.loads(self.body()).items()}
         nodes = question["nodenames"] or []
         self.server.recorder.record(question["pod"]["metadata"]["uid"], frozenset(nodes))
         answer = json.dumps({"nodeNames": [], "failedNodes": dict.fromkeys(nodes, REFUSAL)}).encode()
-        self.send_response(200)
-        self.send_header("Content-Type", "application/json")
-        self.send_header("Content-Length", str(len(answer)))
-        self.end_headers()
-        self.wfile.write(answer)
-
-    def log_message(self, format: str, *arguments: object) -> None:
-        """Print nothing."""
+        self.answer(200, answer, "application/json")

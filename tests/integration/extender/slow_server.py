@@ -9,8 +9,10 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import ThreadingHTTPServer
 from urllib.parse import urlsplit
+
+from lab.http_handler import QuietHandler
 
 
 class SlowServer(ThreadingHTTPServer):
@@ -43,15 +45,12 @@ def slow_server(url: str) -> Iterator[SlowServer]:
             thread.join()
 
 
-class _Handler(BaseHTTPRequestHandler):
-    protocol_version = "HTTP/1.1"
-    wbufsize = -1
-    disable_nagle_algorithm = True
+class _Handler(QuietHandler):
     server: SlowServer
 
     def do_POST(self) -> None:
         self.server.requests += 1
-        body = self.rfile.read(int(self.headers["Content-Length"]))
+        body = self.body()
         time.sleep(self.server.delay_s)
         connection = http.client.HTTPConnection(self.server.extender, timeout=10)
         try:
@@ -60,14 +59,7 @@ class _Handler(BaseHTTPRequestHandler):
             text = answer.read()
         finally:
             connection.close()
-        self.send_response(answer.status)
-        self.send_header("Content-Type", "application/json")
-        self.send_header("Content-Length", str(len(text)))
-        self.end_headers()
         # A client that has ended the request has closed its connection.
         with suppress(OSError):
-            self.wfile.write(text)
+            self.answer(answer.status, text, "application/json")
             self.wfile.flush()
-
-    def log_message(self, format: str, *arguments: object) -> None:
-        """Print nothing."""
