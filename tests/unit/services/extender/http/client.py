@@ -18,9 +18,11 @@ from ansible_collections.onprem.kube_scheduling.services.extender.http.people im
 from ansible_collections.onprem.kube_scheduling.services.extender.http.scheduler_api import SchedulerApi
 from ansible_collections.onprem.kube_scheduling.services.extender.metrics import Metrics
 
-from tests.unit.services.extender.extender_objects import engine, quiet_log
+from tests.unit.services.extender.extender_objects import PROFILE, engine, pod, quiet_log
 
 JSON_TYPE = ((b"content-type", b"application/json"),)
+FILTER, PRIORITIZE, PREEMPT = "/scheduler/filter", "/scheduler/prioritize", "/scheduler/preempt"
+VALUES = {"a": 1.0, "b": 6.0, "c": 9.0}
 
 
 class Answer(t.NamedTuple):
@@ -88,3 +90,9 @@ async def _call(app: App, scope: Mapping[str, t.Any], chunks: Sequence[bytes], *
     assert start["type"] == "http.response.start" and body["type"] == "http.response.body"
     assert headers["content-length"] == str(len(body["body"]))
     return Answer(start["status"], headers, body["body"])
+
+
+def preemption(scheduler: str = PROFILE, **violations: int) -> bytes:
+    """The body of preempt with a candidate node for each number of violated budgets."""
+    victims = {name: {"Pods": [{"UID": f"victim on {name}"}], "NumPDBViolations": number} for name, number in violations.items()}
+    return json.dumps({"Pod": pod(scheduler=scheduler), "NodeNameToMetaVictims": victims}).encode()

@@ -1,0 +1,84 @@
+# Copyright: onprem.kube_scheduling contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""/explain shows why a node got its score, for the last pods that the scheduler asked about."""
+
+from __future__ import annotations
+
+import pytest
+from ansible_collections.onprem.kube_scheduling.services.extender.engine.profile import ConfiguredAgent
+
+from tests.unit.services.extender.extender_objects import (
+    DemandAgent,
+    ScoreAgent,
+    names_body,
+    profile,
+    view,
+)
+from tests.unit.services.extender.http.client import FILTER, PRIORITIZE, VALUES, Client
+
+
+def test_explain_shows_value_age_and_points_of_each_node(client: Client) -> None:
+    client.post(PRIORITIZE, names_body(["a", "b", "c"], uid="u5"))
+    found = client.get("/explain?pod=app/web").json
+    assert found["pod"]["uid"] == "u5" and found["pod"]["nodes_asked"] == 3
+    assert [row["node"] for row in found["nodes"]] == ["c", "b", "a"]
+    best, worst = found["nodes"][0], found["nodes"][-1]
+    assert (best["score"], best["points"]) == (9, 90)
+    agent = best["agents"][0]
+    assert (agent["agent"], agent["value"], agent["explanation"]) == ("score", 9.0, "gauge 9")
+    assert 0 <= agent["age_s"] < 60
+    assert worst["rejection"] == "score 1 is below 2"
+    assert found["in_tree_weights"]["TaintToleration"] == 3
+    assert client.get("/explain?pod=app/web&weight=5").json["nodes"][0]["points"] == 450
+    assert [client.get(f"/explain?pod=app/web{end}").json["weight"] for end in ("", "&weight=", "&weight=1")] == [1, 1, 1]
+
+
+@pytest.mark.parametrize("weight", ["x", "0", "-1", "1.5", "1000000", "9" * 5000, "<b>"])
+def test_explain_refuses_a_weight_that_the_scheduler_cannot_have(client: Client, weight: str) -> None:
+    client.post(PRIORITIZE, names_body(["a"]))
+    answer, page = (client.get(f"/explain?pod=app/web&weight={weight}", accept=accept) for accept in ("*/*", "text/html"))
+    assert (answer.status, page.status) == (400, 400)
+    assert "a whole number from 1 to 999999" in answer.json["error"] and len(answer.body) < 300
+    assert "whole number from 1 to 999999" in page.text and "<b>" not in page.text
+
+
+@pytest.mark.parametrize("path", [FILTER, "/scheduler/predicates/foo", "/scheduler/priorities/foo"])
+def test_a_pod_is_explained_that_no_prioritize_followed(path: str) -> None:
+    class Foo(ScoreAgent):
+        name = "template"
+
+    client = Client(profile(ConfiguredAgent(Foo(), 1, True)))
+    client.engine.on_view(view({"a": 1.0, "b": 1.5}))
+    client.post(path, names_body(["a", "b"], name="nowhere"))
+    rows = client.get("/explain?pod=app/nowhere").json["nodes"]
+    assert {row["node"]: row["rejection"] for row in rows} == {"a": "score 1 is below 2", "b": "score 1.5 is below 2"}
+
+
+def test_explain_uses_the_demand_of_the_pod() -> None:
+    client = Client(profile(DemandAgent()))
+    client.engine.on_view(view(VALUES))
+    client.post(PRIORITIZE, names_body(["a"], name="one", cpu="3"))
+    rows = client.get("/explain?pod=app/one").json["nodes"]
+    assert {row["node"]: row["exact"] for row in rows} == {"a": 0.0, "b": 3.0, "c": 6.0}
+
+
+def test_explain_of_a_pod_without_a_profile_names_the_profiles(client: Client) -> None:
+    for accept in ("*/*", "text/html"):
+        text = client.get("/explain?pod=app/other", accept=accept).body.decode()
+        assert "the schedulerName of the pod is no profile of FILE" in text and "The profiles of FILE are " in text
+
+
+def test_explain_of_an_unknown_pod_names_the_known_ones(client: Client) -> None:
+    client.post(PRIORITIZE, names_body(["a"], name="known"))
+    answer = client.get("/explain?pod=app/other")
+    assert answer.status == 404 and answer.json["recent"] == ["app/known"]
+    page = client.get("/explain?pod=app/other", accept="text/html")
+    assert page.status == 404 and "explain?pod=app/known" in page.text
+
+
+def test_a_pod_has_one_entry_with_its_last_request(client: Client) -> None:
+    client.post(FILTER, names_body(["a", "b", "c"], name="one"))
+    client.post(PRIORITIZE, names_body(["a"], name="other", uid="u2"))
+    client.post(PRIORITIZE, names_body(["b", "c"], name="one"))
+    found = client.get("/status").json["recent"]
+    assert [(pod["name"], pod["nodes_asked"]) for pod in found] == [("one", 2), ("other", 1)]
