@@ -9,11 +9,15 @@ of Mathematical Functions (evaluated by Lentz's method), and Gauss-Legendre quad
 
 from __future__ import annotations
 
+import typing as t
+
 import numpy as np
 import numpy.typing as npt
 
 Floats = npt.NDArray[np.float64]
 Booleans = npt.NDArray[np.bool_]
+Numbers = t.TypeVar("Numbers", float, Floats)
+"""One number, or an array of them."""
 
 SMALLEST_DEVIATION = 1e-9
 """Smaller deviations count as 0."""
@@ -71,14 +75,15 @@ def log_gamma(x: Floats) -> Floats:
             product *= low + step
         shift[small] = np.log(product)
     z = np.where(small, x + 8.0, x)
-    result: Floats = (z - 0.5) * np.log(z) - z + _HALF_LOG_2_PI + _stirling_correction(z) - shift
+    result: Floats = (z - 0.5) * np.log(z) - z + _HALF_LOG_2_PI + stirling_correction(z) - shift
     return result
 
 
-def _stirling_correction(z: Floats) -> Floats:
+def stirling_correction(z: Numbers) -> Numbers:
+    """Return the sum of Stirling's series for ln Γ(z) (NIST DLMF 5.11.1), for one number or an array."""
     inverse = 1.0 / z
     square = inverse * inverse
-    correction: Floats = inverse * (1 / 12 - square * (1 / 360 - square * (1 / 1260 - square / 1680)))
+    correction: Numbers = inverse * (1 / 12 - square * (1 / 360 - square * (1 / 1260 - square / 1680)))
     return correction
 
 
@@ -138,9 +143,9 @@ def _tail_by_quadrature(x: float, alpha: Floats, beta: Floats) -> Floats:
         - 0.5 * np.log(alpha)
         - 0.5 * np.log(beta)
         - _HALF_LOG_2_PI
-        + _stirling_correction(size)
-        - _stirling_correction(alpha)
-        - _stirling_correction(beta)
+        + stirling_correction(size)
+        - stirling_correction(alpha)
+        - stirling_correction(beta)
     )
     beyond = np.abs(half) * (np.exp(log_density + log_at_mean[:, None]) @ WEIGHTS)
     return np.where(above, beyond, 1.0 - beyond)
