@@ -24,18 +24,18 @@ class SafeBalance(SafeAgent):
 
     name = "safe_balance"
 
-    def scored(self, utilisation: Utilisation) -> tuple[Floats, dict[int, str]]:
+    def score_rows(self, utilisation: Utilisation) -> tuple[Floats, dict[int, str]]:
         """Return the lowest score of each node. No node is rejected."""
         return _scores(utilisation).min(axis=1), {}
 
-    def judgement(self, resources: Sequence[ResourceUtilisation], measured_at_s: float | None) -> Judgement:
+    def judge_one(self, resources: Sequence[ResourceUtilisation], measured_at_s: float | None) -> Judgement:
         """Return the judgement by the resource with the lowest score."""
         scores = [BEST_SCORE * (1.0 - (one.mean + math.sqrt(one.deviation)) / 2.0) if one.known else math.inf for one in resources]
         score = min(scores)
         column = scores.index(score)
         return Judgement(score, resources[column].mean, _explanation(column, *resources[column][1:]), measured_at_s)
 
-    def judgements(self, table: SafeTable, utilisation: Utilisation) -> list[Judgement]:
+    def judge_rows(self, table: SafeTable, utilisation: Utilisation) -> list[Judgement]:
         """Return the judgements by the resource with the lowest score."""
         scores = _scores(utilisation)
         worst = scores.argmin(axis=1)

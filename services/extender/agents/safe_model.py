@@ -39,7 +39,11 @@ class ResourceUtilisation(t.NamedTuple):
 
 
 class SafeAgent(Agent):
-    """An agent that judges nodes by mean and deviation of CPU and memory."""
+    """An agent that judges nodes by mean and deviation of CPU and memory.
+
+    A subclass has its formula in three forms with the same results: ``judge_one`` for one node, ``judge_rows`` for many, and ``score_rows``
+    for many without the texts and values that only people need.
+    """
 
     args_type = SafeArgs
     per_demand = True
@@ -66,12 +70,12 @@ class SafeAgent(Agent):
         loads = self._reader.loads(node, now_s, prepared)
         resources = [_resource_utilisation(load, amount) for load, amount in zip(loads, _demand(pod), strict=True)]
         if not any(one.known for one in resources):
-            return _unknown(loads)
-        return self.judgement(resources, _oldest(loads))
+            return _unknown_judgement(loads)
+        return self.judge_one(resources, _oldest(loads))
 
     def score_all(self, prepared: SafeTable, nodes: Sequence[NodeView], pod: PodView, now_s: float) -> Sequence[Judgement]:
         """Return the judgements on all nodes, computed for all of them at the same time."""
-        return self._judge_table(self._reader.table(nodes, now_s, prepared), [_demand(pod)])
+        return self._judge_demands(self._reader.table(nodes, now_s, prepared), [_demand(pod)])
 
     def scores(self, prepared: SafeTable, nodes: Sequence[NodeView], pod: PodView, now_s: float) -> Scores:
         """Return the scores and the rejections of all nodes, computed for all of them at the same time."""
@@ -79,35 +83,35 @@ class SafeAgent(Agent):
         if not table.nodes:
             return Scores(())
         utilisation = _utilisation(table, [_demand(pod)])
-        scores, rejections = self.scored(utilisation)
+        scores, rejections = self.score_rows(utilisation)
         scores[~utilisation.known.any(axis=1)] = np.nan
         return Scores(scores.tolist(), rejections, table.oldest_s)
 
     def judge_demands(self, prepared: SafeTable, node: NodeView, pods: Sequence[PodView], now_s: float) -> Sequence[Judgement]:
         """Return the judgements on one node for several pods, computed for all of them at the same time."""
         table = self._reader.table([node], now_s, prepared).repeated(len(pods))
-        return self._judge_table(table, [_demand(pod) for pod in pods])
+        return self._judge_demands(table, [_demand(pod) for pod in pods])
 
-    def scored(self, utilisation: Utilisation) -> tuple[Floats, dict[int, str]]:
+    def score_rows(self, utilisation: Utilisation) -> tuple[Floats, dict[int, str]]:
         """Return the score of each row, and the rejections by row. Rows without a known resource are replaced by the caller."""
         raise NotImplementedError
 
-    def judgement(self, resources: Sequence[ResourceUtilisation], measured_at_s: float | None) -> Judgement:
-        """Return the judgement on one node, of which a resource is known. It is the same as that of ``judgements``."""
+    def judge_one(self, resources: Sequence[ResourceUtilisation], measured_at_s: float | None) -> Judgement:
+        """Return the judgement on one node, of which a resource is known. It is the same as that of ``judge_rows``."""
         raise NotImplementedError
 
-    def judgements(self, table: SafeTable, utilisation: Utilisation) -> list[Judgement]:
+    def judge_rows(self, table: SafeTable, utilisation: Utilisation) -> list[Judgement]:
         """Return the judgements on the nodes of the table. Nodes without a known resource are replaced by the caller."""
         raise NotImplementedError
 
-    def _judge_table(self, table: SafeTable, demands: Sequence[Sequence[int]]) -> list[Judgement]:
+    def _judge_demands(self, table: SafeTable, demands: Sequence[Sequence[int]]) -> list[Judgement]:
         """Return the judgements on the rows of the table. There is one demand for all rows, or one for each row."""
         if not table.nodes:
             return []
         utilisation = _utilisation(table, demands)
-        found = self.judgements(table, utilisation)
+        found = self.judge_rows(table, utilisation)
         for row in np.flatnonzero(~utilisation.known.any(axis=1)).tolist():
-            found[row] = _unknown(table.notes[row])
+            found[row] = _unknown_judgement(table.notes[row])
         return found
 
 
@@ -121,7 +125,7 @@ def _oldest(resources: Sequence[LoadNote | ResourceLoad]) -> float | None:
     return cpu.measured_at_s if cpu.measured_at_s == memory.measured_at_s else oldest((cpu.measured_at_s, memory.measured_at_s))
 
 
-def _unknown(resources: Sequence[LoadNote | ResourceLoad]) -> Judgement:
+def _unknown_judgement(resources: Sequence[LoadNote | ResourceLoad]) -> Judgement:
     return Judgement(None, explanation="; ".join(one.problem for one in resources), measured_at_s=_oldest(resources))
 
 

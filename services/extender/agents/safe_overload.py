@@ -37,13 +37,13 @@ class SafeOverload(SafeAgent):
         """Return the reason why no node is rejected."""
         return "percentile is 100, which accepts every risk" if min(self._accepted) >= 1.0 else ""
 
-    def scored(self, utilisation: Utilisation) -> tuple[Floats, dict[int, str]]:
+    def score_rows(self, utilisation: Utilisation) -> tuple[Floats, dict[int, str]]:
         """Return the lowest score of each node, and the reasons of the rejected nodes."""
-        scores, risk, rejected = self._of_resources(utilisation)
+        scores, risk, rejected = self._score_resources(utilisation)
         rows = np.flatnonzero(rejected.any(axis=1)).tolist()
         return scores.min(axis=1), {row: self._rejections(risk[row], rejected[row]) for row in rows}
 
-    def _of_resources(self, utilisation: Utilisation) -> tuple[Floats, Floats, Booleans]:
+    def _score_resources(self, utilisation: Utilisation) -> tuple[Floats, Floats, Booleans]:
         """Return score, risk and whether the risk is too large, of each resource of each node. The score of an unknown one is infinite."""
         risk = overload_risk(utilisation.mean.ravel(), utilisation.deviation.ravel(), self._threshold).reshape(utilisation.mean.shape)
         with np.errstate(divide="ignore", invalid="ignore"):
@@ -51,7 +51,7 @@ class SafeOverload(SafeAgent):
         scores = np.where(utilisation.known, BEST_SCORE * (1.0 - np.sqrt(share)), np.inf)
         return scores, risk, utilisation.known & (risk > self._accepted)
 
-    def judgement(self, resources: Sequence[ResourceUtilisation], measured_at_s: float | None) -> Judgement:
+    def judge_one(self, resources: Sequence[ResourceUtilisation], measured_at_s: float | None) -> Judgement:
         """Return the judgement by the resource with the lowest score."""
         risks = [overload_risk_of_one(one.mean, one.deviation, self._threshold) if one.known else 0.0 for one in resources]
         scores = [self._score(column, risk) if resources[column].known else math.inf for column, risk in enumerate(risks)]
@@ -72,9 +72,9 @@ class SafeOverload(SafeAgent):
         limits = f"the risk to exceed {self._threshold:.0%} is {risk:.1%}, and the maximum is {self._accepted[column]:.0%}"
         return f"{RESOURCES[column]}: {limits}"
 
-    def judgements(self, table: SafeTable, utilisation: Utilisation) -> list[Judgement]:
+    def judge_rows(self, table: SafeTable, utilisation: Utilisation) -> list[Judgement]:
         """Return the judgements by the resource with the lowest score."""
-        scores, risk, rejected = self._of_resources(utilisation)
+        scores, risk, rejected = self._score_resources(utilisation)
         # Of equal scores the resource with the larger mean is shown.
         worst = np.lexsort((-utilisation.mean, scores), axis=1)[:, 0]
         rows = np.arange(len(scores))
