@@ -41,8 +41,11 @@ from tools.paths import ROOT
 GUIDE = (ROOT / "docs" / "network-aware-scheduling.md").read_text(encoding="utf-8")
 BLOCKS = [textwrap.dedent(text) for text in re.findall(r"^ *```yaml\n(.*?)^ *```$", GUIDE, re.MULTILINE | re.DOTALL)]
 ROW = re.compile(r"^\| (`[^|]*?) \|(.*)\|$", re.MULTILINE)
+PALETTE = """%%{init: {"themeVariables": {"xyChart": {"plotColorPalette": "#1f6feb, #d1242f"}}}}%%"""
+"""Without these colours of lines the first one is nearly white."""
 CHART = re.compile(
-    r'```mermaid\nxychart-beta\n +title "(\w+).*?"\n +x-axis (\[.*?\])\n +y-axis "score" 0 --> 10\n((?: +line \[.*?\]\n)+)```'
+    rf"```mermaid\n{re.escape(PALETTE)}\n"
+    r'xychart-beta\n +title "(\w+).*?"\n +x-axis ".*?" (\[.*?\])\n +y-axis "score" 0 --> 10\n((?: +line \[.*?\]\n)+)```'
 )
 
 
@@ -84,11 +87,22 @@ def test_a_file_of_the_guide_can_be_used(
 
 
 def test_each_agent_has_a_file_and_a_section() -> None:
-    assert len(FILES) == 11
+    assert len(FILES) == 12
     used = {agent["name"] for file in FILES for profile in yaml.safe_load(file)["profiles"].values() for agent in profile["agents"]}
-    assert used | {"template"} == set(BUILT_IN)
+    assert used == set(BUILT_IN)
     assert set(cells("| agent | signal |")) == set()
     assert set(re.findall(r"^\| \[(\w+)\]\(#", GUIDE, re.MULTILINE)) == set(BUILT_IN)
+
+
+@pytest.mark.parametrize("agent", sorted(BUILT_IN))
+def test_the_section_of_an_agent_has_formula_source_picture_and_example(agent: str) -> None:
+    section = re.search(rf"^### (?:\w+ and )?{agent}\b.*?(?=^##)", GUIDE, re.MULTILINE | re.DOTALL)
+    assert section is not None
+    text = section[0]
+    assert ("violations ≤ `max_violations`" if agent == "budgets" else "score = ") in text
+    assert re.search(r"^Source: ", text, re.MULTILINE)
+    assert "```mermaid\n" in text
+    assert re.search(rf"name: {agent}\b", text)
 
 
 @pytest.mark.parametrize("agent", sorted(set(BUILT_IN) - {"safe_balance"}))
@@ -196,8 +210,8 @@ NOW_S = 1000.0
 def judged(name: str, args: Mapping[str, Any], value: float) -> float:
     """Return the score of an agent for a node whose first query has this value. The other queries have the value 1."""
     agent = build_agent(name, args)
-    first, *others = agent.queries
-    series = {query: (Series({"device": "eth0"}, 1.0, NOW_S),) for query in others} | {first: (Series({"device": "eth0"}, value, NOW_S),)}
+    series = {query: (Series({"device": "eth0"}, 1.0, NOW_S),) for query in agent.queries}
+    series |= {query: (Series({"device": "eth0"}, value, NOW_S),) for query in agent.queries[:1]}
     node = NodeView("n", series=series)
     judgement: Judgement = agent.judge(agent.prepare([node], NOW_S), node, None, NOW_S)
     assert judgement.score is not None
@@ -211,11 +225,12 @@ def risk_score(percent: float) -> float:
 
 CHARTS: dict[str, tuple[Callable[[float], float], ...]] = {
     "network_traffic": (lambda percent: judged("network_traffic", {}, percent / 100),),
-    "Score": (risk_score, lambda percent: 10 * (1 - (percent / 100 + math.sqrt(0.1)) / 2)),
+    "safe_overload": (risk_score, lambda percent: 10 * (1 - (percent / 100 + math.sqrt(0.1)) / 2)),
     "metric": (lambda value: judged("metric", {"query": "x", "best": 0.1, "worst": 0.6}, value),),
     "congestion": (lambda value: judged("congestion", {}, value),),
     "pigeon": (lambda share: float(_scores(np.array([share]), 0.0, 1.0)[0]),),
     "reward": (lambda failures: 10 * (1 - 0.1) ** failures,),
+    "template": (lambda percent: judged("template", {}, percent),),
 }
 
 
