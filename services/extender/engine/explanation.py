@@ -122,7 +122,7 @@ def _agent_row(one: ConfiguredAgent, judgement: Judgement, now_s: float) -> Agen
         one.weight,
         _finite(judgement.score),
         _finite(judgement.value),
-        one.agent.value_unit,
+        str(one.agent.value_unit),
         _finite(age_s),
         judgement.explanation,
         judgement.rejection,
