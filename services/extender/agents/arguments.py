@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import difflib
+import functools
 import re
 import typing as t
 from collections.abc import Mapping
@@ -21,6 +22,9 @@ _MISSING_FIELD = re.compile(r"Object missing required field `(?P<field>.*)`", re
 _NOT_LISTED = re.compile(r"Invalid enum value (?P<value>.*)", re.DOTALL)
 # Prometheus has RE2, which has neither assertions about neighbours nor references to groups.
 _NOT_IN_RE2 = re.compile(r"\(\?(=|!|<=|<!|>|\(|P=)|\\[1-9]|[*+?}]\+")
+
+_parsed_duration = functools.lru_cache(typed=True)(parse_duration)
+"""Agents ask for the same duration at each node."""
 
 T = t.TypeVar("T")
 
@@ -66,7 +70,7 @@ def _nearest(field: str, kind: t.Any) -> str:
 def seconds(name: str, value: Duration, *, least: int = 1) -> int:
     """Return a duration in whole seconds. Raises ValueError that names the argument."""
     try:
-        found = parse_duration(value)
+        found = _parsed_duration(value)
     except ValueError as error:
         raise ValueError(f"{name}: {error}") from None
     if found < least:

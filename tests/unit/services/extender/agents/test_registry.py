@@ -92,7 +92,8 @@ def test_an_unknown_agent_is_named_with_the_nearest(name: str, text: str) -> Non
         ("network_traffic", {"max_utilisation": 80}, "max_utilisation is 80.0: it must be from 0 to 1"),
         ("network_traffic", {"estimate": "10 Mbit"}, "estimate: '10 Mbit' is not a Kubernetes quantity"),
         ("network_traffic", {"speeds": [{"nodes": ".*", "speed": 0}]}, r"speeds\[0\]: speed is 0: it must be above 0"),
-        ("network_traffic", {"max_age_s": float("nan")}, "max_age_s is nan: it must be above 0"),
+        ("network_traffic", {"max_age_s": 0}, "max_age_s is 0: it must be at least 1 s"),
+        ("metric", {**REQUIRED["metric"], "max_age_s": "1 hour"}, "max_age_s: '1 hour' is not a duration"),
         ("safe_overload", {"utilisation": 0}, "utilisation is 0.0: it must be from 1 to 100"),
         ("safe_overload", {"cpu": {"percentile": 101}}, "cpu: percentile is 101.0: it must be from 0 to 100"),
         ("safe_overload", {"source": "annotations", "cpu": {"mean_free": "x"}}, "cpu has PromQL expressions, and source is annotations"),
@@ -109,6 +110,15 @@ def test_an_unknown_agent_is_named_with_the_nearest(name: str, text: str) -> Non
 def test_a_wrong_argument_is_named(name: str, args: dict[str, t.Any], text: str) -> None:
     with pytest.raises(AgentError, match=f"^agent {name}, args: {text}"):
         build_agent(name, args)
+
+
+MEASURED = ("network_traffic", "safe_overload", "safe_balance", "congestion", "metric")
+
+
+@pytest.mark.parametrize("name", MEASURED)
+def test_an_age_is_a_number_of_seconds_or_a_text(name: str) -> None:
+    ages = [build_agent(name, {**REQUIRED.get(name, {}), "max_age_s": age}).args.max_age_s for age in (90, "90s", "1m30s")]
+    assert ages == [90] * 3
 
 
 def install(folder: Path, *, entry: str, source: str, distribution: str = "large_agents") -> None:
