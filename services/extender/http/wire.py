@@ -114,6 +114,8 @@ class PreemptionArgs(Struct):
     meta: dict[str, MetaVictims | None] | None = field(default=None, name="NodeNameToMetaVictims")
 
 
+PREEMPTION_TYPE = "ExtenderPreemptionArgs"
+
 T = t.TypeVar("T")
 
 
@@ -181,15 +183,15 @@ def _limited(nodes: list[T], most: int) -> list[T]:
 
 def _preemption_args(body: bytes) -> PreemptionArgs:
     try:
-        args = _decoded(PreemptionArgs, body)
+        args = _decoded(PreemptionArgs, body, PREEMPTION_TYPE)
     except BadRequestError as error:
         try:
             exact = _preemption_with_exact_keys(body)
         except BadRequestError:
             raise error from None
-        return _decoded(PreemptionArgs, exact)
+        return _decoded(PreemptionArgs, exact, PREEMPTION_TYPE)
     if args.pod is ABSENT or (args.victims is None and args.meta is None):
-        return _decoded(PreemptionArgs, _preemption_with_exact_keys(body))
+        return _decoded(PreemptionArgs, _preemption_with_exact_keys(body), PREEMPTION_TYPE)
     return args
 
 
@@ -231,11 +233,12 @@ def _victims(victims: MetaVictims | None) -> Victims:
     return Victims([pod.uid for pod in victims.pods or ()], victims.violations)
 
 
-def _decoded(kind: type[T], data: bytes) -> T:
+def _decoded(kind: type[T], data: bytes, body: str = "ExtenderArgs") -> T:
+    """Return a part of the body. ``body``: the name of the whole body's type in ``extender/v1/types.go``, for the error."""
     try:
         return decode_json(kind, data)
     except DecodeError as error:
-        raise BadRequestError(f"the body is not {kind.__name__}: {_reason(error)}") from None
+        raise BadRequestError(f"the body is not {body}: {_reason(error)}") from None
 
 
 def _reason(error: DecodeError) -> str:
@@ -260,7 +263,7 @@ def _preemption_with_exact_keys(body: bytes) -> bytes:
 
 def _victims_with_exact_keys(data: Raw, pod_keys: Mapping[str, str]) -> t.Any:
     nodes: dict[str, dict[str, t.Any] | None] = {}
-    for name, victims in (_decoded(VictimsByNode, b'{"nodes":%b}' % bytes(data)).nodes or {}).items():
+    for name, victims in (_decoded(VictimsByNode, b'{"nodes":%b}' % bytes(data), PREEMPTION_TYPE).nodes or {}).items():
         if victims is None:
             nodes[name] = None
             continue

@@ -104,7 +104,14 @@ def test_an_unknown_agent_is_named_with_the_nearest(name: str, text: str) -> Non
         ("metric", {"best": 1, "worst": 2}, "query is missing"),
         ("metric", {"query": "up", "best": 1, "worst": 1}, "best is 1.0 and worst is 1.0: they must be different numbers"),
         ("reward", {"rate": 0}, "rate is 0.0: it must be from 0.001 to 1"),
-        ("template", {"score": "high"}, "score: Expected `float`, got `str`"),
+        ("template", {"score": "high"}, "score is a text: a number is expected"),
+        ("network_traffic", {"max_age_s": 1.5}, "max_age_s is a number: a whole number or a text is expected"),
+        ("network_traffic", {"max_utilisation": [1]}, "max_utilisation is a list: a number is expected"),
+        ("network_traffic", {"devices": "eth0"}, "devices is a text: a list is expected"),
+        ("network_traffic", {"devices": [{"nodes": None, "device": "b"}]}, r"devices\[0\].nodes is empty: a text is expected"),
+        ("network_traffic", {"direction": 1}, "direction is a whole number: it must be one of receive, transmit, both"),
+        ("safe_overload", {"cpu": 1}, "cpu is a whole number: a mapping is expected"),
+        ("safe_overload", {"count_new_pods": "yes"}, "count_new_pods is a text: true or false is expected"),
     ],
 )
 def test_a_wrong_argument_is_named(name: str, args: dict[str, t.Any], text: str) -> None:

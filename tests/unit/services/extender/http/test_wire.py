@@ -134,6 +134,8 @@ def test_pods_whose_resources_differ_have_different_demands() -> None:
         (body(Pod=pod(), Nodes={"items": [{}]}), "missing required field"),
         (names_body(["a"])[:-5], "truncated"),
         (b'{"Pod":' + b"[" * 100_000, "the body is not"),
+        (b"[" + b" " * wire.LARGE_BODY, "the body is not ExtenderArgs"),
+        (body(Pod=pod(), Nodes={"items": [{}]}), "the body is not ExtenderArgs"),
     ],
     ids=lambda value: value[:20].decode("latin-1") if isinstance(value, bytes) else "",
 )
@@ -200,9 +202,9 @@ def test_victims_in_every_form(parts: dict[str, t.Any]) -> None:
     ],
 )
 def test_victims_without_a_part_are_refused(candidates: dict[str, t.Any], complaint: str) -> None:
-    with pytest.raises(BadRequestError, match=f"the body is not PreemptionArgs: .*{complaint}"):
+    with pytest.raises(BadRequestError, match=f"the body is not ExtenderPreemptionArgs: .*{complaint}"):
         read_preemption_request(body(Pod=pod(), **candidates))
-    with pytest.raises(BadRequestError, match="the body is not PreemptionArgs"):
+    with pytest.raises(BadRequestError, match="the body is not ExtenderPreemptionArgs"):
         read_preemption_request(b"{")
 
 
