@@ -17,6 +17,9 @@ MILLI = 1000.0
 RATE_WINDOW = "2m"
 """The window of the rates whose mean and deviation are taken. A rate over the whole window is too small after the start of a node."""
 
+SHORTEST_WINDOW_S = 60
+"""The mean of CPU has one point for each minute of its window."""
+
 
 class ResourceArgs(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The arguments of one resource.
@@ -37,7 +40,7 @@ class ResourceArgs(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     def __post_init__(self) -> None:
         check_range("percentile", self.percentile, 0, 100)
         if self.window is not None:
-            seconds("window", self.window)
+            seconds("window", self.window, least=SHORTEST_WINDOW_S)
 
     @property
     def has_expressions(self) -> bool:
@@ -69,7 +72,7 @@ class SafeArgs(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         check_range("utilisation", self.utilisation, 1, 100)
         check_range("percentile", self.percentile, 0, 100)
         check_range("forecast_weight", self.forecast_weight, 0, 100)
-        seconds("window", self.window, least=60)
+        seconds("window", self.window, least=SHORTEST_WINDOW_S)
         seconds("short_window", self.short_window, least=0)
         seconds("max_age_s", self.max_age)
         for resource in RESOURCES:

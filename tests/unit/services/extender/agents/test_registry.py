@@ -96,6 +96,8 @@ def test_an_unknown_agent_is_named_with_the_nearest(name: str, text: str) -> Non
         ("metric", {**REQUIRED["metric"], "max_age_s": "1 hour"}, "max_age_s: '1 hour' is not a duration"),
         ("safe_overload", {"utilisation": 0}, "utilisation is 0.0: it must be from 1 to 100"),
         ("safe_overload", {"cpu": {"percentile": 101}}, "cpu: percentile is 101.0: it must be from 0 to 100"),
+        ("safe_overload", {"window": 59}, "window is 59: it must be at least 60 s"),
+        ("safe_balance", {"cpu": {"window": 30}}, "cpu: window is 30: it must be at least 60 s"),
         ("safe_overload", {"source": "annotations", "cpu": {"mean_free": "x"}}, "cpu has PromQL expressions, and source is annotations"),
         ("congestion", {"max": 0}, "max is 0.0: it must be above 0"),
         ("pigeon", {"num_resources": 6}, "num_resources is 6: it must be from 1 to 5"),
