@@ -15,7 +15,10 @@ from tools.errors import ToolError
 
 @pytest.fixture(scope="session")
 def started(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Page]:
-    """The browser. The tests are skipped where it cannot be downloaded, because not every machine reaches an npm registry."""
+    """The browser. The tests are skipped where it cannot be downloaded, because not every machine reaches an npm registry.
+
+    This is also so with KUBE_SCHEDULING_REQUIRE_ENGINE=1, because a registry that does not answer is no defect of the program.
+    """
     reason = chromium.missing_platform()
     try:
         if not reason:

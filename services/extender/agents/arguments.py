@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import difflib
+import functools
 import re
 import typing as t
 from collections.abc import Mapping
@@ -19,8 +20,23 @@ _PLACE = re.compile(r"(?P<text>.*?)(?: - at `\$\.?(?P<place>.*)`)?", re.DOTALL)
 _UNKNOWN_FIELD = re.compile(r"Object contains unknown field `(?P<field>.*)`", re.DOTALL)
 _MISSING_FIELD = re.compile(r"Object missing required field `(?P<field>.*)`", re.DOTALL)
 _NOT_LISTED = re.compile(r"Invalid enum value (?P<value>.*)", re.DOTALL)
+_OTHER_TYPE = re.compile(r"Expected `(?P<expected>[^`]*)`, got `(?P<found>[^`]*)`")
+_TYPES = {
+    "int": "a whole number",
+    "float": "a number",
+    "str": "a text",
+    "bool": "true or false",
+    "array": "a list",
+    "object": "a mapping",
+    "null": "empty",
+}
+"""The types in the errors of msgspec, as a person writes them in FILE."""
+
 # Prometheus has RE2, which has neither assertions about neighbours nor references to groups.
 _NOT_IN_RE2 = re.compile(r"\(\?(=|!|<=|<!|>|\(|P=)|\\[1-9]|[*+?}]\+")
+
+_parsed_duration = functools.lru_cache(typed=True)(parse_duration)
+"""Agents ask for the same duration at each node."""
 
 T = t.TypeVar("T")
 
@@ -46,7 +62,17 @@ def _sentence(kind: t.Any, text: str) -> str:
     not_listed, allowed = _NOT_LISTED.fullmatch(message), _allowed_values(kind, place)
     if not_listed and allowed:
         return f"{place} is {not_listed['value']}: it must be one of {', '.join(allowed)}"
+    other_type = _OTHER_TYPE.fullmatch(message)
+    if other_type and place:
+        wanted = f"it must be one of {', '.join(allowed)}" if allowed else f"{_types_text(other_type['expected'])} is expected"
+        return f"{place} is {_types_text(other_type['found'])}: {wanted}"
     return f"{place}: {message}" if place else message
+
+
+def _types_text(types: str) -> str:
+    """Return the types of an error of msgspec, such as ``int | str``, in words. An argument that may be empty can also be absent."""
+    names = types.split(" | ")
+    return " or ".join(_TYPES.get(name, f"a {name}") for name in names if name != "null" or len(names) == 1)
 
 
 def _allowed_values(kind: t.Any, place: str) -> list[str]:
@@ -66,7 +92,7 @@ def _nearest(field: str, kind: t.Any) -> str:
 def seconds(name: str, value: Duration, *, least: int = 1) -> int:
     """Return a duration in whole seconds. Raises ValueError that names the argument."""
     try:
-        found = parse_duration(value)
+        found = _parsed_duration(value)
     except ValueError as error:
         raise ValueError(f"{name}: {error}") from None
     if found < least:

@@ -12,9 +12,9 @@ import math
 import typing as t
 from collections.abc import Sequence
 
-from ....plugins.module_utils.model.codec import Struct
+from ....plugins.module_utils.model.codec import Struct, field
 from ..interface import BEST_SCORE, Agent, Annotation, Expression, Judgement, NodeView, PodView, Query
-from .arguments import check_positive
+from .arguments import Duration, check_positive, seconds
 from .measurements import read_value
 
 
@@ -28,13 +28,18 @@ class CongestionArgs(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     query: str = ""
     timestamp_of: str = ""
     max: float = 100.0
-    max_age_s: float = 300.0
+    max_age: Duration = field(default=300, name="max_age_s")
 
     def __post_init__(self) -> None:
         check_positive("max", self.max)
-        check_positive("max_age_s", self.max_age_s)
+        seconds("max_age_s", self.max_age)
         if not (self.annotation or self.query):
             raise ValueError("annotation is empty: give an annotation or a query")
+
+    @property
+    def max_age_s(self) -> int:
+        """Return the age in seconds from which on values are unknown."""
+        return seconds("max_age_s", self.max_age)
 
 
 class Congestion(Agent):

@@ -12,9 +12,9 @@ import math
 import typing as t
 from collections.abc import Sequence
 
-from ....plugins.module_utils.model.codec import Struct
+from ....plugins.module_utils.model.codec import Struct, field
 from ..interface import BEST_SCORE, Agent, Expression, Judgement, NodeView, PodView, Query
-from .arguments import check_positive
+from .arguments import Duration, seconds
 from .measurements import read_value
 
 
@@ -32,7 +32,7 @@ class MetricArgs(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     reject_below: float | None = None
     unit: str = ""
     timestamp_of: str = ""
-    max_age_s: float = 90.0
+    max_age: Duration = field(default=90, name="max_age_s")
 
     def __post_init__(self) -> None:
         if not self.query.strip():
@@ -41,7 +41,12 @@ class MetricArgs(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
             raise ValueError(f"best is {self.best} and worst is {self.worst}: they must be different numbers")
         if self.reject_above is not None and self.reject_below is not None and self.reject_above < self.reject_below:
             raise ValueError(f"reject_above is {self.reject_above} and reject_below is {self.reject_below}: every value would be rejected")
-        check_positive("max_age_s", self.max_age_s)
+        seconds("max_age_s", self.max_age)
+
+    @property
+    def max_age_s(self) -> int:
+        """Return the age in seconds from which on values are unknown."""
+        return seconds("max_age_s", self.max_age)
 
 
 class Metric(Agent):

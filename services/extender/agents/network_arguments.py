@@ -6,8 +6,8 @@ from __future__ import annotations
 
 import typing as t
 
-from ....plugins.module_utils.model.codec import Struct
-from .arguments import Duration, check_exclusive, check_pattern, check_positive, check_range, seconds
+from ....plugins.module_utils.model.codec import Struct, field
+from .arguments import Duration, check_exclusive, check_pattern, check_range, seconds
 from .bandwidth import bytes_per_s
 from .network_devices import VIRTUAL_DEVICES
 
@@ -61,7 +61,7 @@ class NetworkTrafficArgs(Struct, frozen=True, kw_only=True, forbid_unknown_field
     speeds: tuple[SpeedEntry, ...] = ()
     estimate: int | str = AUTO
     max_utilisation: float | None = None
-    max_age_s: float = 90
+    max_age: Duration = field(default=90, name="max_age_s")
 
     def __post_init__(self) -> None:
         if self.device or self.devices:
@@ -69,7 +69,7 @@ class NetworkTrafficArgs(Struct, frozen=True, kw_only=True, forbid_unknown_field
         check_pattern("device", self.device)
         check_pattern("exclude", self.exclude)
         seconds("window", self.window)
-        check_positive("max_age_s", self.max_age_s)
+        seconds("max_age_s", self.max_age)
         if self.estimate != AUTO:
             bytes_per_s("estimate", self.estimate, other=AUTO)
         check_range("max_utilisation", self.max_utilisation, 0, 1)
@@ -88,6 +88,11 @@ class NetworkTrafficArgs(Struct, frozen=True, kw_only=True, forbid_unknown_field
     def window_s(self) -> int:
         """Return the window in seconds."""
         return seconds("window", self.window)
+
+    @property
+    def max_age_s(self) -> int:
+        """Return the age in seconds from which on values are unknown."""
+        return seconds("max_age_s", self.max_age)
 
     @property
     def estimate_bytes_per_s(self) -> float:

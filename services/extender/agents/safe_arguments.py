@@ -6,9 +6,9 @@ from __future__ import annotations
 
 import typing as t
 
-from ....plugins.module_utils.model.codec import Struct
+from ....plugins.module_utils.model.codec import Struct, field
 from ..interface import Annotation, Expression, Query
-from .arguments import Duration, check_positive, check_range, seconds
+from .arguments import Duration, check_range, seconds
 
 CPU, MEMORY = "cpu", "memory"
 RESOURCES = (CPU, MEMORY)
@@ -16,6 +16,9 @@ ANNOTATIONS, PROMETHEUS = "annotations", "prometheus"
 MILLI = 1000.0
 RATE_WINDOW = "2m"
 """The window of the rates whose mean and deviation are taken. A rate over the whole window is too small after the start of a node."""
+
+SHORTEST_WINDOW_S = 60
+"""The mean of CPU has one point for each minute of its window."""
 
 
 class ResourceArgs(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -37,7 +40,7 @@ class ResourceArgs(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     def __post_init__(self) -> None:
         check_range("percentile", self.percentile, 0, 100)
         if self.window is not None:
-            seconds("window", self.window)
+            seconds("window", self.window, least=SHORTEST_WINDOW_S)
 
     @property
     def has_expressions(self) -> bool:
@@ -63,18 +66,23 @@ class SafeArgs(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     cpu: ResourceArgs = ResourceArgs()
     memory: ResourceArgs = ResourceArgs()
     count_new_pods: bool = True
-    max_age_s: float = 300.0
+    max_age: Duration = field(default=300, name="max_age_s")
 
     def __post_init__(self) -> None:
         check_range("utilisation", self.utilisation, 1, 100)
         check_range("percentile", self.percentile, 0, 100)
         check_range("forecast_weight", self.forecast_weight, 0, 100)
-        seconds("window", self.window, least=60)
+        seconds("window", self.window, least=SHORTEST_WINDOW_S)
         seconds("short_window", self.short_window, least=0)
-        check_positive("max_age_s", self.max_age_s)
+        seconds("max_age_s", self.max_age)
         for resource in RESOURCES:
             if self.source == ANNOTATIONS and self.of(resource).has_expressions:
                 raise ValueError(f"{resource} has PromQL expressions, and source is annotations: remove one of them")
+
+    @property
+    def max_age_s(self) -> int:
+        """Return the age in seconds from which on values are unknown."""
+        return seconds("max_age_s", self.max_age)
 
     def of(self, resource: str) -> ResourceArgs:
         """Return the arguments of a resource."""

@@ -15,6 +15,7 @@ from .request_pod import RequestPod
 VICTIM_KEYS = {name.lower(): name for name in ("Pods", "NumPDBViolations")}
 POD_KEYS: Mapping[str, Mapping[str, str]] = {"NodeNameToVictims": {}, "NodeNameToMetaVictims": {"uid": "UID"}}
 """The keys of a victim. Whole pods are ordinary Kubernetes JSON."""
+TYPE = "ExtenderPreemptionArgs"
 
 
 class MetaPod(Struct):
@@ -82,15 +83,15 @@ def read_preemption_request(body: bytes, most: int = MOST_NODES) -> PreemptionRe
 
 def _preemption_args(body: bytes) -> PreemptionArgs:
     try:
-        args = decoded(PreemptionArgs, body)
+        args = decoded(PreemptionArgs, body, TYPE)
     except BadRequestError as error:
         try:
             exact = _preemption_with_exact_keys(body)
         except BadRequestError:
             raise error from None
-        return decoded(PreemptionArgs, exact)
+        return decoded(PreemptionArgs, exact, TYPE)
     if args.pod is ABSENT or (args.victims is None and args.meta is None):
-        return decoded(PreemptionArgs, _preemption_with_exact_keys(body))
+        return decoded(PreemptionArgs, _preemption_with_exact_keys(body), TYPE)
     return args
 
 
@@ -124,7 +125,7 @@ def _preemption_with_exact_keys(body: bytes) -> bytes:
 
 def _victims_with_exact_keys(data: Raw, pod_keys: Mapping[str, str]) -> t.Any:
     nodes: dict[str, dict[str, t.Any] | None] = {}
-    for name, victims in (decoded(VictimsByNode, b'{"nodes":%b}' % bytes(data)).nodes or {}).items():
+    for name, victims in (decoded(VictimsByNode, b'{"nodes":%b}' % bytes(data), TYPE).nodes or {}).items():
         if victims is None:
             nodes[name] = None
             continue

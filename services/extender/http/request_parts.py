@@ -54,12 +54,15 @@ def pod_of(data: Raw) -> RequestPod:
         raise BadRequestError(f"the Pod cannot be read: {_reason(error)}") from None
 
 
-def decoded(kind: type[T], data: bytes) -> T:
-    """Return the decoded JSON. Raises BadRequestError."""
+def decoded(kind: type[T], data: bytes, body: str = "ExtenderArgs") -> T:
+    """Return a part of the body. ``body``: the name of the whole body's type in ``extender/v1/types.go``, for the error.
+
+    Raises BadRequestError.
+    """
     try:
         return decode_json(kind, data)
     except DecodeError as error:
-        raise BadRequestError(f"the body is not {kind.__name__}: {_reason(error)}") from None
+        raise BadRequestError(f"the body is not {body}: {_reason(error)}") from None
 
 
 def _reason(error: DecodeError) -> str:

@@ -86,6 +86,8 @@ def test_metrics_can_be_parsed(served: Served) -> None:
     own = {name.removeprefix("kube_scheduling_rescue_") for name in families if name.startswith("kube_scheduling_rescue_")}
     assert own >= {"pending_critical_pods", "rescues", "evictions", "unschedulable_to_bound_seconds", "holds", "leader"}
     assert own >= {"planning_seconds", "errors"}
+    others = {name.partition("_")[0] for name in families if not name.startswith("kube_scheduling_rescue_")}
+    assert others <= {"process", "python"}
 
 
 def test_what_is_not_there(served: Served) -> None:

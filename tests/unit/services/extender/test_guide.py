@@ -26,6 +26,7 @@ from ansible_collections.onprem.kube_scheduling.services.extender.cli import mai
 from ansible_collections.onprem.kube_scheduling.services.extender.config.options import OPTIONS
 from ansible_collections.onprem.kube_scheduling.services.extender.config.original import VARIABLES
 from ansible_collections.onprem.kube_scheduling.services.extender.config.settings import DEFAULT_LISTEN, ServerSettings, Settings
+from ansible_collections.onprem.kube_scheduling.services.extender.engine.explanation import IN_TREE_WEIGHTS, POINTS
 from ansible_collections.onprem.kube_scheduling.services.extender.http.scheduler_api import ORIGINAL_NAMES
 from ansible_collections.onprem.kube_scheduling.services.extender.interface import Judgement, NodeView, Series
 from ansible_collections.onprem.kube_scheduling.services.extender.metrics import Metrics
@@ -172,9 +173,19 @@ def test_the_rules_the_variables_and_the_paths_of_the_original() -> None:
 
 def test_the_table_of_metrics_is_complete() -> None:
     metrics = Metrics(set_up_log("test", form="json", level="info", stream=io.StringIO()))
-    own = [family for family in metrics.registry.collect() if family.name.startswith("kube_scheduling_extender_")]
+    families = list(metrics.registry.collect())
+    own = [family for family in families if family.name.startswith("kube_scheduling_extender_")]
+    assert {family.name.partition("_")[0] for family in families if family not in own} <= {"process", "python"}
     kinds = {f"{family.name}{'_total' if family.type == 'counter' else ''}": family.type for family in own}
     assert {name: row[0] for name, row in cells("| metric | type | meaning |").items()} == kinds
+
+
+def test_the_weights_of_the_plugins_are_those_that_explain_shows() -> None:
+    table = GUIDE[GUIDE.index("| | default weight | most points |") :].partition("\n\n")[0]
+    rows = re.findall(r"^\| ([\w, ]+) \| (\d+) \| (\d+) \|$", table, re.MULTILINE)
+    weights = {name: int(weight) for names, weight, _points in rows for name in names.split(", ") if not name.startswith("extender")}
+    assert weights == IN_TREE_WEIGHTS
+    assert all(int(points) == int(weight) * 10 * POINTS for _names, weight, points in rows)
 
 
 EXTENDER_FIELDS = {

@@ -97,9 +97,12 @@ def test_an_unknown_agent_is_named_with_the_nearest(name: str, text: str) -> Non
             r"speeds\[0\]: speed is '10Gbit': bits per second are expected .* one of the letters k, M, G and T, such as 10G",
         ),
         ("network_traffic", {"speeds": [{"nodes": ".*", "speed": 0}]}, r"speeds\[0\]: speed is 0: it must be above 0"),
-        ("network_traffic", {"max_age_s": float("nan")}, "max_age_s is nan: it must be above 0"),
+        ("network_traffic", {"max_age_s": 0}, "max_age_s is 0: it must be at least 1 s"),
+        ("metric", {**REQUIRED["metric"], "max_age_s": "1 hour"}, "max_age_s: '1 hour' is not a duration"),
         ("safe_overload", {"utilisation": 0}, "utilisation is 0.0: it must be from 1 to 100"),
         ("safe_overload", {"cpu": {"percentile": 101}}, "cpu: percentile is 101.0: it must be from 0 to 100"),
+        ("safe_overload", {"window": 59}, "window is 59: it must be at least 60 s"),
+        ("safe_balance", {"cpu": {"window": 30}}, "cpu: window is 30: it must be at least 60 s"),
         ("safe_overload", {"source": "annotations", "cpu": {"mean_free": "x"}}, "cpu has PromQL expressions, and source is annotations"),
         ("congestion", {"max": 0}, "max is 0.0: it must be above 0"),
         ("pigeon", {"num_resources": 6}, "num_resources is 6: it must be from 1 to 5"),
@@ -108,12 +111,28 @@ def test_an_unknown_agent_is_named_with_the_nearest(name: str, text: str) -> Non
         ("metric", {"best": 1, "worst": 2}, "query is missing"),
         ("metric", {"query": "up", "best": 1, "worst": 1}, "best is 1.0 and worst is 1.0: they must be different numbers"),
         ("reward", {"rate": 0}, "rate is 0.0: it must be from 0.001 to 1"),
-        ("template", {"score": "high"}, "score: Expected `float`, got `str`"),
+        ("template", {"score": "high"}, "score is a text: a number is expected"),
+        ("network_traffic", {"max_age_s": 1.5}, "max_age_s is a number: a whole number or a text is expected"),
+        ("network_traffic", {"max_utilisation": [1]}, "max_utilisation is a list: a number is expected"),
+        ("network_traffic", {"devices": "eth0"}, "devices is a text: a list is expected"),
+        ("network_traffic", {"devices": [{"nodes": None, "device": "b"}]}, r"devices\[0\].nodes is empty: a text is expected"),
+        ("network_traffic", {"direction": 1}, "direction is a whole number: it must be one of receive, transmit, both"),
+        ("safe_overload", {"cpu": 1}, "cpu is a whole number: a mapping is expected"),
+        ("safe_overload", {"count_new_pods": "yes"}, "count_new_pods is a text: true or false is expected"),
     ],
 )
 def test_a_wrong_argument_is_named(name: str, args: dict[str, t.Any], text: str) -> None:
     with pytest.raises(AgentError, match=f"^agent {name}, args: {text}"):
         build_agent(name, args)
+
+
+MEASURED = ("network_traffic", "safe_overload", "safe_balance", "congestion", "metric")
+
+
+@pytest.mark.parametrize("name", MEASURED)
+def test_an_age_is_a_number_of_seconds_or_a_text(name: str) -> None:
+    ages = [build_agent(name, {**REQUIRED.get(name, {}), "max_age_s": age}).args.max_age_s for age in (90, "90s", "1m30s")]
+    assert ages == [90] * 3
 
 
 def install(folder: Path, *, entry: str, source: str, distribution: str = "large_agents") -> None:

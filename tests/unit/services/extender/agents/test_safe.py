@@ -174,6 +174,13 @@ def test_every_expression_is_valid_promql(args: dict[str, t.Any]) -> None:
             promql_parser.parse(query.timestamp_of)
 
 
+def test_a_window_counts_for_its_resource() -> None:
+    queries = [query.promql for query in agent("safe_overload", cpu={"window": 600}).queries if isinstance(query, Expression)]
+    for metric, window, other in (("node_cpu_seconds_total", "[600s:", "[3600s"), ("node_memory_MemAvailable_bytes", "[3600s]", "[600s")):
+        means = [text for text in queries if text.startswith("avg_over_time") and metric in text]
+        assert sum(window in text for text in means) == 1 and not any(other in text for text in means)
+
+
 def test_own_expressions_replace_the_default_ones() -> None:
     memory = {
         "mean_free": "node:free:mean",

@@ -1,17 +1,20 @@
 # Copyright: onprem.kube_scheduling contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The paths of kube-safe-scheduler answer with its scores: ten nodes whose risk was calculated with the original's formula."""
+"""The paths of kube-safe-scheduler answer with its scores, among them ten nodes whose risk was calculated with its formula."""
 
 from __future__ import annotations
 
+import json
+import time
 import typing as t
+from dataclasses import replace
 
 import pytest
 from ansible_collections.onprem.kube_scheduling.services.extender.agents.registry import build_agent
-from ansible_collections.onprem.kube_scheduling.services.extender.interface import Agent, Annotation, NodeView, Series
+from ansible_collections.onprem.kube_scheduling.services.extender.interface import Agent, Annotation, NodeView, Outcome, Series
 from ansible_collections.onprem.kube_scheduling.services.extender.sources.view import ClusterView
 
-from tests.unit.services.extender.extender_objects import names_body, profile, scores_in
+from tests.unit.services.extender.extender_objects import names_body, pod, pod_view, profile, scores_in
 from tests.unit.services.extender.http.client import Client
 from tests.unit.services.extender.original_vectors import VECTORS
 
@@ -68,3 +71,33 @@ def test_foo() -> None:
     client = client_with([NodeView("a")], build_agent("template"))
     assert scores_in(ask(client, "priorities/foo", ["a"]).body) == {"a": 1}
     assert ask(client, "predicates/foo", ["a"]).json["NodeNames"] == ["a"]
+
+
+def test_pigeon_holing_places_each_pod_by_its_own_demand() -> None:
+    small = NodeView("small", {}, {"cpu": 1000, "memory": 2**30})
+    large = NodeView("large", {}, {"cpu": 4000, "memory": 2**30}, pods=[pod_view("here", cpu=1000)])
+    client = client_with([small, large], build_agent("pigeon", {"policy_objective": "LOAD_BALANCE"}))
+    for cpu, wanted in (("100m", {"small": 10, "large": 1}), ("2", {"small": 0, "large": 10}), ("100m", {"small": 10, "large": 1})):
+        body = names_body(["small", "large"], cpu=cpu)
+        assert scores_in(client.post("/scheduler/priorities/pigeon-holing", body).body) == wanted, cpu
+        assert client.post("/scheduler/predicates/pigeon-holing", body).json["NodeNames"] == ["small", "large"]
+    client.engine.on_node(replace(large, pods=[pod_view("here", cpu=3000)]))
+    assert scores_in(client.post("/scheduler/priorities/pigeon-holing", names_body(["large"], cpu="2")).body) == {"large": 0}
+
+
+def test_rl_priority_has_the_rewards_of_the_type_of_the_pod() -> None:
+    agent = build_agent("reward")
+    client = client_with([NodeView("a"), NodeView("b")], agent)
+
+    def scores(kind: str) -> dict[str, int]:
+        waiting = pod()
+        waiting["metadata"]["labels"] = {"podtype": kind}
+        body = json.dumps({"Pod": waiting, "NodeNames": ["a", "b"]}).encode()
+        assert client.post("/scheduler/predicates/rl-priority", body).json["NodeNames"] == ["a", "b"]
+        return scores_in(client.post("/scheduler/priorities/rl-priority", body).body)
+
+    for _failure in range(2):
+        agent.observe(Outcome(replace(pod_view(), labels={"podtype": "batch"}), "a", succeeded=False, at_s=time.monotonic()))
+    # The reward is 0.9² on the one node, and the original gives 0 to a node without a reward.
+    assert scores("batch") == {"a": 8, "b": 0}
+    assert scores("web") == {"a": 0, "b": 0}

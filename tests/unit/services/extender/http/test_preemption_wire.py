@@ -57,9 +57,9 @@ def test_victims_in_every_form(parts: dict[str, t.Any]) -> None:
     ],
 )
 def test_victims_without_a_part_are_refused(candidates: dict[str, t.Any], complaint: str) -> None:
-    with pytest.raises(BadRequestError, match=f"the body is not PreemptionArgs: .*{complaint}"):
+    with pytest.raises(BadRequestError, match=f"the body is not ExtenderPreemptionArgs: .*{complaint}"):
         read_preemption_request(body(Pod=pod(), **candidates))
-    with pytest.raises(BadRequestError, match="the body is not PreemptionArgs"):
+    with pytest.raises(BadRequestError, match="the body is not ExtenderPreemptionArgs"):
         read_preemption_request(b"{")
 
 

@@ -123,6 +123,8 @@ def test_pods_whose_resources_differ_have_different_demands() -> None:
         (body(Pod=pod(), Nodes={"items": [{}]}), "missing required field"),
         (names_body(["a"])[:-5], "truncated"),
         (b'{"Pod":' + b"[" * 100_000, "the body is not"),
+        (b"[" + b" " * wire.LARGE_BODY, "the body is not ExtenderArgs"),
+        (body(Pod=pod(), Nodes={"items": [{}]}), "the body is not ExtenderArgs"),
     ],
     ids=lambda value: value[:20].decode("latin-1") if isinstance(value, bytes) else "",
 )
