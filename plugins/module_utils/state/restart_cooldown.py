@@ -10,7 +10,7 @@ from ..model.backoff import Backoff
 from ..model.messages import pluralize
 from ..model.reason import Reason
 from ..model.values.timestamps import parse_time
-from .restart_outcome import FUTURE_TOLERANCE_S, PENDING, Outcome, SkewMeasure
+from .restart_outcome import FUTURE_TOLERANCE_S, PENDING, RestartOutcome, SkewMeasure
 
 MAX_DOUBLINGS = 10
 
@@ -29,7 +29,7 @@ class RestartPermission(t.NamedTuple):
 
 
 def cooldown_permission(
-    outcome: Outcome | None, *, now_s: float, revision: str, eligible: str, skew: SkewMeasure, cooldown_s: int, max_attempts: int
+    outcome: RestartOutcome | None, *, now_s: float, revision: str, eligible: str, skew: SkewMeasure, cooldown_s: int, max_attempts: int
 ) -> RestartPermission:
     """Apply the cooldown, the exponential back-off and the limit of attempts.
 

@@ -25,7 +25,7 @@ from .grace_period import grace_period_violation
 from .higher_priority import higher_priority_violation
 from .local_storage import local_storage_violation
 from .not_on_node import not_on_node_violation
-from .outside_window import MaintenanceWindows, outside_window_violation
+from .pod_outside_window import MaintenanceWindows, pod_outside_window_violation
 from .rescued_before import rescued_before_violation
 from .safe_to_evict import NOT_SAFE_TO_EVICT, safe_to_evict_violation
 from .same_controller import same_controller_violation
@@ -185,7 +185,7 @@ class EvictionFilter:
         found: list[tuple[NodePod, t.Optional[BudgetKey]]] = []
         for node_pod in movable:
             pod = node_pod.pod
-            outside = windows is not None and outside_window_violation(pod, windows) is not None
+            outside = windows is not None and pod_outside_window_violation(pod, windows) is not None
             if not outside and self._violation_for_pod(node_pod) is None and pod.metadata.uid not in excluded_victims:
                 if rescued and rescued_before_violation(node_pod, self._preemptor, rescued) is not None:
                     continue
@@ -203,7 +203,7 @@ class EvictionFilter:
         )
 
     def _current_violation(self, node_pod: NodePod) -> t.Optional[Reason]:
-        violation = outside_window_violation(node_pod.pod, self._windows) or rescued_before_violation(
+        violation = pod_outside_window_violation(node_pod.pod, self._windows) or rescued_before_violation(
             node_pod, self._preemptor, self._rescued
         )
         if violation is not None:

@@ -13,7 +13,7 @@ from ...model.reason import Reason
 from ...model.snapshot import ClusterSnapshot
 from ...model.values.timestamps import parse_time
 from ...scheduler.cluster_state import ClusterState
-from ...state.restart_outcome import PENDING, Outcome, make_outcome
+from ...state.restart_outcome import PENDING, RestartOutcome, make_outcome
 from ..history import interrupted_eviction
 from ..next_pod.next_pod import next_pod
 from ..preconditions.admission.admission import admission_violation
@@ -63,7 +63,7 @@ class EvictionDecision:
     reason: Reason
     begun: bool = False
     move: t.Optional[Move] = None
-    outcome: t.Optional[Outcome] = None
+    outcome: t.Optional[RestartOutcome] = None
 
     @property
     def even(self) -> bool:
@@ -79,7 +79,7 @@ def decide_eviction(
     *,
     now_s: float,
     limits: t.Optional[WorkloadLimits] = None,
-    ours: t.Optional[Outcome] = None,
+    ours: t.Optional[RestartOutcome] = None,
     denied: bool = False,
     unanswered: Collection[str] = (),
 ) -> EvictionDecision:
@@ -177,7 +177,7 @@ def _benefit_violation(report: WorkloadReport, snapshot: ClusterSnapshot, option
 
 
 def _pending_replacement_violation(
-    workload: Workload, snapshot: ClusterSnapshot, outcome: Outcome, *, age_s: t.Optional[float], none_away: bool
+    workload: Workload, snapshot: ClusterSnapshot, outcome: RestartOutcome, *, age_s: t.Optional[float], none_away: bool
 ) -> t.Optional[Reason]:
     """Return the reason why the next eviction must wait for the previous one.
 
