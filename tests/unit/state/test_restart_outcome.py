@@ -9,8 +9,8 @@ import json
 import pytest
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.codec import replace
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.distribution import Distribution
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.restart.permission import cooldown_permission
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.skew_cost import measure_skew
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.state.restart_cooldown import cooldown_permission
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.state.restart_outcome import (
     OUTCOME_ANNOTATION,
     RestartOutcome,

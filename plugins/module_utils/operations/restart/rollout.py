@@ -18,8 +18,8 @@ from ...model.snapshot import ClusterSnapshot
 from ...spread.comparison import compare_spread
 from ...spread.distribution import Distribution, listed_by_key
 from ...spread.history import RESTARTED_AT
-from ...spread.preconditions.budgets import budgets_at_stake
 from ...spread.preconditions.readability import readability_violation
+from ...spread.preconditions.workload_budgets import budgets_at_stake
 from ...spread.restart.actions import FAILED_ACTION, REFUSED, RESTART, RESTARTED, RESUME, SKIPPED
 from ...spread.restart.decision import RestartDecision, decide_restart, is_still_valid_for, restart_patch
 from ...spread.restart.options import RestartOptions

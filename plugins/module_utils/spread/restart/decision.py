@@ -12,19 +12,18 @@ from ...model.codec import encode_json
 from ...model.codec import replace as replace_fields
 from ...model.reason import Reason
 from ...model.snapshot import ClusterSnapshot
-from ...state.restart_cooldown import RestartPermission
 from ...state.restart_outcome import OUTCOME_ANNOTATION, RestartOutcome, SkewMeasure
 from ..history import RESTARTED_AT, interrupted_restart
-from ..preconditions.budgets import budgets_at_stake
 from ..preconditions.restart import disruption_violation, restart_violation, rollout_violation
 from ..preconditions.too_few_replicas import too_few_replicas_violation
+from ..preconditions.workload_budgets import budgets_at_stake
 from ..rollout import DONE, rollout_progress
 from ..spread_report import WorkloadReport
 from ..verdict import COLLAPSED, SKEWED
 from .actions import REFUSED, RESTART, RESUME, SKIPPED
 from .no_gain import no_gain_violation
 from .options import RestartOptions
-from .permission import not_now_violation, restart_permission
+from .permission import RestartPermission, not_now_violation, restart_permission
 
 
 @dataclass(frozen=True)
