@@ -21,8 +21,8 @@ from tools.working_copy import working_copy
 NEVER_SHIPPED = (".ci", "docs", "lab", "tests", "tools")
 """The paths that are not tested: ruff, mypy and pytest check them, and managed hosts with old Pythons do not import them."""
 
-PYTHONS = tuple(f"3.{minor}" for minor in range(8, 15))
-"""Versions that the supported ansible-core releases test modules with; those not installed are left out."""
+PYTHONS = tuple(f"3.{minor}" for minor in range(9, 15))
+"""The versions that the modules support, up to the newest that ansible-core tests; those not installed are left out."""
 
 PIP = "24.2"
 """Starts the environments of ansible-test, which then get the pip that it pins; runs on all of PYTHONS."""

@@ -13,7 +13,7 @@ from prometheus_client import CollectorRegistry, make_wsgi_app
 
 from .addresses import Address
 from .health import Health
-from .http_server import BACKLOG, REQUEST_S, App, HttpServer
+from .http_server import BACKLOG, REQUEST_S, EndpointServer, WsgiApp
 
 ODD_VERSION = re.compile(r"version=(?![0-9]{1,9}(?:\.[0-9]{1,9})*\s*(?:[;,]|$))")
 """Matches a format version that is not a number. prometheus_client compares it with a number and raises an error."""
@@ -30,7 +30,7 @@ class Endpoints:
         host, port = listener.getsockname()[:2]
         self.address = Address(str(host), port)
         """The address that it listens on. If port 0 was given, it has the port that the system selected."""
-        self._server = HttpServer(listener, make_app(registry, health), request_s=request_s)
+        self._server = EndpointServer(listener, make_app(registry, health), request_s=request_s)
 
     def close(self) -> None:
         """Stop serving."""
@@ -45,9 +45,9 @@ def listen(address: Address) -> socket.socket:
     return socket.create_server((address.host, address.port), family=family, backlog=BACKLOG)
 
 
-def make_app(registry: CollectorRegistry, health: Health) -> App:
+def make_app(registry: CollectorRegistry, health: Health) -> WsgiApp:
     """Return the WSGI application."""
-    metrics: App = make_wsgi_app(registry)
+    metrics: WsgiApp = make_wsgi_app(registry)
 
     def app(environ: dict[str, t.Any], start_response: t.Callable[..., t.Any]) -> Iterable[bytes]:
         path = environ.get("PATH_INFO", "")

@@ -37,13 +37,13 @@ BACKLOG = 128
 The server accepts this number at a time, which is less than MAX_CONNECTIONS.
 """
 
-App = t.Callable[[dict[str, t.Any], t.Callable[..., t.Any]], Iterable[bytes]]
+WsgiApp = t.Callable[[dict[str, t.Any], t.Callable[..., t.Any]], Iterable[bytes]]
 
 
-class HttpServer:
+class EndpointServer:
     """Serves ``app`` on a listening socket, in a background thread, until ``close``."""
 
-    def __init__(self, listener: socket.socket, app: App, *, request_s: float = REQUEST_S) -> None:
+    def __init__(self, listener: socket.socket, app: WsgiApp, *, request_s: float = REQUEST_S) -> None:
         self._app = app
         self._request_s = request_s
         self._clients: dict[asyncio.Task[None], str] = {}
@@ -115,7 +115,7 @@ class HttpServer:
                 await reader.readexactly(MAX_HEAD_BYTES)
 
 
-def _answer_to(app: App, head: bytes) -> bytes:
+def _answer_to(app: WsgiApp, head: bytes) -> bytes:
     line, _end, rest = head.partition(b"\r\n")
     words = line.decode("latin-1").split(" ")
     if len(words) != 3 or not words[2].startswith("HTTP/1."):
@@ -127,7 +127,7 @@ def _answer_to(app: App, head: bytes) -> bytes:
     return _call(app, words[0], words[1], headers)
 
 
-def _call(app: App, method: str, target: str, headers: Message) -> bytes:
+def _call(app: WsgiApp, method: str, target: str, headers: Message) -> bytes:
     """Return the answer of the application as bytes."""
     path, _mark, query = target.partition("?")
     environ = {

@@ -38,14 +38,14 @@ class NoListener:
         """Ignore an outcome."""
 
 
-class Report(t.NamedTuple):
+class SourceReport(t.NamedTuple):
     """The lines of the report. ``problems``: sentences; without them the exit code is 0."""
 
     lines: list[str]
     problems: list[str]
 
 
-def report_on(view: ClusterView, profiles: Mapping[str, Profile], log: Log, *, selector: str = "") -> Report:
+def report_on(view: ClusterView, profiles: Mapping[str, Profile], log: Log, *, selector: str = "") -> SourceReport:
     """Return the report on a view. A source that failed and a node without a fresh value are problems. Series of no node are not.
 
     ``selector``: that of Prometheus, for the queries that the report shows.
@@ -65,7 +65,7 @@ def report_on(view: ClusterView, profiles: Mapping[str, Profile], log: Log, *, s
     if view.unmapped:
         lines.append(f"{view.unmapped_count} series belong to no node, or to several:")
         lines += [f"  {one.source}: {query_text(one.query)} {_labels(one.labels)}: {one.why}" for one in view.unmapped]
-    return Report(lines, problems)
+    return SourceReport(lines, problems)
 
 
 def query_text(query: Query) -> str:

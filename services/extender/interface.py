@@ -3,7 +3,7 @@
 """The interface of agents. It is public: agents of third parties import this file and nothing else of the extender.
 
 An agent judges nodes. It names the series that it needs (``queries``), the sources read them in the background, and the engine calls the
-agent with the newest values. An agent never reads anything itself and keeps no state between calls, except ``reward``, which learns.
+agent with the newest values. An agent never reads anything itself. It keeps no state between calls, unless it sets ``learns``.
 
 All times are seconds of ``time.monotonic`` of this process, so that no other machine's clock can make a value look fresh.
 """

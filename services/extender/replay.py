@@ -18,7 +18,7 @@ from ...plugins.module_utils.kube.client.config.files import ConnectionSettingsE
 from ...plugins.module_utils.kube.client.config.yaml_text import load_yaml
 from .agents.registry import AgentError, build_agent
 from .recording.lines import Line, RecordingError
-from .recording.player import Answer, Player, read_lines
+from .recording.player import AgentAnswer, Player, read_lines
 
 EXIT_OK, EXIT_CONFIGURATION = 0, 2
 
@@ -73,7 +73,7 @@ def _lines(*files: Path | None) -> Iterator[Line]:
                 yield from read_lines(str(file), lines)
 
 
-def _text_of(answer: Answer) -> str:
+def _text_of(answer: AgentAnswer) -> str:
     lines = [f"{answer.path} for Pod {answer.pod} at {answer.at_s:.1f} s"]
     width = max(map(len, (*answer.judgements, *answer.violations)), default=0)
     for name, judgement in answer.judgements.items():
@@ -84,7 +84,7 @@ def _text_of(answer: Answer) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _json_of(answer: Answer) -> str:
+def _json_of(answer: AgentAnswer) -> str:
     judgements = {name: judgement._asdict() for name, judgement in answer.judgements.items()}
     return json.dumps({**answer._asdict(), "judgements": judgements}) + "\n"
 

@@ -12,18 +12,18 @@ from ..model.api.pod import Pod
 from ..scheduler.profile import DEFAULT_PROFILE
 from ..scheduler.static_filters import static_filters
 
-Change = tuple[t.Optional[Node], Node]
+NodeChange = tuple[t.Optional[Node], Node]
 """A node before the change (None if it has joined) and after it."""
 
 
-def changed_nodes(before: Mapping[str, Node], now: Mapping[str, Node]) -> list[Change]:
+def changed_nodes(before: Mapping[str, Node], now: Mapping[str, Node]) -> list[NodeChange]:
     """Return the nodes that have joined or changed. A node that has not changed is the same object in both mappings."""
     if before is now:
         return []
     return [(before.get(name), node) for name, node in now.items() if before.get(name) is not node]
 
 
-def has_opened(pod: Pod, changes: Iterable[Change]) -> bool:
+def has_opened(pod: Pod, changes: Iterable[NodeChange]) -> bool:
     """Return whether a changed node is open to the pod, and was not before or has other labels or other allocatable resources.
 
     A node is open if it is Ready and its static filters allow the pod. Pods that end do not count as such a change: if the pod fits after

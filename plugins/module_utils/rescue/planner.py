@@ -24,7 +24,7 @@ from ..state.hold import Hold
 from .awaited_pods import AwaitedPods
 from .critical import effective_priority
 from .eviction_rules.eviction_filter import preemptor_of
-from .eviction_rules.outside_window import MaintenanceWindows
+from .eviction_rules.pod_outside_window import MaintenanceWindows
 from .expected_pods import ExpectedPods
 from .hold_policy import HoldPolicy, has_permanent_taint, hold_policy, no_toleration_reason, respects_nomination, tolerates_hold
 from .options import RescueOptions

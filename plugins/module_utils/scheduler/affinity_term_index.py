@@ -15,9 +15,8 @@ from ..model.api.namespace import Namespace
 from ..model.api.pod import Pod, PodAffinityTerm
 from ..model.codec import encode_json
 from ..model.selectors.label_selector import matches
-from ..model.selectors.selector_index import SelectorIndex
+from ..model.selectors.selector_index import Label, SelectorIndex
 
-Label = tuple[str, str]
 _LabelOrKey = t.Union[str, Label]
 _NamespaceScope = t.Union[str, bytes]
 """A namespace, the encoded text of a namespace selector, or empty for a term with both namespaces and a namespace selector."""

@@ -15,7 +15,7 @@ from ..model.snapshot import ClusterSnapshot
 from .filters.node_ports import host_ports
 from .node_info import NodeInfo
 from .pod_requests import pod_requests
-from .profile import Profile
+from .profile import SchedulerProfile
 from .static_signature import static_signature
 
 
@@ -80,7 +80,7 @@ def _results(names: tuple[str, ...], reasons_of: t.Callable[[str], Reasons]) -> 
     return SnapshotResults(names, frozenset(names), tuple(name for name in names if name not in rejected), rejected)
 
 
-def pod_signature(pod: Pod, profile: Profile, devices: Collection[str]) -> Hashable:
+def pod_signature(pod: Pod, profile: SchedulerProfile, devices: Collection[str]) -> Hashable:
     """Return a key that is equal for pods with the same static signature, requests and host ports.
 
     ``devices``: the result of ``filters.node_resources_fit.device_class_resources``. Raise QuantityError.

@@ -11,7 +11,7 @@ from ..model.api.node import NodeSelector
 
 
 @dataclass(frozen=True)
-class Profile:
+class SchedulerProfile:
     """The arguments of a profile's filter plugins; without arguments it is the default profile.
 
     ``added_affinity``: the required part of NodeAffinity's ``addedAffinity``. ``ignored_resources`` (names) and ``ignored_resource_groups``
@@ -23,9 +23,9 @@ class Profile:
     ignored_resource_groups: frozenset[str] = frozenset()
 
 
-DEFAULT_PROFILE = Profile()
+DEFAULT_PROFILE = SchedulerProfile()
 
-Profiles = Mapping[str, Profile]
+Profiles = Mapping[str, SchedulerProfile]
 """The profiles of one kube-scheduler, by scheduler name."""
 
 DEFAULT_PROFILES: Profiles = {"default-scheduler": DEFAULT_PROFILE}

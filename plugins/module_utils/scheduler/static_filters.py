@@ -10,7 +10,7 @@ from ..model.api.node import Node
 from ..model.api.pod import Pod
 from ..model.reason import Reasons
 from .filters import node_affinity, node_name, node_unschedulable, taint_toleration
-from .profile import DEFAULT_PROFILE, Profile
+from .profile import DEFAULT_PROFILE, SchedulerProfile
 
 # In the order in which the scheduler runs its plugins. The filter of NodeAffinity runs after them. The first that rejects the node gives
 # the reasons.
@@ -22,7 +22,7 @@ STATIC_FILTERS: tuple[t.Callable[[Pod], t.Callable[[Node], Reasons] | None], ...
 )
 
 
-def static_filters(pod: Pod, profile: Profile = DEFAULT_PROFILE) -> list[t.Callable[[Node], Reasons]]:
+def static_filters(pod: Pod, profile: SchedulerProfile = DEFAULT_PROFILE) -> list[t.Callable[[Node], Reasons]]:
     """Return the static filters that apply to the pod, in the scheduler's order."""
     checks = [prepare(pod) for prepare in STATIC_FILTERS]
     checks += [node_affinity.pre_filter_added(profile.added_affinity), node_affinity.pre_filter(pod)]

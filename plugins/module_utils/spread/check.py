@@ -21,8 +21,8 @@ from .history import interrupted_eviction, interrupted_restart
 from .namespace_selection import choose_namespaces, nothing_chosen_reason
 from .next_pod.next_pod import next_pod
 from .options import CheckOptions
-from .preconditions.deletion import namespace_deletion_violation
 from .preconditions.ignored import ignored_violation
+from .preconditions.namespace_terminating import namespace_terminating_violation
 from .preconditions.rolling import rolling_violation
 from .preconditions.too_few_replicas import too_few_replicas_violation
 from .spread_report import SpreadReport, WorkloadReport
@@ -129,7 +129,7 @@ class WorkloadChecker:
         """Return the reason why the workload is not checked. None if it is checked."""
         return (
             ignored_violation(workload, self._snapshot)
-            or namespace_deletion_violation(workload, self._snapshot)
+            or namespace_terminating_violation(workload, self._snapshot)
             or too_few_replicas_violation(workload)
         )
 
@@ -146,10 +146,10 @@ class WorkloadChecker:
             return workload_report
         from .advice.advice import advise
         from .advice.volume_pinning import pinned_by_volumes
-        from .preconditions.preferred_affinity import counteracting_preference_violation
+        from .preconditions.preferred_affinity import preferred_affinity_violation
 
         pod = next_pod(workload_report.workload, self._snapshot).pod
-        preference = counteracting_preference_violation(pod, node_names, workload_report.eligible, self._snapshot.nodes)
+        preference = preferred_affinity_violation(pod, node_names, workload_report.eligible, self._snapshot.nodes)
         pinned = pinned_by_volumes(
             workload_report.workload,
             self._snapshot,

@@ -7,13 +7,17 @@ from __future__ import annotations
 import typing as t
 from collections.abc import Sequence
 
-from ..state.restart_outcome import IMPROVED, UNCHANGED, WORSE, Outcome
+from ..state.restart_outcome import IMPROVED, UNCHANGED, WORSE, RestartOutcome
 from .distribution import Distribution
 from .skew_cost import measure_skew
 
 
 def compare_spread(
-    before: t.Optional[Sequence[Distribution]], after: Sequence[Distribution], *, pending: t.Optional[Outcome] = None, is_even: bool = False
+    before: t.Optional[Sequence[Distribution]],
+    after: Sequence[Distribution],
+    *,
+    pending: t.Optional[RestartOutcome] = None,
+    is_even: bool = False,
 ) -> str:
     """Return improved, unchanged or worse, by the skew cost.
 

@@ -9,12 +9,12 @@ import typing as t
 from ..model.api.workload import Workload
 from ..model.snapshot import ClusterSnapshot
 from ..model.values.timestamps import parse_time
-from ..state.restart_outcome import FUTURE_TOLERANCE_S, PENDING, Outcome, read_outcome
+from ..state.restart_outcome import FUTURE_TOLERANCE_S, PENDING, RestartOutcome, read_outcome
 
 RESTARTED_AT = "kubectl.kubernetes.io/restartedAt"
 
 
-def is_of_current_revision(workload: Workload, outcome: Outcome, snapshot: ClusterSnapshot) -> bool:
+def is_of_current_revision(workload: Workload, outcome: RestartOutcome, snapshot: ClusterSnapshot) -> bool:
     """Return whether the outcome belongs to the restart that created the current revision. False if the workload was rolled out since."""
     annotations = workload.spec.template.metadata.annotations or {}
     if annotations.get(RESTARTED_AT) != outcome.time:
@@ -28,7 +28,7 @@ def is_of_current_revision(workload: Workload, outcome: Outcome, snapshot: Clust
     return outcome.revision == snapshot.revision(workload)
 
 
-def _made_update_revision(workload: Workload, outcome: Outcome) -> bool:
+def _made_update_revision(workload: Workload, outcome: RestartOutcome) -> bool:
     """Return whether the restart of the StatefulSet created its updateRevision.
 
     Until the revision is recorded, a higher generation means a later change.
@@ -39,7 +39,7 @@ def _made_update_revision(workload: Workload, outcome: Outcome) -> bool:
     return outcome.generation is None or outcome.generation == workload.metadata.generation
 
 
-def is_changed_since(workload: Workload, outcome: Outcome) -> bool:
+def is_changed_since(workload: Workload, outcome: RestartOutcome) -> bool:
     """Return whether the StatefulSet was changed after its restart.
 
     It is not known whether the change was to its template or to its scale.
@@ -49,18 +49,18 @@ def is_changed_since(workload: Workload, outcome: Outcome) -> bool:
     return own and outcome.expected is None and outcome.generation is not None and outcome.generation < workload.metadata.generation
 
 
-def is_pending_for_current_revision(workload: Workload, outcome: Outcome, snapshot: ClusterSnapshot) -> bool:
+def is_pending_for_current_revision(workload: Workload, outcome: RestartOutcome, snapshot: ClusterSnapshot) -> bool:
     """Return whether the outcome is pending and belongs to the restart that created the current revision."""
     return outcome.outcome == PENDING and is_of_current_revision(workload, outcome, snapshot)
 
 
-def interrupted_restart(workload: Workload, snapshot: ClusterSnapshot) -> t.Optional[Outcome]:
+def interrupted_restart(workload: Workload, snapshot: ClusterSnapshot) -> t.Optional[RestartOutcome]:
     """Return the outcome of a restart whose second check is still due. None without such a restart."""
     outcome = read_outcome(workload.metadata.annotations)
     return outcome if outcome is not None and is_pending_for_current_revision(workload, outcome, snapshot) else None
 
 
-def is_eviction(workload: Workload, outcome: Outcome, snapshot: ClusterSnapshot) -> bool:
+def is_eviction(workload: Workload, outcome: RestartOutcome, snapshot: ClusterSnapshot) -> bool:
     """Return whether the pending outcome belongs to evictions.
 
     It was recorded for the current revision, and no restart created that revision.
@@ -70,7 +70,7 @@ def is_eviction(workload: Workload, outcome: Outcome, snapshot: ClusterSnapshot)
     return pending and outcome.revision == snapshot.revision(workload) and not is_rolled_back_to(workload, outcome, snapshot)
 
 
-def interrupted_eviction(workload: Workload, snapshot: ClusterSnapshot) -> t.Optional[Outcome]:
+def interrupted_eviction(workload: Workload, snapshot: ClusterSnapshot) -> t.Optional[RestartOutcome]:
     """Return the outcome of evictions that have begun and are not finalized.
 
     None without such an outcome, or if its time is too far in the future.
@@ -81,7 +81,7 @@ def interrupted_eviction(workload: Workload, snapshot: ClusterSnapshot) -> t.Opt
     return outcome if parse_time(outcome.time) <= snapshot.read_at_s + FUTURE_TOLERANCE_S else None
 
 
-def is_rolled_back_to(workload: Workload, outcome: Outcome, snapshot: ClusterSnapshot) -> bool:
+def is_rolled_back_to(workload: Workload, outcome: RestartOutcome, snapshot: ClusterSnapshot) -> bool:
     """Return whether the outcome is older than the current revision.
 
     ``kubectl rollout undo`` restores the annotations of an old revision, and the revision gets a new number. An outcome that is written

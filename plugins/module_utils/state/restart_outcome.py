@@ -40,7 +40,7 @@ class SkewMeasure(t.NamedTuple):
     cost: tuple[int, ...]
 
 
-class Outcome(Struct, frozen=True, omit_defaults=True):
+class RestartOutcome(Struct, frozen=True, omit_defaults=True):
     """The content of the annotation.
 
     ``time``: RFC 3339, the time of the restart or the last eviction. ``attempts``: the number of restarts, or runs of evictions, that made
@@ -94,10 +94,10 @@ def make_outcome(
     eligible: str,
     number: t.Optional[int] = None,
     lowest: t.Optional[SkewMeasure] = None,
-) -> Outcome:
+) -> RestartOutcome:
     """Return an outcome at ``now_s`` (seconds since the epoch, the API server's clock)."""
     basis, cost = lowest if lowest is not None else (None, None)
-    return Outcome(format_time(now_s), attempts, outcome, revision, eligible, number=number, basis=basis, lowest_cost=cost)
+    return RestartOutcome(format_time(now_s), attempts, outcome, revision, eligible, number=number, basis=basis, lowest_cost=cost)
 
 
 def new_write_id() -> str:
@@ -105,20 +105,20 @@ def new_write_id() -> str:
     return secrets.token_hex(4)
 
 
-def read_outcome(annotations: Mapping[str, str] | None) -> Outcome | None:
+def read_outcome(annotations: Mapping[str, str] | None) -> RestartOutcome | None:
     """Return the stored outcome, or None if there is none or it cannot be parsed (for example after an edit by a person)."""
     text = (annotations or {}).get(OUTCOME_ANNOTATION)
     if text is None:
         return None
     try:
-        outcome = decode_json(Outcome, text)
+        outcome = decode_json(RestartOutcome, text)
         parse_time(outcome.time)
     except (DecodeError, ValueError):
         return None
     return outcome if outcome.outcome in OUTCOMES and _is_sane(outcome) else None
 
 
-def _is_sane(outcome: Outcome) -> bool:
+def _is_sane(outcome: RestartOutcome) -> bool:
     numbers = (outcome.number, outcome.generation, *(outcome.lowest_cost or ()))
     return 0 <= outcome.attempts <= MAX_ATTEMPTS and all(number is None or 0 <= number < 2**63 for number in numbers)
 

@@ -49,7 +49,7 @@ class RewardArgs(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         seconds("half_life", self.half_life)
 
 
-class Entry(t.NamedTuple):
+class RewardEntry(t.NamedTuple):
     """The reward of a type of workload on a node, the number of its observations, and the time of the last one.
 
     Reward and number decay with time.
@@ -60,7 +60,7 @@ class Entry(t.NamedTuple):
     at_s: float
 
 
-class Workload(t.NamedTuple):
+class WorkloadType(t.NamedTuple):
     """A type of workload. The pods of other namespaces with the same type are other workloads."""
 
     namespace: str
@@ -99,9 +99,9 @@ class Reward(Agent):
         # Outcomes come in a thread of the sources, and requests in another one.
         self._lock = threading.Lock()
         # By workload, then by node.
-        self._entries: dict[Workload, dict[str, Entry]] = {}
+        self._entries: dict[WorkloadType, dict[str, RewardEntry]] = {}
         # By namespace, in the order of the observations, the oldest first.
-        self._recent: dict[str, dict[tuple[Workload, str], None]] = {}
+        self._recent: dict[str, dict[tuple[WorkloadType, str], None]] = {}
         self._count = 0
         self._loaded: tuple[SavedEntry, ...] = ()
 
@@ -131,19 +131,19 @@ class Reward(Agent):
         times = [known[node.name].at_s for node in nodes if node.name in known] if known else []
         return Scores([found.get(node.name, UNKNOWN_NODE) for node in nodes], {}, min(times, default=None))
 
-    def _known(self, workload: Workload, now_s: float) -> tuple[dict[str, Entry], float]:
+    def _known(self, workload: WorkloadType, now_s: float) -> tuple[dict[str, RewardEntry], float]:
         """Return the entries of the workload by node, and the number of its observations on all nodes."""
         with self._lock:
             self._take_loaded(now_s)
             known = dict(self._entries.get(workload, {}))
         return known, sum(self._decayed(entry, now_s).observations for entry in known.values())
 
-    def _score(self, now: Entry, total: float) -> float:
+    def _score(self, now: RewardEntry, total: float) -> float:
         """Return the score of a decayed entry: the reward with the bonus."""
         bonus: float = self.args.exploration * math.sqrt(2.0 * math.log1p(total) / (1.0 + now.observations))
         return BEST_SCORE * min(1.0, now.reward + bonus)
 
-    def _judgement(self, workload: str, entry: Entry | None, total: float, now_s: float) -> Judgement:
+    def _judgement(self, workload: str, entry: RewardEntry | None, total: float, now_s: float) -> Judgement:
         if entry is None:
             of = f" of {workload}" if workload else ""
             return Judgement(UNKNOWN_NODE, explanation=f"no observation{of} on this node")
@@ -161,9 +161,9 @@ class Reward(Agent):
         with self._lock:
             self._take_loaded(outcome.at_s)
             before = self._entries.get(workload, {}).get(outcome.node)
-            known = Entry(INITIAL_REWARD, 0.0, outcome.at_s) if before is None else self._decayed(before, outcome.at_s)
+            known = RewardEntry(INITIAL_REWARD, 0.0, outcome.at_s) if before is None else self._decayed(before, outcome.at_s)
             reward = (1.0 - self.args.rate) * known.reward + self.args.rate * float(outcome.succeeded)
-            self._put(workload, outcome.node, Entry(reward, known.observations + 1.0, known.at_s))
+            self._put(workload, outcome.node, RewardEntry(reward, known.observations + 1.0, known.at_s))
 
     def save(self) -> bytes:
         """Return the entries as JSON, the newest first.
@@ -202,19 +202,19 @@ class Reward(Agent):
         """Take over the loaded entries as soon as the time is known. Their ages count from then on."""
         loaded, self._loaded = self._loaded, ()
         for one in reversed(loaded):
-            workload = Workload(one.namespace, one.workload)
+            workload = WorkloadType(one.namespace, one.workload)
             own = self._entries.get(workload, {}).get(one.node)
             if own is None or own.observations < one.observations:
-                self._put(workload, one.node, Entry(one.reward, one.observations, now_s - one.age_s))
+                self._put(workload, one.node, RewardEntry(one.reward, one.observations, now_s - one.age_s))
         if loaded:
             for namespace, recent in self._recent.items():
                 in_order = sorted(recent, key=lambda key: self._entries[key[0]][key[1]].at_s)
                 self._recent[namespace] = dict.fromkeys(in_order)
 
-    def _all_entries(self) -> list[tuple[Workload, str, Entry]]:
+    def _all_entries(self) -> list[tuple[WorkloadType, str, RewardEntry]]:
         return [(workload, node, entry) for workload, by_node in self._entries.items() for node, entry in by_node.items()]
 
-    def _put(self, workload: Workload, node: str, entry: Entry) -> None:
+    def _put(self, workload: WorkloadType, node: str, entry: RewardEntry) -> None:
         recent, key = self._recent.setdefault(workload.namespace, {}), (workload, node)
         if key in recent:
             del recent[key]
@@ -238,17 +238,17 @@ class Reward(Agent):
         if not recent:
             del self._recent[workload.namespace]
 
-    def _decayed(self, entry: Entry, now_s: float) -> Entry:
+    def _decayed(self, entry: RewardEntry, now_s: float) -> RewardEntry:
         """Return the entry with its weight at a time. Observations can arrive in another order than they were made."""
         at_s = max(now_s, entry.at_s)
         weight = 0.5 ** ((at_s - entry.at_s) / self._half_life_s)
-        return Entry(INITIAL_REWARD - weight * (INITIAL_REWARD - entry.reward), weight * entry.observations, at_s)
+        return RewardEntry(INITIAL_REWARD - weight * (INITIAL_REWARD - entry.reward), weight * entry.observations, at_s)
 
 
-def workload_of(pod: PodView) -> Workload:
+def workload_of(pod: PodView) -> WorkloadType:
     """Return the workload of a pod: its namespace, and the first of the labels podtype, app and name, else its controller or its name."""
     kind = next((value for label in TYPE_LABELS if (value := pod.labels.get(label))), pod.owner or pod.name)
-    return Workload(pod.namespace, kind)
+    return WorkloadType(pod.namespace, kind)
 
 
 def _that_fit(entries: list[SavedEntry]) -> list[SavedEntry]:

@@ -29,7 +29,7 @@ BATCH = 32
 
 NOT_KNOWN = Judgement(None)
 
-OnError = Callable[[str, Exception], None]
+OnAgentError = Callable[[str, Exception], None]
 """Receives the name of an agent and the error that it raised."""
 
 
@@ -131,7 +131,7 @@ class Evaluator:
     ``clock``: monotonic seconds.
     """
 
-    def __init__(self, on_error: OnError, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, on_error: OnAgentError, clock: Callable[[], float] = time.monotonic) -> None:
         self._on_error = on_error
         self.clock = clock
 

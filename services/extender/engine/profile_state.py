@@ -48,7 +48,7 @@ Observe = Callable[[str, str, float], None]
 """Receives the name of a profile, the name of an agent, and the seconds that the agent needed for all nodes."""
 
 
-def ignore(_profile: str, _agent: str, _seconds: float) -> None:
+def ignore_duration(_profile: str, _agent: str, _seconds: float) -> None:
     """Do not observe."""
 
 
@@ -77,7 +77,7 @@ class ProfileState:
         evaluator: Evaluator,
         *,
         pause: Pause = no_pause,
-        observe: Observe = ignore,
+        observe: Observe = ignore_duration,
     ) -> None:
         self.profile, self.nodes = profile, nodes
         self._fragments, self.evaluator = fragments, evaluator

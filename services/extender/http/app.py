@@ -17,7 +17,7 @@ from .request_parts import BadRequestError
 from .scheduler_api import NoSuchPathError, SchedulerApi
 from .slow_answers import BusyError, SlowAnswers
 
-Headers = Iterable[tuple[bytes, bytes]]
+AsgiHeaders = Iterable[tuple[bytes, bytes]]
 Send = Callable[[Mapping[str, t.Any]], Awaitable[None]]
 
 JSON = b"application/json"
@@ -129,7 +129,7 @@ def error_response(status: int, text: str, *headers: tuple[bytes, bytes]) -> Res
     return Response(status, JSON.decode(), encode_json({"error": text.encode("utf-8", "replace").decode()}), headers)
 
 
-def _is_json(headers: Headers) -> bool:
+def _is_json(headers: AsgiHeaders) -> bool:
     """Return whether the body is JSON. A client that does not name the type is believed."""
     for name, value in headers:
         if name == b"content-type":

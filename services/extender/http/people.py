@@ -37,7 +37,7 @@ MAX_SHOWN = 60
 PAGES, SCRAPES = "pages", "scrapes"
 """The kinds of slow answers. Each kind has a thread."""
 
-Handler = Callable[[bytes, Mapping[bytes, bytes]], "Response"]
+PageHandler = Callable[[bytes, Mapping[bytes, bytes]], "Response"]
 """Receives the query and the headers of a request."""
 
 
@@ -56,7 +56,7 @@ class People:
     def __init__(self, engine: Engine, recent: RecentPods, registry: CollectorRegistry, health: Health, version: Mapping[str, str]) -> None:
         self._engine, self._recent, self._registry, self._health = engine, recent, registry, health
         self._version = encode_json(dict(version))
-        self._handlers: dict[str, Handler] = {
+        self._handlers: dict[str, PageHandler] = {
             "/healthz": self._healthz,
             "/readyz": self._readyz,
             "/metrics": self._metrics,
@@ -71,7 +71,7 @@ class People:
         """Return the paths."""
         return list(self._handlers)
 
-    def handler(self, path: str) -> Handler | None:
+    def handler(self, path: str) -> PageHandler | None:
         """Return the handler of a path, or None."""
         return self._handlers.get(path)
 

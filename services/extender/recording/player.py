@@ -16,7 +16,7 @@ from .lines import Line, NodeLine, OutcomeLine, RecordingError, RequestLine, Vie
 PREEMPT = "/scheduler/preempt"
 
 
-class Answer(t.NamedTuple):
+class AgentAnswer(t.NamedTuple):
     """The answer of an agent to one request. ``pod``: namespace and name.
 
     ``judgements``: the judgement on each node of the request. ``violations``: for a request about preemption, the reason against each node,
@@ -39,7 +39,7 @@ class Player:
         self._prepared: t.Any = None
         self._is_prepared = False
 
-    def play(self, line: Line) -> Answer | None:
+    def play(self, line: Line) -> AgentAnswer | None:
         """Take over a line. Return the answer if it is a request. Raises RecordingError."""
         if isinstance(line, RequestLine):
             return self._answer(line)
@@ -51,7 +51,7 @@ class Player:
             self._agent.observe(outcome_of(line))
         return None
 
-    def _answer(self, line: RequestLine) -> Answer:
+    def _answer(self, line: RequestLine) -> AgentAnswer:
         try:
             if line.path == PREEMPT:
                 return self._answer_preemption(line)
@@ -60,12 +60,12 @@ class Player:
         except ValueError as error:
             raise RecordingError(f"the request at {line.at_s} s cannot be read: {error}") from error
         judgements = self._judgements(request.names, pod, line.at_s)
-        return Answer(line.at_s, line.path, f"{pod.namespace}/{pod.name}", judgements, {})
+        return AgentAnswer(line.at_s, line.path, f"{pod.namespace}/{pod.name}", judgements, {})
 
-    def _answer_preemption(self, line: RequestLine) -> Answer:
+    def _answer_preemption(self, line: RequestLine) -> AgentAnswer:
         request = read_preemption_request(encode_json(line.body))
         found = {name: self._violation(victims) for name, victims in request.candidates.items()}
-        return Answer(line.at_s, line.path, f"{request.pod.namespace}/{request.pod.name}", {}, found)
+        return AgentAnswer(line.at_s, line.path, f"{request.pod.namespace}/{request.pod.name}", {}, found)
 
     def _violation(self, victims: Victims) -> str:
         return self._agent.preempt_violation(victims) if self._agent.can_preempt else ""

@@ -138,7 +138,7 @@ class SharedParts:
         self.demand(demand)
 
 
-def record_of(pod: WatchedPod, shared: SharedParts) -> PodRecord:
+def pod_record_of(pod: WatchedPod, shared: SharedParts) -> PodRecord:
     """Return the record of a pod. Raises QuantityError if one of its requests is not a quantity."""
     metadata, spec, status = pod.metadata, pod.spec, pod.status
     return PodRecord(

@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from ....plugins.module_utils.kube.cache.store import Store, key_of
 from ..interface import Outcome, PodView
-from .pod_objects import POD_RESOURCE, PodRecord, SharedParts, record_of
+from .pod_objects import POD_RESOURCE, PodRecord, SharedParts, pod_record_of
 
 KNOWN_AFTER_END_S = 600.0
 """Seconds for which a pod is known after its end."""
@@ -167,7 +167,7 @@ class TrackedPodStore(Store):
         return changed
 
     def _interned(self, item: t.Any) -> PodRecord:
-        return record_of(item, self._shared)
+        return pod_record_of(item, self._shared)
 
     def _forget_unused(self, records: Iterable[PodRecord]) -> None:
         """Remove the shared parts that no pod has any more. They are found by making them again."""

@@ -18,7 +18,7 @@ from ....plugins.module_utils.operations.common.config_map_store import Changes,
 from ....plugins.module_utils.operations.common.leader_lease import LeaderLease, identity
 from ...common.log import Log
 from ..interface import Agent
-from .state_texts import MAX_STATE_BYTES, StateTextError, decode_state, encode_state, key_of
+from .state_texts import MAX_STATE_BYTES, StateTextError, decode_state, encode_state, state_key
 
 NAMESPACE, NAME = "kube-system", "kube-scheduling-extender"
 SAVED_EVERY_S = 30.0
@@ -27,7 +27,7 @@ REQUEST_TIMEOUT_S = 5.0
 
 
 @dataclass(frozen=True, slots=True)
-class Storage:
+class StateStorage:
     """The ConfigMap with the texts, and the Lease whose holder may write it."""
 
     records: ConfigMapStore
@@ -42,7 +42,7 @@ class StateKeeper:
 
     def __init__(
         self,
-        storage: Storage,
+        storage: StateStorage,
         agents: Mapping[str, Agent],
         log: Log,
         *,
@@ -68,7 +68,7 @@ class StateKeeper:
         """Return a keeper that uses the cluster of ``api``."""
         quick = api.with_timeouts(retry_for_s=0.0, answer_timeout_s=REQUEST_TIMEOUT_S)
         lease = LeaderLease(quick, identity(), name=NAME, namespace=NAMESPACE)
-        return cls(Storage(ConfigMapStore(quick, name=NAME, namespace=NAMESPACE), lease), agents, log, on_error=on_error)
+        return cls(StateStorage(ConfigMapStore(quick, name=NAME, namespace=NAMESPACE), lease), agents, log, on_error=on_error)
 
     @property
     def is_writer(self) -> bool:
@@ -140,7 +140,7 @@ class StateKeeper:
             self._fail(f"what the agents have learned was not loaded: {error}")
             return False
         for key, agent in agents.items():
-            text = texts.get(key_of(key))
+            text = texts.get(state_key(key))
             if text is None:
                 continue
             try:
@@ -178,7 +178,7 @@ class StateKeeper:
         """
         if sum(map(len, {**present, **changed}.values())) <= MAX_STATE_BYTES:
             return {}
-        own = set(map(key_of, self._agents))
+        own = set(map(state_key, self._agents))
         return {key: None for key in present if key not in own}
 
     def _texts(self) -> dict[str, str]:
@@ -199,7 +199,7 @@ class StateKeeper:
                 self._fail(f"the state of agent {key} is not saved: all states together have more than {MAX_STATE_BYTES} bytes")
                 size -= len(text)
                 continue
-            found[key_of(key)] = text
+            found[state_key(key)] = text
         return found
 
     def _state_of(self, key: str, agent: Agent) -> bytes | None:

@@ -41,7 +41,7 @@ def decode_state(text: str) -> bytes:
     return state
 
 
-def key_of(agent: str) -> str:
+def state_key(agent: str) -> str:
     """Return the key of an agent in the ConfigMap.
 
     Keys have letters, digits, hyphens, dots and underscores only. Any other character is replaced by its number.

@@ -19,7 +19,7 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduler.c
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduler.feasibility import Feasibility, FilterRunner, find_feasible
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduler.filters import node_declared_features, node_resources_fit
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduler.node_info import NodeInfo, PodLoad, pod_key
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduler.profile import DEFAULT_PROFILE, Profile
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduler.profile import DEFAULT_PROFILE, SchedulerProfile
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduler.unknowns.volumes import volume_unknowns
 
 from lab.recorder import REFUSAL
@@ -38,7 +38,7 @@ MOVED = 3
 PROFILES = {
     SCHEDULER_NAME: DEFAULT_PROFILE,
     WAITING_SCHEDULER_NAME: DEFAULT_PROFILE,
-    FENCED_SCHEDULER_NAME: Profile(
+    FENCED_SCHEDULER_NAME: SchedulerProfile(
         added_affinity=decode_json(NodeSelector, encode_json(ADDED_AFFINITY)),
         ignored_resources=frozenset(IGNORED_RESOURCES),
         ignored_resource_groups=frozenset(IGNORED_RESOURCE_GROUPS),

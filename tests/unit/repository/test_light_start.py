@@ -39,7 +39,7 @@ def test_a_check_that_finds_nothing_uneven_compiles_no_simulation() -> None:
             "prediction.restart_simulation",
             "prediction.predictor",
             "preconditions.restart",
-            "preconditions.budgets",
+            "preconditions.workload_budgets",
             "preconditions.admission.admission",
             "preconditions.admission.quota",
             "preconditions.admission.quota_index",

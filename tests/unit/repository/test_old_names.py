@@ -24,6 +24,8 @@ OLD_PATHS = {
     "plugins/module_utils/spread/advice/preferred_affinity.py": "plugins/module_utils/spread/preconditions/preferred_affinity.py",
     "plugins/module_utils/spread/prediction/surge_capacity.py": "plugins/module_utils/spread/preconditions/admission/surge_quota.py",
     "plugins/module_utils/model/selectors/budget_index.py": "plugins/module_utils/model/budgets/budget_index.py",
+    "plugins/module_utils/spread/preconditions/budgets.py": "plugins/module_utils/spread/preconditions/workload_budgets.py",
+    "plugins/module_utils/state/restart_cooldown.py": "plugins/module_utils/spread/preconditions/cooldown.py",
     "plugins/module_utils/rescue/victims/eviction_filter.py": "plugins/module_utils/rescue/eviction_rules/eviction_filter.py",
 }
 """Folders and files whose last part alone is a common word, and the present path."""
@@ -257,8 +259,8 @@ OLD_NAMES = {
     "on_volumes": "volume_filters",
     "open_alone": "passing_node_local_filters",
     "open_cases": "open_tasks",
-    "outweighed_preference": "counteracting_preference_violation",
-    "counteracting_preference": "counteracting_preference_violation",
+    "outweighed_preference": "preferred_affinity_violation",
+    "counteracting_preference": "preferred_affinity_violation",
     "paging": "pagination",
     "placeless": "_drop_non_placement_volumes",
     "pod_doubts": "pod",
@@ -332,6 +334,8 @@ OLD_NAMES = {
     "made_current_revision": "is_pending_for_current_revision",
     "_changed_nodes": "_nodes_with_other_pods",
     "window_violation": "outside_window_violation",
+    "counteracting_preference_violation": "preferred_affinity_violation",
+    "namespace_deletion_violation": "namespace_terminating_violation",
     "ReplacementCheck": "ReturnCheck",
     "hindrance": "problem",
     "hindered": "blocked",

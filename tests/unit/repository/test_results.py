@@ -22,7 +22,6 @@ SPREAD_SIDE = (
     "operations/check",
     "scheduler",
     "spread",
-    "state/restart_cooldown.py",
     "state/restart_outcome.py",
 )
 TWO_TYPES = {"nodes": {"dict", "int"}}

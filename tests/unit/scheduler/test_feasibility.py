@@ -8,7 +8,7 @@ import typing as t
 
 import pytest
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduler.feasibility import find_feasible
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduler.profile import Profile
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduler.profile import SchedulerProfile
 
 from tests.unit.support.cluster import cluster_state, feasibility_of
 from tests.unit.support.objects import container, node, pod
@@ -76,7 +76,7 @@ def test_what_does_not_close_nodes_is_no_doubt(spec: dict[str, t.Any]) -> None:
 
 
 def test_the_caller_says_which_schedulers_are_known() -> None:
-    found = find_feasible(pod(schedulerName="mine"), cluster_state([node()]), profiles={"mine": Profile()})
+    found = find_feasible(pod(schedulerName="mine"), cluster_state([node()]), profiles={"mine": SchedulerProfile()})
     assert found.unknown == ()
 
 

@@ -10,7 +10,7 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.comp
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.distribution import Distribution
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.skew_cost import measure_skew
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.topology.topology import Topology
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.state.restart_outcome import Outcome, make_outcome
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.state.restart_outcome import RestartOutcome, make_outcome
 
 from tests.unit.support.cluster import ClusterBuilder
 
@@ -28,7 +28,7 @@ def over(*homes: str) -> list[Distribution]:
     return [Topology(nodes).distribute(HOSTNAME, homes, ("a", "b", "c"))]
 
 
-def pending_since(homes: str) -> Outcome:
+def pending_since(homes: str) -> RestartOutcome:
     return make_outcome(now_s=1_767_225_600.0, attempts=1, outcome="pending", revision="r", eligible="e", lowest=measure_skew(over(*homes)))
 
 

@@ -22,7 +22,6 @@ PLACES = (
     "spread/topology",
     "spread/restart",
     "spread/eviction",
-    "state/restart_cooldown.py",
     "operations/restart",
     "model/undecodable.py",
 )

@@ -9,11 +9,11 @@ import json
 import pytest
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.codec import replace
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.distribution import Distribution
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.restart.permission import cooldown_permission
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.skew_cost import measure_skew
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.state.restart_cooldown import cooldown_permission
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.state.restart_outcome import (
     OUTCOME_ANNOTATION,
-    Outcome,
+    RestartOutcome,
     SkewMeasure,
     eligible_hash,
     make_outcome,
@@ -24,11 +24,11 @@ SKEW = SkewMeasure("b1", (9,))
 T0 = 1_767_225_600.0  # 2026-01-01T00:00:00Z
 
 
-def outcome(verdict: str = "unchanged", attempts: int = 1, revision: str = "r1", eligible: str = "e1") -> Outcome:
+def outcome(verdict: str = "unchanged", attempts: int = 1, revision: str = "r1", eligible: str = "e1") -> RestartOutcome:
     return make_outcome(now_s=T0, attempts=attempts, outcome=verdict, revision=revision, eligible=eligible)
 
 
-def ask(remembered: Outcome | None, after_s: float, *, revision: str = "r1", eligible: str = "e1") -> tuple[str, int]:
+def ask(remembered: RestartOutcome | None, after_s: float, *, revision: str = "r1", eligible: str = "e1") -> tuple[str, int]:
     permission = cooldown_permission(
         remembered, now_s=T0 + after_s, revision=revision, eligible=eligible, skew=SKEW, cooldown_s=600, max_attempts=3
     )
@@ -88,7 +88,7 @@ def test_the_annotation_is_one_small_json_with_exactly_the_agreed_keys():
 
 
 def test_an_annotation_with_all_keys_is_read_back_as_it_was_written():
-    written = Outcome(
+    written = RestartOutcome(
         time="2026-01-01T00:00:00Z", attempts=1, outcome="pending", revision="r1", eligible="e1", number=7, expected="db-6c9f", generation=4
     )
     assert read_outcome({OUTCOME_ANNOTATION: written.to_annotation()}) == written

@@ -34,7 +34,7 @@ from .errors import (
     is_admission_denial,
     was_not_applied,
 )
-from .http.transport import READ_TIMEOUT_S, Body, OnStart, Query, Transport
+from .http.transport import READ_TIMEOUT_S, Body, OnStart, QueryParameters, Transport
 from .pagination import OnToken, pages
 from .resources import EVENTS, PODS, Resource
 from .retry import RetryLimits, retry_wait_s
@@ -162,7 +162,9 @@ class KubeApi(Watches):
         """
         return self._list(resource, "", [], decode_page)
 
-    def _list(self, resource: Resource, namespace: str, query: Query, decode_page: t.Callable[[bytes], list[t.Any]]) -> ListResult:
+    def _list(
+        self, resource: Resource, namespace: str, query: QueryParameters, decode_page: t.Callable[[bytes], list[t.Any]]
+    ) -> ListResult:
         for attempt in range(LIST_RESTARTS):
             try:
                 items: list[t.Any] = []
@@ -176,7 +178,7 @@ class KubeApi(Watches):
                     raise
         raise AssertionError("unreachable")
 
-    def _pages(self, resource: Resource, namespace: str, selectors: Query) -> Iterator[bytes]:
+    def _pages(self, resource: Resource, namespace: str, selectors: QueryParameters) -> Iterator[bytes]:
         target = resource.collection_target(namespace)
         if selectors:
             words = {"labelSelector": "label selector", "fieldSelector": "field selector"}
@@ -332,7 +334,15 @@ class KubeApi(Watches):
             return self._transport.request(method, path, verb=verb, target=target, **how)
 
     def _write(
-        self, method: str, path: str, *, verb: str, target: RequestTarget, query: Query = (), at_most_s: float = math.inf, **how: t.Any
+        self,
+        method: str,
+        path: str,
+        *,
+        verb: str,
+        target: RequestTarget,
+        query: QueryParameters = (),
+        at_most_s: float = math.inf,
+        **how: t.Any,
     ) -> Body:
         """Send a write that ends in time, also in the server. An API server continues a request after its client has timed out.
 
@@ -354,7 +364,7 @@ class KubeApi(Watches):
     def _read(
         self,
         path: str,
-        query: Query,
+        query: QueryParameters,
         *,
         verb: str,
         target: RequestTarget,
@@ -403,5 +413,5 @@ class KubeApi(Watches):
         return RetryLimits(elapsed_s, self._retry_for_s, self._write_within_s, self._answer_timeout_s, left_s)
 
 
-def _dry_run_query(dry_run: bool) -> Query:
+def _dry_run_query(dry_run: bool) -> QueryParameters:
     return [("dryRun", "All")] if dry_run else []

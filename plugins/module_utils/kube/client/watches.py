@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from ...model.codec import DecodeError, Struct, WatchEvent, decode_object, decode_watch_event
 from .early_denials import EarlyDenials
 from .errors import KubeError, RequestTarget, ResponseDecodeError, api_error
-from .http.transport import OnOpen, Query, Transport
+from .http.transport import OnOpen, QueryParameters, Transport
 from .resources import Resource
 
 ERROR_EVENT = "ERROR"
@@ -73,7 +73,7 @@ class Watches:
         self,
         resource: Resource,
         namespace: str,
-        query: Query,
+        query: QueryParameters,
         *,
         target: RequestTarget,
         timeout_s: float,

@@ -67,7 +67,7 @@ def with_label_keys(
 
 
 Keys = t.Optional[tuple[str, ...]]
-Change = t.Callable[[t.Optional[LabelSelector], Keys, Keys], t.Optional[LabelSelector]]
+SelectorChange = t.Callable[[t.Optional[LabelSelector], Keys, Keys], t.Optional[LabelSelector]]
 """A function that returns the new selector. It gets the old selector, its keys to match and its keys to mismatch."""
 
 
@@ -151,7 +151,7 @@ def _expression_with_value(one: LabelSelectorRequirement, key: str, old: str, ne
 # --- all selectors of a spec ------------------------------------------------------------------------------------------
 
 
-def _with_selectors(spec: PodSpec, change: Change) -> PodSpec:
+def _with_selectors(spec: PodSpec, change: SelectorChange) -> PodSpec:
     affinity = _in_affinity(spec.affinity, change) if spec.affinity is not None else None
     constraints = _each(spec.topology_spread_constraints, lambda one: _in_constraint(one, change))
     if affinity is spec.affinity and constraints is spec.topology_spread_constraints:
@@ -159,12 +159,12 @@ def _with_selectors(spec: PodSpec, change: Change) -> PodSpec:
     return replace(spec, affinity=affinity, topology_spread_constraints=constraints)
 
 
-def _in_constraint(constraint: TopologySpreadConstraint, change: Change) -> TopologySpreadConstraint:
+def _in_constraint(constraint: TopologySpreadConstraint, change: SelectorChange) -> TopologySpreadConstraint:
     selector = change(constraint.label_selector, constraint.match_label_keys, None)
     return constraint if selector is constraint.label_selector else replace(constraint, label_selector=selector)
 
 
-def _in_affinity(affinity: Affinity, change: Change) -> Affinity:
+def _in_affinity(affinity: Affinity, change: SelectorChange) -> Affinity:
     near = _in_terms(affinity.pod_affinity, change)
     apart = _in_terms(affinity.pod_anti_affinity, change)
     if near is affinity.pod_affinity and apart is affinity.pod_anti_affinity:
@@ -172,7 +172,7 @@ def _in_affinity(affinity: Affinity, change: Change) -> Affinity:
     return replace(affinity, pod_affinity=near, pod_anti_affinity=apart)
 
 
-def _in_terms(part: PodAffinity | None, change: Change) -> PodAffinity | None:
+def _in_terms(part: PodAffinity | None, change: SelectorChange) -> PodAffinity | None:
     if part is None:
         return None
     required = _each(part.required_during_scheduling_ignored_during_execution, lambda term: _in_term(term, change))
@@ -191,7 +191,7 @@ def _with_term(weighted: t.Any, term: PodAffinityTerm) -> t.Any:
     return weighted if term is weighted.pod_affinity_term else replace(weighted, pod_affinity_term=term)
 
 
-def _in_term(term: PodAffinityTerm, change: Change) -> PodAffinityTerm:
+def _in_term(term: PodAffinityTerm, change: SelectorChange) -> PodAffinityTerm:
     selector = change(term.label_selector, term.match_label_keys, term.mismatch_label_keys)
     return term if selector is term.label_selector else replace(term, label_selector=selector)
 

@@ -77,18 +77,18 @@ def read_live_workload(api: KubeApi, workload: Workload) -> LiveWorkload:
     return LiveWorkload(resource.decode(data), member(data, "spec", "template") or b"")
 
 
-Annotations = dict[str, t.Optional[str]]
+AnnotationPatch = dict[str, t.Optional[str]]
 """Annotations by name; None removes an annotation."""
 
 
-def patch_annotations(api: KubeApi, workload: Workload, annotations_for: t.Callable[[LiveWorkload], Annotations]) -> LiveWorkload:
+def patch_annotations(api: KubeApi, workload: Workload, annotations_for: t.Callable[[LiveWorkload], AnnotationPatch]) -> LiveWorkload:
     """Read the workload and write the annotations that ``annotations_for`` returns for it.
 
     Repeat both after a conflict. ``annotations_for`` raises an error if nothing may be written any more. Return the workload as last read.
     Raise ConflictError if the workload keeps changing, and the errors of ``KubeApi.merge_patch``.
     """
     resource, metadata = WORKLOADS[workload.kind], workload.metadata
-    wanted: Annotations = {}
+    wanted: AnnotationPatch = {}
 
     def write(live: LiveWorkload) -> None:
         nonlocal wanted

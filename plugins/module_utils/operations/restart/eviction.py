@@ -27,7 +27,7 @@ from ...model.reason import Reason
 from ...spread.distribution import listed_by_key
 from ...spread.eviction.decision import EvictionDecision, decide_eviction
 from ...spread.eviction.planner import Move, planned_moves
-from ...spread.preconditions.budgets import names_of_budgets
+from ...spread.preconditions.workload_budgets import names_of_budgets
 from ...spread.restart.actions import EVICTED, FAILED_ACTION, REFUSED, SKIPPED, WAIT
 from ...spread.restart.options import RestartOptions
 from ...spread.restart.run_limits import RunLimits

@@ -25,7 +25,7 @@ from ...spread.rollout import DONE, Progress
 from ...spread.skew_cost import measure_skew, skew_cost
 from ...spread.spread_report import WorkloadReport
 from ...spread.stuck_pods import unfinished_cause
-from ...state.restart_outcome import FAILED, IMPROVED, PENDING, Outcome, read_outcome
+from ...state.restart_outcome import FAILED, IMPROVED, PENDING, RestartOutcome, read_outcome
 from ..common.wait import wait_for_replacement
 from .eviction_wait import EvictionWait
 from .observation import Observation
@@ -33,7 +33,7 @@ from .outcome_store import finalize, revert
 from .result import EvictedPod, RestartResult
 
 
-class Eviction(t.NamedTuple):
+class PodEviction(t.NamedTuple):
     """The eviction of one pod.
 
     ``before`` is the report before the eviction. ``known`` are the uids of the workload's pods at that time.
@@ -58,9 +58,9 @@ class WorkloadEvictions:
         self.result = result
         self.limits = limits
         self.before: t.Optional[WorkloadReport] = None
-        self.outcome: t.Optional[Outcome] = None
-        self.evicted: t.Optional[Eviction] = None
-        self.unanswered: dict[str, Eviction] = {}
+        self.outcome: t.Optional[RestartOutcome] = None
+        self.evicted: t.Optional[PodEviction] = None
+        self.unanswered: dict[str, PodEviction] = {}
         self.rejected = False
         self.retry_error: t.Optional[KubeError] = None
         self.vanished = 0
@@ -72,12 +72,12 @@ class WorkloadEvictions:
         """True if this run has evicted a pod, or the server may still carry out a request of this run."""
         return bool(self.result.evicted or self.unanswered)
 
-    def eviction_of(self, move: Move, report: WorkloadReport, observation: Observation) -> Eviction:
+    def eviction_of(self, move: Move, report: WorkloadReport, observation: Observation) -> PodEviction:
         """Return the eviction of the move's pod, which is not made yet."""
         known = {pod.metadata.uid for pod in observation.snapshot.owned_pods(report.workload)}
-        return Eviction(EvictedPod(move.pod.metadata.name, move.pod.spec.node_name), move.pod.metadata.uid, report, known)
+        return PodEviction(EvictedPod(move.pod.metadata.name, move.pod.spec.node_name), move.pod.metadata.uid, report, known)
 
-    def note_eviction(self, eviction: Eviction) -> None:
+    def note_eviction(self, eviction: PodEviction) -> None:
         """Record an eviction that was made."""
         self.rejected = False
         self.unanswered.pop(eviction.uid, None)
@@ -85,7 +85,7 @@ class WorkloadEvictions:
         self.result.action = EVICTED
         self.result.evicted.append(eviction.pod)
 
-    def note_error(self, error: KubeError, move: Move, eviction: Eviction) -> None:
+    def note_error(self, error: KubeError, move: Move, eviction: PodEviction) -> None:
         """Record an error of the request. It counts for the limits, unless the server certainly carried out no request for the pod."""
         self.rejected = was_not_applied(error)
         if not self.rejected:
@@ -101,7 +101,7 @@ class WorkloadEvictions:
             self.note_eviction(eviction)
         return bool(late)
 
-    def note_replacement(self, evicted: Eviction, report: WorkloadReport, observation: Observation) -> None:
+    def note_replacement(self, evicted: PodEviction, report: WorkloadReport, observation: Observation) -> None:
         """Record the replacement of the evicted pod."""
         self.evicted = None
         for pod in observation.snapshot.placed_pods(report.workload):

@@ -15,9 +15,9 @@ from ...model.values.timestamps import format_time
 from ...spread.history import RESTARTED_AT, is_eviction, is_pending_for_current_revision
 from ...spread.restart.actions import FAILED_ACTION
 from ...spread.rollout import DONE, WAITING, Progress
-from ...state.restart_outcome import IMPROVED, OUTCOME_ANNOTATION, Outcome, SkewMeasure, new_write_id, read_outcome
+from ...state.restart_outcome import IMPROVED, OUTCOME_ANNOTATION, RestartOutcome, SkewMeasure, new_write_id, read_outcome
 from ..common.event_recorder import EventRecorder
-from ..common.guarded_patch import Annotations, LiveWorkload, patch_annotations
+from ..common.guarded_patch import AnnotationPatch, LiveWorkload, patch_annotations
 from ..common.wait import wait_for_workload
 from .live_window import is_inside_live_window
 from .move_strategy import StaleDecisionError
@@ -34,11 +34,11 @@ class _OutcomeNotWrittenError(Exception):
 class WrittenOutcome(t.NamedTuple):
     """The outcome that was recorded before an eviction, and the workload's whole template at that time."""
 
-    outcome: Outcome
+    outcome: RestartOutcome
     template: bytes
 
 
-def record_eviction(api: KubeApi, decided_on: Workload, outcome: Outcome, snapshot: ClusterSnapshot) -> WrittenOutcome:
+def record_eviction(api: KubeApi, decided_on: Workload, outcome: RestartOutcome, snapshot: ClusterSnapshot) -> WrittenOutcome:
     """Record the outcome before a pod is evicted.
 
     Raise StaleDecisionError if the workload or its recorded outcome has changed since the decision on ``snapshot``, because another run may
@@ -47,7 +47,7 @@ def record_eviction(api: KubeApi, decided_on: Workload, outcome: Outcome, snapsh
     metadata, known = decided_on.metadata, read_outcome(decided_on.metadata.annotations)
     written = replace(outcome, write_id=new_write_id())
 
-    def annotations_for(live: LiveWorkload) -> Annotations:
+    def annotations_for(live: LiveWorkload) -> AnnotationPatch:
         nonlocal written
         now = live.workload.metadata
         if (now.uid, now.generation, now.deletion_timestamp) != (metadata.uid, metadata.generation, None):
@@ -64,7 +64,9 @@ def record_eviction(api: KubeApi, decided_on: Workload, outcome: Outcome, snapsh
     return WrittenOutcome(written, live.template)
 
 
-def record_update_revision(api: KubeApi, result: RestartResult, restarted: Workload, ours: Outcome, *, poll_s: float) -> Outcome:
+def record_update_revision(
+    api: KubeApi, result: RestartResult, restarted: Workload, ours: RestartOutcome, *, poll_s: float
+) -> RestartOutcome:
     """Add the updateRevision of a restarted StatefulSet to its outcome.
 
     Return the recorded outcome. The controller sets the revision, so it cannot be written together with the restart. Without it, only the
@@ -78,7 +80,7 @@ def record_update_revision(api: KubeApi, result: RestartResult, restarted: Workl
 
     recorded = ours
 
-    def annotations_for(live: LiveWorkload) -> Annotations:
+    def annotations_for(live: LiveWorkload) -> AnnotationPatch:
         nonlocal recorded
         now, status = live.workload.metadata, live.workload.status
         if read_outcome(now.annotations) != ours or now.uid != restarted.metadata.uid:
@@ -97,14 +99,14 @@ def record_update_revision(api: KubeApi, result: RestartResult, restarted: Workl
     return recorded
 
 
-def revert(api: KubeApi, result: RestartResult, decided_on: Workload, ours: Outcome) -> None:
+def revert(api: KubeApi, result: RestartResult, decided_on: Workload, ours: RestartOutcome) -> None:
     """Restore the outcome of ``decided_on`` that was recorded before ``ours``, because the announced eviction was not made.
 
     A failed write is a warning of the result.
     """
     earlier = (decided_on.metadata.annotations or {}).get(OUTCOME_ANNOTATION)
 
-    def annotations_for(live: LiveWorkload) -> Annotations:
+    def annotations_for(live: LiveWorkload) -> AnnotationPatch:
         if read_outcome(live.workload.metadata.annotations) != ours:
             raise _OutcomeNotWrittenError(f"{decided_on} was changed by another client meanwhile: its recorded outcome stays")
         return {OUTCOME_ANNOTATION: earlier}
@@ -121,7 +123,7 @@ def finalize(
     api: KubeApi,
     result: RestartResult,
     workload: Workload,
-    pending: t.Optional[Outcome],
+    pending: t.Optional[RestartOutcome],
     snapshot: ClusterSnapshot,
     *,
     settled: bool,
@@ -134,7 +136,7 @@ def finalize(
     """Replace the ``pending`` outcome, if it is unchanged, by the result's outcome, and write an Event with reason ``event``.
 
     ``settled``: the workload is well spread now, so the attempts begin again. ``skew``: its skew. ``improved``: the spread is better
-    than before; this is no attempt if it is progress (``Outcome.is_progress``). ``counted``: any other result counts as an attempt.
+    than before; this is no attempt if it is progress (``RestartOutcome.is_progress``). ``counted``: any other result counts as an attempt.
     ``dry_run``: nothing is written, and the result is that of a run that writes. A failed write is a warning of the result.
     """
     if dry_run:
@@ -152,13 +154,13 @@ def finalize(
 def _record(
     api: KubeApi,
     workload: Workload,
-    pending: t.Optional[Outcome],
-    conclude: t.Callable[[Outcome], Outcome],
+    pending: t.Optional[RestartOutcome],
+    conclude: t.Callable[[RestartOutcome], RestartOutcome],
     snapshot: ClusterSnapshot,
 ) -> Workload:
     """Replace the outcome for the workload's revision on ``snapshot``. Return the workload."""
 
-    def annotations_for(live: LiveWorkload) -> Annotations:
+    def annotations_for(live: LiveWorkload) -> AnnotationPatch:
         found = read_outcome(live.workload.metadata.annotations)
         if found is None or found != pending or not _is_about(live.workload, found, snapshot):
             raise _OutcomeNotWrittenError(f"{workload} was changed by another client meanwhile: the outcome is not recorded")
@@ -174,7 +176,7 @@ def _record(
         raise _OutcomeNotWrittenError(f"the outcome of {workload} stays pending until the next run: {error}") from error
 
 
-def _concluded(pending: Outcome, outcome: str, skew: SkewMeasure, settled: bool, improved: bool, counted: bool) -> Outcome:
+def _concluded(pending: RestartOutcome, outcome: str, skew: SkewMeasure, settled: bool, improved: bool, counted: bool) -> RestartOutcome:
     if outcome == IMPROVED and settled:
         return replace(pending, outcome=outcome, attempts=0, basis=None, lowest_cost=None)
     no_attempt = not counted or (improved and pending.is_progress(skew))
@@ -185,7 +187,7 @@ def _concluded(pending: Outcome, outcome: str, skew: SkewMeasure, settled: bool,
     return replace(final, basis=basis, lowest_cost=lowest_cost)
 
 
-def _is_about(workload: Workload, outcome: Outcome, snapshot: ClusterSnapshot) -> bool:
+def _is_about(workload: Workload, outcome: RestartOutcome, snapshot: ClusterSnapshot) -> bool:
     return is_pending_for_current_revision(workload, outcome, snapshot) or is_eviction(workload, outcome, snapshot)
 
 

@@ -18,8 +18,8 @@ from ...model.snapshot import ClusterSnapshot
 from ...spread.comparison import compare_spread
 from ...spread.distribution import Distribution, listed_by_key
 from ...spread.history import RESTARTED_AT
-from ...spread.preconditions.budgets import budgets_at_stake
 from ...spread.preconditions.readability import readability_violation
+from ...spread.preconditions.workload_budgets import budgets_at_stake
 from ...spread.restart.actions import FAILED_ACTION, REFUSED, RESTART, RESTARTED, RESUME, SKIPPED
 from ...spread.restart.decision import RestartDecision, decide_restart, is_still_valid_for, restart_patch
 from ...spread.restart.options import RestartOptions
@@ -30,7 +30,7 @@ from ...spread.skew_cost import measure_skew
 from ...spread.spread_report import WorkloadReport
 from ...spread.stuck_pods import unfinished_cause
 from ...spread.verdict import is_well_spread
-from ...state.restart_outcome import IMPROVED, PENDING, Outcome, make_outcome, new_write_id, read_outcome
+from ...state.restart_outcome import IMPROVED, PENDING, RestartOutcome, make_outcome, new_write_id, read_outcome
 from ..common.guarded_patch import LiveWorkload, read_live_workload, write_guarded
 from ..common.wait import wait_for_workload
 from .budget_locks import BudgetLocks
@@ -59,8 +59,8 @@ def write_restart(
     """
     metadata, resource = decided_on.metadata, WORKLOADS[decided_on.kind]
     first: t.Optional[LiveWorkload] = None
-    outcome: t.Optional[Outcome] = None
-    written: t.Optional[Outcome] = None
+    outcome: t.Optional[RestartOutcome] = None
+    written: t.Optional[RestartOutcome] = None
     patched: t.Optional[Workload] = None
 
     def write(live: LiveWorkload) -> None:
@@ -90,7 +90,7 @@ class _ChangedMeanwhileError(Exception):
     """Another client has changed the workload between two tries of the write."""
 
 
-def _pending_outcome(api: KubeApi, live: Workload, decision: RestartDecision, number: t.Optional[int]) -> Outcome:
+def _pending_outcome(api: KubeApi, live: Workload, decision: RestartDecision, number: t.Optional[int]) -> RestartOutcome:
     outcome = make_outcome(
         now_s=next_outcome_time(api.now_s(), live),
         attempts=decision.attempts,
@@ -103,7 +103,7 @@ def _pending_outcome(api: KubeApi, live: Workload, decision: RestartDecision, nu
     return replace(outcome, write_id=new_write_id())
 
 
-def _with_expected_generation(outcome: Outcome, live: Workload) -> Outcome:
+def _with_expected_generation(outcome: RestartOutcome, live: Workload) -> RestartOutcome:
     """Return the outcome with the generation that the patch gives to a StatefulSet. No other version of it has this generation."""
     return replace(outcome, generation=live.metadata.generation + 1) if live.kind == "StatefulSet" else outcome
 
@@ -202,7 +202,7 @@ class _Rollout:
         options: RestartOptions,
         result: RestartResult,
         workload: Workload,
-        outcome: t.Optional[Outcome],
+        outcome: t.Optional[RestartOutcome],
         *,
         before: t.Optional[WorkloadReport] = None,
         progress: t.Optional[Progress] = None,

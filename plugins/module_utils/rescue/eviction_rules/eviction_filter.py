@@ -19,13 +19,16 @@ from ..options import RescueOptions
 from ..victims.node_pod import NodePod, Preemptor
 from ..victims.pod_traits import is_in_gang
 from .bare_pod import bare_pod_violation
+from .budget import budget_violation
+from .critical import CRITICAL, critical_violation
 from .daemon_set import daemon_set_violation
-from .equal_priority import CRITICAL, EQUAL_PRIORITY, equal_priority_violation
+from .equal_priority import EQUAL_PRIORITY, equal_priority_violation
+from .excluded import excluded_violation
 from .grace_period import grace_period_violation
 from .higher_priority import higher_priority_violation
 from .local_storage import local_storage_violation
 from .not_on_node import not_on_node_violation
-from .outside_window import MaintenanceWindows, outside_window_violation
+from .pod_outside_window import MaintenanceWindows, pod_outside_window_violation
 from .rescued_before import rescued_before_violation
 from .safe_to_evict import NOT_SAFE_TO_EVICT, safe_to_evict_violation
 from .same_controller import same_controller_violation
@@ -36,7 +39,6 @@ from .would_preempt import would_preempt_violation
 from .would_return import ReturnCheck, would_return_violation
 
 _OPTIONAL = (CRITICAL, EQUAL_PRIORITY)
-EXCLUDED = Reason("excluded", "its eviction was refused, so that it is excluded for now")
 
 # --- rules about a pod alone ---
 
@@ -130,6 +132,7 @@ def priority_violation(node_pod: NodePod, preemptor: Preemptor) -> t.Optional[Re
     return (
         higher_priority_violation(node_pod, preemptor)
         or would_preempt_violation(node_pod, preemptor)
+        or critical_violation(node_pod, preemptor)
         or equal_priority_violation(node_pod, preemptor)
     )
 
@@ -185,7 +188,7 @@ class EvictionFilter:
         found: list[tuple[NodePod, t.Optional[BudgetKey]]] = []
         for node_pod in movable:
             pod = node_pod.pod
-            outside = windows is not None and outside_window_violation(pod, windows) is not None
+            outside = windows is not None and pod_outside_window_violation(pod, windows) is not None
             if not outside and self._violation_for_pod(node_pod) is None and pod.metadata.uid not in excluded_victims:
                 if rescued and rescued_before_violation(node_pod, self._preemptor, rescued) is not None:
                     continue
@@ -203,11 +206,9 @@ class EvictionFilter:
         )
 
     def _current_violation(self, node_pod: NodePod) -> t.Optional[Reason]:
-        violation = outside_window_violation(node_pod.pod, self._windows) or rescued_before_violation(
-            node_pod, self._preemptor, self._rescued
+        return (
+            pod_outside_window_violation(node_pod.pod, self._windows)
+            or rescued_before_violation(node_pod, self._preemptor, self._rescued)
+            or excluded_violation(node_pod, self._excluded_victims)
+            or budget_violation(node_pod, self._budgets)
         )
-        if violation is not None:
-            return violation
-        if node_pod.pod.metadata.uid in self._excluded_victims:
-            return EXCLUDED
-        return self._budgets.status(node_pod.pod, node_pod.budget_status_key).violation

@@ -27,7 +27,7 @@ from ...state.hold import Hold
 from ..critical import effective_priority
 from ..eviction_rules.eviction_filter import EvictionFilter, node_pod_of, pods_of_node
 from ..eviction_rules.grace_period import victim_grace_period_s
-from ..eviction_rules.outside_window import MaintenanceWindows
+from ..eviction_rules.pod_outside_window import MaintenanceWindows
 from ..eviction_rules.would_return import ReturnCheck
 from ..options import RescueOptions
 from ..plan import Choice, Victim

@@ -17,12 +17,12 @@ from ...model.reason import PASSED, Reason, Reasons
 from ...model.well_known import BASIC_RESOURCES
 from ..node_info import NodeInfo
 from ..pod_requests import pod_requests
-from ..profile import DEFAULT_PROFILE, Profile
+from ..profile import DEFAULT_PROFILE, SchedulerProfile
 
 TOO_MANY_PODS = Reason("too_many_pods", "Too many pods")
 
 
-def pre_filter(pod: Pod, profile: Profile = DEFAULT_PROFILE, devices: Collection[str] = ()) -> t.Callable[[NodeInfo], Reasons]:
+def pre_filter(pod: Pod, profile: SchedulerProfile = DEFAULT_PROFILE, devices: Collection[str] = ()) -> t.Callable[[NodeInfo], Reasons]:
     """Return the check that rejects nodes without a free pod slot or without enough of a resource; it returns all these reasons.
 
     An extended resource that the profile ignores counts as available. A resource of ``devices`` also counts as available on nodes where no
@@ -42,7 +42,7 @@ def pre_filter(pod: Pod, profile: Profile = DEFAULT_PROFILE, devices: Collection
     return check
 
 
-def needs_devices(pod: Pod, profile: Profile, devices: Collection[str]) -> t.Callable[[NodeInfo], bool] | None:
+def needs_devices(pod: Pod, profile: SchedulerProfile, devices: Collection[str]) -> t.Callable[[NodeInfo], bool] | None:
     """Return a function that returns whether dynamic resource allocation must find one of ``devices`` on the node.
 
     Return None if the pod requests none of ``devices``.
@@ -53,7 +53,7 @@ def needs_devices(pod: Pod, profile: Profile, devices: Collection[str]) -> t.Cal
     return lambda info: any(info.allocatable.get(name, 0) <= 0 for name in requests)
 
 
-def asked_for(pod: Pod, profile: Profile = DEFAULT_PROFILE) -> list[tuple[str, int]]:
+def asked_for(pod: Pod, profile: SchedulerProfile = DEFAULT_PROFILE) -> list[tuple[str, int]]:
     """Return the resources that the pod requests and that the profile does not ignore, with amounts in scheduler units; cpu is first."""
     requests = _in_order(pod_requests(pod, from_status=False))
     return [(name, amount) for name, amount in requests if amount > 0 and not _ignores(profile, name)]
@@ -64,7 +64,7 @@ def insufficient(resource: str) -> Reason:
     return Reason(f"insufficient_{resource.replace('-', '_')}", f"Insufficient {resource}")
 
 
-def _ignores(profile: Profile, resource: str) -> bool:
+def _ignores(profile: SchedulerProfile, resource: str) -> bool:
     if not is_extended(resource):
         return False
     return resource in profile.ignored_resources or resource.partition("/")[0] in profile.ignored_resource_groups
@@ -93,7 +93,7 @@ def device_class_resources(pod: Pod, classes: Iterable[DeviceClass] | None) -> C
 
 
 def device_unknowns(
-    pod: Pod, classes: Iterable[DeviceClass] | None, profile: Profile, devices: Collection[str]
+    pod: Pod, classes: Iterable[DeviceClass] | None, profile: SchedulerProfile, devices: Collection[str]
 ) -> t.Callable[[NodeInfo], Reasons] | None:
     """Return a function that returns the unknown reason for nodes that would need one of ``devices`` (``device_class_resources``).
 

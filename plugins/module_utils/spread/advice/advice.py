@@ -17,7 +17,7 @@ from ...model.well_known import POD_TEMPLATE_HASH
 def advise(workload: Workload, pod: Pod, *, topology_keys: Sequence[str], preference: t.Optional[Reason], pinned: bool) -> list[Reason]:
     """Return all advice for the workload.
 
-    ``pod`` is the next pod of the workload. ``preference`` is the result of ``counteracting_preference_violation``. ``pinned``: volumes
+    ``pod`` is the next pod of the workload. ``preference`` is the result of ``preferred_affinity_violation``. ``pinned``: volumes
     keep the pods in their domains.
     """
     template = workload.spec.template

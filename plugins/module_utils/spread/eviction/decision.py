@@ -13,23 +13,25 @@ from ...model.reason import Reason
 from ...model.snapshot import ClusterSnapshot
 from ...model.values.timestamps import parse_time
 from ...scheduler.cluster_state import ClusterState
-from ...state.restart_outcome import PENDING, Outcome, make_outcome
+from ...state.restart_outcome import PENDING, RestartOutcome, make_outcome
 from ..history import interrupted_eviction
 from ..next_pod.next_pod import next_pod
 from ..preconditions.admission.admission import admission_violation
 from ..preconditions.admission.quota import quota_violation
 from ..preconditions.autoscaling import autoscaling_violation
-from ..preconditions.budgets import undecodable_budget_violation
 from ..preconditions.deletion import deletion_violation
 from ..preconditions.eviction_downtime import eviction_downtime_violation
 from ..preconditions.host_path import host_path_violation
+from ..preconditions.namespace_terminating import namespace_terminating_violation
+from ..preconditions.no_ready_replica import no_ready_replica_violation
 from ..preconditions.outside_window import outside_window_violation
-from ..preconditions.preferred_affinity import counteracting_preference_violation
+from ..preconditions.preferred_affinity import preferred_affinity_violation
 from ..preconditions.readability import readability_violation
 from ..preconditions.rolling import rolling_violation
 from ..preconditions.shared_volume import shared_volume_violation
 from ..preconditions.too_few_replicas import too_few_replicas_violation
 from ..preconditions.unavailable_replicas import only_unready_pod, unavailable_replicas_violation
+from ..preconditions.undecodable_budget import undecodable_budget_violation
 from ..preconditions.undecodable_pods import undecodable_pods_violation
 from ..preconditions.unhealthy_pods import unhealthy_pods_violation
 from ..preconditions.update_strategy.pending_revision import pending_revision_violation
@@ -63,7 +65,7 @@ class EvictionDecision:
     reason: Reason
     begun: bool = False
     move: t.Optional[Move] = None
-    outcome: t.Optional[Outcome] = None
+    outcome: t.Optional[RestartOutcome] = None
 
     @property
     def even(self) -> bool:
@@ -79,7 +81,7 @@ def decide_eviction(
     *,
     now_s: float,
     limits: t.Optional[WorkloadLimits] = None,
-    ours: t.Optional[Outcome] = None,
+    ours: t.Optional[RestartOutcome] = None,
     denied: bool = False,
     unanswered: Collection[str] = (),
 ) -> EvictionDecision:
@@ -95,7 +97,11 @@ def decide_eviction(
     if ours is not None and outcome != ours:
         text = f"{workload} was changed by another client between two evictions"
         return EvictionDecision(REFUSED, Reason("changed_meanwhile", text))
-    forbidden = deletion_violation(workload, snapshot) or readability_violation(workload, snapshot, budgets=False)
+    forbidden = (
+        namespace_terminating_violation(workload, snapshot)
+        or deletion_violation(workload)
+        or readability_violation(workload, snapshot, budgets=False)
+    )
     if forbidden is None and outcome is not None:
         under_way = _pending_replacement_violation(
             workload, snapshot, outcome, age_s=None if ours else now_s - parse_time(outcome.time), none_away=denied
@@ -154,6 +160,7 @@ def _eviction_violation(workload: Workload, snapshot: ClusterSnapshot) -> t.Opti
         or pending_revision_violation(workload, snapshot)
         or rolling_violation(workload, snapshot)
         or unhealthy_pods_violation(workload, snapshot)
+        or no_ready_replica_violation(workload, snapshot)
         or shared_volume_violation(workload, snapshot)
         or host_path_violation(workload, snapshot)
         or admission_violation(workload, snapshot)
@@ -172,12 +179,12 @@ def _benefit_violation(report: WorkloadReport, snapshot: ClusterSnapshot, option
     return (
         autoscaling_violation(workload, snapshot)
         or snapshot.once(Topology.of).missing_label_violation(options.topology_keys, report.eligible)
-        or counteracting_preference_violation(next_pod(workload, snapshot).pod, node_names, report.eligible, snapshot.nodes)
+        or preferred_affinity_violation(next_pod(workload, snapshot).pod, node_names, report.eligible, snapshot.nodes)
     )
 
 
 def _pending_replacement_violation(
-    workload: Workload, snapshot: ClusterSnapshot, outcome: Outcome, *, age_s: t.Optional[float], none_away: bool
+    workload: Workload, snapshot: ClusterSnapshot, outcome: RestartOutcome, *, age_s: t.Optional[float], none_away: bool
 ) -> t.Optional[Reason]:
     """Return the reason why the next eviction must wait for the previous one.
 

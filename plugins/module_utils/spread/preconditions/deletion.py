@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: onprem.kube_scheduling contributors
-"""Refusal: the workload or its namespace is being deleted."""
+"""Refusal: the workload is being deleted."""
 
 from __future__ import annotations
 
@@ -8,19 +8,8 @@ import typing as t
 
 from ...model.api.workload import Workload
 from ...model.reason import Reason
-from ...model.snapshot import ClusterSnapshot
 
 
-def namespace_deletion_violation(workload: Workload, snapshot: ClusterSnapshot) -> t.Optional[Reason]:
-    """Return the reason why the workload's namespace gets no new pods any more. None if it still gets new pods."""
-    namespace = snapshot.namespaces.get(workload.metadata.namespace)
-    if namespace is None or namespace.status.phase != "Terminating":
-        return None
-    return Reason("namespace_terminating", f"namespace {workload.metadata.namespace} is being deleted")
-
-
-def deletion_violation(workload: Workload, snapshot: ClusterSnapshot) -> t.Optional[Reason]:
+def deletion_violation(workload: Workload) -> t.Optional[Reason]:
     """Return the reason why the workload gets no new pods any more. None if it still gets new pods."""
-    if workload.metadata.deletion_timestamp is not None:
-        return namespace_deletion_violation(workload, snapshot) or Reason("terminating", f"{workload} is being deleted")
-    return namespace_deletion_violation(workload, snapshot)
+    return Reason("terminating", f"{workload} is being deleted") if workload.metadata.deletion_timestamp is not None else None

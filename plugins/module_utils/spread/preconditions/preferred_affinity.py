@@ -23,7 +23,7 @@ COUNTERACTING_POD_AFFINITY = Reason(
 )
 
 
-def counteracting_preference_violation(
+def preferred_affinity_violation(
     pod: Pod, node_names: Iterable[str], candidates: Iterable[str], nodes: Mapping[str, Node]
 ) -> t.Optional[Reason]:
     """Return the reason if a preferred affinity of a new pod attracts it to the domains of the present replicas.

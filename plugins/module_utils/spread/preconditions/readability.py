@@ -9,7 +9,7 @@ import typing as t
 from ...model.api.workload import Workload
 from ...model.reason import Reason
 from ...model.snapshot import ClusterSnapshot
-from .budgets import undecodable_budget_violation
+from .undecodable_budget import undecodable_budget_violation
 
 
 def readability_violation(workload: Workload, snapshot: ClusterSnapshot, *, budgets: bool) -> t.Optional[Reason]:

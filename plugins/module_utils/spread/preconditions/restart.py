@@ -19,9 +19,12 @@ from .admission.quota import quota_violation
 from .deletion import deletion_violation
 from .downtime import downtime_violation
 from .host_path import host_path_violation
+from .namespace_terminating import namespace_terminating_violation
+from .no_ready_replica import no_ready_replica_violation
 from .paused import paused_violation
 from .readability import readability_violation
 from .rolling import rolling_violation
+from .rollout_budget import rollout_budget_violation
 from .shared_volume import shared_volume_violation
 from .unhealthy_pods import unhealthy_pods_violation
 from .update_strategy.invalid_strategy import invalid_strategy_violation
@@ -37,6 +40,7 @@ def restart_violation(workload: Workload, snapshot: ClusterSnapshot, *, allow_do
     return (
         rolling_violation(workload, snapshot)
         or unhealthy_pods_violation(workload, snapshot)
+        or no_ready_replica_violation(workload, snapshot)
         or disruption_violation(workload, snapshot, allow_downtime=allow_downtime)
     )
 
@@ -49,14 +53,15 @@ def disruption_violation(workload: Workload, snapshot: ClusterSnapshot, *, allow
         or host_path_violation(workload, snapshot)
         or admission_violation(workload, snapshot)
         or quota_violation(workload, snapshot, pods=workload.spec.replicas - partition(workload))
-        or (None if allow_downtime else downtime_violation(workload, snapshot))
+        or (None if allow_downtime else downtime_violation(workload) or rollout_budget_violation(workload, snapshot))
     )
 
 
 def rollout_violation(workload: Workload, snapshot: ClusterSnapshot) -> t.Optional[Reason]:
     """Return the reason why a rollout of the workload would make no progress. None if it would make progress."""
     return (
-        deletion_violation(workload, snapshot)
+        namespace_terminating_violation(workload, snapshot)
+        or deletion_violation(workload)
         or paused_violation(workload)
         or invalid_strategy_violation(workload)
         or on_delete_violation(workload)

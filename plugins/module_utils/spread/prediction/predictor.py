@@ -47,7 +47,7 @@ class RestartPredictor:
         """Predict the result of a restart of a collapsed or skewed workload.
 
         ``now`` has the distribution of its placed pods for each topology key. ``preference`` is the result of
-        ``preferred_affinity.counteracting_preference_violation``.
+        ``preferred_affinity.preferred_affinity_violation``.
         """
         kinds = ("ResourceQuota", "LimitRange", "HorizontalPodAutoscaler")
         undecodable = self._snapshot.undecodable_in(workload.metadata.namespace, *kinds)

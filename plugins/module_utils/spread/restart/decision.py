@@ -12,19 +12,18 @@ from ...model.codec import encode_json
 from ...model.codec import replace as replace_fields
 from ...model.reason import Reason
 from ...model.snapshot import ClusterSnapshot
-from ...state.restart_cooldown import RestartPermission
-from ...state.restart_outcome import OUTCOME_ANNOTATION, Outcome, SkewMeasure
+from ...state.restart_outcome import OUTCOME_ANNOTATION, RestartOutcome, SkewMeasure
 from ..history import RESTARTED_AT, interrupted_restart
-from ..preconditions.budgets import budgets_at_stake
 from ..preconditions.restart import disruption_violation, restart_violation, rollout_violation
 from ..preconditions.too_few_replicas import too_few_replicas_violation
+from ..preconditions.workload_budgets import budgets_at_stake
 from ..rollout import DONE, rollout_progress
 from ..spread_report import WorkloadReport
 from ..verdict import COLLAPSED, SKEWED
 from .actions import REFUSED, RESTART, RESUME, SKIPPED
 from .no_gain import no_gain_violation
 from .options import RestartOptions
-from .permission import not_now_violation, restart_permission
+from .permission import RestartPermission, not_now_violation, restart_permission
 
 
 @dataclass(frozen=True)
@@ -123,7 +122,7 @@ def is_still_valid_for(live: Workload, decided_on: Workload, snapshot: ClusterSn
     return options.allow_downtime or budgets_at_stake(scaled, snapshot) <= budgets_at_stake(decided_on, snapshot)
 
 
-def restart_patch(workload: Workload, outcome: Outcome) -> dict[str, t.Any]:
+def restart_patch(workload: Workload, outcome: RestartOutcome) -> dict[str, t.Any]:
     """Return the merge patch that starts the rollout and records it. It is valid only for the workload's present resource version."""
     return {
         "metadata": {"resourceVersion": workload.metadata.resource_version, "annotations": {OUTCOME_ANNOTATION: outcome.to_annotation()}},

@@ -11,13 +11,28 @@ from ...model.api.workload import Workload
 from ...model.codec import replace
 from ...model.reason import Reason
 from ...model.snapshot import ClusterSnapshot
-from ...state.restart_cooldown import RestartPermission, cooldown_permission
-from ...state.restart_outcome import read_outcome
+from ...model.values.timestamps import parse_time
+from ...state.restart_outcome import FUTURE_TOLERANCE_S, PENDING, RestartOutcome, SkewMeasure, read_outcome
 from ..distribution import Distribution
 from ..history import is_changed_since, is_pending_for_current_revision, is_rolled_back_to
 from ..options import DEFAULT_COOLDOWN_S, DEFAULT_MAX_ATTEMPTS
+from ..preconditions.attempts_used_up import attempts_used_up_violation
+from ..preconditions.cooldown import cooldown_violation
 from ..preconditions.outside_window import outside_window_violation
 from ..skew_cost import measure_skew
+
+
+class RestartPermission(t.NamedTuple):
+    """The permission to restart a workload now.
+
+    ``violation`` is the reason why no restart may start, or None. ``attempts`` includes this restart if it is permitted. Otherwise it is
+    the number so far. ``lowest`` is the lowest skew for its outcome. If ``used_up`` is true, waiting alone does not help.
+    """
+
+    violation: t.Optional[Reason]
+    attempts: int
+    lowest: SkewMeasure
+    used_up: bool = False
 
 
 def restart_permission(
@@ -51,6 +66,31 @@ def restart_permission(
         cooldown_s=cooldown_s,
         max_attempts=max_attempts,
     )
+
+
+def cooldown_permission(
+    outcome: t.Optional[RestartOutcome],
+    *,
+    now_s: float,
+    revision: str,
+    eligible: str,
+    skew: SkewMeasure,
+    cooldown_s: int,
+    max_attempts: int,
+) -> RestartPermission:
+    """Apply the limit of attempts, the cooldown and the exponential back-off to the last outcome.
+
+    An outcome of another revision counts as absent, because the workload was rolled out since. ``skew`` is the present one. A pending
+    attempt that has made progress does not count. After ``max_attempts`` no restart is allowed until the revision or the eligible nodes
+    change.
+    """
+    if outcome is None or outcome.revision != revision or parse_time(outcome.time) > now_s + FUTURE_TOLERANCE_S:
+        return RestartPermission(None, 1, skew)
+    attempts = max(0, outcome.attempts - (outcome.outcome == PENDING and outcome.is_progress(skew)))
+    used_up = attempts_used_up_violation(outcome, attempts, eligible=eligible, max_attempts=max_attempts)
+    violation = used_up or cooldown_violation(outcome, attempts, now_s=now_s, cooldown_s=cooldown_s)
+    made = attempts if violation is not None else attempts + 1
+    return RestartPermission(violation, made, outcome.lowest_with(skew), used_up is not None)
 
 
 def not_now_violation(workload: Workload, snapshot: ClusterSnapshot, permission: RestartPermission, *, now_s: float) -> t.Optional[Reason]:

@@ -18,7 +18,7 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.state.resta
     IMPROVED,
     OUTCOME_ANNOTATION,
     PENDING,
-    Outcome,
+    RestartOutcome,
     SkewMeasure,
     make_outcome,
     read_outcome,
@@ -32,17 +32,17 @@ EVEN = SkewMeasure("b", (0,))
 NOW = 1_767_225_600.0
 
 
-def mark(age_s: float) -> Outcome:
+def mark(age_s: float) -> RestartOutcome:
     return make_outcome(now_s=NOW - age_s, attempts=1, outcome=PENDING, revision="hash1", eligible="x")
 
 
-def marked(outcome: Outcome) -> tuple[ClusterBuilder, ClusterSnapshot, Workload]:
+def marked(outcome: RestartOutcome) -> tuple[ClusterBuilder, ClusterSnapshot, Workload]:
     cluster = workers(2)
     workload = cluster.deployment("web", ["worker-1"] * 2, metadata={"annotations": {OUTCOME_ANNOTATION: outcome.to_annotation()}})
     return cluster, cluster.snapshot(), workload
 
 
-def now_remembered(api: FakeApi) -> Outcome | None:
+def now_remembered(api: FakeApi) -> RestartOutcome | None:
     live: t.Any = api.get(DEPLOYMENTS, "app", "web")
     return read_outcome(live.metadata.annotations)
 

@@ -13,11 +13,11 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.opti
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.preconditions.admission.quota import quota_violation
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.preconditions.admission.surge_quota import surge_capacity
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.preconditions.autoscaling import autoscaling_violation
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.preconditions.budgets import lowest_ready
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.preconditions.restart import (
     disruption_violation,
     restart_violation,
 )
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.preconditions.workload_budgets import lowest_ready
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.rollout import RolloutBounds, rollout_bounds
 
 from tests.unit.support.cluster import ClusterBuilder, Json, workers

@@ -45,7 +45,7 @@ GZIP = 16 + zlib.MAX_WBITS
 MAX_UNPACKED = 1032
 """The highest number of bytes that one byte of deflated data can represent (zlib's technical notes)."""
 
-Query = Sequence[tuple[str, str]]
+QueryParameters = Sequence[tuple[str, str]]
 OnOpen = t.Callable[[t.Callable[[], None]], None]
 """Receives a function that ends the opened watch."""
 OnStart = t.Callable[[bytes], None]
@@ -107,7 +107,7 @@ class Transport:
         *,
         verb: str,
         target: RequestTarget,
-        query: Query = (),
+        query: QueryParameters = (),
         body: t.Any = None,
         content_type: str = "application/json",
         timeout_s: float = READ_TIMEOUT_S,
@@ -136,7 +136,7 @@ class Transport:
             raise self._unreachable(error) from error
 
     def lines(
-        self, path: str, *, verb: str, target: RequestTarget, query: Query, timeout_s: float, on_open: t.Optional[OnOpen] = None
+        self, path: str, *, verb: str, target: RequestTarget, query: QueryParameters, timeout_s: float, on_open: t.Optional[OnOpen] = None
     ) -> Iterator[bytes]:
         """Yield the lines of a watch until the server closes it.
 
@@ -163,7 +163,7 @@ class Transport:
         *,
         verb: str,
         target: RequestTarget,
-        query: Query,
+        query: QueryParameters,
         read_timeout_s: float,
         body: t.Any = None,
         content_type: str = "application/json",

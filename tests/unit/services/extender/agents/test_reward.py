@@ -12,7 +12,7 @@ import pytest
 from ansible_collections.onprem.kube_scheduling.services.extender.agents.reward import (
     MAX_ENTRIES,
     MAX_STATE_BYTES,
-    Workload,
+    WorkloadType,
     workload_of,
 )
 from ansible_collections.onprem.kube_scheduling.services.extender.interface import Agent, Outcome, PodView
@@ -69,14 +69,14 @@ def test_other_nodes_and_types_keep_their_scores() -> None:
 @pytest.mark.parametrize(
     ("labels", "expected"),
     [
-        ({"podtype": "a", "app": "b", "name": "c"}, Workload("default", "a")),
-        ({"app": "b", "name": "c"}, Workload("default", "b")),
-        ({"name": "c"}, Workload("default", "c")),
-        ({"app": "", "name": "c"}, Workload("default", "c")),
-        ({}, Workload("default", "web")),
+        ({"podtype": "a", "app": "b", "name": "c"}, WorkloadType("default", "a")),
+        ({"app": "b", "name": "c"}, WorkloadType("default", "b")),
+        ({"name": "c"}, WorkloadType("default", "c")),
+        ({"app": "", "name": "c"}, WorkloadType("default", "c")),
+        ({}, WorkloadType("default", "web")),
     ],
 )
-def test_the_type_is_the_first_label_that_is_present_else_the_controller(labels: dict[str, str], expected: Workload) -> None:
+def test_the_type_is_the_first_label_that_is_present_else_the_controller(labels: dict[str, str], expected: WorkloadType) -> None:
     assert workload_of(pod("web-5d4f-x7k2", labels=labels, owner="web")) == expected
 
 

@@ -9,7 +9,7 @@ import typing as t
 
 import pytest
 from ansible_collections.onprem.kube_scheduling.services.extender.http.request_pod import RequestPod
-from ansible_collections.onprem.kube_scheduling.services.extender.sources.pod_objects import POD_RESOURCE, SharedParts, record_of
+from ansible_collections.onprem.kube_scheduling.services.extender.sources.pod_objects import POD_RESOURCE, SharedParts, pod_record_of
 
 HASH = {"pod-template-hash": "5d4f8c7b9"}
 
@@ -31,4 +31,4 @@ def test_the_owner_has_no_hash_of_a_revision_and_no_time_of_a_run(kind: str, nam
     metadata: dict[str, t.Any] = {"name": "x", "namespace": "app", "uid": "u", "labels": labels, "ownerReferences": owners}
     data = json.dumps({"metadata": metadata, "spec": {"containers": [{"name": "main"}]}}).encode()
     assert RequestPod.of(data).view.owner == owner
-    assert record_of(POD_RESOURCE.read(data), SharedParts()).owner == owner
+    assert pod_record_of(POD_RESOURCE.read(data), SharedParts()).owner == owner

@@ -26,7 +26,7 @@ from ansible_collections.onprem.kube_scheduling.services.extender.state.state_te
     StateTextError,
     decode_state,
     encode_state,
-    key_of,
+    state_key,
 )
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -180,7 +180,7 @@ def test_a_conflict_is_repeated_and_the_keys_of_others_stay(server: Server) -> N
     learn(on.agent)
     server.before_patch = [lambda: server.change_data(foreign="x")]
     assert on.keeper.save()
-    assert server.data["foreign"] == "x" and decode_state(server.data[key_of(KEY)]) == on.agent.save()
+    assert server.data["foreign"] == "x" and decode_state(server.data[state_key(KEY)]) == on.agent.save()
     on.keeper.stop()
 
 
@@ -228,12 +228,12 @@ def test_a_program_that_loses_the_lease_during_a_conflict_does_not_write(server:
 def test_a_damaged_state_is_reported_and_replaced(server: Server, text: str) -> None:
     first = program(server)
     first.keeper.stop()
-    server.change_data(**{key_of(KEY): text, "other": encode_state(b"x")})
+    server.change_data(**{state_key(KEY): text, "other": encode_state(b"x")})
     on = program(server)
     assert on.keeper.load()
     assert len(on.notes.warnings) == 1 and on.notes.warnings[0].startswith(f"the saved state of agent {KEY} is not used: ")
     learn(on.agent)
-    assert on.keeper.save() and decode_state(server.data[key_of(KEY)]) == on.agent.save()
+    assert on.keeper.save() and decode_state(server.data[state_key(KEY)]) == on.agent.save()
     assert decode_state(server.data["other"]) == b"x"
     on.keeper.stop()
 
@@ -322,5 +322,5 @@ def test_a_text_that_unpacks_to_more_than_the_limit_is_refused() -> None:
 @given(st.text(min_size=1, max_size=20), st.text(min_size=1, max_size=20))
 @settings(max_examples=50, deadline=None)
 def test_keys_are_valid_and_differ(one: str, other: str) -> None:
-    assert re.fullmatch(r"[-._a-zA-Z0-9]+", key_of(one))
-    assert (key_of(one) == key_of(other)) == (one == other)
+    assert re.fullmatch(r"[-._a-zA-Z0-9]+", state_key(one))
+    assert (state_key(one) == state_key(other)) == (one == other)

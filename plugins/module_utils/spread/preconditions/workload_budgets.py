@@ -1,28 +1,14 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: onprem.kube_scheduling contributors
-"""The PodDisruptionBudgets of a workload. A rollout bypasses them, so they are checked here."""
+"""The PodDisruptionBudgets of a workload, for the rules about them. It has no rule itself."""
 
 from __future__ import annotations
-
-import typing as t
 
 from ...model.api.policy import PodDisruptionBudget
 from ...model.api.workload import Workload
 from ...model.budgets.budget_index import BudgetIndex
-from ...model.pod_template import pod_of_workload
-from ...model.reason import Reason
 from ...model.snapshot import ClusterSnapshot
-from ...model.undecodable import UNDECODABLE
-from ..rollout import is_rolling, partition, rollout_bounds
-
-
-def undecodable_budget_violation(workload: Workload, snapshot: ClusterSnapshot) -> t.Optional[Reason]:
-    """Return the undecodable PodDisruptionBudget that may protect the workload. None if no such budget may select its pods."""
-    pods = (pod_of_workload(workload), *snapshot.owned_pods(workload)) if snapshot.undecodable_of("PodDisruptionBudget") else ()
-    found = next((one for one in map(snapshot.undecodable_budget, pods) if one is not None), None)
-    if found is None:
-        return None
-    return Reason(UNDECODABLE, f"{found.text}; it protects every pod that it may select, such as those of {workload}")
+from ..rollout import partition, rollout_bounds
 
 
 def budgets_at_stake(workload: Workload, snapshot: ClusterSnapshot) -> set[tuple[str, str]]:
@@ -35,30 +21,6 @@ def budgets_at_stake(workload: Workload, snapshot: ClusterSnapshot) -> set[tuple
 def names_of_budgets(workload: Workload, snapshot: ClusterSnapshot) -> set[tuple[str, str]]:
     """Return (namespace, name) of the workload's budgets."""
     return {(budget.metadata.namespace, budget.metadata.name) for budget in budgets_of(workload, snapshot)}
-
-
-def budget_status_violation(budget: PodDisruptionBudget, workload: Workload, snapshot: ClusterSnapshot) -> t.Optional[Reason]:
-    """Return the reason why the budget's status is not reliable about healthy pods. None if it is reliable."""
-    name = f"PodDisruptionBudget {budget.metadata.name}"
-    if not budget.is_observed:
-        return Reason("budget", f"{name} was changed, and its controller has not computed its status yet; try again in a moment")
-    if budget.sync_failure is not None:
-        return Reason("budget", f"the controller of {name} cannot compute its status: {budget.sync_failure.message}")
-    for other in snapshot.once(_rolling_workloads).get(id(budget), ()):
-        if other.metadata.uid != workload.metadata.uid:
-            return Reason("budget", f"{name} also selects pods of {other}, which is being rolled out; wait for its end")
-    return None
-
-
-def _rolling_workloads(snapshot: ClusterSnapshot) -> dict[int, list[Workload]]:
-    """Return the workloads with a rollout in progress, by the ``id`` of each of their budgets."""
-    found: dict[int, list[Workload]] = {}
-    for namespace in snapshot.budgets_by_namespace:
-        for workload in snapshot.workloads_by_namespace.get(namespace, ()):
-            if is_rolling(workload, snapshot):
-                for budget in budgets_of(workload, snapshot):
-                    found.setdefault(id(budget), []).append(workload)
-    return found
 
 
 def lowest_ready(workload: Workload) -> int:

@@ -88,7 +88,7 @@ class MaintenanceWindows:
         return self._workloads
 
 
-def outside_window_violation(pod: Pod, windows: t.Optional[MaintenanceWindows]) -> t.Optional[Reason]:
+def pod_outside_window_violation(pod: Pod, windows: t.Optional[MaintenanceWindows]) -> t.Optional[Reason]:
     """Return a reason for a pod outside of its maintenance window, or with a window that is not known. None without ``windows``."""
     return windows.violation(pod) if windows is not None else None
 

@@ -15,7 +15,7 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.selec
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.snapshot import ClusterSnapshot
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.check import check_spread
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.options import CheckOptions
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.preconditions import budgets as workload_budgets
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.preconditions import budget_status, workload_budgets
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.preconditions.restart import disruption_violation
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.rollout import is_rolling
 
@@ -111,7 +111,7 @@ def test_each_workload_is_asked_once_whether_it_is_rolled_out_for_all_budgets_th
 
     cluster = crowd(20)
     cluster.budget("all", "", desired=1, current=80, labels={"managed-by": "helm"})
-    monkeypatch.setattr(workload_budgets, "is_rolling", counted)
+    monkeypatch.setattr(budget_status, "is_rolling", counted)
     report = check_spread(cluster.snapshot(), CheckOptions())
     assert report.count("collapsed") == 20
     # Once before its own restart, and once for all others.

@@ -14,9 +14,9 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.api.n
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.api.workload import Workload
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.codec import force_setattr
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.snapshot import ClusterSnapshot
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.eviction_rules.outside_window import (
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.eviction_rules.pod_outside_window import (
     MaintenanceWindows,
-    outside_window_violation,
+    pod_outside_window_violation,
 )
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.options import RescueOptions
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.plan import IMPOSSIBLE, PLANNED, RescueContext, RescuePlan
@@ -53,7 +53,7 @@ def workload(
 
 
 def code(snapshot: ClusterSnapshot, *, now_s: float = NOW, **pod: t.Any) -> str:
-    reason = outside_window_violation(running("node-1", **pod), MaintenanceWindows(snapshot, now_s))
+    reason = pod_outside_window_violation(running("node-1", **pod), MaintenanceWindows(snapshot, now_s))
     return reason.code if reason is not None else ""
 
 
@@ -87,7 +87,7 @@ def test_window_of_workload_or_namespace_protects_the_pod(own: str | None, of_na
     assert code(stateful, kind="StatefulSet") == expected
     alone = ClusterSnapshot(namespaces=[namespace(of_namespace)], replica_sets=[workload("ReplicaSet", "uid-web", own)])
     assert code(alone) == expected
-    assert outside_window_violation(running("node-1"), None) is None, "windows do not count without respect_windows"
+    assert pod_outside_window_violation(running("node-1"), None) is None, "windows do not count without respect_windows"
 
 
 def test_annotation_of_the_deployment_counts_and_not_its_copy_on_the_replica_set() -> None:
@@ -163,7 +163,7 @@ def no_time_zone_data(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 def test_pod_is_protected_with_a_code_of_its_own_if_the_machine_has_no_time_zone_data() -> None:
     window = "Mon 08:00-10:00 Asia/Kathmandu"
     assert code(deployed(window, None)) == code(deployed(None, window)) == "no_time_zones"
-    reason = outside_window_violation(running("node-1"), MaintenanceWindows(deployed(window, None), NOW))
+    reason = pod_outside_window_violation(running("node-1"), MaintenanceWindows(deployed(window, None), NOW))
     assert reason is not None and "install the package tzdata" in reason.text and "respect_windows" in reason.text
 
 
