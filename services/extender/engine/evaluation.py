@@ -27,6 +27,9 @@ UNKNOWN = math.nan
 BATCH = 32
 """Nodes that are judged between two pauses. One batch takes less than a millisecond."""
 
+REJECTION_BYTES = 200
+"""The estimated bytes of a rejection: its place in the dictionary, and a text of 100 characters."""
+
 NOT_KNOWN = Judgement(None)
 
 OnError = Callable[[str, Exception], None]
@@ -57,6 +60,11 @@ class AgentScores:
     median: float | None = None
     rejections: dict[str, str] = field(default_factory=dict)
     oldest_s: float | None = None
+
+    @property
+    def size_bytes(self) -> int:
+        """Return the estimated bytes of the scores and of the rejections with their texts."""
+        return self.scores.itemsize * len(self.scores) + REJECTION_BYTES * len(self.rejections)
 
     def of(self, number: int, policy: str) -> float:
         """Return the score of a node. ``policy`` gives the score of a node that is not known."""

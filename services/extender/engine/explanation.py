@@ -12,7 +12,8 @@ from ..interface import Judgement, PodView
 from .demand_scores import DemandScores
 from .dithering import OFFSETS
 from .engine import Engine
-from .profile_state import EMPTY_POD, ProfileState
+from .judges import EMPTY_POD
+from .profile_state import ProfileState
 from .recent_pods import RecentPod
 
 POINTS = 10
@@ -119,7 +120,7 @@ def _agent_row(agent: str, weight: float, judgement: Judgement, now_s: float) ->
 
 def _node_row(state: ProfileState, scores: DemandScores, number: int, table: int, points: float, agents: list[AgentRow]) -> NodeRow:
     name, score = state.nodes.names[number], scores.rounded(number, table)
-    return NodeRow(name, scores.totals[number], score, score * points, scores.rejection(number, name), agents)
+    return NodeRow(name, scores.total(number), score, score * points, scores.rejection(number, name), agents)
 
 
 def _finite(number: float | None) -> float | None:
