@@ -15,6 +15,8 @@ from .pigeon_objectives import Shares, variation_of_demands
 from .pigeon_table import MEMORY, PigeonTable
 
 Rows = npt.NDArray[np.intp]
+Limits = tuple[float, float]
+"""The smallest and the largest objective."""
 MAX_LIMITS = 1024
 """Demands whose limits are kept."""
 
@@ -26,7 +28,7 @@ class Placements:
     demand; None if it fits on none. Tables of the same refresh share it.
     """
 
-    def __init__(self, table: PigeonTable, prime: int, limits: dict[Hashable, tuple[float, float] | None]) -> None:
+    def __init__(self, table: PigeonTable, prime: int, limits: dict[Hashable, Limits | None]) -> None:
         self.table, self.limits = table, limits
         self.replaced: tuple[NodeView, Placements] | None = None
         """The node that was replaced last, and the placements with it. The demands of several requests ask for it."""
@@ -46,7 +48,7 @@ class Placements:
         products = (table.total_products + np.outer(demand, demand)) * np.outer(scale, scale)
         return variation_of_demands(table.total_pods + 1.0, sums, products)
 
-    def note(self, demand: Hashable, limits: tuple[float, float] | None) -> None:
+    def note(self, demand: Hashable, limits: Limits | None) -> None:
         """Keep the limits of a demand. The demand that was noted first is dropped if there are too many."""
         if demand not in self.limits and len(self.limits) >= MAX_LIMITS:
             self.limits.pop(next(iter(self.limits)), None)

@@ -435,3 +435,18 @@ def test_the_nodes_that_an_agent_prepares_do_not_change_with_a_binding() -> None
     (before,) = state.prepared[0]
     one.on_node(node("a", 1.0))
     assert state.prepared[0] == (before,) and state.nodes.views != [before]
+
+
+def test_of_several_reasons_the_one_of_the_first_agent_is_given() -> None:
+    class Strict(ScoreAgent):
+        def judge(self, prepared: object, node: NodeView, pod: PodView | None, now_s: float) -> Judgement:
+            return super().judge(prepared, node, pod, now_s)._replace(rejection="too strict" if node.name != "c" else "")
+
+    one = engine(profile(ConfiguredAgent(ScoreAgent(), 1, True), ConfiguredAgent(Strict(), 1, True), BrokenAgent()))
+    one.on_view(view({"a": 1.0, "b": 5.0, "c": 5.0}))
+    state = one.state_for(PROFILE)
+    assert state is not None
+    expected = {"a": "score 1 is below 2", "b": "too strict"}
+    found = state.scores(no_pod)
+    assert found.rejections(["x", "c", "b", "a"], state.nodes.number) == expected
+    assert {name: found.rejection(number, name) for name, number in state.nodes.number.items()} == {**expected, "c": ""}
