@@ -43,10 +43,10 @@ class Placements:
 
     def variation_with(self, demand: Floats) -> float:
         """Return the variation of the demands of all pods on the nodes and of one more, relative to the mean capacity of a node."""
-        table, scale = self.table, self._scale
-        sums = (table.total_sums + demand) * scale
-        products = (table.total_products + np.outer(demand, demand)) * np.outer(scale, scale)
-        return variation_of_demands(table.total_pods + 1.0, sums, products)
+        totals, scale = self.table.totals, self._scale
+        sums = (totals.sums + demand) * scale
+        products = (totals.products + np.outer(demand, demand)) * np.outer(scale, scale)
+        return variation_of_demands(totals.pods + 1.0, sums, products)
 
     def note(self, demand: Hashable, limits: Limits | None) -> None:
         """Keep the limits of a demand. The demand that was noted first is dropped if there are too many."""
