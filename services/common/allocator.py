@@ -8,6 +8,8 @@ glibc gives each thread an arena, and keeps what is freed in it. Python's thread
 from __future__ import annotations
 
 import ctypes
+import functools
+import typing as t
 
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD, M_ARENA_MAX = -1, -3, -8
 """The parameters of ``mallopt`` (glibc ``malloc.h``)."""
@@ -37,8 +39,14 @@ def release_free_memory() -> None:
 
 def _call(name: str, *arguments: int) -> int:
     """Return the result of a function of the C library, or 0 if there is none."""
+    function = _function(name)
+    return int(function(*arguments)) if function is not None else 0
+
+
+@functools.cache
+def _function(name: str) -> t.Any:
+    """Return a function of the C library, or None. It is looked up once, because each look-up makes a type that only a collection frees."""
     try:
-        function = getattr(ctypes.CDLL(None), name)
+        return getattr(ctypes.CDLL(None), name)
     except (AttributeError, OSError):
-        return 0
-    return int(function(*arguments))
+        return None

@@ -15,11 +15,11 @@ from collections.abc import Hashable, Sequence
 import numpy as np
 
 from ....plugins.module_utils.model.codec import Struct
-from ..interface import BEST_SCORE, Agent, Judgement, NodeView, PodView
+from ..interface import BEST_SCORE, Agent, Judgement, NodeView, PodView, Scores
 from .arguments import check_range
 from .beta import Booleans, Floats
 from .pigeon_objectives import binpack, consolidate, load_balance
-from .pigeon_placements import Placements, RowNumbers
+from .pigeon_placements import Limits, Placements, RowNumbers
 from .pigeon_table import PigeonReader
 
 LOAD_BALANCE, CONSOLIDATE = "LOAD_BALANCE", "CONSOLIDATE"
@@ -91,14 +91,18 @@ class Pigeon(Agent):
 
     def score_all(self, prepared: Placements, nodes: Sequence[NodeView], pod: PodView, now_s: float) -> Sequence[Judgement]:
         """Return the judgements on all nodes, computed for all of them at the same time."""
-        table = self._reader.updated(prepared.table, nodes)
-        placements = prepared
-        if table is not prepared.table:
-            placements = Placements(table, self.args.policy_resource_index, prepared.limits)
+        placements = self._placements(prepared, nodes)
         found = [_UNKNOWN] * len(nodes)
-        for row, judgement in zip(placements.known.tolist(), self._judge_all(placements, pod), strict=True):
+        for row, judgement in zip(placements.known.tolist(), self._judgements(*self._all_values(placements, pod)), strict=True):
             found[row] = judgement
         return found
+
+    def scores(self, prepared: Placements, nodes: Sequence[NodeView], pod: PodView, now_s: float) -> Scores:
+        """Return the same without texts."""
+        placements = self._placements(prepared, nodes)
+        scores = np.full(len(nodes), np.nan)
+        scores[placements.known] = _scores(*self._all_values(placements, pod))
+        return Scores(scores.tolist())
 
     def original_score(self, judgement: Judgement) -> int:
         """Return the score rounded to the nearest integer, as in the original. An unknown node has 0."""
@@ -109,19 +113,22 @@ class Pigeon(Agent):
             return _UNKNOWN
         key = self.demand_key(pod)
         if key not in placements.limits:
-            self._judge_all(placements, pod)
+            self._all_values(placements, pod)
         rows = np.array([row])
         values, fits = self._values(placements, rows, pod)
         return self._judgements(values, fits, placements.limits.get(key))[0]
 
-    def _judge_all(self, placements: Placements, pod: PodView) -> list[Judgement]:
-        """Return the judgements on the known nodes, and note the limits of their values."""
-        if not placements.known.size:
-            return []
+    def _placements(self, prepared: Placements, nodes: Sequence[NodeView]) -> Placements:
+        """Return the placements with the newest state of all nodes."""
+        table = self._reader.updated(prepared.table, nodes)
+        return prepared if table is prepared.table else Placements(table, self.args.policy_resource_index, prepared.limits)
+
+    def _all_values(self, placements: Placements, pod: PodView) -> tuple[Floats, Booleans, Limits | None]:
+        """Return the objective with the pod on each of the known nodes, whether the pod fits there, and the limits, which are noted."""
         values, fits = self._values(placements, placements.known, pod)
         limits = (float(values[fits].min()), float(values[fits].max())) if fits.any() else None
         placements.note(self.demand_key(pod), limits)
-        return self._judgements(values, fits, limits)
+        return values, fits, limits
 
     def _values(self, placements: Placements, rows: RowNumbers, pod: PodView) -> tuple[Floats, Booleans]:
         """Return the objective with the pod on each of the rows, and whether the pod fits there."""
@@ -135,8 +142,8 @@ class Pigeon(Agent):
             return consolidate(placements.shares, before, after), fits
         return binpack(placements.shares, before, after, placements.variation_with(demand)), fits
 
-    def _judgements(self, values: Floats, fits: Booleans, limits: tuple[float, float] | None) -> list[Judgement]:
-        scores = np.where(fits, _scores(values, *(limits or (0.0, 0.0))), 0.0)
+    def _judgements(self, values: Floats, fits: Booleans, limits: Limits | None) -> list[Judgement]:
+        scores = _scores(values, fits, limits)
         objective = self.args.policy_objective
         return [
             Judgement(score, value, f"{objective} {value:.6g}" if fit else "the requests do not fit")
@@ -147,10 +154,10 @@ class Pigeon(Agent):
 _UNKNOWN = Judgement(None, explanation="the allocatable resources are not known")
 
 
-def _scores(values: Floats, smallest: float, largest: float) -> Floats:
-    """Return 1 to 10 from the largest to the smallest value."""
+def _scores(values: Floats, fits: Booleans, limits: Limits | None) -> Floats:
+    """Return 1 to 10 from the largest to the smallest value, and 0 where the pod does not fit."""
+    smallest, largest = limits or (0.0, 0.0)
     if largest - smallest <= EQUAL * max(1.0, abs(largest)):
-        return np.full_like(values, BEST_SCORE)
+        return np.where(fits, BEST_SCORE, 0.0)
     share = np.clip((largest - values) / (largest - smallest), 0.0, 1.0)
-    scores: Floats = WORST_FITTING + (BEST_SCORE - WORST_FITTING) * share
-    return scores
+    return np.where(fits, WORST_FITTING + (BEST_SCORE - WORST_FITTING) * share, 0.0)

@@ -15,6 +15,8 @@ from .pigeon_objectives import Shares, variation_of_demands
 from .pigeon_table import MEMORY, PigeonTable
 
 RowNumbers = npt.NDArray[np.intp]
+Limits = tuple[float, float]
+"""The smallest and the largest objective."""
 MAX_LIMITS = 1024
 """Demands whose limits are kept."""
 
@@ -26,7 +28,7 @@ class Placements:
     demand; None if it fits on none. Tables of the same refresh share it.
     """
 
-    def __init__(self, table: PigeonTable, prime: int, limits: dict[Hashable, tuple[float, float] | None]) -> None:
+    def __init__(self, table: PigeonTable, prime: int, limits: dict[Hashable, Limits | None]) -> None:
         self.table, self.limits = table, limits
         self.replaced: tuple[NodeView, Placements] | None = None
         """The node that was replaced last, and the placements with it. The demands of several requests ask for it."""
@@ -41,12 +43,12 @@ class Placements:
 
     def variation_with(self, demand: Floats) -> float:
         """Return the variation of the demands of all pods on the nodes and of one more, relative to the mean capacity of a node."""
-        table, scale = self.table, self._scale
-        sums = (table.total_sums + demand) * scale
-        products = (table.total_products + np.outer(demand, demand)) * np.outer(scale, scale)
-        return variation_of_demands(table.total_pods + 1.0, sums, products)
+        totals, scale = self.table.totals, self._scale
+        sums = (totals.sums + demand) * scale
+        products = (totals.products + np.outer(demand, demand)) * np.outer(scale, scale)
+        return variation_of_demands(totals.pods + 1.0, sums, products)
 
-    def note(self, demand: Hashable, limits: tuple[float, float] | None) -> None:
+    def note(self, demand: Hashable, limits: Limits | None) -> None:
         """Keep the limits of a demand. The demand that was noted first is dropped if there are too many."""
         if demand not in self.limits and len(self.limits) >= MAX_LIMITS:
             self.limits.pop(next(iter(self.limits)), None)

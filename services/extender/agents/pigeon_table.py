@@ -5,12 +5,12 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
-from ..interface import Demand, NodeView
+from ..interface import Demand, NodeView, PodView
 from .beta import Floats
 
 CPU, MEMORY, PODS, GPU, STORAGE = range(5)
@@ -20,23 +20,36 @@ DEFAULT_MEMORY_BYTES = 16.0 * 2**20
 
 
 @dataclass(frozen=True, slots=True)
+class DemandTotals:
+    """The number of pods, the sum of their demands, and the sum of the outer products of each demand with itself."""
+
+    pods: float
+    sums: Floats
+    products: Floats
+
+    @classmethod
+    def of(cls, demands: Floats) -> DemandTotals:
+        """Return the totals of demands, which are the rows."""
+        return cls(float(len(demands)), demands.sum(axis=0), demands.T @ demands)
+
+    def with_others(self, before: DemandTotals, after: DemandTotals) -> DemandTotals:
+        """Return the totals after some pods were replaced by others."""
+        sums, products = self.sums - before.sums + after.sums, self.products - before.products + after.products
+        return DemandTotals(self.pods - before.pods + after.pods, sums, products)
+
+
+@dataclass(frozen=True, slots=True)
 class PigeonTable:
     """The arrays have a row for each node, and a column for each resource.
 
-    ``pods``, ``sums`` and ``products``: the number of pods on the node, the sum of their demands, and the sum of the outer products of each
-    demand with itself. Demands have the default values, ``requested`` has not. The totals are over all nodes.
+    ``totals``: of the pods on all nodes. Demands have the default values, ``requested`` has not.
     """
 
     nodes: tuple[NodeView, ...]
     index: dict[str, int]
     capacity: Floats
     requested: Floats
-    pods: Floats
-    sums: Floats
-    products: Floats
-    total_pods: float
-    total_sums: Floats
-    total_products: Floats
+    totals: DemandTotals
 
 
 class PigeonReader:
@@ -49,20 +62,14 @@ class PigeonReader:
         """Return the table of the nodes."""
         count = len(self._names)
         capacity = np.array([self._vector(node.allocatable) for node in nodes], dtype=np.float64).reshape(len(nodes), count)
-        found = [(row, self._vector_of(pod.demand)) for row, node in enumerate(nodes) for pod in node.pods if pod.ended_at_s is None]
-        owners = np.array([row for row, _vector in found], dtype=np.intp)
-        raw = np.array([vector for _row, vector in found], dtype=np.float64).reshape(len(found), count)
-        demands = with_defaults(raw)
-        sums = np.zeros((len(nodes), count))
-        requested, products = np.zeros_like(sums), np.zeros((len(nodes), count, count))
-        np.add.at(requested, owners, raw)
-        np.add.at(sums, owners, demands)
-        np.add.at(products, owners, demands[:, :, None] * demands[:, None, :])
-        pods = np.bincount(owners, minlength=len(nodes)).astype(np.float64)
+        # Not lists of all pods, which would need ten times the memory of the arrays.
+        amounts = (amount for node in nodes for pod in _running(node) for amount in self._vector_of(pod.demand))
+        raw = np.fromiter(amounts, dtype=np.float64).reshape(-1, count)
+        requested = np.zeros((len(nodes), count))
+        np.add.at(requested, np.fromiter((row for row, node in enumerate(nodes) for _pod in _running(node)), dtype=np.intp), raw)
         # The caller may replace nodes in its list later.
         index = {node.name: row for row, node in enumerate(nodes)}
-        totals = float(pods.sum()), sums.sum(axis=0), products.sum(axis=0)
-        return PigeonTable(tuple(nodes), index, capacity, requested, pods, sums, products, *totals)
+        return PigeonTable(tuple(nodes), index, capacity, requested, DemandTotals.of(with_defaults(raw)))
 
     def updated(self, table: PigeonTable, nodes: Sequence[NodeView]) -> PigeonTable:
         """Return the table of the nodes. Only the rows of nodes that differ from those of ``table`` are read."""
@@ -75,21 +82,17 @@ class PigeonReader:
 
     def with_rows(self, table: PigeonTable, rows: Sequence[int], nodes: Sequence[NodeView]) -> PigeonTable:
         """Return the table with other states of some nodes."""
-        new = self.table(nodes)
-        parts = {}
-        for name in ("capacity", "requested", "pods", "sums", "products"):
-            parts[name] = getattr(table, name).copy()
-            parts[name][rows] = getattr(new, name)
-        present = list(table.nodes)
+        new, old = self.table(nodes), self.table([table.nodes[row] for row in rows])
+        capacity, requested, present = table.capacity.copy(), table.requested.copy(), list(table.nodes)
+        capacity[rows], requested[rows] = new.capacity, new.requested
         for row, node in zip(rows, nodes, strict=True):
             present[row] = node
         return replace(
             table,
             nodes=tuple(present),
-            total_pods=table.total_pods - float(table.pods[rows].sum()) + new.total_pods,
-            total_sums=table.total_sums - table.sums[rows].sum(axis=0) + new.total_sums,
-            total_products=table.total_products - table.products[rows].sum(axis=0) + new.total_products,
-            **parts,
+            capacity=capacity,
+            requested=requested,
+            totals=table.totals.with_others(old.totals, new.totals),
         )
 
     def demand(self, demand: Demand) -> Floats:
@@ -106,6 +109,10 @@ class PigeonReader:
 
     def _vector(self, amounts: Mapping[str, int]) -> tuple[int, ...]:
         return tuple(amounts.get(name, 0) for name in self._names)
+
+
+def _running(node: NodeView) -> Iterator[PodView]:
+    return (pod for pod in node.pods if pod.ended_at_s is None)
 
 
 def with_defaults(demands: Floats) -> Floats:

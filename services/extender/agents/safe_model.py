@@ -111,13 +111,13 @@ class SafeAgent(Agent):
         utilisation = _utilisation(table, demands)
         found = self.judge_rows(table, utilisation)
         for row in np.flatnonzero(~utilisation.known.any(axis=1)).tolist():
-            found[row] = _unknown_judgement(table.notes[row])
+            found[row] = _unknown_judgement(table.notes(row))
         return found
 
 
 def measured_at_s(table: SafeTable, row: int) -> float | None:
     """Return the time of the oldest value of a node."""
-    return _oldest(table.notes[row])
+    return _oldest(table.notes(row))
 
 
 def _oldest(resources: Sequence[LoadNote | ResourceLoad]) -> float | None:

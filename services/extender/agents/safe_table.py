@@ -4,9 +4,11 @@
 
 from __future__ import annotations
 
+import math
 import operator
 import typing as t
-from collections.abc import Sequence
+from array import array
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -36,8 +38,14 @@ Loads = tuple[ResourceLoad, ...]
 """The loads of ``RESOURCES`` of a node."""
 
 
+Problems = tuple[str, ...]
+"""The problem of each of ``RESOURCES``, or an empty text."""
+
+NO_PROBLEMS: Problems = ("",) * len(RESOURCES)
+
+
 class LoadNote(t.NamedTuple):
-    """The parts of a load that are in no array."""
+    """The parts of a load that are no amounts."""
 
     measured_at_s: float | None
     problem: str
@@ -45,22 +53,33 @@ class LoadNote(t.NamedTuple):
 
 @dataclass(frozen=True)
 class SafeTable:
-    """The loads of nodes. The arrays and ``notes`` have a row for each node and a column for each of ``RESOURCES``."""
+    """The loads of nodes. The arrays have a row for each node and a column for each of ``RESOURCES``.
+
+    ``times``: NaN if the time is not known. ``problems``: those of the rows that have some.
+    """
 
     nodes: Sequence[NodeView]
-    notes: Sequence[tuple[LoadNote, ...]]
     index: dict[str, int]
+    problems: Mapping[int, Problems]
     capacity: Floats
     used: Floats
     deviation: Floats
+    times: Floats
     replaced: dict[str, tuple[NodeView, Loads]] = field(default_factory=dict, init=False, compare=False, repr=False)
     """The loads of nodes that have changed since the table was made."""
 
     @cached_property
     def oldest_s(self) -> float | None:
         """Return the time of the oldest value of the nodes of which a resource is known."""
-        known = np.flatnonzero((self.capacity > 0).any(axis=1)).tolist()
-        return oldest(note.measured_at_s for row in known for note in self.notes[row])
+        found = self.times[(self.capacity > 0).any(axis=1)]
+        found = found[~np.isnan(found)]
+        return float(found.min()) if found.size else None
+
+    def notes(self, row: int) -> tuple[LoadNote, ...]:
+        """Return the parts of the loads of a row that are no amounts."""
+        problems = self.problems.get(row, NO_PROBLEMS)
+        times = (None if math.isnan(at_s) else at_s for at_s in self.times[row].tolist())
+        return tuple(LoadNote(at_s, problem) for at_s, problem in zip(times, problems, strict=True))
 
     def changed_rows(self, nodes: Sequence[NodeView]) -> list[int] | None:
         """Return the rows in which other nodes are. None if the number of nodes differs."""
@@ -70,41 +89,46 @@ class SafeTable:
 
     def with_rows(self, nodes: Sequence[NodeView], rows: Sequence[int], loads: Sequence[Loads]) -> SafeTable:
         """Return the table with new loads in some rows. The names of the nodes are the same."""
-        notes = list(self.notes)
-        arrays = [self.capacity.copy(), self.used.copy(), self.deviation.copy()]
-        for row, of_node in zip(rows, loads, strict=True):
-            notes[row] = _notes(of_node)
-            for column, array in enumerate(arrays):
-                array[row] = [load[column] for load in of_node]
-        return SafeTable(tuple(nodes), notes, self.index, *arrays)
+        new = make_table([nodes[row] for row in rows], loads)
+        arrays = [values.copy() for values in self._arrays]
+        for values, of_rows in zip(arrays, new._arrays, strict=True):
+            values[rows] = of_rows
+        problems = {row: texts for row, texts in self.problems.items() if row not in set(rows)}
+        problems |= {rows[number]: texts for number, texts in new.problems.items()}
+        return SafeTable(tuple(nodes), self.index, problems, *arrays)
 
     def repeated(self, times: int) -> SafeTable:
-        """Return the table with each row several times."""
-        arrays = (np.repeat(array, times, axis=0) for array in (self.capacity, self.used, self.deviation))
-        return SafeTable(tuple(self.nodes) * times, tuple(self.notes) * times, self.index, *arrays)
+        """Return the table of one node with its row several times."""
+        arrays = (np.repeat(values, times, axis=0) for values in self._arrays)
+        problems = dict.fromkeys(range(times), self.problems[0]) if self.problems else {}
+        return SafeTable(tuple(self.nodes) * times, self.index, problems, *arrays)
+
+    @property
+    def _arrays(self) -> tuple[Floats, Floats, Floats, Floats]:
+        return self.capacity, self.used, self.deviation, self.times
 
     def load_of(self, node: NodeView) -> Loads | None:
         """Return the loads of a node that has not changed since. None for another node."""
         row = self.index.get(node.name)
         if row is None or self.nodes[row] is not node:
             return None
-        columns = (array[row].tolist() for array in (self.capacity, self.used, self.deviation))
-        return tuple(ResourceLoad(*numbers, *note) for *numbers, note in zip(*columns, self.notes[row], strict=True))
+        columns = (values[row].tolist() for values in (self.capacity, self.used, self.deviation))
+        return tuple(ResourceLoad(*numbers, *note) for *numbers, note in zip(*columns, self.notes(row), strict=True))
 
 
-def _notes(loads: Sequence[ResourceLoad]) -> tuple[LoadNote, ...]:
-    """Return the notes of one node. Equal ones are kept once, because the resources of a node have the same time."""
-    found: dict[LoadNote, LoadNote] = {}
-    notes = (LoadNote(load.measured_at_s, load.problem) for load in loads)
-    return tuple(found.setdefault(note, note) for note in notes)
-
-
-def make_table(nodes: Sequence[NodeView], loads: Sequence[Loads]) -> SafeTable:
+def make_table(nodes: Sequence[NodeView], loads: Iterable[Loads]) -> SafeTable:
     """Return the table of nodes with their loads."""
-    values = np.array([[load[:3] for load in of_node] for of_node in loads], dtype=np.float64).reshape(len(nodes), len(RESOURCES), 3)
+    numbers, problems = array("d"), {}
+    for row, of_node in enumerate(loads):
+        for load in of_node:
+            numbers.extend((load.capacity, load.used, load.deviation, math.nan if load.measured_at_s is None else load.measured_at_s))
+        if any(load.problem for load in of_node):
+            problems[row] = tuple(load.problem for load in of_node)
+    values = np.array(numbers, dtype=np.float64).reshape(len(nodes), len(RESOURCES), 4)
     index = {node.name: row for row, node in enumerate(nodes)}
+    columns = (np.ascontiguousarray(values[:, :, column]) for column in range(4))
     # The caller may replace nodes in its list later.
-    return SafeTable(tuple(nodes), list(map(_notes, loads)), index, *(np.ascontiguousarray(values[:, :, column]) for column in range(3)))
+    return SafeTable(tuple(nodes), index, problems, *columns)
 
 
 class LoadReader:
@@ -122,7 +146,7 @@ class LoadReader:
             if not changed:
                 return known
             return known.with_rows(nodes, changed, [self._loads(nodes[row], now_s) for row in changed])
-        return make_table(nodes, [(known.load_of(node) if known else None) or self._loads(node, now_s) for node in nodes])
+        return make_table(nodes, ((known.load_of(node) if known else None) or self._loads(node, now_s) for node in nodes))
 
     def loads(self, node: NodeView, now_s: float, known: SafeTable) -> Loads:
         """Return the loads of one node. They are read one time for each change of the node."""

@@ -18,6 +18,9 @@ OFFSETS = tuple((number + 0.5) / TABLES for number in range(TABLES))
 
 BEST = 10
 
+_ROUNDED = tuple(bytes(min(BEST, (step + number) // TABLES) for step in range(256)) for number in range(TABLES))
+"""For each table the integer of each step."""
+
 
 def table_key(namespace: str, name: str, uid: str) -> str:
     """Return what selects the table of a pod: the UID, or the name of a pod without a UID."""
@@ -29,6 +32,16 @@ def table_of(uid: str) -> int:
     return crc32(uid.encode("utf-8", "surrogatepass")) % TABLES
 
 
-def rounded(score: float, offset: float) -> int:
-    """Return the integer score. ``score`` is in 0 to 10, and ``offset`` in 0 to 1."""
-    return min(BEST, int(score + offset))
+def step_of(score: float) -> int:
+    """Return the nearest step of 1/16 point, from 0 to 160. ``score`` is in 0 to 10. It has all that the tables show of a score."""
+    return int(score * TABLES + 0.5)
+
+
+def rounded(score: float, table: int) -> int:
+    """Return the integer score of a table, floor(score + offset). ``score`` is in 0 to 10."""
+    return _ROUNDED[table][step_of(score)]
+
+
+def all_rounded(steps: bytes | bytearray, table: int) -> bytes | bytearray:
+    """Return the same for the steps of many scores."""
+    return steps.translate(_ROUNDED[table])

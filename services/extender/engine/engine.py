@@ -14,8 +14,9 @@ from ..pauses import Pause, no_pause
 from ..sources.view import ClusterView
 from .evaluation import Evaluator
 from .fragments import Fragments, Table
+from .nodes import Nodes
 from .profile import ANY_SCHEDULER, Profile
-from .profile_state import Nodes, ProfileState
+from .profile_state import ProfileState
 
 
 class EngineObserver(t.Protocol):

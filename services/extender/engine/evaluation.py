@@ -9,7 +9,7 @@ import statistics
 import time
 import typing as t
 from array import array
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 
@@ -26,6 +26,9 @@ UNKNOWN = math.nan
 
 BATCH = 32
 """Nodes that are judged between two pauses. One batch takes less than a millisecond."""
+
+REJECTION_BYTES = 200
+"""The estimated bytes of a rejection: its place in the dictionary, and a text of 100 characters."""
 
 NOT_KNOWN = Judgement(None)
 
@@ -57,6 +60,11 @@ class AgentScores:
     median: float | None = None
     rejections: dict[str, str] = field(default_factory=dict)
     oldest_s: float | None = None
+
+    @property
+    def size_bytes(self) -> int:
+        """Return the estimated bytes of the scores and of the rejections with their texts."""
+        return self.scores.itemsize * len(self.scores) + REJECTION_BYTES * len(self.rejections)
 
     def of(self, number: int, policy: str) -> float:
         """Return the score of a node. ``policy`` gives the score of a node that is not known."""
@@ -97,19 +105,21 @@ def _in_scale(score: float) -> float:
     return float(score) if 0.0 <= score <= BEST_SCORE else 0.0 if score < 0.0 else BEST_SCORE
 
 
-def scores_of(nodes: Sequence[NodeView], judgements: Sequence[Judgement]) -> AgentScores:
+def scores_of(nodes: Sequence[NodeView], judgements: Iterable[Judgement]) -> AgentScores:
     """Return the scores of the judgements, which have the order of the nodes."""
-    scores = array("d", map(checked_score, judgements))
-    known = [score for score in scores if not math.isnan(score)]
+    scores, rejections = array("d"), {}
     # Equal texts are kept once: a full cluster has one for each node and demand.
     texts: dict[str, str] = {}
-    times = [one.measured_at_s for one in judgements if one.measured_at_s is not None and one.score is not None]
-    return AgentScores(
-        scores,
-        statistics.median(known) if known else None,
-        {node.name: texts.setdefault(one.rejection, one.rejection) for node, one in zip(nodes, judgements, strict=True) if one.rejection},
-        min(times, default=None),
-    )
+    oldest_s: float | None = None
+    for node, judgement in zip(nodes, judgements, strict=True):
+        scores.append(checked_score(judgement))
+        rejection, at_s = judgement.rejection, judgement.measured_at_s
+        if rejection:
+            rejections[node.name] = texts.setdefault(rejection, rejection)
+        if at_s is not None and judgement.score is not None and (oldest_s is None or at_s < oldest_s):
+            oldest_s = at_s
+    known = [score for score in scores if not math.isnan(score)]
+    return AgentScores(scores, statistics.median(known) if known else None, rejections, oldest_s)
 
 
 def reduced(nodes: Sequence[NodeView], found: Scores) -> AgentScores:
@@ -160,7 +170,7 @@ class Evaluator:
                 if len(found) != len(nodes):
                     raise ValueError(f"score_all returned {len(found)} judgements on {len(nodes)} nodes")
                 return [checked(judgement) for judgement in found]
-            return self._one_by_one(one, prepared, nodes, pause)
+            return list(self._one_by_one(one, prepared, nodes, pause))
         except Exception as error:
             self._on_error(one.name, error)
             return [NOT_KNOWN] * len(nodes)
@@ -177,7 +187,14 @@ class Evaluator:
             except Exception as error:
                 self._on_error(one.name, error)
                 return scores_of(nodes, [NOT_KNOWN] * len(nodes))
-        return scores_of(nodes, self.judge_all(one, prepared, nodes, pod, pause))
+        if one.agent.per_demand or prepared is FAILED:
+            return scores_of(nodes, self.judge_all(one, prepared, nodes, pod, pause))
+        try:
+            # The judgements are not kept: their texts for 5,000 nodes need 2 MB.
+            return scores_of(nodes, self._one_by_one(one, prepared, nodes, pause))
+        except Exception as error:
+            self._on_error(one.name, error)
+            return scores_of(nodes, [NOT_KNOWN] * len(nodes))
 
     def judge(self, one: ConfiguredAgent, prepared: t.Any, node: NodeView, pod: PodView | None) -> Judgement:
         """Return the judgement on one node."""
@@ -220,13 +237,12 @@ class Evaluator:
             self._on_error(one.name, error)
             return 0
 
-    def _one_by_one(self, one: ConfiguredAgent, prepared: t.Any, nodes: Sequence[NodeView], pause: Pause) -> list[Judgement]:
+    def _one_by_one(self, one: ConfiguredAgent, prepared: t.Any, nodes: Sequence[NodeView], pause: Pause) -> Iterator[Judgement]:
         judge, now_s = one.agent.judge, self.clock()
-        found = []
         for start in range(0, len(nodes), BATCH):
-            found += [checked(judge(prepared, node, None, now_s)) for node in nodes[start : start + BATCH]]
+            for node in nodes[start : start + BATCH]:
+                yield checked(judge(prepared, node, None, now_s))
             pause()
-        return found
 
 
 FAILED: t.Final = object()

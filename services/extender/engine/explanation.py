@@ -12,8 +12,9 @@ from ..interface import Judgement, PodView
 from .demand_scores import DemandScores
 from .dithering import OFFSETS
 from .engine import Engine
+from .judges import EMPTY_POD
 from .profile import ConfiguredAgent
-from .profile_state import EMPTY_POD, ProfileState
+from .profile_state import ProfileState
 from .recent_pods import RecentPod
 
 POINTS = 10
@@ -132,7 +133,7 @@ def _agent_row(one: ConfiguredAgent, judgement: Judgement, now_s: float) -> Agen
 
 def _node_row(state: ProfileState, scores: DemandScores, number: int, table: int, points: float, agents: list[AgentRow]) -> NodeRow:
     name, score = state.nodes.names[number], scores.rounded(number, table)
-    return NodeRow(name, scores.totals[number], score, score * points, scores.rejection(number, name), agents)
+    return NodeRow(name, scores.total(number), score, score * points, scores.rejection(number, name), agents)
 
 
 def _finite(number: float | None) -> float | None:

@@ -4,14 +4,20 @@
 
 from __future__ import annotations
 
+import threading
 import typing as t
-from collections.abc import Sequence
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
 
 from ..interface import Judgement, NodeView, PodView
 from ..pauses import no_pause
 from .evaluation import NOT_KNOWN, Evaluator
 from .fragments import SCORES, Fragments, Table
+from .judges import Judges
 from .profile import ConfiguredAgent
+
+MAX_TABLES = 32
+"""Tables that are kept for one profile."""
 
 
 class OriginalTable:
@@ -40,3 +46,33 @@ class OriginalTable:
     def _score(self, judgement: Judgement) -> int:
         score = self._evaluator.original_score(self._one, judgement)
         return min(SCORES[-1], max(SCORES[0], score))
+
+
+class OriginalTables:
+    """The kept tables of a profile. The lock protects them, as that of ``KeptDemands`` protects the demands."""
+
+    def __init__(self, judges: Judges, fragments: Fragments) -> None:
+        self._judges, self._fragments = judges, fragments
+        self._lock = threading.Lock()
+        self._tables: OrderedDict[tuple[int, t.Hashable], OriginalTable] = OrderedDict()
+
+    def table(self, number: int, pod: Callable[[], PodView]) -> Table:
+        """Return the table of one scoring agent, by its number. ``pod`` is called only if its scores depend on the pod."""
+        judges, one = self._judges, self._judges.profile.scoring[number]
+        view = pod() if one.agent.per_demand else None
+        key = (number, None if view is None else judges.key(number, view))
+        with self._lock:
+            found = self._tables.get(key)
+            if found is None:
+                found = OriginalTable(one, judges.prepared[number], view, judges.nodes.views, self._fragments, judges.evaluator)
+                self._tables[key] = found
+                if len(self._tables) > MAX_TABLES:
+                    self._tables.popitem(last=False)
+            self._tables.move_to_end(key)
+            return found.table
+
+    def replace(self, node: NodeView) -> None:
+        """Judge one node again."""
+        with self._lock:
+            for table in self._tables.values():
+                table.replace(node)

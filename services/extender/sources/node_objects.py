@@ -10,6 +10,7 @@ from __future__ import annotations
 import sys
 import typing as t
 from collections.abc import Mapping
+from functools import lru_cache
 
 from ....plugins.module_utils.kube.cache.store import Store
 from ....plugins.module_utils.kube.client.resources import NODES
@@ -21,6 +22,9 @@ from .annotations import may_be_value
 from .node_mapping import ADDRESS_TYPES, HOSTNAME_LABEL, NodeIdentity
 
 INTERNAL_IP = "InternalIP"
+
+MOST_ALLOCATABLE = 1024
+"""Different allocatable resources of nodes that are kept."""
 
 
 class Identity(Struct, frozen=False, gc=False):
@@ -103,11 +107,16 @@ def _record_of(node: _Node) -> NodeRecord:
         metadata=Identity(metadata.name, "", metadata.uid, metadata.resource_version),
         labels=labels,
         annotations={sys.intern(key): text for key, text in (metadata.annotations or {}).items() if may_be_value(text)},
-        # The quantities were checked when the node was decoded.
-        allocatable=node_allocatable(Node(status=NodeStatus(allocatable=status.allocatable))),
+        allocatable=_allocatable(tuple((status.allocatable or {}).items())),
         identity=identity,
         address=next((entry.address for entry in addresses if entry.type == INTERNAL_IP), ""),
     )
+
+
+@lru_cache(maxsize=MOST_ALLOCATABLE)
+def _allocatable(quantities: tuple[tuple[str, str], ...]) -> Mapping[str, int]:
+    """Return the allocatable resources. The quantities were checked when the node was decoded. Nodes of one type share the result."""
+    return node_allocatable(Node(status=NodeStatus(allocatable=dict(quantities))))
 
 
 def _interned(texts: Mapping[str, str]) -> dict[str, str]:

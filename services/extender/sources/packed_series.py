@@ -23,28 +23,63 @@ ByNode = Mapping[str, Sequence[Series]]
 
 ABSENT = -1
 
+MAX_LAYOUTS = 8
+"""Different layouts that are compared in a refresh."""
+
+
+class Layout(t.NamedTuple):
+    """The place and the number of the series of each node, by its number, and the labels of the series."""
+
+    starts: array[int]
+    ends: array[int]
+    labels: list[Mapping[str, str]]
+
+
+class Layouts:
+    """Keeps equal layouts once. Most queries have the same layout in each refresh, and two refreshes exist at the same time."""
+
+    def __init__(self) -> None:
+        self._used: list[Layout] = []
+        self._before: list[Layout] = []
+
+    def only(self, layout: Layout) -> Layout:
+        """Return the first layout of this refresh or the one before that is equal to this one."""
+        for known in self._used:
+            if known == layout:
+                return known
+        found = next((known for known in self._before if known == layout), layout)
+        if len(self._used) < MAX_LAYOUTS:
+            self._used.append(found)
+        return found
+
+    def end_refresh(self) -> None:
+        """Forget the layouts that this refresh did not use."""
+        self._before, self._used = self._used, []
+
 
 class PackedSeries(Mapping[str, Sequence[Series]]):
     """The series of one query by node. ``numbers`` receives the nodes that it does not have yet."""
 
     __slots__ = ("_ends", "_labels", "_numbers", "_starts", "_times", "_values")
 
-    def __init__(self, by_node: Iterable[tuple[str, Collection[Series]]], numbers: Numbers) -> None:
+    def __init__(self, by_node: Iterable[tuple[str, Collection[Series]]], numbers: Numbers, layouts: Layouts | None = None) -> None:
         self._numbers = numbers
-        self._starts, self._ends = array("i", [ABSENT]) * len(numbers), array("i", [ABSENT]) * len(numbers)
-        self._labels: list[Mapping[str, str]] = []
+        starts, ends = array("i", [ABSENT]) * len(numbers), array("i", [ABSENT]) * len(numbers)
+        every: list[Mapping[str, str]] = []
         self._values, self._times = array("d"), array("d")
         for node, found in by_node:
             number = numbers.setdefault(node, len(numbers))
-            while number >= len(self._starts):
-                self._starts.append(ABSENT)
-                self._ends.append(ABSENT)
-            self._starts[number] = len(self._labels)
+            while number >= len(starts):
+                starts.append(ABSENT)
+                ends.append(ABSENT)
+            starts[number] = len(every)
             for labels, value, measured_at_s in found:
-                self._labels.append(labels)
+                every.append(labels)
                 self._values.append(value)
                 self._times.append(nan if measured_at_s is None else measured_at_s)
-            self._ends[number] = len(self._labels)
+            ends[number] = len(every)
+        layout = Layout(starts, ends, every)
+        self._starts, self._ends, self._labels = layouts.only(layout) if layouts is not None else layout
 
     def __getitem__(self, node: str) -> Sequence[Series]:
         """Return the series of a node. Raises KeyError if it has none."""

@@ -16,7 +16,7 @@ from ..pauses import Pause, no_pause, with_pauses
 from .http_reader import SourceError
 from .label_sets import LabelSet, LabelSets
 from .node_mapping import NodeMapper, NodeTable, nodenames_of
-from .packed_series import ByNode
+from .packed_series import ByNode, Layouts
 from .prometheus_client import PrometheusClient, Rows
 from .promql import time_text, uname_text, value_text
 from .readings import Readings, SeriesCollector
@@ -54,6 +54,7 @@ class PrometheusSource:
     ) -> None:
         self._pause = pause
         self._label_sets = LabelSets(settings.node_label)
+        self._layouts = Layouts()
         self._client = PrometheusClient(settings, self._label_sets, on_warning=on_warning, pause=pause, clock=clock)
         self._node_label, self._selector = settings.node_label, settings.selector
         self._mapper = NodeMapper(settings.node_label, settings.node_rules)
@@ -77,6 +78,7 @@ class PrometheusSource:
                 break
             self._client.prefer_next()
         self._label_sets.end_refresh()
+        self._layouts.end_refresh()
         return readings
 
     def _read_all(self, asked: Sequence[PrometheusQuery]) -> Readings:
@@ -109,7 +111,7 @@ class PrometheusSource:
                 collector.add(node, labels, value, measured_at_s)
         if not self._selector and collector.has_weak_nodes:
             self._on_warning(UNSELECTED)
-        return collector.by_node(readings.numbers)
+        return collector.by_node(readings.numbers, self._layouts)
 
     def _time_of(self, query: PrometheusQuery, readings: Readings) -> Callable[[LabelSet, str], tuple[float | None, bool]]:
         """Return a function of a label set and a node. It returns the time of the newest sample, and whether the series still exists.

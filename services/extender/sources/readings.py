@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from ..interface import Query, Series
 from .label_sets import LabelSet
-from .packed_series import ByNode, Numbers, PackedSeries
+from .packed_series import ByNode, Layouts, Numbers, PackedSeries
 from .view import UnmappedSeries
 
 KEPT_S = 600.0
@@ -85,9 +85,9 @@ class SeriesCollector:
         """Return whether a node has only series of weak rules."""
         return len(self._nodes) > len(self._own)
 
-    def by_node(self, numbers: Numbers) -> PackedSeries:
-        """Return the series of each node. ``numbers``: those of the refresh."""
-        return PackedSeries(((node, subjects.values()) for node, subjects in self._nodes.items()), numbers)
+    def by_node(self, numbers: Numbers, layouts: Layouts | None = None) -> PackedSeries:
+        """Return the series of each node. ``numbers``: those of the refresh. ``layouts``: those of the source."""
+        return PackedSeries(((node, subjects.values()) for node, subjects in self._nodes.items()), numbers, layouts)
 
     def _reject(self, labels: Mapping[str, str], why: str) -> None:
         self._unmapped.add(UnmappedSeries(self._source, self._query, labels, why))

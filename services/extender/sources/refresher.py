@@ -123,6 +123,8 @@ class Sources:
             queries, errors = self._queries, dict[str, str]()
             watch = self._connected(errors)
             readings = self._read(watch, queries)
+            # The answers were freed. The scores of two refreshes exist at the same time from now on.
+            release_free_memory()
             if self._stopping:
                 return ClusterView()
             errors |= {name: found.error for name, found in readings.items() if found.problems}

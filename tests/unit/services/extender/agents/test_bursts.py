@@ -9,7 +9,7 @@ from collections import Counter
 from dataclasses import replace
 
 import pytest
-from ansible_collections.onprem.kube_scheduling.services.extender.engine.dithering import OFFSETS, rounded
+from ansible_collections.onprem.kube_scheduling.services.extender.engine.dithering import TABLES, rounded
 from ansible_collections.onprem.kube_scheduling.services.extender.interface import Agent, Annotation, Gauge, NodeView, PodView
 
 from tests.unit.services.extender.agents.views import NOW_S, agent, node, pod, series
@@ -46,8 +46,8 @@ def place(of: Agent, nodes: list[NodeView], waiting: PodView) -> Counter[str]:
             found = list(of.score_all(prepared, nodes, waiting, NOW_S))
         else:
             found = [of.judge(prepared, one, None, NOW_S) for one in nodes]
-        offset = choices.choice(OFFSETS)
-        integers = [rounded(one.score or 0.0, offset) for one in found]
+        table = choices.randrange(TABLES)
+        integers = [rounded(one.score or 0.0, table) for one in found]
         best = choices.choice([number for number, score in enumerate(integers) if score == max(integers)])
         bound = replace(waiting, name=f"{waiting.name}-{number}", bound_at_s=NOW_S)
         nodes[best] = replace(nodes[best], pods=(*nodes[best].pods, bound))

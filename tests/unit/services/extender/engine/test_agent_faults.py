@@ -131,3 +131,18 @@ def test_scores_without_texts(found: t.Any, expected: dict[str, int]) -> None:
     assert state is not None
     rejections = state.scores(pod_view).rejections(NAMES, state.nodes.number)
     assert rejections == ({"c": "full"} if isinstance(found, Scores) and 2 in found.rejections else {})
+
+
+def test_of_several_reasons_the_one_of_the_first_agent_is_given() -> None:
+    class Strict(ScoreAgent):
+        def judge(self, prepared: object, node: NodeView, pod: PodView | None, now_s: float) -> Judgement:
+            return super().judge(prepared, node, pod, now_s)._replace(rejection="too strict" if node.name != "c" else "")
+
+    one = engine(profile(ConfiguredAgent(ScoreAgent(), 1, True), ConfiguredAgent(Strict(), 1, True), BrokenAgent()))
+    one.on_view(view({"a": 1.0, "b": 5.0, "c": 5.0}))
+    state = one.state_for(PROFILE)
+    assert state is not None
+    expected = {"a": "score 1 is below 2", "b": "too strict"}
+    found = state.scores(pod_view)
+    assert found.rejections(["x", "c", "b", "a"], state.nodes.number) == expected
+    assert {name: found.rejection(number, name) for name, number in state.nodes.number.items()} == {**expected, "c": ""}

@@ -9,7 +9,7 @@ import typing as t
 from collections.abc import Sequence
 
 import pytest
-from ansible_collections.onprem.kube_scheduling.services.extender.engine import profile_state
+from ansible_collections.onprem.kube_scheduling.services.extender.engine import kept_demands
 from ansible_collections.onprem.kube_scheduling.services.extender.engine.dithering import TABLES
 from ansible_collections.onprem.kube_scheduling.services.extender.engine.fragments import answer_of
 from ansible_collections.onprem.kube_scheduling.services.extender.engine.profile import ConfiguredAgent
@@ -83,8 +83,8 @@ def test_a_replaced_node_changes_in_the_tables_of_each_demand() -> None:
 
 
 def test_the_kept_demands_and_tables_are_limited(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(profile_state, "MAX_DEMANDS", 3)
-    monkeypatch.setattr(profile_state, "MAX_TABLE_ENTRIES", 3 * (TABLES + 2))
+    monkeypatch.setattr(kept_demands, "MAX_DEMANDS", 3)
+    monkeypatch.setattr(kept_demands, "MAX_TABLE_BYTES", 0)
     one = engine(profile(DemandAgent()))
     one.on_view(view({"a": 9.0, "b": 9.0, "c": 9.0}))
     for round_ in range(2):
@@ -93,8 +93,8 @@ def test_the_kept_demands_and_tables_are_limited(monkeypatch: pytest.MonkeyPatch
                 assert scores(one, uid=f"u{round_}{number}", cpu=cores * 1000)["a"] == 9 - cores
     state = one.state_for(PROFILE)
     assert state is not None
-    demands = state._demands.values()
-    assert len(demands) == 3 and sum(len(demand.tables) for demand in demands) <= TABLES + 2
+    demands = state._kept._demands.values()
+    assert len(demands) == 3 and sum(len(demand.tables) for demand in demands) <= TABLES
     assert all(demand.used for demand in demands)
     one.on_node(node("a", 0.0))
     assert scores(one, cpu=5000)["a"] == 0
@@ -128,7 +128,7 @@ def test_only_agents_that_learn_observe_outcomes() -> None:
 
 
 def test_a_replaced_node_is_judged_for_all_demands_without_requests_in_one_call(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(profile_state, "MOST_LATE", 2)
+    monkeypatch.setattr(kept_demands, "MOST_LATE", 2)
     calls = []
 
     class Many(DemandAgent):
@@ -149,7 +149,7 @@ def test_a_replaced_node_is_judged_for_all_demands_without_requests_in_one_call(
 
 
 def test_an_agent_that_fails_for_a_replaced_node_does_not_know_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(profile_state, "MOST_LATE", 0)
+    monkeypatch.setattr(kept_demands, "MOST_LATE", 0)
 
     class Short(DemandAgent):
         def judge_demands(self, prepared: object, node: NodeView, pods: Sequence[PodView], now_s: float) -> Sequence[Judgement]:
@@ -178,7 +178,7 @@ def test_replaced_nodes_and_requests_in_any_order_give_the_scores_of_a_new_calcu
     one.on_view(view(dict(values)))
     asked = {(0, 0)}
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(profile_state, "MOST_LATE", most_late)
+        patch.setattr(kept_demands, "MOST_LATE", most_late)
         for what, value in changes:
             if what in NAMES:
                 values[what] = value

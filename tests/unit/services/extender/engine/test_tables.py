@@ -6,7 +6,14 @@ from __future__ import annotations
 
 import json
 
-from ansible_collections.onprem.kube_scheduling.services.extender.engine.dithering import OFFSETS, TABLES, rounded, table_of
+from ansible_collections.onprem.kube_scheduling.services.extender.engine.dithering import (
+    OFFSETS,
+    TABLES,
+    all_rounded,
+    rounded,
+    step_of,
+    table_of,
+)
 from ansible_collections.onprem.kube_scheduling.services.extender.engine.evaluation import scores_of
 from ansible_collections.onprem.kube_scheduling.services.extender.engine.fragments import Fragments, Table, answer_of, fragment
 from ansible_collections.onprem.kube_scheduling.services.extender.interface import Judgement
@@ -22,26 +29,35 @@ SCORES = st.floats(0, 10)
 @given(SCORES, SCORES)
 def test_the_order_of_two_nodes_is_never_inverted(one: float, other: float) -> None:
     low, high = sorted((one, other))
-    assert all(rounded(low, offset) <= rounded(high, offset) for offset in OFFSETS)
-    assert int(low) <= rounded(low, OFFSETS[-1]) <= 10
+    assert all(rounded(low, table) <= rounded(high, table) for table in range(TABLES))
+    assert int(low) <= rounded(low, TABLES - 1) <= 10
 
 
 @settings(max_examples=100)
 @given(SCORES)
 def test_the_mean_over_all_tables_is_the_score(score: float) -> None:
-    values = [rounded(score, offset) for offset in OFFSETS]
+    values = [rounded(score, table) for table in range(TABLES)]
     assert all(0 <= value <= 10 and abs(value - score) < 1 for value in values)
     assert abs(sum(values) / TABLES - score) <= 1 / (2 * TABLES) + 1e-9
 
 
 def test_the_best_and_the_worst_score_are_the_same_in_every_table() -> None:
-    assert {rounded(10.0, offset) for offset in OFFSETS} == {10}
-    assert {rounded(9.999999999999998, offset) for offset in OFFSETS} == {10}
-    assert {rounded(0.0, offset) for offset in OFFSETS} == {0}
+    assert {rounded(10.0, table) for table in range(TABLES)} == {10}
+    assert {rounded(9.999999999999998, table) for table in range(TABLES)} == {10}
+    assert {rounded(0.0, table) for table in range(TABLES)} == {0}
+
+
+@settings(max_examples=50)
+@given(st.lists(st.integers(0, 1600), min_size=1))
+def test_the_integer_is_the_sum_of_score_and_offset_without_its_fraction(hundredths_of_steps: list[int]) -> None:
+    found = [number / 100 / TABLES for number in hundredths_of_steps if number % 100 != 50]
+    steps = bytes(map(step_of, found))
+    for table, offset in enumerate(OFFSETS):
+        assert list(all_rounded(steps, table)) == [min(10, int(score + offset)) for score in found]
 
 
 def test_a_load_of_one_percent_is_visible() -> None:
-    assert {rounded(9.9, offset) for offset in OFFSETS} == {9, 10}
+    assert {rounded(9.9, table) for table in range(TABLES)} == {9, 10}
 
 
 def test_the_table_of_a_pod_depends_only_on_its_uid_and_all_tables_are_used() -> None:

@@ -9,7 +9,7 @@ import tracemalloc
 import pytest
 from ansible_collections.onprem.kube_scheduling.services.extender.interface import Annotation, Gauge, Query, Series
 from ansible_collections.onprem.kube_scheduling.services.extender.sources.label_sets import LabelSets
-from ansible_collections.onprem.kube_scheduling.services.extender.sources.packed_series import NodeSeries, Numbers, PackedSeries
+from ansible_collections.onprem.kube_scheduling.services.extender.sources.packed_series import Layouts, NodeSeries, Numbers, PackedSeries
 from ansible_collections.onprem.kube_scheduling.services.extender.sources.readings import KEPT_S, KnownValues, SeriesCollector, Unmapped
 from hypothesis import given
 from hypothesis import strategies as st
@@ -24,11 +24,14 @@ SERIES = st.builds(
 BY_NODE = st.dictionaries(st.sampled_from("abcdef"), st.lists(SERIES, min_size=1, max_size=3).map(tuple))
 
 
-@given(st.lists(BY_NODE, max_size=4))
-def test_packed_series_are_those_that_were_packed(queries: list[dict[str, tuple[Series, ...]]]) -> None:
-    numbers: Numbers = {}
-    packed = [PackedSeries(found.items(), numbers) for found in queries]
-    for found, one in zip(queries, packed, strict=True):
+@given(st.lists(st.lists(BY_NODE, max_size=4), max_size=3))
+def test_packed_series_are_those_that_were_packed(refreshes: list[list[dict[str, tuple[Series, ...]]]]) -> None:
+    layouts, packed = Layouts(), list[PackedSeries]()
+    for queries in refreshes:
+        numbers: Numbers = {}
+        packed += [PackedSeries(found.items(), numbers, layouts) for found in queries]
+        layouts.end_refresh()
+    for found, one in zip((found for queries in refreshes for found in queries), packed, strict=True):
         assert one == found and len(one) == len(found)
         for node in "abcdefg":
             assert (node in one) == (node in found)
@@ -48,6 +51,22 @@ def test_the_series_of_a_node_are_those_of_each_query_and_its_annotations() -> N
     assert not other and list(other) == [] and other.get(LOAD) is None
     with pytest.raises(KeyError):
         other[NOTE]
+
+
+def test_an_equal_layout_is_kept_once_for_all_queries_and_until_a_refresh_has_no_use_for_it() -> None:
+    layouts, labels = Layouts(), {"device": "eth0"}
+
+    def packed(value: float, *nodes: str) -> PackedSeries:
+        return PackedSeries([(node, [Series(labels, value, None)]) for node in nodes], {"a": 0, "b": 1}, layouts)
+
+    first, second, other = packed(1.0, "a", "b"), packed(2.0, "a", "b"), packed(3.0, "b")
+    assert first._labels is second._labels and first._starts is second._starts
+    assert first["a"][0].value == 1.0 and second["a"][0].value == 2.0
+    assert other._labels is not first._labels and "a" not in other
+    layouts.end_refresh()
+    assert packed(4.0, "a", "b")._ends is first._ends
+    layouts.end_refresh()
+    assert packed(5.0, "b")._ends is not other._ends
 
 
 def test_a_query_that_has_lost_a_node_keeps_its_last_values_for_some_time() -> None:
