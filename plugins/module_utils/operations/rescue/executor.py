@@ -113,7 +113,8 @@ class RescueExecutor:
         """
         if not task.may_request(view.now_at_s):
             return False
-        plan = view.planner.replan_on_node(task.pod, task.node, task.context(view.now_at_s, scheduler))
+        context = task.context(view.now_at_s, scheduler)
+        plan = view.planner.replan_on_node(task.pod, task.node, context, task.plan_limit.victims)
         if plan.status == WAITING:
             task.set_plan(plan)
             task.note_wait(view.now_at_s)
@@ -324,8 +325,10 @@ class RescueExecutor:
         if not self.release_node(task, view.snapshot.nodes):
             task.back_off(view.now_at_s)
             return False
+        node_name = task.node
         task.requeue(view.now_at_s + REPLAN_S[WAITING])
-        task.set_plan(replace(plan, status=WAITING, reason=goes_first))
+        task.set_plan(replace(plan, status=WAITING, reason=goes_first, next_node=node_name))
+        task.note_wait(view.now_at_s)
         task.reset_backoff()
         return True
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 import math
 import typing as t
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from ...model.api.node import Node
 from ...model.api.pod import Pod
@@ -71,8 +71,8 @@ class RescueTask:
     ``grace_ends_at_s``: the end of the grace period of each evicted pod, by uid. ``max_wait_s``: the maximum wait for other terminating
     pods. ``waits_since_s``: the start of the wait for their capacity. ``awaits_others_since_s``: the start of the wait for their end,
     because it makes the scheduler try the pod. ``queued_since_s``: the start of the wait of its plan for other rescues.
-    ``expected_since_s``: the time since which the scheduler is expected to bind the pod. ``awaits_expected_since_s``: the start of the wait
-    for other pods that it is expected to bind.
+    ``expected_since_s``: the time since which the pod is expected to get the awaited node of its plan. ``awaits_expected_since_s``: the
+    start of the wait for other pods that are expected to get a node.
     ``uncertain_evictions``: pods, by uid, whose eviction has an unknown result. ``loaded``: the evictions of another program for the pod
     are known. ``recorded_victims``: the uids of the victims in the ConfigMap.
     ``excluded_nodes``: nodes that are not tried, and ``excluded_victims``: pods whose eviction was refused, both with the end of the
@@ -285,7 +285,7 @@ class RescueTask:
             self.awaits_others_since_s = min(self.awaits_others_since_s, now_at_s)
         elif code == ANOTHER_POD_FIRST:
             self.awaits_expected_since_s = min(self.awaits_expected_since_s, now_at_s)
-        if self.last_plan is not None and self.last_plan.expected_node:
+        if self.last_plan is not None and self.last_plan.awaited_node:
             self.expected_since_s = min(self.expected_since_s, now_at_s)
 
     def wait_for_leader(self, now_at_s: float, holder: str) -> None:
@@ -293,9 +293,11 @@ class RescueTask:
         self.status, self.reason = WAITING, Reason(NOT_LEADER, f"{holder or 'another program'} has the Lease and does the rescues")
         self.plan_at_s = now_at_s + REPLAN_S[WAITING]
 
-    def queue(self, now_at_s: float, first: Reason) -> None:
-        """Let the plan wait for another rescue."""
+    def queue(self, now_at_s: float, plan: RescuePlan, first: Reason) -> None:
+        """Let the plan wait for another rescue. Its evictions begin later."""
+        self.last_plan = replace(plan, next_node=plan.choice.node if plan.choice is not None else "")
         self.status, self.reason = WAITING, first
+        self.note_wait(now_at_s)
         self.queued_since_s = min(self.queued_since_s, now_at_s)
         self.plan_at_s = now_at_s + REPLAN_S[WAITING]
 
@@ -307,13 +309,13 @@ class RescueTask:
         return self.stage == WATCHED and self._is_queued and now_at_s > self.queued_since_s + self.max_wait_s
 
     def is_expected(self, now_at_s: float) -> bool:
-        """Return whether the scheduler is expected to bind the pod soon without evictions.
+        """Return whether the pod is expected to get the awaited node of its plan.
 
         This ends after a time, so that a pod that is never bound does not delay the rescues of others without end.
         """
         if self.stage != WATCHED or self.pod.spec.node_name or self.pod_gone or self.last_plan is None:
             return False
-        return bool(self.last_plan.expected_node) and now_at_s <= self.expected_since_s + self.max_wait_s
+        return bool(self.last_plan.awaited_node) and now_at_s <= self.expected_since_s + self.max_wait_s
 
     @property
     def _is_queued(self) -> bool:

@@ -106,6 +106,15 @@ def test_planned_pod_that_may_not_be_evicted_any_more_is_replaced_by_one_other()
     assert sorted(on.cluster.evicted) == ["r0", "r2", "r3", "r4", "r5"]
 
 
+def test_rest_of_a_plan_is_evicted_also_if_other_pods_cost_less_after_the_first_eviction() -> None:
+    """The two large pods are the fewest with their highest priority. Beside the first one the two small pods have a lower one."""
+    large = [pod(f"large-{number}", "300m", on="n", priority=1000) for number in range(2)]
+    small = [pod(f"small-{number}", "200m", on="n", priority=1) for number in range(2)]
+    on = scene([node("n")], [*large, *small, pod("dns", "600m")])
+    rounds(on)
+    assert sorted(on.cluster.evicted) == ["large-0", "large-1"] and the_task(on).excluded_nodes == {}
+
+
 def test_planned_pod_is_not_replaced_by_several_others() -> None:
     pods = [pod("large", "500m", on="n"), *(pod(f"r{number}", "100m", on="n", priority=10 + number) for number in range(5))]
     on = scene([node("n")], [*pods, pod("dns", "500m")])
