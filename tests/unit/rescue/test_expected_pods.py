@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: onprem.kube_scheduling contributors
-"""No eviction is planned on a node on which another critical pod is bound without evictions, or on which a more important one is rescued."""
+"""No eviction is planned on a node that another critical pod gets first: without evictions, or because it is more important."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_pod_with_a_higher_priority_does_not_wait() -> None:
 
 @pytest.mark.parametrize(("more_important", "status"), [(1, "waiting"), (0, "planned")])
 def test_node_is_left_to_a_more_important_pod_whose_evictions_begin_later(more_important: int, status: str) -> None:
-    """Without a toleration, the first pod waits until the terminating pod has ended. A pod with the same priority does not evict it later."""
+    """Without a toleration, the first pod waits until the terminating pod has ended. With the same priority it does not evict the other."""
     first = pod("first", "600m", priority=CRITICAL + more_important)
     pods = [pod("brief", "100m", on="far", ends_in_s=2.0), pod("full", "900m", on="far", priority=CRITICAL + 2)]
     first_plan, second = plans(first, pending("second", "600m"), [*pods, pod("victim", "700m", on="n")], ("n", "far"))

@@ -131,6 +131,8 @@ class RescueExecutor:
         if task.plan_limit.initial_pods is None:
             task.limit_to(limit_of(plan.choice, pods))
         more = task.plan_limit.violation(plan.choice, pods, task.uid)
+        if more is not None and task.may_plan_node_again:
+            return self._plan_again(task, more, view)
         if more is not None:
             return self._give_up_node(task, more, view)
         task.limit_to(task.plan_limit.with_replaced(plan.choice, pods))
@@ -318,6 +320,16 @@ class RescueExecutor:
         task.reset_backoff()
         if task.failed_nodes >= self._options.max_attempts:
             self._fail_without_effect(task, f"; the last: {why.text}")
+        return True
+
+    def _plan_again(self, task: RescueTask, why: Reason, view: ReconcileView) -> bool:
+        """Release the node and plan on all nodes again, because the plan was made before the newest pods of the node were visible."""
+        self._observer.on_error(f"node {task.node} is planned again for pod {task.name}: {why.text}")
+        if not self.release_node(task, view.snapshot.nodes):
+            task.back_off(view.now_at_s)
+            return False
+        task.plan_node_again()
+        task.reset_backoff()
         return True
 
     def _release_for_now(self, task: RescueTask, plan: RescuePlan, goes_first: Reason, view: ReconcileView) -> bool:

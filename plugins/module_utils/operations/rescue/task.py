@@ -124,6 +124,7 @@ class RescueTask:
     pod_gone: bool = False
     _refusals: int = 0
     _settling_restarted_at_s: float = -math.inf
+    _planned_again: set[str] = field(default_factory=set)
 
     def __post_init__(self) -> None:
         self.key = self.key or attempt_key(self.pod)
@@ -365,6 +366,20 @@ class RescueTask:
         had_no_effect = any(victim.pod.spec.node_name == self.node for victim in self.evicted)
         self.failed_nodes += had_no_effect
         self.exclude_node(self.node, math.inf if had_no_effect else now_at_s + LEFT_ALONE_FOR_S, why)
+        self.requeue(0.0)
+
+    @property
+    def may_plan_node_again(self) -> bool:
+        """True if the plan for the node is outdated before the first eviction there. This counts once for each node.
+
+        Pods can be bound to the node before it is held. If they come again and again, the node is given up.
+        """
+        has_evicted = any(victim.pod.spec.node_name == self.node for victim in self.evicted)
+        return not (has_evicted or self.plan_limit.is_confirmed or self._is_evicting or self.node in self._planned_again)
+
+    def plan_node_again(self) -> None:
+        """Stop the clearing of the node, and plan again on all nodes, including this one."""
+        self._planned_again.add(self.node)
         self.requeue(0.0)
 
     def requeue(self, plan_at_s: float) -> None:

@@ -95,6 +95,23 @@ def test_one_immovable_pod_that_comes_before_the_first_eviction_makes_the_rescue
     assert on.cluster.evicted == ["v-m"] and on.cluster.held == ["m"]
 
 
+@pytest.mark.parametrize(("times", "evicted"), [(1, ["r0", "r1", "r2", "r3", "r4", "r5"]), (9, [])])
+def test_pod_that_was_bound_before_the_node_was_held_makes_one_more_plan(times: int, evicted: list[str]) -> None:
+    """If other pods come again and again, the node is given up."""
+    on = crowded()
+    count = iter(range(times))
+
+    def come_first(name: str, release: bool) -> None:
+        number = None if release or name != "n" else next(count, None)
+        if number is not None:
+            come(on, static(f"static-{number}", "100m"))
+
+    on.cluster.refuse_patch = come_first
+    rounds(on)
+    assert sorted(on.cluster.evicted) == evicted and bool(on.cluster.held) == bool(evicted)
+    assert list(the_task(on).excluded_nodes) == ([] if evicted else ["n"])
+
+
 def test_planned_pod_that_may_not_be_evicted_any_more_is_replaced_by_one_other() -> None:
     on = crowded()
 
