@@ -33,4 +33,4 @@ class ExpectedPods:
         """
         others = (one for uid, one in self._by_uid.items() if uid != pod.metadata.uid)
         first = (one for one in others if one.priority > priority or (one.plan.expected_node and one.priority == priority))
-        return {one.plan.awaited_node: one.plan for one in first}
+        return {one.plan.expected_node or one.plan.next_node: one.plan for one in first}

@@ -53,11 +53,6 @@ class RescuePlan:
     expected_node: str = ""
     next_node: str = ""
 
-    @property
-    def awaited_node(self) -> str:
-        """The node that the pod is expected to get later, with or without evictions. Empty if there is none."""
-        return self.expected_node or self.next_node
-
 
 class RescueContext(t.NamedTuple):
     """The facts about a pod in addition to the snapshot.

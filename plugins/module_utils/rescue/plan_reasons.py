@@ -55,7 +55,7 @@ def ending_first_text(ending: t.Sequence[Pod], node_name: str) -> str:
 
 
 def expected_first_text(expected: RescuePlan) -> str:
-    """Return why no eviction on its awaited node is requested before the pod of this plan is bound there."""
+    """Return why no eviction on the node of this plan is requested before its pod is bound there."""
     if expected.expected_node:
         return f"pod {pod_names([expected.pod])} is bound first: it fits on node {expected.expected_node} without evictions"
     return f"pod {pod_names([expected.pod])} is rescued first on node {expected.next_node}: its priority is higher"

@@ -168,8 +168,8 @@ class RescuePlanner:
         return True
 
     def expect(self, plan: RescuePlan) -> None:
-        """Plan no evictions on the awaited node of the plan for the pods that ``ExpectedPods.before`` names."""
-        if plan.awaited_node:
+        """Plan no evictions on the expected node or the next node of the plan for the pods that get it later than this one."""
+        if plan.expected_node or plan.next_node:
             self._expected.add(plan, effective_priority(plan.pod, self._options))
 
     # --- why it is pending ---

@@ -71,8 +71,8 @@ class RescueTask:
     ``grace_ends_at_s``: the end of the grace period of each evicted pod, by uid. ``max_wait_s``: the maximum wait for other terminating
     pods. ``waits_since_s``: the start of the wait for their capacity. ``awaits_others_since_s``: the start of the wait for their end,
     because it makes the scheduler try the pod. ``queued_since_s``: the start of the wait of its plan for other rescues.
-    ``expected_since_s``: the time since which the pod is expected to get the awaited node of its plan. ``awaits_expected_since_s``: the
-    start of the wait for other pods that are expected to get a node.
+    ``expected_since_s``: the time since which the pod is expected to get the node of its plan. ``awaits_expected_since_s``: the start of
+    the wait for other pods that are expected to get a node.
     ``uncertain_evictions``: pods, by uid, whose eviction has an unknown result. ``loaded``: the evictions of another program for the pod
     are known. ``recorded_victims``: the uids of the victims in the ConfigMap.
     ``excluded_nodes``: nodes that are not tried, and ``excluded_victims``: pods whose eviction was refused, both with the end of the
@@ -286,7 +286,7 @@ class RescueTask:
             self.awaits_others_since_s = min(self.awaits_others_since_s, now_at_s)
         elif code == ANOTHER_POD_FIRST:
             self.awaits_expected_since_s = min(self.awaits_expected_since_s, now_at_s)
-        if self.last_plan is not None and self.last_plan.awaited_node:
+        if self.last_plan is not None and (self.last_plan.expected_node or self.last_plan.next_node):
             self.expected_since_s = min(self.expected_since_s, now_at_s)
 
     def wait_for_leader(self, now_at_s: float, holder: str) -> None:
@@ -310,13 +310,13 @@ class RescueTask:
         return self.stage == WATCHED and self._is_queued and now_at_s > self.queued_since_s + self.max_wait_s
 
     def is_expected(self, now_at_s: float) -> bool:
-        """Return whether the pod is expected to get the awaited node of its plan.
+        """Return whether the pod is expected to get the expected node or the next node of its plan.
 
         This ends after a time, so that a pod that is never bound does not delay the rescues of others without end.
         """
         if self.stage != WATCHED or self.pod.spec.node_name or self.pod_gone or self.last_plan is None:
             return False
-        return bool(self.last_plan.awaited_node) and now_at_s <= self.expected_since_s + self.max_wait_s
+        return bool(self.last_plan.expected_node or self.last_plan.next_node) and now_at_s <= self.expected_since_s + self.max_wait_s
 
     @property
     def _is_queued(self) -> bool:
