@@ -1,30 +1,36 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: onprem.kube_scheduling contributors
-"""Pods that the scheduler will bind without evictions. Evictions on their node for another pod would use the same capacity."""
+"""Pods that are expected to get a node later. Evictions there for another pod would use the same capacity."""
 
 from __future__ import annotations
 
 import typing as t
 
 from ..model.api.pod import Pod
+from .plan import RescuePlan
 
 
 class _Expected(t.NamedTuple):
-    pod: Pod
-    node: str
+    plan: RescuePlan
     priority: int
 
 
 class ExpectedPods:
-    """The pods that the scheduler is expected to bind soon, each with its node."""
+    """The plans of the pods that the scheduler binds soon, and of those for which evictions begin later."""
 
     def __init__(self) -> None:
         self._by_uid: dict[str, _Expected] = {}
 
-    def add(self, pod: Pod, node_name: str, priority: int) -> None:
-        """Add a pod, or replace its node. ``priority``: its priority for rescues."""
-        self._by_uid[pod.metadata.uid] = _Expected(pod, node_name, priority)
+    def add(self, plan: RescuePlan, priority: int) -> None:
+        """Add the plan of a pod, or replace it. ``priority``: the priority of the pod for rescues."""
+        self._by_uid[plan.pod.metadata.uid] = _Expected(plan, priority)
 
-    def before(self, pod: Pod, priority: int) -> dict[str, Pod]:
-        """Return the nodes on which another pod with at least this priority is expected, each with one such pod."""
-        return {one.node: one.pod for uid, one in self._by_uid.items() if uid != pod.metadata.uid and one.priority >= priority}
+    def before(self, pod: Pod, priority: int) -> dict[str, RescuePlan]:
+        """Return the nodes that another pod gets before a pod with this priority, each with the plan of one such pod.
+
+        The other pod has at least this priority if it needs no evictions, and a higher one if it does. A pod with the same priority that
+        is rescued first is not evicted for it.
+        """
+        others = (one for uid, one in self._by_uid.items() if uid != pod.metadata.uid)
+        first = (one for one in others if one.priority > priority or (one.plan.expected_node and one.priority == priority))
+        return {one.plan.expected_node or one.plan.next_node: one.plan for one in first}

@@ -41,6 +41,7 @@ class RescuePlan:
     ``status``: PLANNED (then ``choice`` is set), WAITING (the pod will be bound without evictions, or something else must end first) or
     IMPOSSIBLE (``blockers`` contains the reasons). ``hold_method``: how the node is held for the pod, BY_TAINT or BY_NOMINATION; None if no
     hold is needed. ``expected_node``: the node on which the scheduler is expected to bind a WAITING pod; empty if that is not known.
+    ``next_node``: the node on which the evictions for the pod begin later; empty if nothing delays them, and if there are none.
     """
 
     pod: Pod
@@ -50,6 +51,7 @@ class RescuePlan:
     hold_method: t.Optional[str] = None
     blockers: tuple[Blocker, ...] = ()
     expected_node: str = ""
+    next_node: str = ""
 
 
 class RescueContext(t.NamedTuple):
@@ -64,7 +66,7 @@ class RescueContext(t.NamedTuple):
     ``awaits_terminating``: capacity that other terminating pods free soon counts as free. This ends after a time, so that no tenant can
     delay a rescue with one terminating pod after another.
     ``awaits_others``: terminating pods of others are awaited if only a nomination would hold the capacity. This ends after a time, too.
-    ``awaits_expected``: no evictions on a node on which another critical pod is expected. This ends after a time, too.
+    ``awaits_expected``: no evictions on a node that another critical pod is expected to get first. This ends after a time, too.
     ``nominated_node``: the node for which the pod is nominated; the planner sets it.
     """
 

@@ -40,9 +40,9 @@ def pod_names(pods: Iterable[Pod]) -> str:
     return ", ".join(f"{pod.metadata.namespace}/{pod.metadata.name}" for pod in pods)
 
 
-def waiting(pod: Pod, code: str, text: str, *, expected_node: str = "") -> RescuePlan:
+def waiting(pod: Pod, code: str, text: str, *, expected_node: str = "", next_node: str = "") -> RescuePlan:
     """Return the plan to evict nothing now, with the code and the text of its reason."""
-    return RescuePlan(pod, WAITING, Reason(code, text), expected_node=expected_node)
+    return RescuePlan(pod, WAITING, Reason(code, text), expected_node=expected_node, next_node=next_node)
 
 
 def ending_first_text(ending: t.Sequence[Pod], node_name: str) -> str:
@@ -54,9 +54,11 @@ def ending_first_text(ending: t.Sequence[Pod], node_name: str) -> str:
     )
 
 
-def expected_first_text(expected: Pod, node_name: str) -> str:
-    """Return why no eviction on the node is requested before the scheduler has bound the expected pod there."""
-    return f"pod {pod_names([expected])} is bound first: it fits on node {node_name} without evictions"
+def expected_first_text(expected: RescuePlan) -> str:
+    """Return why no eviction on the node of this plan is requested before its pod is bound there."""
+    if expected.expected_node:
+        return f"pod {pod_names([expected.pod])} is bound first: it fits on node {expected.expected_node} without evictions"
+    return f"pod {pod_names([expected.pod])} is rescued first on node {expected.next_node}: its priority is higher"
 
 
 def undecidable(pod: Pod, unknowns: t.Sequence[Reason]) -> RescuePlan:

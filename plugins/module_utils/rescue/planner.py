@@ -108,10 +108,13 @@ class RescuePlanner:
             return RescuePlan(pod, IMPOSSIBLE, context.scheduler_down)
         return self._plan_on(pod, context, None, explain=explain)
 
-    def replan_on_node(self, pod: Pod, node_name: str, context: RescueContext) -> RescuePlan:
+    def replan_on_node(
+        self, pod: Pod, node_name: str, context: RescueContext, planned_victims: Collection[str] = frozenset()
+    ) -> RescuePlan:
         """Return the plan on the node that is being cleared for the pod.
 
-        It is WAITING if the pod now fits without evictions, or if its scheduler is not running.
+        It is WAITING if the pod now fits without evictions, or if its scheduler is not running. ``planned_victims``: uids of the pods that
+        the first plan for the node named. No other pods are evicted if those are enough.
         """
         undecodable = undecodable_of(pod)
         if undecodable is not None:
@@ -126,6 +129,13 @@ class RescuePlanner:
         feasible = self._filter_runner(pod, context).feasibility(self._candidates(pod, context, None)).feasible
         if feasible:
             return self._wait_for_scheduler(pod, feasible, context)
+        if planned_victims:
+            # After the first evictions other pods may cost less than the rest of the plan, but more of them may be needed.
+            there = (other.metadata.uid for other in self._snapshot.pods_by_node.get(node_name, ()))
+            unplanned = context.excluded_victims.union(uid for uid in there if uid not in planned_victims)
+            plan = self._plan_on(pod, context._replace(excluded_victims=unplanned), (node_name,), explain=False)
+            if plan.status != IMPOSSIBLE:
+                return plan
         return self._plan_on(pod, context, (node_name,))
 
     def current_violations(
@@ -158,9 +168,9 @@ class RescuePlanner:
         return True
 
     def expect(self, plan: RescuePlan) -> None:
-        """Plan no evictions on the expected node of the plan for pods without a higher priority."""
-        if plan.expected_node:
-            self._expected.add(plan.pod, plan.expected_node, effective_priority(plan.pod, self._options))
+        """Plan no evictions on the expected node or the next node of the plan for the pods that get it later than this one."""
+        if plan.expected_node or plan.next_node:
+            self._expected.add(plan, effective_priority(plan.pod, self._options))
 
     # --- why it is pending ---
 
@@ -211,7 +221,7 @@ class RescuePlanner:
         plan = self._plan_evictions(pod, context, candidates, search, explain=explain)
         if plan.choice is None or plan.choice.node not in expected:
             return plan
-        return waiting(pod, ANOTHER_POD_FIRST, expected_first_text(expected[plan.choice.node], plan.choice.node))
+        return waiting(pod, ANOTHER_POD_FIRST, expected_first_text(expected[plan.choice.node]))
 
     def _plan_evictions(
         self, pod: Pod, context: RescueContext, candidates: Collection[str], search: VictimSearch, *, others: bool = True, explain: bool
@@ -250,7 +260,7 @@ class RescuePlanner:
             return RescuePlan(pod, IMPOSSIBLE, violation, blockers=(Blocker(violation, len(candidates)),))
         ending = self._awaited.in_cluster(context)
         if ending:
-            return waiting(pod, OTHERS_TERMINATING, ending_first_text(ending, choice.node))
+            return waiting(pod, OTHERS_TERMINATING, ending_first_text(ending, choice.node), next_node=choice.node)
         return planned(pod, choice, context.note, hold_method=BY_NOMINATION)
 
     def _if_holdable(self, pod: Pod, choice: t.Optional[Choice]) -> t.Optional[Choice]:

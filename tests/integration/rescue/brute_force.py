@@ -8,7 +8,7 @@ This file uses no code that plans rescues. The predicates, which are compared wi
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from itertools import combinations
 from typing import Any, NamedTuple
 
@@ -48,6 +48,15 @@ class World:
         for pod in snapshot.pods:
             if pod.terminating:
                 self.cluster_state.remove(pod)
+
+    def fingerprint(self, node_names: Collection[str], namespace: str) -> tuple[set[tuple[str, str, bool, bool]], dict[str, int]]:
+        """The pods on these nodes and the budgets of the namespace, with all that changes while a cluster comes to rest."""
+        pods = (pod for pod in self.snapshot.pods if pod.spec.node_name in node_names)
+        budgets = self.snapshot.budgets_by_namespace.get(namespace, ())
+        return (
+            {(pod.metadata.uid, pod.spec.node_name, pod.ready, pod.terminating) for pod in pods},
+            {budget.metadata.name: budget.status.disruptions_allowed for budget in budgets},
+        )
 
     def find(self, namespace: str, name: str) -> Pod | None:
         """The pod of that name."""

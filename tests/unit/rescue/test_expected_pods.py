@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: onprem.kube_scheduling contributors
-"""No eviction is planned on a node on which another critical pod is bound without evictions."""
+"""No eviction is planned on a node that another critical pod gets first: without evictions, or because it is more important."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def pending(name: str, cpu: str, priority: int = CRITICAL) -> Pod:
 
 
 def plans(first: Pod, second: Pod, pods: t.Sequence[Pod], nodes: t.Sequence[str] = ("n",)) -> tuple[RescuePlan, RescuePlan]:
-    """The plans of two pods on one snapshot. The scheduler is expected to bind the first one."""
+    """The plans of two pods on one snapshot. The first one is expected to get its node."""
     snapshot = ClusterSnapshot(nodes=[node(name) for name in nodes], pods=[*pods, first, second])
     planner = RescuePlanner(snapshot, RescueOptions(allow_equal_priority=True), now_s=NOW)
     one = planner.plan_rescue(first, RescueContext())
@@ -50,6 +50,19 @@ def test_node_on_which_no_other_pod_is_expected_is_cleared_immediately() -> None
 def test_pod_with_a_higher_priority_does_not_wait() -> None:
     second = plans(pending("first", "300m"), pending("second", "600m", CRITICAL + 1000), [pod("victim", "700m", on="n")])[1]
     assert second.status == "planned"
+
+
+@pytest.mark.parametrize(("more_important", "status"), [(1, "waiting"), (0, "planned")])
+def test_node_is_left_to_a_more_important_pod_whose_evictions_begin_later(more_important: int, status: str) -> None:
+    """Without a toleration, the first pod waits until the terminating pod has ended. With the same priority it does not evict the other."""
+    first = pod("first", "600m", priority=CRITICAL + more_important)
+    pods = [pod("brief", "100m", on="far", ends_in_s=2.0), pod("full", "900m", on="far", priority=CRITICAL + 2)]
+    first_plan, second = plans(first, pending("second", "600m"), [*pods, pod("victim", "700m", on="n")], ("n", "far"))
+    assert (first_plan.reason.code, first_plan.expected_node, first_plan.next_node) == ("others_terminating", "", "n")
+    assert second.status == status
+    if more_important:
+        assert second.reason.code == "another_pod_first"
+        assert second.reason.text == "pod kube-system/first is rescued first on node n: its priority is higher"
 
 
 def test_pod_that_fits_too_is_left_to_the_scheduler() -> None:

@@ -113,7 +113,8 @@ class RescueExecutor:
         """
         if not task.may_request(view.now_at_s):
             return False
-        plan = view.planner.replan_on_node(task.pod, task.node, task.context(view.now_at_s, scheduler))
+        context = task.context(view.now_at_s, scheduler)
+        plan = view.planner.replan_on_node(task.pod, task.node, context, task.plan_limit.victims)
         if plan.status == WAITING:
             task.set_plan(plan)
             task.note_wait(view.now_at_s)
@@ -130,6 +131,8 @@ class RescueExecutor:
         if task.plan_limit.initial_pods is None:
             task.limit_to(limit_of(plan.choice, pods))
         more = task.plan_limit.violation(plan.choice, pods, task.uid)
+        if more is not None and task.may_plan_node_again:
+            return self._plan_again(task, more, view)
         if more is not None:
             return self._give_up_node(task, more, view)
         task.limit_to(task.plan_limit.with_replaced(plan.choice, pods))
@@ -319,13 +322,25 @@ class RescueExecutor:
             self._fail_without_effect(task, f"; the last: {why.text}")
         return True
 
+    def _plan_again(self, task: RescueTask, why: Reason, view: ReconcileView) -> bool:
+        """Release the node and plan on all nodes again, because the plan was made before the newest pods of the node were visible."""
+        self._observer.on_error(f"node {task.node} is planned again for pod {task.name}: {why.text}")
+        if not self.release_node(task, view.snapshot.nodes):
+            task.back_off(view.now_at_s)
+            return False
+        task.plan_node_again()
+        task.reset_backoff()
+        return True
+
     def _release_for_now(self, task: RescueTask, plan: RescuePlan, goes_first: Reason, view: ReconcileView) -> bool:
         """Release the node until another rescue has ended. It may be cleared for the pod again."""
         if not self.release_node(task, view.snapshot.nodes):
             task.back_off(view.now_at_s)
             return False
+        node_name = task.node
         task.requeue(view.now_at_s + REPLAN_S[WAITING])
-        task.set_plan(replace(plan, status=WAITING, reason=goes_first))
+        task.set_plan(replace(plan, status=WAITING, reason=goes_first, next_node=node_name))
+        task.note_wait(view.now_at_s)
         task.reset_backoff()
         return True
 

@@ -19,12 +19,13 @@ class PlanLimit:
     """The limit of a plan on one node.
 
     ``initial_pods``: the uids of the pods on the node at the start; None before the first plan. ``victims``: the uids of the pods that may
-    be evicted.
+    be evicted. ``is_confirmed``: a plan has kept within the limit while the node was held.
     """
 
     node: str = ""
     initial_pods: t.Optional[frozenset[str]] = None
     victims: frozenset[str] = frozenset()
+    is_confirmed: bool = False
 
     def violation(self, choice: Choice, pods: Sequence[Pod], pod_uid: str) -> t.Optional[Reason]:
         """Return the reason to give up the node if more pods than planned would have to be evicted.
@@ -46,7 +47,8 @@ class PlanLimit:
     def with_replaced(self, choice: Choice, pods: Sequence[Pod]) -> PlanLimit:
         """Return the limit that allows the victims of this plan in place of as many others. ``pods``: the pods on the node now."""
         further = {pod.metadata.uid for pod in self._unplanned(choice)}
-        return replace(self, victims=self.victims.difference(self._spared(choice, pods)[: len(further)]).union(further))
+        victims = self.victims.difference(self._spared(choice, pods)[: len(further)]).union(further)
+        return replace(self, victims=victims, is_confirmed=True)
 
     def _unplanned(self, choice: Choice) -> list[Pod]:
         """Return the victims of this plan that the limit does not allow, in the order of their uids."""

@@ -147,7 +147,9 @@ class PlanningRounds:
             return False
         first = self._queue_violation(task, plan.hold_method, view) if plan.status == PLANNED and not self._dry_run else None
         if first is not None:
-            task.queue(view.now_at_s, first)
+            task.queue(view.now_at_s, plan, first)
+            if task.is_expected(view.now_at_s) and task.last_plan is not None:
+                view.planner.expect(task.last_plan)
             return False
         choice = plan.choice
         changed = choice is not None and self._executor.start(task, plan, choice, view)

@@ -7,7 +7,7 @@ from __future__ import annotations
 import math
 import typing as t
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from ...model.api.node import Node
 from ...model.api.pod import Pod
@@ -71,8 +71,8 @@ class RescueTask:
     ``grace_ends_at_s``: the end of the grace period of each evicted pod, by uid. ``max_wait_s``: the maximum wait for other terminating
     pods. ``waits_since_s``: the start of the wait for their capacity. ``awaits_others_since_s``: the start of the wait for their end,
     because it makes the scheduler try the pod. ``queued_since_s``: the start of the wait of its plan for other rescues.
-    ``expected_since_s``: the time since which the scheduler is expected to bind the pod. ``awaits_expected_since_s``: the start of the wait
-    for other pods that it is expected to bind.
+    ``expected_since_s``: the time since which the pod is expected to get the node of its plan. ``awaits_expected_since_s``: the start of
+    the wait for other pods that are expected to get a node.
     ``uncertain_evictions``: pods, by uid, whose eviction has an unknown result. ``loaded``: the evictions of another program for the pod
     are known. ``recorded_victims``: the uids of the victims in the ConfigMap.
     ``excluded_nodes``: nodes that are not tried, and ``excluded_victims``: pods whose eviction was refused, both with the end of the
@@ -124,6 +124,7 @@ class RescueTask:
     pod_gone: bool = False
     _refusals: int = 0
     _settling_restarted_at_s: float = -math.inf
+    _planned_again: set[str] = field(default_factory=set)
 
     def __post_init__(self) -> None:
         self.key = self.key or attempt_key(self.pod)
@@ -285,7 +286,7 @@ class RescueTask:
             self.awaits_others_since_s = min(self.awaits_others_since_s, now_at_s)
         elif code == ANOTHER_POD_FIRST:
             self.awaits_expected_since_s = min(self.awaits_expected_since_s, now_at_s)
-        if self.last_plan is not None and self.last_plan.expected_node:
+        if self.last_plan is not None and (self.last_plan.expected_node or self.last_plan.next_node):
             self.expected_since_s = min(self.expected_since_s, now_at_s)
 
     def wait_for_leader(self, now_at_s: float, holder: str) -> None:
@@ -293,9 +294,11 @@ class RescueTask:
         self.status, self.reason = WAITING, Reason(NOT_LEADER, f"{holder or 'another program'} has the Lease and does the rescues")
         self.plan_at_s = now_at_s + REPLAN_S[WAITING]
 
-    def queue(self, now_at_s: float, first: Reason) -> None:
-        """Let the plan wait for another rescue."""
+    def queue(self, now_at_s: float, plan: RescuePlan, first: Reason) -> None:
+        """Let the plan wait for another rescue. Its evictions begin later."""
+        self.last_plan = replace(plan, next_node=plan.choice.node if plan.choice is not None else "")
         self.status, self.reason = WAITING, first
+        self.note_wait(now_at_s)
         self.queued_since_s = min(self.queued_since_s, now_at_s)
         self.plan_at_s = now_at_s + REPLAN_S[WAITING]
 
@@ -307,13 +310,13 @@ class RescueTask:
         return self.stage == WATCHED and self._is_queued and now_at_s > self.queued_since_s + self.max_wait_s
 
     def is_expected(self, now_at_s: float) -> bool:
-        """Return whether the scheduler is expected to bind the pod soon without evictions.
+        """Return whether the pod is expected to get the expected node or the next node of its plan.
 
         This ends after a time, so that a pod that is never bound does not delay the rescues of others without end.
         """
         if self.stage != WATCHED or self.pod.spec.node_name or self.pod_gone or self.last_plan is None:
             return False
-        return bool(self.last_plan.expected_node) and now_at_s <= self.expected_since_s + self.max_wait_s
+        return bool(self.last_plan.expected_node or self.last_plan.next_node) and now_at_s <= self.expected_since_s + self.max_wait_s
 
     @property
     def _is_queued(self) -> bool:
@@ -363,6 +366,20 @@ class RescueTask:
         had_no_effect = any(victim.pod.spec.node_name == self.node for victim in self.evicted)
         self.failed_nodes += had_no_effect
         self.exclude_node(self.node, math.inf if had_no_effect else now_at_s + LEFT_ALONE_FOR_S, why)
+        self.requeue(0.0)
+
+    @property
+    def may_plan_node_again(self) -> bool:
+        """True if the plan for the node is outdated before the first eviction there. This counts once for each node.
+
+        Pods can be bound to the node before it is held. If they come again and again, the node is given up.
+        """
+        has_evicted = any(victim.pod.spec.node_name == self.node for victim in self.evicted)
+        return not (has_evicted or self.plan_limit.is_confirmed or self._is_evicting or self.node in self._planned_again)
+
+    def plan_node_again(self) -> None:
+        """Stop the clearing of the node, and plan again on all nodes, including this one."""
+        self._planned_again.add(self.node)
         self.requeue(0.0)
 
     def requeue(self, plan_at_s: float) -> None:

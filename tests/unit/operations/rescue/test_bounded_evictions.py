@@ -95,6 +95,23 @@ def test_one_immovable_pod_that_comes_before_the_first_eviction_makes_the_rescue
     assert on.cluster.evicted == ["v-m"] and on.cluster.held == ["m"]
 
 
+@pytest.mark.parametrize(("times", "evicted"), [(1, ["r0", "r1", "r2", "r3", "r4", "r5"]), (9, [])])
+def test_pod_that_was_bound_before_the_node_was_held_makes_one_more_plan(times: int, evicted: list[str]) -> None:
+    """If other pods come again and again, the node is given up."""
+    on = crowded()
+    count = iter(range(times))
+
+    def come_first(name: str, release: bool) -> None:
+        number = None if release or name != "n" else next(count, None)
+        if number is not None:
+            come(on, static(f"static-{number}", "100m"))
+
+    on.cluster.refuse_patch = come_first
+    rounds(on)
+    assert sorted(on.cluster.evicted) == evicted and bool(on.cluster.held) == bool(evicted)
+    assert list(the_task(on).excluded_nodes) == ([] if evicted else ["n"])
+
+
 def test_planned_pod_that_may_not_be_evicted_any_more_is_replaced_by_one_other() -> None:
     on = crowded()
 
@@ -104,6 +121,15 @@ def test_planned_pod_that_may_not_be_evicted_any_more_is_replaced_by_one_other()
     on.cluster.refuse_eviction = refuse
     rounds(on)
     assert sorted(on.cluster.evicted) == ["r0", "r2", "r3", "r4", "r5"]
+
+
+def test_rest_of_a_plan_is_evicted_also_if_other_pods_cost_less_after_the_first_eviction() -> None:
+    """The two large pods are the fewest with their highest priority. Beside the first one the two small pods have a lower one."""
+    large = [pod(f"large-{number}", "300m", on="n", priority=1000) for number in range(2)]
+    small = [pod(f"small-{number}", "200m", on="n", priority=1) for number in range(2)]
+    on = scene([node("n")], [*large, *small, pod("dns", "600m")])
+    rounds(on)
+    assert sorted(on.cluster.evicted) == ["large-0", "large-1"] and the_task(on).excluded_nodes == {}
 
 
 def test_planned_pod_is_not_replaced_by_several_others() -> None:

@@ -194,6 +194,37 @@ def test_a_rescue_that_has_waited_long_for_others_is_the_next_to_begin(waited: b
         assert on.cluster.evicted == ["v-m"]
 
 
+def queued_on(to: str) -> Scene:
+    """The pod ``other``, with the node m, waits for a rescue on the node n. A less important pod fits only on the node ``to``."""
+    on = two_rescues(first_tolerates=True)
+    on.cluster.pods["other"]["spec"]["priority"] = CRITICAL + 1
+    on.cluster.refuse_eviction = lambda name, dry_run: None if dry_run or name != "v-n" else REFUSED
+    third = pod("third", "500m")
+    third["spec"]["nodeSelector"] = {"kubernetes.io/hostname": to}
+    on.cluster.nodes["l"] = node("l")
+    for item in (third, pod("v-l", "900m", on="l")):
+        on.cluster.pods[item["metadata"]["name"]] = item
+        on.cluster.touch(item)
+    again(on)
+    again(on)
+    return on
+
+
+def test_node_of_a_queued_pod_is_not_cleared_for_a_less_important_pod() -> None:
+    on = queued_on("m")
+    assert on.cluster.evicted == [] and (code(on, "other"), code(on, "third")) == ("queued", "another_pod_first")
+    assert queued_on("l").cluster.evicted == ["v-l"], "on another node it does not wait"
+
+
+def test_queued_pod_delays_a_less_important_pod_only_for_a_time() -> None:
+    on = queued_on("m")
+    third = on.controller.tasks["u-third"]
+    third.awaits_expected_since_s -= third.max_wait_s + 1
+    again(on)
+    again(on)
+    assert on.cluster.evicted == ["v-m"] and on.cluster.held == ["n", "m"]
+
+
 @pytest.mark.parametrize("evicted", [False, True])
 def test_the_end_of_a_run_leaves_no_attempt_under_way(evicted: bool) -> None:
     on = left_to_another()
