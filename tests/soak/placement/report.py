@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -16,6 +17,9 @@ from tests.soak.placement.own_extender import OWN, OwnExtender, OwnExtenderWithF
 from tests.soak.placement.simulation import CYCLE_S, WATCH_S, WEIGHT, Outcome
 
 PAGE = Path(__file__).resolve().parents[3] / "docs" / "development" / "placement.md"
+
+LINE = 140
+"""The most characters of a line of text on the page."""
 
 Results = Mapping[str, Mapping[str, Sequence[Outcome]]]
 """The outcomes by pattern and contender, in the order of the seeds."""
@@ -147,7 +151,8 @@ def _limits(results: Results, seeds: int) -> str:
             ("free", OwnExtenderWithFreeShare.name),
         )
     }
-    return LIMITS.format(**FIGURES, **texts, seeds=seeds)
+    paragraphs = LIMITS.format(**FIGURES, **texts, seeds=seeds).split("\n\n")
+    return "\n\n".join(textwrap.fill(" ".join(one.split()), LINE, break_on_hyphens=False) for one in paragraphs)
 
 
 def _verdict(found: Estimate) -> str:
