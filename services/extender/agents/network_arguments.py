@@ -48,8 +48,8 @@ class NetworkTrafficArgs(Struct, frozen=True, kw_only=True, forbid_unknown_field
     ``device``: the devices of all nodes; ``devices``: those of groups of nodes, of which the first entry that matches counts. ``exclude``:
     devices that never count. ``window``: the time over which the rate is taken. ``estimate``: the traffic of a new pod without a bandwidth
     annotation, in bits per second, or ``auto``: the traffic of a node for each of its pods. ``speeds``: speeds that the nodes do not report
-    correctly. ``max_utilisation``: the share of the speed, 0 to 1, above which a filter rejects a node. ``max_age_s``: older values are
-    unknown.
+    correctly. ``worst_utilisation``: the share of the speed with the score 0, above 0 and at most 1, unless a node has more.
+    ``max_utilisation``: the share of the speed, 0 to 1, above which a filter rejects a node. ``max_age_s``: older values are unknown.
     """
 
     device: str = ""
@@ -60,6 +60,7 @@ class NetworkTrafficArgs(Struct, frozen=True, kw_only=True, forbid_unknown_field
     normalise: t.Literal["utilisation", "relative"] = "utilisation"
     speeds: tuple[SpeedEntry, ...] = ()
     estimate: int | str = AUTO
+    worst_utilisation: float = 0.5
     max_utilisation: float | None = None
     max_age: Duration = field(default=90, name="max_age_s")
 
@@ -72,6 +73,8 @@ class NetworkTrafficArgs(Struct, frozen=True, kw_only=True, forbid_unknown_field
         seconds("max_age_s", self.max_age)
         if self.estimate != AUTO:
             bytes_per_s("estimate", self.estimate, other=AUTO)
+        check_positive("worst_utilisation", self.worst_utilisation)
+        check_range("worst_utilisation", self.worst_utilisation, 0, 1)
         check_range("max_utilisation", self.max_utilisation, 0, 1)
 
     @property

@@ -2,8 +2,12 @@
 # Copyright: onprem.kube_scheduling contributors
 """The agent ``network_traffic``: nodes with less traffic on their network devices get higher scores.
 
-``normalise: utilisation`` divides the traffic by the speed of the link. ``normalise: relative`` is the formula of the NetworkTraffic plugin
-of cylonchau/customScheduler, 100 − value·100/max, with a rate in place of the value of a counter.
+``normalise: utilisation`` divides the traffic by the speed of the link. The score falls from 10 at 0 to 0 at ``worst_utilisation``, or at
+the utilisation of the busiest node if that is higher. An extender answers with eleven integers, and without this scale most of them would
+belong to utilisations that do not occur. docs/development/placement.md has the effect.
+
+``normalise: relative`` is the formula of the NetworkTraffic plugin of cylonchau/customScheduler, 100 − value·100/max, with a rate in place
+of the value of a counter.
 """
 
 from __future__ import annotations
@@ -29,9 +33,10 @@ SPEED = "node_network_speed_bytes"
 class Prepared:
     """The traffic of all nodes of a refresh, the largest measured rate, and the speed that is assumed for nodes without one.
 
-    ``estimates``: the bytes per second of a new pod that declares none, by direction.
+    ``estimates``: the bytes per second of a new pod that declares none, by direction. ``worst``: the utilisation with the score 0.
 
-    What was added for new pods does not count, so that the annotation of one pod cannot make all other nodes equal.
+    What was added for new pods does not count in ``largest_rate`` and ``worst``, so that the annotation of one pod cannot make all other
+    nodes equal.
     """
 
     traffic: dict[str, tuple[NodeView, Traffic]]
@@ -39,6 +44,7 @@ class Prepared:
     assumed_speed: float
     assumed_from: str
     estimates: Mapping[str, float]
+    worst: float
 
 
 class NetworkTraffic(Agent):
@@ -78,8 +84,12 @@ class NetworkTraffic(Agent):
         speeds = [one.speed for one in known if one.speed is not None]
         largest = max((one.measured for one in known), default=0.0)
         if speeds:
-            return Prepared(traffic, largest, median_low(speeds), "the median of the other nodes", estimates)
-        return Prepared(traffic, largest, max(ASSUMED_BYTES_PER_S, largest), "no node knows its speed", estimates)
+            assumed, assumed_from = median_low(speeds), "the median of the other nodes"
+        else:
+            assumed, assumed_from = max(ASSUMED_BYTES_PER_S, largest), "no node knows its speed"
+        highest = max((one.measured / (one.speed or max(assumed, one.measured)) for one in known), default=0.0)
+        worst = max(self.args.worst_utilisation, min(1.0, highest))
+        return Prepared(traffic, largest, assumed, assumed_from, estimates, worst)
 
     def judge(self, prepared: Prepared, node: NodeView, pod: PodView | None, now_s: float) -> Judgement:
         """Return the score of a node by its traffic. A node without a known speed is judged by an assumed one."""
@@ -90,14 +100,16 @@ class NetworkTraffic(Agent):
         if problem:
             return Judgement(None, explanation=problem, measured_at_s=traffic.measured_at_s)
         if self.args.normalise == RELATIVE:
-            share = traffic.rate / max(prepared.largest_rate, traffic.rate) if traffic.rate > 0 else 0.0
-            of = f"{bit_text(traffic.rate)}, {share:.0%} of the largest rate"
+            share = worse = traffic.rate / max(prepared.largest_rate, traffic.rate) if traffic.rate > 0 else 0.0
+            of, scale = f"{bit_text(traffic.rate)}, {share:.0%} of the largest rate", ""
         else:
             speed = traffic.speed or max(prepared.assumed_speed, traffic.rate)
             share = min(1.0, traffic.rate / speed)
+            worse = share / max(prepared.worst, share)
+            scale = f"; the score is 0 at {prepared.worst:.0%}"
             of = f"{share:.0%} of {bit_text(speed)}" + ("" if traffic.speed else f" (assumed: {prepared.assumed_from})")
-        explanation = f"{of} on {', '.join(traffic.devices)}, {traffic.direction}{_added_text(traffic)}"
-        score = BEST_SCORE * (1.0 - share)
+        explanation = f"{of} on {', '.join(traffic.devices)}, {traffic.direction}{_added_text(traffic)}{scale}"
+        score = BEST_SCORE * (1.0 - worse)
         return Judgement(score, traffic.rate, explanation, traffic.measured_at_s, self._rejection(traffic))
 
     def _rejection(self, traffic: Traffic) -> str:

@@ -80,9 +80,10 @@ def test_pods_of_another_profile_are_not_moved(traffic: Traffic, extender: Exten
 
 
 def test_a_node_without_exporter_is_neither_best_nor_worst(traffic: Traffic, extender: Extender) -> None:
-    quiet, missing, busy = traffic.workers[:3]
+    quiet, missing, busy, busiest = traffic.workers[:4]
     traffic.set_quiet(quiet)
-    traffic.set(missing, 0.95 * SPEED)
+    for name in (missing, busiest):
+        traffic.set(name, 0.95 * SPEED)
 
     def scores() -> tuple[int, int, int]:
         found = extender.scores(traffic.workers, PROFILE)

@@ -82,9 +82,13 @@ def test_a_value_that_is_no_number_is_unknown(extender: Extender, traffic: Traff
     wait_until(lambda: judgement(extender, broken)["value"] is None, timeout_s=20, what="an unknown value")
     assert is_about(judgement(extender, without_speed)["value"], BUSY)
     assert traffic.rate(broken) is None or math.isnan(traffic.rate(broken) or 0.0)
-    scores = extender.scores(traffic.workers, PROFILE)
-    # The median is the score of the busy nodes.
-    assert abs(scores[broken] - scores[busy]) <= 1 and abs(scores[without_speed] - scores[busy]) <= 1 and scores[quiet] == 10
+
+    def are_about_equal() -> bool:
+        scores = extender.scores(traffic.workers, PROFILE)
+        return max(abs(scores[name] - scores[busy]) for name in (broken, without_speed)) <= 1 and scores[quiet] == 10
+
+    # The median is the score of the busy nodes. Rates over a short window differ a little from one refresh to the next.
+    wait_until(are_about_equal, timeout_s=20, what="the score of the median")
     assert pods.bind(3, PROFILE) == [quiet] * 3
 
 

@@ -73,7 +73,7 @@ class Traffic:
 
         def is_settled() -> bool:
             scores = extender.scores(self.workers, PROFILE)
-            return all(scores[name] == 10 if name in best else scores[name] <= 6 for name in self.workers)
+            return all(scores[name] == 10 if name in best else scores[name] <= 3 for name in self.workers)
 
         wait_until(is_settled, timeout_s=SETTLED_WITHIN_S, what=f"the best score of {best}")
 

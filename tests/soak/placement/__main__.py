@@ -15,7 +15,7 @@ from tests.soak.placement.query_server import QueryServer
 from tests.soak.placement.simulation import Outcome, run
 from tests.soak.placement.workload import PATTERNS, draw
 
-SEEDS = 20
+SEEDS = 100
 OTHERS = (
     contenders.StockScheduler,
     contenders.OriginalPlugin,
@@ -26,7 +26,6 @@ OTHERS = (
     contenders.TargetLoadPacking,
 )
 REFERENCE = contenders.ExactKnowledge
-OWN = (own_extender.OwnExtender, own_extender.OwnExtenderWithDeclaredBandwidth)
 
 
 def main() -> None:
@@ -47,7 +46,7 @@ def main() -> None:
 
 def makers(server: QueryServer) -> dict[str, Make]:
     """Return the contenders by their names."""
-    own: dict[str, Make] = {kind.name: functools.partial(kind, server=server) for kind in OWN}
+    own: dict[str, Make] = {kind.name: functools.partial(kind, server=server) for kind in own_extender.OWN}
     return {**{kind.name: kind for kind in OTHERS}, **own, REFERENCE.name: REFERENCE}
 
 

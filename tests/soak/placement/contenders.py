@@ -9,6 +9,7 @@ All have the same values: the rate of the received bytes over five minutes, and 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import ClassVar
 
@@ -82,9 +83,18 @@ class OriginalPlugin(Contender):
 
     name = "the original plugin as published"
 
+    def __init__(self, cluster: Cluster) -> None:
+        super().__init__(cluster)
+        self._second = -1
+        self._points = np.zeros(len(cluster.names), dtype=np.int64)
+
     def points(self, pod: Pod) -> Integers:
-        sums = np.array([sum(value for _at_s, value in found) for found in _samples(self.cluster, PUBLISHED_WINDOW_S)])
-        return _share_of_largest(sums)
+        # Samples have whole seconds, so that the sums change only with a new second.
+        if self._second != math.floor(self.cluster.now_s):
+            self._second = math.floor(self.cluster.now_s)
+            sums = np.array([sum(value for _at_s, value in found) for found in _samples(self.cluster, PUBLISHED_WINDOW_S)])
+            self._points = _share_of_largest(sums)
+        return self._points
 
 
 class OriginalExtender(OriginalFormula):

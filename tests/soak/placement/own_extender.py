@@ -42,7 +42,7 @@ from tests.soak.placement.workload import NODE_CPU, NODE_MEMORY, Integers, Pod
 
 Json = dict[str, Any]
 
-PROFILE = "network-traffic"
+PROFILE, AGENT = "network-traffic", "network_traffic"
 POINTS = 10
 """The points of kube-scheduler for one point of an extender with the weight 1."""
 BITS = 8
@@ -51,14 +51,19 @@ CREATED = "2026-01-01T00:00:00Z"
 
 
 def own_queries() -> tuple[Query, ...]:
-    """Return the queries of the agent with its defaults."""
-    return tuple(build_agent("network_traffic", None).queries)
+    """Return the queries of the agent with the arguments of each contender."""
+    found = [query for kind in OWN for query in build_agent(AGENT, dict(kind.args)).queries]
+    return tuple(dict.fromkeys(found))
 
 
 class OwnExtender(Contender):
-    """This extender. ``declares``: the pods have the annotation for their bandwidth, which is the most that they receive."""
+    """This extender. ``args``: the arguments of the agent that are not its defaults.
+
+    ``declares``: the pods have the annotation for their bandwidth, which is the most that they receive.
+    """
 
     name: ClassVar[str] = "this extender"
+    args: ClassVar[Mapping[str, Any]] = {}
     refresh_s = int(PrometheusSettings.refresh_s)
     declares: ClassVar[bool] = False
 
@@ -67,7 +72,7 @@ class OwnExtender(Contender):
         self._server, server.source = server, cluster.prometheus
         log = set_up_log("placement", form="json", level="error", stream=io.StringIO())
         metrics = Metrics(log)
-        agent = build_agent("network_traffic", None)
+        agent = build_agent(AGENT, dict(self.args))
         self._queries = tuple(agent.queries)
         self._engine = Engine(
             {PROFILE: Profile(PROFILE, (ConfiguredAgent(agent),))}, metrics, pause=no_pause, clock=lambda: self.cluster.now_s
@@ -148,6 +153,23 @@ class OwnExtenderWithDeclaredBandwidth(OwnExtender):
 
     name = "this extender, pods declare their bandwidth"
     declares = True
+
+
+class OwnExtenderWithLongWindow(OwnExtender):
+    """This extender with a rate over 15 minutes."""
+
+    name = "this extender, window: 15m"
+    args: ClassVar[Mapping[str, Any]] = {"window": "15m"}
+
+
+class OwnExtenderWithFreeShare(OwnExtender):
+    """This extender with integers that cover all utilisations from 0 to 100 %."""
+
+    name = "this extender, worst_utilisation: 1"
+    args: ClassVar[Mapping[str, Any]] = {"worst_utilisation": 1}
+
+
+OWN = (OwnExtender, OwnExtenderWithDeclaredBandwidth, OwnExtenderWithLongWindow, OwnExtenderWithFreeShare)
 
 
 def _ignore(_key: str) -> None:

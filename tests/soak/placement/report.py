@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -12,10 +13,13 @@ from tests.soak.placement import workload
 from tests.soak.placement.cluster import SCRAPE_S, START_S
 from tests.soak.placement.contenders import WINDOW_S, ExactKnowledge, RiskBalancing
 from tests.soak.placement.figures import CONFIDENCE, Estimate, difference, estimate
-from tests.soak.placement.own_extender import OwnExtender, OwnExtenderWithDeclaredBandwidth
+from tests.soak.placement.own_extender import OWN, OwnExtender, OwnExtenderWithFreeShare, OwnExtenderWithLongWindow
 from tests.soak.placement.simulation import CYCLE_S, WATCH_S, WEIGHT, Outcome
 
 PAGE = Path(__file__).resolve().parents[3] / "docs" / "development" / "placement.md"
+
+LINE = 140
+"""The most characters of a line of text on the page."""
 
 Results = Mapping[str, Mapping[str, Sequence[Outcome]]]
 """The outcomes by pattern and contender, in the order of the seeds."""
@@ -59,8 +63,9 @@ extender as Prometheus does; `tests/integration/extender/test_virtual_prometheus
 The formulas of others are therefore measured in both forms.
 
 - *this extender* is its own code with its defaults, from the HTTP answers of Prometheus to the answer for the scheduler. Its values are up
-  to {refresh} s old. No pod declares its bandwidth. In the last row each pod has the annotation `kubernetes.io/ingress-bandwidth` with the
-  most that it receives.
+  to {refresh} s old. No pod declares its bandwidth. Its other rows change one thing: each pod has the annotation
+  `kubernetes.io/ingress-bandwidth` with the most that it receives; the rate is that over 15 minutes; or the score is 0 at a utilisation of
+  100 % and not of 50 %.
 - *the original plugin* is NetworkTraffic (cylonchau/customScheduler): 100 − value · 100 / maximum. Its value is the sum of the samples of a
   counter over one hour, which grows with the uptime of the node (here 1 to 60 days). It asks Prometheus for each pod. *With rates*: the
   value is the rate instead. No published system does this; it shows how good the formula can be.
@@ -86,6 +91,9 @@ FIGURES = {
     "on": workload.ON_S,
     "factor": (workload.ON_S + workload.OFF_S) / workload.ON_S,
     "hot": workload.HOT_BACKGROUND,
+    "most_pod": workload.MOST_TRAFFIC / workload.SPEED,
+    "bursts": WINDOW_S / (workload.ON_S + workload.OFF_S),
+    "noise": workload.burst_deviation(WINDOW_S),
     "measured": workload.MEASURED_S,
     "confidence": CONFIDENCE,
     "weight": WEIGHT,
@@ -102,7 +110,8 @@ FIGURES = {
 def page(results: Results) -> str:
     """Return the whole page."""
     seeds = len(next(iter(next(iter(results.values())).values())))
-    parts = [METHOD.format(**FIGURES).rstrip(), "## Results", f"{machine()} {seeds} seeds.", "### Goals", GOAL, _goals(results)]
+    parts = [METHOD.format(**FIGURES).rstrip(), "## Results", f"{machine()} {seeds} seeds."]
+    parts += ["### Goals", GOAL, _goals(results), _limits(results, seeds)]
     for pattern, outcomes in results.items():
         parts += [f"### {pattern[0].upper()}{pattern[1:]}", _figures(outcomes)]
     return "\n\n".join(parts) + "\n"
@@ -114,10 +123,36 @@ from that of this extender, in percentage points of utilisation. *Met* and *miss
 
 
 def _goals(results: Results) -> str:
-    no_rivals = (OwnExtender.name, OwnExtenderWithDeclaredBandwidth.name, ExactKnowledge.name)
+    no_rivals = (*(kind.name for kind in OWN), ExactKnowledge.name)
     others = [name for name in next(iter(results.values())) if name not in no_rivals]
     rows = [[name, *(_verdict(_above(outcomes, name)) for outcomes in results.values())] for name in others]
     return table(["lower maximum than", *results], rows)
+
+
+LIMITS = """**The limits of the goal.** Exact knowledge changes the maximum of this extender by {exact} percentage points. No score that is
+made of the present traffic can be much better. The next pods make the rest of the maximum: the mean traffic of one pod is up to
+{most_pod:.0%} of a link, and nobody knows it before the pod runs. The differences between good formulas are therefore small, and {seeds}
+seeds do not show all of them.
+
+In *bursty* the values are the limit. A pod sends about {bursts:.0f} times in {window} minutes, so that its rate has a standard deviation
+of {noise:.0%} of its mean. All contenders but exact knowledge have this noise. With a rate over 15 minutes the maximum of this extender
+changes by {long} points. The default is nevertheless 5 minutes: here the mean traffic of a pod never changes, and in a cluster a longer
+window shows a change later.
+
+*The integers.* With `worst_utilisation: 1` they cover utilisations up to 100 %, and the maximum changes by {free} points."""
+
+
+def _limits(results: Results, seeds: int) -> str:
+    texts = {
+        word: ", ".join(f"{_signed(_above(outcomes, name))} ({pattern})" for pattern, outcomes in results.items())
+        for word, name in (
+            ("exact", ExactKnowledge.name),
+            ("long", OwnExtenderWithLongWindow.name),
+            ("free", OwnExtenderWithFreeShare.name),
+        )
+    }
+    paragraphs = LIMITS.format(**FIGURES, **texts, seeds=seeds).split("\n\n")
+    return "\n\n".join(textwrap.fill(" ".join(one.split()), LINE, break_on_hyphens=False) for one in paragraphs)
 
 
 def _verdict(found: Estimate) -> str:

@@ -73,7 +73,10 @@ class Simulation:
         self._unseen.append((self.cluster.now_s + WATCH_S, pod, node))
 
     def _advance(self, now_s: float) -> None:
-        """Let the time pass, with the refreshes and the events of the watch that are due, in their order."""
+        """Let the time pass, with the refreshes and the events of the watch that are due, in their order.
+
+        A refresh replaces all values of the one before. Only the last of several without an event between them is therefore done.
+        """
         while True:
             refresh_at_s = self._refresh_at_s if self._contender.refresh_s else np.inf
             seen_at_s = self._unseen[0][0] if self._unseen else np.inf
@@ -84,7 +87,8 @@ class Simulation:
                 self.cluster.advance(seen_at_s)
                 self._contender.on_bound(pod, node)
             else:
-                self.cluster.advance(refresh_at_s)
-                self._contender.refresh()
                 self._refresh_at_s += self._contender.refresh_s
+                if self._refresh_at_s > min(seen_at_s, now_s):
+                    self.cluster.advance(refresh_at_s)
+                    self._contender.refresh()
         self.cluster.advance(now_s)

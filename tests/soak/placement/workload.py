@@ -7,6 +7,7 @@ Rates are bytes per second, times are virtual seconds since the start.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -119,6 +120,16 @@ def draw(pattern: str, seed: int, *, nodes: int = NODES, pods: int = PODS, burst
         burst=sizes.index(burst),
         end_s=end_s,
     )
+
+
+def burst_deviation(window_s: float) -> float:
+    """Return the standard deviation of the rate of a pod with bursts over a window, as a share of its mean.
+
+    The two states have exponential times, so the correlation falls with exp(−t / τ), 1 / τ = 1 / ON_S + 1 / OFF_S. For a window that is
+    much longer than τ, the variance of the mean is the variance of one moment, times 2 · τ / window.
+    """
+    correlation_s = ON_S * OFF_S / (ON_S + OFF_S)
+    return math.sqrt(OFF_S / ON_S * 2 * correlation_s / window_s)
 
 
 def _sizes(pods: int, burst: int) -> list[int]:

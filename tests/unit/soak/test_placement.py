@@ -11,13 +11,14 @@ import pytest
 from ansible_collections.onprem.kube_scheduling.services.extender.interface import Rate
 
 from tests.soak.placement import report
-from tests.soak.placement.__main__ import OTHERS, OWN, REFERENCE, makers
+from tests.soak.placement.__main__ import OTHERS, REFERENCE, makers
 from tests.soak.placement.figures import difference, estimate
+from tests.soak.placement.own_extender import OWN
 from tests.soak.placement.query_server import QueryServer
 from tests.soak.placement.simulation import Outcome, Simulation, run
 from tests.soak.placement.stock_scores import FIT, SPREAD, StockScores
 from tests.soak.placement.virtual_prometheus import VirtualPrometheus, rate
-from tests.soak.placement.workload import BURSTY, HOT_NODE, PATTERNS, STEADY, draw
+from tests.soak.placement.workload import BURSTY, HOT_NODE, PATTERNS, STEADY, burst_deviation, draw
 
 NODES, PODS, BURST = 10, 40, 10
 
@@ -64,6 +65,13 @@ def test_the_page_compares_all_contenders(outcomes: dict[str, Outcome]) -> None:
 def test_pods_have_their_mean_traffic_with_and_without_bursts(pattern: str, tolerance: float) -> None:
     scenario = draw(pattern, 3)
     assert scenario.rates.mean() == pytest.approx(np.mean([pod.traffic for pod in scenario.pods]), rel=tolerance)
+
+
+def test_the_noise_of_a_rate_is_that_of_the_drawn_bursts() -> None:
+    scenario, window_s = draw(BURSTY, 3), 900
+    parts = scenario.rates[:, : scenario.rates.shape[1] // window_s * window_s].reshape(len(scenario.pods), -1, window_s).mean(axis=2)
+    shares = parts / np.array([pod.traffic for pod in scenario.pods])[:, None]
+    assert shares.std() == pytest.approx(burst_deviation(window_s), rel=0.1)
 
 
 def test_the_rate_is_extrapolated_to_the_window_and_survives_a_reset() -> None:

@@ -99,7 +99,7 @@ def test_a_bound_pod_changes_the_judgement_without_a_refresh() -> None:
     of = traffic_agent()
     before = measured(of, "n", {"eth0": 0.0}, speed={"eth0": GBIT})
     prepared = of.prepare([before], NOW_S)
-    after = measured(of, "n", {"eth0": 0.0}, speed={"eth0": GBIT}, pods=(pod(ingress=500_000_000, bound_s_ago=1),))
+    after = measured(of, "n", {"eth0": 0.0}, speed={"eth0": GBIT}, pods=(pod(ingress=200_000_000, bound_s_ago=1),))
     judgement = of.judge(prepared, after, None, NOW_S)
-    assert judgement.score == pytest.approx(5.0)
-    assert judgement.explanation == "50% of 1 Gbit/s on eth0, receive, of which 500 Mbit/s for new pods"
+    assert judgement.score == pytest.approx(6.0)
+    assert judgement.explanation == "20% of 1 Gbit/s on eth0, receive, of which 200 Mbit/s for new pods; the score is 0 at 50%"

@@ -7,7 +7,7 @@ from __future__ import annotations
 import math
 
 import pytest
-from ansible_collections.onprem.kube_scheduling.services.extender.interface import Gauge, Rate
+from ansible_collections.onprem.kube_scheduling.services.extender.interface import Agent, Gauge, NodeView, Rate
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -15,23 +15,54 @@ from tests.unit.services.extender.agents.traffic_nodes import GBIT, measured, tr
 from tests.unit.services.extender.agents.views import NOW_S, agent, judgements, node, pod, scores, series
 
 
-def test_score_is_the_free_share_of_the_link() -> None:
+def shares(of: Agent, **by_node: float) -> list[NodeView]:
+    """Nodes with a link of 1 Gbit/s, by the share of it that is used."""
+    return [measured(of, name, {"eth0": share * GBIT}, speed={"eth0": GBIT}) for name, share in by_node.items()]
+
+
+def test_score_is_0_at_half_of_the_link_if_no_node_has_more() -> None:
     of = traffic_agent()
-    nodes = [
-        measured(of, "idle", {"eth0": 0.0}, speed={"eth0": GBIT}),
-        measured(of, "half", {"eth0": GBIT / 2}, speed={"eth0": GBIT}),
-        measured(of, "full", {"eth0": 2 * GBIT}, speed={"eth0": GBIT}),
-    ]
-    assert scores(of, nodes) == {"idle": 10.0, "half": 5.0, "full": 0.0}
-    assert judgements(of, nodes)["half"].explanation == "50% of 1 Gbit/s on eth0, receive"
-    assert judgements(of, nodes)["half"].measured_at_s == NOW_S - 5
+    nodes = shares(of, idle=0.0, fifth=0.2, half=0.5)
+    assert scores(of, nodes) == {"idle": 10.0, "fifth": pytest.approx(6.0), "half": 0.0}
+    found = judgements(of, nodes)["fifth"]
+    assert found.explanation == "20% of 1 Gbit/s on eth0, receive; the score is 0 at 50%"
+    assert (found.value, found.measured_at_s) == (0.2 * GBIT, NOW_S - 5)
 
 
-def test_a_quarter_of_a_fast_link_is_better_than_half_of_a_slow_one() -> None:
+def test_score_is_0_at_the_utilisation_of_the_busiest_node_above_half() -> None:
+    of = traffic_agent()
+    assert scores(of, shares(of, idle=0.0, fifth=0.2, most=0.8)) == {"idle": 10.0, "fifth": pytest.approx(7.5), "most": 0.0}
+    assert scores(of, shares(of, idle=0.0, fifth=0.2, full=2.0)) == {"idle": 10.0, "fifth": pytest.approx(8.0), "full": 0.0}
+
+
+def test_new_pods_do_not_change_the_scale() -> None:
+    of = traffic_agent()
+    new = measured(of, "new", {"eth0": 0.0}, speed={"eth0": GBIT}, pods=(pod(ingress=900_000_000, bound_s_ago=1),))
+    assert scores(of, [*shares(of, fifth=0.2), new]) == {"fifth": pytest.approx(6.0), "new": 0.0}
+
+
+def test_a_node_without_a_speed_changes_the_scale_by_its_assumed_speed() -> None:
+    of = traffic_agent()
+    unknown = measured(of, "unknown", {"eth0": 0.8 * GBIT})
+    assert scores(of, [*shares(of, fifth=0.2), unknown]) == {"fifth": pytest.approx(7.5), "unknown": 0.0}
+
+
+def test_with_another_worst_utilisation_the_score_is_the_free_share_of_the_link() -> None:
+    of = traffic_agent(worst_utilisation=1)
+    assert scores(of, shares(of, idle=0.0, half=0.5, full=1.0)) == {"idle": 10.0, "half": 5.0, "full": 0.0}
+
+
+@pytest.mark.parametrize("worst", [0, -0.1, 1.1, math.nan])
+def test_a_worst_utilisation_outside_of_0_to_1_is_refused(worst: float) -> None:
+    with pytest.raises(ValueError, match="worst_utilisation"):
+        traffic_agent(worst_utilisation=worst)
+
+
+def test_a_tenth_of_a_fast_link_is_better_than_half_of_a_slow_one() -> None:
     of = traffic_agent()
     fast = measured(of, "fast", {"eth0": 2.5 * GBIT}, speed={"eth0": 25 * GBIT})
     slow = measured(of, "slow", {"eth0": 0.5 * GBIT}, speed={"eth0": GBIT})
-    assert scores(of, [fast, slow]) == {"fast": pytest.approx(9.0), "slow": pytest.approx(5.0)}
+    assert scores(of, [fast, slow]) == {"fast": pytest.approx(8.0), "slow": 0.0}
 
 
 def test_relative_scores_are_those_of_the_article() -> None:
@@ -81,7 +112,7 @@ def test_a_link_without_a_speed_is_judged_by_the_median_of_the_others(speed: dic
     of = traffic_agent()
     nodes = [measured(of, f"n{gbit}", {"eth0": 0.0}, speed={"eth0": gbit * GBIT}) for gbit in (1, 10, 25)]
     judgement = judgements(of, [*nodes, measured(of, "unknown", {"eth0": GBIT}, speed=speed)])["unknown"]
-    assert judgement.score == pytest.approx(9.0)
+    assert judgement.score == pytest.approx(8.0)
     assert "10% of 10 Gbit/s (assumed: the median of the other nodes)" in judgement.explanation
 
 
@@ -96,21 +127,21 @@ def test_without_any_speed_small_differences_have_small_effects() -> None:
 def test_a_speed_of_the_configuration_replaces_the_reported_one() -> None:
     of = traffic_agent(speeds=[{"nodes": "vm-.*", "speed": "2G"}, {"nodes": ".*", "speed": "9G"}])
     judgement = judgements(of, [measured(of, "vm-1", {"eth0": GBIT}, speed={"eth0": 10 * GBIT})])["vm-1"]
-    assert judgement.score == pytest.approx(5.0)
+    assert judgement.explanation.startswith("50% of 2 Gbit/s")
 
 
 def test_vlans_share_the_speed_of_their_link_and_a_bridge_has_that_of_its_devices() -> None:
     of = agent("network_traffic")
     vlans = measured(of, "vlans", {"eth0.1": 20.0, "eth0.2": 30.0}, speed={"eth0.1": 100.0, "eth0.2": 100.0, "eth0": 100.0})
     bridge = measured(of, "bridge", {"br0": 50.0, "eth0": 50.0}, speed={"br0": -125000.0, "eth0": 100.0})
-    assert scores(of, [vlans, bridge]) == {"vlans": 5.0, "bridge": 5.0}
+    assert {one.explanation[:15] for one in judgements(of, [vlans, bridge]).values()} == {"50% of 800 bit/"}
 
 
 def test_both_directions_are_judged_by_the_larger_one() -> None:
     of = traffic_agent(direction="both")
     one = measured(of, "n", {"eth0": 10.0}, transmit={"eth0": 60.0}, speed={"eth0": 100.0})
     judgement = judgements(of, [one])["n"]
-    assert judgement.score == pytest.approx(4.0) and "transmit" in judgement.explanation
+    assert judgement.explanation.startswith("60% of 800 bit/s") and "transmit" in judgement.explanation
     assert judgements(of, [measured(of, "n", {"eth0": 10.0})])["n"].score is None
 
 

@@ -93,25 +93,25 @@ def replayed(*arguments: str) -> tuple[int, str]:
 def test_a_recorded_request_has_the_scores_of_the_recorded_view(tmp_path: Path) -> None:
     file, notes = tmp_path / "r.jsonl", Notes()
     of = recorder(file, notes)
-    of.on_view(view(traffic("idle", 0.0), traffic("half", 62.5e6)))
-    of.record("/scheduler/prioritize", request("idle", "half", "other"))
-    of.on_node(traffic("idle", 0.0, pod(ingress=500_000_000, bound_s_ago=1)))
+    of.on_view(view(traffic("idle", 0.0), traffic("fifth", 25e6)))
+    of.record("/scheduler/prioritize", request("idle", "fifth", "other"))
+    of.on_node(traffic("idle", 0.0, pod(ingress=200_000_000, bound_s_ago=1)))
     of.record("/scheduler/prioritize", request("idle"))
     of.on_view(view(traffic("idle", 125e6), version=2))
-    of.record("/scheduler/filter", request("idle", "half"))
+    of.record("/scheduler/filter", request("idle", "fifth"))
     of.close()
     code, text = replayed("--agent", "network_traffic", "--requests", str(file))
     assert code == 0
     assert text.splitlines() == [
         "/scheduler/prioritize for Pod shop/web-1 at 10000.0 s",
-        "  idle    10.000  0% of 1 Gbit/s on eth0, receive",
-        "  half     5.000  50% of 1 Gbit/s on eth0, receive",
+        "  idle    10.000  0% of 1 Gbit/s on eth0, receive; the score is 0 at 50%",
+        "  fifth    6.000  20% of 1 Gbit/s on eth0, receive; the score is 0 at 50%",
         "  other  unknown  the node is not in the view",
         "/scheduler/prioritize for Pod shop/web-1 at 10000.0 s",
-        "  idle    5.000  50% of 1 Gbit/s on eth0, receive, of which 500 Mbit/s for new pods",
+        "  idle    6.000  20% of 1 Gbit/s on eth0, receive, of which 200 Mbit/s for new pods; the score is 0 at 50%",
         "/scheduler/filter for Pod shop/web-1 at 10000.0 s",
-        "  idle    0.000  100% of 1 Gbit/s on eth0, receive",
-        "  half  unknown  the node is not in the view",
+        "  idle     0.000  100% of 1 Gbit/s on eth0, receive; the score is 0 at 100%",
+        "  fifth  unknown  the node is not in the view",
     ]
     assert len(notes.received) == 3 and not notes.warnings
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
