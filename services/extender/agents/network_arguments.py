@@ -7,7 +7,7 @@ from __future__ import annotations
 import typing as t
 
 from ....plugins.module_utils.model.codec import Struct, field
-from .arguments import Duration, check_exclusive, check_pattern, check_range, seconds
+from .arguments import Duration, check_exclusive, check_pattern, check_positive, check_range, seconds
 from .bandwidth import bytes_per_s
 from .network_devices import VIRTUAL_DEVICES
 

@@ -8,7 +8,6 @@ import typing as t
 
 import pytest
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.api.pod import Pod
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.codec import decode_json, encode_json
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.critical import (
     effective_priority,
     is_critical,
@@ -18,35 +17,41 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.crit
 )
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.options import RescueOptions
 
+from tests.unit.support.objects import running
+
 ANNOTATION = "scheduler.alpha.kubernetes.io/critical-pod"
 UNSCHEDULABLE = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}
 
 
-def pod(namespace: str = "kube-system", annotations: t.Any = None, status: t.Any = None, deleted: bool = False, **spec: t.Any) -> Pod:
-    metadata = {"name": "p", "namespace": namespace, "uid": "u", "annotations": annotations}
-    if deleted:
-        metadata["deletionTimestamp"] = "2026-01-01T00:00:00Z"
-    return decode_json(Pod, encode_json({"metadata": metadata, "spec": spec, "status": status or {"conditions": [UNSCHEDULABLE]}}))
+def unscheduled(namespace: str = "kube-system", *, deleted: bool = False, **more: t.Any) -> Pod:
+    """A pod that the scheduler has reported Unschedulable."""
+    metadata = {"deletionTimestamp": "2026-01-01T00:00:00Z"} if deleted else {}
+    return running("", name="p", namespace=namespace, metadata=metadata, **{"status": {"conditions": [UNSCHEDULABLE]}, **more})
 
 
 @pytest.mark.parametrize(
     ("given", "options", "priority", "critical"),
     [
-        (pod(priority=2_000_000_000), {}, 2_000_000_000, True),
-        (pod(priority=1_999_999_999), {}, 1_999_999_999, False),
-        (pod(priority=2_000_001_000, annotations={ANNOTATION: ""}), {}, 2_000_001_000, True),
-        (pod(annotations={ANNOTATION: ""}), {}, 2_000_000_000, True),
-        (pod(annotations={ANNOTATION: "true"}), {}, 0, False),
-        (pod(annotations={ANNOTATION: ""}), {"honor_critical_annotation": "none"}, 0, False),
-        (pod("shop", annotations={ANNOTATION: ""}), {}, 0, False),
-        (pod("shop", annotations={ANNOTATION: ""}), {"namespaces": ("kube-system", "shop")}, 0, False),
-        (pod("shop", annotations={ANNOTATION: ""}), {"namespaces": ("shop",), "honor_critical_annotation": "all"}, 2_000_000_000, True),
-        (pod("shop", annotations={ANNOTATION: ""}), {"honor_critical_annotation": "all"}, 0, False),
-        (pod("shop", annotations={ANNOTATION: ""}), {"namespaces": ("shop",), "honor_critical_annotation": "none"}, 0, False),
-        (pod("none", annotations={ANNOTATION: ""}), {"namespaces": ("none",), "honor_critical_annotation": "none"}, 0, False),
-        (pod(annotations={ANNOTATION: ""}), {"namespaces": ("shop",)}, 0, False),
-        (pod(priority=1000), {"priority_threshold": 1000}, 1000, True),
-        (pod(), {}, 0, False),
+        (unscheduled(priority=2_000_000_000), {}, 2_000_000_000, True),
+        (unscheduled(priority=1_999_999_999), {}, 1_999_999_999, False),
+        (unscheduled(priority=2_000_001_000, annotations={ANNOTATION: ""}), {}, 2_000_001_000, True),
+        (unscheduled(annotations={ANNOTATION: ""}), {}, 2_000_000_000, True),
+        (unscheduled(annotations={ANNOTATION: "true"}), {}, 0, False),
+        (unscheduled(annotations={ANNOTATION: ""}), {"honor_critical_annotation": "none"}, 0, False),
+        (unscheduled("shop", annotations={ANNOTATION: ""}), {}, 0, False),
+        (unscheduled("shop", annotations={ANNOTATION: ""}), {"namespaces": ("kube-system", "shop")}, 0, False),
+        (
+            unscheduled("shop", annotations={ANNOTATION: ""}),
+            {"namespaces": ("shop",), "honor_critical_annotation": "all"},
+            2_000_000_000,
+            True,
+        ),
+        (unscheduled("shop", annotations={ANNOTATION: ""}), {"honor_critical_annotation": "all"}, 0, False),
+        (unscheduled("shop", annotations={ANNOTATION: ""}), {"namespaces": ("shop",), "honor_critical_annotation": "none"}, 0, False),
+        (unscheduled("none", annotations={ANNOTATION: ""}), {"namespaces": ("none",), "honor_critical_annotation": "none"}, 0, False),
+        (unscheduled(annotations={ANNOTATION: ""}), {"namespaces": ("shop",)}, 0, False),
+        (unscheduled(priority=1000), {"priority_threshold": 1000}, 1000, True),
+        (unscheduled(), {}, 0, False),
     ],
 )
 def test_importance(given: Pod, options: dict[str, t.Any], priority: int, critical: bool) -> None:
@@ -55,21 +60,21 @@ def test_importance(given: Pod, options: dict[str, t.Any], priority: int, critic
 
 def test_kubernetes_own_classes_are_protected_whatever_the_threshold() -> None:
     high = RescueOptions(priority_threshold=2_100_000_000)
-    assert is_critical_or_system(pod(priority=2_000_000_000, priorityClassName="system-cluster-critical"), high)
-    assert not is_critical_or_system(pod(priority=2_000_000_000, priorityClassName="mine"), high)
+    assert is_critical_or_system(unscheduled(priority=2_000_000_000, priorityClassName="system-cluster-critical"), high)
+    assert not is_critical_or_system(unscheduled(priority=2_000_000_000, priorityClassName="mine"), high)
 
 
 @pytest.mark.parametrize(
     ("given", "waits"),
     [
-        (pod(), True),
-        (pod(nodeName="n"), False),
-        (pod(deleted=True), False),
-        (pod(schedulingGates=[{"name": "g"}]), False),
-        (pod(status={"conditions": [{**UNSCHEDULABLE, "reason": "SchedulerError"}]}), False),
-        (pod(status={"conditions": [{**UNSCHEDULABLE, "status": "True"}]}), False),
-        (pod(status={"phase": "Pending"}), False),
-        (pod(status={"phase": "Failed", "conditions": [UNSCHEDULABLE]}), False),
+        (unscheduled(), True),
+        (unscheduled(nodeName="n"), False),
+        (unscheduled(deleted=True), False),
+        (unscheduled(schedulingGates=[{"name": "g"}]), False),
+        (unscheduled(status={"conditions": [{**UNSCHEDULABLE, "reason": "SchedulerError"}]}), False),
+        (unscheduled(status={"conditions": [{**UNSCHEDULABLE, "status": "True"}]}), False),
+        (unscheduled(status={"phase": "Pending"}), False),
+        (unscheduled(status={"phase": "Failed", "conditions": [UNSCHEDULABLE]}), False),
     ],
 )
 def test_which_pods_wait_for_a_node(given: Pod, waits: bool) -> None:
@@ -79,16 +84,20 @@ def test_which_pods_wait_for_a_node(given: Pod, waits: bool) -> None:
 @pytest.mark.parametrize(
     ("given", "options", "said"),
     [
-        (pod(), {}, ", and it has no annotation that makes it critical"),
+        (unscheduled(), {}, ", and it has no annotation that makes it critical"),
         (
-            pod("shop", annotations={ANNOTATION: ""}),
+            unscheduled("shop", annotations={ANNOTATION: ""}),
             {"namespaces": ("shop",)},
             f"; its annotation {ANNOTATION} does not count in namespace shop, "
             "because honor_critical_annotation is kube-system; set it to all",
         ),
-        (pod(annotations={ANNOTATION: "true"}), {}, f"; its annotation {ANNOTATION} has the value 'true', and only an empty value counts"),
         (
-            pod(annotations={ANNOTATION: ""}),
+            unscheduled(annotations={ANNOTATION: "true"}),
+            {},
+            f"; its annotation {ANNOTATION} has the value 'true', and only an empty value counts",
+        ),
+        (
+            unscheduled(annotations={ANNOTATION: ""}),
             {"honor_critical_annotation": "none"},
             f"; its annotation {ANNOTATION} does not count, because honor_critical_annotation is none",
         ),

@@ -9,7 +9,6 @@ import typing as t
 
 import pytest
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client import resources
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.api.node import Node
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.api.pod import Pod
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.snapshot import ClusterSnapshot
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.undecodable import Undecodable, undecodable_of
@@ -17,33 +16,13 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.opti
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.plan import IMPOSSIBLE, PLANNED, RescueContext, RescuePlan
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.planner import RescuePlanner
 
-from tests.unit.support.cluster import NOW, struct
+from tests.unit.support.objects import CRITICAL, NOW, TOLERATION, named_pod, named_pod_json, small_node
 
 Json = dict[str, t.Any]
 
 
-def node(name: str) -> Node:
-    status = {"allocatable": {"cpu": "1", "memory": "8Gi", "pods": "10"}, "conditions": [{"type": "Ready", "status": "True"}]}
-    found: Node = struct(Node, {"metadata": {"name": name}, "status": status})
-    return found
-
-
-def pod_json(name: str, cpu: str, *, on: str = "", priority: int = 0, namespace: str = "app") -> Json:
-    owner = {"kind": "ReplicaSet", "name": name, "uid": f"rs-{name}", "controller": True}
-    metadata = {"name": name, "namespace": namespace, "uid": f"uid-{name}", "ownerReferences": [owner], "labels": {"app": name}}
-    containers = [{"name": "main", "resources": {"requests": {"cpu": cpu}}}]
-    tolerations = [{"key": "CriticalAddonsOnly", "operator": "Exists"}]
-    spec = {"nodeName": on, "priority": priority, "containers": containers, "terminationGracePeriodSeconds": 1, "tolerations": tolerations}
-    return {"metadata": metadata, "spec": spec, "status": {"phase": "Running" if on else "Pending"}}
-
-
-def pod(name: str, cpu: str, **more: t.Any) -> Pod:
-    found: Pod = struct(Pod, pod_json(name, cpu, **more))
-    return found
-
-
 def odd_pod(name: str, on: str) -> Pod:
-    value = pod_json(name, "100m", on=on)
+    value = named_pod_json(name, "100m", on=on, namespace="app")
     value["spec"]["containers"] = 5
     found: Pod = resources.PODS.read(json.dumps(value).encode())
     return found
@@ -57,12 +36,12 @@ def odd(resource: resources.Resource, name: str, *, namespace: str = "app", spec
     return found
 
 
-CRITICAL = pod("dns", "500m", priority=2_000_000_000, namespace="kube-system")
+DNS = named_pod("dns", "500m", priority=CRITICAL, tolerations=[TOLERATION])
 
 
-def judge(pods: t.Sequence[Pod], *undecodable: Undecodable, nodes: t.Sequence[str] = ("a",), critical: Pod = CRITICAL) -> RescuePlan:
+def judge(pods: t.Sequence[Pod], *undecodable: Undecodable, nodes: t.Sequence[str] = ("a",), critical: Pod = DNS) -> RescuePlan:
     found = [one for one in map(undecodable_of, pods) if one is not None]
-    snapshot = ClusterSnapshot(nodes=map(node, nodes), pods=[*pods, critical], undecodable=[*undecodable, *found])
+    snapshot = ClusterSnapshot(nodes=map(small_node, nodes), pods=[*pods, critical], undecodable=[*undecodable, *found])
     return RescuePlanner(snapshot, RescueOptions(), now_s=NOW).plan_rescue(critical, RescueContext())
 
 
@@ -72,17 +51,17 @@ def victims(plan: RescuePlan) -> list[str]:
 
 def test_pod_is_planned_where_everything_can_be_decoded() -> None:
     """Otherwise the other tests of this file would prove nothing."""
-    assert judge([pod("web", "900m", on="a")]).status == PLANNED
+    assert judge([named_pod("web", "900m", on="a")]).status == PLANNED
 
 
 def test_no_rescue_is_planned_on_a_node_with_an_undecodable_pod() -> None:
-    plan = judge([pod("web", "900m", on="a"), odd_pod("odd", on="a")])
+    plan = judge([named_pod("web", "900m", on="a"), odd_pod("odd", on="a")])
     assert plan.status == IMPOSSIBLE and "Pod app/odd cannot be decoded" in plan.reason.text
     assert [blocker.reason.code for blocker in plan.blockers] == ["undecodable"]
 
 
 def test_rescue_goes_to_the_node_without_an_undecodable_pod() -> None:
-    pods = [pod("web", "900m", on="a"), odd_pod("odd", on="a"), pod("db", "900m", on="b", priority=100)]
+    pods = [named_pod("web", "900m", on="a"), odd_pod("odd", on="a"), named_pod("db", "900m", on="b", priority=100)]
     plan = judge(pods, nodes=("a", "b"))
     assert plan.choice is not None and (plan.choice.node, victims(plan)) == ("b", ["db"])
 
@@ -93,11 +72,11 @@ def test_capacity_beside_an_undecodable_pod_does_not_count_as_free() -> None:
 
 
 def test_undecodable_pod_without_a_node_hinders_no_rescue() -> None:
-    assert victims(judge([pod("web", "900m", on="a"), odd_pod("odd", on="")])) == ["web"]
+    assert victims(judge([named_pod("web", "900m", on="a"), odd_pod("odd", on="")])) == ["web"]
 
 
 def test_critical_pod_that_cannot_be_decoded_is_impossible_to_judge() -> None:
-    plan = judge([pod("web", "900m", on="a")], critical=odd_pod("dns", on=""))
+    plan = judge([named_pod("web", "900m", on="a")], critical=odd_pod("dns", on=""))
     assert (plan.status, plan.reason.code) == (IMPOSSIBLE, "undecodable")
 
 
@@ -112,28 +91,28 @@ def test_critical_pod_that_cannot_be_decoded_is_impossible_to_judge() -> None:
     ids=["unreadable selector", "selects", "selects others", "other namespace"],
 )
 def test_undecodable_budget_protects_every_pod_that_it_may_select(budget: Undecodable, protects: bool) -> None:
-    plan = judge([pod("web", "900m", on="a")], budget)
+    plan = judge([named_pod("web", "900m", on="a", labels={"app": "web"})], budget)
     assert (plan.status == IMPOSSIBLE) == protects
     if protects:
         assert "undecodable" in {blocker.reason.code for blocker in plan.blockers}
 
 
 def test_undecodable_node_is_no_candidate() -> None:
-    plan = judge([pod("web", "900m", on="a")], odd(resources.NODES, "a", namespace=""), nodes=())
+    plan = judge([named_pod("web", "900m", on="a")], odd(resources.NODES, "a", namespace=""), nodes=())
     assert plan.status == IMPOSSIBLE
 
 
 def test_nodes_that_cannot_be_decoded_are_counted_among_the_blockers() -> None:
-    high = pod("high", "800m", on="n", priority=2_100_000_000)
-    snapshot = ClusterSnapshot(nodes=[node("n")], pods=[high, CRITICAL], undecodable=[odd(resources.NODES, "m", namespace="")])
-    plan = RescuePlanner(snapshot, RescueOptions(), now_s=NOW).plan_rescue(CRITICAL, RescueContext())
+    high = named_pod("high", "800m", on="n", priority=2_100_000_000)
+    snapshot = ClusterSnapshot(nodes=[small_node("n")], pods=[high, DNS], undecodable=[odd(resources.NODES, "m", namespace="")])
+    plan = RescuePlanner(snapshot, RescueOptions(), now_s=NOW).plan_rescue(DNS, RescueContext())
     assert sum(blocker.nodes for blocker in plan.blockers if blocker.reason.text == "it cannot be decoded") == 1
 
 
 def test_pods_under_several_undecodable_budgets_are_told_without_an_error() -> None:
     budgets = [odd(resources.BUDGETS, "a"), odd(resources.BUDGETS, "b", namespace="other")]
-    pods = [pod("x", "400m", on="n"), pod("y", "400m", on="n", namespace="other")]
-    snapshot = ClusterSnapshot(nodes=[node("n")], pods=[*pods, CRITICAL], undecodable=budgets)
-    plan = RescuePlanner(snapshot, RescueOptions(), now_s=NOW).plan_rescue(CRITICAL, RescueContext())
+    pods = [named_pod("x", "400m", on="n"), named_pod("y", "400m", on="n", namespace="other")]
+    snapshot = ClusterSnapshot(nodes=[small_node("n")], pods=[*pods, DNS], undecodable=budgets)
+    plan = RescuePlanner(snapshot, RescueOptions(), now_s=NOW).plan_rescue(DNS, RescueContext())
     (blocker,) = [one for one in plan.blockers if "pods there" in one.reason.text]
     assert "app/a" in blocker.reason.text and "other/b" in blocker.reason.text

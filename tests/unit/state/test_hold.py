@@ -5,7 +5,6 @@
 from __future__ import annotations
 
 import copy
-import typing as t
 
 import pytest
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.api.node import Node, Taint
@@ -26,32 +25,28 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.state.hold 
     release_patch,
 )
 
-Json = dict[str, t.Any]
+from tests.unit.support.objects import NOW, Json, node_json, pending
 
 KEY = "CriticalAddonsOnly"
-NOW = 1_767_225_600.0
 OTHER = {"key": "example.com/other", "value": "x", "effect": "NoExecute", "timeAdded": "2026-01-01T00:00:00Z"}
 ADMINISTRATORS = {"key": KEY, "value": "true", "effect": "NoExecute"}
 
 
-def pod(name: str = "dns", uid: str = "u-1") -> Pod:
-    owner = {"kind": "ReplicaSet", "name": "coredns", "uid": "rs", "controller": True}
-    metadata = {"name": name, "namespace": "kube-system", "uid": uid, "ownerReferences": [owner]}
-    return decode_json(Pod, encode_json({"metadata": metadata}))
+def dns(name: str = "dns", uid: str = "u-1") -> Pod:
+    return pending(name=name, owner="coredns", metadata={"uid": uid})
 
 
 def hold() -> Hold:
-    return make_hold(pod(), key=KEY, deadline_s=NOW + 60, writer="host_1")
+    return make_hold(dns(), key=KEY, deadline_s=NOW + 60, writer="host_1")
 
 
-def node(taints: list[Json] | None = None, annotations: dict[str, str] | None = None) -> Json:
-    spec = {} if taints is None else {"taints": taints}
-    return {"metadata": {"name": "n", **({} if annotations is None else {"annotations": annotations})}, "spec": spec}
+def document(taints: list[Json] | None = None, annotations: dict[str, str] | None = None) -> Json:
+    return node_json("n", taints=taints, annotations=annotations)
 
 
-def applied(document: Json, operations: list[Json]) -> Json:
+def applied(before: Json, operations: list[Json]) -> Json:
     """RFC 6902, as far as it is used; a test that does not hold is an AssertionError."""
-    result = copy.deepcopy(document)
+    result = copy.deepcopy(before)
     for operation in operations:
         *parents, last = (part.replace("~1", "/") for part in operation["path"].split("/")[1:])
         target = result
@@ -69,10 +64,10 @@ def applied(document: Json, operations: list[Json]) -> Json:
 @pytest.mark.parametrize(
     "before",
     [
-        node(),
-        node(annotations={"other": "text"}),
-        node([OTHER], {"other": "text"}),
-        node([OTHER, ADMINISTRATORS]),
+        document(),
+        document(annotations={"other": "text"}),
+        document([OTHER], {"other": "text"}),
+        document([OTHER, ADMINISTRATORS]),
     ],
 )
 def test_a_hold_is_put_beside_everything_and_removed_alone(before: Json) -> None:
@@ -85,30 +80,30 @@ def test_a_hold_is_put_beside_everything_and_removed_alone(before: Json) -> None
 
 
 def test_a_change_meanwhile_fails_the_patch() -> None:
-    before = node([OTHER])
+    before = document([OTHER])
     operations = hold_patch(before, hold())
-    for changed in (node([OTHER, ADMINISTRATORS]), node([]), node([OTHER], {HOLD_ANNOTATION: "somebody"})):
+    for changed in (document([OTHER, ADMINISTRATORS]), document([]), document([OTHER], {HOLD_ANNOTATION: "somebody"})):
         with pytest.raises(AssertionError):
             applied(changed, operations)
 
 
 def test_a_taint_that_was_removed_by_hand_leaves_only_the_annotation_to_remove() -> None:
-    held = applied(node(), hold_patch(node(), hold()))
+    held = applied(document(), hold_patch(document(), hold()))
     held["spec"].pop("taints")
     assert applied(held, release_patch(held, hold()))["metadata"]["annotations"] == {}
 
 
 def test_another_s_hold_is_not_removed() -> None:
-    other = make_hold(pod(uid="u-2"), key=KEY, deadline_s=NOW, writer="host_2")
-    held = applied(node(), hold_patch(node(), other))
+    other = make_hold(dns(uid="u-2"), key=KEY, deadline_s=NOW, writer="host_2")
+    held = applied(document(), hold_patch(document(), other))
     assert release_patch(held, hold()) == []
-    assert release_patch(node(), hold()) == []
+    assert release_patch(document(), hold()) == []
     assert held_for_another(held, hold()) == other and held_for_another(held, other) is None
 
 
-@pytest.mark.parametrize("annotation", ["nonsense", encode_json(make_hold(pod(uid="u-2"), key=KEY, deadline_s=0, writer="x")).decode()])
+@pytest.mark.parametrize("annotation", ["nonsense", encode_json(make_hold(dns(uid="u-2"), key=KEY, deadline_s=0, writer="x")).decode()])
 def test_an_edited_annotation_is_removed_with_the_taint(annotation: str) -> None:
-    held = applied(node([OTHER]), hold_patch(node([OTHER]), hold()))
+    held = applied(document([OTHER]), hold_patch(document([OTHER]), hold()))
     held["metadata"]["annotations"][HOLD_ANNOTATION] = annotation
     assert not is_hold_on(held, hold())
     released = applied(held, release_patch(held, hold()))
@@ -117,15 +112,15 @@ def test_an_edited_annotation_is_removed_with_the_taint(annotation: str) -> None
 
 def test_an_annotation_that_nothing_proves_gives_way_to_a_hold() -> None:
     """It names another pod, and its taint is not on the node."""
-    forged = make_hold(pod(uid="u-2"), key=KEY, deadline_s=NOW, writer="kubelet")
-    annotated = node([OTHER], {HOLD_ANNOTATION: encode_json(forged).decode()})
+    forged = make_hold(dns(uid="u-2"), key=KEY, deadline_s=NOW, writer="kubelet")
+    annotated = document([OTHER], {HOLD_ANNOTATION: encode_json(forged).decode()})
     assert held_for_another(annotated, hold()) is None
     assert is_hold_on(applied(annotated, hold_patch(annotated, hold())), hold())
 
 
 def test_only_the_hash_of_its_pod_makes_a_hold_genuine() -> None:
-    assert is_genuine(hold()) and is_genuine(make_hold(pod(), key="", deadline_s=NOW, writer="x"))
-    for value in ("", "true", hold_value(pod(uid="u-2"))):
+    assert is_genuine(hold()) and is_genuine(make_hold(dns(), key="", deadline_s=NOW, writer="x"))
+    for value in ("", "true", hold_value(dns(uid="u-2"))):
         assert not is_genuine(replace(hold(), value=value))
     assert not is_genuine(replace(hold(), key=""))
 
@@ -138,9 +133,9 @@ def test_an_edited_annotation_is_no_hold(text: str) -> None:
 
 
 def test_the_value_is_short_and_of_the_pod_alone() -> None:
-    long = pod("d" * 253)
+    long = dns("d" * 253)
     assert len(hold_value(long)) <= 63
-    assert len({hold_value(pod()), hold_value(pod(uid="u-2")), hold_value(pod("other"))}) == 3
+    assert len({hold_value(dns()), hold_value(dns(uid="u-2")), hold_value(dns("other"))}) == 3
 
 
 def test_deadlines() -> None:

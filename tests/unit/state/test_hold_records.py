@@ -21,11 +21,11 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.state.hold 
 )
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.state.rescue_attempts import configmap_patch, read_attempts
 
-from tests.unit.state.test_hold import KEY, NOW, pod
+from tests.unit.state.test_hold import KEY, NOW, dns
 
 
 def record(node: str = "n", *, uid: str = "u-1", key: str = KEY, deadline_s: float = NOW) -> HoldRecord:
-    return HoldRecord(node, f"uid-{node}", make_hold(pod(uid=uid), key=key, deadline_s=deadline_s, writer="w"))
+    return HoldRecord(node, f"uid-{node}", make_hold(dns(uid=uid), key=key, deadline_s=deadline_s, writer="w"))
 
 
 def stored(*records: HoldRecord) -> dict[str, str]:

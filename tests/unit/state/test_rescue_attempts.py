@@ -8,8 +8,9 @@ import re
 import typing as t
 
 import pytest
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.api.meta import ObjectMeta, OwnerReference
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.api.meta import OwnerReference
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.api.pod import Pod
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.codec import replace
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.values.timestamps import format_time
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.state.hold import size_of
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.state.rescue_attempts import (
@@ -37,16 +38,18 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.state.rescu
     start,
 )
 
-NOW = 1_767_225_600.0
+from tests.unit.support.objects import NOW, pending
 
 
-def pod(owner: str = "", *, namespace: str = "kube-system", uid: str = "u", kind: str = "ReplicaSet") -> Pod:
+def dns(owner: str = "", *, namespace: str = "kube-system", uid: str = "u", kind: str = "ReplicaSet") -> Pod:
+    """``owner``: the uid of its controller."""
+    pod = pending(name="dns", owner="", namespace=namespace, metadata={"uid": uid})
     references = (OwnerReference(kind=kind, name="x", uid=owner, controller=True),) if owner else None
-    return Pod(metadata=ObjectMeta(namespace=namespace, name="dns", uid=uid, owner_references=references))
+    return replace(pod, metadata=replace(pod.metadata, owner_references=references))
 
 
 def key(number: object) -> str:
-    return attempt_key(pod(str(number)))
+    return attempt_key(dns(str(number)))
 
 
 OWNER, GOOD_KEY = key("owner"), key("good")
@@ -195,15 +198,15 @@ def test_only_rescued_pods_are_judged(judge: t.Any) -> None:
 
 @pytest.mark.parametrize("uid", ["hold.n", "attempt.x", "a/b", "..", "", " ", "\n", "\x00", "x" * 100_000, "\ud800", "\u202e", OWNER])
 def test_text_of_an_owner_reference_is_no_part_of_a_key(uid: str) -> None:
-    found = attempt_key(pod(uid))
+    found = attempt_key(dns(uid))
     assert re.fullmatch(r"attempt\.[0-9a-f]{64}", found)
     assert configmap_patch({"hold.n": "of another"}, found, entry(), now_s=NOW).changes == {found: entry().to_text()}
 
 
 def test_owners_of_different_namespaces_share_no_key() -> None:
-    keys = {attempt_key(pod("o")), attempt_key(pod("o", namespace="app")), attempt_key(pod("o", namespace="")), attempt_key(pod(uid="o"))}
+    keys = {attempt_key(dns("o")), attempt_key(dns("o", namespace="app")), attempt_key(dns("o", namespace="")), attempt_key(dns(uid="o"))}
     assert len(keys) == 4
-    assert attempt_key(pod("o")) == attempt_key(pod("o", uid="another", kind="Job")), "the kind is free text as well"
+    assert attempt_key(dns("o")) == attempt_key(dns("o", uid="another", kind="Job")), "the kind is free text as well"
 
 
 def test_attempts_stay_with_the_pod_when_its_owner_reference_changes() -> None:

@@ -17,10 +17,9 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.snaps
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduler.cluster_state import ClusterState
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduler.feasibility import Feasibility, find_feasible
 
-Json = dict[str, t.Any]
+from tests.unit.support.objects import NOW
 
-NOW = 1_767_225_600.0
-"""2026-01-01T00:00:00Z: when snapshots are read."""
+Json = dict[str, t.Any]
 
 
 def struct(kind: type[t.Any], value: Json) -> t.Any:

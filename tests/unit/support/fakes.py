@@ -42,8 +42,8 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.state.rescu
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.state.restart_outcome import OUTCOME_ANNOTATION
 
 from tests.unit.support.cluster import ClusterBuilder, struct
+from tests.unit.support.objects import CRITICAL, TOLERATION, Json, named_pod_json, small_node_json
 
-Json = dict[str, t.Any]
 Meddler = t.Callable[[Json], None]
 
 
@@ -128,12 +128,6 @@ def _merged(target: Json, patch: Json) -> Json:
     return {key: value for key, value in result.items() if value is not None}
 
 
-CRITICAL = 2_000_000_000
-
-
-TOLERATION = {"key": "CriticalAddonsOnly", "operator": "Exists"}
-
-
 UNSCHEDULABLE = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}
 
 
@@ -142,20 +136,16 @@ Refusal = t.Callable[..., KubeError | None]
 
 def node(name: str, *, cpu: str = "1") -> Json:
     """A ready node."""
-    status = {"allocatable": {"cpu": cpu, "memory": "8Gi", "pods": "10"}, "conditions": [{"type": "Ready", "status": "True"}]}
-    return {"metadata": {"name": name, "uid": f"n-{name}", "labels": {"kubernetes.io/hostname": name}}, "spec": {}, "status": status}
+    return small_node_json(name, cpu=cpu, uid=f"n-{name}")
 
 
 def pod(name: str, cpu: str, *, on: str = "", priority: int = 0, owner: str = "", tolerates: bool = True) -> Json:
     """A running pod, or without a node a critical one that the scheduler has reported Unschedulable; ``tolerates``: the taint of a hold."""
-    reference = {"kind": "ReplicaSet", "name": owner or name, "uid": f"o-{owner or name}", "controller": True}
-    metadata = {"name": name, "namespace": "app" if on else "kube-system", "uid": f"u-{name}", "ownerReferences": [reference]}
-    containers = [{"name": "main", "resources": {"requests": {"cpu": cpu}}}]
-    spec = {"nodeName": on, "priority": priority, "terminationGracePeriodSeconds": 1, "containers": containers}
+    more: Json = {"owner": owner, "owner_uid": f"o-{owner or name}", "metadata": {"uid": f"u-{name}"}}
     if on:
-        return {"metadata": metadata, "spec": spec, "status": {"phase": "Running"}}
-    spec = {**spec, "priority": priority or CRITICAL, "tolerations": [TOLERATION] if tolerates else []}
-    return {"metadata": metadata, "spec": spec, "status": {"phase": "Pending", "conditions": [UNSCHEDULABLE]}}
+        return named_pod_json(name, cpu, on=on, priority=priority, **more)
+    tolerations = [TOLERATION] if tolerates else []
+    return named_pod_json(name, cpu, priority=priority or CRITICAL, tolerations=tolerations, conditions=[UNSCHEDULABLE], **more)
 
 
 class Cluster:

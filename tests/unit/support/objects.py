@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import itertools
 import typing as t
+from collections.abc import Sequence
 
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.api.node import Node
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.api.pod import Pod
@@ -22,8 +23,12 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.api.s
 )
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.api.workload import Job
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.codec import decode_json, encode_json
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.values.timestamps import format_time
 
 Json = dict[str, t.Any]
+
+NOW = 1_767_225_600.0
+"""2026-01-01T00:00:00Z: the time of the reading of snapshots."""
 
 
 CAPACITY = {"cpu": "4", "memory": "8Gi", "ephemeral-storage": "100Gi", "pods": "110"}
@@ -32,7 +37,12 @@ CAPACITY = {"cpu": "4", "memory": "8Gi", "ephemeral-storage": "100Gi", "pods": "
 _NUMBERS = itertools.count()
 
 
-def node(
+def node(name: str = "node-1", **more: t.Any) -> Node:
+    """A node with 4 cpu, 8Gi and 110 pods, from the document of ``node_json``."""
+    return decode_json(Node, encode_json(node_json(name, **more)))
+
+
+def node_json(
     name: str = "node-1",
     *,
     labels: Json | None = None,
@@ -41,12 +51,30 @@ def node(
     ready: bool = True,
     allocatable: Json | None = None,
     features: list[str] | None = None,
-) -> Node:
-    """A node with 4 cpu, 8Gi and 110 pods."""
-    spec = {"unschedulable": cordoned, "taints": taints}
+    annotations: Json | None = None,
+    uid: str = "",
+) -> Json:
+    """The document of a node. Fields without a value are absent."""
     conditions = [{"type": "Ready", "status": "True" if ready else "False"}]
-    status = {"allocatable": {**CAPACITY, **(allocatable or {})}, "conditions": conditions, "declaredFeatures": features}
-    return decode_json(Node, encode_json({"metadata": {"name": name, "labels": labels}, "spec": spec, "status": status}))
+    return {
+        "metadata": _given(name=name, uid=uid or None, labels=labels, annotations=annotations),
+        "spec": _given(unschedulable=cordoned or None, taints=taints),
+        "status": _given(allocatable={**CAPACITY, **(allocatable or {})}, conditions=conditions, declaredFeatures=features),
+    }
+
+
+def small_node(name: str, **more: t.Any) -> Node:
+    """A node with 1 cpu and 10 pods, and the label of its host."""
+    return decode_json(Node, encode_json(small_node_json(name, **more)))
+
+
+def small_node_json(name: str, *, cpu: str = "1", **more: t.Any) -> Json:
+    """The document of a node with 1 cpu and 10 pods, and the label of its host."""
+    return node_json(name, labels={"kubernetes.io/hostname": name}, allocatable={"cpu": cpu, "pods": "10"}, **more)
+
+
+def _given(**fields: t.Any) -> Json:
+    return {name: value for name, value in fields.items() if value is not None}
 
 
 def container(requests: Json | None = None, *, limits: Json | None = None, ports: list[Json] | None = None, **more: t.Any) -> Json:
@@ -180,11 +208,18 @@ def ephemeral(name: str = "scratch", **spec: t.Any) -> list[Json]:
 
 
 CRITICAL = 2_000_000_000
+TOLERATION = {"key": "CriticalAddonsOnly", "operator": "Exists"}
+"""Tolerates the taint of a hold."""
 API_VERSIONS = {"Node": "v1", "Job": "batch/v1"}
 """The API versions of controllers that are not in the group apps."""
 
 
-def running(
+def running(on: str, cpu: str = "100m", **more: t.Any) -> Pod:
+    """A ready pod on a node, from the document of ``running_json``."""
+    return decode_json(Pod, encode_json(running_json(on, cpu, **more)))
+
+
+def running_json(
     on: str,
     cpu: str = "100m",
     *,
@@ -193,6 +228,7 @@ def running(
     owner: str = "web",
     kind: str = "ReplicaSet",
     api_version: str = "",
+    owner_uid: str = "",
     ready: bool = True,
     phase: str = "Running",
     labels: Json | None = None,
@@ -202,17 +238,19 @@ def running(
     metadata: Json | None = None,
     requests: Json | None = None,
     ports: list[Json] | None = None,
+    status: Json | None = None,
     **spec: t.Any,
-) -> Pod:
+) -> Json:
     """A ready pod on a node, with a grace period of 5 s; no owner makes it a bare one. Other keywords go into its spec.
 
-    ``api_version``: that of the owner; the default is that of Kubernetes itself.
+    ``api_version``: the version of the owner; the default is the one of Kubernetes itself. ``status`` replaces the status of a ready pod.
     """
     name = name or f"pod-{next(_NUMBERS)}"
     version = api_version or API_VERSIONS.get(kind, "apps/v1")
-    owners = [{"apiVersion": version, "kind": kind, "name": owner, "uid": f"uid-{owner}", "controller": True}] if owner else []
+    uid = owner_uid or f"uid-{owner}"
+    owners = [{"apiVersion": version, "kind": kind, "name": owner, "uid": uid, "controller": True}] if owner else []
     container = {"name": "main", "resources": {"requests": {"cpu": cpu, **(requests or {})}}, "ports": ports}
-    value = {
+    return {
         "metadata": {
             "name": name,
             "namespace": namespace,
@@ -224,9 +262,44 @@ def running(
             **(metadata or {}),
         },
         "spec": {"nodeName": on, "priority": priority, "terminationGracePeriodSeconds": 5, "containers": [container], **spec},
-        "status": {"phase": phase, "conditions": [{"type": "Ready", "status": "True" if ready else "False"}]},
+        "status": status or {"phase": phase, "conditions": [{"type": "Ready", "status": "True" if ready else "False"}]},
     }
-    return decode_json(Pod, encode_json(value))
+
+
+def named_pod(name: str, cpu: str, **more: t.Any) -> Pod:
+    """A pod with a ReplicaSet of its own, from the document of ``named_pod_json``."""
+    return decode_json(Pod, encode_json(named_pod_json(name, cpu, **more)))
+
+
+def named_pod_json(
+    name: str,
+    cpu: str,
+    *,
+    on: str = "",
+    namespace: str = "",
+    owner: str = "",
+    ends_in_s: float | None = None,
+    nominated: str = "",
+    conditions: Sequence[Json] = (),
+    metadata: Json | None = None,
+    **more: t.Any,
+) -> Json:
+    """A pod with a grace period of 1 s. On a node it is running and in ``app``; without a node it is pending and in ``kube-system``.
+
+    ``ends_in_s``: seconds from NOW to its deletion.
+    """
+    deletion = {} if ends_in_s is None else {"deletionTimestamp": format_time(NOW + ends_in_s)}
+    status = _given(phase="Running" if on else "Pending", nominatedNodeName=nominated or None, conditions=list(conditions))
+    return running_json(
+        on,
+        cpu,
+        name=name,
+        namespace=namespace or ("app" if on else "kube-system"),
+        owner=owner or name,
+        metadata={**deletion, **(metadata or {})},
+        status=status,
+        **{"terminationGracePeriodSeconds": 1, **more},
+    )
 
 
 def pending(cpu: str = "500m", *, priority: int = CRITICAL, namespace: str = "kube-system", owner: str = "dns", **more: t.Any) -> Pod:
@@ -235,7 +308,7 @@ def pending(cpu: str = "500m", *, priority: int = CRITICAL, namespace: str = "ku
 
 
 def budget(name: str, labels: Json, *, allowed: int, healthy: int = 3, namespace: str = "app", **more: t.Any) -> PodDisruptionBudget:
-    """A budget that lets ``allowed`` of its ``healthy`` pods go; ``policy`` for unhealthy ones, ``observed`` generation of 2."""
+    """A budget that allows to evict ``allowed`` of its ``healthy`` pods; ``policy`` for unhealthy ones, ``observed`` generation of 2."""
     value = {
         "metadata": {"name": name, "namespace": namespace, "generation": 2},
         "spec": {"selector": {"matchLabels": labels}, "unhealthyPodEvictionPolicy": more.get("policy")},

@@ -15,30 +15,18 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.cache.
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.resources import JOBS
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.undecodable import UndecodablePod
 
-Json = dict[str, t.Any]
+from tests.unit.support.objects import Json, running_json
 
 
-def pod(name: str, node: str = "", *, owner: str = "rs", version: str = "1", deleted: str | None = None, **labels: str) -> Json:
-    owners = [{"kind": "ReplicaSet", "name": owner, "uid": owner, "controller": True}]
-    metadata = {
-        "name": name,
-        "namespace": "app",
-        "uid": f"uid-{name}",
-        "resourceVersion": version,
-        "labels": labels,
-        "ownerReferences": owners,
-    }
-    if deleted:
-        metadata["deletionTimestamp"] = deleted
-    return {
-        "metadata": metadata,
-        "spec": {"nodeName": node, "volumes": [{"name": "token", "projected": {}}]},
-        "status": {"phase": "Running"},
-    }
+def document(name: str, node: str = "", *, owner: str = "rs", version: str = "1", deleted: str | None = None, **labels: str) -> Json:
+    metadata = {"resourceVersion": version, **({"deletionTimestamp": deleted} if deleted else {})}
+    volumes = [{"name": "token", "projected": {}}]
+    status = {"phase": "Running"}
+    return running_json(node, name=name, owner=owner, owner_uid=owner, labels=labels, metadata=metadata, status=status, volumes=volumes)
 
 
 def unschedulable(name: str, since: str, *, reason: str = "Unschedulable") -> Json:
-    value = pod(name)
+    value = document(name)
     condition = {"type": "PodScheduled", "status": "False", "reason": reason, "lastTransitionTime": since}
     return {**value, "status": {"phase": "Pending", "conditions": [condition]}}
 
@@ -73,46 +61,46 @@ def names(pods: t.Iterable[t.Any]) -> list[str]:
 
 def test_pods_come_move_and_go() -> None:
     store = Filled()
-    assert store.list(pod("a", "n1"), pod("b", "n1"), pod("c"))
+    assert store.list(document("a", "n1"), document("b", "n1"), document("c"))
     store.check()
-    assert store.see(MODIFIED, pod("c", "n1", version="2"))
+    assert store.see(MODIFIED, document("c", "n1", version="2"))
     store.check()
     assert names(store.by_node.lists["n1"]) == ["a", "b", "c"]
-    assert store.see(ADDED, pod("d", "n2", owner="other"))
-    assert store.see(DELETED, pod("a", "n1", version="3"))
+    assert store.see(ADDED, document("d", "n2", owner="other"))
+    assert store.see(DELETED, document("a", "n1", version="3"))
     store.check()
-    assert store.see(DELETED, pod("d", "n2", version="3"))
+    assert store.see(DELETED, document("d", "n2", version="3"))
     assert "n2" not in store.by_node.lists and "other" not in store.by_owner.lists
-    assert not store.see(DELETED, pod("d", "n2", version="3"))
+    assert not store.see(DELETED, document("d", "n2", version="3"))
     store.check()
 
 
 def test_lists_that_were_handed_out_do_not_change() -> None:
     store = Filled()
-    store.list(pod("a", "n1"), pod("b", "n2"))
+    store.list(document("a", "n1"), document("b", "n2"))
     n1, n2 = store.by_node.lists["n1"], store.by_node.lists["n2"]
-    store.see(ADDED, pod("c", "n1"))
+    store.see(ADDED, document("c", "n1"))
     assert names(n1) == ["a"] and store.by_node.lists["n2"] is n2
 
 
 def test_a_write_that_the_structs_do_not_show_changes_only_the_resource_version() -> None:
     store = Filled()
-    store.list(pod("a", "n1"))
+    store.list(document("a", "n1"))
     (before,), version = store.items(), store.version
-    assert not store.see(MODIFIED, {**pod("a", "n1", version="9"), "irrelevant": True})
+    assert not store.see(MODIFIED, {**document("a", "n1", version="9"), "irrelevant": True})
     assert store.version == version and store.items()[0] is before
     assert before.metadata.resource_version == "9"
-    assert store.see(MODIFIED, pod("a", "n1", version="10", app="web"))
+    assert store.see(MODIFIED, document("a", "n1", version="10", app="web"))
     assert before.metadata.resource_version == "9", "what was handed out does not claim to be newer than it is"
 
 
 def test_a_new_list_keeps_what_is_the_same() -> None:
     store = Filled()
-    store.list(pod("a", "n1"), pod("b", "n2"), pod("c", "n2"))
+    store.list(document("a", "n1"), document("b", "n2"), document("c", "n2"))
     before, n1, version = {item.metadata.name: item for item in store.items()}, store.by_node.lists["n1"], store.version
-    assert not store.list(pod("c", "n2", version="7"), pod("b", "n2"), pod("a", "n1")), "only in another order"
+    assert not store.list(document("c", "n2", version="7"), document("b", "n2"), document("a", "n1")), "only in another order"
     assert store.version == version
-    assert store.list(pod("a", "n1"), pod("b", "n2", version="8", app="web"))
+    assert store.list(document("a", "n1"), document("b", "n2", version="8", app="web"))
     after = {item.metadata.name: item for item in store.items()}
     assert after["a"] is before["a"] and after["b"] is not before["b"] and "c" not in after
     assert store.by_node.lists["n1"] is n1
@@ -122,15 +110,17 @@ def test_a_new_list_keeps_what_is_the_same() -> None:
 def test_since_when_a_pod_is_unschedulable() -> None:
     store = Filled()
     store.list(
-        pod("a", "n1"), unschedulable("b", "2026-01-01T00:00:05Z"), unschedulable("g", "2026-01-01T00:00:06Z", reason="SchedulingGated")
+        document("a", "n1"),
+        unschedulable("b", "2026-01-01T00:00:05Z"),
+        unschedulable("g", "2026-01-01T00:00:06Z", reason="SchedulingGated"),
     )
     assert store.unschedulable_since("uid-b") == "2026-01-01T00:00:05Z"
     assert store.unschedulable_since("uid-g") == store.unschedulable_since("uid-a") == store.unschedulable_since("none") == ""
     store.see(ADDED, unschedulable("c", "2026-01-01T00:00:07Z"))
     assert store.unschedulable_since("uid-c") == "2026-01-01T00:00:07Z"
-    store.see(MODIFIED, pod("c", "n1", version="2"))
+    store.see(MODIFIED, document("c", "n1", version="2"))
     assert store.unschedulable_since("uid-c") == "", "bound"
-    store.list(pod("b", "n1", version="3"))
+    store.list(document("b", "n1", version="3"))
     assert store.unschedulable_since("uid-b") == "", "bound, seen in a list"
     store.see(ADDED, unschedulable("d", "2026-01-01T00:00:08Z"))
     store.see(DELETED, unschedulable("d", "2026-01-01T00:00:08Z"))
@@ -144,39 +134,39 @@ def shown(store: PodStore, name: str) -> str | None:
 
 def test_a_pod_that_leaves_is_shown_so_until_the_watch_says_more() -> None:
     store = Filled()
-    store.list(pod("a", "n1"), pod("b", "n1"))
+    store.list(document("a", "n1"), document("b", "n1"))
     (before,) = (item for item in store.items() if item.metadata.name == "a")
     assert store.assume_terminating("uid-a", deletion_timestamp="T1")
     assert shown(store, "a") == "T1" and not before.terminating
     assert not store.assume_terminating("uid-a", deletion_timestamp="T2") and not store.assume_terminating("none", deletion_timestamp="T1")
-    assert store.see(MODIFIED, pod("a", "n1", version="2", app="web"))
+    assert store.see(MODIFIED, document("a", "n1", version="2", app="web"))
     assert shown(store, "a") == "T1", "written before the eviction, seen after it"
     store.check()
-    assert store.see(MODIFIED, pod("a", "n1", version="3", deleted="T3"))
+    assert store.see(MODIFIED, document("a", "n1", version="3", deleted="T3"))
     assert shown(store, "a") == "T3"
     store.assume_terminating("uid-b", deletion_timestamp="T1")
-    assert store.see(DELETED, pod("b", "n1"))
+    assert store.see(DELETED, document("b", "n1"))
     assert names(store.items()) == ["a"]
     store.check()
 
 
 def test_list_that_began_after_an_assumption_replaces_it() -> None:
     store = Filled()
-    store.list(pod("a", "n1"), pod("b", "n1"))
+    store.list(document("a", "n1"), document("b", "n1"))
     store.note_list_start()
     store.assume_terminating("uid-a", deletion_timestamp="T1")
-    store.take_list(pod("a", "n1", version="2"), pod("b", "n1"))
+    store.take_list(document("a", "n1", version="2"), document("b", "n1"))
     assert shown(store, "a") == "T1", "begun before"
-    store.list(pod("a", "n1", version="2"), pod("b", "n1"))
+    store.list(document("a", "n1", version="2"), document("b", "n1"))
     assert shown(store, "a") is None
     store.check()
 
 
 def test_an_assumption_that_nothing_confirms_ends(monkeypatch: pytest.MonkeyPatch) -> None:
     store = Filled()
-    store.list(pod("a", "n1"))
+    store.list(document("a", "n1"))
     store.assume_terminating("uid-a", deletion_timestamp="T1")
-    store.see(MODIFIED, pod("a", "n1", version="2", app="web"))
+    store.see(MODIFIED, document("a", "n1", version="2", app="web"))
     assert not store.expire_assumptions() and shown(store, "a") == "T1"
     monkeypatch.setattr(pod_store, "ASSUMED_FOR_S", -1.0)
     assert store.expire_assumptions() and shown(store, "a") is None
@@ -189,15 +179,15 @@ def test_parts_of_pods_that_are_gone_are_forgotten(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(store_module, "LEAST_PARTS", 50)
     store = Filled()
     store._most_parts = 50
-    store.list(pod("kept", "n1", app="kept"))
+    store.list(document("kept", "n1", app="kept"))
     sizes = []
     for number in range(1000):
         name = f"pod-{number}"
-        store.see(ADDED, pod(name, "n1", owner=name, app=name))
-        store.see(DELETED, pod(name, "n1", owner=name, app=name))
+        store.see(ADDED, document(name, "n1", owner=name, app=name))
+        store.see(DELETED, document(name, "n1", owner=name, app=name))
         sizes.append(store._interner.size)
     assert max(sizes) <= 60
-    store.see(ADDED, pod("twin", "n1", app="kept"))
+    store.see(ADDED, document("twin", "n1", app="kept"))
     kept, twin = store.items()
     assert kept.metadata.labels is twin.metadata.labels, "what is in use is still shared"
 
@@ -212,21 +202,21 @@ def odd(value: Json, version: str = "2") -> Json:
 
 def test_undecodable_version_of_a_pod_replaces_the_good_one_until_the_next_good_one() -> None:
     store = Filled()
-    store.list(pod("a", "n1"), pod("b", "n1"))
-    assert store.see(MODIFIED, odd(pod("a", "n1")))
+    store.list(document("a", "n1"), document("b", "n1"))
+    assert store.see(MODIFIED, odd(document("a", "n1")))
     first = next(item for item in store.items() if item.metadata.name == "a")
     assert isinstance(first, UndecodablePod) and [one.name for one in store.undecodable] == ["Pod app/a"]
     assert len(store.by_node.lists["n1"]) == 2
     store.check()
-    assert store.see(MODIFIED, pod("a", "n2", version="3"))
+    assert store.see(MODIFIED, document("a", "n2", version="3"))
     assert store.undecodable == () and not any(isinstance(item, UndecodablePod) for item in store.items())
     store.check()
 
 
-@pytest.mark.parametrize("last", [odd(pod("a", "n1"), "3"), pod("a", "n1", version="3")], ids=["undecodable", "decodable"])
+@pytest.mark.parametrize("last", [odd(document("a", "n1"), "3"), document("a", "n1", version="3")], ids=["undecodable", "decodable"])
 def test_deleted_pod_is_gone_whether_or_not_its_last_version_can_be_decoded(last: Json) -> None:
     store = Filled()
-    store.list(odd(pod("a", "n1")), pod("b", "n1"))
+    store.list(odd(document("a", "n1")), document("b", "n1"))
     assert len(store.undecodable) == 1
     assert store.see(DELETED, last)
     assert store.undecodable == () and [item.metadata.name for item in store.items()] == ["b"]
@@ -235,10 +225,10 @@ def test_deleted_pod_is_gone_whether_or_not_its_last_version_can_be_decoded(last
 
 def test_list_with_an_undecodable_pod_shows_it_and_the_same_list_shows_nothing_new() -> None:
     store = Filled()
-    assert store.list(odd(pod("a", "n1")), pod("b", "n1"))
+    assert store.list(odd(document("a", "n1")), document("b", "n1"))
     version = store.version
-    assert not store.list(odd(pod("a", "n1")), pod("b", "n1")) and store.version == version
-    assert store.list(pod("a", "n1"), pod("b", "n1")) and store.undecodable == ()
+    assert not store.list(odd(document("a", "n1")), document("b", "n1")) and store.version == version
+    assert store.list(document("a", "n1"), document("b", "n1")) and store.undecodable == ()
 
 
 def test_undecodable_object_that_is_no_pod_leaves_its_store_until_it_can_be_decoded() -> None:

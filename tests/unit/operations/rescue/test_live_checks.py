@@ -9,14 +9,14 @@ import typing as t
 import pytest
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.errors import NotFoundError, ResponseDecodeError
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.api.pod import Pod
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.codec import decode_json, encode_json
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.common.leader_lease import LeaderLease
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.rescue.live_checks import read_pod
 
+from tests.unit.support.objects import running
 
-def pod(cpu: str) -> Pod:
-    container = {"name": "c", "resources": {"requests": {"cpu": cpu}}}
-    return decode_json(Pod, encode_json({"metadata": {"namespace": "app", "name": "web", "uid": "u"}, "spec": {"containers": [container]}}))
+
+def web(cpu: str, uid: str = "u") -> Pod:
+    return running("", cpu, name="web", metadata={"uid": uid})
 
 
 class Api:
@@ -33,15 +33,15 @@ class Api:
 
 
 def test_a_fresh_pod_whose_quantities_cannot_be_read_is_an_error_that_names_it() -> None:
-    api: t.Any = Api(pod("nonsense"))
+    api: t.Any = Api(web("nonsense"))
     with pytest.raises(ResponseDecodeError, match=r"app/web.*nonsense"):
-        read_pod(api, pod("1"))
+        read_pod(api, web("1"))
 
 
 def test_a_pod_of_the_same_name_with_another_uid_is_not_the_pod() -> None:
-    api: t.Any = Api(pod("1"))
-    other = decode_json(Pod, encode_json({"metadata": {"namespace": "app", "name": "web", "uid": "other"}}))
-    assert read_pod(api, other) is None and read_pod(api, pod("1")) is not None
+    api: t.Any = Api(web("1"))
+    other = web("1", uid="other")
+    assert read_pod(api, other) is None and read_pod(api, web("1")) is not None
 
 
 def test_no_write_is_sent_after_the_release_of_the_lease() -> None:

@@ -15,7 +15,7 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.
 )
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.state.hold import is_hold_on
 
-from tests.unit.state.test_hold import OTHER, Json, applied, hold, node
+from tests.unit.state.test_hold import OTHER, Json, applied, document, hold
 
 MAX_TRIES = 5
 
@@ -48,12 +48,12 @@ def lost_answer(_api: NodeApi, _number: int) -> ConflictError:
 
 
 def test_hold_and_release_are_written_once() -> None:
-    api: t.Any = NodeApi(node([OTHER], {}))
+    api: t.Any = NodeApi(document([OTHER], {}))
     place_hold(api, "n", hold())
     place_hold(api, "n", hold())
     assert api.patches == 1 and is_hold_on(api.document, hold())
     assert release_hold(api, "n", hold()) and not release_hold(api, "n", hold())
-    assert api.patches == 2 and api.document == node([OTHER], {})
+    assert api.patches == 2 and api.document == document([OTHER], {})
 
 
 @pytest.mark.parametrize("error", [PatchTestError, ConflictError])
@@ -61,36 +61,36 @@ def test_hold_is_written_after_other_clients_have_written_to_the_node(error: typ
     def write(api: NodeApi, number: int) -> ConflictError | None:
         if number == MAX_TRIES:
             return None
-        api.document = node([OTHER, {"key": f"k{number}", "effect": "NoSchedule"}], {})
+        api.document = document([OTHER, {"key": f"k{number}", "effect": "NoSchedule"}], {})
         return error("it is not as it was read", status=422)
 
-    api: t.Any = NodeApi(node([OTHER], {}), write)
+    api: t.Any = NodeApi(document([OTHER], {}), write)
     place_hold(api, "n", hold())
     assert api.patches == MAX_TRIES and is_hold_on(api.document, hold())
     assert api.document["spec"]["taints"][1]["key"] == "k4", "the taint of the other client is kept"
 
 
 def test_error_names_the_node_if_it_changes_before_each_try() -> None:
-    api: t.Any = NodeApi(node([OTHER], {}), lambda _api, _number: PatchTestError("it is not as it was read", status=422))
+    api: t.Any = NodeApi(document([OTHER], {}), lambda _api, _number: PatchTestError("it is not as it was read", status=422))
     with pytest.raises(NodeChangesError, match=r"hold of node n .* its taints or its hold annotation changed 5 times"):
         place_hold(api, "n", hold())
-    assert api.patches == MAX_TRIES and api.document == node([OTHER], {})
+    assert api.patches == MAX_TRIES and api.document == document([OTHER], {})
 
 
 def test_release_whose_answer_was_lost_counts_as_done_by_this_program() -> None:
-    api: t.Any = NodeApi(node([OTHER], {}))
+    api: t.Any = NodeApi(document([OTHER], {}))
     place_hold(api, "n", hold())
     losing: t.Any = NodeApi(api.document, lost_answer)
     assert release_hold(losing, "n", hold())
-    assert losing.patches == 1 and losing.document == node([OTHER], {})
+    assert losing.patches == 1 and losing.document == document([OTHER], {})
 
 
 def test_release_by_another_program_in_the_meantime_is_not_counted() -> None:
     def release(api: NodeApi, _number: int) -> ConflictError | None:
-        api.document = node([OTHER], {})
+        api.document = document([OTHER], {})
         return PatchTestError("it is not as it was read", status=422)
 
-    placed: t.Any = NodeApi(node([OTHER], {}))
+    placed: t.Any = NodeApi(document([OTHER], {}))
     place_hold(placed, "n", hold())
     api: t.Any = NodeApi(placed.document, release)
     assert not release_hold(api, "n", hold()) and api.patches == 1

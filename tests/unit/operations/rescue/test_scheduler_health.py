@@ -10,17 +10,16 @@ import pytest
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.errors import ForbiddenError, NotFoundError
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.api.coordination import Event, Lease, LeaseSpec
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.api.pod import Pod
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.codec import decode_json, encode_json
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.snapshot import ClusterSnapshot
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.values.timestamps import format_time
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.rescue.scheduler_health import SchedulerHealth
 
-NOW = 1_767_225_600.0
+from tests.unit.support.objects import NOW, named_pod
 
 
-def pod(name: str, *, on: str = "", scheduler: str = "default-scheduler") -> Pod:
-    metadata = {"name": name, "namespace": "kube-system", "uid": name, "creationTimestamp": format_time(NOW - (3 if on else 7200))}
-    return decode_json(Pod, encode_json({"metadata": metadata, "spec": {"nodeName": on, "schedulerName": scheduler, "containers": []}}))
+def seen(name: str, *, on: str = "", scheduler: str = "default-scheduler") -> Pod:
+    """A pod that is two hours old, or with a node three seconds."""
+    return named_pod(name, "100m", on=on, schedulerName=scheduler, created=format_time(NOW - (3 if on else 7200)))
 
 
 class Api:
@@ -69,7 +68,7 @@ def code(
     holder: str = "s",
     lease: bool = True,
 ) -> str | None:
-    the_pod = pod("dns")
+    the_pod = seen("dns")
     api: t.Any = Api(renewed_ago_s, event_ago_s, holder, lease=lease)
     cache: t.Any = Cache({other.metadata.uid: NOW - reported_ago_s for other in others if not other.spec.node_name}, bound_ago_s)
     reason = SchedulerHealth(api, cache).violation(the_pod, NOW - ago_s, ClusterSnapshot(nodes=[], pods=[the_pod, *others]))
@@ -91,13 +90,13 @@ def test_fresh_proof_that_the_scheduler_runs_overrides_its_lease(renewed_ago_s: 
     assert code(renewed_ago_s=renewed_ago_s, ago_s=3) is None, "it has reported the pod"
     assert code(renewed_ago_s=renewed_ago_s, event_ago_s=3) is None
     assert code(renewed_ago_s=renewed_ago_s, bound_ago_s=3) is None
-    assert code(pod("pending"), renewed_ago_s=renewed_ago_s, reported_ago_s=3) is None
+    assert code(seen("pending"), renewed_ago_s=renewed_ago_s, reported_ago_s=3) is None
 
 
 @pytest.mark.parametrize("renewed_ago_s", [30, 60])
 def test_signs_of_life_from_before_the_lease_ran_out_prove_nothing(renewed_ago_s: float) -> None:
     old = {"event_ago_s": 40, "ago_s": 40, "bound_ago_s": 40, "reported_ago_s": 40}
-    assert code(pod("pending"), renewed_ago_s=renewed_ago_s, **old) == "scheduler_down"
+    assert code(seen("pending"), renewed_ago_s=renewed_ago_s, **old) == "scheduler_down"
     assert code(event_ago_s=590, renewed_ago_s=600) == "scheduler_down"
 
 
@@ -107,16 +106,16 @@ def test_a_scheduler_that_is_seen_long_after_its_lease_ran_out_does_not_use_it()
 
 
 def test_a_pod_that_a_user_has_created_with_a_node_is_no_sign_of_life() -> None:
-    assert code(pod("created", on="n")) == "scheduler_down"
-    assert code(pod("created", on="n"), lease=False) == "scheduler_silent"
+    assert code(seen("created", on="n")) == "scheduler_down"
+    assert code(seen("created", on="n"), lease=False) == "scheduler_silent"
 
 
 def test_a_scheduler_without_a_lease_is_alive_if_it_was_seen_in_the_last_minutes() -> None:
     assert code(lease=False) == "scheduler_silent"
     assert code(lease=False, ago_s=590) is None and code(lease=False, event_ago_s=590) is None
     assert code(lease=False, bound_ago_s=590) is None, "a pod that got its node while it was watched"
-    assert code(pod("pending"), lease=False, reported_ago_s=590) is None
+    assert code(seen("pending"), lease=False, reported_ago_s=590) is None
 
 
 def test_pods_of_another_scheduler_are_no_sign_of_life() -> None:
-    assert code(pod("another", scheduler="mine"), reported_ago_s=3) == "scheduler_down"
+    assert code(seen("another", scheduler="mine"), reported_ago_s=3) == "scheduler_down"

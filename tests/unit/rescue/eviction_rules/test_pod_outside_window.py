@@ -23,9 +23,8 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.plan
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.planner import RescuePlanner
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.state.maintenance_window import WINDOW_ANNOTATION, _zone
 
-from tests.unit.rescue.test_planner import node
 from tests.unit.support.cluster import Json, struct
-from tests.unit.support.objects import pending, running
+from tests.unit.support.objects import pending, running, small_node
 
 NOW = 1_767_225_600.0
 """Thursday 2026-01-01 00:00 UTC."""
@@ -177,7 +176,7 @@ def plan(window: str | None, **options: t.Any) -> RescuePlan:
     """The plan for a critical pod on a full node, whose only pod is in a namespace with this window."""
     pod = pending("500m", tolerations=[{"key": "CriticalAddonsOnly", "operator": "Exists"}])
     snapshot = ClusterSnapshot(
-        nodes=[node("node-1")],
+        nodes=[small_node("node-1")],
         pods=[running("node-1", "600m"), pod],
         namespaces=[namespace(window)],
         replica_sets=[workload("ReplicaSet", "uid-web")],
