@@ -15,7 +15,7 @@ from tests.soak.placement.query_server import QueryServer
 from tests.soak.placement.simulation import Outcome, run
 from tests.soak.placement.workload import PATTERNS, draw
 
-SEEDS = 100
+SEEDS = 60
 OTHERS = (
     contenders.StockScheduler,
     contenders.OriginalPlugin,
