@@ -239,7 +239,7 @@ CHARTS: dict[str, tuple[Callable[[float], float], ...]] = {
     "safe_overload": (risk_score, lambda percent: 10 * (1 - (percent / 100 + math.sqrt(0.1)) / 2)),
     "metric": (lambda value: judged("metric", {"query": "x", "best": 0.1, "worst": 0.6}, value),),
     "congestion": (lambda value: judged("congestion", {}, value),),
-    "pigeon": (lambda share: float(_scores(np.array([share]), 0.0, 1.0)[0]),),
+    "pigeon": (lambda share: float(_scores(np.array([share]), np.array([True]), (0.0, 1.0))[0]),),
     "reward": (lambda failures: 10 * (1 - 0.1) ** failures,),
     "template": (lambda percent: judged("template", {}, percent),),
 }
