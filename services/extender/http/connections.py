@@ -93,11 +93,6 @@ class LimitedProtocol(HttpToolsProtocol):
         return self.client[0] if self.client else ""
 
     @property
-    def is_between_requests(self) -> bool:
-        """Return whether the last request was received to its end, and nothing of the next one."""
-        return self._head_bytes == 0
-
-    @property
     def is_idle(self) -> bool:
         """Return whether no request is answered."""
         return self.cycle is None or self.cycle.response_complete
@@ -159,6 +154,23 @@ class LimitedProtocol(HttpToolsProtocol):
         self._forget_deadline()
         self.active_at_s = time.monotonic()
 
+    def note_answer(self) -> None:
+        """Note a whole request that was answered without uvicorn. It needs no new timer, because ``timeout_keep_alive_handler`` has one."""
+        if self._deadline is not None:
+            self._forget_deadline()
+        self.active_at_s = time.monotonic()
+        self.server_state.total_requests += 1
+        if self.timeout_keep_alive_task is None:
+            self._keep_alive(self.timeout_keep_alive)
+
+    def timeout_keep_alive_handler(self) -> None:
+        """Close the connection, or wait for the rest of the time after the last request."""
+        rest_s = self.active_at_s + self.timeout_keep_alive - time.monotonic()
+        if rest_s > 0:
+            self._keep_alive(rest_s)
+        else:
+            super().timeout_keep_alive_handler()
+
     def send_400_response(self, msg: str) -> None:
         """Answer a request that cannot be parsed."""
         if self._is_too_large:
@@ -175,6 +187,9 @@ class LimitedProtocol(HttpToolsProtocol):
         head = b"HTTP/1.1 431 Request Header Fields Too Large\r\ncontent-type: text/plain\r\nconnection: close\r\n"
         self.transport.write(b"%bcontent-length: %d\r\n\r\n%b" % (head, len(text), text))
         self.transport.close()
+
+    def _keep_alive(self, seconds: float) -> None:
+        self.timeout_keep_alive_task = self.loop.call_later(seconds, self.timeout_keep_alive_handler)
 
     def _forget_deadline(self) -> None:
         if self._deadline is not None:

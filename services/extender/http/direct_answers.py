@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 import typing as t
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from http import HTTPStatus
 
 from .people import Response
@@ -32,8 +32,8 @@ REQUEST_LINE = re.compile(rb"POST (/[a-z/-]+) HTTP/1\.1")
 PLAIN_HEADERS = {b"host", b"user-agent", b"content-length", b"content-type", b"accept-encoding"}
 """The headers of Go's net/http. None of them changes the way in which the body is read, except its length."""
 
-ANSWER_HEAD = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: %d\r\n\r\n"
-ERROR_HEAD = b"HTTP/1.1 %d %b\r\ncontent-type: %b\r\ncontent-length: %d\r\n\r\n"
+ANSWER = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: %d\r\n\r\n%b"
+ERROR = b"HTTP/1.1 %d %b\r\ncontent-type: %b\r\ncontent-length: %d\r\n\r\n%b"
 
 
 class _Known(t.NamedTuple):
@@ -55,8 +55,8 @@ class DirectAnswers:
         self._max_body_bytes = min(max_body_bytes, MAX_BODY_BYTES)
         self._heads: dict[bytes, _Known] = {}
 
-    def answer(self, data: bytes) -> Sequence[bytes] | None:
-        """Return head and body of the answer to a request. None if ASGI must answer: it is not exactly one plain and correct request."""
+    def answer(self, data: bytes) -> bytes | None:
+        """Return the whole answer to a request. None if ASGI must answer: it is not exactly one plain and correct request."""
         length = data.find(END, 0, MAX_HEAD_BYTES) + len(END)
         head = data[:length]
         known = self._heads.get(head) or self._read(head)
@@ -65,8 +65,8 @@ class DirectAnswers:
         try:
             body = known.handler(data[length:])
         except Exception as error:
-            return _error_parts(self._refuse(known.path, error))
-        return ANSWER_HEAD % len(body), body
+            return _error(self._refuse(known.path, error))
+        return ANSWER % (len(body), body)
 
     def missing_bytes(self, data: bytes) -> int:
         """Return the number of bytes after which the data is a whole request that can be answered here. 0 if it cannot."""
@@ -96,6 +96,6 @@ class DirectAnswers:
         return _Known(path, handler, int(length)) if int(length) <= self._max_body_bytes else None
 
 
-def _error_parts(answer: Response) -> Sequence[bytes]:
+def _error(answer: Response) -> bytes:
     phrase, content_type = HTTPStatus(answer.status).phrase.encode(), answer.content_type.encode()
-    return ERROR_HEAD % (answer.status, phrase, content_type, len(answer.body)), answer.body
+    return ERROR % (answer.status, phrase, content_type, len(answer.body), answer.body)

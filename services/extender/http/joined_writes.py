@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import asyncio
 import typing as t
-from collections.abc import Iterable
 
 HEAD = b"HTTP/1.1 "
 
@@ -41,10 +40,11 @@ class JoinedWrites:
         else:
             self._transport.write(data)
 
-    def writelines(self, parts: Iterable[bytes]) -> None:
-        """Send the parts together, after the head that was kept."""
-        self.flush()
-        self._transport.writelines(parts)
+    def send(self, answer: bytes) -> None:
+        """Send a whole answer, after the head that was kept."""
+        if self._head:
+            self.flush()
+        self._transport.write(answer)
 
     def flush(self) -> None:
         """Send the head if it was kept."""

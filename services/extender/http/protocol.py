@@ -29,7 +29,8 @@ class Protocol(LimitedProtocol):
         self._pieces: list[bytes] = []
         self._missing = 0
         self._timer: asyncio.TimerHandle | None = None
-        super().connection_made(t.cast(asyncio.Transport, JoinedWrites(transport, self.loop)))
+        self._writes = JoinedWrites(transport, self.loop)
+        super().connection_made(t.cast(asyncio.Transport, self._writes))
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Forget a request that is not complete."""
@@ -49,9 +50,8 @@ class Protocol(LimitedProtocol):
             data = self._take_pieces()
         answer = self._direct.answer(data)
         if answer is not None:
-            self.note_request()
-            self.transport.writelines(answer)
-            return self.on_response_complete()
+            self._writes.send(answer)
+            return self.note_answer()
         missing = self._direct.missing_bytes(data)
         return self._wait_for(missing, data) if missing > 0 else super().data_received(data)
 
@@ -62,7 +62,7 @@ class Protocol(LimitedProtocol):
 
     def _may_answer(self) -> bool:
         """Return whether all earlier requests were answered and the answers were sent."""
-        if not self.is_between_requests or self.pipeline or self.flow.write_paused or self.transport.is_closing():
+        if self._head_bytes != 0 or self.pipeline or self.flow.write_paused or self._writes.is_closing():
             return False
         return self.cycle is None or self.cycle.response_complete
 

@@ -86,8 +86,11 @@ class SeriesCollector:
         return len(self._nodes) > len(self._own)
 
     def by_node(self, numbers: Numbers, layouts: Layouts | None = None) -> PackedSeries:
-        """Return the series of each node. ``numbers``: those of the refresh. ``layouts``: those of the source."""
-        return PackedSeries(((node, subjects.values()) for node, subjects in self._nodes.items()), numbers, layouts)
+        """Return the series of each node. ``numbers``: those of the refresh. ``layouts``: those of the source. The collector is empty afterwards.
+
+        The objects are freed one node after another. In one step this takes 2 ms and more for 5,000 nodes, and a request would wait for it.
+        """
+        return PackedSeries(((node, self._nodes.pop(node).values()) for node in list(self._nodes)), numbers, layouts)
 
     def _reject(self, labels: Mapping[str, str], why: str) -> None:
         self._unmapped.add(UnmappedSeries(self._source, self._query, labels, why))

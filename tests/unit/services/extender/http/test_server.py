@@ -9,7 +9,8 @@ from dataclasses import dataclass
 
 import pytest
 from ansible_collections.onprem.kube_scheduling.services.extender.http import connections
-from ansible_collections.onprem.kube_scheduling.services.extender.http.connections import replace_another
+from ansible_collections.onprem.kube_scheduling.services.extender.http.connections import LimitedProtocol, replace_another
+from ansible_collections.onprem.kube_scheduling.services.extender.http.server import KEEP_ALIVE_S
 
 from tests.unit.services.extender.extender_objects import names_body, scores_in
 from tests.unit.services.extender.http.running_server import ANSWER, HEAD, REQUEST, ask, is_closed, receive, running
@@ -22,6 +23,25 @@ def test_one_connection_has_many_requests_and_answers_have_only_two_headers() ->
         head, body = receive(connection)
         names = [line.split(b":")[0] for line in head.split(b"\r\n")[1:]]
         assert names == [b"content-type", b"content-length"] and scores_in(body) == ANSWER
+
+
+def test_a_connection_is_closed_when_it_was_idle_for_the_whole_time() -> None:
+    with running() as server, server.connect() as connection:
+        assert ask(connection) == ANSWER
+        (protocol,) = server.main._server.server_state.connections
+        assert isinstance(protocol, LimitedProtocol)
+        first = protocol.timeout_keep_alive_task
+        assert ask(connection) == ANSWER
+        assert protocol.timeout_keep_alive_task is first is not None, "an answer needs no new timer"
+        server.in_loop(lambda: end_of_timer(protocol))
+        assert ask(connection) == ANSWER, "the timer continues after the last answer"
+        protocol.active_at_s -= KEEP_ALIVE_S
+        server.in_loop(lambda: end_of_timer(protocol))
+        assert connection.recv(1) == b""
+
+
+async def end_of_timer(protocol: LimitedProtocol) -> None:
+    protocol.timeout_keep_alive_handler()
 
 
 def test_a_body_that_is_too_large_and_a_request_that_is_none_do_not_stop_the_next() -> None:
