@@ -244,7 +244,7 @@ def _adopt(layout: Layout, wanted: dict[str, Any], log: Log) -> bool:
     try:
         control_plane.repair(layout, log)
     except LabError as error:
-        log(f"cluster {layout.name} could not be repaired, making it anew: {error}")
+        log(f"cluster {layout.name} could not be repaired, making another one: {error}")
         return False
     return True
 

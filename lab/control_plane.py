@@ -65,7 +65,7 @@ def repair(layout: Layout, log: Callable[[str], None]) -> None:
 
 
 def clean_up_failed_start(layout: Layout, log: Callable[[str], None]) -> None:
-    """End what a failed start has started; the files stay for the person who looks into it."""
+    """End what a failed start has started; the files stay for the person who searches the cause."""
     count = kill_all(layout.kwok)
     ports.release(layout.folder)
     layout.state.unlink(missing_ok=True)

@@ -58,7 +58,7 @@ def _create_all(api: ApiClient, nodes: list[dict[str, Any]]) -> None:
 
 
 def _check_groups(api: ApiClient, scenario: Scenario) -> None:
-    """Have the API server look at one node of each group, since etcd takes anything."""
+    """Have the API server check one node of each group, since etcd takes anything."""
     for group in scenario.groups:
         node = _manifest(group, 0, str(FIRST_ADDRESS))
         node["metadata"]["name"] += "-dry-run"

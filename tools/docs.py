@@ -31,7 +31,7 @@ def main() -> int:
 
 def _run(*command: str) -> None:
     if subprocess.run(command).returncode != 0:
-        raise ToolError(f"{command[0]} failed; what it found stands above.")
+        raise ToolError(f"{command[0]} failed; its findings are listed above.")
 
 
 if __name__ == "__main__":

@@ -19,7 +19,7 @@ SAMPLE = 10
 
 
 def main(kubeconfig: str) -> None:
-    """Look at the first Deployments, each of another namespace."""
+    """Read the first Deployments, each of another namespace."""
     config.load_kube_config(kubeconfig)
     core, apps = client.CoreV1Api(), client.AppsV1Api()
     started = time.perf_counter()
@@ -29,7 +29,7 @@ def main(kubeconfig: str) -> None:
         pods = core.list_namespaced_pod(namespace).items
         nodes = {pod.spec.node_name for pod in pods if name in pod.metadata.name}
         if deployment.spec.replicas < 2 or not nodes:
-            raise SystemExit(f"Deployment {namespace}/{name} has no replicas to look at")
+            raise SystemExit(f"Deployment {namespace}/{name} has no replicas to read")
     print(json.dumps({"deployments": SAMPLE, "seconds": time.perf_counter() - started}))
 
 

@@ -2,7 +2,7 @@
 # Copyright: onprem.kube_scheduling contributors
 """The objectives of the agent ``pigeon``: for each node, the value of the whole cluster if the pod is placed there. Smaller is better.
 
-A placement changes one node, so each value follows from sums over all nodes. No objective looks at pairs of nodes.
+A placement changes one node, so each value follows from sums over all nodes. No objective reads pairs of nodes.
 """
 
 from __future__ import annotations

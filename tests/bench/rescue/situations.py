@@ -51,7 +51,7 @@ class Situation:
 
 
 def _hanging(crowd: Crowd) -> Sequence[Crowd]:
-    """The least important pods never end; on the other nodes all are a little more important."""
+    """The pods with the lowest priority never end; on the other nodes all have a slightly higher one."""
     first = replace(crowd, nodes=crowd.nodes[:1], priorities={0: 1}, annotations={"lab.onprem/on-delete": "hang"})
     return [replace(first, finalizers=("bench.example/never",)), replace(crowd, nodes=crowd.nodes[1:], priorities={100: 1})]
 
@@ -76,7 +76,7 @@ def _all_critical(crowd: Crowd) -> Sequence[Crowd]:
 
 
 SITUATIONS = (
-    Situation("less-important", "less important pods", _as_it_is),
+    Situation("less-important", "pods with a lower priority", _as_it_is),
     Situation("some-budgets", "budgets that allow none for half of the pods", lambda crowd: [replace(crowd, budgets={None: 1, 0: 1})]),
     Situation("all-budgets", "budgets that allow none for all pods", lambda crowd: [replace(crowd, budgets={0: 1})]),
     Situation(
@@ -87,7 +87,7 @@ SITUATIONS = (
     ),
     Situation("daemon-set", "a DaemonSet's pod on one full node", _as_it_is, {"priority_class": "system-node-critical"}, daemon_set=True),
     Situation("protected", "bare pods, pods not safe to evict, pods with local files", _protected),
-    Situation("hanging", "the least important pods never end", _hanging),
+    Situation("hanging", "the pods with the lowest priority never end", _hanging),
     Situation("equal", "all pods are as critical", _all_critical),
     Situation("equal-allowed", "the same with `allow_equal_priority`", _all_critical, flags=("--allow-equal-priority=true",)),
 )

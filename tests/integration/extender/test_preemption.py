@@ -42,7 +42,7 @@ def preempting(start: StartScheduler, extender: Extender, **changes: Any) -> Non
     """Start a scheduler whose preemption asks the extender.
 
     A scheduler that starts after the budgets exist knows them. A running one may decide before its watch brings a budget's status, and it
-    does not look at the pod again when only that status changes.
+    does not try the pod again when only that status changes.
     """
     start(extender, profiles=(PROTECTED,), preemptVerb="preempt", **changes)
 

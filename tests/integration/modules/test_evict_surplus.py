@@ -248,7 +248,7 @@ def patches(cluster: Cluster, mark: int, namespace: str) -> list[AuditEvent]:
 
 
 @pytest.mark.parametrize("count", [1, 3])
-def test_a_budget_that_lets_no_pod_go_is_refused_before_anything_is_written(
+def test_a_budget_that_allows_no_eviction_is_refused_before_anything_is_written(
     cluster: Cluster, modules: Modules, namespace: str, count: int
 ) -> None:
     webs = [deployment(namespace, f"web-{number}", 3) for number in range(count)]
@@ -286,8 +286,8 @@ def test_budgets_that_open_soon_are_waited_for_once_in_a_run_and_nothing_is_writ
     done = modules.restart(workloads=[identity(web) for web in webs], strategy="evict_surplus", wait_timeout=8)["workloads"]
     assert [(line["action"], code(line)) for line in done] == [("refused", "budget")] * 3, done
     assert "6 of 7 pods are healthy" in done[0]["message"]
-    # Pauses of 1, 2, 4 and 1 seconds, with a look at the budget after each of them; and what is judged on two looks at the cluster.
-    assert 4 <= len(looks_at_budgets(cluster, mark)) <= 6, "once, not for each workload"
+    # Pauses of 1, 2, 4 and 1 seconds, with a check of the budget after each of them; and the decisions of two observations.
+    assert 4 <= len(reads_of_budgets(cluster, mark)) <= 6, "once, not for each workload"
     assert not evictions(cluster, mark, namespace) and not patches(cluster, mark, namespace)
 
 
@@ -320,7 +320,7 @@ def test_a_budget_that_is_still_being_processed_is_waited_for(cluster: Cluster, 
         cluster.kubectl("patch", "pdb/keep", "-n", namespace, "--type=merge", "-p", '{"spec": {"minAvailable": 0}}')
         mark = cluster.audit().mark()
         process = modules.start("k8s_rollout_restart", workloads=[identity(web)], strategy="evict_surplus")
-        wait_until(lambda: len(looks_at_budgets(cluster, mark)) > 2, what="the wait for the budget")
+        wait_until(lambda: len(reads_of_budgets(cluster, mark)) > 2, what="the wait for the budget")
         assert not patches(cluster, mark, namespace)
     finally:
         cluster.resume("kube-controller-manager")
@@ -329,7 +329,7 @@ def test_a_budget_that_is_still_being_processed_is_waited_for(cluster: Cluster, 
     assert [event.code for event in evictions(cluster, mark, namespace)] == [201]
 
 
-def looks_at_budgets(cluster: Cluster, mark: int) -> list[AuditEvent]:
+def reads_of_budgets(cluster: Cluster, mark: int) -> list[AuditEvent]:
     return list(cluster.audit().events(since=mark, verb="list", resource="poddisruptionbudgets", user_agent=AGENT))
 
 

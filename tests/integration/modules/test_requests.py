@@ -29,7 +29,7 @@ TOLD = Counter({"create events": 1})
 MAX_REQUESTS = {
     PLANNED: REACHED + LOOK + FIRST_WRITE,
     NOT_NEEDED: REACHED + LOOK,
-    # Before and after it a look, a write and an Event; between them the wait: a watch, and a read when it has ended.
+    # Before and after it an observation, a write and an Event; between them the wait: a watch, and a read when it has ended.
     RESTARTED: REACHED
     + LOOK
     + LAST_LOOK
@@ -40,7 +40,7 @@ MAX_REQUESTS = {
     + Counter({"watch deployments": 1, "get deployments": 1}),
     # The same with the eviction, which is asked for as a dry run first. How often the pods and the workload are read while the
     # replacement comes depends on which of them changes last. On a slow machine the status of the Deployment shows late that the pod is
-    # gone: then another wait and another look follow.
+    # gone: then another wait and another observation follow.
     EVICTED: REACHED
     + LOOK
     + LOOK
@@ -69,7 +69,7 @@ def test_restarts_that_are_not_waited_for_do_not_read_the_cluster_for_each_targe
     lines = modules.restart(workloads=[identity(target) for target in targets], wait=False)["workloads"]
     assert [(line["action"], line["outcome"]) for line in lines] == [("restarted", "pending")] * len(targets)
     counts = asked_for(cluster, mark)
-    # For each target a guarded write and an Event, and for all of them one look, or another one where the machine is slow.
+    # For each target a guarded write and an Event, and for all of them one observation, or another one where the machine is slow.
     each = FIRST_WRITE + TOLD
     most = REACHED + LOOK + LOOK + Counter({name: len(targets) * number for name, number in each.items()})
     assert dict(counts - most) == {}, counts

@@ -51,7 +51,7 @@ def test_piled_up_replicas_are_found_restarted_and_spread(cluster: Cluster, modu
     assert again["summary"]["healthy"] == 2 and again["restartable"] == []
 
 
-def test_the_patch_is_one_and_writes_the_restart_and_the_memory_only(cluster: Cluster, modules: Modules, namespace: str) -> None:
+def test_the_patch_is_one_and_writes_the_restart_and_the_outcome_only(cluster: Cluster, modules: Modules, namespace: str) -> None:
     web = deployment(namespace, "web", 2)
     pile_up(cluster, web)
     before = read(cluster, web)
@@ -121,7 +121,7 @@ def test_a_restart_without_effect_is_remembered_as_unchanged_and_backs_off(clust
     assert (fourth["action"], fourth["outcome"]) == ("restarted", "improved")
 
 
-def test_rollout_undo_brings_old_memories_back_that_do_not_count(cluster: Cluster, modules: Modules, namespace: str) -> None:
+def test_old_outcomes_that_rollout_undo_restores_do_not_count(cluster: Cluster, modules: Modules, namespace: str) -> None:
     web = deployment(namespace, "web", 2)
     pile_up(cluster, web)
     modules.restart(**identity(web))
@@ -215,7 +215,7 @@ def test_an_event_tells_what_was_done_and_why(cluster: Cluster, modules: Modules
     assert messages["SpreadRestartOutcome"].startswith("improved: kubernetes.io/hostname:")
 
 
-def test_without_the_second_look_the_outcome_stays_pending_until_the_next_run(cluster: Cluster, modules: Modules, namespace: str) -> None:
+def test_without_the_second_check_the_outcome_stays_pending_until_the_next_run(cluster: Cluster, modules: Modules, namespace: str) -> None:
     web = deployment(namespace, "web", 2)
     pile_up(cluster, web)
     line = modules.restart(workloads=[identity(web)], verify_spread=False)["workloads"][0]

@@ -104,9 +104,9 @@ class World:
             return False
         if _would_preempt(victim, pod):
             return False
-        return self._is_less_important(victim, pod) and self._may_end(victim) and not self._would_return(victim, pod)
+        return self._has_lower_priority(victim, pod) and self._may_end(victim) and not self._would_return(victim, pod)
 
-    def _is_less_important(self, victim: Pod, pod: Pod) -> bool:
+    def _has_lower_priority(self, victim: Pod, pod: Pod) -> bool:
         theirs, own = self.priority(victim), self.priority(pod)
         if theirs == own and victim.metadata.name in self.rescued:
             return False

@@ -258,9 +258,9 @@ class RescueCheck:
                 if not before.fits(pod, row["node"], [victim for victim in gone if victim is not kept]):
                     continue
                 if _new_pods(row, before, after):
-                    self.seen["room taken before"] += 1
+                    self.seen["capacity taken before"] += 1
                 else:
-                    self._wrong(f"{kept.metadata.name} was evicted for {row['name']} in vain")
+                    self._wrong(f"{kept.metadata.name} was evicted for {row['name']} without effect")
 
 
 def _new_pods(row: Json, before: World, after: World) -> list[str]:

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Rescues beside the scheduler's own preemption: they act where it does not help, and do nothing if it helps.
 
-Preemption does not keep to budgets, so that budgets are looked at over this program's requests only.
+Preemption does not keep to budgets, so that budgets are checked over this program's requests only.
 """
 
 from __future__ import annotations

@@ -75,14 +75,14 @@ ENDS: dict[str, Callable[[Scene, str, str], object]] = {
     "preempted": lambda scene, _name, node: scene.occupant("bully", node, cpu="800m", priority="scene-high"),
     "evicted": lambda scene, name, _node: scene.api.post(f"{PODS}/{name}/eviction", {**EVICTION, "metadata": {"name": name}}),
     "deleted": lambda scene, name, _node: scene.api.request("DELETE", f"{PODS}/{name}"),
-    "deleted at once": lambda scene, name, _node: scene.api.request("DELETE", f"{PODS}/{name}", {"gracePeriodSeconds": 0}),
+    "deleted immediately": lambda scene, name, _node: scene.api.request("DELETE", f"{PODS}/{name}", {"gracePeriodSeconds": 0}),
     "succeeded": lambda scene, name, _node: scene.api.merge_patch(f"{PODS}/{name}/status", {"status": {"phase": "Succeeded"}}),
 }
 
 
 @pytest.mark.parametrize("grace_s", [0, 2])
 @pytest.mark.parametrize(
-    ("how", "attempts"), [("preempted", 1), ("evicted", 1), ("deleted", None), ("deleted at once", None), ("succeeded", None)]
+    ("how", "attempts"), [("preempted", 1), ("evicted", 1), ("deleted", None), ("deleted immediately", None), ("succeeded", None)]
 )
 def test_loss_of_a_node_is_counted_without_a_next_pod_and_an_end_by_work_or_owner_is_not(
     scene: Scene, how: str, attempts: int | None, grace_s: int

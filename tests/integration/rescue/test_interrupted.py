@@ -149,7 +149,7 @@ def test_a_hold_of_a_killed_run_whose_pod_is_bound_or_gone_is_removed(scene: Sce
 
 
 @pytest.mark.parametrize("tolerates", [True, False])
-def test_state_released_gives_everything_back(scene: Scene, rescues: Rescues, tolerates: bool) -> None:
+def test_state_released_releases_everything(scene: Scene, rescues: Rescues, tolerates: bool) -> None:
     node, pod = killed_during_a_rescue(scene, rescues, tolerates=tolerates, grace=8)
     plan = rescues.run(state="released", check_mode=True)
     assert plan["released"] == [{"node": node, "pod": f"{SYSTEM}/{pod}"}] and scene.held() == [node]
@@ -325,7 +325,7 @@ def test_attempts_are_counted_and_end(scene: Scene, rescues: Rescues) -> None:
         (entry,) = [text for text in attempts(scene.cluster).values() if pod in text]
         assert '"attempts":1' in entry
         scene.occupant("again", node, cpu="800m", wait=False, nodeName=node)
-        wait_until(lambda: any(p["spec"].get("nodeName") for p in scene.pods("again")), what="the room being taken")
+        wait_until(lambda: any(p["spec"].get("nodeName") for p in scene.pods("again")), what="the capacity being taken")
         row = rescues.one(pod, wait_timeout=1)
         assert row["reason"] == "backoff" and len(scene.evictions()) == 1
         row = rescues.one(pod, max_attempts=1)

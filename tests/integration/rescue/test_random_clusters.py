@@ -125,4 +125,4 @@ def _summary(seen: Counter[str], seconds: float) -> str:
         "replacements evicted",
     )
     counts = ", ".join(f"{seen[what]} {what}" for what in kinds)
-    return f"random clusters: {CASES} cases in {seconds:.0f} s, seed {SEED}: {counts}; minimality looked at in {seen['minimal']} cases"
+    return f"random clusters: {CASES} cases in {seconds:.0f} s, seed {SEED}: {counts}; minimality checked in {seen['minimal']} cases"

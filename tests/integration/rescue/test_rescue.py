@@ -32,7 +32,7 @@ def test_the_original_s_own_example(scene: Scene, rescues: Rescues) -> None:
     assert scene.held() == []
 
 
-def test_the_least_important_go_and_the_fewest(scene: Scene, rescues: Rescues) -> None:
+def test_the_fewest_pods_with_the_lowest_priority_are_evicted(scene: Scene, rescues: Rescues) -> None:
     first, second = scene.nodes(2, cpu="1")
     scene.occupant("high", first, cpu="1", priority="scene-high")
     scene.occupant("low", second, cpu="400m", priority="scene-low")
@@ -85,7 +85,7 @@ def test_another_node_is_taken_than_the_one_of_the_budget(scene: Scene, rescues:
     assert (row["status"], victims(row)) == ("rescued", {"free"})
 
 
-def test_two_budgets_on_one_pod_never_let_it_go(scene: Scene, rescues: Rescues) -> None:
+def test_a_pod_with_two_budgets_is_never_evicted(scene: Scene, rescues: Rescues) -> None:
     (node,) = scene.nodes()
     scene.occupant("web", node, cpu="800m")
     scene.budget("one", "web", allowed=1, replicas=1)
@@ -142,7 +142,7 @@ def test_capacity_that_becomes_free_in_parts_needs_a_hold(scene: Scene, rescues:
     assert row["status"] == "failed" and len(row["victims"]) == len(scene.evictions()) == 2
 
 
-def test_several_pods_get_nodes_of_their_own_the_most_important_first(scene: Scene, rescues: Rescues) -> None:
+def test_several_pods_get_nodes_of_their_own_the_highest_priority_first(scene: Scene, rescues: Rescues) -> None:
     cheap, dear = scene.nodes(2)
     scene.occupant("cheap", cheap, cpu="900m", priority="scene-low")
     scene.occupant("dear", dear, cpu="900m", priority="scene-high")
@@ -166,7 +166,10 @@ def test_equal_priority_only_if_it_is_allowed(scene: Scene, rescues: Rescues) ->
 
 
 def test_a_pod_without_the_toleration(scene: Scene, rescues: Rescues) -> None:
-    """A more important one needs no taint; where one is asked for, or the annotation alone makes it important, the toleration is named."""
+    """A pod with a higher priority needs no taint.
+
+    The toleration is named if a taint is requested, or if the pod is critical by annotation only.
+    """
     (node,) = scene.nodes()
     scene.occupant("web", node, cpu="800m")
     annotated = scene.critical("old", priority="", tolerates=False, annotations={"scheduler.alpha.kubernetes.io/critical-pod": ""})
@@ -309,7 +312,7 @@ def test_a_pod_that_is_not_there(scene: Scene, rescues: Rescues) -> None:
 def test_a_namespace_that_is_not_there(rescues: Rescues) -> None:
     with pytest.raises(OptionError, match="there is no namespace kube-sytem; check the spelling"):
         rescues.run(namespaces=["kube-system", "kube-sytem"])
-    assert rescues.run(namespaces=["kube-sytem"], state="released")["released"] == [], "nodes are given back whoever had them"
+    assert rescues.run(namespaces=["kube-sytem"], state="released")["released"] == [], "nodes are released, also those of others"
 
 
 def test_max_victims(scene: Scene, rescues: Rescues) -> None:

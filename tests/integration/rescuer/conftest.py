@@ -1,6 +1,6 @@
 # Copyright: onprem.kube_scheduling contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Copies of the rescuer that end with their test, on a cluster whose scheduler does not preempt."""
+"""Replicas of the rescuer that end with their test, on a cluster whose scheduler does not preempt."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Start(Protocol):
 
 @pytest.fixture
 def daemons(cluster: Cluster, tmp_path: Path) -> Iterator[Start]:
-    """Starts a copy, as a user to whom roles apply unless a kubeconfig is given, and waits until it is ready."""
+    """Starts a replica, as a user to whom roles apply unless a kubeconfig is given, and waits until it is ready."""
     started: list[Daemon] = []
     numbers = itertools.count(1)
 

@@ -36,7 +36,7 @@ def start(log: Path, *flags: str, **environment: str) -> subprocess.Popen[bytes]
 
 
 class Daemon:
-    """One running copy. ``lines`` are what it has logged."""
+    """One running replica. ``lines`` are what it has logged."""
 
     def __init__(self, cluster: Cluster, log: Path, *flags: str, kubeconfig: Path | None = None) -> None:
         self.log = log

@@ -125,5 +125,5 @@ def test_a_forged_mark_is_counted_and_logged_once(scene: Scene, daemons: Start) 
     scene.api.merge_patch(f"/api/v1/nodes/{node}", {"metadata": {"annotations": {"kube-scheduling.onprem/hold": text}}})
     wait_until(lambda: daemon.metric("unproven_hold_annotations") == 1, what=f"the metric; {daemon.log.read_text()}")
     pod = scene.critical("dns", cpu="100m", wait=False)
-    wait_until(lambda: scene.bound_to(pod) == node, what="some more looks")
+    wait_until(lambda: scene.bound_to(pod) == node, what="some more checks")
     assert len(daemon.said(f"node {node} has an annotation")) == 1 and daemon.metric("holds") == 0

@@ -90,7 +90,7 @@ def test_promtool_has_nothing_to_say(daemons: Start) -> None:
     assert (checked.returncode, checked.stderr) == (0, "")
 
 
-def test_the_other_copy_takes_over_from_one_that_is_killed(scene: Scene, daemons: Start) -> None:
+def test_the_other_replica_takes_over_from_one_that_is_killed(scene: Scene, daemons: Start) -> None:
     leader, follower = leader_and_follower(daemons)
     assert not follower.leads and follower.said("following", leader=leader.said("leading")[0]["identity"])
     leader.kill()
@@ -101,7 +101,7 @@ def test_the_other_copy_takes_over_from_one_that_is_killed(scene: Scene, daemons
     wait_free(scene)
 
 
-def test_a_copy_that_is_killed_in_mid_rescue_leaves_the_rest_to_the_other(scene: Scene, daemons: Start) -> None:
+def test_a_replica_that_is_killed_in_mid_rescue_leaves_the_rest_to_the_other(scene: Scene, daemons: Start) -> None:
     leader, follower = leader_and_follower(daemons, "--grace-period=30s")
     node = full_node(scene, grace=25)
     pod = scene.critical("dns")
@@ -128,7 +128,7 @@ def test_a_stop_finishes_what_is_under_way(scene: Scene, cluster: Cluster, daemo
     assert daemon.said("stopping", clearing=True) and daemon.said("stopped")
 
 
-def test_a_stop_gives_the_node_back_in_time_and_the_other_copy_leads_immediately(scene: Scene, daemons: Start) -> None:
+def test_a_stop_releases_the_node_in_time_and_the_other_replica_leads_immediately(scene: Scene, daemons: Start) -> None:
     leader, follower = leader_and_follower(daemons, "--stop-timeout=1s")
     node = full_node(scene, grace=8)
     pod = scene.critical("dns")
@@ -167,7 +167,7 @@ def test_a_dry_run_changes_nothing(scene: Scene, cluster: Cluster, daemons: Star
     (line,) = daemon.said("pod planned", pod=f"{SYSTEM}/{pod}", status="planned")
     assert line["node"] == node and [victim.partition("/")[2].rpartition("-")[0] for victim in line["victims"]] == ["web"]
     # The plan is made again. It is the same one, so nothing more is logged.
-    wait_until(lambda: len(scene.evictions(dry_run=True)) >= 2, what="a second look")
+    wait_until(lambda: len(scene.evictions(dry_run=True)) >= 2, what="a second check")
     assert daemon.metric("pending_critical_pods", status="planned") == 1
     assert len(daemon.said("pod planned", status="planned")) == 1
     assert daemon.stop() == 0

@@ -1,6 +1,6 @@
 # Copyright: onprem.kube_scheduling contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A leader that cannot do its work lets another copy lead, and leads again only when it can work."""
+"""A leader that cannot do its work lets another replica lead, and leads again only when it can work."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def grant(cluster: Cluster, *rules: Json, without: tuple[str, ...] = ()) -> None
 
 
 @pytest.mark.parametrize("left", [(), ("get", "create")])
-def test_a_leader_that_may_not_use_the_config_map_lets_another_copy_lead(
+def test_a_leader_that_may_not_use_the_config_map_lets_another_replica_lead(
     scene: Scene, cluster: Cluster, daemons: Start, user: Path, left: tuple[str, ...]
 ) -> None:
     """Without the right to read it, and without only the right to write it, which only a write can show."""
@@ -85,7 +85,7 @@ def test_a_leader_that_may_not_use_the_config_map_lets_another_copy_lead(
     assert unable.metric("unready") == 0
 
 
-def test_a_leader_whose_watches_are_broken_lets_another_copy_lead(cluster: Cluster, daemons: Start, user: Path) -> None:
+def test_a_leader_whose_watches_are_broken_lets_another_replica_lead(cluster: Cluster, daemons: Start, user: Path) -> None:
     unable = daemons("--housekeeping-interval=1s", kubeconfig=user)
     wait_until(lambda: unable.leads, timeout_s=60, what="a leader")
     able = daemons("--housekeeping-interval=1s")

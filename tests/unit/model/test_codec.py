@@ -32,5 +32,5 @@ def test_what_is_no_page_is_refused(page: str) -> None:
 
 
 def test_items_are_not_scanned_for_a_token_that_stands_before_them() -> None:
-    """So the next page can be asked for before this one has been looked at."""
+    """So the next page can be asked for before this one has been checked."""
     assert codec.list_meta(b'{"kind":"PodList","apiVersion":"v1","metadata":{"continue":"t"},"items":[no json').continue_ == "t"

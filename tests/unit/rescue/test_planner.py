@@ -170,7 +170,7 @@ def test_many_terminating_pods_of_a_tenant_leave_the_other_nodes_to_the_rescue()
     assert plan.choice is not None and plan.choice.node == "n4"
 
 
-def test_without_a_toleration_only_what_is_less_important_may_leave() -> None:
+def test_without_a_toleration_only_pods_with_a_lower_priority_are_evicted() -> None:
     equal = named_pod("web", "800m", on="n", priority=0)
     annotated = named_pod("dns", "500m", tolerations=[])
     annotated = decode_json(
@@ -294,7 +294,7 @@ def test_budgets_that_may_not_be_read_are_no_permission() -> None:
     assert plan.status == IMPOSSIBLE and "budgets_not_readable" in {blocker.reason.code for blocker in plan.blockers}
 
 
-def test_plans_of_one_look_do_not_collide() -> None:
+def test_plans_of_one_snapshot_do_not_collide() -> None:
     first, second = critical(), named_pod("metrics", "500m", priority=2_000_000_000, tolerations=[TOLERATION])
     pods = [named_pod("a", "800m", on="n1"), named_pod("b", "800m", on="n2")]
     snapshot = ClusterSnapshot(nodes=[small_node("n1"), small_node("n2")], pods=[*pods, first, second])

@@ -64,7 +64,7 @@ def test_all_rules_must_hold_with_and_without_the_nominated_pod(spec: Json, nomi
 
 
 def test_anti_affinity_of_nominated_pods_counts_only_where_running_pods_or_the_pod_have_terms_too() -> None:
-    # The scheduler skips its plugin for the whole attempt when it finds no term before it looks at nominated pods.
+    # The scheduler skips its plugin for the whole attempt when it finds no term before it reads nominated pods.
     nominated = promised(affinity=anti_affinity({"app": "web"}))
     new = pod(labels={"app": "web"})
     assert feasibility_of(new, NODES, [nominated]).feasible == ("node-1", "node-2")

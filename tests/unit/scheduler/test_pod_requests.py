@@ -44,7 +44,7 @@ def cpu(amount: str) -> dict[str, str]:
             {"containers": [container(cpu("1"))], "initContainers": [sidecar(cpu("2")), sidecar(cpu("3"))]}, 6000, id="two sidecars"
         ),
         pytest.param({"containers": [container(cpu("1"))], "overhead": cpu("250m")}, 1250, id="overhead adds"),
-        pytest.param({"containers": [container(cpu("1"))], "resources": {"requests": cpu("3")}}, 3000, id="pod level wins"),
+        pytest.param({"containers": [container(cpu("1"))], "resources": {"requests": cpu("3")}}, 3000, id="pod level has precedence"),
         pytest.param(
             {"containers": [container(cpu("1"))], "resources": {"requests": cpu("3")}, "overhead": cpu("1")},
             4000,

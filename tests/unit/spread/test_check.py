@@ -351,7 +351,7 @@ def test_the_list_of_nodes_has_what_maps_need():
     ]
 
 
-def test_eligible_nodes_are_looked_up_once_a_workload():
+def test_eligible_nodes_are_read_once_a_workload():
     cluster = workers(2)
     workload = cluster.deployment("web", ["worker-1"] * 2)
     eligible_nodes = EligibleNodes(cluster.snapshot())

@@ -65,7 +65,7 @@ def test_restart_that_ends_well_spread_with_other_replicas_is_improved() -> None
         ("aaaab", "aaaab", "unchanged"),
         ("aaaab", "aaaaa", "unchanged"),
         pytest.param("aaaab", "ab", "unchanged", id="two replicas that an autoscaler leaves are even by themselves"),
-        pytest.param("aabbcc", "aabbcc", "unchanged", id="a job with a laxer max_skew only looks"),
+        pytest.param("aabbcc", "aabbcc", "unchanged", id="a job with a laxer max_skew only checks"),
     ],
 )
 def test_attempt_of_another_process_is_improved_if_it_has_made_progress(began: str, after: str, expected: str) -> None:

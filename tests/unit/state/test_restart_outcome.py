@@ -41,7 +41,7 @@ def ask(remembered: RestartOutcome | None, after_s: float, *, revision: str = "r
         pytest.param(None, 0, {}, ("", 1), id="nothing remembered"),
         pytest.param(outcome(), 599, {}, ("cooldown", 1), id="within the cooldown"),
         pytest.param(outcome(), 600, {}, ("", 2), id="cooldown over: the second attempt"),
-        pytest.param(outcome(attempts=2), 1199, {}, ("cooldown", 2), id="doubled after two in vain"),
+        pytest.param(outcome(attempts=2), 1199, {}, ("cooldown", 2), id="doubled after two without effect"),
         pytest.param(outcome(attempts=2), 1200, {}, ("", 3), id="doubled cooldown over"),
         pytest.param(outcome(attempts=3), 10**6, {}, ("attempts_used_up", 3), id="no fourth attempt"),
         pytest.param(outcome(attempts=3), 2400, {"eligible": "e2"}, ("", 4), id="other nodes allow one more attempt"),

@@ -74,7 +74,7 @@ def blockers(search: VictimSearch) -> tuple[Blocker, ...]:
 
 
 def names(choice: Choice | None) -> list[str] | None:
-    """The names of the victims, the least important first."""
+    """The names of the victims, the lowest priority first."""
     return None if choice is None else [victim.pod.metadata.name for victim in choice.victims]
 
 

@@ -61,7 +61,7 @@ def promise_more(connection: socket.socket) -> None:
 @pytest.mark.parametrize(
     ("scheme", "answer"),
     [
-        pytest.param("https", lambda _connection: None, id="at once"),
+        pytest.param("https", lambda _connection: None, id="immediately"),
         pytest.param("https", hear, id="in the handshake"),
         pytest.param("http", hear, id="without an answer"),
         pytest.param("http", promise_more, id="in the middle of the answer"),

@@ -23,7 +23,7 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client
 
 
 def early() -> ForbiddenError:
-    error = ForbiddenError('nodes is forbidden: User "somebody" cannot list resource "nodes"', status=403)
+    error = ForbiddenError('nodes is forbidden: User "tenant" cannot list resource "nodes"', status=403)
     error.early = True
     return error
 

@@ -42,7 +42,7 @@ def code(budgets: PdbLedger, **pod: t.Any) -> str:
         (0, {"healthy": 2, "desired": 3, "policy": "IfHealthyBudget"}, {"ready": False}, "budget"),
         (0, {"healthy": 2, "desired": 3, "policy": "AlwaysAllow"}, {"ready": False}, ""),
         (0, {"healthy": 2, "desired": 3, "policy": "AlwaysAllow"}, {}, "budget"),
-        # What its controller has not seen yet lets nothing go, but for what is not counted.
+        # A budget that its controller has not seen yet allows the eviction only of pods that are not counted.
         (1, {"observed": 1}, {}, "budget"),
         (1, {"observed": 1}, {"ready": False}, ""),
     ],

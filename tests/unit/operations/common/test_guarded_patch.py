@@ -63,7 +63,7 @@ def test_write_is_repeated_if_its_answer_was_lost_and_it_was_not_made() -> None:
     assert (one.number, one.writes) == (13, 2)
 
 
-def test_lost_answer_of_the_last_try_is_looked_up_before_it_fails() -> None:
+def test_lost_answer_of_the_last_try_is_checked_before_it_fails() -> None:
     one = Object((1, False), (10, True))
     assert write_guarded(one.read, one.write, is_ten, attempts=2) == 10
 

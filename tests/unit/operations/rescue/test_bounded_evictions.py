@@ -50,7 +50,7 @@ def the_task(on: Scene | RescueController) -> RescueTask:
 
 
 def rounds(on: Scene, number: int = 12, *, then: t.Callable[[], None] = lambda: None) -> None:
-    """So many looks. What was evicted is gone at the next one."""
+    """So many checks. An evicted pod is gone at the next one."""
     for _round in range(number):
         on.controller.reconcile()
         for name in on.cluster.evicted:

@@ -409,7 +409,7 @@ def test_an_annotation_without_its_taint_is_no_hold_to_take_over() -> None:
     assert bool(on.cluster.evicted) <= bool(spec.get("taints"))
 
 
-def test_a_run_that_ends_by_an_error_still_gives_its_nodes_back() -> None:
+def test_a_run_that_ends_by_an_error_still_releases_its_nodes() -> None:
     on = full("n")
     with pytest.raises(ForbiddenError), run._released_at_the_end(RescueShutdown(on.controller), t.cast(t.Any, on.lease)):
         on.controller.reconcile()
@@ -439,7 +439,7 @@ def fail_reads_of_the_config_map(on: Scene, monkeypatch: pytest.MonkeyPatch, *, 
 
 
 @pytest.mark.parametrize("dry_run", [False, True])
-def test_a_run_that_cannot_look_at_the_cluster_fails_instead_of_finding_no_pods(monkeypatch: pytest.MonkeyPatch, dry_run: bool) -> None:
+def test_a_run_that_cannot_read_the_cluster_fails_instead_of_finding_no_pods(monkeypatch: pytest.MonkeyPatch, dry_run: bool) -> None:
     monkeypatch.setattr(run, "LEASE_TIMEOUT_S", 0.5)
     on = full("n", dry_run=dry_run)
     fail_reads_of_the_config_map(on, monkeypatch, times=10**6)
@@ -449,7 +449,7 @@ def test_a_run_that_cannot_look_at_the_cluster_fails_instead_of_finding_no_pods(
 
 
 @pytest.mark.parametrize("dry_run", [False, True])
-def test_a_run_continues_after_a_first_look_that_failed(monkeypatch: pytest.MonkeyPatch, dry_run: bool) -> None:
+def test_a_run_continues_after_a_first_read_that_failed(monkeypatch: pytest.MonkeyPatch, dry_run: bool) -> None:
     on = full("n", dry_run=dry_run)
     fail_reads_of_the_config_map(on, monkeypatch, times=1)
     on.cluster.refuse_eviction = lambda _name, dry: None if dry else on.cluster.pods["dns"]["spec"].update(nodeName="n")
@@ -660,7 +660,7 @@ def test_eviction_whose_answer_is_lost_and_that_was_not_carried_out_is_not_repor
     assert on.cluster.evicted == ["v-n"] and len(the_task(on).evicted) == 1
 
 
-def test_eviction_whose_answer_is_lost_is_reported_if_the_pod_is_bound_at_the_next_look() -> None:
+def test_eviction_whose_answer_is_lost_is_reported_if_the_pod_is_bound_at_the_next_check() -> None:
     on = full("n")
     on.cluster.refuse_eviction = lambda _name, dry_run: None if dry_run else LOST
     on.controller.reconcile()

@@ -204,7 +204,7 @@ def test_each_pod_is_explained_although_others_are_due_all_the_time(judged: Judg
     assert all("Insufficient cpu" in str(task.reason) for task in on.controller.tasks.values())
 
 
-def test_a_write_that_fails_where_reasons_were_to_be_worked_out_ends_no_look(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_write_that_fails_where_reasons_were_to_be_worked_out_ends_no_check(monkeypatch: pytest.MonkeyPatch) -> None:
     """The pod may have become one that can be rescued between its judgement and the work on the reasons."""
     on = scene([node("n")], [pod("v", "900m", on="n"), pod("dns", "500m")])
     judge = RescuePlanner.plan_rescue

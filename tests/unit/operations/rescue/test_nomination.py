@@ -82,7 +82,7 @@ def test_the_nomination_goes_with_the_node() -> None:
     assert nominated(on) == "m" and on.cluster.evicted == ["v-n", "v-m"]
 
 
-@pytest.mark.parametrize("end", ["stopped", "in vain"])
+@pytest.mark.parametrize("end", ["stopped", "without effect"])
 def test_nothing_is_left_of_it(end: str) -> None:
     on = full("n", wait_timeout_s=1)
     on.controller.reconcile()
@@ -407,7 +407,7 @@ def test_pod_is_nominated_beside_the_taint_of_another_client_and_again_after_eac
     assert on.cluster.nodes["n"]["spec"]["taints"] == [ADMINISTRATORS_TAINT] and on.cluster.held == []
 
 
-@pytest.mark.parametrize("end", ["stopped", "in vain", "cordoned"])
+@pytest.mark.parametrize("end", ["stopped", "without effect", "cordoned"])
 def test_nomination_beside_the_taint_of_another_client_ends_with_the_rescue(end: str) -> None:
     on = on_reserved_node()
     on.controller.reconcile()
@@ -415,7 +415,7 @@ def test_nomination_beside_the_taint_of_another_client_ends_with_the_rescue(end:
     (task,) = on.controller.tasks.values()
     if end == "stopped":
         RescueShutdown(on.controller).release_own_holds()
-    elif end == "in vain":
+    elif end == "without effect":
         task.give_up_at_s = time.monotonic() - 1
         on.controller.reconcile()
     else:

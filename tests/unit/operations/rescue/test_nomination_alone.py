@@ -29,7 +29,7 @@ DEADLINE_S = 60.0
 
 
 def two_rescues(*, first_tolerates: bool, hold: str = "auto") -> Scene:
-    """Two full nodes and two critical pods. The first pod is more important, and its node is n; the other one's is m."""
+    """Two full nodes and two critical pods. The first pod has a higher priority, and its node is n; the other one's is m."""
     first = pod("first", "500m", priority=CRITICAL + 1, tolerates=first_tolerates)
     other = pod("other", "500m", tolerates=not first_tolerates)
     for item, name in ((first, "n"), (other, "m")):
@@ -166,7 +166,7 @@ def test_a_wait_for_pods_of_other_nodes_uses_up_no_patience_for_capacity_that_be
 
 @pytest.mark.parametrize("waited", [False, True])
 def test_a_rescue_that_has_waited_long_for_others_is_the_next_to_begin(waited: bool) -> None:
-    """Pods that are less important and tolerate the taint come one after the other."""
+    """Pods that have a lower priority and tolerate the taint come one after the other."""
     on = two_rescues(first_tolerates=True)
     on.cluster.pods["other"]["spec"]["priority"] = CRITICAL + 2
     on.cluster.refuse_eviction = lambda name, dry_run: None if dry_run or name != "v-n" else REFUSED

@@ -82,7 +82,7 @@ def piled_up(*names: str) -> ClusterBuilder:
         ),
     ],
 )
-def test_a_budget_that_never_lets_a_pod_go_is_refused_without_a_request_or_a_pause(
+def test_a_budget_that_never_allows_an_eviction_is_refused_without_a_request_or_a_pause(
     budget: dict[str, t.Any], said: str, slept: list[float]
 ) -> None:
     cluster = piled_up()

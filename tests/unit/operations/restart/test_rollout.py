@@ -86,7 +86,7 @@ def deleted(workload: Json) -> None:
         pytest.param([status, image], False, id="image after status"),
         pytest.param([paused], False, id="paused"),
         pytest.param([strategy], False, id="strategy"),
-        pytest.param([recreated], False, id="deleted and created anew"),
+        pytest.param([recreated], False, id="deleted and created again"),
         pytest.param([deleted], False, id="being deleted"),
     ],
 )
@@ -99,7 +99,7 @@ def test_after_a_conflict_the_restart_continues_where_its_judgement_still_holds(
 @pytest.mark.parametrize(
     ("replicas", "spec", "desired", "scaled_to", "options", "restarted"),
     [
-        pytest.param(4, {"strategy": ONE_AWAY}, 2, 3, {}, True, id="the budget leaves room for fewer replicas"),
+        pytest.param(4, {"strategy": ONE_AWAY}, 2, 3, {}, True, id="the budget allows fewer replicas"),
         pytest.param(4, {"strategy": ONE_AWAY}, 3, 3, {}, False, id="fewer replicas would go below the budget"),
         pytest.param(4, {"strategy": ONE_AWAY}, 3, 3, {"allow_downtime": True}, True, id="it may go below the budget"),
         pytest.param(3, {}, 2, 2, {}, False, id="fewer replicas would take from a budget that nothing was to be taken from"),

@@ -56,7 +56,7 @@ def remembered(api: FakeApi) -> list[str]:
         (("worker-1", "worker-2"), LATE, "failed", "failed"),
     ],
 )
-def test_an_ended_rollout_gets_its_second_look_with_and_without_waiting(homes, status, action, verdict, wait):
+def test_an_ended_rollout_gets_its_second_check_with_and_without_waiting(homes, status, action, verdict, wait):
     cluster = workers(2)
     target = interrupted(cluster, "web", *homes, status=status)
     api = FakeApi(cluster, now=NOW)
@@ -75,7 +75,7 @@ def test_a_rollout_under_way_is_not_changed_by_a_run_that_does_not_wait():
 
 
 @pytest.mark.parametrize("wait", [True, False])
-def test_ended_rollouts_share_one_second_look(wait):
+def test_ended_rollouts_share_one_second_check(wait):
     cluster = workers(2)
     targets = [interrupted(cluster, f"web-{number}", "worker-1", "worker-2") for number in range(5)]
     api = FakeApi(cluster, now=NOW)
@@ -184,7 +184,7 @@ def test_outcome_stays_pending_if_the_pods_cannot_be_read(way: str, wait: bool) 
 
 
 @pytest.mark.parametrize("wait", [True, False])
-def test_job_that_only_looks_does_not_reset_the_attempts(wait: bool) -> None:
+def test_job_that_only_checks_does_not_reset_the_attempts(wait: bool) -> None:
     """A restart of a job with max_skew 1 has improved nothing. For another job without max_skew the workload is even."""
     cluster = workers(2)
     distribution = Distribution("kubernetes.io/hostname", ("worker-1", "worker-2"), {"worker-1": 5, "worker-2": 1}, 0, 6, 0)
@@ -242,7 +242,7 @@ def uneven(cluster: ClusterBuilder, count: int) -> list[Target]:
 
 
 @pytest.mark.parametrize("count", [2, 20])
-def test_targets_that_are_not_waited_for_are_begun_on_one_look(count: int) -> None:
+def test_targets_that_are_not_waited_for_are_begun_on_one_observation(count: int) -> None:
     cluster = workers(2)
     targets = uneven(cluster, count)
     api = FakeApi(cluster, now=NOW)
@@ -267,7 +267,7 @@ def test_each_target_is_simulated_a_fixed_number_of_times_without_waiting(monkey
     assert sorted(played) == sorted(2 * [target.name for target in targets])
 
 
-def test_an_old_look_is_replaced_before_the_next_target_is_begun(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_old_observation_is_replaced_before_the_next_target_is_begun(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(restart_run, "OBSERVATION_VALID_S", -1.0)
     cluster = workers(2)
     targets = uneven(cluster, 3)

@@ -142,7 +142,7 @@ def test_pod_whose_replacement_could_preempt_an_annotated_pod_is_not_evicted(
     assert code(victim, critical=pending(), allow_equal_priority=True) == ""
 
 
-def test_pods_that_are_banned_or_are_not_bound_stay() -> None:
+def test_pods_that_are_excluded_or_are_not_bound_stay() -> None:
     victim = running("node-1")
     assert code(victim, excluded_victims=[victim.metadata.uid]) == "excluded"
     assert code(running("")) == "not_on_node"

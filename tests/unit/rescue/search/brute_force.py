@@ -35,7 +35,7 @@ class BruteForce:
     def candidates(self, node_name: str) -> list[Pod]:
         """The pods of the node that may go, each by itself."""
         pods = [pod for pod in self._cluster_state.pods_on(node_name) if immunity(self._rules, pod, self._cluster.options) is None]
-        assert not any(map(self.would_preempt, pods)), "the rules let a pod go whose replacement preempts"
+        assert not any(map(self.would_preempt, pods)), "the rules allow to evict a pod whose replacement preempts"
         # Every critical pod of these clusters has the priority CRITICAL, by its class or by its annotation.
         return [pod for pod in pods if not (pod.spec.priority == CRITICAL and pod.metadata.uid in self._cluster.rescued)]
 

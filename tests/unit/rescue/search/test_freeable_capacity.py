@@ -68,7 +68,7 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
     return counted
 
 
-def test_for_pods_that_are_too_large_for_every_node_no_single_pod_is_looked_at(calls: Counter[str]) -> None:
+def test_for_pods_that_are_too_large_for_every_node_no_single_pod_is_checked(calls: Counter[str]) -> None:
     hopeless = [pending(f"{2000 + number}m", name=f"hopeless-{number}") for number in range(PODS)]
     planned = planner(*hopeless)
     judged = [planned.plan_rescue(pod, RescueContext()) for pod in hopeless]

@@ -70,7 +70,7 @@ def test_a_victim_comes_with_its_priority_its_grace_and_the_reason() -> None:
     assert (victim.reason.code, victim.reason.text) == ("lower_priority", text)
 
 
-def test_the_least_important_victim_comes_first() -> None:
+def test_the_victim_with_the_lowest_priority_comes_first() -> None:
     here = [running("a-1", "300m", name=name, priority=priority) for name, priority in (("b", 5), ("a", 9), ("c", 1))]
     assert names(search(pending("1"), [A], here).best()) == ["c", "b", "a"]
 
@@ -138,14 +138,14 @@ def test_what_another_plan_takes_from_a_budget_is_gone() -> None:
     assert victim_search(pending(), cluster_state, RescueOptions(), budgets=budgets).best() is None
 
 
-def test_max_victims_may_cost_a_more_important_one() -> None:
+def test_max_victims_may_cost_one_with_a_higher_priority() -> None:
     here = [*(running("a-1", "300m", name=f"a-{number}") for number in range(3)), running("b-1", "900m", name="b", priority=9)]
     assert names(search(pending("900m"), [A, B], here).best()) == ["a-0", "a-1", "a-2"]
     assert names(search(pending("900m"), [A, B], here, options=RescueOptions(max_victims=2)).best()) == ["b"]
     assert search(pending("900m"), [A], here, options=RescueOptions(max_victims=2)).best() is None
 
 
-def test_banned_pods_and_nodes_that_are_not_asked_for_are_left_out() -> None:
+def test_excluded_pods_and_nodes_that_are_not_asked_for_are_left_out() -> None:
     here = [running("a-1", "900m", name="one"), running("b-1", "900m", name="two", priority=3)]
     assert names(search(pending(), [A, B], here).best()) == ["one"]
     assert names(search(pending(), [A, B], here, excluded_victims=["uid-one"]).best()) == ["two"]
@@ -211,7 +211,7 @@ PORT = [{"containerPort": 53, "hostPort": 53}]
             {"affinity": pod_affinity(affinity_term(WEB, namespaces=["app"])), "cpu": "300m"},
             {"p": {"labels": WEB, "cpu": "300m"}, "q": {"cpu": "300m", "priority": 1}, "r": {"cpu": "300m", "priority": 2}},
             ["q"],
-            id="affinity to the least important one",
+            id="affinity to the one with the lowest priority",
         ),
     ],
 )

@@ -91,7 +91,7 @@ def test_a_volume_named_in_a_claim_is_not_bound_before_the_controller_says_so() 
     assert said(found) == "pod has unbound immediate PersistentVolumeClaims"
 
 
-def test_a_closing_claim_is_told_before_any_node_is_looked_at_but_after_names_that_clash() -> None:
+def test_a_closing_claim_is_named_before_any_node_is_checked_but_after_names_that_clash() -> None:
     names = [{"key": "metadata.name", "operator": "In", "values": [name]} for name in ("node-1", "node-2")]
     small = [node("node-1", cordoned=True), node("node-2", allocatable={"cpu": "1m"})]
     gone = pod({"cpu": "1"}, volumes=mounts("gone"), affinity=node_affinity({"matchFields": names[:1]}))
@@ -100,7 +100,7 @@ def test_a_closing_claim_is_told_before_any_node_is_looked_at_but_after_names_th
     assert said(feasibility_of(clashing, small, storage=stored())) == "pod affinity terms conflict"
 
 
-def test_claims_that_the_pod_names_are_looked_for_before_any_claim_is_judged() -> None:
+def test_claims_that_the_pod_names_are_searched_before_any_claim_is_judged() -> None:
     lost = claim("lost", to="x", status={"phase": "Lost"})
     found = feasibility_of(pod(volumes=mounts("lost", "gone")), NODES, claims=[lost], storage=stored())
     assert said(found) == 'persistentvolumeclaim "gone" not found'

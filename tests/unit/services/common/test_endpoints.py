@@ -53,7 +53,7 @@ def served() -> Iterator[Served]:
     found.endpoints.close()
 
 
-def test_healthy_but_not_ready_before_the_first_look(served: Served) -> None:
+def test_healthy_but_not_ready_before_the_first_check(served: Served) -> None:
     assert served.ask("/healthz") == (200, "ok\n")
     assert served.ask("/readyz") == (503, "it has not started yet\n")
 

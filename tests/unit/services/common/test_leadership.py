@@ -137,7 +137,7 @@ def test_a_signal_ends_the_wait_for_the_first_request(on: On) -> None:
     assert not on.leadership.leading
 
 
-def test_a_leader_without_a_successful_look_releases_its_nodes_and_the_lease_and_does_not_ask_for_it(on: On) -> None:
+def test_a_leader_without_a_successful_check_releases_its_nodes_and_the_lease_and_does_not_ask_for_it(on: On) -> None:
     on.lease.answers = [True]
     on.leadership.start()
     for _look in range(int(UNABLE_FOR_S)):
@@ -158,7 +158,7 @@ def test_a_leader_without_a_successful_look_releases_its_nodes_and_the_lease_and
     assert on.leadership.leading
 
 
-def test_a_leader_whose_looks_are_successful_keeps_the_lease(on: On) -> None:
+def test_a_leader_whose_checks_are_successful_keeps_the_lease(on: On) -> None:
     on.lease.answers = [True]
     on.leadership.start()
     for _look in range(10):

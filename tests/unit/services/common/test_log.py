@@ -45,8 +45,10 @@ def test_line_ends_stay_within_a_json_line() -> None:
 
 
 def test_a_text_line() -> None:
-    (line,) = lines("text", "info", lambda log: log.warning("pod evicted", pod="app/web-1", reason="no room", victims=["a", "b"], node=""))
-    assert re.fullmatch(TIME + r' WARNING pod evicted pod=app/web-1 reason="no room" victims=a,b node=""', line)
+    (line,) = lines(
+        "text", "info", lambda log: log.warning("pod evicted", pod="app/web-1", reason="no capacity", victims=["a", "b"], node="")
+    )
+    assert re.fullmatch(TIME + r' WARNING pod evicted pod=app/web-1 reason="no capacity" victims=a,b node=""', line)
 
 
 def test_a_cause_brings_its_traceback() -> None:
@@ -61,7 +63,7 @@ def test_a_cause_brings_its_traceback() -> None:
     assert lines("text", "error", write)[-1] == "ValueError: broken"
 
 
-def test_less_important_lines_are_left_out() -> None:
+def test_lines_below_the_level_are_left_out() -> None:
     def write(log: Log) -> None:
         log.debug("a")
         log.info("b")

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: onprem.kube_scheduling contributors
-"""``housekeeping_interval`` is the longest time between two looks, whether it is shorter or longer than the default of 10 s."""
+"""``housekeeping_interval`` is the longest time between two checks, whether it is shorter or longer than the default of 10 s."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def start(clock: Clock, lease: Lease, monkeypatch: pytest.MonkeyPatch) -> t.Call
 
 
 @pytest.mark.parametrize("interval", SECONDS)
-def test_housekeeping_interval_is_the_longest_time_between_two_looks(
+def test_housekeeping_interval_is_the_longest_time_between_two_checks(
     start: t.Callable[[int], tuple[Daemon, Health]], interval: int
 ) -> None:
     daemon, _watchdog = start(interval)

@@ -157,10 +157,10 @@ class _Unread(tuple[str, ...]):
     __slots__ = ()
 
     def __iter__(self) -> t.Iterator[str]:
-        raise AssertionError("all eligible nodes are looked at")
+        raise AssertionError("all eligible nodes are checked")
 
 
-def test_pods_without_volumes_are_found_movable_without_a_look_at_the_eligible_nodes() -> None:
+def test_pods_without_volumes_are_found_movable_without_a_check_of_the_eligible_nodes() -> None:
     cluster = workers(4)
     cluster.deployment("web", ["worker-1"] * 3)
     snapshot = cluster.snapshot()

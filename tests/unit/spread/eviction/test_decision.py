@@ -383,17 +383,17 @@ def test_what_was_written_in_the_future_is_not_waited_for(ahead_s: float, action
 def test_a_node_without_the_key_is_no_better_place(counts: tuple[int, ...], bare: int, planned: tuple[tuple[str, str], ...]) -> None:
     cluster = ClusterBuilder()
     for number in (1, 2):
-        cluster.node(f"worker-{number}", labels={"room": f"r{number}"})
+        cluster.node(f"worker-{number}", labels={"rack": f"r{number}"})
     cluster.node("bare")
     cluster.deployment("web", [*homes(*counts), *["bare"] * bare])
-    line, snapshot = line_of(cluster, ("room",))
+    line, snapshot = line_of(cluster, ("rack",))
     cluster_state = ClusterState.of(snapshot)
-    first = EvictionPlanner(line, snapshot, cluster_state, ("room",)).next_move()
+    first = EvictionPlanner(line, snapshot, cluster_state, ("rack",)).next_move()
     if bare:
-        assert isinstance(first, Move) and first.node in ("worker-1", "worker-2"), "in a room they are better off"
+        assert isinstance(first, Move) and first.node in ("worker-1", "worker-2"), "in a rack they are better placed"
         return
-    assert decide(cluster, keys=("room",)).reason.code == "no_domain", "it could be scheduled there nevertheless"
-    options = RestartOptions(topology_keys=("room",))
+    assert decide(cluster, keys=("rack",)).reason.code == "no_domain", "it could be scheduled there nevertheless"
+    options = RestartOptions(topology_keys=("rack",))
     moves = [] if isinstance(first, Reason) else plan(line, snapshot, cluster_state, options, first)
     assert [(move.pod.spec.node_name, move.node) for move in moves] == list(planned)
 

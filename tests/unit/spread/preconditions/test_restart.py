@@ -112,7 +112,7 @@ def test_ready_pods_that_are_not_available_yet_are_lost_first(strategy, ready, a
     assert refused(cluster) == expected
 
 
-def test_a_budget_that_its_controller_cannot_work_out_lets_nothing_go():
+def test_a_budget_that_its_controller_cannot_compute_allows_no_restart():
     cluster = workers(2)
     cluster.deployment("web", ["worker-1"] * 4, strategy=rolling(1, 0))
     failed = {"type": "DisruptionAllowed", "status": "False", "reason": "SyncFailed", "message": "found no controller"}
@@ -123,7 +123,7 @@ def test_a_budget_that_its_controller_cannot_work_out_lets_nothing_go():
 
 
 @pytest.mark.parametrize(("label", "expected"), [("shop", "budget"), ("other", "")])
-def test_a_budget_from_which_another_rollout_takes_lets_nothing_more_go(label, expected):
+def test_a_budget_that_another_rollout_uses_allows_no_further_restart(label, expected):
     cluster = workers(2)
     mine = {"metadata": {"labels": {"app": "web", "tier": "shop"}}}
     cluster.deployment("web", ["worker-1"] * 4, strategy=rolling(1, 0), template=mine)
@@ -222,7 +222,7 @@ def test_a_claim_that_only_one_node_can_mount(modes, expected):
 @pytest.mark.parametrize(
     ("hard", "used", "spec", "expected"),
     [
-        pytest.param({"pods": "5"}, {"pods": "4"}, {}, (1, ""), id="room for the whole surge"),
+        pytest.param({"pods": "5"}, {"pods": "4"}, {}, (1, ""), id="capacity for the whole surge"),
         pytest.param({"pods": "4"}, {"pods": "4"}, {}, (0, "q"), id="no pod more"),
         pytest.param({"requests.cpu": "1"}, {"requests.cpu": "950m"}, {}, (0, "q"), id="no cpu left"),
         pytest.param({"cpu": "1"}, {"cpu": "900m"}, {}, (1, ""), id="just enough cpu"),

@@ -195,7 +195,7 @@ def test_an_interrupted_restart_is_settled_by_its_own_way_where_nothing_is_uneve
     assert choose_strategy(line, snapshot, RestartOptions(strategy="evict_surplus")) == way
 
 
-def test_without_second_looks_the_cooldown_counts_from_the_restart():
+def test_without_second_checks_the_cooldown_counts_from_the_restart():
     assert decision(interrupted("worker-1", "worker-1"), verify_spread=False) == ("refused", "cooldown")
     assert decision(interrupted("worker-1", "worker-1", age_s=600), verify_spread=False) == ("restart", "collapsed")
 
@@ -286,7 +286,7 @@ def test_the_eligible_hash_does_not_move_with_the_pods():
     assert len(hashes) == 1
 
 
-def test_the_patch_carries_the_restart_the_memory_and_the_guard_and_nothing_else():
+def test_the_patch_has_only_the_restart_the_outcome_and_the_guard():
     workload = workers(2).deployment("web", ["worker-1"] * 2, metadata={"resourceVersion": "77"})
     outcome = make_outcome(now_s=NOW, attempts=2, outcome="pending", revision="hash1", eligible="abc")
     assert restart_patch(workload, outcome) == {

@@ -76,7 +76,7 @@ def test_quotas_and_limit_ranges_are_compared_in_proportion_to_their_number(
     assert 0 < counts[1] <= 2.2 * counts[0]
 
 
-def test_autoscalers_are_looked_through_once() -> None:
+def test_autoscalers_are_read_once() -> None:
     snapshot = crowd(20).snapshot()
     snapshot.autoscalers_by_namespace["app"] = Watched(snapshot.autoscalers_by_namespace["app"])
     Watched.read = 0
