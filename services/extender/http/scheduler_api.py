@@ -47,7 +47,7 @@ class NoSuchPathError(LookupError):
     """The path is none of the scheduler's. The text says which paths there are."""
 
 
-def ignore_request() -> None:
+def ignore() -> None:
     """Do nothing."""
 
 
@@ -64,7 +64,7 @@ class SchedulerApi:
         recent: RecentPods,
         record: Record | None = None,
         *,
-        on_request: Callable[[], None] = ignore_request,
+        on_request: Callable[[], None] = ignore,
     ) -> None:
         self._on_request = on_request
         self._engine, self._metrics, self._recent = engine, metrics, recent
