@@ -45,7 +45,7 @@ def _call(name: str, *arguments: int) -> int:
 
 @functools.cache
 def _function(name: str) -> t.Any:
-    """Return a function of the C library, or None. It is looked up once, because each look-up makes a type that only a collection frees."""
+    """Return a function of the C library, or None. It is read once, because each read makes a type that only a collection frees."""
     try:
         return getattr(ctypes.CDLL(None), name)
     except (AttributeError, OSError):

@@ -19,7 +19,7 @@ from ..interface import BEST_SCORE, Agent, Judgement, NodeView, PodView, Scores
 from .arguments import check_range
 from .beta import Booleans, Floats
 from .pigeon_objectives import binpack, consolidate, load_balance
-from .pigeon_placements import Limits, Placements, RowNumbers
+from .pigeon_placements import Limits, Placements, Rows
 from .pigeon_table import PigeonReader
 
 LOAD_BALANCE, CONSOLIDATE = "LOAD_BALANCE", "CONSOLIDATE"
@@ -130,7 +130,7 @@ class Pigeon(Agent):
         placements.note(self.demand_key(pod), limits)
         return values, fits, limits
 
-    def _values(self, placements: Placements, rows: RowNumbers, pod: PodView) -> tuple[Floats, Booleans]:
+    def _values(self, placements: Placements, rows: Rows, pod: PodView) -> tuple[Floats, Booleans]:
         """Return the objective with the pod on each of the rows, and whether the pod fits there."""
         table, demand = placements.table, self._reader.demand(pod.demand)
         fits: Booleans = np.all(table.requested[rows] + demand <= table.capacity[rows], axis=1)

@@ -14,7 +14,7 @@ from .beta import Booleans, Floats
 from .pigeon_objectives import Shares, variation_of_demands
 from .pigeon_table import MEMORY, PigeonTable
 
-RowNumbers = npt.NDArray[np.intp]
+Rows = npt.NDArray[np.intp]
 Limits = tuple[float, float]
 """The smallest and the largest objective."""
 MAX_LIMITS = 1024
@@ -33,7 +33,7 @@ class Placements:
         self.replaced: tuple[NodeView, Placements] | None = None
         """The node that was replaced last, and the placements with it. The demands of several requests ask for it."""
         self.is_known: Booleans = np.all(table.capacity[:, : MEMORY + 1] > 0, axis=1)
-        self.known: RowNumbers = np.flatnonzero(self.is_known)
+        self.known: Rows = np.flatnonzero(self.is_known)
         self.divisor = np.where(table.capacity > 0, table.capacity, np.inf)
         self.points = table.requested / self.divisor
         known = self.points[self.known]

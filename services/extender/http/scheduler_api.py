@@ -41,7 +41,7 @@ class NoSuchPathError(LookupError):
     """The path is none of the scheduler's. The text says what a path has to be."""
 
 
-def ignore_call(*_arguments: object) -> None:
+def ignore(*_arguments: object) -> None:
     """Do nothing."""
 
 
@@ -59,8 +59,8 @@ class SchedulerApi:
         recent: RecentPods,
         record: Record | None = None,
         *,
-        on_request: Callable[[], None] = ignore_call,
-        on_no_profile: Callable[[str], None] = ignore_call,
+        on_request: Callable[[], None] = ignore,
+        on_no_profile: Callable[[str], None] = ignore,
     ) -> None:
         self._on_request, self._on_no_profile = on_request, on_no_profile
         self._engine, self._metrics, self._recent = engine, metrics, recent

@@ -17,7 +17,7 @@ from .http_reader import SourceError
 from .label_sets import LabelSet, LabelSets
 from .node_mapping import NodeMapper, NodeTable, nodenames_of
 from .packed_series import ByNode, Layouts
-from .prometheus_client import PrometheusClient, Rows
+from .prometheus_client import PrometheusClient, VectorRows
 from .promql import time_text, uname_text, value_text
 from .readings import Readings, SeriesCollector
 from .settings import PrometheusSettings
@@ -166,6 +166,6 @@ class PrometheusSource:
         else:
             self._mapper.use_nodenames(nodenames_of(labels for labels, _value in rows.values))
 
-    def _ask(self, promql: str) -> Rows:
+    def _ask(self, promql: str) -> VectorRows:
         self._heartbeat()
         return self._client.query(promql)

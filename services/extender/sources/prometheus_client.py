@@ -30,7 +30,7 @@ class QueryError(SourceError):
     """The query itself is refused, or has another type of result."""
 
 
-class Rows(t.NamedTuple):
+class VectorRows(t.NamedTuple):
     """The finite values of a vector.
 
     ``sent_at_s``: monotonic. The server evaluated the query after this time. ``evaluated_at_s``: the time of the evaluation by Prometheus'
@@ -66,7 +66,7 @@ class PrometheusClient:
         self._clock = clock
         self.rows_read = 0
 
-    def query(self, promql: str) -> Rows:
+    def query(self, promql: str) -> VectorRows:
         """Return the vector of a query. Raises SourceError with the errors of all servers that were asked."""
         errors = []
         for reader in list(self._readers):
@@ -80,7 +80,7 @@ class PrometheusClient:
                 continue
             self._prefer(reader)
             self.rows_read += len(values)
-            return Rows(values, sent_at_s, evaluated_at_s)
+            return VectorRows(values, sent_at_s, evaluated_at_s)
         raise SourceError("; ".join(map(str, errors)), unreachable=all(error.unreachable for error in errors))
 
     @property

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: onprem.kube_scheduling contributors
-"""No eviction is planned on a node that another critical pod gets first: without evictions, or because it is more important."""
+"""No eviction is planned on a node that another critical pod gets first: without evictions, or because its priority is higher."""
 
 from __future__ import annotations
 
@@ -50,15 +50,15 @@ def test_pod_with_a_higher_priority_does_not_wait() -> None:
     assert second.status == "planned"
 
 
-@pytest.mark.parametrize(("more_important", "status"), [(1, "waiting"), (0, "planned")])
-def test_node_is_left_to_a_more_important_pod_whose_evictions_begin_later(more_important: int, status: str) -> None:
+@pytest.mark.parametrize(("difference", "status"), [(1, "waiting"), (0, "planned")])
+def test_pod_waits_for_one_with_a_higher_priority_whose_evictions_begin_later(difference: int, status: str) -> None:
     """Without a toleration, the first pod waits until the terminating pod has ended. With the same priority it does not evict the other."""
-    first = named_pod("first", "600m", priority=CRITICAL + more_important)
+    first = named_pod("first", "600m", priority=CRITICAL + difference)
     pods = [named_pod("brief", "100m", on="far", ends_in_s=2.0), named_pod("full", "900m", on="far", priority=CRITICAL + 2)]
     first_plan, second = plans(first, pending("second", "600m"), [*pods, named_pod("victim", "700m", on="n")], ("n", "far"))
     assert (first_plan.reason.code, first_plan.expected_node, first_plan.next_node) == ("others_terminating", "", "n")
     assert second.status == status
-    if more_important:
+    if difference:
         assert second.reason.code == "another_pod_first"
         assert second.reason.text == "pod kube-system/first is rescued first on node n: its priority is higher"
 

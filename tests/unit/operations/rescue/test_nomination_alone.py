@@ -195,7 +195,7 @@ def test_a_rescue_that_has_waited_long_for_others_is_the_next_to_begin(waited: b
 
 
 def queued_on(to: str) -> Scene:
-    """The pod ``other``, with the node m, waits for a rescue on the node n. A less important pod fits only on the node ``to``."""
+    """The pod ``other``, with the node m, waits for a rescue on the node n. A pod with a lower priority fits only on the node ``to``."""
     on = two_rescues(first_tolerates=True)
     on.cluster.pods["other"]["spec"]["priority"] = CRITICAL + 1
     on.cluster.refuse_eviction = lambda name, dry_run: None if dry_run or name != "v-n" else REFUSED
@@ -210,13 +210,13 @@ def queued_on(to: str) -> Scene:
     return on
 
 
-def test_node_of_a_queued_pod_is_not_cleared_for_a_less_important_pod() -> None:
+def test_node_of_a_queued_pod_is_not_cleared_for_a_pod_with_a_lower_priority() -> None:
     on = queued_on("m")
     assert on.cluster.evicted == [] and (code(on, "other"), code(on, "third")) == ("queued", "another_pod_first")
     assert queued_on("l").cluster.evicted == ["v-l"], "on another node it does not wait"
 
 
-def test_queued_pod_delays_a_less_important_pod_only_for_a_time() -> None:
+def test_queued_pod_delays_a_pod_with_a_lower_priority_only_for_a_time() -> None:
     on = queued_on("m")
     third = on.controller.tasks["u-third"]
     third.awaits_expected_since_s -= third.max_wait_s + 1
