@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 Floats = npt.NDArray[np.float64]
 Booleans = npt.NDArray[np.bool_]
-Numbers = t.TypeVar("Numbers", float, Floats)
+FloatOrFloats = t.TypeVar("FloatOrFloats", float, Floats)
 """One number, or an array of them."""
 
 SMALLEST_DEVIATION = 1e-9
@@ -79,11 +79,11 @@ def log_gamma(x: Floats) -> Floats:
     return result
 
 
-def stirling_correction(z: Numbers) -> Numbers:
+def stirling_correction(z: FloatOrFloats) -> FloatOrFloats:
     """Return the sum of Stirling's series for ln Γ(z) (NIST DLMF 5.11.1), for one number or an array."""
     inverse = 1.0 / z
     square = inverse * inverse
-    correction: Numbers = inverse * (1 / 12 - square * (1 / 360 - square * (1 / 1260 - square / 1680)))
+    correction: FloatOrFloats = inverse * (1 / 12 - square * (1 / 360 - square * (1 / 1260 - square / 1680)))
     return correction
 
 

@@ -22,7 +22,7 @@ UNUSED_REFRESHES = 4
 """Refreshes after which a label set that no answer has had is removed."""
 
 
-class Labels(Mapping[str, str]):
+class SeriesLabels(Mapping[str, str]):
     """The labels of a series, in less than two thirds of the memory of a dictionary. ``names``: one object for all that have the same."""
 
     __slots__ = ("_values", "names")
@@ -64,7 +64,7 @@ class LabelSet:
 
     __slots__ = ("is_own", "labels", "node", "subject", "table", "used_in", "why")
 
-    def __init__(self, labels: Labels, subject: tuple[str, ...]) -> None:
+    def __init__(self, labels: SeriesLabels, subject: tuple[str, ...]) -> None:
         self.labels = labels
         self.subject = subject
         self.node: str | None = None
@@ -114,5 +114,5 @@ class LabelSets:
         labels = {sys.intern(name): sys.intern(value) for name, value in decode_json(dict[str, str], metric).items()}
         subject = tuple(part for name in sorted(labels) if name not in self._target_labels for part in (name, labels[name]))
         names = tuple(labels)
-        packed = Labels(self._texts.setdefault(names, names), tuple(labels.values()))
+        packed = SeriesLabels(self._texts.setdefault(names, names), tuple(labels.values()))
         return LabelSet(packed, self._texts.setdefault(subject, subject))

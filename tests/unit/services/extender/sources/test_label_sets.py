@@ -1,6 +1,6 @@
 # Copyright: onprem.kube_scheduling contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Labels are a mapping, and equal parts of label sets and nodes are kept once."""
+"""SeriesLabels are a mapping, and equal parts of label sets and nodes are kept once."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import sys
 
 import pytest
 from ansible_collections.onprem.kube_scheduling.services.extender.sources import node_objects
-from ansible_collections.onprem.kube_scheduling.services.extender.sources.label_sets import UNUSED_REFRESHES, Labels, LabelSets
+from ansible_collections.onprem.kube_scheduling.services.extender.sources.label_sets import UNUSED_REFRESHES, LabelSets, SeriesLabels
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -27,7 +27,7 @@ def test_labels_are_the_same_as_a_dictionary(labels: dict[str, str]) -> None:
 def test_the_names_of_labels_are_kept_once_also_after_other_label_sets_were_removed() -> None:
     sets = LabelSets("instance")
 
-    def of(instance: str) -> Labels:
+    def of(instance: str) -> SeriesLabels:
         return sets.get(json.dumps({"instance": instance, "device": "eth0"}).encode()).labels
 
     first, _removed = of("a"), of("b")
