@@ -53,6 +53,7 @@ class PausedNodes(tuple[NodeView, ...]):
 class AgentScores:
     """The scores of one agent by the number of the node, and its rejections by the name of the node.
 
+    Scores have single precision, which is far finer than the steps of ``dithering.py`` and halves their memory.
     ``median`` is the median of the known scores, or None if no score is known. ``oldest_s``: the time of the oldest value that was used.
     """
 
@@ -107,7 +108,7 @@ def _in_scale(score: float) -> float:
 
 def scores_of(nodes: Sequence[NodeView], judgements: Iterable[Judgement]) -> AgentScores:
     """Return the scores of the judgements, which have the order of the nodes."""
-    scores, rejections = array("d"), {}
+    scores, rejections = array("f"), {}
     # Equal texts are kept once: a full cluster has one for each node and demand.
     texts: dict[str, str] = {}
     oldest_s: float | None = None
@@ -124,12 +125,12 @@ def scores_of(nodes: Sequence[NodeView], judgements: Iterable[Judgement]) -> Age
 
 def reduced(nodes: Sequence[NodeView], found: Scores) -> AgentScores:
     """Return the scores in the form of the tables. Raises an error if the agent returned something else."""
-    scores = array("d", found.scores)
+    scores = array("f", found.scores)
     if len(scores) != len(nodes):
         raise ValueError(f"scores returned {len(scores)} scores of {len(nodes)} nodes")
     known = [score for score in scores if not math.isnan(score)]
     if known and not 0.0 <= min(known) <= max(known) <= BEST_SCORE:
-        scores = array("d", map(_in_scale, scores))
+        scores = array("f", map(_in_scale, scores))
         known = [score for score in scores if not math.isnan(score)]
     rejections = {nodes[number].name: as_text(reason) for number, reason in found.rejections.items() if reason}
     return AgentScores(scores, statistics.median(known) if known else None, rejections, as_number("oldest_s", found.oldest_s))

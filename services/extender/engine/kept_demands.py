@@ -22,8 +22,8 @@ from .shared_scores import KeyScores, SharedScores
 MAX_DEMANDS = 128
 """Demands whose scores are kept for one profile. The demand that was not used for the longest time is dropped."""
 
-MAX_SCORE_BYTES = 6 * 1024 * 1024
-"""Bytes of the scores of all kept demands, about. At 5,000 nodes these are 50 demands with three scores that no other demand has."""
+MAX_SCORE_BYTES = 4 * 1024 * 1024
+"""Bytes of the scores of all kept demands, about. At 5,000 nodes these are 60 demands with three scores that no other demand has."""
 
 MAX_TABLE_BYTES = 6 * 1024 * 1024
 """Bytes of all tables that are kept for demands. At 5,000 nodes these are 60 tables, and a request makes another one in 0.4 ms."""

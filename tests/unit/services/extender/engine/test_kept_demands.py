@@ -115,7 +115,7 @@ def test_a_refresh_makes_no_more_tables_than_are_kept(monkeypatch: pytest.Monkey
 def test_the_bytes_of_the_kept_scores_are_limited(monkeypatch: pytest.MonkeyPatch) -> None:
     rejecting = ConfiguredAgent(DemandAgent(), 1, True)
     # Three scores, and a step for each node.
-    monkeypatch.setattr(kept_demands, "MAX_SCORE_BYTES", 4 * len(NAMES) * (8 + 1))
+    monkeypatch.setattr(kept_demands, "MAX_SCORE_BYTES", 4 * len(NAMES) * (4 + 1))
     one = engine(profile(rejecting))
     one.on_view(view(dict.fromkeys(NAMES, 9.0)))
     for cores in range(8):
