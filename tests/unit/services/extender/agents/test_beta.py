@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from ansible_collections.onprem.kube_scheduling.services.extender.agents.beta import log_gamma, overload_risk, upper_tail
+from ansible_collections.onprem.kube_scheduling.services.extender.agents.beta import POINTS, WEIGHTS, log_gamma, overload_risk, upper_tail
 from ansible_collections.onprem.kube_scheduling.services.extender.agents.beta_of_one import overload_risk_of_one, upper_tail_of_one
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -82,3 +82,9 @@ def test_tails_outside_of_the_distribution_are_certain() -> None:
 def test_log_gamma_agrees_with_scipy() -> None:
     x = np.array([1e-6, 0.5, 1.0, 2.0, 7.999, 8.0, 123.4, 1e6, 1e12])
     assert log_gamma(x) == pytest.approx(special.gammaln(x), rel=1e-11, abs=1e-11)
+
+
+def test_points_of_the_quadrature_are_those_of_numpy() -> None:
+    points, weights = np.polynomial.legendre.leggauss(24)
+    assert np.abs(POINTS - points).max() < 1e-15
+    assert np.abs(WEIGHTS - weights).max() < 1e-15
