@@ -17,7 +17,6 @@ from .nodes import Nodes
 from .profile import FILTER, Profile
 from .shared_scores import KeyScores
 
-NOTHING_SHARED: Mapping[int, KeyScores] = {}
 NO_VALUE = "no fresh value is known for the node ({agent})"
 
 
@@ -36,9 +35,9 @@ class DemandScores:
         pod: PodView | None,
         parts: Sequence[AgentScores],
         nodes: int,
-        shared: Mapping[int, KeyScores] = NOTHING_SHARED,
+        shared: Mapping[int, KeyScores] | None = None,
     ) -> None:
-        self.pod, self.parts, self.updated, self.shared = pod, parts, 0, shared
+        self.pod, self.parts, self.updated, self.shared = pod, parts, 0, shared or {}
         self.tables: dict[int, Table] = {}
         self.used: set[int] = set()
         self._agents = profile.scoring
