@@ -61,9 +61,9 @@ class ProfileState:
 
     # --- the request path ---
 
-    def table(self, pod_uid: str, pod: Callable[[], PodView]) -> Table:
-        """Return the table of a pod. ``pod`` is called only if the scores depend on the pod."""
-        number = table_of(pod_uid)
+    def table(self, key: str, pod: Callable[[], PodView]) -> Table:
+        """Return the table of a pod by its ``table_key``. ``pod`` is called only if the scores depend on the pod."""
+        number = table_of(key)
         return self._fixed[number] if self._fixed else self._kept.table(pod(), number)
 
     def scores(self, pod: Callable[[], PodView]) -> DemandScores:

@@ -21,6 +21,7 @@ AsgiHeaders = Iterable[tuple[bytes, bytes]]
 Send = Callable[[Mapping[str, t.Any]], Awaitable[None]]
 
 JSON = b"application/json"
+JSON_TYPE = (b"content-type", JSON)
 SCHEDULER_PREFIX = "/scheduler/"
 MAX_BODY_BYTES = 32 * 1024 * 1024
 """About 3,000 whole nodes. With nodeCacheCapable a request with 5,000 nodes has 150 kB."""
@@ -119,9 +120,6 @@ class App:
                 "a request of the scheduler was refused; the same refusal is not logged again", status=status, error=text[:MAX_LOGGED]
             )
         return error_response(status, text, *headers)
-
-
-JSON_TYPE = (b"content-type", JSON)
 
 
 def error_response(status: int, text: str, *headers: tuple[bytes, bytes]) -> Response:
