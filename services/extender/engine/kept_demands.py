@@ -200,4 +200,4 @@ class KeptDemands:
 
     @property
     def _most_tables(self) -> int:
-        return max(TABLES, MAX_TABLE_BYTES // sys.getsizeof(self._nodes.number))
+        return max(TABLES, MAX_TABLE_BYTES // sys.getsizeof(self._nodes.numbers))

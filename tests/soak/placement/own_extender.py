@@ -126,7 +126,7 @@ class OwnExtender(Contender):
         self._pods.apply(kind, self._pods.decode_event(json.dumps(item).encode()))
         for name in self._tracker.take_changes().nodes:
             nodes = self._engine.current.nodes
-            self._engine.on_node(replace(nodes.views[nodes.number[name]], pods=self._tracker.pods_on(name)))
+            self._engine.on_node(replace(nodes.views[nodes.numbers[name]], pods=self._tracker.pods_on(name)))
 
     def _object(self, pod: Pod) -> Json:
         annotations: Mapping[str, str] = {INGRESS_BANDWIDTH: str(int(pod.peak * BITS))} if self.declares else {}
