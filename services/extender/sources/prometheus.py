@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 from ..interface import Expression, Gauge, Query, Rate
 from ..pauses import Pause, no_pause, with_pauses
+from .clock import measured_at
 from .http_reader import SourceError
 from .label_sets import LabelSet, LabelSets
 from .node_mapping import NodeMapper, NodeTable, nodenames_of
@@ -21,9 +22,6 @@ from .prometheus_client import PrometheusClient
 from .promql import time_text, uname_text, value_text
 from .readings import Readings, SeriesCollector
 from .settings import PrometheusSettings
-
-LONGEST_EARLY_S = 60.0
-"""Seconds by which a sample may be newer than the evaluation; its age is 0 then. A sample that is newer than this is not used."""
 
 UNSELECTED = (
     "sources.prometheus has no selector, and the nodes of some series are known only from node_uname_info or from a short name: a pod that"
@@ -143,11 +141,13 @@ class PrometheusSource:
         if evaluated_at_s is None:
             return {}
         times = {}
-        monotonic: dict[float, float] = {}  # the series of one target have the same time, and it is kept once
+        monotonic: dict[float, float | None] = {}  # the series of one target have the same time, and it is kept once
         for labels, at_s in with_pauses(rows.values, self._pause):
-            age_s = evaluated_at_s - at_s
-            if age_s >= -LONGEST_EARLY_S:
-                times[labels] = monotonic.setdefault(at_s, rows.sent_at_s - max(0.0, age_s))
+            if at_s not in monotonic:
+                monotonic[at_s] = measured_at(at_s, evaluated_at_s, rows.sent_at_s)
+            measured_at_s = monotonic[at_s]
+            if measured_at_s is not None:
+                times[labels] = measured_at_s
         early = len({labels for labels, _at_s in rows.values}) - len(times)
         if early > 0:
             readings.problems.append(f"{early} series of {text} are not used: their times are after the time of Prometheus")
