@@ -18,7 +18,6 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client
     ObjectReference,
     make_event,
     node_reference,
-    owner_reference,
     pod_reference,
 )
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.open_transport import open_transport
@@ -138,7 +137,6 @@ def test_events_are_found_on_any_object(cluster: Cluster, api: KubeApi, namespac
     node = api.get(NODES, "", pod.spec.node_name)
     on: list[tuple[ObjectReference, str]] = [
         (pod_reference(pod), namespace),
-        (owner_reference(pod.metadata.controller, namespace), namespace),
         (node_reference(node), "default"),
     ]
     now = format_time(api.now_s())
