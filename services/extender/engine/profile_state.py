@@ -11,9 +11,10 @@ from collections.abc import Callable
 
 from ..interface import NodeView, PodView
 from ..pauses import Pause, no_pause
+from .agent_scores import AgentScores
 from .demand_scores import DemandScores
 from .dithering import TABLES, table_of
-from .evaluation import AgentScores, Evaluator
+from .evaluation import Evaluator
 from .fragments import Fragments, Table
 from .judges import EMPTY_POD, Judges, Observe, ignore_duration
 from .kept_demands import KeptDemands

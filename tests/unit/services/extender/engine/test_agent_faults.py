@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from fractions import Fraction
 
 import pytest
+from ansible_collections.onprem.kube_scheduling.services.extender.engine.agent_scores import NEUTRAL
 from ansible_collections.onprem.kube_scheduling.services.extender.engine.agent_values import checked
-from ansible_collections.onprem.kube_scheduling.services.extender.engine.evaluation import NEUTRAL
 from ansible_collections.onprem.kube_scheduling.services.extender.engine.profile import ConfiguredAgent
 from ansible_collections.onprem.kube_scheduling.services.extender.interface import Judgement, NodeView, PodView, Scores
 from ansible_collections.onprem.kube_scheduling.services.extender.metrics import Metrics

@@ -9,7 +9,7 @@ import json
 
 import pytest
 from ansible_collections.onprem.kube_scheduling.services.common.log import set_up_log
-from ansible_collections.onprem.kube_scheduling.services.extender.engine.evaluation import NEUTRAL
+from ansible_collections.onprem.kube_scheduling.services.extender.engine.agent_scores import NEUTRAL
 from ansible_collections.onprem.kube_scheduling.services.extender.engine.profile import ConfiguredAgent
 from ansible_collections.onprem.kube_scheduling.services.extender.interface import Judgement, NodeView, PodView
 from ansible_collections.onprem.kube_scheduling.services.extender.metrics import Metrics
