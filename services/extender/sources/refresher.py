@@ -17,15 +17,16 @@ from ...common.log import Log
 from ..interface import Annotation, NodeView, Outcome, Query
 from ..pauses import Pause, no_pause
 from .clock import Clock
+from .garbage_collection import LongLivedObjects
+from .known_values import KnownValues
 from .kubernetes import ClusterWatch
 from .kubernetes_connection import open_kube_api
-from .long_lived import LongLivedObjects
 from .missing import WITHOUT_KUBERNETES, unanswered_queries
 from .node_exporter import NodeExporterSource
 from .node_mapping import NodeTable
 from .pod_tracker import PodChanges
 from .prometheus import PrometheusSource
-from .readings import KnownValues, Readings
+from .readings import Readings
 from .settings import SourceSettings
 from .source_log import SourceLog
 from .view import ClusterView, ViewListener

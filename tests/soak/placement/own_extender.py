@@ -26,12 +26,12 @@ from ansible_collections.onprem.kube_scheduling.services.extender.interface impo
 from ansible_collections.onprem.kube_scheduling.services.extender.metrics import Metrics
 from ansible_collections.onprem.kube_scheduling.services.extender.pauses import no_pause
 from ansible_collections.onprem.kube_scheduling.services.extender.sources.clock import Clock
+from ansible_collections.onprem.kube_scheduling.services.extender.sources.known_values import KnownValues
 from ansible_collections.onprem.kube_scheduling.services.extender.sources.node_mapping import NodeTable
 from ansible_collections.onprem.kube_scheduling.services.extender.sources.node_objects import NodeRecord, NodeStore
 from ansible_collections.onprem.kube_scheduling.services.extender.sources.pod_demand import INGRESS_BANDWIDTH
 from ansible_collections.onprem.kube_scheduling.services.extender.sources.pod_tracker import PodTracker, TrackedPodStore
 from ansible_collections.onprem.kube_scheduling.services.extender.sources.prometheus import PrometheusSource
-from ansible_collections.onprem.kube_scheduling.services.extender.sources.readings import KnownValues
 from ansible_collections.onprem.kube_scheduling.services.extender.sources.settings import PrometheusSettings
 from ansible_collections.onprem.kube_scheduling.services.extender.sources.view import ClusterView
 from ansible_collections.onprem.kube_scheduling.services.extender.sources.view_builder import ClusterViews
