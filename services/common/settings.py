@@ -173,5 +173,6 @@ def _check_keys(file: str, node: yaml.MappingNode) -> None:
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
+    """Return the end of an error text with the known name that is most like this one, or an empty text if none is."""
     found = difflib.get_close_matches(name, list(known), n=1)
     return f"; the nearest is {found[0]}" if found else ""

@@ -20,9 +20,9 @@ from .engine.engine import Engine
 from .engine.profile import Profile
 from .engine.recent_pods import RecentPods
 from .http.app import App
-from .http.people import People
 from .http.scheduler_api import SchedulerApi
 from .http.server import HttpServer, Listener
+from .http.status_api import StatusApi
 from .http.tls import TlsWatch, make_context
 from .http.tls_renewal import renew
 from .http.unprofiled_pods import UnprofiledPods
@@ -83,7 +83,7 @@ class Extender:
 
     def _make_server(self, settings: Settings, context: ssl.SSLContext | None) -> HttpServer:
         recent = RecentPods()
-        people = People(
+        status_api = StatusApi(
             self._engine, recent, self._metrics.registry, self._health, {"version": version(), "python": platform.python_version()}
         )
         record = self._recorder.record if self._recorder is not None else None
@@ -93,11 +93,11 @@ class Extender:
         )
         server = settings.server
         most, timeout_s = server.max_body_bytes, server.request_timeout_s
-        app = App(self._api, people, self._metrics, self._log, max_body_bytes=most, request_timeout_s=timeout_s)
+        app = App(self._api, status_api, self._metrics, self._log, max_body_bytes=most, request_timeout_s=timeout_s)
         main = Listener(settings.listen, app, head_s=timeout_s)
         status = None
         if settings.status is not None:
-            status = Listener(settings.status, App(None, people, self._metrics, self._log))
+            status = Listener(settings.status, App(None, status_api, self._metrics, self._log))
         self._addresses = {"address": str(main.address), "status_address": str(status.address) if status is not None else None}
         return HttpServer(main, context, status, self._shutdown)
 

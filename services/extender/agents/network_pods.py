@@ -51,8 +51,8 @@ def pod_traffic(pods: Iterable[PodView], direction: str, *, measured_at_s: float
             new += share * min(most, declared)
         else:
             ended.append((-share, min(most, declared)))
-    given_back = sum(part * min(declared, rate / measured) for part, declared in ended)
-    return PodTraffic(new, given_back, undeclared, measured)
+    still_shown = sum(part * min(declared, rate / measured) for part, declared in ended)
+    return PodTraffic(new, still_shown, undeclared, measured)
 
 
 def automatic_estimate(of_nodes: Iterable[Traffic]) -> float:

@@ -10,8 +10,8 @@ from math import isnan
 from operator import add, getitem, mul
 
 from ..interface import PodView
+from .agent_scores import NEUTRAL, AgentScores
 from .dithering import all_rounded, rounded, step_of
-from .evaluation import NEUTRAL, AgentScores
 from .fragments import Table
 from .nodes import Nodes
 from .profile import FILTER, Profile

@@ -3,7 +3,7 @@
 """The rounding of a score to an integer.
 
 Eleven integers hide small differences of load. Each pod is therefore rounded with one of several offsets: floor(score + offset). Over many
-pods a node with the score 7.3 gets 8 in three of ten tables. For one pod the order of nodes is never inverted, and equal nodes are equal.
+pods a node with the score 7.25 gets 8 in one of four tables. For one pod the order of nodes is never inverted, and equal nodes are equal.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ def table_key(namespace: str, name: str, uid: str) -> str:
     return uid or f"{namespace}/{name}"
 
 
-def table_of(uid: str) -> int:
-    """Return the number of the table of a pod. It depends only on the UID, so that a repeated request gets the same answer."""
-    return crc32(uid.encode("utf-8", "surrogatepass")) % TABLES
+def table_of(key: str) -> int:
+    """Return the number of the table of a pod by its ``table_key``. A repeated request therefore gets the same answer."""
+    return crc32(key.encode("utf-8", "surrogatepass")) % TABLES
 
 
 def step_of(score: float) -> int:

@@ -108,7 +108,7 @@ class Engine:
                         self._observer.on_agent_error(one.name, error)
 
     def _replace_node(self, node: NodeView) -> None:
-        number = self.current.nodes.number.get(node.name)
+        number = self.current.nodes.numbers.get(node.name)
         if number is None:
             return
         self.current.nodes.views[number] = node
@@ -127,7 +127,7 @@ class Engine:
             replaced, self._replaced = self._replaced, None
             for node in replaced.values():
                 self._replace_node(node)
-        self._fragments.retain_only(current.nodes.number)
+        self._fragments.retain_only(current.nodes.numbers)
         self._observer.on_refreshed(view, current.states)
 
     def _made(self, view: ClusterView, nodes: Mapping[str, NodeView]) -> Current:

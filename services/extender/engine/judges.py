@@ -10,7 +10,8 @@ from collections.abc import Callable, Sequence
 
 from ..interface import Demand, Judgement, PodView
 from ..pauses import Pause
-from .evaluation import AgentScores, Evaluator
+from .agent_scores import AgentScores
+from .evaluation import Evaluator
 from .nodes import Nodes
 from .profile import Profile
 

@@ -12,9 +12,9 @@ from collections.abc import Sequence
 
 from ..interface import PodView
 from ..pauses import Pause, no_pause
+from .agent_scores import AgentScores
 from .demand_scores import DemandScores
 from .dithering import TABLES
-from .evaluation import AgentScores
 from .fragments import Table
 from .judges import EMPTY_POD, Judges
 from .shared_scores import KeyScores, SharedScores
@@ -200,4 +200,4 @@ class KeptDemands:
 
     @property
     def _most_tables(self) -> int:
-        return max(TABLES, MAX_TABLE_BYTES // sys.getsizeof(self._nodes.number))
+        return max(TABLES, MAX_TABLE_BYTES // sys.getsizeof(self._nodes.numbers))

@@ -11,10 +11,10 @@ from .fragments import Fragments
 
 
 class Nodes:
-    """The nodes of a view, by number, with the fragments of each. All profiles share it."""
+    """The nodes of a view, with the fragments of each. ``numbers``: the place of each node, by its name. All profiles share it."""
 
     def __init__(self, views: Sequence[NodeView], fragments: Fragments) -> None:
         self.views = list(views)
         self.names = [node.name for node in self.views]
-        self.number = {name: number for number, name in enumerate(self.names)}
+        self.numbers = {name: number for number, name in enumerate(self.names)}
         self.fragments = list(map(fragments.of, self.names))

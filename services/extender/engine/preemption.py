@@ -19,7 +19,7 @@ def allowed_nodes(
     after the deletion. An agent that raises an error refuses nothing. The scheduler accepts a reduced list (kube-scheduler
     ``preemption.go``, callExtenders).
     """
-    rejected = state.scores(pod).rejections(list(candidates), state.nodes.number) if state.profile.filters else {}
+    rejected = state.scores(pod).rejections(list(candidates), state.nodes.numbers) if state.profile.filters else {}
     refusing = [one for one in state.profile.agents if one.agent.can_preempt]
     found = []
     for name, victims in candidates.items():

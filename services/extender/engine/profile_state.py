@@ -11,9 +11,10 @@ from collections.abc import Callable
 
 from ..interface import NodeView, PodView
 from ..pauses import Pause, no_pause
+from .agent_scores import AgentScores
 from .demand_scores import DemandScores
 from .dithering import TABLES, table_of
-from .evaluation import AgentScores, Evaluator
+from .evaluation import Evaluator
 from .fragments import Fragments, Table
 from .judges import EMPTY_POD, Judges, Observe, ignore_duration
 from .kept_demands import KeptDemands
@@ -61,9 +62,9 @@ class ProfileState:
 
     # --- the request path ---
 
-    def table(self, pod_uid: str, pod: Callable[[], PodView]) -> Table:
-        """Return the table of a pod. ``pod`` is called only if the scores depend on the pod."""
-        number = table_of(pod_uid)
+    def table(self, key: str, pod: Callable[[], PodView]) -> Table:
+        """Return the table of a pod by its ``table_key``. ``pod`` is called only if the scores depend on the pod."""
+        number = table_of(key)
         return self._fixed[number] if self._fixed else self._kept.table(pod(), number)
 
     def scores(self, pod: Callable[[], PodView]) -> DemandScores:

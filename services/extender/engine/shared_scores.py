@@ -13,7 +13,7 @@ from weakref import WeakValueDictionary
 
 from ..interface import Judgement, PodView
 from ..pauses import Pause
-from .evaluation import AgentScores
+from .agent_scores import AgentScores
 from .judges import Judges
 
 

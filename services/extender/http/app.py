@@ -12,15 +12,16 @@ from ...common.log import Log
 from ..metrics import Metrics
 from .body import BodyError, BodyLimits, Receive, read_body
 from .direct_answers import DirectAnswers
-from .people import PAGES, SCRAPES, People, Response
 from .request_parts import BadRequestError
 from .scheduler_api import NoSuchPathError, SchedulerApi
 from .slow_answers import BusyError, SlowAnswers
+from .status_api import PAGES, SCRAPES, Response, StatusApi
 
 AsgiHeaders = Iterable[tuple[bytes, bytes]]
 Send = Callable[[Mapping[str, t.Any]], Awaitable[None]]
 
 JSON = b"application/json"
+JSON_TYPE = (b"content-type", JSON)
 SCHEDULER_PREFIX = "/scheduler/"
 MAX_BODY_BYTES = 32 * 1024 * 1024
 """About 3,000 whole nodes. With nodeCacheCapable a request with 5,000 nodes has 150 kB."""
@@ -32,19 +33,19 @@ MAX_LOGGED_REFUSALS, MAX_LOGGED = 20, 300
 
 
 class App:
-    """The application. ``scheduler`` is None on the address for people, which has no paths of the scheduler."""
+    """The application. ``scheduler`` is None on the second address, which has no paths of the scheduler."""
 
     def __init__(
         self,
         scheduler: SchedulerApi | None,
-        people: People,
+        status_api: StatusApi,
         metrics: Metrics,
         log: Log,
         *,
         max_body_bytes: int = MAX_BODY_BYTES,
         request_timeout_s: float = REQUEST_TIMEOUT_S,
     ) -> None:
-        self._scheduler, self._people, self._metrics, self._log = scheduler, people, metrics, log
+        self._scheduler, self._status_api, self._metrics, self._log = scheduler, status_api, metrics, log
         self._bodies, self._request_timeout_s = BodyLimits(max_body_bytes), request_timeout_s
         self.direct = DirectAnswers(scheduler.handlers, self._refusal, max_body_bytes=max_body_bytes) if scheduler is not None else None
         """Answers most requests of the scheduler. The protocol uses it."""
@@ -60,7 +61,7 @@ class App:
             if self._scheduler is not None and scope["path"].startswith(SCHEDULER_PREFIX):
                 await self._answer_scheduler(self._scheduler, scope, receive, send)
             else:
-                await _send(send, await self._answer_people(scope))
+                await _send(send, await self._answer_status(scope))
         except Exception as error:
             await _send(send, self._refusal(scope["path"], error))
 
@@ -81,16 +82,16 @@ class App:
         await send({"type": "http.response.body", "body": answer})
         return None
 
-    async def _answer_people(self, scope: Mapping[str, t.Any]) -> Response:
-        if self._scheduler is not None and scope["method"] == "POST" and self._people.handler(scope["path"]) is None:
+    async def _answer_status(self, scope: Mapping[str, t.Any]) -> Response:
+        if self._scheduler is not None and scope["method"] == "POST" and self._status_api.handler(scope["path"]) is None:
             return self._refused(404, f"there is no path {scope['path']}: urlPrefix of the scheduler's extender must end with /scheduler")
         if scope["method"] not in ("GET", "HEAD"):
             return error_response(405, "this path accepts only GET and HEAD", (b"allow", b"GET, HEAD"))
-        handler = self._people.handler(scope["path"])
+        handler = self._status_api.handler(scope["path"])
         if handler is None:
-            return error_response(404, f"there is no path {scope['path']}; there are {', '.join(self._people.paths)}")
+            return error_response(404, f"there is no path {scope['path']}; there are {', '.join(self._status_api.paths)}")
         query, headers = scope["query_string"], dict(scope["headers"])
-        kind = self._people.slow_kind(scope["path"])
+        kind = self._status_api.slow_kind(scope["path"])
         if kind is None:
             return handler(query, headers)
         try:
@@ -119,9 +120,6 @@ class App:
                 "a request of the scheduler was refused; the same refusal is not logged again", status=status, error=text[:MAX_LOGGED]
             )
         return error_response(status, text, *headers)
-
-
-JSON_TYPE = (b"content-type", JSON)
 
 
 def error_response(status: int, text: str, *headers: tuple[bytes, bytes]) -> Response:

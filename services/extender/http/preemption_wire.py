@@ -9,8 +9,8 @@ from collections.abc import Mapping
 
 from ....plugins.module_utils.model.codec import Raw, Struct, encode_json, field
 from ..interface import Victims
-from .request_parts import ABSENT, MOST_NODES, BadRequestError, TooManyNodesError, decoded, pod_of, renamed, with_exact_keys
-from .request_pod import RequestPod
+from .request_parts import MOST_NODES, BadRequestError, TooManyNodesError, decoded, pod_of, renamed, with_exact_keys
+from .request_pod import ABSENT, RequestPod
 
 VICTIM_KEYS = {name.lower(): name for name in ("Pods", "NumPDBViolations")}
 POD_KEYS: Mapping[str, Mapping[str, str]] = {"NodeNameToVictims": {}, "NodeNameToMetaVictims": {"uid": "UID"}}

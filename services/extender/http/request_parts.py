@@ -8,12 +8,9 @@ import typing as t
 from collections.abc import Mapping
 
 from ....plugins.module_utils.model.codec import DecodeError, Raw, decode_json
-from .request_pod import RequestPod
+from .request_pod import ABSENT_JSON, RequestPod
 
 NAMES_BY_KEY = {name.lower(): name for name in ("Pod", "Nodes", "NodeNames", "NodeNameToVictims", "NodeNameToMetaVictims")}
-
-ABSENT = Raw(b"null")
-"""The JSON of a part that is not in the body. msgspec does not allow None beside Raw."""
 
 MOST_NODES = 20_000
 """The nodes of a request. Kubernetes supports 5,000."""
@@ -46,7 +43,7 @@ def limited(nodes: list[T], most: int) -> list[T]:
 def pod_of(data: Raw) -> RequestPod:
     """Return the pod of a request. Raises BadRequestError."""
     part = bytes(data)
-    if part == b"null":
+    if part == ABSENT_JSON:
         raise BadRequestError("the body has no Pod")
     try:
         return RequestPod.of(part)

@@ -8,20 +8,20 @@ The pods of a Deployment have the same resources, so the demand is calculated on
 from __future__ import annotations
 
 import typing as t
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 
 from ....plugins.module_utils.model.api.meta import OwnerReference, controller_of
 from ....plugins.module_utils.model.api.pod import Container, Pod, PodSpec, ResourceRequirements
 from ....plugins.module_utils.model.codec import DecodeError, Raw, Struct, decode_json, decode_object, field
 from ....plugins.module_utils.model.values.quantity import QuantityError
-from ....plugins.module_utils.scheduler.pod_requests import pod_requests
 from ..engine.dithering import table_key
 from ..interface import Demand, PodView
-from ..sources.pod_objects import EGRESS_BANDWIDTH, INGRESS_BANDWIDTH, bandwidth
+from ..sources.pod_demand import EGRESS_BANDWIDTH, INGRESS_BANDWIDTH, demand_of
 from ..sources.pod_owner import owner_name
 
 ABSENT_JSON = b"null"
 ABSENT = Raw(ABSENT_JSON)
+"""The JSON of a part that is not there. msgspec does not allow None beside Raw."""
 
 T = t.TypeVar("T")
 
@@ -157,7 +157,7 @@ class RequestPod:
                 # The error of the whole pod names its place.
                 pass
         pod = decode_object(Pod, self.data)
-        return self._view(pod.metadata.labels, pod.metadata.controller, _demand(pod, pod.metadata.annotations or {}))
+        return self._view(pod.metadata.labels, pod.metadata.controller, demand_of(pod, pod.metadata.annotations or {}, from_status=False))
 
     def _view(self, labels: dict[str, str] | None, controller: OwnerReference | None, demand: Demand) -> PodView:
         owner = owner_name(controller, labels or {})
@@ -197,7 +197,7 @@ def _calculated(parts: DemandParts) -> Demand:
         overhead=_decoded(dict[str, str], parts.overhead),
     )
     texts = {INGRESS_BANDWIDTH: parts.ingress, EGRESS_BANDWIDTH: parts.egress}
-    return _demand(Pod(spec=spec), {key: text for key, text in texts.items() if text is not None})
+    return demand_of(Pod(spec=spec), {key: text for key, text in texts.items() if text is not None}, from_status=False)
 
 
 def _containers(parts: ContainerParts) -> tuple[Container, ...]:
@@ -206,7 +206,3 @@ def _containers(parts: ContainerParts) -> tuple[Container, ...]:
 
 def _decoded(kind: type[T], data: bytes) -> T | None:
     return decode_object(kind, data) if data != ABSENT_JSON else None
-
-
-def _demand(pod: Pod, annotations: Mapping[str, str]) -> Demand:
-    return Demand(pod_requests(pod, from_status=False), bandwidth(annotations, INGRESS_BANDWIDTH), bandwidth(annotations, EGRESS_BANDWIDTH))

@@ -127,7 +127,7 @@ class SchedulerApi:
             self._remember(request, state, view)
             scores = state.scores(view)
             if scores.may_reject:
-                failed = scores.rejections(request.names, state.nodes.number)
+                failed = scores.rejections(request.names, state.nodes.numbers)
         answer = _filtered(request, failed)
         self._count(_label(state), "filter", time.perf_counter() - began_at_s)
         return answer

@@ -103,7 +103,7 @@ class Stopping(t.Protocol):
 
 
 class HttpServer:
-    """The addresses of the program. ``on_tick`` is called every few milliseconds in the event loop, for work that reads files."""
+    """The addresses of the program. ``status`` is None if there is no second one. ``stopping``: a signal that ends ``run``."""
 
     def __init__(self, main: Listener, context: ssl.SSLContext | None, status: Listener | None, stopping: Stopping) -> None:
         self._main, self._context, self._status, self._stopping = main, context, status, stopping

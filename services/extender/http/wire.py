@@ -13,8 +13,8 @@ from collections.abc import Callable, Mapping
 
 from ....plugins.module_utils.model.codec import Raw, Struct, encode_json, field
 from .ordinary_args import NodesArgs, OrdinaryArgs, ordinary_args
-from .request_parts import ABSENT, MOST_NODES, BadRequestError, TooManyNodesError, decoded, limited, pod_of, with_exact_keys
-from .request_pod import RequestPod
+from .request_parts import MOST_NODES, BadRequestError, TooManyNodesError, decoded, limited, pod_of, with_exact_keys
+from .request_pod import ABSENT, RequestPod
 
 LARGE_BODY = 4 * 1024 * 1024
 """The bytes from which names are counted before they are decoded. 20,000 names have at most 5 MB."""

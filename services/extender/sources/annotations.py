@@ -15,9 +15,6 @@ from ....plugins.module_utils.model.values.timestamps import parse_time
 LONGEST = 64
 """Characters of the longest annotation that can be a value with a time."""
 
-LONGEST_EARLY_S = 60.0
-"""Seconds by which the time may be later than the API server's clock. A value whose time is later than this is not used."""
-
 _NUMBER = r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]{1,3})?"
 _ANNOTATION = re.compile(rf"\s*(?P<value>{_NUMBER})\s*(?:,\s*(?P<time>[0-9][0-9A-Za-z:.+-]*)\s*)?", re.ASCII)
 _EPOCH = re.compile(r"[0-9]{1,11}(?:\.[0-9]+)?", re.ASCII)
@@ -45,15 +42,6 @@ def parse_annotation(text: str) -> AnnotatedValue | None:
     if abs(value) == float("inf") or (time_s is None and time_text is not None):
         return None
     return AnnotatedValue(value, time_s)
-
-
-def measured_at(time_s: float, server_now_s: float, now_s: float) -> float | None:
-    """Return the monotonic time of a value, or None if the time cannot be right, because it is in the future.
-
-    ``server_now_s``: the API server's clock, in seconds since the epoch. ``now_s``: the monotonic time of the same moment.
-    """
-    age_s = server_now_s - time_s
-    return now_s - max(0.0, age_s) if age_s >= -LONGEST_EARLY_S else None
 
 
 def _time(text: str) -> float | None:

@@ -13,9 +13,10 @@ from ....plugins.module_utils.kube.cache.reflector import Reflector
 from ....plugins.module_utils.kube.client.api import KubeApi
 from ....plugins.module_utils.model.gc_pause import gc_paused
 from ....plugins.module_utils.model.undecodable import Undecodable
+from .clock import Clock
 from .node_mapping import NodeTable
 from .node_objects import NodeRecord, NodeStore
-from .pod_tracker import Clock, PodChanges, PodTracker, TrackedPodStore
+from .pod_tracker import PodChanges, PodTracker, TrackedPodStore
 
 JOIN_S = 2.0
 SILENT_AFTER_S = 85.0

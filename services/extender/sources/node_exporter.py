@@ -44,11 +44,9 @@ class NodeExporterSource:
         self,
         settings: NodeExporterSettings,
         *,
-        heartbeat: Callable[[], None] = lambda: None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._settings = settings
-        self._heartbeat = heartbeat
         self._clock = clock
         self._readers: dict[str, HttpReader] = {}
         self._counters: dict[HistoryKey, CounterHistory] = {}
@@ -85,7 +83,6 @@ class NodeExporterSource:
                 scrapes[node] = future.result()
             except SourceError as error:
                 errors.append(f"node {node}: {error}")
-            self._heartbeat()
         if len(errors) > MAX_PROBLEMS:
             errors = [*errors[:MAX_PROBLEMS], f"{len(errors) - MAX_PROBLEMS} more nodes cannot be scraped"]
         readings.problems += errors

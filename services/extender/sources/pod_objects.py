@@ -11,23 +11,17 @@ import typing as t
 from collections.abc import Hashable, Mapping
 
 from ....plugins.module_utils.kube.client.resources import PODS
-from ....plugins.module_utils.model.api.meta import ApiStruct, Condition, Labels, OwnerReference, ResourceList
+from ....plugins.module_utils.model.api.meta import ApiStruct, Condition, Labels, OwnerReference, ResourceList, controller_of
 from ....plugins.module_utils.model.api.pod import Container, ContainerStatus, Pod, PodSpec, PodStatus, ResourceRequirements
 from ....plugins.module_utils.model.codec import Struct, field
-from ....plugins.module_utils.model.values.quantity import QuantityError, parse_quantity, value
 from ....plugins.module_utils.model.values.timestamps import read_time
-from ....plugins.module_utils.scheduler.pod_requests import pod_requests
 from ..interface import Demand
 from .node_objects import Identity
+from .pod_demand import demand_of
 from .pod_owner import owner_name
 
-INGRESS_BANDWIDTH = "kubernetes.io/ingress-bandwidth"
-EGRESS_BANDWIDTH = "kubernetes.io/egress-bandwidth"
 CRASH_LOOP = "CrashLoopBackOff"
 ENDED_PHASES = ("Succeeded", "Failed")
-
-LEAST_BANDWIDTH, MOST_BANDWIDTH = 1_000, 10**15
-"""Bits per second, 1k and 1P. The bandwidth plugin of Kubernetes refuses a pod whose annotation is outside these limits."""
 
 
 class _Meta(ApiStruct, frozen=True):
@@ -43,7 +37,7 @@ class _Meta(ApiStruct, frozen=True):
     @property
     def controller(self) -> OwnerReference | None:
         """Return the owner whose ``controller`` is true, or None."""
-        return next((owner for owner in self.owner_references or () if owner.controller), None)
+        return controller_of(self.owner_references)
 
 
 class _Spec(ApiStruct, frozen=True):
@@ -154,38 +148,19 @@ def pod_record_of(pod: WatchedPod, shared: SharedParts) -> PodRecord:
     )
 
 
-def bandwidth(annotations: Mapping[str, str], key: str) -> int | None:
-    """Return the bandwidth in bits per second that a pod declares, or None.
-
-    A text that is no quantity, or one that Kubernetes' bandwidth plugin would refuse, counts as absent.
-    """
-    text = annotations.get(key)
-    if text is None:
-        return None
-    try:
-        bits_per_s = value(parse_quantity(text))
-    except QuantityError:
-        return None
-    return bits_per_s if LEAST_BANDWIDTH <= bits_per_s <= MOST_BANDWIDTH else None
-
-
 def _demand(pod: WatchedPod) -> Demand:
-    spec, status, annotations = pod.spec, pod.status, pod.metadata.annotations or {}
-    requests = pod_requests(
-        Pod(
-            spec=PodSpec(
-                containers=spec.containers, init_containers=spec.init_containers, resources=spec.resources, overhead=spec.overhead
-            ),
-            status=PodStatus(
-                conditions=tuple(Condition(entry.type, entry.status, entry.reason) for entry in status.conditions or ()),
-                container_statuses=status.container_statuses,
-                init_container_statuses=status.init_container_statuses,
-                resources=status.resources,
-                allocated_resources=status.allocated_resources,
-            ),
-        )
+    spec, status = pod.spec, pod.status
+    counted = Pod(
+        spec=PodSpec(containers=spec.containers, init_containers=spec.init_containers, resources=spec.resources, overhead=spec.overhead),
+        status=PodStatus(
+            conditions=tuple(Condition(entry.type, entry.status, entry.reason) for entry in status.conditions or ()),
+            container_statuses=status.container_statuses,
+            init_container_statuses=status.init_container_statuses,
+            resources=status.resources,
+            allocated_resources=status.allocated_resources,
+        ),
     )
-    return Demand(requests, bandwidth(annotations, INGRESS_BANDWIDTH), bandwidth(annotations, EGRESS_BANDWIDTH))
+    return demand_of(counted, pod.metadata.annotations or {})
 
 
 def _bound_time(pod: WatchedPod) -> float | None:

@@ -10,6 +10,7 @@ from dataclasses import replace
 
 from ....plugins.module_utils.kube.cache.store import Store, key_of
 from ..interface import Outcome, PodView
+from .clock import Clock
 from .pod_objects import POD_RESOURCE, PodRecord, SharedParts, pod_record_of
 
 KNOWN_AFTER_END_S = 600.0
@@ -20,13 +21,6 @@ MAX_ENDED = 500
 
 LEAST_PARTS = 10_000
 """If fewer shared parts than this are kept, unused ones are not searched for."""
-
-
-class Clock(t.NamedTuple):
-    """One moment by two clocks: ``now_s`` monotonic, ``server_now_s`` by the API server's clock in seconds since the epoch."""
-
-    now_s: float
-    server_now_s: float
 
 
 class PodChanges(t.NamedTuple):

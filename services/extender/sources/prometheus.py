@@ -13,17 +13,15 @@ from collections.abc import Callable, Iterable, Sequence
 
 from ..interface import Expression, Gauge, Query, Rate
 from ..pauses import Pause, no_pause, with_pauses
+from .clock import measured_at
 from .http_reader import SourceError
 from .label_sets import LabelSet, LabelSets
 from .node_mapping import NodeMapper, NodeTable, nodenames_of
 from .packed_series import ByNode, Layouts
-from .prometheus_client import PrometheusClient, VectorRows
+from .prometheus_client import PrometheusClient
 from .promql import time_text, uname_text, value_text
 from .readings import Readings, SeriesCollector
 from .settings import PrometheusSettings
-
-LONGEST_EARLY_S = 60.0
-"""Seconds by which a sample may be newer than the evaluation; its age is 0 then. A sample that is newer than this is not used."""
 
 UNSELECTED = (
     "sources.prometheus has no selector, and the nodes of some series are known only from node_uname_info or from a short name: a pod that"
@@ -36,7 +34,7 @@ Times = dict[LabelSet, float]
 
 
 class PrometheusSource:
-    """Reads queries from Prometheus. Used by one thread. ``heartbeat`` is called before each request.
+    """Reads queries from Prometheus. Used by one thread.
 
     ``on_warning`` receives the warnings of Prometheus, and one if a scraped pod could claim to be a node.
     """
@@ -47,7 +45,6 @@ class PrometheusSource:
         self,
         settings: PrometheusSettings,
         *,
-        heartbeat: Callable[[], None] = lambda: None,
         on_warning: Callable[[str], None] = lambda _text: None,
         pause: Pause = no_pause,
         clock: Callable[[], float] = time.monotonic,
@@ -58,7 +55,7 @@ class PrometheusSource:
         self._client = PrometheusClient(settings, self._label_sets, on_warning=on_warning, pause=pause, clock=clock)
         self._node_label, self._selector = settings.node_label, settings.selector
         self._mapper = NodeMapper(settings.node_label, settings.node_rules)
-        self._heartbeat, self._on_warning = heartbeat, on_warning
+        self._on_warning = on_warning
         self._times: tuple[str, Times] = ("", {})
         """The last times that were read, with their query."""
         self._asked_nodenames = False
@@ -96,7 +93,7 @@ class PrometheusSource:
         return readings
 
     def _by_node(self, query: PrometheusQuery, readings: Readings) -> ByNode:
-        rows = self._ask(value_text(query, self._selector))
+        rows = self._client.query(value_text(query, self._selector))
         self._learn_nodenames((labels for labels, _value in rows.values), readings)
         time_of = self._time_of(query, readings)
         collector = SeriesCollector(query, PrometheusSource.name, readings.unmapped)
@@ -139,16 +136,18 @@ class PrometheusSource:
 
     def _read_times(self, text: str, readings: Readings) -> Times:
         """Return the monotonic time of each sample. Times in the future are left out, and are a problem of the readings."""
-        rows = self._ask(text)
+        rows = self._client.query(text)
         evaluated_at_s = rows.evaluated_at_s
         if evaluated_at_s is None:
             return {}
         times = {}
-        monotonic: dict[float, float] = {}  # the series of one target have the same time, and it is kept once
+        monotonic: dict[float, float | None] = {}  # the series of one target have the same time, and it is kept once
         for labels, at_s in with_pauses(rows.values, self._pause):
-            age_s = evaluated_at_s - at_s
-            if age_s >= -LONGEST_EARLY_S:
-                times[labels] = monotonic.setdefault(at_s, rows.sent_at_s - max(0.0, age_s))
+            if at_s not in monotonic:
+                monotonic[at_s] = measured_at(at_s, evaluated_at_s, rows.sent_at_s)
+            measured_at_s = monotonic[at_s]
+            if measured_at_s is not None:
+                times[labels] = measured_at_s
         early = len({labels for labels, _at_s in rows.values}) - len(times)
         if early > 0:
             readings.problems.append(f"{early} series of {text} are not used: their times are after the time of Prometheus")
@@ -160,12 +159,8 @@ class PrometheusSource:
             return
         self._asked_nodenames = True
         try:
-            rows = self._ask(uname_text(self._selector))
+            rows = self._client.query(uname_text(self._selector))
         except SourceError as error:
             readings.problems.append(str(error))
         else:
             self._mapper.use_nodenames(nodenames_of(labels for labels, _value in rows.values))
-
-    def _ask(self, promql: str) -> VectorRows:
-        self._heartbeat()
-        return self._client.query(promql)

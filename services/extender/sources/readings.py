@@ -1,25 +1,17 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: onprem.kube_scheduling contributors
-"""The result of one refresh of a source, and the values that stay known after a source has failed."""
+"""The result of one refresh of a source. Of several series that measure the same, one is used."""
 
 from __future__ import annotations
 
-import itertools
 import math
-import typing as t
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from ..interface import Query, Series
 from .label_sets import LabelSet
 from .packed_series import ByNode, Layouts, Numbers, PackedSeries
 from .view import UnmappedSeries
-
-KEPT_S = 600.0
-"""Seconds for which the last values of a node are kept. Their age grows meanwhile, and an agent's ``max_age_s`` ends their use earlier."""
-
-KEPT_WITHOUT_AGE_S = 90.0
-"""Seconds for which values of unknown age are kept after their query was last answered. Nothing else could end their use."""
 
 MAX_LISTED = 500
 """Unmapped series that are listed. All are counted."""
@@ -127,52 +119,3 @@ class Readings:
         different = list(dict.fromkeys(self.problems))
         more = len(different) - MAX_SHOWN_PROBLEMS
         return "; ".join([*different[:MAX_SHOWN_PROBLEMS], *([f"{more} more problems"] if more > 0 else [])])
-
-
-class _Known(t.NamedTuple):
-    read_at_s: float
-    by_node: ByNode
-
-
-class KnownValues:
-    """The newest values of each query, with those that are no longer read but not too old yet."""
-
-    def __init__(self) -> None:
-        self._known: dict[Query, _Known] = {}
-
-    def retain_only(self, queries: t.Container[Query]) -> None:
-        """Forget the values of other queries."""
-        self._known = {query: known for query, known in self._known.items() if query in queries}
-
-    def update(self, values: Mapping[Query, ByNode], now_s: float) -> None:
-        """Take over the values of a refresh. Nodes that have no new values keep the last ones for some time."""
-        numbers: Numbers = {}
-        for query, by_node in values.items():
-            before = self._known.get(query)
-            missing = [(node, before.by_node[node]) for node in before.by_node if node not in by_node] if before is not None else []
-            kept = list(_still_known(missing, now_s, keeps_ageless=False))
-            self._known[query] = _Known(now_s, PackedSeries(itertools.chain(kept, by_node.items()), numbers) if kept else by_node)
-        for query, known in list(self._known.items()):
-            if query not in values:
-                keeps_ageless = now_s - known.read_at_s < KEPT_WITHOUT_AGE_S
-                kept_now = _still_known(known.by_node.items(), now_s, keeps_ageless=keeps_ageless)
-                self._known[query] = _Known(known.read_at_s, PackedSeries(kept_now, numbers))
-
-    def by_query(self) -> dict[Query, ByNode]:
-        """Return the values of each query by node."""
-        return {query: known.by_node for query, known in self._known.items()}
-
-
-def _still_known(
-    found: Iterable[tuple[str, Sequence[Series]]], now_s: float, *, keeps_ageless: bool
-) -> Iterator[tuple[str, Sequence[Series]]]:
-    """Return the nodes with the series that are not too old. Those of unknown age are kept only if ``keeps_ageless``."""
-    oldest_s = now_s - KEPT_S
-
-    def is_kept(series: Series) -> bool:
-        return keeps_ageless if series.measured_at_s is None else series.measured_at_s > oldest_s
-
-    for node, of_node in found:
-        kept = [series for series in of_node if is_kept(series)]
-        if kept:
-            yield node, kept

@@ -16,15 +16,17 @@ from ...common.allocator import release_free_memory
 from ...common.log import Log
 from ..interface import Annotation, NodeView, Outcome, Query
 from ..pauses import Pause, no_pause
+from .clock import Clock
+from .garbage_collection import LongLivedObjects
+from .known_values import KnownValues
 from .kubernetes import ClusterWatch
 from .kubernetes_connection import open_kube_api
-from .long_lived import LongLivedObjects
 from .missing import WITHOUT_KUBERNETES, unanswered_queries
 from .node_exporter import NodeExporterSource
 from .node_mapping import NodeTable
-from .pod_tracker import Clock, PodChanges
+from .pod_tracker import PodChanges
 from .prometheus import PrometheusSource
-from .readings import KnownValues, Readings
+from .readings import Readings
 from .settings import SourceSettings
 from .source_log import SourceLog
 from .view import ClusterView, ViewListener
@@ -33,7 +35,6 @@ from .view_builder import ClusterViews, views_without_cluster
 SYNC_WAIT_S = 10.0
 """Seconds that a refresh waits for the first lists of nodes and pods. Later refreshes have them."""
 
-BEAT_EVERY_S = 10.0
 JOIN_S = 5.0
 
 
@@ -41,8 +42,7 @@ class Sources:
     """Reads the queries from the sources of the settings and passes what it finds to ``listener``.
 
     The listener is called in the threads of the sources. It must not call this object. ``pause`` is called between parts of the work.
-    ``heartbeat`` is called at least every ten seconds while the thread runs, except while it waits for one answer. ``api``: a connection
-    that exists already; otherwise it is opened from the settings.
+    ``api``: a connection that exists already; otherwise it is opened from the settings.
     """
 
     def __init__(
@@ -52,7 +52,6 @@ class Sources:
         listener: ViewListener,
         log: Log,
         *,
-        heartbeat: Callable[[], None] = lambda: None,
         api: KubeApi | None = None,
         pause: Pause = no_pause,
         clock: Callable[[], float] = time.monotonic,
@@ -61,7 +60,6 @@ class Sources:
         self._queries: tuple[Query, ...] = tuple(dict.fromkeys(queries))
         self._listener = listener
         self._log = SourceLog(log)
-        self._heartbeat = heartbeat
         self._clock = clock
         self._api = api
         self._lock = threading.RLock()
@@ -79,13 +77,11 @@ class Sources:
         self._collector = LongLivedObjects()
         self._thread = threading.Thread(target=self._run, name="refresh sources", daemon=True)
         self._prometheus = (
-            PrometheusSource(settings.prometheus, heartbeat=heartbeat, on_warning=self._on_warning, pause=pause, clock=clock)
+            PrometheusSource(settings.prometheus, on_warning=self._on_warning, pause=pause, clock=clock)
             if settings.prometheus is not None
             else None
         )
-        self._node_exporter = (
-            NodeExporterSource(settings.node_exporter, heartbeat=heartbeat, clock=clock) if settings.node_exporter is not None else None
-        )
+        self._node_exporter = NodeExporterSource(settings.node_exporter, clock=clock) if settings.node_exporter is not None else None
 
     def start(self) -> None:
         """Start the background thread. The first view comes after the first refresh, also if every source fails."""
@@ -259,13 +255,8 @@ class Sources:
                 self._log.failed("the sources could not be refreshed", error)
             # The values of the refresh before were freed.
             release_free_memory()
-            self._wait(begun_at_s + self._settings.refresh_s)
-
-    def _wait(self, end_at_s: float) -> None:
-        """Wait until the next refresh is due, or the queries change, or the end is requested."""
-        self._heartbeat()
-        while (left_s := end_at_s - time.monotonic()) > 0 and not self._wake.wait(min(left_s, BEAT_EVERY_S)):
-            self._heartbeat()
+            # Other queries and the end of the program are not delayed until the next refresh is due.
+            self._wake.wait(max(0.0, begun_at_s + self._settings.refresh_s - time.monotonic()))
 
     def _on_warning(self, text: str) -> None:
         self._log.once("the source prometheus has a warning", text=text)

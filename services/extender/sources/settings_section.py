@@ -4,13 +4,12 @@
 
 from __future__ import annotations
 
-import difflib
 import math
 import typing as t
 from collections.abc import Mapping
 
 from ....plugins.module_utils.model.values.duration import parse_duration
-from ...common.settings import SettingsError
+from ...common.settings import SettingsError, nearest
 from ..settings_errors import SettingsErrors
 
 LONGEST_S = 86_400.0
@@ -27,7 +26,7 @@ class Section:
     def __init__(self, value: t.Any, path: str, known: tuple[str, ...], *, remedy: str = "") -> None:
         if not isinstance(value, Mapping):
             raise SettingsError(f"{path} is {_shown(value)}: a mapping with {_listed(known)} is expected")
-        unknown = [f"{path}.{key} is not a setting; {_better(key, known, remedy)}" for key in value if key not in known]
+        unknown = [f"{path}.{key} is not a setting{_remedy(key, known, remedy)}" for key in value if key not in known]
         if unknown:
             raise SettingsErrors(unknown)
         self.path = path
@@ -94,9 +93,8 @@ class Section:
         return tuple(entries)
 
 
-def _better(key: t.Any, known: tuple[str, ...], remedy: str) -> str:
-    nearest = difflib.get_close_matches(str(key), known, n=1)
-    return f"the nearest is {nearest[0]}" if nearest else f"the settings are {_listed(known)}{remedy}"
+def _remedy(key: t.Any, known: tuple[str, ...], remedy: str) -> str:
+    return nearest(str(key), known) or f"; the settings are {_listed(known)}{remedy}"
 
 
 def _listed(words: tuple[str, ...]) -> str:

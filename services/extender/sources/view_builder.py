@@ -7,10 +7,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from ..interface import Annotation, NodeView, PodView, Query, Series
-from .annotations import measured_at, parse_annotation
+from .annotations import parse_annotation
+from .clock import Clock, measured_at
 from .node_objects import NodeRecord
 from .packed_series import ByNode, NodeSeries
-from .pod_tracker import Clock
 
 NO_PODS: tuple[PodView, ...] = ()
 NO_ANNOTATIONS: Mapping[Query, Sequence[Series]] = {}

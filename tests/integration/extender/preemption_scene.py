@@ -10,8 +10,8 @@ from typing import Any
 
 from lab.cluster import Cluster
 from tests.integration.rescue.random_clusters import CriticalPod, Group, RandomCluster
-from tests.integration.rescue.random_scene import RandomScene, is_ready
-from tests.integration.rescue.scene import SYSTEM
+from tests.integration.rescue.random_scene import RandomScene
+from tests.integration.rescue.scene import SYSTEM, is_ready
 from tests.integration.workloads import wait_until
 
 Json = dict[str, Any]

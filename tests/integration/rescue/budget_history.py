@@ -8,7 +8,8 @@ import json
 from typing import Any
 
 from lab.cluster import Cluster
-from tests.integration.rescue.random_scene import RandomScene, is_ready
+from tests.integration.rescue.random_scene import RandomScene
+from tests.integration.rescue.scene import is_ready
 
 Json = dict[str, Any]
 

@@ -14,7 +14,7 @@ from lab.audit import AuditEvent
 from lab.cluster import Cluster
 from lab.scenario import NodeGroup
 from tests.integration.rescue.random_clusters import CriticalPod, Group, RandomCluster
-from tests.integration.rescue.scene import HOLD_ANNOTATION, HOLD_KEY, SCENE_LABEL, SYSTEM, Scene
+from tests.integration.rescue.scene import HOLD_ANNOTATION, HOLD_KEY, SCENE_LABEL, SYSTEM, Scene, is_ready
 from tests.integration.workloads import IMAGE
 
 Json = dict[str, Any]
@@ -235,11 +235,6 @@ class RandomScene(Scene):
     def _keep_off(self, labels: Json, namespace: str) -> Json:
         term = {"topologyKey": HOSTNAME, "namespaces": [namespace], "labelSelector": {"matchLabels": labels}}
         return {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
-
-
-def is_ready(pod: Json) -> bool:
-    """Its condition Ready is True."""
-    return any(c["type"] == "Ready" and c["status"] == "True" for c in pod["status"].get("conditions") or ())
 
 
 def _spec(cpu: int, memory: int, priority: str, grace: int, port: int) -> Json:

@@ -201,7 +201,7 @@ class Scene:
 
     def wait_ready(self, app: str, count: int, *, namespace: str = "") -> None:
         def ready() -> bool:
-            return sum(_is_ready(pod) for pod in self.pods(app, namespace)) == count
+            return sum(is_ready(pod) for pod in self.pods(app, namespace)) == count
 
         wait_until(ready, what=f"{count} ready pods of {app}")
 
@@ -248,5 +248,6 @@ def _pod(namespace: str, name: str, spec: Json, *, annotations: Json | None = No
     return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
 
 
-def _is_ready(pod: Json) -> bool:
+def is_ready(pod: Json) -> bool:
+    """Its condition Ready is True."""
     return any(c["type"] == "Ready" and c["status"] == "True" for c in pod["status"].get("conditions") or ())

@@ -25,12 +25,13 @@ from ansible_collections.onprem.kube_scheduling.services.extender.http.scheduler
 from ansible_collections.onprem.kube_scheduling.services.extender.interface import Query
 from ansible_collections.onprem.kube_scheduling.services.extender.metrics import Metrics
 from ansible_collections.onprem.kube_scheduling.services.extender.pauses import no_pause
+from ansible_collections.onprem.kube_scheduling.services.extender.sources.clock import Clock
+from ansible_collections.onprem.kube_scheduling.services.extender.sources.known_values import KnownValues
 from ansible_collections.onprem.kube_scheduling.services.extender.sources.node_mapping import NodeTable
 from ansible_collections.onprem.kube_scheduling.services.extender.sources.node_objects import NodeRecord, NodeStore
-from ansible_collections.onprem.kube_scheduling.services.extender.sources.pod_objects import INGRESS_BANDWIDTH
-from ansible_collections.onprem.kube_scheduling.services.extender.sources.pod_tracker import Clock, PodTracker, TrackedPodStore
+from ansible_collections.onprem.kube_scheduling.services.extender.sources.pod_demand import INGRESS_BANDWIDTH
+from ansible_collections.onprem.kube_scheduling.services.extender.sources.pod_tracker import PodTracker, TrackedPodStore
 from ansible_collections.onprem.kube_scheduling.services.extender.sources.prometheus import PrometheusSource
-from ansible_collections.onprem.kube_scheduling.services.extender.sources.readings import KnownValues
 from ansible_collections.onprem.kube_scheduling.services.extender.sources.settings import PrometheusSettings
 from ansible_collections.onprem.kube_scheduling.services.extender.sources.view import ClusterView
 from ansible_collections.onprem.kube_scheduling.services.extender.sources.view_builder import ClusterViews
@@ -126,7 +127,7 @@ class OwnExtender(Contender):
         self._pods.apply(kind, self._pods.decode_event(json.dumps(item).encode()))
         for name in self._tracker.take_changes().nodes:
             nodes = self._engine.current.nodes
-            self._engine.on_node(replace(nodes.views[nodes.number[name]], pods=self._tracker.pods_on(name)))
+            self._engine.on_node(replace(nodes.views[nodes.numbers[name]], pods=self._tracker.pods_on(name)))
 
     def _object(self, pod: Pod) -> Json:
         annotations: Mapping[str, str] = {INGRESS_BANDWIDTH: str(int(pod.peak * BITS))} if self.declares else {}

@@ -10,14 +10,7 @@ from prometheus_client import generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
 from lab.node_exporter import DeviceSettings, NodeSettings, SimulatedNode
-
-
-class Clock:
-    def __init__(self) -> None:
-        self.now_s = 1000.0
-
-    def __call__(self) -> float:
-        return self.now_s
+from tests.unit.support.clock import SetClock
 
 
 def value(node: SimulatedNode, name: str, **labels: str) -> float | None:
@@ -34,7 +27,7 @@ def received(node: SimulatedNode, device: str = "eth0") -> float | None:
 
 
 def test_counters_increase_by_the_rate_and_keep_their_value_when_it_changes() -> None:
-    clock = Clock()
+    clock = SetClock()
     node = SimulatedNode("worker-1", clock)
     node.set(NodeSettings({"eth0": DeviceSettings(receive=100.0, initial=7.0)}))
     clock.now_s += 10
@@ -45,7 +38,7 @@ def test_counters_increase_by_the_rate_and_keep_their_value_when_it_changes() ->
 
 
 def test_a_removed_device_has_no_series() -> None:
-    node = SimulatedNode("worker-1", Clock())
+    node = SimulatedNode("worker-1", SetClock())
     node.set(NodeSettings({"eth0": DeviceSettings(speed=125e6), "eth1": DeviceSettings()}))
     assert received(node, "eth1") == 0.0
     assert value(node, "node_network_speed_bytes", device="eth0") == 125e6
@@ -55,7 +48,7 @@ def test_a_removed_device_has_no_series() -> None:
 
 
 def test_busy_and_idle_time_of_a_cpu_is_the_time_that_has_passed() -> None:
-    clock = Clock()
+    clock = SetClock()
     node = SimulatedNode("worker-1", clock)
     node.set(NodeSettings(cpus=2, cpu_busy=0.25, nodename="worker-1.example.com"))
     clock.now_s += 8
@@ -65,7 +58,7 @@ def test_busy_and_idle_time_of_a_cpu_is_the_time_that_has_passed() -> None:
 
 
 def test_samples_have_times_only_by_a_clock_that_is_behind() -> None:
-    node = SimulatedNode("worker-1", Clock())
+    node = SimulatedNode("worker-1", SetClock())
     node.set(NodeSettings({"eth0": DeviceSettings()}))
     assert all(time_s is None for time_s in times_of(node))
     node.set(NodeSettings({"eth0": DeviceSettings()}, behind_s=3600.0))

@@ -401,3 +401,14 @@ def scene(nodes: t.Sequence[Json], pods: t.Sequence[Json], *, once: bool = True,
     environment = environment_of(cluster, lease, attempts, notes, writer="test", dry_run=dry_run, **options)
     controller = RescueController(environment, once=once)
     return Scene(controller, cluster, lease, attempts, notes)
+
+
+def full_nodes(*names: str, tolerates: bool = True, **options: t.Any) -> Scene:
+    """Full nodes, the first the cheapest, and one critical pod. ``tolerates``: the pod tolerates the taint of a hold."""
+    victims = [pod(f"v-{name}", "900m", on=name, priority=number) for number, name in enumerate(names)]
+    return scene([node(name) for name in names], [*victims, pod("dns", "500m", tolerates=tolerates)], **options)
+
+
+def under_way(on: Scene) -> list[str]:
+    """The pods whose rescue is under way by the ConfigMap."""
+    return [uid for entry in on.attempts.kept.values() for uid in entry.under_way]

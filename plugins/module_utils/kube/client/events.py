@@ -7,7 +7,7 @@ from __future__ import annotations
 import typing as t
 import uuid
 
-from ...model.api.meta import ObjectMeta, OwnerReference
+from ...model.api.meta import ObjectMeta
 from ...model.api.node import Node
 from ...model.api.pod import Pod
 from ...model.api.workload import Workload
@@ -38,11 +38,6 @@ def pod_reference(pod: Pod) -> ObjectReference:
 def node_reference(node: Node) -> ObjectReference:
     """Return the reference to a node."""
     return _reference("v1", "Node", node.metadata)
-
-
-def owner_reference(owner: OwnerReference, namespace: str) -> ObjectReference:
-    """Return the reference to the owner of an object in ``namespace``."""
-    return ObjectReference(owner.kind, namespace, owner.name, owner.uid, owner.api_version)
 
 
 def workload_reference(workload: Workload) -> ObjectReference:

@@ -18,11 +18,11 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client
     ObjectReference,
     make_event,
     node_reference,
-    owner_reference,
     pod_reference,
+    workload_reference,
 )
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.open_transport import open_transport
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.resources import NODES, PODS
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.resources import NODES, PODS, WORKLOADS
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.values.timestamps import format_time, parse_time
 
 from lab.cluster import Cluster
@@ -138,7 +138,7 @@ def test_events_are_found_on_any_object(cluster: Cluster, api: KubeApi, namespac
     node = api.get(NODES, "", pod.spec.node_name)
     on: list[tuple[ObjectReference, str]] = [
         (pod_reference(pod), namespace),
-        (owner_reference(pod.metadata.controller, namespace), namespace),
+        (workload_reference(api.get(WORKLOADS["Deployment"], namespace, "told")), namespace),
         (node_reference(node), "default"),
     ]
     now = format_time(api.now_s())
@@ -149,7 +149,7 @@ def test_events_are_found_on_any_object(cluster: Cluster, api: KubeApi, namespac
         (found,) = api.events_on(place, involved.uid, reason="ToldByTest")
         assert (found.message, found.type, found.last_seen) == (f"about {involved.kind}", "Warning", now)
         assert api.events_on(place, involved.uid, reason="Other") == []
-    for kind, name in (("pod", pod.metadata.name), ("node", node.name), ("replicaset", pod.metadata.controller.name)):
+    for kind, name in (("pod", pod.metadata.name), ("node", node.name), ("deployment", "told")):
         said = cluster.kubectl("describe", kind, name, *(("-n", namespace) if kind != "node" else ()))
         assert f"about {kind}" in said.lower(), f"kubectl describe {kind}"
 

@@ -10,27 +10,19 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client
     EarlyDenials,
 )
 
+from tests.unit.support.clock import SetClock
+
 LIST, WATCH = ("list", "pods in all namespaces"), ("watch", "pods in all namespaces")
 
 
-class Time:
-    """A clock that is set."""
-
-    def __init__(self) -> None:
-        self.now_s = 1000.0
-
-    def __call__(self) -> float:
-        return self.now_s
-
-
 def test_a_first_denial_is_final() -> None:
-    denials = EarlyDenials(Time())
+    denials = EarlyDenials(SetClock())
     denials.note_allowed(WATCH)
     assert not denials.is_early(LIST) and not denials.is_early(LIST), "the verb is part of the request"
 
 
 def test_a_denial_of_what_was_allowed_may_pass_for_ten_seconds() -> None:
-    time = Time()
+    time = SetClock()
     denials = EarlyDenials(time)
     denials.note_allowed(LIST)
     assert denials.is_early(LIST)
@@ -45,7 +37,7 @@ def test_a_denial_of_what_was_allowed_may_pass_for_ten_seconds() -> None:
 
 
 def test_any_denial_after_a_lost_connection_may_pass_for_ten_seconds() -> None:
-    time = Time()
+    time = SetClock()
     denials = EarlyDenials(time)
     denials.note_lost()
     time.now_s += LOST_FOR_S - 1
@@ -57,7 +49,7 @@ def test_any_denial_after_a_lost_connection_may_pass_for_ten_seconds() -> None:
 
 
 def test_after_a_connection_that_was_lost_long_ago_a_denial_is_final() -> None:
-    time = Time()
+    time = SetClock()
     denials = EarlyDenials(time)
     denials.note_lost()
     time.now_s += LOST_FOR_S
@@ -65,7 +57,7 @@ def test_after_a_connection_that_was_lost_long_ago_a_denial_is_final() -> None:
 
 
 def test_the_first_denials_of_a_patient_program_may_pass_for_ten_seconds() -> None:
-    time = Time()
+    time = SetClock()
     denials = EarlyDenials(time, patient=True)
     denials.note_allowed(WATCH)
     assert denials.is_early(LIST), "the server may have just started"

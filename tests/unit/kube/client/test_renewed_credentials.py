@@ -21,12 +21,7 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.http.connection import RELOAD_EVERY_S, Connection
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.http.transport import Transport
 
-
-class Clock:
-    now_s = 1000.0
-
-    def __call__(self) -> float:
-        return self.now_s
+from tests.unit.support.clock import SetClock
 
 
 class Server:
@@ -91,7 +86,7 @@ class Client:
     """A transport with a kubeconfig that can be written again, and the clock that its renewals go by."""
 
     def __init__(self, server: Server, file: Path, **user: str) -> None:
-        self.server, self.file, self.clock = server, file, Clock()
+        self.server, self.file, self.clock = server, file, SetClock()
         self.write(**user)
         self.transport = Transport(Connection(lambda: settings_of_kubeconfig(Source(str(file))), clock=self.clock), user_agent="test")
 

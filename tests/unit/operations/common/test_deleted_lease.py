@@ -17,18 +17,10 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.codec import encode_json
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.common.leader_lease import LeaderLease
 
+from tests.unit.support.clock import SetClock
+
 DURATION_S = 15
 HELD_S = DURATION_S * 2 / 3
-
-
-class Time:
-    """A clock that is set."""
-
-    def __init__(self) -> None:
-        self.now_s = 1000.0
-
-    def __call__(self) -> float:
-        return self.now_s
 
 
 class Server:
@@ -87,20 +79,20 @@ def no_thread(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(LeaderLease, "_start_renewal", lambda _self: None)
 
 
-def contender(server: Server, name: str, time: Time) -> LeaderLease:
+def contender(server: Server, name: str, time: SetClock) -> LeaderLease:
     api: t.Any = server
     return LeaderLease(api, name, clock=time, duration_s=DURATION_S)
 
 
 def test_the_first_program_of_a_cluster_begins_immediately_and_leaves_a_trace() -> None:
-    server, time = Server(), Time()
+    server, time = Server(), SetClock()
     assert contender(server, "a", time).acquire(0)
     assert CONFIG_MAPS.plural in server.kept, "later programs could not see that a program has held it"
 
 
 @pytest.mark.parametrize("seen", [True, False])
 def test_a_contender_waits_a_whole_duration_before_it_creates_a_lease_that_was_deleted(seen: bool) -> None:
-    server, time = Server(), Time()
+    server, time = Server(), SetClock()
     holder, other = contender(server, "a", time), contender(server, "b", time)
     assert holder.acquire(0)
     assert not (seen and other.acquire(0))
@@ -113,7 +105,7 @@ def test_a_contender_waits_a_whole_duration_before_it_creates_a_lease_that_was_d
 
 
 def test_the_holder_creates_its_deleted_lease_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    server, time = Server(), Time()
+    server, time = Server(), SetClock()
     holder, other = contender(server, "a", time), contender(server, "b", time)
     assert holder.acquire(0)
     server.delete(LEASES)
@@ -130,7 +122,7 @@ def test_the_holder_creates_its_deleted_lease_again(monkeypatch: pytest.MonkeyPa
 
 
 def test_a_holder_that_was_frozen_does_not_create_its_deleted_lease_again_before_others_have_stopped() -> None:
-    server, time = Server(), Time()
+    server, time = Server(), SetClock()
     holder, other = contender(server, "a", time), contender(server, "b", time)
     assert holder.acquire(0)
     assert not other.acquire(0)
@@ -141,7 +133,7 @@ def test_a_holder_that_was_frozen_does_not_create_its_deleted_lease_again_before
 
 
 def test_a_lease_from_which_a_user_has_removed_the_holder_is_not_free_before_its_duration_is_over() -> None:
-    server, time = Server(), Time()
+    server, time = Server(), SetClock()
     holder, other = contender(server, "a", time), contender(server, "b", time)
     assert holder.acquire(0)
     server.kept[LEASES.plural]["spec"]["holderIdentity"] = None
@@ -151,7 +143,7 @@ def test_a_lease_from_which_a_user_has_removed_the_holder_is_not_free_before_its
 
 
 def test_a_lease_that_was_released_is_free() -> None:
-    server, time = Server(), Time()
+    server, time = Server(), SetClock()
     holder, other = contender(server, "a", time), contender(server, "b", time)
     assert holder.acquire(0) and not other.acquire(0)
     holder.release()
@@ -159,7 +151,7 @@ def test_a_lease_that_was_released_is_free() -> None:
 
 
 def test_a_lease_that_was_left_is_not_free_before_its_duration_is_over() -> None:
-    server, time = Server(), Time()
+    server, time = Server(), SetClock()
     holder, other = contender(server, "a", time), contender(server, "b", time)
     assert holder.acquire(0)
     holder.abandon()
@@ -169,7 +161,7 @@ def test_a_lease_that_was_left_is_not_free_before_its_duration_is_over() -> None
 
 
 def test_a_program_that_may_not_write_the_config_map_does_not_take_the_lease() -> None:
-    server, time = Server(), Time()
+    server, time = Server(), SetClock()
     first = contender(server, "a", time)
     assert first.acquire(0)
     first.release()

@@ -36,18 +36,12 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.options import RescueOptions, RescueRequest
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.state.hold import HOLD_ANNOTATION, make_hold
 
-from tests.unit.support.fakes import Scene, again, end_of, key_of, node, pod, scene
+from tests.unit.support.fakes import Scene, again, end_of, full_nodes, key_of, node, pod, scene, under_way
 
 DENIED = ForbiddenError('admission webhook "x" denied the request', status=403)
 DNS = key_of(pod("dns", "500m"))
 REFUSED = BudgetError("not now", status=429)
 NO_ROLE = ForbiddenError('pods "v" is forbidden: User "me" cannot create resource "pods/eviction"', status=403)
-
-
-def full(*names: str, **options: t.Any) -> Scene:
-    """Full nodes, the first the cheapest, and one critical pod."""
-    victims = [pod(f"v-{name}", "900m", on=name, priority=number) for number, name in enumerate(names)]
-    return scene([node(name) for name in names], [*victims, pod("dns", "500m")], **options)
 
 
 def the_task(on: Scene) -> RescueTask:
@@ -67,18 +61,13 @@ def planned_node(on: Scene) -> str:
     return plan.choice.node
 
 
-def under_way(on: Scene) -> list[str]:
-    """The pods whose rescue is under way by the ConfigMap."""
-    return [uid for entry in on.attempts.kept.values() for uid in entry.under_way]
-
-
 def later(task: RescueTask) -> None:
     """Whatever it waits for is over."""
     task.retry_at_s = task.plan_at_s = 0.0
 
 
 def test_from_plan_to_bound() -> None:
-    on = full("n")
+    on = full_nodes("n")
     on.controller.reconcile()
     assert on.cluster.evicted == ["v-n"] and on.cluster.held == ["n"] and list(on.attempts.kept) == [DNS]
     del on.cluster.pods["v-n"]
@@ -91,7 +80,7 @@ def test_from_plan_to_bound() -> None:
 
 
 def test_a_node_that_cannot_be_released_is_retried_with_pauses() -> None:
-    on = full("n", "m")
+    on = full_nodes("n", "m")
     on.controller.reconcile()
     on.cluster.nodes["n"]["spec"]["unschedulable"] = True
     on.cluster.refuse_patch = lambda _name, release: DENIED if release else None
@@ -105,7 +94,7 @@ def test_a_node_that_cannot_be_released_is_retried_with_pauses() -> None:
 
 
 def test_a_release_that_fails_at_the_end_is_made_up_for() -> None:
-    on = full("n", wait_timeout_s=1)
+    on = full_nodes("n", wait_timeout_s=1)
     on.controller.reconcile()
     del on.cluster.pods["v-n"]
     the_task(on).give_up_at_s = time.monotonic() - 1
@@ -120,7 +109,7 @@ def test_a_release_that_fails_at_the_end_is_made_up_for() -> None:
 
 
 def test_one_stubborn_node_keeps_no_other_held() -> None:
-    on = full("a", "b")
+    on = full_nodes("a", "b")
     on.controller.reconcile()
     for part, key in (("metadata", "annotations"), ("spec", "taints")):
         on.cluster.nodes["b"][part][key] = copy.copy(on.cluster.nodes["a"][part][key])
@@ -141,7 +130,7 @@ def test_pods_of_one_owner_are_rescued_side_by_side() -> None:
 
 def test_evictions_without_effect_end_after_as_many_nodes_as_attempts_are_allowed() -> None:
     names = [f"n{number}" for number in range(6)]
-    on = full(*names, max_attempts=3)
+    on = full_nodes(*names, max_attempts=3)
     for _round in names:
         on.controller.reconcile()
         for task in on.controller.tasks.values():
@@ -154,14 +143,14 @@ def test_evictions_without_effect_end_after_as_many_nodes_as_attempts_are_allowe
 
 @pytest.mark.parametrize("error", [DENIED, InvalidError("no", status=400), BudgetError("not now", status=429)])
 def test_a_victim_that_is_refused_is_replaced_by_another(error: KubeError) -> None:
-    on = full("n", "m")
+    on = full_nodes("n", "m")
     on.cluster.refuse_eviction = lambda name, _dry_run: error if name == "v-n" else None
     on.controller.reconcile()
     assert on.cluster.evicted == ["v-m"] and on.cluster.held == ["m"]
 
 
 def test_a_missing_role_ends_it() -> None:
-    on = full("n", "m")
+    on = full_nodes("n", "m")
     on.cluster.refuse_eviction = lambda _name, _dry_run: NO_ROLE
     on.controller.reconcile()
     assert the_task(on).status == "failed" and on.cluster.held == [] and on.attempts.kept == {}
@@ -171,7 +160,7 @@ def test_a_missing_role_ends_it() -> None:
     "error", [OverloadedError("busy", status=429), ApiError("etcd", status=500, reason="InternalError"), UnreachableError("gone")]
 )
 def test_a_server_in_trouble_is_asked_again_and_then_about_another(error: KubeError) -> None:
-    on = full("n", "m", evict_timeout_s=60)
+    on = full_nodes("n", "m", evict_timeout_s=60)
     on.cluster.refuse_eviction = lambda name, dry_run: error if name == "v-n" and not dry_run else None
     on.controller.reconcile()
     assert on.cluster.held == ["n"] and on.cluster.evicted == []
@@ -183,7 +172,7 @@ def test_a_server_in_trouble_is_asked_again_and_then_about_another(error: KubeEr
 
 
 def test_a_plan_says_only_what_the_server_has_said() -> None:
-    on = full("n", dry_run=True)
+    on = full_nodes("n", dry_run=True)
     on.cluster.refuse_eviction = lambda _name, _dry_run: OverloadedError("busy", status=429)
     on.controller.reconcile()
     assert end_of(on, run._Clock(60), dry_run=True) is None
@@ -196,7 +185,7 @@ def test_a_plan_says_only_what_the_server_has_said() -> None:
 
 
 def test_a_pod_is_planned_again_if_its_planned_node_is_deleted() -> None:
-    on = full("n", "m", dry_run=True, once=False)
+    on = full_nodes("n", "m", dry_run=True, once=False)
     on.controller.reconcile()
     assert planned_node(on) == "n"
     del on.cluster.nodes["n"], on.cluster.pods["v-n"]
@@ -205,7 +194,7 @@ def test_a_pod_is_planned_again_if_its_planned_node_is_deleted() -> None:
 
 
 def test_the_result_of_a_pod_that_was_bound_without_the_lease_is_written_with_it() -> None:
-    on = full("n")
+    on = full_nodes("n")
     on.controller.reconcile()
     on.lease.held = False
     del on.cluster.pods["v-n"]
@@ -222,7 +211,7 @@ def test_the_result_of_a_pod_that_was_bound_without_the_lease_is_written_with_it
 
 @pytest.mark.parametrize("once", [True, False])
 def test_a_result_that_could_not_be_written_is_written_later(monkeypatch: pytest.MonkeyPatch, once: bool) -> None:
-    on = full("n", once=once)
+    on = full_nodes("n", once=once)
     on.controller.reconcile()
     write = on.attempts.update
 
@@ -244,7 +233,7 @@ def test_a_result_that_could_not_be_written_is_written_later(monkeypatch: pytest
 @pytest.mark.parametrize(("bound", "victims", "expected"), [(True, True, [0]), (False, True, [1]), (False, False, [])])
 def test_what_a_killed_program_left_as_under_way_is_corrected(bound: bool, victims: bool, expected: list[int]) -> None:
     """A pod that is gone counts as at the end of a rescue: as a failure if a pod was evicted for it."""
-    on = full("n")
+    on = full_nodes("n")
     on.controller.reconcile()
     assert on.attempts.kept[DNS].under_way
     if not victims:
@@ -259,7 +248,7 @@ def test_what_a_killed_program_left_as_under_way_is_corrected(bound: bool, victi
 
 
 def test_a_run_that_cannot_release_its_node_names_it_and_the_command() -> None:
-    on = full("n")
+    on = full_nodes("n")
     on.controller.reconcile()
     on.lease.held = False
     on.cluster.errors = {"pods": "no answer"}
@@ -271,7 +260,7 @@ def test_a_run_that_cannot_release_its_node_names_it_and_the_command() -> None:
 
 
 def test_a_run_waits_for_the_lease_as_long_as_its_time_lasts() -> None:
-    on = full("n")
+    on = full_nodes("n")
     on.controller.reconcile()
     on.lease.held = False
     on.controller.reconcile()
@@ -288,7 +277,7 @@ def test_a_run_waits_for_the_lease_as_long_as_its_time_lasts() -> None:
 @pytest.mark.parametrize("leading", [True, False])
 def test_only_the_leader_says_that_the_scheduler_has_placed_a_pod_by_itself(leading: bool) -> None:
     """A follower sees the same when the leader has rescued the pod."""
-    on = full("n", once=False)
+    on = full_nodes("n", once=False)
     on.lease.held = False
     on.controller.reconcile()
     on.lease.held = leading
@@ -300,7 +289,7 @@ def test_only_the_leader_says_that_the_scheduler_has_placed_a_pod_by_itself(lead
 
 
 def test_nothing_is_written_without_the_lease() -> None:
-    on = full("n")
+    on = full_nodes("n")
     on.controller.reconcile()
     on.lease.held = False
     before = on.cluster.patches
@@ -310,7 +299,7 @@ def test_nothing_is_written_without_the_lease() -> None:
 
 
 def test_a_broken_watch_decides_nothing() -> None:
-    on = full("n")
+    on = full_nodes("n")
     on.cluster.errors = {"pods": "no answer"}
     on.controller.reconcile()
     assert on.controller.tasks == {} and on.cluster.evicted == [] and on.notes.errors == ["pods: no answer"]
@@ -318,7 +307,7 @@ def test_a_broken_watch_decides_nothing() -> None:
 
 def test_the_next_leader_holds_the_node_again_of_a_rescuer_that_was_stopped() -> None:
     """The victim still ends: without a hold its replacement could take the capacity."""
-    on = full("n")
+    on = full_nodes("n")
     on.controller.reconcile()
     on.cluster.pods["v-n"]["status"]["conditions"] = [{"type": "DisruptionTarget", "status": "True", "reason": "EvictionByEvictionAPI"}]
     RescueShutdown(on.controller).release_own_holds()
@@ -335,7 +324,7 @@ def test_the_next_leader_holds_the_node_again_of_a_rescuer_that_was_stopped() ->
 
 
 def test_a_node_of_an_attempt_that_has_ended_is_not_held_again() -> None:
-    on = full("n")
+    on = full_nodes("n")
     on.controller.reconcile()
     RescueShutdown(on.controller).release_own_holds()
     on.attempts.kept.clear()
@@ -345,7 +334,7 @@ def test_a_node_of_an_attempt_that_has_ended_is_not_held_again() -> None:
 
 
 def test_a_forged_annotation_is_reported_once_and_ignored() -> None:
-    on = full("n", "m")
+    on = full_nodes("n", "m")
     forged = make_hold(decode_json(Pod, json.dumps(on.cluster.pods["dns"])), key="", deadline_s=time.time() + 60, writer="kubelet")
     on.cluster.nodes["m"]["metadata"]["annotations"] = {HOLD_ANNOTATION: encode_json(forged).decode()}
     for _tick in range(3):
@@ -355,7 +344,7 @@ def test_a_forged_annotation_is_reported_once_and_ignored() -> None:
 
 
 def test_no_node_is_held_without_a_record() -> None:
-    on = full("n", "m")
+    on = full_nodes("n", "m")
     on.cluster.refuse_record = lambda: InvalidError("data: Forbidden: field is immutable when `immutable` is set", status=422)
     on.controller.reconcile()
     assert on.cluster.held == [] and on.cluster.evicted == [] and the_task(on).status == "failed"
@@ -363,7 +352,7 @@ def test_no_node_is_held_without_a_record() -> None:
 
 
 def test_a_record_outlives_a_taint_that_cannot_be_removed() -> None:
-    on = full("n")
+    on = full_nodes("n")
     on.controller.reconcile()
     assert list(on.cluster.records) == ["hold.n"]
     on.cluster.refuse_patch = lambda _name, release: DENIED if release else None
@@ -377,7 +366,7 @@ def test_a_record_outlives_a_taint_that_cannot_be_removed() -> None:
 
 
 def test_a_record_that_cannot_be_removed_yet_is_removed_later() -> None:
-    on = full("n")
+    on = full_nodes("n")
     on.controller.reconcile()
     on.cluster.refuse_record = lambda: UnreachableError("gone")
     del on.cluster.pods["dns"]
@@ -390,7 +379,7 @@ def test_a_record_that_cannot_be_removed_yet_is_removed_later() -> None:
 
 
 def test_the_record_of_a_node_that_is_gone_is_removed() -> None:
-    on = full("n", "m")
+    on = full_nodes("n", "m")
     on.controller.reconcile()
     del on.cluster.nodes["n"], on.cluster.pods["v-n"]
     on.controller.reconcile()
@@ -398,7 +387,7 @@ def test_the_record_of_a_node_that_is_gone_is_removed() -> None:
 
 
 def test_an_annotation_without_its_taint_is_no_hold_to_take_over() -> None:
-    on = full("n")
+    on = full_nodes("n")
     on.controller.reconcile()
     on.controller.tasks.clear()  # the program that held the node was killed, and a user has removed its taint
     on.cluster.evicted.clear()
@@ -410,7 +399,7 @@ def test_an_annotation_without_its_taint_is_no_hold_to_take_over() -> None:
 
 
 def test_a_run_that_ends_by_an_error_still_releases_its_nodes() -> None:
-    on = full("n")
+    on = full_nodes("n")
     with pytest.raises(ForbiddenError), run._released_at_the_end(RescueShutdown(on.controller), t.cast(t.Any, on.lease)):
         on.controller.reconcile()
         assert on.cluster.held == ["n"]
@@ -441,7 +430,7 @@ def fail_reads_of_the_config_map(on: Scene, monkeypatch: pytest.MonkeyPatch, *, 
 @pytest.mark.parametrize("dry_run", [False, True])
 def test_a_run_that_cannot_read_the_cluster_fails_instead_of_finding_no_pods(monkeypatch: pytest.MonkeyPatch, dry_run: bool) -> None:
     monkeypatch.setattr(run, "LEASE_TIMEOUT_S", 0.5)
-    on = full("n", dry_run=dry_run)
+    on = full_nodes("n", dry_run=dry_run)
     fail_reads_of_the_config_map(on, monkeypatch, times=10**6)
     with pytest.raises(run.RescueError, match="no answer about the ConfigMap"):
         run_on(on, dry_run=dry_run)
@@ -450,7 +439,7 @@ def test_a_run_that_cannot_read_the_cluster_fails_instead_of_finding_no_pods(mon
 
 @pytest.mark.parametrize("dry_run", [False, True])
 def test_a_run_continues_after_a_first_read_that_failed(monkeypatch: pytest.MonkeyPatch, dry_run: bool) -> None:
-    on = full("n", dry_run=dry_run)
+    on = full_nodes("n", dry_run=dry_run)
     fail_reads_of_the_config_map(on, monkeypatch, times=1)
     on.cluster.refuse_eviction = lambda _name, dry: None if dry else on.cluster.pods["dns"]["spec"].update(nodeName="n")
     run_on(on, dry_run=dry_run)
@@ -459,7 +448,7 @@ def test_a_run_continues_after_a_first_read_that_failed(monkeypatch: pytest.Monk
 
 def test_a_run_whose_api_server_goes_away_before_anything_is_held_fails(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(run, "LEASE_TIMEOUT_S", 0.5)
-    on = full("n")
+    on = full_nodes("n")
     on.lease.held = False
     on.controller.reconcile()
     assert the_task(on).status == "waiting"
@@ -471,7 +460,7 @@ def test_a_run_whose_api_server_goes_away_before_anything_is_held_fails(monkeypa
 def test_a_run_that_holds_a_node_and_can_no_longer_read_the_records_ends(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(run, "LEASE_TIMEOUT_S", 0.5)
     monkeypatch.setattr(hold_records, "READ_EVERY_S", 0)
-    on = full("n")
+    on = full_nodes("n")
     on.controller.reconcile()
     assert on.cluster.held == ["n"]
     fail_reads_of_the_config_map(on, monkeypatch, times=10**6)
@@ -485,7 +474,7 @@ def test_a_run_that_holds_a_node_and_can_no_longer_read_the_records_ends(monkeyp
 
 def test_a_run_whose_api_server_goes_away_when_all_is_done_does_not_fail(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(run, "LEASE_TIMEOUT_S", 0.5)
-    on = full("n")
+    on = full_nodes("n")
     on.controller.reconcile()
     on.cluster.pods["dns"]["spec"]["nodeName"] = "n"
     on.controller.reconcile()
@@ -516,7 +505,7 @@ def test_evictions_stop_when_the_pod_has_another_way() -> None:
 
 def test_a_pod_that_is_deleted_after_an_eviction_counts_as_a_failure() -> None:
     """Otherwise a controller that deletes its pods again and again has a pod evicted each time."""
-    on = full("n")
+    on = full_nodes("n")
     on.controller.reconcile()
     assert on.cluster.evicted
     del on.cluster.pods["dns"]
@@ -527,7 +516,7 @@ def test_a_pod_that_is_deleted_after_an_eviction_counts_as_a_failure() -> None:
 
 @pytest.mark.parametrize("name", ["v-n", "n"])
 def test_an_object_that_cannot_be_decoded_directly_before_an_eviction_makes_the_rescue_take_another_node(name: str) -> None:
-    on = full("n", "m")
+    on = full_nodes("n", "m")
     on.cluster.hidden[name] = {"spec": 5}
     for _round in range(4):
         on.controller.reconcile()
@@ -535,7 +524,7 @@ def test_an_object_that_cannot_be_decoded_directly_before_an_eviction_makes_the_
 
 
 def test_an_attempt_that_cannot_be_counted_keeps_no_node_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
-    on = full("n")
+    on = full_nodes("n")
 
     def immutable(*_of: t.Any) -> None:
         raise InvalidError("data: Forbidden: field is immutable when `immutable` is set", status=422)
@@ -550,7 +539,7 @@ def test_an_attempt_that_cannot_be_counted_keeps_no_node_for_ever(monkeypatch: p
 
 @pytest.mark.parametrize("error", [DENIED, InvalidError("spec.taints: taints must be unique by key and effect", status=422)])
 def test_a_node_that_may_not_be_held_makes_it_try_another(error: KubeError) -> None:
-    on = full("a", "b")
+    on = full_nodes("a", "b")
     on.cluster.refuse_patch = lambda name, _release: error if name == "a" else None
     on.controller.reconcile()
     later(the_task(on))
@@ -560,7 +549,7 @@ def test_a_node_that_may_not_be_held_makes_it_try_another(error: KubeError) -> N
 
 @pytest.mark.parametrize("annotation", ["{nonsense", None])
 def test_an_annotation_that_a_user_edits_meanwhile_leaves_no_taint(annotation: str | None) -> None:
-    on = full("n")
+    on = full_nodes("n")
     on.controller.reconcile()
     annotations = on.cluster.nodes["n"]["metadata"]["annotations"]
     annotations.pop(HOLD_ANNOTATION)
@@ -591,7 +580,7 @@ def terminating(name: str, on: Scene, *, evicted: bool) -> None:
 @pytest.mark.parametrize("dry_run", [True, False])
 def test_pod_that_goes_before_its_eviction_counts_as_leaving(error: KubeError, gone: bool, dry_run: bool) -> None:
     """No other pod is evicted for the capacity that becomes free."""
-    on = full("n", "m")
+    on = full_nodes("n", "m")
 
     def refuse(name: str, dry: bool) -> KubeError | None:
         if name != "v-n" or dry != dry_run:
@@ -611,7 +600,7 @@ def test_pod_that_goes_before_its_eviction_counts_as_leaving(error: KubeError, g
 @pytest.mark.parametrize("error", [NOT_FOUND, CONFLICT])
 def test_conflict_of_a_budget_is_no_sign_that_the_pod_is_gone(error: KubeError) -> None:
     """The API server also answers 409 while the budget is written, and 404 where the budget has just been deleted."""
-    on = full("n", "m")
+    on = full_nodes("n", "m")
     asked: list[str] = []
 
     def refuse(name: str, dry_run: bool) -> KubeError | None:
@@ -651,7 +640,7 @@ def test_eviction_whose_answer_is_lost_is_reported_and_counted(error: KubeError,
 
 
 def test_eviction_whose_answer_is_lost_and_that_was_not_carried_out_is_not_reported() -> None:
-    on = full("n")
+    on = full_nodes("n")
     answers = iter([LOST])
     on.cluster.refuse_eviction = lambda _name, dry_run: None if dry_run else next(answers, None)
     on.controller.reconcile()
@@ -661,7 +650,7 @@ def test_eviction_whose_answer_is_lost_and_that_was_not_carried_out_is_not_repor
 
 
 def test_eviction_whose_answer_is_lost_is_reported_if_the_pod_is_bound_at_the_next_check() -> None:
-    on = full("n")
+    on = full_nodes("n")
     on.cluster.refuse_eviction = lambda _name, dry_run: None if dry_run else LOST
     on.controller.reconcile()
     del on.cluster.pods["v-n"]
@@ -720,28 +709,28 @@ def hide(on: Scene, name: str, part: str, **values: t.Any) -> None:
     ],
 )
 def test_nothing_is_evicted_if_the_api_server_knows_better_than_the_watch(name: str, part: str, values: t.Any) -> None:
-    on = full("n")
+    on = full_nodes("n")
     on.cluster.refuse_eviction = lambda _name, dry_run: hide(on, name, part, **values) if dry_run else None
     on.controller.reconcile()
     assert on.cluster.evicted == []
 
 
 def test_node_that_the_api_server_has_no_more_is_left() -> None:
-    on = full("n")
+    on = full_nodes("n")
     on.cluster.refuse_get = lambda plural, _name: NOT_FOUND if plural == "nodes" else None
     on.controller.reconcile()
     assert on.cluster.evicted == [] and not on.controller.is_clearing
 
 
 def test_role_without_get_on_pods_ends_the_rescue_with_its_name() -> None:
-    on = full("n")
+    on = full_nodes("n")
     on.cluster.refuse_get = lambda plural, _name: NO_ROLE if plural == "pods" else None
     on.controller.reconcile()
     assert the_task(on).status == "failed" and on.cluster.evicted == [] and on.cluster.held == []
 
 
 def test_silent_watch_is_not_the_basis_of_a_write() -> None:
-    on = full("n")
+    on = full_nodes("n")
     on.cluster.silent = {"pods": 76.0}
     on.controller.reconcile()
     assert on.cluster.evicted == [] and on.cluster.held == []
@@ -759,7 +748,7 @@ def wait_over(task: RescueTask) -> None:
 
 def test_plan_is_carried_out_only_after_it_has_been_possible_for_the_settle_time() -> None:
     """The pod has waited for a minute; the node may have opened just now."""
-    on = full("n", settle_time_s=30)
+    on = full_nodes("n", settle_time_s=30)
     on.controller.reconcile()
     assert reason_of(on) == "settling" and on.cluster.evicted == []
     wait_over(the_task(on))
@@ -768,7 +757,7 @@ def test_plan_is_carried_out_only_after_it_has_been_possible_for_the_settle_time
 
 
 def test_node_that_opens_gives_the_scheduler_its_time_again() -> None:
-    on = full("n", "m", settle_time_s=30)
+    on = full_nodes("n", "m", settle_time_s=30)
     on.cluster.nodes["m"]["spec"]["unschedulable"] = True
     on.controller.reconcile()
     wait_over(the_task(on))
@@ -798,7 +787,7 @@ def test_node_that_opens_during_a_rescue_stops_further_evictions_for_the_settle_
 
 def test_nomination_by_the_scheduler_gives_it_its_time_again() -> None:
     """The nomination may be seen before the scheduler's victims are."""
-    on = full("n", settle_time_s=30)
+    on = full_nodes("n", settle_time_s=30)
     on.controller.reconcile()
     wait_over(the_task(on))
     on.cluster.pods["dns"]["status"]["nominatedNodeName"] = "n"
@@ -871,7 +860,7 @@ def test_annotation_that_is_removed_right_before_an_eviction_stops_it() -> None:
 
 def test_no_node_is_held_beyond_its_deadline_for_a_pod_that_the_scheduler_no_longer_calls_unschedulable() -> None:
     """Such as with SchedulerError: nothing is evicted for it, and it may stay so for ever."""
-    on = full("n")
+    on = full_nodes("n")
     error = {"type": "PodScheduled", "status": "False", "reason": "SchedulerError"}
 
     def fail_to_schedule(_name: str, dry_run: bool) -> None:
@@ -892,7 +881,7 @@ def test_no_node_is_held_beyond_its_deadline_for_a_pod_that_the_scheduler_no_lon
 @pytest.mark.parametrize("pause_s", [0.0, 3600.0])
 def test_no_node_is_held_beyond_the_deadline_of_its_hold(takes_over: bool, pause_s: float) -> None:
     """Neither the longer times of a program that takes over extend it, nor a pause before the next request."""
-    on = full("n", wait_timeout_s=1, evict_timeout_s=1)
+    on = full_nodes("n", wait_timeout_s=1, evict_timeout_s=1)
     on.cluster.refuse_eviction = lambda _name, dry_run: None if dry_run else REFUSED
     on.controller.reconcile()
     (_node, hold), *others = on.controller.holds_seen()
@@ -913,7 +902,7 @@ def test_no_node_is_held_beyond_the_deadline_of_its_hold(takes_over: bool, pause
 
 def test_slow_answer_is_no_refusal_also_if_refused_evictions_are_not_asked_for_again(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(evictions, "WAIT_FOR_ANSWER_S", 0.05)
-    on = full("n", "m", evict_timeout_s=0)
+    on = full_nodes("n", "m", evict_timeout_s=0)
 
     def slow(name: str, dry_run: bool) -> None:
         time.sleep(0.3)
@@ -934,7 +923,7 @@ def test_slow_answer_is_no_refusal_also_if_refused_evictions_are_not_asked_for_a
 
 
 def test_lost_answer_is_no_refusal_before_it_is_known_what_became_of_the_eviction() -> None:
-    on = full("n", "m", evict_timeout_s=0)
+    on = full_nodes("n", "m", evict_timeout_s=0)
 
     def lose(name: str, dry_run: bool) -> KubeError | None:
         if not dry_run:
@@ -950,7 +939,7 @@ def test_lost_answer_is_no_refusal_before_it_is_known_what_became_of_the_evictio
 
 
 def test_eviction_that_is_found_out_after_the_node_was_left_is_told_with_its_node(monkeypatch: pytest.MonkeyPatch) -> None:
-    on = full("n", evict_timeout_s=0)
+    on = full_nodes("n", evict_timeout_s=0)
     told: list[str] = []
     monkeypatch.setattr(on.cluster, "create_event", lambda _namespace, event: told.append(event["message"]))
     asked: list[str] = []

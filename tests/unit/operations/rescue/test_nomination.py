@@ -21,16 +21,15 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.value
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.rescue import run
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.rescue.shutdown import RescueShutdown
 
-from tests.unit.support.fakes import Scene, clear_nomination, node, nominated, pod, scene
+from tests.unit.support.fakes import Scene, clear_nomination, full_nodes, node, nominated, pod, scene
 
 NO_ROLE = ForbiddenError('pods "dns" is forbidden: User "me" cannot patch resource "pods/status"', status=403)
 TROUBLE = ApiError("etcd", status=500, reason="InternalError")
 
 
-def full(*names: str, **options: int) -> Scene:
-    """Full nodes, the first the cheapest, and a critical pod that tolerates no taint."""
-    victims = [pod(f"v-{name}", "900m", on=name, priority=number) for number, name in enumerate(names)]
-    return scene([node(name) for name in names], [*victims, pod("dns", "500m", tolerates=False)], **options)
+def without_toleration(*names: str, **options: int) -> Scene:
+    """Full nodes, and a critical pod that tolerates no taint."""
+    return full_nodes(*names, tolerates=False, **options)
 
 
 def due(on: Scene) -> None:
@@ -40,7 +39,7 @@ def due(on: Scene) -> None:
 
 
 def test_it_is_nominated_before_anything_leaves_and_as_long_as_it_waits() -> None:
-    on = full("n")
+    on = without_toleration("n")
     asked: list[str] = []
     on.cluster.refuse_eviction = lambda _name, dry_run: asked.append(nominated(on) if not dry_run else "dry run")
     on.controller.reconcile()
@@ -60,7 +59,7 @@ def test_it_is_nominated_before_anything_leaves_and_as_long_as_it_waits() -> Non
 
 
 def test_a_watch_that_lags_behind_makes_no_second_nomination() -> None:
-    on = full("n")
+    on = without_toleration("n")
     on.controller.reconcile()
     (task,) = on.controller.tasks.values()
     patches = on.cluster.patches
@@ -71,7 +70,7 @@ def test_a_watch_that_lags_behind_makes_no_second_nomination() -> None:
 
 
 def test_the_nomination_goes_with_the_node() -> None:
-    on = full("n", "m")
+    on = without_toleration("n", "m")
     on.controller.reconcile()
     on.cluster.nodes["n"]["spec"]["unschedulable"] = True
     on.controller.reconcile()
@@ -84,7 +83,7 @@ def test_the_nomination_goes_with_the_node() -> None:
 
 @pytest.mark.parametrize("end", ["stopped", "without effect"])
 def test_nothing_is_left_of_it(end: str) -> None:
-    on = full("n", wait_timeout_s=1)
+    on = without_toleration("n", wait_timeout_s=1)
     on.controller.reconcile()
     assert nominated(on) == "n"
     if end == "stopped":
@@ -99,7 +98,7 @@ def test_nothing_is_left_of_it(end: str) -> None:
 
 
 def test_a_nomination_by_another_client_meanwhile_is_not_removed() -> None:
-    on = full("n")
+    on = without_toleration("n")
     on.controller.reconcile()
     on.cluster.pods["dns"]["status"]["nominatedNodeName"] = "other"
     RescueShutdown(on.controller).release_all_holds()
@@ -107,7 +106,7 @@ def test_a_nomination_by_another_client_meanwhile_is_not_removed() -> None:
 
 
 def test_who_has_lost_the_lease_takes_nothing_away() -> None:
-    on = full("n")
+    on = without_toleration("n")
     on.controller.reconcile()
     on.lease.held = False
     clear_nomination(on)
@@ -118,7 +117,7 @@ def test_who_has_lost_the_lease_takes_nothing_away() -> None:
 
 def test_a_nomination_of_the_scheduler_is_not_changed() -> None:
     """It preempts on another node while an eviction is waited for."""
-    on = full("n", "m")
+    on = without_toleration("n", "m")
     on.cluster.refuse_eviction = lambda _name, dry_run: None if dry_run else BudgetError("not now", status=429)
     on.controller.reconcile()
     assert nominated(on) == "n" and on.cluster.evicted == []
@@ -133,7 +132,7 @@ def test_a_nomination_of_the_scheduler_is_not_changed() -> None:
 
 def test_a_nomination_whose_victims_hang_is_not_changed() -> None:
     """Without it the scheduler would preempt once more, on a third node."""
-    on = full("n", "m")
+    on = without_toleration("n", "m")
     on.cluster.pods["dns"]["status"]["nominatedNodeName"] = "m"
     on.cluster.pods["v-m"]["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
     on.controller.reconcile()
@@ -143,14 +142,14 @@ def test_a_nomination_whose_victims_hang_is_not_changed() -> None:
 
 
 def test_a_pod_that_is_bound_meanwhile_is_not_nominated() -> None:
-    on = full("n")
+    on = without_toleration("n")
     on.cluster.refuse_patch = lambda _name, _release: on.cluster.pods["dns"]["spec"].update(nodeName="m")
     on.controller.reconcile()
     assert nominated(on) == "" and on.cluster.evicted == []
 
 
 def test_an_answer_that_is_lost_leaves_no_nomination_behind() -> None:
-    on = full("n")
+    on = without_toleration("n")
 
     def written_and_lost(_name: str, _release: bool) -> KubeError:
         on.cluster.pods["dns"]["status"]["nominatedNodeName"] = "n"
@@ -168,7 +167,7 @@ def test_an_answer_that_is_lost_leaves_no_nomination_behind() -> None:
 
 
 def test_a_conflict_ends_nothing() -> None:
-    on = full("n")
+    on = without_toleration("n")
     on.cluster.refuse_patch = lambda _name, _release: ConflictError("changed", status=409)
     on.controller.reconcile()
     (task,) = on.controller.tasks.values()
@@ -188,7 +187,7 @@ def test_a_conflict_ends_nothing() -> None:
 
 
 def test_what_cannot_be_removed_at_the_end_is_removed_later() -> None:
-    on = full("n")
+    on = without_toleration("n")
     on.controller.reconcile()
     del on.cluster.pods["v-n"]
     (task,) = on.controller.tasks.values()
@@ -205,7 +204,7 @@ def test_what_cannot_be_removed_at_the_end_is_removed_later() -> None:
 
 def test_what_a_killed_run_leaves_behind_is_gone_on_with() -> None:
     """The scheduler forgets the nomination while nobody is there."""
-    on = full("n")
+    on = without_toleration("n")
     on.controller.reconcile()
     on.controller.tasks.clear()
     clear_nomination(on)
@@ -222,7 +221,7 @@ def test_what_a_killed_run_leaves_behind_is_gone_on_with() -> None:
 
 
 def test_all_that_is_released_is_removed() -> None:
-    on = full("n")
+    on = without_toleration("n")
     on.controller.reconcile()
     on.controller.tasks.clear()
     RescueShutdown(on.controller).release_all_holds()
@@ -230,7 +229,7 @@ def test_all_that_is_released_is_removed() -> None:
 
 
 def test_a_node_is_not_kept_for_ever_by_a_nomination_that_stays() -> None:
-    on = full("n")
+    on = without_toleration("n")
     on.controller.reconcile()
     on.cluster.nodes["n"]["spec"]["unschedulable"] = True
     on.cluster.refuse_patch = lambda _name, release: NO_ROLE if release else None
@@ -257,7 +256,7 @@ def test_the_taint_that_needed_no_hold_is_removed_meanwhile() -> None:
 
 @pytest.mark.parametrize("error", [NO_ROLE, InvalidError("no", status=422)])
 def test_what_may_not_be_nominated_is_not_evicted_for(error: KubeError) -> None:
-    on = full("n")
+    on = without_toleration("n")
     on.cluster.refuse_patch = lambda _name, _release: error
     on.controller.reconcile()
     (task,) = on.controller.tasks.values()
@@ -265,7 +264,7 @@ def test_what_may_not_be_nominated_is_not_evicted_for(error: KubeError) -> None:
 
 
 def test_a_nomination_that_cannot_be_removed_yet_is_tried_again() -> None:
-    on = full("n", "m")
+    on = without_toleration("n", "m")
     on.controller.reconcile()
     on.cluster.nodes["n"]["spec"]["unschedulable"] = True
     on.cluster.refuse_patch = lambda _name, release: TROUBLE if release else None
@@ -280,7 +279,7 @@ def test_a_nomination_that_cannot_be_removed_yet_is_tried_again() -> None:
 
 
 def test_a_pod_that_has_gone_is_not_nominated() -> None:
-    on = full("n")
+    on = without_toleration("n")
     gone = on.cluster.pods["dns"]
     on.cluster.refuse_patch = lambda _name, _release: on.cluster.pods.pop("dns", None) and None
     on.controller.reconcile()
@@ -295,7 +294,7 @@ def test_a_plan_nominates_nobody() -> None:
 
 
 def test_a_plan_takes_no_nomination_away() -> None:
-    on = full("n", "m", dry_run=True)
+    on = without_toleration("n", "m", dry_run=True)
     on.cluster.pods["dns"]["status"]["nominatedNodeName"] = "n"
     on.controller.reconcile()
     (task,) = on.controller.tasks.values()
@@ -303,7 +302,7 @@ def test_a_plan_takes_no_nomination_away() -> None:
 
 
 def test_a_plan_ends_where_the_nomination_is_refused() -> None:
-    on = full("n", dry_run=True)
+    on = without_toleration("n", dry_run=True)
     on.cluster.refuse_patch = lambda _name, _release: InvalidError("webhook does not support dry run", status=400)
     on.controller.reconcile()
     (task,) = on.controller.tasks.values()
@@ -313,19 +312,13 @@ def test_a_plan_ends_where_the_nomination_is_refused() -> None:
 # --- beside a taint ---------------------------------------------------------------------------------------------------
 
 
-def tolerant(*names: str, **options: t.Any) -> Scene:
-    """As ``full``, and the critical pod tolerates the taint."""
-    victims = [pod(f"v-{name}", "900m", on=name, priority=number) for number, name in enumerate(names)]
-    return scene([node(name) for name in names], [*victims, pod("dns", "500m")], **options)
-
-
 def taints(on: Scene) -> list[str]:
     return [taint["key"] for taint in on.cluster.nodes["n"]["spec"].get("taints") or ()]
 
 
 @pytest.mark.parametrize("hold", ["auto", "taint", "none"])
 def test_pod_is_nominated_beside_the_taint_before_anything_is_evicted_and_again_after_each_failed_attempt(hold: str) -> None:
-    on = tolerant("n", hold=hold)
+    on = full_nodes("n", hold=hold)
     asked: list[tuple[str, list[str]]] = []
     on.cluster.refuse_eviction = lambda _name, dry_run: asked.append((nominated(on), taints(on))) if not dry_run else None
     on.controller.reconcile()
@@ -337,14 +330,14 @@ def test_pod_is_nominated_beside_the_taint_before_anything_is_evicted_and_again_
 
 
 def test_nomination_beside_a_taint_ends_with_the_hold() -> None:
-    on = tolerant("n")
+    on = full_nodes("n")
     on.controller.reconcile()
     RescueShutdown(on.controller).release_all_holds()
     assert nominated(on) == "" and taints(on) == []
 
 
 def test_nomination_by_the_scheduler_stays_beside_a_taint() -> None:
-    on = tolerant("n", "m")
+    on = full_nodes("n", "m")
     on.cluster.pods["dns"]["status"]["nominatedNodeName"] = "gone"
     on.controller.reconcile()
     assert nominated(on) == "gone" and on.cluster.evicted == ["v-n"]
@@ -353,7 +346,7 @@ def test_nomination_by_the_scheduler_stays_beside_a_taint() -> None:
 
 
 def test_missing_role_for_the_nomination_beside_a_taint_is_said_once_and_stops_nothing() -> None:
-    on = tolerant("n", "m")
+    on = full_nodes("n", "m")
     asked: list[str] = []
 
     def refuse(name: str, _release: bool) -> KubeError | None:
@@ -370,7 +363,7 @@ def test_missing_role_for_the_nomination_beside_a_taint_is_said_once_and_stops_n
 
 @pytest.mark.parametrize("error", [TROUBLE, UnreachableError("gone"), ConflictError("changed", status=409)])
 def test_nomination_beside_a_taint_that_fails_is_tried_again_and_stops_nothing(error: KubeError) -> None:
-    on = tolerant("n")
+    on = full_nodes("n")
     on.cluster.refuse_patch = lambda name, _release: error if name == "dns" else None
     on.controller.reconcile()
     assert on.cluster.evicted == ["v-n"] and nominated(on) == ""

@@ -22,7 +22,7 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.rescue.shutdown import RescueShutdown
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.plan import Victim
 
-from tests.unit.support.fakes import CRITICAL, Scene, clear_nomination, end_of, node, nominated, pod, scene
+from tests.unit.support.fakes import CRITICAL, Scene, clear_nomination, end_of, node, nominated, pod, scene, under_way
 
 REFUSED = BudgetError("Cannot evict pod", status=429, retry_after_s=5.0)
 DEADLINE_S = 60.0
@@ -67,11 +67,6 @@ def left_to_another() -> Scene:
     again(on)
     assert on.cluster.evicted == ["v-m"] and on.cluster.held == ["m"] and on.controller.tasks["u-first"].stage == "watched"
     return on
-
-
-def under_way(on: Scene) -> list[str]:
-    """The pods whose rescue is under way by the ConfigMap."""
-    return [uid for entry in on.attempts.kept.values() for uid in entry.under_way]
 
 
 def test_while_a_nomination_alone_keeps_a_node_no_other_rescue_begins() -> None:

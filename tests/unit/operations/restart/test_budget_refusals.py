@@ -43,14 +43,6 @@ class EvictionRequests(FakeApi):
             raise answer
 
 
-@pytest.fixture
-def slept(monkeypatch: pytest.MonkeyPatch) -> list[float]:
-    """The pauses, which pass immediately."""
-    pauses: list[float] = []
-    monkeypatch.setattr(eviction_wait.time, "sleep", pauses.append)
-    return pauses
-
-
 def answer(status: int, message: str, *, reason: str | None = None) -> KubeError:
     """Return the error with which an API server answers an eviction."""
     return api_error(verb="create", target=RequestTarget("pods/eviction app/web-0"), status=status, message=message, reason=reason)

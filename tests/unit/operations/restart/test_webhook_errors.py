@@ -65,14 +65,6 @@ class EvictionRequests(FakeApi):
         return super().merge_patch(resource, namespace, name, patch, dry_run=dry_run)
 
 
-@pytest.fixture
-def slept(monkeypatch: pytest.MonkeyPatch) -> list[float]:
-    """The pauses, which pass without time."""
-    pauses: list[float] = []
-    monkeypatch.setattr(eviction_wait.time, "sleep", pauses.append)
-    return pauses
-
-
 def run(api: FakeApi, *names: str, **options: t.Any) -> list[RestartResult]:
     targets = [Target("Deployment", "app", name) for name in names]
     return run_restart(api, targets, RestartOptions(**{"strategy": EVICT_SURPLUS, "wait_timeout_s": WAIT_S, **options}))

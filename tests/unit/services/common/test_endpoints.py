@@ -19,19 +19,12 @@ from ansible_collections.onprem.kube_scheduling.services.rescuer.metrics import 
 from prometheus_client.parser import text_string_to_metric_families
 
 from tests.unit.services.common.crowd import crowd_of
-
-
-class Clock:
-    def __init__(self) -> None:
-        self.now_s = 1000.0
-
-    def __call__(self) -> float:
-        return self.now_s
+from tests.unit.support.clock import SetClock
 
 
 class Served:
     def __init__(self, address: Address, *, request_s: float = REQUEST_S) -> None:
-        self.clock = Clock()
+        self.clock = SetClock()
         self.health = Health(self.clock)
         self.metrics = Metrics()
         self.endpoints = Endpoints(address, self.metrics.registry, self.health, request_s=request_s)

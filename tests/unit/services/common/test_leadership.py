@@ -12,18 +12,7 @@ from ansible_collections.onprem.kube_scheduling.services.common import leadershi
 from ansible_collections.onprem.kube_scheduling.services.common.leadership import CHECKED_EVERY_S, UNABLE_FOR_S, Leadership
 from ansible_collections.onprem.kube_scheduling.services.common.signals import ShutdownSignal
 
-
-class Time:
-    """The module ``time``, with a clock that is set."""
-
-    def __init__(self) -> None:
-        self.now_s = 1000.0
-
-    def monotonic(self) -> float:
-        return self.now_s
-
-    def sleep(self, seconds: float) -> None:
-        self.now_s += seconds
+from tests.unit.support.clock import SetClock
 
 
 class Lease:
@@ -92,12 +81,12 @@ class On(t.NamedTuple):
     records: Records
     notes: Notes
     shutdown: ShutdownSignal
-    time: Time
+    time: SetClock
 
 
 @pytest.fixture
 def on(monkeypatch: pytest.MonkeyPatch) -> On:
-    time, lease, work, records, notes, shutdown = Time(), Lease(), Work(), Records(), Notes(), ShutdownSignal()
+    time, lease, work, records, notes, shutdown = SetClock(), Lease(), Work(), Records(), Notes(), ShutdownSignal()
     monkeypatch.setattr(leadership, "time", time)
     parts: t.Any = (lease, records, work)
     said: t.Any = notes

@@ -69,7 +69,7 @@ def engine_with(pause: Callable[[], None], agent: ScoreAgent) -> Engine:
 def score_of(engine: Engine, name: str) -> float:
     state = engine.state_for(PROFILE)
     assert state is not None
-    return state.scores(pod_view).totals[state.nodes.number[name]]
+    return state.scores(pod_view).totals[state.nodes.numbers[name]]
 
 
 @pytest.mark.parametrize("agent", [ScoreAgent, DemandAgent])

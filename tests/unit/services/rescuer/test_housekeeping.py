@@ -19,28 +19,16 @@ from ansible_collections.onprem.kube_scheduling.services.rescuer.daemon import D
 from ansible_collections.onprem.kube_scheduling.services.rescuer.metrics import Metrics
 from ansible_collections.onprem.kube_scheduling.services.rescuer.settings import Settings
 
+from tests.unit.support.clock import SetClock
 from tests.unit.support.fakes import Attempts, Cluster, Lease, node
 
 SECONDS = (1, 10, 30, 300)
 
 
-class Clock:
-    """In the place of the module ``time``: only waits move it."""
-
-    def __init__(self) -> None:
-        self.now_s = 1000.0
-
-    def monotonic(self) -> float:
-        return self.now_s
-
-    def sleep(self, seconds: float) -> None:
-        self.now_s += seconds
-
-
 class Quiet(Cluster):
     """A cluster in which nothing changes."""
 
-    def __init__(self, clock: Clock) -> None:
+    def __init__(self, clock: SetClock) -> None:
         super().__init__([node("n")], [])
         self._clock = clock
 
@@ -50,8 +38,8 @@ class Quiet(Cluster):
 
 
 @pytest.fixture
-def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
-    made = Clock()
+def clock(monkeypatch: pytest.MonkeyPatch) -> SetClock:
+    made = SetClock()
     for where in (module, leadership):
         monkeypatch.setattr(where, "time", made)
     return made
@@ -65,7 +53,7 @@ def lease(monkeypatch: pytest.MonkeyPatch) -> Lease:
 
 
 @pytest.fixture
-def start(clock: Clock, lease: Lease, monkeypatch: pytest.MonkeyPatch) -> t.Callable[[int], tuple[Daemon, Health]]:
+def start(clock: SetClock, lease: Lease, monkeypatch: pytest.MonkeyPatch) -> t.Callable[[int], tuple[Daemon, Health]]:
     """A daemon that leads, with this interval."""
     cluster: t.Any = Quiet(clock)
     monkeypatch.setattr(module, "rescue_informer", lambda _api, _options: cluster)
@@ -98,7 +86,7 @@ def test_housekeeping_interval_is_the_longest_time_between_two_checks(
 
 @pytest.mark.parametrize("interval", SECONDS)
 def test_daemon_that_rests_for_the_housekeeping_interval_stays_healthy_and_keeps_the_lease(
-    start: t.Callable[[int], tuple[Daemon, Health]], clock: Clock, lease: Lease, interval: int
+    start: t.Callable[[int], tuple[Daemon, Health]], clock: SetClock, lease: Lease, interval: int
 ) -> None:
     """A rest is longer than ``UNABLE_FOR_S`` and ``UNHEALTHY_AFTER_S`` in the last case."""
     daemon, health = start(interval)

@@ -36,7 +36,6 @@ NAMES = {
 """The options, and the second name of each in a variable."""
 
 PROXY_HEADERS = ("proxy_basic_auth", "basic_auth", "user_agent")
-CREDENTIAL_OPTIONS = ("api_key", "password")
 NO_CREDENTIALS = "the option host is given without credentials: give api_key, or username and password, or client_cert and client_key"
 TRUTHS = ("validate_certs", "persist_config")
 FALSE = ("0", "false", "no")

@@ -11,16 +11,11 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client
     TokenFile,
 )
 
-
-class Clock:
-    now_s = 0.0
-
-    def __call__(self) -> float:
-        return self.now_s
+from tests.unit.support.clock import SetClock
 
 
 def test_a_token_file_is_read_again_every_minute_and_the_last_token_is_kept_while_it_is_gone(tmp_path: Path) -> None:
-    file, clock = tmp_path / "token", Clock()
+    file, clock = tmp_path / "token", SetClock()
     file.write_text("one\n")
     token = TokenFile(file, clock)
     file.write_text("two\n")

@@ -53,23 +53,19 @@ def test_a_new_pod_counts_with_at_most_the_speed_of_the_link() -> None:
     assert judgements(of, [without_speed])["n"].value == GBIT
 
 
-def test_pods_that_have_ended_do_not_hide_the_measured_rate() -> None:
+def rate(*pods: PodView) -> float | None:
+    """Return the rate of a node with these pods on which 600 Mbit/s were measured."""
     of = traffic_agent(window=100, estimate="10M")
+    return judgements(of, [measured(of, "n", {"eth0": 600e6 / 8}, speed={"eth0": GBIT}, pods=pods)])["n"].value
 
-    def rate(*pods: PodView) -> float | None:
-        return judgements(of, [measured(of, "n", {"eth0": 600e6 / 8}, speed={"eth0": GBIT}, pods=pods)])["n"].value
 
+def test_pods_that_have_ended_do_not_hide_the_measured_rate() -> None:
     ended = (pod("idle", ingress=10**10, bound_s_ago=500, ended_s_ago=3), pod("brief", ingress=8000, bound_s_ago=5, ended_s_ago=2))
     for pods in (*[(one,) for one in ended], ended):
         assert rate(*pods) == 600e6 / 8
 
 
 def test_a_new_pod_replaces_the_rate_of_an_ended_one() -> None:
-    of = traffic_agent(window=100, estimate="10M")
-
-    def rate(*pods: PodView) -> float | None:
-        return judgements(of, [measured(of, "n", {"eth0": 600e6 / 8}, speed={"eth0": GBIT}, pods=pods)])["n"].value
-
     old, new = pod("old", ingress=80_000_000, bound_s_ago=500, ended_s_ago=4), pod("new", ingress=80_000_000, bound_s_ago=4)
     assert rate(old, new) == 600e6 / 8, "the new pod replaces the old one"
     assert rate(pod("half", ingress=80_000_000, bound_s_ago=500, ended_s_ago=54), new) == pytest.approx(600e6 / 8 + 4.9e6)

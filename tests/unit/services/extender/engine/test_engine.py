@@ -40,7 +40,7 @@ def test_a_replaced_node_changes_its_fragment_in_every_table_and_no_other() -> N
     assert agent.calls == calls + 1
     assert all(scores(one, uid=f"u{number}") == {"a": 5, "b": 1, "c": 5} for number in range(50))
     one.on_node(node("new", 1.0))
-    assert "new" not in one.current.nodes.number
+    assert "new" not in one.current.nodes.numbers
 
 
 def test_scores_of_a_demand_are_calculated_once_for_each_view() -> None:

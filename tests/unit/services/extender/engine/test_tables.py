@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import json
 
+from ansible_collections.onprem.kube_scheduling.services.extender.engine.agent_scores import scores_of
 from ansible_collections.onprem.kube_scheduling.services.extender.engine.dithering import (
     OFFSETS,
     TABLES,
@@ -14,7 +15,6 @@ from ansible_collections.onprem.kube_scheduling.services.extender.engine.ditheri
     step_of,
     table_of,
 )
-from ansible_collections.onprem.kube_scheduling.services.extender.engine.evaluation import scores_of
 from ansible_collections.onprem.kube_scheduling.services.extender.engine.fragments import Fragments, Table, answer_of, fragment
 from ansible_collections.onprem.kube_scheduling.services.extender.interface import Judgement
 from hypothesis import given, settings

@@ -14,8 +14,8 @@ from ansible_collections.onprem.kube_scheduling.services.extender.engine.engine 
 from ansible_collections.onprem.kube_scheduling.services.extender.engine.profile import Profile
 from ansible_collections.onprem.kube_scheduling.services.extender.engine.recent_pods import RecentPods
 from ansible_collections.onprem.kube_scheduling.services.extender.http.app import App
-from ansible_collections.onprem.kube_scheduling.services.extender.http.people import People
 from ansible_collections.onprem.kube_scheduling.services.extender.http.scheduler_api import SchedulerApi
+from ansible_collections.onprem.kube_scheduling.services.extender.http.status_api import StatusApi
 from ansible_collections.onprem.kube_scheduling.services.extender.metrics import Metrics
 
 from tests.unit.services.extender.extender_objects import PROFILE, engine, pod, quiet_log
@@ -45,9 +45,9 @@ class Client:
     def __init__(self, *profiles: Profile, scheduler: bool = True, **limits: t.Any) -> None:
         self.metrics, self.health, self.recent = Metrics(quiet_log()), Health(), RecentPods()
         self.engine: Engine = engine(*profiles, metrics=self.metrics)
-        people = People(self.engine, self.recent, self.metrics.registry, self.health, {"version": "1.2.3"})
+        status_api = StatusApi(self.engine, self.recent, self.metrics.registry, self.health, {"version": "1.2.3"})
         self.api = SchedulerApi(self.engine, self.metrics, self.recent)
-        self.app = App(self.api if scheduler else None, people, self.metrics, quiet_log(), **limits)
+        self.app = App(self.api if scheduler else None, status_api, self.metrics, quiet_log(), **limits)
 
     def post(self, path: str, body: bytes = b"", headers: Sequence[tuple[bytes, bytes]] = JSON_TYPE, **more: t.Any) -> Answer:
         return self.call("POST", path, [body], headers, **more)

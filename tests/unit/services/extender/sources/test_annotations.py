@@ -8,7 +8,6 @@ import pytest
 from ansible_collections.onprem.kube_scheduling.services.extender.sources.annotations import (
     AnnotatedValue,
     may_be_value,
-    measured_at,
     parse_annotation,
 )
 from hypothesis import given, settings
@@ -38,11 +37,6 @@ from hypothesis import strategies as st
 )
 def test_value_and_time(text: str, found: AnnotatedValue | None) -> None:
     assert parse_annotation(text) == found
-
-
-@pytest.mark.parametrize(("time_s", "at_s"), [(990.0, 40.0), (1030.0, 50.0), (1060.0, 50.0), (1061.0, None)])
-def test_the_age_is_by_the_clock_of_the_api_server(time_s: float, at_s: float | None) -> None:
-    assert measured_at(time_s, server_now_s=1000.0, now_s=50.0) == at_s
 
 
 @settings(max_examples=50, deadline=None)

@@ -14,7 +14,8 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.cache.
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.values.timestamps import parse_time
 from ansible_collections.onprem.kube_scheduling.services.extender.interface import Demand, PodView
 from ansible_collections.onprem.kube_scheduling.services.extender.sources import pod_tracker
-from ansible_collections.onprem.kube_scheduling.services.extender.sources.pod_tracker import Clock, PodTracker, TrackedPodStore
+from ansible_collections.onprem.kube_scheduling.services.extender.sources.clock import Clock
+from ansible_collections.onprem.kube_scheduling.services.extender.sources.pod_tracker import PodTracker, TrackedPodStore
 
 from tests.unit.services.extender.sources.kube_server import CRASHING, READY, Json, pod
 

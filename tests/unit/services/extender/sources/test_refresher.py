@@ -18,7 +18,7 @@ from ansible_collections.onprem.kube_scheduling.services.extender.interface impo
     Rate,
 )
 from ansible_collections.onprem.kube_scheduling.services.extender.sources import refresher
-from ansible_collections.onprem.kube_scheduling.services.extender.sources.readings import KEPT_S, KEPT_WITHOUT_AGE_S
+from ansible_collections.onprem.kube_scheduling.services.extender.sources.known_values import KEPT_S, KEPT_WITHOUT_AGE_S
 from ansible_collections.onprem.kube_scheduling.services.extender.sources.refresher import Sources
 from ansible_collections.onprem.kube_scheduling.services.extender.sources.settings import (
     KubernetesSettings,

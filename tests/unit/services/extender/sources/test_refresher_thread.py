@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: onprem.kube_scheduling contributors
-"""The thread of the sources: errors, the heartbeat, and the end while a server does not answer."""
+"""The thread of the sources: errors, and the end while a server does not answer."""
 
 from __future__ import annotations
 
@@ -16,7 +16,6 @@ from ansible_collections.onprem.kube_scheduling.services.extender.sources.pod_tr
 from ansible_collections.onprem.kube_scheduling.services.extender.sources.refresher import Sources
 from ansible_collections.onprem.kube_scheduling.services.extender.sources.settings import (
     KubernetesSettings,
-    PrometheusSettings,
     SourceSettings,
 )
 
@@ -83,12 +82,3 @@ def test_a_listener_is_not_called_for_a_pod_after_the_stop(make: Make, kube: Kub
     sources.stop()
     sources._on_pods(PodChanges({"a"}, []))  # from a watch whose thread could not be ended in time
     assert listener.nodes == []
-
-
-def test_the_heartbeat_is_called_in_each_refresh(server: Server, listener: Listener) -> None:
-    beats: list[float] = []
-    settings = SourceSettings(prometheus=PrometheusSettings((server.url,), timeout_s=2.0))
-    log = Log(logging.getLogger("test of the sources"))
-    sources = Sources(settings, [RECEIVED], listener, log, heartbeat=lambda: beats.append(time.monotonic()))
-    sources.refresh_once()
-    assert len(beats) == 2  # before the query of the values, and before the one of their times

@@ -50,7 +50,7 @@ class Response(t.NamedTuple):
     headers: tuple[tuple[bytes, bytes], ...] = ()
 
 
-class People:
+class StatusApi:
     """Answers requests of people, probes and Prometheus. ``version``: the fields of /version."""
 
     def __init__(self, engine: Engine, recent: RecentPods, registry: CollectorRegistry, health: Health, version: Mapping[str, str]) -> None:

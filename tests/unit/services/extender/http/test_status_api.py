@@ -70,8 +70,8 @@ def test_pages_escape_every_text_and_have_no_script(client: Client) -> None:
 
 
 def test_pages_that_wait_are_limited_and_do_not_delay_a_scrape(client: Client) -> None:
-    release, finish = threading.Event(), client.app._people._handlers["/status"]
-    client.app._people._handlers["/status"] = lambda query, headers: finish(query, headers) if release.wait(10) else None  # type: ignore[return-value]
+    release, finish = threading.Event(), client.app._status_api._handlers["/status"]
+    client.app._status_api._handlers["/status"] = lambda query, headers: finish(query, headers) if release.wait(10) else None  # type: ignore[return-value]
 
     async def ask(path: str) -> int:
         return (await client.ask("GET", path)).status

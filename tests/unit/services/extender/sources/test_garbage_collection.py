@@ -8,8 +8,8 @@ import gc
 import weakref
 
 import pytest
-from ansible_collections.onprem.kube_scheduling.services.extender.sources import long_lived
-from ansible_collections.onprem.kube_scheduling.services.extender.sources.long_lived import LongLivedObjects
+from ansible_collections.onprem.kube_scheduling.services.extender.sources import garbage_collection
+from ansible_collections.onprem.kube_scheduling.services.extender.sources.garbage_collection import LongLivedObjects
 
 
 class Cycle:
@@ -31,7 +31,7 @@ def test_the_collector_is_enabled_after_an_error() -> None:
 
 
 def test_a_cycle_is_released_by_a_later_full_collection(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(long_lived, "FULL_EVERY", 2)
+    monkeypatch.setattr(garbage_collection, "FULL_EVERY", 2)
     released: list[bool] = []
     objects = LongLivedObjects()
     with objects.refreshing():
