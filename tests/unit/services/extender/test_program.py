@@ -164,6 +164,14 @@ def test_sources_that_are_complete_and_a_node_without_a_value(tmp_path: Path, ca
     server.stop()
 
 
+def test_a_missing_library_is_named_with_the_command_that_installs_it(tmp_path: Path) -> None:
+    (tmp_path / "yaml.py").write_text("raise ModuleNotFoundError(\"No module named 'yaml'\", name='yaml')")
+    environment = {**os.environ, "PYTHONPATH": f"{tmp_path}{os.pathsep}{COLLECTIONS}"}
+    ended = subprocess.run([sys.executable, "-m", MODULE, "--help"], env=environment, capture_output=True, text=True, check=False)
+    assert ended.returncode == 2 and "Traceback" not in ended.stderr
+    assert f"the library yaml is not installed for {sys.executable}: run pip install -r requirements.txt" in ended.stderr
+
+
 def test_an_agent_that_fails_is_named_with_its_error(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
