@@ -18,11 +18,11 @@ NO_POD = "the address names no pod"
 NOT_ASKED = "the scheduler has not asked about this pod among its last 1,000 pods, or the schedulerName of the pod is no profile of FILE"
 
 UNKNOWN = {
-    MEDIAN: "An unknown agent's score counts as the median of the known ones.",
-    LOW: "An unknown agent's score counts as 0.",
-    FILTER: "An unknown agent's score counts as 0, and the node is rejected if the scheduler has a filterVerb.",
+    MEDIAN: "Where an agent's score is unknown, it counts as the median of the known ones.",
+    LOW: "Where an agent's score is unknown, it counts as 0.",
+    FILTER: "Where an agent's score is unknown, it counts as 0, and the node is rejected if the scheduler has a filterVerb.",
 }
-"""What each setting ``unknown`` of a profile gives nodes without a fresh value."""
+"""The sentence about nodes without a fresh value, by the setting ``unknown`` of the profile."""
 
 MAX_NODES = 200
 """Nodes on a page. The JSON has all."""

@@ -98,7 +98,10 @@ def test_the_pages_say_what_an_unknown_node_gets(unknown: str, text: str) -> Non
     for values, is_shown in (({"a": 5.0, "b": None}, True), ({"a": 5.0, "b": 6.0}, False), ({"a": None, "b": None}, False)):
         client.engine.on_view(view(values))
         for path in ("/status", "/explain?pod=app/web"):
-            assert (f"An unknown agent&#x27;s score {text}" in client.get(path, accept="text/html").text) == is_shown, (values, path)
+            assert (f"Where an agent&#x27;s score is unknown, it {text}" in client.get(path, accept="text/html").text) == is_shown, (
+                values,
+                path,
+            )
 
 
 def test_the_pages_name_the_offset_of_the_pod(client: Client) -> None:
