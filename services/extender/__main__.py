@@ -8,7 +8,14 @@ import logging
 import os
 import sys
 
-from .cli import main
+try:
+    from .cli import main
+except ModuleNotFoundError as error:
+    if (error.name or "").startswith("ansible_collections"):
+        raise
+    remedy = "run pip install -r requirements.txt -r services/extender/requirements.txt in the folder of the collection"
+    print(f"extender: the library {error.name} is not installed for {sys.executable}: {remedy}", file=sys.stderr)
+    sys.exit(2)
 
 if __name__ == "__main__":
     code = main(sys.argv[1:], os.environ)

@@ -50,7 +50,8 @@ def report_on(view: ClusterView, profiles: Mapping[str, Profile], log: Log, *, s
 
     ``selector``: that of Prometheus, for the queries that the report shows.
     """
-    engine = Engine(profiles, Metrics(log), pause=no_pause)
+    metrics = Metrics(log)
+    engine = Engine(profiles, metrics, pause=no_pause)
     engine.on_view(view)
     lines = [line for node in view.nodes.values() for line in _node_lines(node)]
     problems = [f"{source}: {error}" for source, error in view.errors.items()]
@@ -59,7 +60,7 @@ def report_on(view: ClusterView, profiles: Mapping[str, Profile], log: Log, *, s
     for state in engine.current.states.values():
         rows = explain_profile(state)
         lines += _profile_lines(rows)
-        problems += _unknown(rows)
+        problems += _unknown(rows, metrics.failed_agents)
         if not view.errors:
             problems += _without_series(rows, profiles[rows.profile], view, selector)
     if view.unmapped:
@@ -94,11 +95,15 @@ def _profile_lines(rows: ProfileRows) -> Iterator[str]:
             yield f"  {node.node}: {agent.agent} = {score}{details}{age}"
 
 
-def _unknown(rows: ProfileRows) -> Iterator[str]:
+def _unknown(rows: ProfileRows, failed: Mapping[str, str]) -> Iterator[str]:
     names = dict.fromkeys(agent.agent for node in rows.nodes for agent in node.agents)
     for name in names:
         unknown = [node.node for node in rows.nodes for agent in node.agents if agent.agent == name and agent.score is None]
-        if unknown:
+        if name in failed:
+            yield f"profile {rows.profile}, agent {name}: it has failed with {failed[name]}"
+        elif len(unknown) == len(rows.nodes) > 1:
+            yield f"profile {rows.profile}, agent {name}: no fresh value for any of the {len(unknown)} nodes"
+        elif unknown:
             shown = ", ".join(unknown[:10]) + (f" and {len(unknown) - 10} more" if len(unknown) > 10 else "")
             yield f"profile {rows.profile}, agent {name}: no fresh value for {shown}"
 

@@ -204,7 +204,7 @@ class Agent:
 
     def judge(self, prepared: t.Any, node: NodeView, pod: PodView | None, now_s: float) -> Judgement:
         """Return the judgement on one node. ``pod`` is None if the agent is not ``per_demand``."""
-        raise NotImplementedError
+        raise NotImplementedError(f"the class {type(self).__qualname__} has no method judge")
 
     def demand_key(self, pod: PodView) -> t.Hashable:
         """Return what the score depends on. Pods with the same key get the same scores until the data changes."""

@@ -88,6 +88,11 @@ class Metrics:
         """Note a failure to load or save what agents have learned."""
         self.state_errors.inc()
 
+    @property
+    def failed_agents(self) -> Mapping[str, str]:
+        """Return the text of the last error of each agent that has failed."""
+        return self._failed
+
     # --- the observer of the engine ---
 
     def on_agent_error(self, agent: str, error: Exception) -> None:

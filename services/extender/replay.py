@@ -37,7 +37,8 @@ def main(arguments: Sequence[str] | None = None, out: t.TextIO | None = None) ->
         if not has_answers:
             raise RecordingError(f"{given.requests} has no request of a scheduler")
     except (AgentError, RecordingError, OSError) as error:
-        print(f"replay: {error}", file=sys.stderr)
+        text = f"{error.filename} cannot be read: {error.strerror}" if isinstance(error, OSError) and error.filename else error
+        print(f"replay: {text}", file=sys.stderr)
         return EXIT_CONFIGURATION
     return EXIT_OK
 

@@ -86,7 +86,9 @@ def _nearest(field: str, kind: t.Any) -> str:
     found = difflib.get_close_matches(field, names, n=1)
     if found:
         return f"; the nearest is {found[0]}"
-    return f"; the arguments are {', '.join(names)}" if names else ""
+    if kind is None:
+        return ""
+    return f"; the arguments are {', '.join(names)}" if names else "; the agent has no arguments"
 
 
 def seconds(name: str, value: Duration, *, least: int = 1) -> int:

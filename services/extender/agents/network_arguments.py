@@ -13,6 +13,9 @@ from .network_devices import VIRTUAL_DEVICES
 
 AUTO, BOTH, RELATIVE = "auto", "both", "relative"
 
+LEAST_SPEED = "1k"
+"""The least speed of a link in bits per second. A smaller number is a number of gigabits or megabits without its letter."""
+
 
 class DeviceEntry(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The devices of the nodes whose names match ``nodes``. Both are regular expressions that match a whole name."""
@@ -33,8 +36,8 @@ class SpeedEntry(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     def __post_init__(self) -> None:
         check_pattern("nodes", self.nodes)
-        if self.bytes_per_s <= 0:
-            raise ValueError(f"speed is {self.speed}: it must be above 0")
+        if self.bytes_per_s < bytes_per_s("speed", LEAST_SPEED):
+            raise ValueError(f"speed is {self.speed}: it is in bits per second, and must be at least {LEAST_SPEED}; 10G is 10 Gbit/s")
 
     @property
     def bytes_per_s(self) -> float:

@@ -41,7 +41,12 @@ def load_agent(name: str) -> type[Agent]:
     if not isinstance(found, type) or not issubclass(found, Agent):
         raise AgentError(f"agent {name}: its entry point is {found!r}, and a subclass of interface.Agent is expected")
     if not isinstance(getattr(found, "args_type", None), type):
-        raise AgentError(f"agent {name}: the class {found.__qualname__} has no args_type")
+        raise AgentError(
+            f"agent {name}: the class {found.__qualname__} has no args_type: set it to a frozen msgspec.Struct, which has no fields if the"
+            " agent has no arguments"
+        )
+    if found.name != name:
+        raise AgentError(f"agent {name}: the class {found.__qualname__} has the name {found.name!r}: set name = {name!r} in the class")
     return found
 
 

@@ -70,10 +70,12 @@ class NodeRow:
 class ProfileRows:
     """The nodes of a profile, the best first. ``table`` is the number of the rounding table, and ``offset`` its offset.
 
-    ``weight``: the weight of the extender in the configuration of the scheduler, as far as the reader has given it.
+    ``weight``: the weight of the extender in the configuration of the scheduler, as far as the reader has given it. ``unknown``: what the
+    profile gives nodes without a fresh value.
     """
 
     profile: str
+    unknown: str
     weight: float
     table: int
     offset: float
@@ -104,7 +106,7 @@ def _rows(state: ProfileState, pod: PodView | None, table: int, weight: float) -
     numbers = range(len(state.nodes.names))
     nodes = [_node_row(state, scores, number, table, points, [part[number] for part in parts]) for number in numbers]
     nodes.sort(key=lambda row: (-row.exact, row.node))
-    return ProfileRows(state.profile.name, weight, table, OFFSETS[table], scores.is_neutral, nodes)
+    return ProfileRows(state.profile.name, state.profile.unknown, weight, table, OFFSETS[table], scores.is_neutral, nodes)
 
 
 def _agent_rows(state: ProfileState, pod: PodView) -> list[list[AgentRow]]:

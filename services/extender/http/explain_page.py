@@ -10,10 +10,19 @@ from html import escape
 from urllib.parse import quote
 
 from ..engine.explanation import IN_TREE_WEIGHTS, NodeRow, ProfileRows
+from ..engine.profile import FILTER, LOW, MEDIAN
 from ..engine.recent_pods import RecentPod
 from . import html
 
+NO_POD = "the address names no pod"
 NOT_ASKED = "the scheduler has not asked about this pod among its last 1,000 pods, or the schedulerName of the pod is no profile of FILE"
+
+UNKNOWN = {
+    MEDIAN: "Where an agent's score is unknown, it counts as the median of the known ones.",
+    LOW: "Where an agent's score is unknown, it counts as 0.",
+    FILTER: "Where an agent's score is unknown, it counts as 0, and the node is rejected if the scheduler has a filterVerb.",
+}
+"""The sentence about nodes without a fresh value, by the setting ``unknown`` of the profile."""
 
 MAX_NODES = 200
 """Nodes on a page. The JSON has all."""
@@ -37,8 +46,8 @@ def explain_page(pod: RecentPod, rows: ProfileRows) -> bytes:
     asked_at = datetime.fromtimestamp(pod.asked_at_s, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
     parts = [
         html.paragraph(
-            f"The scheduler asked at {asked_at} about {pod.nodes} nodes. The scores below are those of now, for rounding table {rows.table}"
-            f" (offset {rows.offset:.3f}). The score is the whole part of the exact score plus the offset."
+            f"The scheduler asked at {asked_at} about {pod.nodes} nodes. The scores below are those of now."
+            f" The score is the whole part of the exact score plus {rows.offset:.3f}, which is the offset of this pod."
             " The table has all nodes, also those that the scheduler did not ask about."
         )
     ]
@@ -50,8 +59,9 @@ def explain_page(pod: RecentPod, rows: ProfileRows) -> bytes:
 
 def unknown_pod_page(namespace: str, name: str, known: Sequence[RecentPod], profiles: Sequence[str]) -> bytes:
     """Return the page for a pod that the scheduler has not asked about, and for one without a profile."""
+    reason = NOT_ASKED if name else NO_POD
     parts = [
-        html.paragraph(f"{NOT_ASKED[0].upper()}{NOT_ASKED[1:]}. The profiles of FILE are {', '.join(profiles)}. These are the last pods:"),
+        html.paragraph(f"{reason[0].upper()}{reason[1:]}. The profiles of FILE are {', '.join(profiles)}. These are the last pods:"),
         pods_table(known),
     ]
     return html.page(f"Pod {namespace}/{name}" if name else "Pods", parts, refresh=False)
@@ -67,7 +77,13 @@ def nodes_table(rows: ProfileRows) -> str:
     cells = [row for node in rows.nodes[:MAX_NODES] for row in _node_cells(node)]
     more = len(rows.nodes) - MAX_NODES
     note = html.paragraph(f"{more} nodes with lower scores are only in the JSON (?format=json).") if more > 0 else ""
-    return html.table(COLUMNS, cells) + note
+    return html.table(COLUMNS, cells) + note + _note_on_unknown(rows)
+
+
+def _note_on_unknown(rows: ProfileRows) -> str:
+    """Return what the nodes with an unknown score get, or an empty text if there are none."""
+    has_unknown = any(agent.score is None for node in rows.nodes for agent in node.agents)
+    return html.paragraph(UNKNOWN[rows.unknown], "dim") if has_unknown and not rows.neutral else ""
 
 
 def pods_table(pods: Sequence[RecentPod]) -> str:

@@ -19,7 +19,7 @@ from ...common.health import Health
 from ..engine.engine import Engine
 from ..engine.explanation import IN_TREE_WEIGHTS, as_json, explain_pod, explain_profile
 from ..engine.recent_pods import RecentPod, RecentPods
-from .explain_page import NOT_ASKED, explain_page, unknown_pod_page, wrong_request_page
+from .explain_page import NO_POD, NOT_ASKED, explain_page, unknown_pod_page, wrong_request_page
 from .status_page import status_page
 
 TEXT, JSON, HTML = "text/plain; charset=utf-8", "application/json", "text/html; charset=utf-8"
@@ -114,7 +114,7 @@ class StatusApi:
             if as_page:
                 return Response(404, HTML, unknown_pod_page(namespace, name, known, list(self._engine.current.states)), PAGE_HEADERS)
             profiles = ", ".join(self._engine.current.states)
-            text = f"{NOT_ASKED}: use /explain?pod=NAMESPACE/NAME. The profiles of FILE are {profiles}."
+            text = f"{NOT_ASKED if name else NO_POD}: use /explain?pod=NAMESPACE/NAME. The profiles of FILE are {profiles}."
             return Response(404, JSON, encode_json({"error": text, "recent": [f"{one.namespace}/{one.name}" for one in known]}))
         if as_page:
             return Response(200, HTML, explain_page(pod, rows), PAGE_HEADERS)

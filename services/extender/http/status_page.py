@@ -19,7 +19,8 @@ PLACED_WITHIN_S = 120
 MAX_PLACED = 20
 MAX_UNMAPPED = 20
 OF_PROFILE = (
-    "The scores are those of a pod without requests. The points are for an extender with the weight 1. /explain has those of one pod."
+    "The scores are those of a pod without requests: the whole part of the exact score plus an offset of the pod, here {offset:.3f}."
+    " The points are for an extender with the weight 1. /explain has those of one pod."
 )
 
 
@@ -28,7 +29,7 @@ def status_page(view: ClusterView, nodes: Sequence[NodeView], profiles: Sequence
     parts = [*_sources(view)]
     for rows in profiles:
         parts.append(f"<h2>Profile {escape(rows.profile)}</h2>")
-        parts.append(html.paragraph(OF_PROFILE, "dim"))
+        parts.append(html.paragraph(OF_PROFILE.format(offset=rows.offset), "dim"))
         if rows.neutral:
             parts.append(html.paragraph("No value is known for any node, so all nodes are equal.", "wrong"))
         parts.append(nodes_table(rows) if rows.nodes else html.paragraph("No node is known yet."))

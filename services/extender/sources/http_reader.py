@@ -20,8 +20,10 @@ REMEDIES = {
     "WRONG_VERSION_NUMBER": "; the server may have no TLS: try http:// in place of https://",
     "unable to get local issuer certificate": "; set tls.ca_file to the certificate of the authority",
     "self-signed certificate": "; set tls.ca_file to the certificate of the authority",
+    "Connection refused": "; check the address, and that the server runs",
+    "Failed to resolve": "; check the name: the names of Services are known only in pods",
 }
-"""The ends of the texts about TLS, by a part of the text of OpenSSL."""
+"""The ends of the texts, by a part of the error's text."""
 
 MAX_SHOWN = 200
 """Characters of another server's text that are shown in an error."""
@@ -126,10 +128,14 @@ def connection_settings(url: str, login: LoginSettings) -> ConnectionSettings:
 
 
 def _authorization(login: LoginSettings) -> Authorization:
-    if login.bearer_token_file:
-        return TokenFile(Path(login.bearer_token_file))
-    if login.username:
-        return basic(login.username, read_file(Path(login.password_file)).decode("utf-8", "replace").rstrip("\r\n"))
+    setting = "bearer_token_file" if login.bearer_token_file else "basic_auth.password_file"
+    try:
+        if login.bearer_token_file:
+            return TokenFile(Path(login.bearer_token_file))
+        if login.username:
+            return basic(login.username, read_file(Path(login.password_file)).decode("utf-8", "replace").rstrip("\r\n"))
+    except ConnectionSettingsError as error:
+        raise ConnectionSettingsError(f"{setting}: {error}") from None
     return no_authorization
 
 

@@ -18,6 +18,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from ansible_collections.onprem.kube_scheduling.services.extender.agents.metric import Metric
 from ansible_collections.onprem.kube_scheduling.services.extender.cli import main
 
 from tests.unit.services.extender.extender_objects import names_body, scores_in
@@ -160,6 +161,41 @@ def test_sources_that_are_complete_and_a_node_without_a_value(tmp_path: Path, ca
     write(tmp_path, text + "    - {name: metric, args: {query: other, best: 0, worst: 10}}\n")
     assert main(flags, {}) == 2
     assert "profile quiet, agent metric-1: no fresh value for c" in capsys.readouterr().err
+    server.stop()
+
+
+def test_a_missing_library_is_named_with_the_command_that_installs_it(tmp_path: Path) -> None:
+    (tmp_path / "yaml.py").write_text("raise ModuleNotFoundError(\"No module named 'yaml'\", name='yaml')")
+    environment = {**os.environ, "PYTHONPATH": f"{tmp_path}{os.pathsep}{COLLECTIONS}"}
+    ended = subprocess.run([sys.executable, "-m", MODULE, "--help"], env=environment, capture_output=True, text=True, check=False)
+    assert ended.returncode == 2 and "Traceback" not in ended.stderr
+    assert f"the library yaml is not installed for {sys.executable}: run pip install -r requirements.txt" in ended.stderr
+
+
+def test_an_agent_that_fails_is_named_with_its_error(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def failing(*_arguments: object) -> None:
+        raise TypeError("an agent cannot add these")
+
+    monkeypatch.setattr(Metric, "judge", failing)
+    server = Server()
+    server.vectors["load"] = [({"instance": "a:9100"}, "2.5")]
+    text = f"sources: {{prometheus: {{urls: ['{server.url}']}}}}\n" + METRIC_PROFILE
+    assert main([f"--config={write(tmp_path, text)}", "--check-sources", "--log-level=error"], {}) == 2
+    last = capsys.readouterr().err.splitlines()[-1]
+    assert last == "extender: profile quiet, agent metric: it has failed with TypeError: an agent cannot add these"
+    server.stop()
+
+
+def test_a_profile_without_a_value_has_the_number_of_its_nodes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    server = Server()
+    server.vectors["load"] = [({"instance": f"{name}:9100"}, "NaN") for name in "ab"]
+    server.vectors["other"] = [({"instance": f"{name}:9100"}, "1") for name in "ab"]
+    profile = METRIC_PROFILE + "    - {name: metric, args: {query: other, best: 0, worst: 10}}\n"
+    text = f"sources: {{prometheus: {{urls: ['{server.url}']}}}}\n" + profile
+    assert main([f"--config={write(tmp_path, text)}", "--check-sources", "--log-level=error"], {}) == 2
+    assert "profile quiet, agent metric-1: no fresh value for any of the 2 nodes" in capsys.readouterr().err
     server.stop()
 
 

@@ -39,6 +39,19 @@ class Large(Agent):
     def judge(self, prepared, node, pod, now_s):
         return Judgement(5.0)
 
+class Small(Large):
+    name = "small"
+
+class NoArgs(Struct, frozen=True, forbid_unknown_fields=True):
+    pass
+
+class Bare(Agent):
+    name = "bare"
+    args_type = NoArgs
+
+class Unnamed(Agent):
+    args_type = Args
+
 class WithoutArgs(Agent):
     pass
 """
@@ -96,7 +109,8 @@ def test_an_unknown_agent_is_named_with_the_nearest(name: str, text: str) -> Non
             {"speeds": [{"nodes": ".*", "speed": "10Gbit"}]},
             r"speeds\[0\]: speed is '10Gbit': bits per second are expected .* one of the letters k, M, G and T, such as 10G",
         ),
-        ("network_traffic", {"speeds": [{"nodes": ".*", "speed": 0}]}, r"speeds\[0\]: speed is 0: it must be above 0"),
+        ("network_traffic", {"speeds": [{"nodes": ".*", "speed": 0}]}, r"speeds\[0\]: speed is 0: it is in bits .* at least 1k; 10G is"),
+        ("network_traffic", {"speeds": [{"nodes": ".*", "speed": 10}]}, r"speeds\[0\]: speed is 10: it is in bits per second"),
         ("network_traffic", {"max_age_s": 0}, "max_age_s is 0: it must be at least 1 s"),
         ("metric", {**REQUIRED["metric"], "max_age_s": "1 hour"}, "max_age_s: '1 hour' is not a duration"),
         ("safe_overload", {"utilisation": 0}, "utilisation is 0.0: it must be from 1 to 100"),
@@ -163,6 +177,12 @@ def test_an_agent_of_another_package_is_found_by_its_entry_point(packages: Path)
         build_agent("large", {"size": 10})
 
 
+def test_an_agent_without_arguments_says_so(packages: Path) -> None:
+    install(packages, entry="bare = large_agents:Bare", source=VALID)
+    with pytest.raises(AgentError, match="agent bare, args: size is not an argument; the agent has no arguments"):
+        build_agent("bare", {"size": 3})
+
+
 def test_any_error_of_another_package_is_an_error_of_its_agent(packages: Path) -> None:
     install(packages, entry="large = large_agents:Large", source=AGENT.format(error="KeyError"))
     with pytest.raises(AgentError, match="agent large cannot be started: KeyError: 'size is too large'"):
@@ -180,7 +200,9 @@ def test_any_error_of_another_package_is_an_error_of_its_agent(packages: Path) -
         ("large = large_agents:Large", "def (", "cannot be imported from large_agents:Large: SyntaxError"),
         ("large = large_agents:Nothing", VALID, "cannot be imported from large_agents:Nothing: AttributeError"),
         ("large = large_agents:Args", VALID, "its entry point is .*Args.*, and a subclass of interface.Agent is expected"),
-        ("large = large_agents:WithoutArgs", VALID, "the class WithoutArgs has no args_type"),
+        ("large = large_agents:WithoutArgs", VALID, "the class WithoutArgs has no args_type: set it to a frozen msgspec.Struct"),
+        ("large = large_agents:Small", VALID, "the class Small has the name 'small': set name = 'large' in the class"),
+        ("large = large_agents:Unnamed", VALID, "the class Unnamed has the name '': set name = 'large' in the class"),
     ],
 )
 def test_a_broken_package_is_refused_by_the_name_of_its_agent(packages: Path, entry: str, source: str, text: str) -> None:

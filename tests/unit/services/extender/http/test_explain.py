@@ -76,6 +76,40 @@ def test_explain_of_an_unknown_pod_names_the_known_ones(client: Client) -> None:
     assert page.status == 404 and "explain?pod=app/known" in page.text
 
 
+def test_explain_without_a_pod_says_so(client: Client) -> None:
+    client.post(PRIORITIZE, names_body(["a"], name="known"))
+    answer, page = (client.get("/explain", accept=accept) for accept in ("*/*", "text/html"))
+    assert (answer.status, page.status) == (404, 404)
+    assert answer.json["error"].startswith("the address names no pod: use /explain?pod=NAMESPACE/NAME.")
+    assert "The address names no pod." in page.text and "explain?pod=app/known" in page.text
+
+
+@pytest.mark.parametrize(
+    ("unknown", "text"),
+    [
+        ("median", "counts as the median of the known ones."),
+        ("low", "counts as 0."),
+        ("filter", "counts as 0, and the node is rejected if the scheduler has a filterVerb."),
+    ],
+)
+def test_the_pages_say_what_an_unknown_node_gets(unknown: str, text: str) -> None:
+    client = Client(profile(ScoreAgent(), unknown=unknown))
+    client.post(PRIORITIZE, names_body(["a"]))
+    for values, is_shown in (({"a": 5.0, "b": None}, True), ({"a": 5.0, "b": 6.0}, False), ({"a": None, "b": None}, False)):
+        client.engine.on_view(view(values))
+        for path in ("/status", "/explain?pod=app/web"):
+            assert (f"Where an agent&#x27;s score is unknown, it {text}" in client.get(path, accept="text/html").text) == is_shown, (
+                values,
+                path,
+            )
+
+
+def test_the_pages_name_the_offset_of_the_pod(client: Client) -> None:
+    client.post(PRIORITIZE, names_body(["a"]))
+    assert "plus an offset of the pod, here 0.031" in client.get("/status", accept="text/html").text
+    assert "which is the offset of this pod" in client.get("/explain?pod=app/web", accept="text/html").text
+
+
 def test_a_pod_has_one_entry_with_its_last_request(client: Client) -> None:
     client.post(FILTER, names_body(["a", "b", "c"], name="one"))
     client.post(PRIORITIZE, names_body(["a"], name="other", uid="u2"))

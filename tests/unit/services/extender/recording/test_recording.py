@@ -190,7 +190,7 @@ def test_what_cannot_be_used_ends_with_a_sentence(
 
 def test_a_missing_file_ends_with_a_sentence(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert replayed("--agent", "template", "--requests", str(tmp_path / "none"))[0] == 2
-    assert "No such file" in capsys.readouterr().err
+    assert capsys.readouterr().err == f"replay: {tmp_path}/none cannot be read: No such file or directory\n"
 
 
 def test_a_recording_without_a_request_ends_with_a_sentence(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

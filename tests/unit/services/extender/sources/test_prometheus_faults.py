@@ -12,7 +12,7 @@ from ansible_collections.onprem.kube_scheduling.services.extender.interface impo
 from ansible_collections.onprem.kube_scheduling.services.extender.sources.node_mapping import NodeIdentity, NodeTable
 from ansible_collections.onprem.kube_scheduling.services.extender.sources.prometheus import PrometheusSource
 from ansible_collections.onprem.kube_scheduling.services.extender.sources.readings import Readings
-from ansible_collections.onprem.kube_scheduling.services.extender.sources.settings import PrometheusSettings
+from ansible_collections.onprem.kube_scheduling.services.extender.sources.settings import LoginSettings, PrometheusSettings
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -67,7 +67,20 @@ def test_without_an_answer_the_other_queries_are_not_asked(server: Server, fault
 def test_a_server_that_is_down_is_named(server: Server) -> None:
     server.stop()
     (problem,) = read(server).problems
-    assert server.url in problem
+    assert server.url in problem and problem.endswith("Connection refused; check the address, and that the server runs")
+
+
+@pytest.mark.parametrize(
+    ("login", "setting"),
+    [
+        (LoginSettings(bearer_token_file="/missing/file"), "bearer_token_file"),
+        (LoginSettings(username="me", password_file="/missing/file"), "basic_auth.password_file"),
+    ],
+)
+def test_a_missing_file_of_a_login_is_named_with_its_setting(server: Server, login: LoginSettings, setting: str) -> None:
+    (problem,) = PrometheusSource(PrometheusSettings((server.url,), login=login)).read([RECEIVED], NODES).problems
+    assert problem == f"no request was sent to {server.url}: {setting}: the file /missing/file cannot be read: No such file or directory"
+    assert not server.asked
 
 
 def test_a_native_histogram_is_ignored(server: Server) -> None:
