@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 
 from ..engine.explanation import ProfileRows
@@ -54,8 +54,8 @@ def _sources(view: ClusterView) -> Iterable[str]:
         yield html.table((("Source", False), ("Labels", False), ("Reason", False)), rows)
 
 
-def _labels(labels: object) -> str:
-    return ", ".join(f"{key}={value}" for key, value in labels.items()) if isinstance(labels, dict) else str(labels)
+def _labels(labels: Mapping[str, str]) -> str:
+    return ", ".join(f"{name}={value}" for name, value in labels.items())
 
 
 def _placed(nodes: Sequence[NodeView]) -> list[tuple[str, str, str]]:
