@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from ....plugins.module_utils.model.codec import encode_json
+from ....plugins.module_utils.model.values.shown import shown_value
 from ...common.settings import SettingsError
 from ..agents.registry import AgentError, build_agent, load_agent
 from ..engine.profile import ANY_SCHEDULER, MEDIAN, UNKNOWN_POLICIES, ConfiguredAgent, Profile
@@ -129,7 +130,7 @@ class ProfileBuilder:
 
 def _profile(path: str, name: t.Any, value: t.Any, errors: ErrorList) -> ProfileEntry:
     if not isinstance(name, str) or not name:
-        raise SettingsError(f'{path} has the name {name!r}: a schedulerName is expected, or "{ANY_SCHEDULER}"')
+        raise SettingsError(f'{path} has the name {shown_value(name)}: a schedulerName is expected, or "{ANY_SCHEDULER}"')
     section = Section(value, f"{path}.{name}", PROFILE_KEYS)
     agents = value.get("agents")
     if not isinstance(agents, list) or not agents:
@@ -151,7 +152,7 @@ def _entry(path: str, value: t.Any) -> AgentEntry:
     if weight is None:
         weight = 1
     if isinstance(weight, bool) or not isinstance(weight, int | float) or not 0 < weight <= MAX_WEIGHT:
-        raise section.error("weight", f"is {weight!r}: a number above 0 and at most {MAX_WEIGHT} is expected")
+        raise section.error("weight", f"is {shown_value(weight)}: a number above 0 and at most {MAX_WEIGHT} is expected")
     args = value.get("args")
     if args is not None and (not isinstance(args, Mapping) or not all(isinstance(key, str) for key in args)):
         raise section.error("args", "must be a mapping of arguments by their names")

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from ....plugins.module_utils.model.values.shown import shown_key
 from ...common.addresses import Address, parse_address
 from ...common.settings import Given, SettingsError, flags_given, nearest, parse_given, variables_given
 from ..engine.profile import Profile
@@ -148,7 +149,7 @@ def _check_names(document: Document) -> None:
     known = (*(option.name for option in OPTIONS), *FILE_ONLY)
     unknown = [key for key in document.content if key not in known]
     if unknown:
-        raise SettingsErrors([f"{document.origin}, {key} is not a setting{nearest(str(key), known)}" for key in unknown])
+        raise SettingsErrors([f"{document.origin}, {shown_key(key)} is not a setting{nearest(str(key), known)}" for key in unknown])
 
 
 def _address(name: str, text: str, given: Mapping[str, Given]) -> Address:

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from urllib.parse import urlsplit
 
+from ....plugins.module_utils.model.values.shown import shown_value
 from ...common.settings import SettingsError
 from ..settings_errors import ErrorList
 from .promql import is_selector
@@ -141,7 +142,7 @@ def _prometheus(sources: Section) -> PrometheusSettings | None:
     rules = section.texts("node_rules", NODE_RULES)
     for rule in rules:
         if rule not in NODE_RULES:
-            raise section.error("node_rules", f"has {rule!r}: the rules are {', '.join(NODE_RULES)}")
+            raise section.error("node_rules", f"has {shown_value(rule)}: the rules are {', '.join(NODE_RULES)}")
     settings = PrometheusSettings(
         urls=tuple(_url(section, url) for url in section.texts("urls")),
         refresh_s=section.seconds("refresh_s", PrometheusSettings.refresh_s, 1),
@@ -153,9 +154,13 @@ def _prometheus(sources: Section) -> PrometheusSettings | None:
         login=_login(section),
     )
     if not _is_label_name(settings.node_label):
-        raise section.error("node_label", f"is {settings.node_label!r}: the name of a Prometheus label is expected, such as instance")
+        raise section.error(
+            "node_label", f"is {shown_value(settings.node_label)}: the name of a Prometheus label is expected, such as instance"
+        )
     if settings.selector and not is_selector(settings.selector):
-        raise section.error("selector", f'is {settings.selector!r}: label matchers without braces are expected, such as job="node"')
+        raise section.error(
+            "selector", f'is {shown_value(settings.selector)}: label matchers without braces are expected, such as job="node"'
+        )
     return settings
 
 
@@ -173,7 +178,7 @@ def _node_exporter(sources: Section) -> NodeExporterSettings | None:
         return None
     path = section.text("path", NodeExporterSettings.path)
     if not path.startswith("/"):
-        raise section.error("path", f"is {path!r}: it must begin with /")
+        raise section.error("path", f"is {shown_value(path)}: it must begin with /")
     return NodeExporterSettings(
         port=section.integer("port", NodeExporterSettings.port, 1, 65535),
         scheme=section.choice("scheme", NodeExporterSettings.scheme, ("http", "https")),

@@ -10,6 +10,7 @@ import typing as t
 from collections.abc import Mapping
 
 from ....plugins.module_utils.model.values.duration import parse_duration
+from ....plugins.module_utils.model.values.shown import shown_key, shown_value
 from ...common.settings import SettingsError
 from ..settings_errors import SettingsErrors
 
@@ -26,8 +27,10 @@ class Section:
 
     def __init__(self, value: t.Any, path: str, known: tuple[str, ...], *, remedy: str = "") -> None:
         if not isinstance(value, Mapping):
-            raise SettingsError(f"{path} is {_shown(value)}: a mapping with {_listed(known)} is expected")
-        unknown = [f"{path}.{key} is not a setting; {_better(key, known, remedy)}" for key in value if key not in known]
+            # A text in place of a mapping may be a whole login, such as user:password.
+            found = "a text" if isinstance(value, str) else shown_value(value)
+            raise SettingsError(f"{path} is {found}: a mapping with {_listed(known)} is expected")
+        unknown = [f"{path}.{shown_key(key)} is not a setting; {_better(key, known, remedy)}" for key in value if key not in known]
         if unknown:
             raise SettingsErrors(unknown)
         self.path = path
@@ -48,28 +51,28 @@ class Section:
         """Return a text. An empty text is refused."""
         value = self._values.get(key, default)
         if not isinstance(value, str) or (not value and key in self._values):
-            raise self.error(key, f"is {_shown(value)}: a text is expected")
+            raise self.error(key, f"is {shown_value(value)}: a text is expected")
         return value
 
     def choice(self, key: str, default: str, allowed: tuple[str, ...]) -> str:
         """Return one of the allowed texts."""
         value = self.text(key, default)
         if value not in allowed:
-            raise self.error(key, f"is {_shown(value)}: it must be one of {_listed(allowed)}")
+            raise self.error(key, f"is {shown_value(value)}: it must be one of {_listed(allowed)}")
         return value
 
     def switch(self, key: str) -> bool:
         """Return true or false, by default false."""
         value = self._values.get(key, False)
         if not isinstance(value, bool):
-            raise self.error(key, f"is {_shown(value)}: true or false is expected")
+            raise self.error(key, f"is {shown_value(value)}: true or false is expected")
         return value
 
     def integer(self, key: str, default: int, least: int, most: int) -> int:
         """Return a whole number between two limits."""
         value = self._values.get(key, default)
         if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
-            raise self.error(key, f"is {_shown(value)}: a whole number from {least} to {most} is expected")
+            raise self.error(key, f"is {shown_value(value)}: a whole number from {least} to {most} is expected")
         return value
 
     def seconds(self, key: str, default: float, least: float, most: float = LONGEST_S) -> float:
@@ -79,8 +82,10 @@ class Section:
             seconds = value if isinstance(value, float) else float(parse_duration(value))
         except ValueError as error:
             raise self.error(key, f"cannot be used: {error}") from None
+        except OverflowError:
+            seconds = math.inf
         if not (math.isfinite(seconds) and least <= seconds <= most):
-            raise self.error(key, f"is {_shown(value)}: a time from {least:g} to {most:g} seconds is expected")
+            raise self.error(key, f"is {shown_value(value)}: a time from {least:g} to {most:g} seconds is expected")
         return seconds
 
     def texts(self, key: str, default: tuple[str, ...] = ()) -> tuple[str, ...]:
@@ -90,7 +95,7 @@ class Section:
         value = self._values[key]
         entries = [value] if isinstance(value, str) else value
         if not isinstance(entries, list) or not entries or not all(isinstance(entry, str) and entry for entry in entries):
-            raise self.error(key, f"is {_shown(value)}: a list of texts is expected")
+            raise self.error(key, f"is {shown_value(value)}: a list of texts is expected")
         return tuple(entries)
 
 
@@ -101,13 +106,3 @@ def _better(key: t.Any, known: tuple[str, ...], remedy: str) -> str:
 
 def _listed(words: tuple[str, ...]) -> str:
     return ", ".join(words)
-
-
-def _shown(value: t.Any) -> str:
-    """Return the value for a message. A mapping or a list is not shown, because it may contain a secret in a wrong place."""
-    if isinstance(value, Mapping):
-        return "a mapping"
-    if isinstance(value, list):
-        return "a list" if value else "an empty list"
-    text = repr(value)
-    return text if len(text) <= 60 else f"{text[:60]}..."

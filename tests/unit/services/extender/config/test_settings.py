@@ -333,3 +333,52 @@ def test_an_error_of_the_program_itself_in_file_is_noted_once(tmp_path: Path, mo
     monkeypatch.setattr("ansible_collections.onprem.kube_scheduling.services.extender.config.watch.read_settings", fail)
     assert watched.watch.changed() is None and watched.watch.changed() is None
     assert watched.sample("reloads_total", result="failure") == 1
+
+
+SECRETS = [
+    "sources: {prometheus: 'http://admin:hunter2@prom:9090'}",
+    "sources: {prometheus: {urls: ['http://p:9090'], basic_auth: 'admin:hunter2'}}",
+    "sources: {prometheus: {urls: ['http://p:9090'], timeout_s: {password: hunter2}}}",
+    "sources: {prometheus: {urls: ['http://p:9090'], node_rules: ['http://admin:hunter2@p']}}",
+    "sources: {prometheus: {urls: ['http://p:9090'], node_label: 'admin@hunter2'}}",
+    "sources: {'http://admin:hunter2@prom:9090': }",
+    "'http://admin:hunter2@prom:9090': ",
+    "server: {request_timeout_s: 'http://admin:hunter2@prom:9090'}",
+    "server: {max_body_bytes: ['hunter2']}",
+    "listen: {password: hunter2}",
+    "listen: 'http://admin:hunter2@prom:9090'",
+    "status_address: [hunter2]",
+    "record: {password: hunter2}",
+    "log_level: {password: hunter2}",
+    "log_level: !!set {hunter2}",
+    "log_format: {password: hunter2}",
+    "check_config: {password: hunter2}",
+    "profiles: {web: {agents: [{name: template, weight: {password: hunter2}}]}}",
+    "profiles: {web: {agents: [{name: template, filter: 'a@hunter2'}]}}",
+    "profiles: {web: {agents: [{name: 'http://admin:hunter2@prom:9090'}]}}",
+    "profiles: {web: {agents: [{name: network_traffic, args: {direction: 'http://admin:hunter2@p'}}]}}",
+    "profiles: {web: {agents: [{name: network_traffic, args: {window: 'http://admin:hunter2@p'}}]}}",
+]
+
+
+@pytest.mark.parametrize("text", SECRETS)
+def test_an_error_shows_no_value_that_may_contain_a_secret(tmp_path: Path, text: str) -> None:
+    with pytest.raises(SettingsError) as raised:
+        read(tmp_path, text if text.startswith("profiles") else f"{PROFILES}{text}\n")
+    assert "hunter2" not in str(raised.value)
+
+
+@pytest.mark.parametrize("digits", ["9" * 400, "'" + "9" * 400 + "'", "0x" + "f" * 5000], ids=["decimal", "text", "hexadecimal"])
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        ("server: {request_timeout_s: %s}", "line 5, server.request_timeout_s is .*: a time from 0.1 to 300 seconds is expected"),
+        ("server: {max_body_bytes: %s}", "line 5, server.max_body_bytes is .*: a whole number from "),
+        ("    - {name: template, weight: %s}", r"line 5, profiles.quiet.agents\[1\].weight is .*: a number above 0"),
+    ],
+)
+def test_a_very_long_number_is_refused_with_its_line(tmp_path: Path, text: str, complaint: str, digits: str) -> None:
+    with pytest.raises(SettingsError, match=complaint) as raised:
+        read(tmp_path, f"{PROFILES}{text % digits}\nlog_level: loud\n")
+    assert "'loud' is not one of" in str(raised.value), "the other errors are named too"
+    assert len(str(raised.value)) < 600
