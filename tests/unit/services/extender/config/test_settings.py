@@ -18,6 +18,7 @@ from ansible_collections.onprem.kube_scheduling.services.extender.config.watch i
 from ansible_collections.onprem.kube_scheduling.services.extender.http.tls import TlsFiles
 from ansible_collections.onprem.kube_scheduling.services.extender.interface import Gauge
 from ansible_collections.onprem.kube_scheduling.services.extender.metrics import Metrics
+from ansible_collections.onprem.kube_scheduling.services.extender.settings_errors import SettingsErrors
 
 PROFILES = "profiles:\n  quiet:\n    agents:\n    - {name: template}\n"
 
@@ -382,3 +383,49 @@ def test_a_very_long_number_is_refused_with_its_line(tmp_path: Path, text: str, 
         read(tmp_path, f"{PROFILES}{text % digits}\nlog_level: loud\n")
     assert "'loud' is not one of" in str(raised.value), "the other errors are named too"
     assert len(str(raised.value)) < 600
+
+
+ALL_WRONG = """
+colour: red
+5: {6: 7}
+listen: 8080
+server: {timeout: 1, max_body_bytes: 1k, request_timeout_s: soon, tls: {key: a, cert_file: 5}}
+sources:
+  promethus: {}
+  prometheus: {url: x, urls: [ftp://x, "http://u:p@x"], refresh_s: 0, timeout_s: soon, node_rules: [guess], node_label: 5,
+    tls: {ca: x, cert_file: c}, basic_auth: {password: p}}
+  kubernetes: {kubeconfig: 1, context: 2}
+profiles:
+  web:
+    unknwon: low
+    unknown: high
+    agents:
+    - {name: budgets, weight: 0, filter: true, score: 1, args: {max: 1}}
+    - {name: 5, weight: -1, filter: 2, args: [a]}
+    - {weight: 0}
+  other: {agents: 5, unknown: high}
+"""
+WANTED = [
+    "the key 5 is not a text", "the key 6 is not a text", "colour is", "listen:",
+    "server.timeout is", "server.max_body_bytes is", "server.request_timeout_s cannot", "server.tls.key is", "server.tls.key_file is",
+    "server.tls.cert_file is 5", "sources.promethus is", "sources.prometheus.url is", "sources.prometheus.urls has an entry",
+    "sources.prometheus.urls has a URL with", "sources.prometheus.refresh_s is", "sources.prometheus.timeout_s cannot",
+    "sources.prometheus.node_rules has", "sources.prometheus.node_label is", "sources.prometheus.tls.ca is",
+    "sources.prometheus.tls.key_file is missing", "sources.prometheus.basic_auth.password is",
+    "sources.prometheus.basic_auth.username is missing", "sources.prometheus.basic_auth.password_file is missing",
+    "sources.kubernetes.kubeconfig is", "sources.kubernetes.context is", "profiles.web.unknwon is", "profiles.web.unknown is",
+    "profiles.web.agents[0].weight is", "profiles.web.agents[0].filter is", "profiles.web.agents[0].score is",
+    "profiles.web.agents[0].args.max is", "profiles.web.agents[1].name is", "profiles.web.agents[1].weight is",
+    "profiles.web.agents[1].filter is", "profiles.web.agents[1].args must", "profiles.web.agents[2] has no name",
+    "profiles.web.agents[2].weight is", "profiles.other.agents must", "profiles.other.unknown is",
+]  # fmt: skip
+
+
+def test_all_errors_of_file_are_named(tmp_path: Path) -> None:
+    with pytest.raises(SettingsErrors) as raised:
+        read(tmp_path, ALL_WRONG)
+    found = list(raised.value.texts)
+    assert not [wanted for wanted in WANTED if not any(wanted in text for text in found)], found
+    assert not [text for text in found if ", line " not in text]
+    # The unknown key 5 is an error twice: it is no text, and it is no setting.
+    assert len(found) == len(set(found)) == len(WANTED) + 1
