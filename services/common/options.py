@@ -8,6 +8,7 @@ import typing as t
 from collections.abc import Callable
 
 from ...plugins.module_utils.model.values.duration import parse_duration
+from ...plugins.module_utils.model.values.shown import shown_value
 
 LOG_LEVELS = ("debug", "info", "warning", "error")
 LOG_FORMATS = ("json", "text")
@@ -52,34 +53,34 @@ def _integer(value: t.Any) -> int:
             raise ValueError
         return int(value)
     except ValueError:
-        raise ValueError(f"{value!r} is not a whole number") from None
+        raise ValueError(f"{shown_value(value)} is not a whole number") from None
 
 
 def _switch(value: t.Any) -> bool:
     known = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
     found = known.get(str(value).strip().lower())
     if found is None:
-        raise ValueError(f"{value!r} is neither true nor false")
+        raise ValueError(f"{shown_value(value)} is neither true nor false")
     return found
 
 
 def parse_text(value: t.Any) -> str:
     if not isinstance(value, str):
-        raise ValueError(f"{value!r} is not a string: put it into quotes")
+        raise ValueError(f"{shown_value(value)} is not a string: put it into quotes")
     return value
 
 
 def _names(value: t.Any) -> list[str]:
     found = value.split(",") if isinstance(value, str) else value
     if not isinstance(found, list) or not all(isinstance(name, str) for name in found):
-        raise ValueError(f"{value!r} is not a list of names")
+        raise ValueError(f"{shown_value(value)} is not a list of names, each of which is a text")
     return [name.strip() for name in found]
 
 
 def one_of(*words: str) -> Callable[[t.Any], str]:
     def parse(value: t.Any) -> str:
         if value not in words:
-            raise ValueError(f"{value!r} is not one of {', '.join(words)}")
+            raise ValueError(f"{shown_value(value)} is not one of {', '.join(words)}")
         return str(value)
 
     return parse

@@ -18,6 +18,7 @@ import yaml
 
 from ...plugins.module_utils.kube.client.config.files import ConnectionSettingsError
 from ...plugins.module_utils.kube.client.config.yaml_text import load_yaml
+from ...plugins.module_utils.model.values.shown import shown_key
 from .options import SWITCH, Option
 
 
@@ -141,7 +142,7 @@ def _from_file(program: Program, config: Given) -> dict[str, Given]:
     known = [option.name for option in program.options]
     for key in content:
         if key not in known:
-            raise SettingsError(f"file {config.value}: {key} is not a setting{nearest(str(key), known)}")
+            raise SettingsError(f"file {config.value}: {shown_key(key)} is not a setting{nearest(str(key), known)}")
     return {key: Given(value, f"file {config.value}, {key}") for key, value in content.items() if value is not None}
 
 

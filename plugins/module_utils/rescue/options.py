@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from ..model.option_values import OptionError, check_minima, seconds_of
 from ..model.selectors.selector_text import check_not_empty
 from ..model.snapshot import ClusterSnapshot
+from ..model.values.shown import shown_value
 from ..model.values.validation import NAMESPACE_FORM, is_namespace_name, is_qualified_name, missing_namespaces_message
 from ..state.rescue_attempts import UNDER_WAY_FOR_S
 
@@ -132,12 +133,11 @@ def _check(options: RescueOptions) -> None:
         raise OptionError("namespaces is empty: name at least one, such as kube-system")
     for name in options.namespaces:
         if not is_namespace_name(name):
-            raise OptionError(f"namespaces contains {name!r}, which is not a valid name of a namespace ({NAMESPACE_FORM})")
+            raise OptionError(f"namespaces contains {shown_value(name)}, which is not a valid name of a namespace ({NAMESPACE_FORM})")
     if options.honor_critical_annotation not in HONORED:
         raise OptionError(f"honor_critical_annotation is {options.honor_critical_annotation!r}: use one of {', '.join(HONORED)}")
     if options.hold not in HOLDS:
         raise OptionError(f"hold is {options.hold!r}: use one of {', '.join(HOLDS)}")
     if not is_qualified_name(options.hold_taint_key):
-        raise OptionError(
-            f"hold_taint_key is {options.hold_taint_key!r}, which is not a valid key of a taint: use one such as CriticalAddonsOnly"
-        )
+        found = shown_value(options.hold_taint_key)
+        raise OptionError(f"hold_taint_key is {found}, which is not a valid key of a taint: use one such as CriticalAddonsOnly")

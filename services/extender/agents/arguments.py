@@ -12,6 +12,7 @@ from collections.abc import Mapping
 
 from ....plugins.module_utils.model.codec import DecodeError, convert, fields_of
 from ....plugins.module_utils.model.values.duration import parse_duration
+from ....plugins.module_utils.model.values.shown import shown_value
 
 Duration = int | str
 """Whole seconds, or a text such as 30s or 5m."""
@@ -61,12 +62,17 @@ def _sentence(kind: t.Any, text: str) -> str:
         return f"{'.'.join(filter(None, (place, missing['field'])))} is missing"
     not_listed, allowed = _NOT_LISTED.fullmatch(message), _allowed_values(kind, place)
     if not_listed and allowed:
-        return f"{place} is {not_listed['value']}: it must be one of {', '.join(allowed)}"
+        return f"{place} is {_shown_again(not_listed['value'])}: it must be one of {', '.join(allowed)}"
     other_type = _OTHER_TYPE.fullmatch(message)
     if other_type and place:
         wanted = f"it must be one of {', '.join(allowed)}" if allowed else f"{_types_text(other_type['expected'])} is expected"
         return f"{place} is {_types_text(other_type['found'])}: {wanted}"
     return f"{place}: {message}" if place else message
+
+
+def _shown_again(text: str) -> str:
+    """Return a value that msgspec shows, a number or a text in quotes, as ``shown_value`` shows it."""
+    return shown_value(text[1:-1]) if text.startswith("'") else text
 
 
 def _types_text(types: str) -> str:
@@ -119,9 +125,11 @@ def check_pattern(name: str, pattern: str) -> None:
     try:
         re.compile(pattern)
     except re.error as error:
-        raise ValueError(f"{name} is {pattern!r}: it is not a regular expression: {error}") from None
+        raise ValueError(f"{name} is {shown_value(pattern)}: it is not a regular expression: {error}") from None
     if _NOT_IN_RE2.search(pattern):
-        raise ValueError(f"{name} is {pattern!r}: Prometheus has no look-ahead, look-behind, possessive repeats or references to groups")
+        raise ValueError(
+            f"{name} is {shown_value(pattern)}: Prometheus has no look-ahead, look-behind, possessive repeats or references to groups"
+        )
 
 
 def check_exclusive(**values: t.Any) -> None:

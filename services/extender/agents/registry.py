@@ -9,12 +9,16 @@ from __future__ import annotations
 
 import difflib
 import importlib
+import re
 import typing as t
 from collections.abc import Mapping
 from importlib.metadata import EntryPoint, entry_points
 
+from ....plugins.module_utils.model.values.shown import shown_value
 from ..interface import Agent
 from .arguments import read_arguments
+
+_PLAIN_NAME = re.compile(r"[\w.-]{1,60}")
 
 GROUP = "onprem_kube_scheduling.agents"
 BUILT_IN = {
@@ -89,7 +93,8 @@ def _entry_point(name: str) -> EntryPoint:
         return entry
     names = agent_names()
     nearest = difflib.get_close_matches(name, names, n=1)
-    raise AgentError(f"there is no agent {name}; " + (f"the nearest is {nearest[0]}" if nearest else f"the agents are {', '.join(names)}"))
+    better = f"the nearest is {nearest[0]}" if nearest else f"the agents are {', '.join(names)}"
+    raise AgentError(f"there is no agent {name if _PLAIN_NAME.fullmatch(name) else shown_value(name)}; {better}")
 
 
 def _text_of(error: BaseException) -> str:

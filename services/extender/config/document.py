@@ -14,6 +14,7 @@ import yaml
 
 from ....plugins.module_utils.kube.client.config.files import ConnectionSettingsError
 from ....plugins.module_utils.kube.client.config.yaml_text import load_yaml
+from ....plugins.module_utils.model.values.shown import shown_value
 from ...common.settings import SettingsError, check_given_once
 
 MAX_BYTES = 1024 * 1024
@@ -23,12 +24,16 @@ KEY_TAGS = ("tag:yaml.org,2002:str", "tag:yaml.org,2002:merge")
 
 @dataclass(frozen=True)
 class Document:
-    """The content of FILE. ``lines``: the line of each key by its path, such as profiles.web.agents[0].weight."""
+    """The content of FILE. ``lines``: the line of each key by its path, such as profiles.web.agents[0].weight.
+
+    ``errors``: a sentence for each key that is not a text. The settings have none, and JSON does not allow it. In ``content`` it is a text.
+    """
 
     file: str
     digest: bytes
     content: dict[str, t.Any]
     lines: dict[str, int] = field(default_factory=dict)
+    errors: tuple[str, ...] = ()
 
     @property
     def origin(self) -> str:
@@ -60,12 +65,15 @@ def read_document(file: str) -> Document:
     if not isinstance(content, dict):
         raise SettingsError(f"file {file}: settings by their names are expected, such as profiles")
     lines: dict[str, int] = {}
+    errors: list[str] = []
     try:
         check_given_once(file, data)
-        _note_lines(file, yaml.compose(data.decode("utf-8"), Loader=yaml.SafeLoader), "", lines)
+        _note_lines(file, yaml.compose(data.decode("utf-8"), Loader=yaml.SafeLoader), "", lines, errors)
     except RecursionError:
         raise SettingsError(f"file {file} has too many levels of lists and mappings, or one that contains itself") from None
-    return Document(file, sha256(data).digest(), content, lines)
+    if errors:
+        _name_keys_by_texts(content)
+    return Document(file, sha256(data).digest(), content, lines, tuple(errors))
 
 
 def digest_of(file: str) -> bytes:
@@ -73,23 +81,39 @@ def digest_of(file: str) -> bytes:
     return sha256(Path(file).read_bytes()).digest()
 
 
-def _note_lines(file: str, node: yaml.Node | None, path: str, lines: dict[str, int]) -> None:
-    """Note the line of each key. Raises SettingsError for a key that is no text: the settings have none, and JSON does not allow it."""
+def _name_keys_by_texts(content: t.Any) -> None:
+    """Replace each key that is not a text by a text, so that the other settings can be checked."""
+    waiting: list[t.Any] = [content]
+    seen: set[int] = set()
+    while waiting:
+        value = waiting.pop()
+        if id(value) in seen or not isinstance(value, dict | list):
+            continue
+        seen.add(id(value))
+        if isinstance(value, dict):
+            named = {key if isinstance(key, str) else shown_value(key): given for key, given in value.items()}
+            value.clear()
+            value.update(named)
+        waiting += value.values() if isinstance(value, dict) else value
+
+
+def _note_lines(file: str, node: yaml.Node | None, path: str, lines: dict[str, int], errors: list[str]) -> None:
+    """Note the line of each key, and an error for each key that is no text."""
     if isinstance(node, yaml.MappingNode):
         for key, value in node.value:
             if key.tag not in KEY_TAGS:
                 shown = f" {key.value}" if isinstance(key, yaml.ScalarNode) else ""
-                raise SettingsError(f"file {file}, line {key.start_mark.line + 1}: the key{shown} is not a text: write it in quotes")
+                errors.append(f"file {file}, line {key.start_mark.line + 1}: the key{shown} is not a text: write it in quotes")
             below = f"{path}.{key.value}" if path else str(key.value)
             # An alias has the lines of its anchor. They are noted at the first place.
             if below not in lines:
                 lines[below] = key.start_mark.line + 1
-                _note_lines(file, value, below, lines)
+                _note_lines(file, value, below, lines, errors)
     elif isinstance(node, yaml.SequenceNode):
         for number, value in enumerate(node.value):
             below = f"{path}[{number}]"
             lines[below] = value.start_mark.line + 1
-            _note_lines(file, value, below, lines)
+            _note_lines(file, value, below, lines, errors)
 
 
 def _begins_with(text: str, path: str) -> bool:

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import typing as t
 
+from ....plugins.module_utils.model.values.shown import shown_value
 from ...common.options import LOG_FORMATS, LOG_LEVELS, SWITCH, Kind, Option, one_of, parse_text
 from ...common.settings import Program
 
@@ -22,7 +23,7 @@ def parse_level(value: t.Any) -> str:
 def parse_address_text(value: t.Any) -> str:
     """Return the text of an address. Raises ValueError, also for a port alone, which YAML reads as a number."""
     if not isinstance(value, str):
-        raise ValueError(f"{value!r} is no address: write it as HOST:PORT, [IPV6]:PORT or :PORT")
+        raise ValueError(f"{shown_value(value)} is no address: write it as HOST:PORT, [IPV6]:PORT or :PORT")
     return value
 
 

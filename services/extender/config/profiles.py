@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from ....plugins.module_utils.model.codec import encode_json
+from ....plugins.module_utils.model.values.shown import shown_value
 from ...common.settings import SettingsError
 from ..agents.registry import AgentError, build_agent, load_agent
 from ..engine.profile import ANY_SCHEDULER, MEDIAN, UNKNOWN_POLICIES, ConfiguredAgent, Profile
@@ -118,7 +119,7 @@ class ProfileBuilder:
         """Return the agent, or nothing for one that cannot be imported. Raises SettingsError."""
         args = {**entry.args, **self._original_args.get(entry.name, {})}
         key = (profile, entry.name, encode_json(args))
-        agent = self._known.get(key) or _agent(self._document, entry, args, self._refused)
+        agent = self._known.get(key) or _agent(self._document, entry, args, self._refused, self._errors)
         if agent is None:
             return []
         _check_queries(entry, agent)
@@ -129,43 +130,45 @@ class ProfileBuilder:
 
 def _profile(path: str, name: t.Any, value: t.Any, errors: ErrorList) -> ProfileEntry:
     if not isinstance(name, str) or not name:
-        raise SettingsError(f'{path} has the name {name!r}: a schedulerName is expected, or "{ANY_SCHEDULER}"')
-    section = Section(value, f"{path}.{name}", PROFILE_KEYS)
+        raise SettingsError(f'{path} has the name {shown_value(name)}: a schedulerName is expected, or "{ANY_SCHEDULER}"')
+    section = Section(value, f"{path}.{name}", PROFILE_KEYS, errors)
     agents = value.get("agents")
     if not isinstance(agents, list) or not agents:
-        raise section.error("agents", "must be a list with at least one agent, such as [{name: network_traffic}]")
-    entries, unknown = [], MEDIAN
+        section.refuse("agents", "must be a list with at least one agent, such as [{name: network_traffic}]")
+        agents = []
+    entries = []
     for number, one in enumerate(agents):
         with errors.collected():
-            entries.append(_entry(f"{path}.{name}.agents[{number}]", one))
-    with errors.collected():
-        unknown = section.choice("unknown", MEDIAN, UNKNOWN_POLICIES)
-    return ProfileEntry(name, unknown, tuple(entries))
+            entries += _entry(f"{path}.{name}.agents[{number}]", one, errors)
+    return ProfileEntry(name, section.choice("unknown", MEDIAN, UNKNOWN_POLICIES), tuple(entries))
 
 
-def _entry(path: str, value: t.Any) -> AgentEntry:
-    section = Section(value, path, AGENT_KEYS, remedy="; an argument of the agent belongs below args")
-    if "name" not in section:
-        raise SettingsError(f"{path} has no name: name the agent, such as network_traffic")
+def _entry(path: str, value: t.Any, errors: ErrorList) -> list[AgentEntry]:
+    """Return the agent, or nothing if its name or its arguments cannot be used. Raises SettingsError for a value that is no mapping."""
+    section = Section(value, path, AGENT_KEYS, errors, remedy="; an argument of the agent belongs below args")
     weight = value.get("weight")
     if weight is None:
         weight = 1
     if isinstance(weight, bool) or not isinstance(weight, int | float) or not 0 < weight <= MAX_WEIGHT:
-        raise section.error("weight", f"is {weight!r}: a number above 0 and at most {MAX_WEIGHT} is expected")
-    args = value.get("args")
+        section.refuse("weight", f"is {shown_value(weight)}: a number above 0 and at most {MAX_WEIGHT} is expected")
+        weight = 1
+    name, filters, args = section.text("name"), section.switch("filter"), value.get("args")
+    if "name" not in section:
+        errors.texts.append(f"{path} has no name: name the agent, such as network_traffic")
     if args is not None and (not isinstance(args, Mapping) or not all(isinstance(key, str) for key in args)):
-        raise section.error("args", "must be a mapping of arguments by their names")
-    return AgentEntry(path, section.text("name"), float(weight), section.switch("filter"), args or {})
+        section.refuse("args", "must be a mapping of arguments by their names")
+        return []
+    return [AgentEntry(path, name, float(weight), filters, args or {})] if name else []
 
 
-def _agent(document: Document, entry: AgentEntry, args: Mapping[str, t.Any], refused: list[str]) -> Agent | None:
+def _agent(document: Document, entry: AgentEntry, args: Mapping[str, t.Any], refused: list[str], errors: ErrorList) -> Agent | None:
     try:
         kind = load_agent(entry.name)
     except AgentError as error:
         refused.append(document.with_line(f"{entry.path}.name: {error}"))
         return None
     if entry.filters and not kind.can_filter:
-        raise SettingsError(f"{entry.path}.filter is true: the agent {entry.name} has no filter")
+        errors.texts.append(f"{entry.path}.filter is true: the agent {entry.name} has no filter")
     try:
         return build_agent(entry.name, args)
     except AgentError as error:

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from ....plugins.module_utils.model.values.shown import shown_key
 from ...common.addresses import Address, parse_address
 from ...common.settings import Given, SettingsError, flags_given, nearest, parse_given, variables_given
 from ..engine.profile import Profile
@@ -96,6 +97,7 @@ def read_settings(inputs: Inputs, before: Settings | None = None) -> Settings:
 def _settings(document: Document, inputs: Inputs, before: Settings | None) -> Settings:
     """Return the settings. Raises SettingsErrors with all errors that do not depend on each other."""
     errors = ErrorList()
+    errors.texts += document.errors
     with errors.collected():
         _check_names(document)
     values, given = _values(document, inputs, errors)
@@ -107,7 +109,7 @@ def _settings(document: Document, inputs: Inputs, before: Settings | None) -> Se
         status = _address("status_address", text, given) if text else None
     server, sources = ServerSettings(), SourceSettings()
     with errors.collected():
-        server = _server(document)
+        server = _server(document, errors)
     with errors.collected():
         sources = read_source_settings(document.content.get("sources"), document.origin)
     entries: tuple[ProfileEntry, ...] = ()
@@ -148,7 +150,7 @@ def _check_names(document: Document) -> None:
     known = (*(option.name for option in OPTIONS), *FILE_ONLY)
     unknown = [key for key in document.content if key not in known]
     if unknown:
-        raise SettingsErrors([f"{document.origin}, {key} is not a setting{nearest(str(key), known)}" for key in unknown])
+        raise SettingsErrors([f"{document.origin}, {shown_key(key)} is not a setting{nearest(str(key), known)}" for key in unknown])
 
 
 def _address(name: str, text: str, given: Mapping[str, Given]) -> Address:
@@ -161,9 +163,9 @@ def _address(name: str, text: str, given: Mapping[str, Given]) -> Address:
         raise SettingsError(f"{origin}: {error}" if of_file == origin else f"{of_file}, {error}") from None
 
 
-def _server(document: Document) -> ServerSettings:
+def _server(document: Document, errors: ErrorList) -> ServerSettings:
     value = document.content.get("server")
-    section = Section({} if value is None else value, f"{document.origin}, server", ("tls", "max_body_bytes", "request_timeout_s"))
+    section = Section({} if value is None else value, f"{document.origin}, server", ("tls", "max_body_bytes", "request_timeout_s"), errors)
     timeout_s = section.seconds("request_timeout_s", REQUEST_TIMEOUT_S, 0.1, LONGEST_REQUEST_S)
     most = section.integer("max_body_bytes", MAX_BODY_BYTES, LEAST_BODY_BYTES, MOST_BODY_BYTES)
     tls = section.section("tls", ("cert_file", "key_file", "client_ca_file"))
@@ -171,7 +173,7 @@ def _server(document: Document) -> ServerSettings:
         return ServerSettings(None, most, timeout_s)
     for key in ("cert_file", "key_file"):
         if key not in tls:
-            raise tls.error(key, "is missing")
+            tls.refuse(key, "is missing")
     return ServerSettings(TlsFiles(tls.text("cert_file"), tls.text("key_file"), tls.text("client_ca_file")), most, timeout_s)
 
 

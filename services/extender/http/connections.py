@@ -25,8 +25,17 @@ UNUSED_S = 120.0
 """Seconds until a connection is closed that has sent nothing. Clients open connections in advance, and use them later."""
 
 
+HEAD_TOO_LARGE = (b"431 Request Header Fields Too Large", b"the URL and the headers have more than %d bytes\n" % MAX_HEAD_BYTES)
+UPGRADE_WITH_BODY = (b"400 Bad Request", b"a request with a body must not have the header Upgrade: this server has only HTTP/1.1\n")
+BODY_HEADERS = (b"content-length", b"transfer-encoding")
+
+
 class HeadTooLargeError(Exception):
     """The URL and the headers have more than MAX_HEAD_BYTES."""
+
+
+class UpgradeWithBodyError(Exception):
+    """A request has a body and asks for another protocol. The parser does not read the body of such a request."""
 
 
 class Limited(t.Protocol):
@@ -82,7 +91,9 @@ class LimitedProtocol(HttpToolsProtocol):
         self._head_bytes: int | None = 0
         """The bytes of an incomplete header, 0 between two requests, and None while a body is received."""
         self._deadline: asyncio.TimerHandle | None = None
-        self._has_completed = self._is_too_large = False
+        self._has_completed = False
+        self._refusal: tuple[bytes, bytes] | None = None
+        """The status and the text of the answer to a request that the parser must not continue to read."""
         self.active_at_s = 0.0
         self.on_made: Callable[[], None] = do_nothing
         """Is called at the beginning of ``connection_made``."""
@@ -127,7 +138,7 @@ class LimitedProtocol(HttpToolsProtocol):
             self._forget_deadline()
             self._deadline = self.loop.call_later(self._head_s, self.drop)
         if self._head_bytes > MAX_HEAD_BYTES and not self.transport.is_closing():
-            self._refuse_head()
+            self._refuse(*HEAD_TOO_LARGE)
 
     def on_message_begin(self) -> None:
         """Note the first byte of a header. After another request in the same data the number of bytes is not known."""
@@ -135,13 +146,23 @@ class LimitedProtocol(HttpToolsProtocol):
         super().on_message_begin()
 
     def on_headers_complete(self) -> None:
-        """Begin to answer the request. Raises HeadTooLargeError, which the parser passes to ``send_400_response``."""
+        """Begin to answer the request. An error of it calls ``send_400_response``. Raises HeadTooLargeError and UpgradeWithBodyError.
+
+        A request to use another protocol, such as HTTP/2, is answered as one of HTTP/1.1, and the connection ends (RFC 9110, section 7.8).
+        """
         self._forget_deadline()
         if len(self.url) + sum(len(name) + len(value) for name, value in self.headers) > MAX_HEAD_BYTES:
-            self._is_too_large = True
+            self._refusal = HEAD_TOO_LARGE
             raise HeadTooLargeError
+        is_upgrade = self.parser.should_upgrade()
+        if is_upgrade and any(name in BODY_HEADERS and value != b"0" for name, value in self.headers):
+            self._refusal = UPGRADE_WITH_BODY
+            raise UpgradeWithBodyError
         self._head_bytes = None
         super().on_headers_complete()
+        if is_upgrade:
+            # The parser reads no further request.
+            self.cycle.keep_alive = False
 
     def on_message_complete(self) -> None:
         """Wait for the next request."""
@@ -173,8 +194,8 @@ class LimitedProtocol(HttpToolsProtocol):
 
     def send_400_response(self, msg: str) -> None:
         """Answer a request that cannot be parsed."""
-        if self._is_too_large:
-            self._refuse_head()
+        if self._refusal is not None:
+            self._refuse(*self._refusal)
         else:
             super().send_400_response(msg)
 
@@ -182,9 +203,8 @@ class LimitedProtocol(HttpToolsProtocol):
         """End the connection."""
         self.transport.abort()
 
-    def _refuse_head(self) -> None:
-        text = b"the URL and the headers have more than %d bytes\n" % MAX_HEAD_BYTES
-        head = b"HTTP/1.1 431 Request Header Fields Too Large\r\ncontent-type: text/plain\r\nconnection: close\r\n"
+    def _refuse(self, status: bytes, text: bytes) -> None:
+        head = b"HTTP/1.1 %b\r\ncontent-type: text/plain\r\nconnection: close\r\n" % status
         self.transport.write(b"%bcontent-length: %d\r\n\r\n%b" % (head, len(text), text))
         self.transport.close()
 

@@ -29,6 +29,9 @@ MAX_BODY_BYTES = 1024 * 1024
 
 END = b"\r\n\r\n"
 REQUEST_LINE = re.compile(rb"POST (/[a-z/-]+) HTTP/1\.1")
+PLAIN_HEADER = re.compile(rb"([A-Za-z-]+):([ -~]*)")
+"""A name and a visible value. The parser refuses most other bytes, such as a line feed alone, which a proxy may take for a new header."""
+
 PLAIN_HEADERS = {b"host", b"user-agent", b"content-length", b"content-type", b"accept-encoding"}
 """The headers of Go's net/http. None of them changes the way in which the body is read, except its length."""
 
@@ -88,7 +91,7 @@ class DirectAnswers:
         request = REQUEST_LINE.fullmatch(first)
         path = request[1].decode() if request is not None else ""
         handler = self._handlers.get(path)
-        headers = {name.lower(): value.strip() for name, _colon, value in (line.partition(b":") for line in lines)}
+        headers = {found[1].lower(): found[2].strip() for found in map(PLAIN_HEADER.fullmatch, lines) if found is not None}
         length = headers.get(b"content-length", b"")
         is_plain = len(headers) == len(lines) and headers.keys() <= PLAIN_HEADERS and b"host" in headers
         if handler is None or not is_plain or headers.get(b"content-type") != b"application/json" or not length.isdigit():

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from urllib.parse import urlsplit
 
-from ...common.settings import SettingsError
+from ....plugins.module_utils.model.values.shown import shown_value
 from ..settings_errors import ErrorList
 from .promql import is_selector
 from .settings_section import Section
@@ -109,25 +109,15 @@ def read_source_settings(mapping: Mapping[str, t.Any] | None, origin: str) -> So
 
     Raises SettingsError, which names the key, the value and the values that can be used.
     """
-    sources = Section(
-        {} if mapping is None else mapping, f"{origin}, sources", ("prometheus", "kubernetes", "node_exporter"), remedy=INDENT
-    )
     errors = ErrorList()
-    prometheus = kubernetes = node_exporter = None
-    with errors.collected():
-        prometheus = _prometheus(sources)
-    with errors.collected():
-        kubernetes = _kubernetes(sources)
-    with errors.collected():
-        node_exporter = _node_exporter(sources)
+    value = {} if mapping is None else mapping
+    sources = Section(value, f"{origin}, sources", ("prometheus", "kubernetes", "node_exporter"), errors, remedy=INDENT)
+    settings = SourceSettings(_prometheus(sources), _kubernetes(sources), _node_exporter(sources))
+    if "node_exporter" in sources and "prometheus" in sources:
+        errors.texts.append(f"{sources.path} has prometheus and node_exporter, which measure the same: keep one of them")
+    elif "node_exporter" in sources and "kubernetes" not in sources:
+        sources.refuse("node_exporter", "needs the addresses of the nodes: add sources.kubernetes, for example {}")
     errors.raise_any()
-    settings = SourceSettings(prometheus, kubernetes, node_exporter)
-    if settings.node_exporter is None:
-        return settings
-    if settings.prometheus is not None:
-        raise SettingsError(f"{origin}, sources has prometheus and node_exporter, which measure the same: keep one of them")
-    if settings.kubernetes is None:
-        raise SettingsError(f"{origin}, sources.node_exporter needs the addresses of the nodes: add sources.kubernetes, for example {{}}")
     return settings
 
 
@@ -137,13 +127,13 @@ def _prometheus(sources: Section) -> PrometheusSettings | None:
     if section is None:
         return None
     if "urls" not in section:
-        raise section.error("urls", 'is missing: give the URL of each Prometheus server, such as ["http://127.0.0.1:9090"]')
+        section.refuse("urls", 'is missing: give the URL of each Prometheus server, such as ["http://127.0.0.1:9090"]')
     rules = section.texts("node_rules", NODE_RULES)
     for rule in rules:
         if rule not in NODE_RULES:
-            raise section.error("node_rules", f"has {rule!r}: the rules are {', '.join(NODE_RULES)}")
+            section.refuse("node_rules", f"has {shown_value(rule)}: the rules are {', '.join(NODE_RULES)}")
     settings = PrometheusSettings(
-        urls=tuple(_url(section, url) for url in section.texts("urls")),
+        urls=_urls(section),
         refresh_s=section.seconds("refresh_s", PrometheusSettings.refresh_s, 1),
         timeout_s=section.seconds("timeout_s", PrometheusSettings.timeout_s, 0.1, 60),
         node_label=section.text("node_label", PrometheusSettings.node_label),
@@ -153,9 +143,9 @@ def _prometheus(sources: Section) -> PrometheusSettings | None:
         login=_login(section),
     )
     if not _is_label_name(settings.node_label):
-        raise section.error("node_label", f"is {settings.node_label!r}: the name of a Prometheus label is expected, such as instance")
+        section.refuse("node_label", f"is {shown_value(settings.node_label)}: the name of a Prometheus label is expected, such as instance")
     if settings.selector and not is_selector(settings.selector):
-        raise section.error("selector", f'is {settings.selector!r}: label matchers without braces are expected, such as job="node"')
+        section.refuse("selector", f'is {shown_value(settings.selector)}: label matchers without braces are expected, such as job="node"')
     return settings
 
 
@@ -173,7 +163,7 @@ def _node_exporter(sources: Section) -> NodeExporterSettings | None:
         return None
     path = section.text("path", NodeExporterSettings.path)
     if not path.startswith("/"):
-        raise section.error("path", f"is {path!r}: it must begin with /")
+        section.refuse("path", f"is {shown_value(path)}: it must begin with /")
     return NodeExporterSettings(
         port=section.integer("port", NodeExporterSettings.port, 1, 65535),
         scheme=section.choice("scheme", NodeExporterSettings.scheme, ("http", "https")),
@@ -189,11 +179,11 @@ def _node_exporter(sources: Section) -> NodeExporterSettings | None:
 def _login(section: Section) -> LoginSettings:
     basic = section.section("basic_auth", ("username", "password_file"))
     if basic is not None and "bearer_token_file" in section:
-        raise SettingsError(f"{section.path} has bearer_token_file and basic_auth: keep one of them")
+        section.errors.texts.append(f"{section.path} has bearer_token_file and basic_auth: keep one of them")
     if basic is not None:
         for key in ("username", "password_file"):
             if key not in basic:
-                raise basic.error(key, "is missing")
+                basic.refuse(key, "is missing")
     return LoginSettings(
         bearer_token_file=section.text("bearer_token_file"),
         username=basic.text("username") if basic is not None else "",
@@ -213,14 +203,22 @@ def _tls(section: Section) -> TlsSettings:
         server_name=tls.text("server_name"),
         insecure_skip_verify=tls.switch("insecure_skip_verify"),
     )
-    if bool(settings.cert_file) != bool(settings.key_file):
-        missing, given = ("key_file", "cert_file") if settings.cert_file else ("cert_file", "key_file")
-        raise tls.error(missing, f"is missing: {given} is of use only together with it")
+    if ("cert_file" in tls) != ("key_file" in tls):
+        missing, given = ("key_file", "cert_file") if "cert_file" in tls else ("cert_file", "key_file")
+        tls.refuse(missing, f"is missing: {given} is of use only together with it")
     return settings
 
 
-def _url(section: Section, text: str) -> str:
-    """Return the URL without a slash at its end. An error does not show the URL, because it may contain a password."""
+def _urls(section: Section) -> tuple[str, ...]:
+    """Return the URLs without a slash at their end. An error does not show a URL, because it may contain a password."""
+    urls = section.texts("urls")
+    for problem in sorted({_url_problem(url) for url in urls} - {""}):
+        section.refuse("urls", problem)
+    return tuple(url.rstrip("/") for url in urls)
+
+
+def _url_problem(text: str) -> str:
+    """Return the reason not to use a URL, or an empty text."""
     try:
         parts = urlsplit(text)
         good = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
@@ -228,10 +226,10 @@ def _url(section: Section, text: str) -> str:
         good = False
     else:
         if "@" in parts.netloc:
-            raise section.error("urls", "has a URL with a user name in it: use basic_auth with a password_file")
+            return "has a URL with a user name in it: use basic_auth with a password_file"
     if not good or parts.query or parts.fragment:
-        raise section.error("urls", "has an entry that is not a URL such as http://127.0.0.1:9090")
-    return text.rstrip("/")
+        return "has an entry that is not a URL such as http://127.0.0.1:9090"
+    return ""
 
 
 def _is_label_name(text: str) -> bool:

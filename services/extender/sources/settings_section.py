@@ -9,8 +9,9 @@ import typing as t
 from collections.abc import Mapping
 
 from ....plugins.module_utils.model.values.duration import parse_duration
+from ....plugins.module_utils.model.values.shown import shown_key, shown_value
 from ...common.settings import SettingsError, nearest
-from ..settings_errors import SettingsErrors
+from ..settings_errors import ErrorList
 
 LONGEST_S = 86_400.0
 """The longest time in seconds that a setting may have: one day."""
@@ -19,56 +20,65 @@ LONGEST_S = 86_400.0
 class Section:
     """A mapping of FILE. ``path`` is its name in error messages, such as ``file extender.yaml, sources.prometheus``.
 
-    The constructor raises SettingsError if the value is no mapping, or has a key that is not in ``known``. A key without a value counts as
-    absent. ``remedy`` is added to the text about a key that is like none in ``known``.
+    The constructor raises SettingsError if the value is no mapping. All other errors are added to ``errors``, so that one run names all of
+    them: a key that is not in ``known``, and a value that cannot be used, for which the default is returned. A key without a value counts
+    as absent. ``remedy`` is added to the text about a key that is like none in ``known``.
     """
 
-    def __init__(self, value: t.Any, path: str, known: tuple[str, ...], *, remedy: str = "") -> None:
+    def __init__(self, value: t.Any, path: str, known: tuple[str, ...], errors: ErrorList, *, remedy: str = "") -> None:
         if not isinstance(value, Mapping):
-            raise SettingsError(f"{path} is {_shown(value)}: a mapping with {_listed(known)} is expected")
-        unknown = [f"{path}.{key} is not a setting{_remedy(key, known, remedy)}" for key in value if key not in known]
-        if unknown:
-            raise SettingsErrors(unknown)
-        self.path = path
+            # A text in place of a mapping may be a whole login, such as user:password.
+            found = "a text" if isinstance(value, str) else shown_value(value)
+            raise SettingsError(f"{path} is {found}: a mapping with {_listed(known)} is expected")
+        unknown = [shown_key(key) for key in value if key not in known]
+        errors.texts += [f"{path}.{key} is not a setting{_remedy(key, known, remedy)}" for key in unknown]
+        self.path, self.errors = path, errors
         self._values = {key: given for key, given in value.items() if given is not None}
 
     def __contains__(self, key: str) -> bool:
         return key in self._values
 
-    def error(self, key: str, problem: str) -> SettingsError:
-        """Return the error for a key. ``problem`` follows the key, for example ``is 0: it must be greater``."""
-        return SettingsError(f"{self.path}.{key} {problem}")
+    def refuse(self, key: str, problem: str) -> None:
+        """Add the error for a key. ``problem`` follows the key, for example ``is 0: it must be greater``."""
+        self.errors.texts.append(f"{self.path}.{key} {problem}")
 
     def section(self, key: str, known: tuple[str, ...]) -> Section | None:
-        """Return the mapping under a key, or None if the key is absent."""
-        return Section(self._values[key], f"{self.path}.{key}", known) if key in self._values else None
+        """Return the mapping under a key, or None if the key is absent or has no mapping."""
+        if key in self._values:
+            with self.errors.collected():
+                return Section(self._values[key], f"{self.path}.{key}", known, self.errors)
+        return None
 
     def text(self, key: str, default: str = "") -> str:
         """Return a text. An empty text is refused."""
         value = self._values.get(key, default)
         if not isinstance(value, str) or (not value and key in self._values):
-            raise self.error(key, f"is {_shown(value)}: a text is expected")
+            self.refuse(key, f"is {shown_value(value)}: a text is expected")
+            return default
         return value
 
     def choice(self, key: str, default: str, allowed: tuple[str, ...]) -> str:
         """Return one of the allowed texts."""
         value = self.text(key, default)
         if value not in allowed:
-            raise self.error(key, f"is {_shown(value)}: it must be one of {_listed(allowed)}")
+            self.refuse(key, f"is {shown_value(value)}: it must be one of {_listed(allowed)}")
+            return default
         return value
 
     def switch(self, key: str) -> bool:
         """Return true or false, by default false."""
         value = self._values.get(key, False)
         if not isinstance(value, bool):
-            raise self.error(key, f"is {_shown(value)}: true or false is expected")
+            self.refuse(key, f"is {shown_value(value)}: true or false is expected")
+            return False
         return value
 
     def integer(self, key: str, default: int, least: int, most: int) -> int:
         """Return a whole number between two limits."""
         value = self._values.get(key, default)
         if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
-            raise self.error(key, f"is {_shown(value)}: a whole number from {least} to {most} is expected")
+            self.refuse(key, f"is {shown_value(value)}: a whole number from {least} to {most} is expected")
+            return default
         return value
 
     def seconds(self, key: str, default: float, least: float, most: float = LONGEST_S) -> float:
@@ -77,9 +87,13 @@ class Section:
         try:
             seconds = value if isinstance(value, float) else float(parse_duration(value))
         except ValueError as error:
-            raise self.error(key, f"cannot be used: {error}") from None
+            self.refuse(key, f"cannot be used: {error}")
+            return default
+        except OverflowError:
+            seconds = math.inf
         if not (math.isfinite(seconds) and least <= seconds <= most):
-            raise self.error(key, f"is {_shown(value)}: a time from {least:g} to {most:g} seconds is expected")
+            self.refuse(key, f"is {shown_value(value)}: a time from {least:g} to {most:g} seconds is expected")
+            return default
         return seconds
 
     def texts(self, key: str, default: tuple[str, ...] = ()) -> tuple[str, ...]:
@@ -89,23 +103,14 @@ class Section:
         value = self._values[key]
         entries = [value] if isinstance(value, str) else value
         if not isinstance(entries, list) or not entries or not all(isinstance(entry, str) and entry for entry in entries):
-            raise self.error(key, f"is {_shown(value)}: a list of texts is expected")
+            self.refuse(key, f"is {shown_value(value)}: a list of texts is expected")
+            return default
         return tuple(entries)
 
 
-def _remedy(key: t.Any, known: tuple[str, ...], remedy: str) -> str:
-    return nearest(str(key), known) or f"; the settings are {_listed(known)}{remedy}"
+def _remedy(key: str, known: tuple[str, ...], remedy: str) -> str:
+    return nearest(key, known) or f"; the settings are {_listed(known)}{remedy}"
 
 
 def _listed(words: tuple[str, ...]) -> str:
     return ", ".join(words)
-
-
-def _shown(value: t.Any) -> str:
-    """Return the value for a message. A mapping or a list is not shown, because it may contain a secret in a wrong place."""
-    if isinstance(value, Mapping):
-        return "a mapping"
-    if isinstance(value, list):
-        return "a list" if value else "an empty list"
-    text = repr(value)
-    return text if len(text) <= 60 else f"{text[:60]}..."

@@ -138,6 +138,27 @@ def test_what_is_wrong_is_named_with_its_origin(
     assert complaint in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "grace_period: {password: hunter2}",
+        "max_victims: [hunter2]",
+        "namespaces: {password: hunter2}",
+        "dry_run: 'http://admin:hunter2@host'",
+        "hold: 'http://admin:hunter2@host'",
+        "listen_address: 'http://admin:hunter2@host'",
+        "kubeconfig: {password: hunter2}",
+        "namespaces: ['http://admin:hunter2@host']",
+        "hold_taint_key: 'http://admin:hunter2@host'",
+        "'http://admin:hunter2@host': 1",
+    ],
+)
+def test_an_error_shows_no_value_that_may_contain_a_secret(tmp_path: Path, text: str) -> None:
+    with pytest.raises(SettingsError) as caught:
+        read(file=config(tmp_path, text))
+    assert "hunter2" not in str(caught.value)
+
+
 # No duration is below 0.
 BOUNDED = [option for option in OPTIONS if option.name in MINIMA and (MINIMA[option.name] > 0 or option.kind is not DURATION)]
 

@@ -18,6 +18,7 @@ from ansible_collections.onprem.kube_scheduling.services.extender.config.watch i
 from ansible_collections.onprem.kube_scheduling.services.extender.http.tls import TlsFiles
 from ansible_collections.onprem.kube_scheduling.services.extender.interface import Gauge
 from ansible_collections.onprem.kube_scheduling.services.extender.metrics import Metrics
+from ansible_collections.onprem.kube_scheduling.services.extender.settings_errors import SettingsErrors
 
 PROFILES = "profiles:\n  quiet:\n    agents:\n    - {name: template}\n"
 
@@ -333,3 +334,98 @@ def test_an_error_of_the_program_itself_in_file_is_noted_once(tmp_path: Path, mo
     monkeypatch.setattr("ansible_collections.onprem.kube_scheduling.services.extender.config.watch.read_settings", fail)
     assert watched.watch.changed() is None and watched.watch.changed() is None
     assert watched.sample("reloads_total", result="failure") == 1
+
+
+SECRETS = [
+    "sources: {prometheus: 'http://admin:hunter2@prom:9090'}",
+    "sources: {prometheus: {urls: ['http://p:9090'], basic_auth: 'admin:hunter2'}}",
+    "sources: {prometheus: {urls: ['http://p:9090'], timeout_s: {password: hunter2}}}",
+    "sources: {prometheus: {urls: ['http://p:9090'], node_rules: ['http://admin:hunter2@p']}}",
+    "sources: {prometheus: {urls: ['http://p:9090'], node_label: 'admin@hunter2'}}",
+    "sources: {'http://admin:hunter2@prom:9090': }",
+    "'http://admin:hunter2@prom:9090': ",
+    "server: {request_timeout_s: 'http://admin:hunter2@prom:9090'}",
+    "server: {max_body_bytes: ['hunter2']}",
+    "listen: {password: hunter2}",
+    "listen: 'http://admin:hunter2@prom:9090'",
+    "status_address: [hunter2]",
+    "record: {password: hunter2}",
+    "log_level: {password: hunter2}",
+    "log_level: !!set {hunter2}",
+    "log_format: {password: hunter2}",
+    "check_config: {password: hunter2}",
+    "profiles: {web: {agents: [{name: template, weight: {password: hunter2}}]}}",
+    "profiles: {web: {agents: [{name: template, filter: 'a@hunter2'}]}}",
+    "profiles: {web: {agents: [{name: 'http://admin:hunter2@prom:9090'}]}}",
+    "profiles: {web: {agents: [{name: network_traffic, args: {direction: 'http://admin:hunter2@p'}}]}}",
+    "profiles: {web: {agents: [{name: network_traffic, args: {window: 'http://admin:hunter2@p'}}]}}",
+]
+
+
+@pytest.mark.parametrize("text", SECRETS)
+def test_an_error_shows_no_value_that_may_contain_a_secret(tmp_path: Path, text: str) -> None:
+    with pytest.raises(SettingsError) as raised:
+        read(tmp_path, text if text.startswith("profiles") else f"{PROFILES}{text}\n")
+    assert "hunter2" not in str(raised.value)
+
+
+@pytest.mark.parametrize("digits", ["9" * 400, "'" + "9" * 400 + "'", "0x" + "f" * 5000], ids=["decimal", "text", "hexadecimal"])
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        ("server: {request_timeout_s: %s}", "line 5, server.request_timeout_s is .*: a time from 0.1 to 300 seconds is expected"),
+        ("server: {max_body_bytes: %s}", "line 5, server.max_body_bytes is .*: a whole number from "),
+        ("    - {name: template, weight: %s}", r"line 5, profiles.quiet.agents\[1\].weight is .*: a number above 0"),
+    ],
+)
+def test_a_very_long_number_is_refused_with_its_line(tmp_path: Path, text: str, complaint: str, digits: str) -> None:
+    with pytest.raises(SettingsError, match=complaint) as raised:
+        read(tmp_path, f"{PROFILES}{text % digits}\nlog_level: loud\n")
+    assert "'loud' is not one of" in str(raised.value), "the other errors are named too"
+    assert len(str(raised.value)) < 600
+
+
+ALL_WRONG = """
+colour: red
+5: {6: 7}
+listen: 8080
+server: {timeout: 1, max_body_bytes: 1k, request_timeout_s: soon, tls: {key: a, cert_file: 5}}
+sources:
+  promethus: {}
+  prometheus: {url: x, urls: [ftp://x, "http://u:p@x"], refresh_s: 0, timeout_s: soon, node_rules: [guess], node_label: 5,
+    tls: {ca: x, cert_file: c}, basic_auth: {password: p}}
+  kubernetes: {kubeconfig: 1, context: 2}
+profiles:
+  web:
+    unknwon: low
+    unknown: high
+    agents:
+    - {name: budgets, weight: 0, filter: true, score: 1, args: {max: 1}}
+    - {name: 5, weight: -1, filter: 2, args: [a]}
+    - {weight: 0}
+  other: {agents: 5, unknown: high}
+"""
+WANTED = [
+    "the key 5 is not a text", "the key 6 is not a text", "colour is", "listen:",
+    "server.timeout is", "server.max_body_bytes is", "server.request_timeout_s cannot", "server.tls.key is", "server.tls.key_file is",
+    "server.tls.cert_file is 5", "sources.promethus is", "sources.prometheus.url is", "sources.prometheus.urls has an entry",
+    "sources.prometheus.urls has a URL with", "sources.prometheus.refresh_s is", "sources.prometheus.timeout_s cannot",
+    "sources.prometheus.node_rules has", "sources.prometheus.node_label is", "sources.prometheus.tls.ca is",
+    "sources.prometheus.tls.key_file is missing", "sources.prometheus.basic_auth.password is",
+    "sources.prometheus.basic_auth.username is missing", "sources.prometheus.basic_auth.password_file is missing",
+    "sources.kubernetes.kubeconfig is", "sources.kubernetes.context is", "profiles.web.unknwon is", "profiles.web.unknown is",
+    "profiles.web.agents[0].weight is", "profiles.web.agents[0].filter is", "profiles.web.agents[0].score is",
+    "profiles.web.agents[0].args.max is", "profiles.web.agents[1].name is", "profiles.web.agents[1].weight is",
+    "profiles.web.agents[1].filter is", "profiles.web.agents[1].args must", "profiles.web.agents[2] has no name",
+    "profiles.web.agents[2].weight is", "profiles.other.agents must", "profiles.other.unknown is",
+]  # fmt: skip
+
+
+def test_all_errors_of_file_are_named(tmp_path: Path) -> None:
+    with pytest.raises(SettingsErrors) as raised:
+        read(tmp_path, ALL_WRONG)
+    found = list(raised.value.texts)
+    assert not [wanted for wanted in WANTED if not any(wanted in text for text in found)], found
+    assert not [text for text in found if ", line " not in text]
+    # The unknown key 5 is an error twice: it is no text, and it is no setting.
+    assert len(found) == len(set(found)) == len(WANTED) + 1

@@ -65,6 +65,14 @@ WHOLE = GO_HEAD % 3 + b"abc"
         pytest.param(WHOLE.replace(b"User-Agent: Go-http-client/1.1", b"Expect: 100-continue"), id="a client that waits"),
         pytest.param(WHOLE.replace(b"Content-Length: 3", b"Content-Length: +3"), id="a length with a sign"),
         pytest.param(WHOLE.replace(b"Content-Length:", b"Content-Length :"), id="a space in a name"),
+        pytest.param(WHOLE.replace(b"client/1.1", b"client\nTransfer-Encoding: chunked"), id="a line feed alone, with chunks"),
+        pytest.param(WHOLE.replace(b"client/1.1", b"client\nContent-Length: 4"), id="a line feed alone, with a length"),
+        pytest.param(WHOLE.replace(b"client/1.1", b"client\r1.1"), id="a carriage return alone"),
+        pytest.param(WHOLE.replace(b"client/1.1", b"client\0"), id="a NUL"),
+        pytest.param(WHOLE.replace(b"client/1.1", b"client\x7f"), id="a DEL"),
+        pytest.param(WHOLE.replace(b"Accept-Encoding: gzip", b"Accept-Encoding"), id="no colon"),
+        pytest.param(WHOLE.replace(b"User-Agent", b" User-Agent"), id="a continued line"),
+        pytest.param(WHOLE.replace(b"10.0.0.1", b"10.0.0.1\n"), id="a line feed in the host"),
         pytest.param(GO_HEAD % 101 + b"x" * 101, id="too large"),
     ],
 )
@@ -161,3 +169,12 @@ def test_an_answer_without_a_body_is_sent() -> None:
     with running() as server, server.connect() as connection:
         connection.sendall(b"HEAD /healthz HTTP/1.1\r\nHost: x\r\n\r\n")
         assert connection.recv(65536).startswith(b"HTTP/1.1 200")
+
+
+@pytest.mark.parametrize(
+    "line", [b"User-Agent: a\nContent-Length: 3", b"User-Agent: a\nX: y", b"User-Agent: a\0", b"User-Agent: a\rb", b"User-Agent"]
+)
+def test_a_head_that_the_parser_refuses_is_refused(line: bytes) -> None:
+    with running() as server, server.connect() as connection:
+        connection.sendall(REQUEST.replace(b"Host: x", b"Host: x\r\n" + line))
+        assert receive(connection)[0].startswith(b"HTTP/1.1 400")

@@ -170,3 +170,24 @@ def test_a_large_body_does_not_count_as_the_header_of_the_next_request() -> None
             assert ask(connection) == ANSWER
         connection.sendall(REQUEST + REQUEST)
         assert len(receive(connection)[1]) > 0
+
+
+UPGRADE = b"Host: x\r\nConnection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABkAAQCAAAAAAIAAAAA"
+
+
+@pytest.mark.parametrize("request_bytes", [REQUEST, HEAD % 10], ids=["with its body", "before its body"])
+def test_a_request_with_a_body_that_asks_for_another_protocol_is_refused_with_the_reason(request_bytes: bytes) -> None:
+    with running() as server, server.connect() as connection:
+        connection.sendall(request_bytes.replace(b"Host: x", UPGRADE))
+        head, body = receive(connection)
+        assert head.startswith(b"HTTP/1.1 400") and b"connection: close" in head
+        assert b"must not have the header Upgrade" in body
+        assert is_closed(connection)
+
+
+def test_a_request_without_a_body_that_asks_for_another_protocol_is_answered_and_the_connection_ends() -> None:
+    with running() as server, server.connect() as connection:
+        connection.sendall(b"GET /healthz HTTP/1.1\r\n" + UPGRADE + b"\r\n\r\n")
+        head, _body = receive(connection)
+        assert head.startswith(b"HTTP/1.1 200") and b"connection: close" in head
+        assert is_closed(connection)
