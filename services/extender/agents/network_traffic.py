@@ -33,10 +33,10 @@ SPEED = "node_network_speed_bytes"
 class Prepared:
     """The traffic of all nodes of a refresh, the largest measured rate, and the speed that is assumed for nodes without one.
 
-    ``estimates``: the bytes per second of a new pod that declares none, by direction. ``worst``: the utilisation with the score 0.
+    ``estimates``: the bytes per second of a new pod that declares none, by direction. ``worst``: the utilisation with the score 0. New pods
+    count in it, up to the speed of a link.
 
-    What was added for new pods does not count in ``largest_rate`` and ``worst``, so that the annotation of one pod cannot make all other
-    nodes equal.
+    What was added for new pods does not count in ``largest_rate``, so that the annotation of one pod cannot make all other nodes equal.
     """
 
     traffic: dict[str, tuple[NodeView, Traffic]]
@@ -87,7 +87,9 @@ class NetworkTraffic(Agent):
             assumed, assumed_from = median_low(speeds), "the median of the other nodes"
         else:
             assumed, assumed_from = max(ASSUMED_BYTES_PER_S, largest), "no node knows its speed"
-        highest = max((one.measured / (one.speed or max(assumed, one.measured)) for one in known), default=0.0)
+        # A link never has more traffic than its speed: such a speed is wrong, and does not set the scale for all nodes.
+        plausible = (one for one in known if one.speed is None or one.measured <= one.speed)
+        highest = max((one.rate / (one.speed or max(assumed, one.rate)) for one in plausible), default=0.0)
         worst = max(self.args.worst_utilisation, min(1.0, highest))
         return Prepared(traffic, largest, assumed, assumed_from, estimates, worst)
 

@@ -75,17 +75,17 @@ class Pigeon(Agent):
     def judge_demands(self, prepared: Placements, node: NodeView, pods: Sequence[PodView], now_s: float) -> Sequence[Judgement]:
         """Return the judgements on one node for several pods.
 
-        The node is compared with the best and the worst node of the last calculation for all nodes.
+        The change of the objective is compared with that of the best and the worst node of the last calculation for all nodes.
         """
         row = prepared.table.index.get(node.name)
         if row is None:
             return [_UNKNOWN] * len(pods)
-        placements = prepared
-        if prepared.table.nodes[row] is not node:
-            known = prepared.replaced
+        placements = prepared.newest or prepared
+        if placements.table.nodes[row] is not node:
+            known = placements.replaced
             if known is None or known[0] is not node:
-                table = self._reader.with_rows(prepared.table, [row], [node])
-                known = prepared.replaced = node, Placements(table, self.args.policy_resource_index, prepared.limits)
+                table = self._reader.with_rows(placements.table, [row], [node])
+                known = placements.replaced = node, Placements(table, self.args.policy_resource_index, prepared.limits)
             placements = known[1]
         return [self._judge_row(placements, row, pod) for pod in pods]
 
@@ -93,7 +93,8 @@ class Pigeon(Agent):
         """Return the judgements on all nodes, computed for all of them at the same time."""
         placements = self._placements(prepared, nodes)
         found = [_UNKNOWN] * len(nodes)
-        for row, judgement in zip(placements.known.tolist(), self._judgements(*self._all_values(placements, pod)), strict=True):
+        judgements = self._judgements(self._unchanged(placements, pod), *self._all_values(placements, pod))
+        for row, judgement in zip(placements.known.tolist(), judgements, strict=True):
             found[row] = judgement
         return found
 
@@ -116,34 +117,51 @@ class Pigeon(Agent):
             self._all_values(placements, pod)
         rows = np.array([row])
         values, fits = self._values(placements, rows, pod)
-        return self._judgements(values, fits, placements.limits.get(key))[0]
+        return self._judgements(self._unchanged(placements, pod), values, fits, placements.limits.get(key))[0]
 
     def _placements(self, prepared: Placements, nodes: Sequence[NodeView]) -> Placements:
         """Return the placements with the newest state of all nodes."""
         table = self._reader.updated(prepared.table, nodes)
-        return prepared if table is prepared.table else Placements(table, self.args.policy_resource_index, prepared.limits)
+        if table is prepared.table:
+            return prepared
+        found = Placements(table, self.args.policy_resource_index, prepared.limits)
+        if table.index is prepared.table.index:
+            prepared.newest = found
+        return found
 
     def _all_values(self, placements: Placements, pod: PodView) -> tuple[Floats, Booleans, Limits | None]:
-        """Return the objective with the pod on each of the known nodes, whether the pod fits there, and the limits, which are noted."""
+        """Return the change on each of the known nodes, whether the pod fits there, and the limits, which are noted."""
         values, fits = self._values(placements, placements.known, pod)
         limits = (float(values[fits].min()), float(values[fits].max())) if fits.any() else None
         placements.note(self.demand_key(pod), limits)
         return values, fits, limits
 
     def _values(self, placements: Placements, rows: Rows, pod: PodView) -> tuple[Floats, Booleans]:
-        """Return the objective with the pod on each of the rows, and whether the pod fits there."""
+        """Return the change of the objective by the pod on each of the rows, and whether the pod fits there.
+
+        The change hardly depends on the pods that were bound since the limits were noted. The objective itself does.
+        """
         table, demand = placements.table, self._reader.demand(pod.demand)
         fits: Booleans = np.all(table.requested[rows] + demand <= table.capacity[rows], axis=1)
         before = placements.points[rows]
         after = before + demand / placements.divisor[rows]
-        if self.args.policy_objective == LOAD_BALANCE:
-            return load_balance(placements.shares, before, after), fits
-        if self.args.policy_objective == CONSOLIDATE:
-            return consolidate(placements.shares, before, after), fits
-        return binpack(placements.shares, before, after, placements.variation_with(demand)), fits
+        return self._objective(placements, before, after, demand) - self._unchanged(placements, pod), fits
 
-    def _judgements(self, values: Floats, fits: Booleans, limits: Limits | None) -> list[Judgement]:
-        scores = _scores(values, fits, limits)
+    def _unchanged(self, placements: Placements, pod: PodView) -> float:
+        """Return the objective of the nodes without the pod. The variation of the demands includes it."""
+        before = placements.points[placements.known[:1]]
+        return float(self._objective(placements, before, before, self._reader.demand(pod.demand))[0]) if len(before) else 0.0
+
+    def _objective(self, placements: Placements, before: Floats, after: Floats, demand: Floats) -> Floats:
+        """Return the objective after the change of each of the nodes from ``before`` to ``after``."""
+        if self.args.policy_objective == LOAD_BALANCE:
+            return load_balance(placements.shares, before, after)
+        if self.args.policy_objective == CONSOLIDATE:
+            return consolidate(placements.shares, before, after)
+        return binpack(placements.shares, before, after, placements.variation_with(demand))
+
+    def _judgements(self, unchanged: float, changes: Floats, fits: Booleans, limits: Limits | None) -> list[Judgement]:
+        scores, values = _scores(changes, fits, limits), changes + unchanged
         objective = self.args.policy_objective
         return [
             Judgement(score, value, f"{objective} {value:.6g}" if fit else "the requests do not fit")

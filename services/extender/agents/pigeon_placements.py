@@ -16,7 +16,7 @@ from .pigeon_table import MEMORY, PigeonTable
 
 Rows = npt.NDArray[np.intp]
 Limits = tuple[float, float]
-"""The smallest and the largest objective."""
+"""The smallest and the largest change of the objective by a pod."""
 MAX_LIMITS = 1024
 """Demands whose limits are kept."""
 
@@ -24,12 +24,14 @@ MAX_LIMITS = 1024
 class Placements:
     """The nodes with the sums over them. Only nodes with allocatable CPU and memory are known.
 
-    ``points``: the utilisation of each node. ``limits``: the smallest and the largest objective of the nodes on which a pod fits, by its
-    demand; None if it fits on none. Tables of the same refresh share it.
+    ``points``: the utilisation of each node. ``limits``: the smallest and the largest change of the objective on the nodes on which a pod
+    fits, by its demand; None if it fits on none. Tables of the same refresh share it.
     """
 
     def __init__(self, table: PigeonTable, prime: int, limits: dict[Hashable, Limits | None]) -> None:
         self.table, self.limits = table, limits
+        self.newest: Placements | None = None
+        """The placements of the last calculation for all nodes after a binding. A node that is bound later is judged on them."""
         self.replaced: tuple[NodeView, Placements] | None = None
         """The node that was replaced last, and the placements with it. The demands of several requests ask for it."""
         self.is_known: Booleans = np.all(table.capacity[:, : MEMORY + 1] > 0, axis=1)

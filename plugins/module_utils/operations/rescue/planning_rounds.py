@@ -197,7 +197,8 @@ class PlanningRounds:
         if view.now_at_s >= task.settles_at_s or plan.status == WAITING:
             return plan
         text = f"the scheduler has {self._options.settle_time_s} s to bind it by itself"
-        return RescuePlan(task.pod, WAITING, Reason(SETTLING, text))
+        # The pod keeps its node meanwhile, as a queued pod does.
+        return RescuePlan(task.pod, WAITING, Reason(SETTLING, text), next_node=plan.choice.node if plan.choice is not None else "")
 
     def _shared_plan(self, task: RescueTask, view: ReconcileView, context: RescueContext, *, explain: bool) -> t.Optional[RescuePlan]:
         """Return the plan for the pod on this view.

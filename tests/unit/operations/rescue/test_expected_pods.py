@@ -12,7 +12,7 @@ import pytest
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.values.timestamps import format_time
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.rescue.task import RescueTask
 
-from tests.unit.support.fakes import Scene, node, pod, scene
+from tests.unit.support.fakes import CRITICAL, Scene, node, pod, scene
 
 
 def two_pods(**options: t.Any) -> Scene:
@@ -115,6 +115,24 @@ def test_message_has_the_reason_why_a_node_was_given_up_before_any_eviction() ->
     assert on.cluster.evicted == [] and on.cluster.held == []
     reason = task_of(on, "b").reason
     assert reason is not None and "; node n was given up: no eviction makes the pod fit on a node: " in reason.text
+
+
+def test_pod_keeps_its_node_during_its_settle_time() -> None:
+    """The pod with the lower priority has waited for longer. Both would get the capacity of the same pod."""
+    low, high = pod("low", "600m", priority=CRITICAL), pod("high", "600m", priority=CRITICAL + 10)
+    on = scene([node("n")], [pod("v", "900m", on="n"), low, high], settle_time_s=30)
+    reconcile(on)
+    waited = task_of(on, "low")
+    waited.settles_at_s = 0.0  # the time is over
+    reconcile(on)
+    assert result_of(on, "high") == ("waiting", "settling")
+    assert result_of(on, "low") == ("waiting", "another_pod_first")
+    assert on.cluster.evicted == [] and on.cluster.held == []
+    task_of(on, "high").max_wait_s = -1.0  # the maximum time is over
+    reconcile(on)
+    waited.settles_at_s = 0.0  # its plan became possible
+    reconcile(on)
+    assert on.cluster.evicted == ["v"] and result_of(on, "high") == ("waiting", "settling")
 
 
 def bind_late(on: Scene) -> None:

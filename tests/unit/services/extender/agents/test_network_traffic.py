@@ -32,13 +32,19 @@ def test_score_is_0_at_half_of_the_link_if_no_node_has_more() -> None:
 def test_score_is_0_at_the_utilisation_of_the_busiest_node_above_half() -> None:
     of = traffic_agent()
     assert scores(of, shares(of, idle=0.0, fifth=0.2, most=0.8)) == {"idle": 10.0, "fifth": pytest.approx(7.5), "most": 0.0}
-    assert scores(of, shares(of, idle=0.0, fifth=0.2, full=2.0)) == {"idle": 10.0, "fifth": pytest.approx(8.0), "full": 0.0}
+    assert scores(of, shares(of, idle=0.0, fifth=0.2, full=1.0)) == {"idle": 10.0, "fifth": pytest.approx(8.0), "full": 0.0}
 
 
-def test_new_pods_do_not_change_the_scale() -> None:
+def test_a_node_with_more_traffic_than_its_speed_does_not_change_the_scale() -> None:
+    """It reports a wrong speed."""
+    of = traffic_agent()
+    assert scores(of, shares(of, idle=0.0, fifth=0.2, wrong=8.0)) == {"idle": 10.0, "fifth": pytest.approx(6.0), "wrong": 0.0}
+
+
+def test_new_pods_change_the_scale_up_to_the_speed_of_the_link() -> None:
     of = traffic_agent()
     new = measured(of, "new", {"eth0": 0.0}, speed={"eth0": GBIT}, pods=(pod(ingress=900_000_000, bound_s_ago=1),))
-    assert scores(of, [*shares(of, fifth=0.2), new]) == {"fifth": pytest.approx(6.0), "new": 0.0}
+    assert scores(of, [*shares(of, fifth=0.2), new]) == {"fifth": pytest.approx(10.0 * (1 - 0.2 / 0.9)), "new": 0.0}
 
 
 def test_a_node_without_a_speed_changes_the_scale_by_its_assumed_speed() -> None:

@@ -171,6 +171,19 @@ def test_a_changed_node_is_read_again_without_a_refresh() -> None:
     assert of.judge(prepared, changed[0], None, NOW_S).score is None
 
 
+@pytest.mark.parametrize("objective", ["A_BINPACK", "LOAD_BALANCE", "CONSOLIDATE"])
+def test_the_score_after_many_bindings_is_near_that_of_a_new_calculation(objective: str) -> None:
+    """The demand was last asked for after bindings that are not in the refresh."""
+    of = agent("pigeon", policy_objective=objective)
+    nodes = [loaded(str(number), *[10 + number] * (1 + number % 5)) for number in range(30)]
+    prepared, waiting = of.prepare(nodes, NOW_S), pod(requests={"cpu": 20, "memory": GIB // 4})
+    changed = [loaded(one.name, *[10 + number] * (1 + number % 5), 100) if number < 15 else one for number, one in enumerate(nodes)]
+    of.score_all(prepared, changed, waiting, NOW_S)
+    expected = scores(of, changed, waiting)
+    for one in changed:
+        assert of.judge(prepared, one, waiting, NOW_S).score == pytest.approx(expected[one.name], abs=1e-6), one.name
+
+
 @pytest.mark.parametrize(("score", "original"), [(None, 0), (0.0, 0), (1.0, 1), (5.5, 6), (10.0, 10)])
 def test_the_original_rounds_to_the_nearest_integer(score: float | None, original: int) -> None:
     of = agent("pigeon")
