@@ -96,7 +96,7 @@ bench: lab-binaries ## measure spread check, rescues and extender on 5,000 nodes
 soak: lab-binaries ## long random runs: 200,000 decisions, 300 rescues, 200 clusters with preemption, 80,000 choices of victims, 100,000 objects of every kind, 1,000,000 requests to the extender, 1,080,000 placements
 	@SOAK=1 $(PYTHON) -m pytest tests/integration/oracle tests/unit/rescue/search/test_against_brute_force.py \
 		tests/integration/rescue/test_random_clusters.py tests/integration/extender/test_random_preemption.py \
-		tests/integration/undecodable/test_every_object.py tests/unit/services/extender/http/test_fuzzed_wire.py --timeout 0
+		tests/integration/undecodable/test_every_object.py tests/unit/services/extender/http/messages/test_fuzzed_wire.py --timeout 0
 	@PYTHONPATH=.venv/collections $(PYTHON) -m tests.soak.placement
 
 tables: env ## write the tables of the playbooks' variables into the guides

@@ -20,11 +20,11 @@ from .engine.engine import Engine
 from .engine.profile import Profile
 from .engine.recent_pods import RecentPods
 from .http.app import App
+from .http.connection.tls import TlsWatch, make_context
+from .http.connection.tls_renewal import renew
+from .http.pages.status_api import StatusApi
 from .http.scheduler_api import SchedulerApi
 from .http.server import HttpServer, Listener
-from .http.status_api import StatusApi
-from .http.tls import TlsWatch, make_context
-from .http.tls_renewal import renew
 from .http.unprofiled_pods import UnprofiledPods
 from .interface import Query
 from .learned_state import LearnedState

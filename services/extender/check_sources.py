@@ -15,7 +15,7 @@ from .engine.profile import Profile
 from .interface import Annotation, Gauge, NodeView, Outcome, Query, Rate, Series
 from .metrics import Metrics
 from .pauses import no_pause
-from .sources.promql import value_text
+from .sources.prometheus.promql import value_text
 from .sources.view import ClusterView
 
 SHOWN_QUERIES = 2

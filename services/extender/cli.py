@@ -17,7 +17,7 @@ from .assembly import Extender, queries_of
 from .check_sources import NoListener, report_on
 from .config.options import PROGRAM
 from .config.settings import Inputs, Settings, read_inputs, read_settings
-from .http.tls import make_context
+from .http.connection.tls import make_context
 from .settings_errors import texts_of
 from .sources.missing import missing_sources
 from .sources.refresher import Sources

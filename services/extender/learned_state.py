@@ -11,7 +11,7 @@ from ...plugins.module_utils.kube.client.errors import KubeError
 from ..common.log import Log
 from .engine.profile import Profile
 from .interface import Agent
-from .sources.kubernetes_connection import open_kube_api
+from .sources.kubernetes.connection import open_kube_api
 from .sources.settings import KubernetesSettings
 from .state.state_keeper import StateKeeper
 

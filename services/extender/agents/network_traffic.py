@@ -18,12 +18,12 @@ from dataclasses import dataclass
 from statistics import median_low
 
 from ..interface import BEST_SCORE, Agent, Gauge, Judgement, LabelMatch, NodeView, PodView, Query, Rate, Series
-from .bandwidth import BITS_PER_BYTE, bit_text
 from .measurements import age_violation, newest_by_label, oldest
-from .network_arguments import AUTO, RELATIVE, NetworkTrafficArgs
-from .network_devices import DeviceFilter, layers_of, link_speed
-from .network_pods import automatic_estimate, pod_traffic
-from .node_traffic import ASSUMED_BYTES_PER_S, Traffic, busiest, most_of_one_pod
+from .network.arguments import AUTO, RELATIVE, NetworkTrafficArgs
+from .network.bandwidth import BITS_PER_BYTE, bit_text
+from .network.devices import DeviceFilter, layers_of, link_speed
+from .network.node_traffic import ASSUMED_BYTES_PER_S, Traffic, busiest, most_of_one_pod
+from .network.pods import automatic_estimate, pod_traffic
 
 COUNTERS = {"receive": "node_network_receive_bytes_total", "transmit": "node_network_transmit_bytes_total"}
 SPEED = "node_network_speed_bytes"

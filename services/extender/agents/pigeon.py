@@ -17,10 +17,10 @@ import numpy as np
 from ....plugins.module_utils.model.codec import Struct
 from ..interface import BEST_SCORE, Agent, Judgement, NodeView, PodView, Scores
 from .arguments import check_range
-from .beta import Booleans, Floats
-from .pigeon_objectives import binpack, consolidate, load_balance
-from .pigeon_placements import Limits, Placements, Rows
-from .pigeon_table import PigeonReader
+from .arrays import Booleans, Floats
+from .packing.objectives import binpack, consolidate, load_balance
+from .packing.placements import Limits, Placements, Rows
+from .packing.table import PigeonReader
 
 LOAD_BALANCE, CONSOLIDATE = "LOAD_BALANCE", "CONSOLIDATE"
 WORST_FITTING = 1.0

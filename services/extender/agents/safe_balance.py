@@ -13,10 +13,10 @@ from collections.abc import Sequence
 import numpy as np
 
 from ..interface import BEST_SCORE, Judgement
-from .beta import Floats
-from .safe_arguments import RESOURCES
-from .safe_model import ResourceUtilisation, SafeAgent, Utilisation, measured_at_s
-from .safe_table import SafeTable
+from .arrays import Floats
+from .safe.arguments import RESOURCES
+from .safe.model import ResourceUtilisation, SafeAgent, Utilisation, measured_at_s
+from .safe.table import SafeTable
 
 
 class SafeBalance(SafeAgent):

@@ -14,11 +14,12 @@ from collections.abc import Sequence
 import numpy as np
 
 from ..interface import BEST_SCORE, Judgement
-from .beta import Booleans, Floats, overload_risk
-from .beta_of_one import overload_risk_of_one
-from .safe_arguments import RESOURCES, SafeArgs
-from .safe_model import ResourceUtilisation, SafeAgent, Utilisation, measured_at_s
-from .safe_table import SafeTable
+from .arrays import Booleans, Floats
+from .safe.arguments import RESOURCES, SafeArgs
+from .safe.beta import overload_risk
+from .safe.beta_of_one import overload_risk_of_one
+from .safe.model import ResourceUtilisation, SafeAgent, Utilisation, measured_at_s
+from .safe.table import SafeTable
 
 
 class SafeOverload(SafeAgent):

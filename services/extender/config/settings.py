@@ -14,7 +14,7 @@ from ...common.addresses import Address, parse_address
 from ...common.settings import Given, SettingsError, flags_given, nearest, parse_given, variables_given
 from ..engine.profile import Profile
 from ..http.app import MAX_BODY_BYTES, REQUEST_TIMEOUT_S
-from ..http.tls import TlsFiles
+from ..http.connection.tls import TlsFiles
 from ..interface import Agent
 from ..settings_errors import ErrorList, SettingsErrors, texts_of
 from ..sources.settings import SourceSettings, read_source_settings

@@ -10,12 +10,12 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from ....plugins.module_utils.model.codec import encode_json
 from ...common.log import Log
 from ..metrics import Metrics
-from .body import BodyError, BodyLimits, Receive, read_body
 from .direct_answers import DirectAnswers
-from .request_parts import BadRequestError
+from .messages.body import BodyError, BodyLimits, Receive, read_body
+from .messages.request_parts import BadRequestError
+from .pages.status_api import PAGES, SCRAPES, Response, StatusApi
 from .scheduler_api import NoSuchPathError, SchedulerApi
 from .slow_answers import BusyError, SlowAnswers
-from .status_api import PAGES, SCRAPES, Response, StatusApi
 
 AsgiHeaders = Iterable[tuple[bytes, bytes]]
 Send = Callable[[Mapping[str, t.Any]], Awaitable[None]]

@@ -14,7 +14,7 @@ import typing as t
 from collections.abc import Callable, Mapping
 from http import HTTPStatus
 
-from .status_api import Response
+from .pages.status_api import Response
 
 Handler = Callable[[bytes], bytes]
 Refuse = Callable[[str, Exception], Response]

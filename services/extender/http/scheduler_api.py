@@ -15,11 +15,11 @@ from ..engine.profile_state import ProfileState
 from ..engine.recent_pods import RecentPod, RecentPods
 from ..interface import PodView
 from ..metrics import NO_PROFILE, Metrics
-from .ordinary_args import KnownNames
-from .preemption_wire import preemption_answer, read_preemption_request
-from .request_parts import MOST_NODES, BadRequestError
-from .request_pod import RequestPod
-from .wire import NodesRequest, filter_answer, read_nodes_request
+from .messages.ordinary_args import KnownNames
+from .messages.preemption_wire import preemption_answer, read_preemption_request
+from .messages.request_parts import MOST_NODES, BadRequestError
+from .messages.request_pod import RequestPod
+from .messages.wire import NodesRequest, filter_answer, read_nodes_request
 
 PREDICATES, PRIORITIES = "/scheduler/predicates/", "/scheduler/priorities/"
 ORIGINAL_NAMES = {

@@ -18,9 +18,9 @@ import uvloop
 
 from ...common.addresses import Address
 from ...common.endpoints import listen
-from .connections import HEAD_S
-from .handshakes import TlsServer
-from .protocol import Protocol
+from .connection.connections import HEAD_S
+from .connection.handshakes import TlsServer
+from .connection.protocol import Protocol
 
 KEEP_ALIVE_S = 120
 """kube-scheduler keeps idle connections for 90 s (Go's http.DefaultTransport). The server must not be the first that closes them.

@@ -8,8 +8,8 @@ import typing as t
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from ....plugins.module_utils.model.codec import encode_json
-from ..http.preemption_wire import read_preemption_request
-from ..http.wire import read_nodes_request
+from ..http.messages.preemption_wire import read_preemption_request
+from ..http.messages.wire import read_nodes_request
 from ..interface import Agent, Judgement, NodeView, PodView, Victims
 from .lines import Line, NodeLine, OutcomeLine, RecordingError, RequestLine, ViewLine, decode_line, node_of, outcome_of
 

@@ -19,7 +19,7 @@ import ipaddress
 import typing as t
 from collections.abc import Iterable, Iterator, Mapping
 
-from .label_sets import LabelSet
+from .prometheus.label_sets import LabelSet
 from .settings import ADDRESS, HOST, NAME, NODE_LABEL, NODE_RULES, SHORT_NAME, UNAME
 
 HOSTNAME_LABEL = "kubernetes.io/hostname"

@@ -9,8 +9,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from ..interface import Query, Series
-from .label_sets import LabelSet
 from .packed_series import ByNode, Layouts, Numbers, PackedSeries
+from .prometheus.label_sets import LabelSet
 from .view import UnmappedSeries
 
 MAX_LISTED = 500

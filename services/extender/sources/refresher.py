@@ -19,13 +19,13 @@ from ..pauses import Pause, no_pause
 from .clock import Clock
 from .garbage_collection import LongLivedObjects
 from .known_values import KnownValues
-from .kubernetes import ClusterWatch
-from .kubernetes_connection import open_kube_api
+from .kubernetes.connection import open_kube_api
+from .kubernetes.kubernetes import ClusterWatch
+from .kubernetes.pod_tracker import PodChanges
 from .missing import WITHOUT_KUBERNETES, unanswered_queries
-from .node_exporter import NodeExporterSource
+from .node_exporter.node_exporter import NodeExporterSource
 from .node_mapping import NodeTable
-from .pod_tracker import PodChanges
-from .prometheus import PrometheusSource
+from .prometheus.prometheus import PrometheusSource
 from .readings import Readings
 from .settings import SourceSettings
 from .source_log import SourceLog

@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 
 from ....plugins.module_utils.model.values.shown import shown_value
 from ..settings_errors import ErrorList
-from .promql import is_selector
+from .prometheus.promql import is_selector
 from .settings_section import Section
 
 NAME, HOST, ADDRESS, NODE_LABEL, UNAME, SHORT_NAME = NODE_RULES = ("name", "host", "address", "node_label", "uname", "short_name")

@@ -7,9 +7,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from ..interface import Annotation, NodeView, PodView, Query, Series
-from .annotations import parse_annotation
 from .clock import Clock, measured_at
-from .node_objects import NodeRecord
+from .kubernetes.annotations import parse_annotation
+from .kubernetes.node_objects import NodeRecord
 from .packed_series import ByNode, NodeSeries
 
 NO_PODS: tuple[PodView, ...] = ()

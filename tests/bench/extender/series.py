@@ -9,7 +9,7 @@ import random
 from collections.abc import Iterable, Iterator, Sequence
 
 from ansible_collections.onprem.kube_scheduling.services.extender.interface import Expression, Gauge, Query, Rate
-from ansible_collections.onprem.kube_scheduling.services.extender.sources.promql import time_text, value_text
+from ansible_collections.onprem.kube_scheduling.services.extender.sources.prometheus.promql import time_text, value_text
 
 from tests.bench.extender.settings import DEVICES
 from tests.unit.services.extender.sources.prometheus_server import NOW_S, Handler, Labels, Server

@@ -27,11 +27,11 @@ from ansible_collections.onprem.kube_scheduling.services.extender.metrics import
 from ansible_collections.onprem.kube_scheduling.services.extender.pauses import no_pause
 from ansible_collections.onprem.kube_scheduling.services.extender.sources.clock import Clock
 from ansible_collections.onprem.kube_scheduling.services.extender.sources.known_values import KnownValues
+from ansible_collections.onprem.kube_scheduling.services.extender.sources.kubernetes.node_objects import NodeRecord, NodeStore
+from ansible_collections.onprem.kube_scheduling.services.extender.sources.kubernetes.pod_demand import INGRESS_BANDWIDTH
+from ansible_collections.onprem.kube_scheduling.services.extender.sources.kubernetes.pod_tracker import PodTracker, TrackedPodStore
 from ansible_collections.onprem.kube_scheduling.services.extender.sources.node_mapping import NodeTable
-from ansible_collections.onprem.kube_scheduling.services.extender.sources.node_objects import NodeRecord, NodeStore
-from ansible_collections.onprem.kube_scheduling.services.extender.sources.pod_demand import INGRESS_BANDWIDTH
-from ansible_collections.onprem.kube_scheduling.services.extender.sources.pod_tracker import PodTracker, TrackedPodStore
-from ansible_collections.onprem.kube_scheduling.services.extender.sources.prometheus import PrometheusSource
+from ansible_collections.onprem.kube_scheduling.services.extender.sources.prometheus.prometheus import PrometheusSource
 from ansible_collections.onprem.kube_scheduling.services.extender.sources.settings import PrometheusSettings
 from ansible_collections.onprem.kube_scheduling.services.extender.sources.view import ClusterView
 from ansible_collections.onprem.kube_scheduling.services.extender.sources.view_builder import ClusterViews

@@ -17,7 +17,7 @@ from functools import partial
 from typing import NamedTuple
 
 from ansible_collections.onprem.kube_scheduling.services.extender.interface import Gauge, LabelMatch, Query, Rate
-from ansible_collections.onprem.kube_scheduling.services.extender.sources.promql import time_text, value_text
+from ansible_collections.onprem.kube_scheduling.services.extender.sources.prometheus.promql import time_text, value_text
 
 LOOKBACK_S = 300.0
 """Prometheus' default lookback: an older sample is no value."""

@@ -59,13 +59,13 @@ THIRD_PARTY = {
     "numpy": {
         f"services/extender/agents/{name}.py"
         for name in (
-            *("beta", "safe_balance", "safe_model", "safe_overload", "safe_table"),
-            *("pigeon", "pigeon_objectives", "pigeon_placements", "pigeon_table"),
+            *("arrays", "pigeon", "packing/objectives", "packing/placements", "packing/table"),
+            *("safe_balance", "safe_overload", "safe/beta", "safe/model", "safe/table"),
         )
     },
     "oauthlib": {"kube/client/config/kubernetes_client.py"},  # an error of the kubernetes client, which needs it
     "urllib3": {"kube/client/http/connection.py"},
-    "uvicorn": {"services/extender/http/connections.py", "services/extender/http/server.py"},
+    "uvicorn": {"services/extender/http/connection/connections.py", "services/extender/http/server.py"},
     "uvloop": {"services/extender/http/server.py"},
     "yaml": {
         "kube/client/config/yaml_text.py",

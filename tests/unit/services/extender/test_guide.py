@@ -19,9 +19,9 @@ import trustme
 import yaml
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.codec import fields_of
 from ansible_collections.onprem.kube_scheduling.services.common.log import set_up_log
-from ansible_collections.onprem.kube_scheduling.services.extender.agents.beta import overload_risk
 from ansible_collections.onprem.kube_scheduling.services.extender.agents.pigeon import _scores
 from ansible_collections.onprem.kube_scheduling.services.extender.agents.registry import BUILT_IN, build_agent, load_agent
+from ansible_collections.onprem.kube_scheduling.services.extender.agents.safe.beta import overload_risk
 from ansible_collections.onprem.kube_scheduling.services.extender.cli import main
 from ansible_collections.onprem.kube_scheduling.services.extender.config.options import OPTIONS
 from ansible_collections.onprem.kube_scheduling.services.extender.config.original import VARIABLES

@@ -11,7 +11,7 @@ import promql_parser
 import pytest
 from ansible_collections.onprem.kube_scheduling.services.extender.agents.registry import BUILT_IN
 from ansible_collections.onprem.kube_scheduling.services.extender.interface import Agent, Expression, Gauge, NodeView, Rate, Series
-from ansible_collections.onprem.kube_scheduling.services.extender.sources.promql import time_text, value_text
+from ansible_collections.onprem.kube_scheduling.services.extender.sources.prometheus.promql import time_text, value_text
 from hypothesis import given, settings
 from hypothesis import strategies as st
 

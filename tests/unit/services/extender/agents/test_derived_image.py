@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from ansible_collections.onprem.kube_scheduling.services.extender.interface import LabelMatch, Rate
-from ansible_collections.onprem.kube_scheduling.services.extender.sources.promql import time_text, value_text
+from ansible_collections.onprem.kube_scheduling.services.extender.sources.prometheus.promql import time_text, value_text
 
 from tests.unit.services.extender.agents.image_folders import ImageFolder
 from tests.unit.services.extender.agents.test_add_an_agent import COMMANDS, FILES

@@ -6,8 +6,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from ansible_collections.onprem.kube_scheduling.services.extender.agents.beta import Floats
-from ansible_collections.onprem.kube_scheduling.services.extender.agents.pigeon_objectives import (
+from ansible_collections.onprem.kube_scheduling.services.extender.agents.arrays import Floats
+from ansible_collections.onprem.kube_scheduling.services.extender.agents.packing.objectives import (
     Shares,
     binpack,
     consolidate,

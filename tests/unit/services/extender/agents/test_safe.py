@@ -9,7 +9,7 @@ import typing as t
 import numpy as np
 import promql_parser
 import pytest
-from ansible_collections.onprem.kube_scheduling.services.extender.agents.safe_arguments import SafeArgs, resource_queries
+from ansible_collections.onprem.kube_scheduling.services.extender.agents.safe.arguments import SafeArgs, resource_queries
 from ansible_collections.onprem.kube_scheduling.services.extender.interface import Agent, Annotation, Expression, NodeView, PodView
 
 from tests.unit.services.extender.agents.views import GIB, NOW_S, agent, judgements, node, pod, scores, series

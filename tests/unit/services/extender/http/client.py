@@ -14,8 +14,8 @@ from ansible_collections.onprem.kube_scheduling.services.extender.engine.engine 
 from ansible_collections.onprem.kube_scheduling.services.extender.engine.profile import Profile
 from ansible_collections.onprem.kube_scheduling.services.extender.engine.recent_pods import RecentPods
 from ansible_collections.onprem.kube_scheduling.services.extender.http.app import App
+from ansible_collections.onprem.kube_scheduling.services.extender.http.pages.status_api import StatusApi
 from ansible_collections.onprem.kube_scheduling.services.extender.http.scheduler_api import SchedulerApi
-from ansible_collections.onprem.kube_scheduling.services.extender.http.status_api import StatusApi
 from ansible_collections.onprem.kube_scheduling.services.extender.metrics import Metrics
 
 from tests.unit.services.extender.extender_objects import PROFILE, engine, pod, quiet_log

@@ -8,9 +8,9 @@ import json
 
 import pytest
 from ansible_collections.onprem.kube_scheduling.services.extender.http.direct_answers import MAX_HEADS, DirectAnswers
-from ansible_collections.onprem.kube_scheduling.services.extender.http.request_parts import BadRequestError
+from ansible_collections.onprem.kube_scheduling.services.extender.http.messages.request_parts import BadRequestError
+from ansible_collections.onprem.kube_scheduling.services.extender.http.pages.status_api import Response
 from ansible_collections.onprem.kube_scheduling.services.extender.http.scheduler_api import NoSuchPathError
-from ansible_collections.onprem.kube_scheduling.services.extender.http.status_api import Response
 
 from tests.unit.services.extender.extender_objects import scores_in
 from tests.unit.services.extender.http.running_server import ANSWER, BODY, HEAD, REQUEST, ask, receive, running

@@ -8,8 +8,8 @@ import contextlib
 from dataclasses import dataclass
 
 import pytest
-from ansible_collections.onprem.kube_scheduling.services.extender.http import connections
-from ansible_collections.onprem.kube_scheduling.services.extender.http.connections import LimitedProtocol, replace_another
+from ansible_collections.onprem.kube_scheduling.services.extender.http.connection import connections
+from ansible_collections.onprem.kube_scheduling.services.extender.http.connection.connections import LimitedProtocol, replace_another
 from ansible_collections.onprem.kube_scheduling.services.extender.http.server import KEEP_ALIVE_S
 
 from tests.unit.services.extender.extender_objects import names_body, scores_in

@@ -7,13 +7,13 @@ from __future__ import annotations
 import json
 
 import pytest
-from ansible_collections.onprem.kube_scheduling.services.extender.sources.label_sets import LabelSet, LabelSets
 from ansible_collections.onprem.kube_scheduling.services.extender.sources.node_mapping import (
     NodeIdentity,
     NodeMapper,
     NodeTable,
     nodenames_of,
 )
+from ansible_collections.onprem.kube_scheduling.services.extender.sources.prometheus.label_sets import LabelSet, LabelSets
 from ansible_collections.onprem.kube_scheduling.services.extender.sources.settings import NODE_RULES
 
 NODES = NodeTable(

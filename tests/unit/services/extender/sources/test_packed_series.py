@@ -9,8 +9,8 @@ import tracemalloc
 import pytest
 from ansible_collections.onprem.kube_scheduling.services.extender.interface import Annotation, Gauge, Query, Series
 from ansible_collections.onprem.kube_scheduling.services.extender.sources.known_values import KEPT_S, KnownValues
-from ansible_collections.onprem.kube_scheduling.services.extender.sources.label_sets import LabelSets
 from ansible_collections.onprem.kube_scheduling.services.extender.sources.packed_series import Layouts, NodeSeries, Numbers, PackedSeries
+from ansible_collections.onprem.kube_scheduling.services.extender.sources.prometheus.label_sets import LabelSets
 from ansible_collections.onprem.kube_scheduling.services.extender.sources.readings import SeriesCollector, Unmapped
 from hypothesis import given
 from hypothesis import strategies as st

@@ -12,7 +12,7 @@ import typing as t
 import pytest
 from ansible_collections.onprem.kube_scheduling.services.common.log import Log
 from ansible_collections.onprem.kube_scheduling.services.extender.sources import refresher
-from ansible_collections.onprem.kube_scheduling.services.extender.sources.pod_tracker import PodChanges
+from ansible_collections.onprem.kube_scheduling.services.extender.sources.kubernetes.pod_tracker import PodChanges
 from ansible_collections.onprem.kube_scheduling.services.extender.sources.refresher import Sources
 from ansible_collections.onprem.kube_scheduling.services.extender.sources.settings import (
     KubernetesSettings,

@@ -1,0 +1,128 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Copyright: onprem.kube_scheduling contributors
+"""The page /explain: the reasons for the scores of one pod."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from html import escape
+from urllib.parse import quote
+
+from ...engine.explanation import IN_TREE_WEIGHTS, NodeRow, ProfileRows
+from ...engine.profile import FILTER, LOW, MEDIAN
+from ...engine.recent_pods import RecentPod
+from . import html
+
+NO_POD = "the address names no pod"
+NOT_ASKED = "the scheduler has not asked about this pod among its last 1,000 pods, or the schedulerName of the pod is no profile of FILE"
+
+UNKNOWN = {
+    MEDIAN: "Where an agent's score is unknown, it counts as the median of the known ones.",
+    LOW: "Where an agent's score is unknown, it counts as 0.",
+    FILTER: "Where an agent's score is unknown, it counts as 0, and the node is rejected if the scheduler has a filterVerb.",
+}
+"""The sentence about nodes without a fresh value, by the setting ``unknown`` of the profile."""
+
+MAX_NODES = 200
+"""Nodes on a page. The JSON has all."""
+
+COLUMNS = (
+    ("Node", False),
+    ("Score", True),
+    ("Points", True),
+    ("Exact", True),
+    ("Agent", False),
+    ("Weight", True),
+    ("Agent's score", True),
+    ("Value", True),
+    ("Age", True),
+    ("Explanation", False),
+)
+
+
+def explain_page(pod: RecentPod, rows: ProfileRows) -> bytes:
+    """Return the page of a pod."""
+    asked_at = datetime.fromtimestamp(pod.asked_at_s, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+    parts = [
+        html.paragraph(
+            f"The scheduler asked at {asked_at} about {pod.nodes} nodes. The scores below are those of now."
+            f" The score is the whole part of the exact score plus {rows.offset:.3f}, which is the offset of this pod."
+            " The table has all nodes, also those that the scheduler did not ask about."
+        )
+    ]
+    if rows.neutral:
+        parts.append(html.paragraph("No value is known for any node, so all nodes are equal.", "wrong"))
+    parts += [nodes_table(rows), _weights(rows.weight)]
+    return html.page(f"Pod {pod.namespace}/{pod.name}, profile {rows.profile}", parts, refresh=False)
+
+
+def unknown_pod_page(namespace: str, name: str, known: Sequence[RecentPod], profiles: Sequence[str]) -> bytes:
+    """Return the page for a pod that the scheduler has not asked about, and for one without a profile."""
+    reason = NOT_ASKED if name else NO_POD
+    parts = [
+        html.paragraph(f"{reason[0].upper()}{reason[1:]}. The profiles of FILE are {', '.join(profiles)}. These are the last pods:"),
+        pods_table(known),
+    ]
+    return html.page(f"Pod {namespace}/{name}" if name else "Pods", parts, refresh=False)
+
+
+def wrong_request_page(text: str) -> bytes:
+    """Return the page for a parameter that cannot be used."""
+    return html.page("The request cannot be answered", [html.paragraph(f"{text[0].upper()}{text[1:]}.", "wrong")], refresh=False)
+
+
+def nodes_table(rows: ProfileRows) -> str:
+    """Return the table of the nodes, with one row for each agent."""
+    cells = [row for node in rows.nodes[:MAX_NODES] for row in _node_cells(node)]
+    more = len(rows.nodes) - MAX_NODES
+    note = html.paragraph(f"{more} nodes with lower scores are only in the JSON (?format=json).") if more > 0 else ""
+    return html.table(COLUMNS, cells) + note + _note_on_unknown(rows)
+
+
+def _note_on_unknown(rows: ProfileRows) -> str:
+    """Return what the nodes with an unknown score get, or an empty text if there are none."""
+    has_unknown = any(agent.score is None for node in rows.nodes for agent in node.agents)
+    return html.paragraph(UNKNOWN[rows.unknown], "dim") if has_unknown and not rows.neutral else ""
+
+
+def pods_table(pods: Sequence[RecentPod]) -> str:
+    """Return the table of pods, with links to their pages."""
+    columns = (("Pod", False), ("Profile", False), ("Nodes", True), ("Asked", True))
+    return html.table(columns, [_pod_cells(pod) for pod in pods])
+
+
+def _pod_cells(pod: RecentPod) -> tuple[str, ...]:
+    name = f"{pod.namespace}/{pod.name}"
+    link = f'<a href="explain?pod={quote(name)}&amp;format=html">{escape(name)}</a>'
+    asked_at = datetime.fromtimestamp(pod.asked_at_s, UTC).strftime("%H:%M:%S UTC")
+    return link, escape(pod.scheduler_name), str(pod.nodes), asked_at
+
+
+def _node_cells(node: NodeRow) -> list[tuple[str, ...]]:
+    found: list[tuple[str, ...]] = []
+    for number, agent in enumerate(node.agents):
+        rejection = f'<div class="wrong">{escape(agent.rejection)}</div>' if agent.rejection else ""
+        score = html.number(agent.score, 2) if agent.score is not None else '<span class="old">unknown</span>'
+        first = (escape(node.node), f"<b>{node.score}</b>", f"{node.points:g}", html.score_bar(node.exact) + f" {node.exact:.2f}")
+        found.append(
+            (
+                *(first if number == 0 else ("", "", "", "")),
+                escape(agent.agent),
+                f"{agent.weight:g}",
+                score,
+                html.number(agent.value, unit=agent.unit),
+                html.age(agent.age_s),
+                escape(agent.explanation) + rejection,
+            )
+        )
+    return found
+
+
+def _weights(weight: float) -> str:
+    listed = ", ".join(f"{name} {weight * 100}" for name, weight in IN_TREE_WEIGHTS.items())
+    return "<h2>Beside the scheduler's plugins</h2>" + html.paragraph(
+        "The scheduler adds score × extender weight × 10 to the points of each node. The page shows the points for the extender weight"
+        f" {weight:g}; add &weight=N to the address for another one. The plugins of the default profile add at most: {listed}."
+        " An extender with the weight 1 therefore counts as much as a plugin with the weight 1."
+    )

@@ -1,0 +1,163 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Copyright: onprem.kube_scheduling contributors
+"""The endpoints for people, probes and Prometheus."""
+
+from __future__ import annotations
+
+import re
+import typing as t
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+from urllib.parse import parse_qs
+
+from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client.exposition import choose_encoder
+
+from .....plugins.module_utils.model.codec import encode_json
+from ....common.endpoints import ODD_VERSION
+from ....common.health import Health
+from ...engine.engine import Engine
+from ...engine.explanation import IN_TREE_WEIGHTS, as_json, explain_pod, explain_profile
+from ...engine.recent_pods import RecentPod, RecentPods
+from .explain_page import NO_POD, NOT_ASKED, explain_page, unknown_pod_page, wrong_request_page
+from .status_page import status_page
+
+TEXT, JSON, HTML = "text/plain; charset=utf-8", "application/json", "text/html; charset=utf-8"
+# The pages have no script, and no other site may show them in a frame.
+PAGE_HEADERS = (
+    (b"content-security-policy", b"default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'"),
+    (b"x-content-type-options", b"nosniff"),
+    (b"cache-control", b"no-store"),
+)
+
+WEIGHT_FORM = "the weight of the extender in the scheduler's configuration is expected, a whole number from 1 to 999999"
+MAX_SHOWN = 60
+"""Characters of a wrong value in an error text."""
+
+PAGES, SCRAPES = "pages", "scrapes"
+"""The kinds of slow answers. Each kind has a thread."""
+
+PageHandler = Callable[[bytes, Mapping[bytes, bytes]], "Response"]
+"""Receives the query and the headers of a request."""
+
+
+class Response(t.NamedTuple):
+    """An answer: the status code, the content type, the body, and further headers."""
+
+    status: int
+    content_type: str
+    body: bytes
+    headers: tuple[tuple[bytes, bytes], ...] = ()
+
+
+class StatusApi:
+    """Answers requests of people, probes and Prometheus. ``version``: the fields of /version."""
+
+    def __init__(self, engine: Engine, recent: RecentPods, registry: CollectorRegistry, health: Health, version: Mapping[str, str]) -> None:
+        self._engine, self._recent, self._registry, self._health = engine, recent, registry, health
+        self._version = encode_json(dict(version))
+        self._handlers: dict[str, PageHandler] = {
+            "/healthz": self._healthz,
+            "/readyz": self._readyz,
+            "/metrics": self._metrics,
+            "/version": lambda _query, _headers: Response(200, JSON, self._version),
+            "/explain": self._explain,
+            "/status": self._status,
+            "/": self._status,
+        }
+
+    @property
+    def paths(self) -> list[str]:
+        """Return the paths."""
+        return list(self._handlers)
+
+    def handler(self, path: str) -> PageHandler | None:
+        """Return the handler of a path, or None."""
+        return self._handlers.get(path)
+
+    def slow_kind(self, path: str) -> str | None:
+        """Return PAGES or SCRAPES if the answer needs a calculation over all nodes, and None otherwise."""
+        if path in ("/healthz", "/readyz", "/version"):
+            return None
+        return SCRAPES if path == "/metrics" else PAGES
+
+    def _healthz(self, _query: bytes, _headers: Mapping[bytes, bytes]) -> Response:
+        return _probe(self._health.unhealthy_reason, "ok")
+
+    def _readyz(self, _query: bytes, _headers: Mapping[bytes, bytes]) -> Response:
+        neutral = [name for name, state in self._engine.current.states.items() if state.is_neutral]
+        text = f"ok, but no value is known for the profiles {', '.join(neutral)}: their nodes are equal" if neutral else "ok"
+        return _probe(self._health.unready_reason, text)
+
+    def _metrics(self, _query: bytes, headers: Mapping[bytes, bytes]) -> Response:
+        accept = headers.get(b"accept", b"").decode("latin-1")
+        if ODD_VERSION.search(accept):
+            accept = ""
+        encode, content_type = choose_encoder(accept)
+        return Response(200, content_type, encode(self._registry) if encode is not generate_latest else generate_latest(self._registry))
+
+    def _explain(self, query: bytes, headers: Mapping[bytes, bytes]) -> Response:
+        namespace, slash, name = _parameter(query, "pod").partition("/")
+        if not slash:
+            namespace, name = "default", namespace
+        as_page = _wants_page(query, headers)
+        weight = _weight(query)
+        if weight is None:
+            text = f"weight is {_parameter(query, 'weight')[:MAX_SHOWN]!r}: {WEIGHT_FORM}"
+            if as_page:
+                return Response(400, HTML, wrong_request_page(text), PAGE_HEADERS)
+            return Response(400, JSON, encode_json({"error": text}))
+        pod = self._recent.find(namespace, name)
+        rows = explain_pod(self._engine, pod, weight) if pod is not None else None
+        if pod is None or rows is None:
+            known = self._recent.newest(50)
+            if as_page:
+                return Response(404, HTML, unknown_pod_page(namespace, name, known, list(self._engine.current.states)), PAGE_HEADERS)
+            profiles = ", ".join(self._engine.current.states)
+            text = f"{NOT_ASKED if name else NO_POD}: use /explain?pod=NAMESPACE/NAME. The profiles of FILE are {profiles}."
+            return Response(404, JSON, encode_json({"error": text, "recent": [f"{one.namespace}/{one.name}" for one in known]}))
+        if as_page:
+            return Response(200, HTML, explain_page(pod, rows), PAGE_HEADERS)
+        return Response(200, JSON, encode_json({"pod": _pod(pod), **as_json(rows), "in_tree_weights": IN_TREE_WEIGHTS}))
+
+    def _status(self, query: bytes, headers: Mapping[bytes, bytes]) -> Response:
+        current = self._engine.current
+        profiles = [explain_profile(state) for state in current.states.values()]
+        if _wants_page(query, headers):
+            return Response(200, HTML, status_page(current.view, current.nodes.views, profiles, self._recent.newest(20)), PAGE_HEADERS)
+        recent = [_pod(pod) for pod in self._recent.newest(20)]
+        errors, unmapped = dict(current.view.errors), current.view.unmapped_count
+        values = {"profiles": [as_json(rows) for rows in profiles], "recent": recent, "errors": errors, "unmapped_series": unmapped}
+        return Response(200, JSON, encode_json(values))
+
+
+def _probe(wrong: str, text: str) -> Response:
+    return Response(503 if wrong else 200, TEXT, f"{wrong or text}\n".encode())
+
+
+def _pod(pod: RecentPod) -> dict[str, t.Any]:
+    asked_at = datetime.fromtimestamp(pod.asked_at_s, UTC).isoformat(timespec="milliseconds")
+    return {
+        "namespace": pod.namespace,
+        "name": pod.name,
+        "uid": pod.uid,
+        "scheduler_name": pod.scheduler_name,
+        "nodes_asked": pod.nodes,
+        "asked_at": asked_at,
+    }
+
+
+def _parameter(query: bytes, name: str) -> str:
+    return parse_qs(query.decode("latin-1"), errors="replace").get(name, [""])[0]
+
+
+def _weight(query: bytes) -> int | None:
+    """Return the weight of the extender in the configuration of the scheduler, 1 if it is not given, and None if it cannot be used."""
+    text = _parameter(query, "weight") or "1"
+    return int(text) if re.fullmatch(r"[0-9]{1,6}", text) and int(text) else None
+
+
+def _wants_page(query: bytes, headers: Mapping[bytes, bytes]) -> bool:
+    """Return whether a browser asks. ``format=json`` and ``format=html`` have precedence."""
+    wanted = _parameter(query, "format")
+    return wanted == "html" or (wanted != "json" and b"text/html" in headers.get(b"accept", b""))

@@ -1,0 +1,70 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Copyright: onprem.kube_scheduling contributors
+"""The status page: the nodes with value, age and score, the sources, and the pods that were placed last."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from html import escape
+
+from ...engine.explanation import ProfileRows
+from ...engine.recent_pods import RecentPod
+from ...interface import NodeView, PodView
+from ...sources.view import ClusterView
+from . import html
+from .explain_page import nodes_table, pods_table
+
+PLACED_WITHIN_S = 120
+MAX_PLACED = 20
+MAX_UNMAPPED = 20
+OF_PROFILE = (
+    "The scores are those of a pod without requests: the whole part of the exact score plus an offset of the pod, here {offset:.3f}."
+    " The points are for an extender with the weight 1. /explain has those of one pod."
+)
+
+
+def status_page(view: ClusterView, nodes: Sequence[NodeView], profiles: Sequence[ProfileRows], recent: Sequence[RecentPod]) -> bytes:
+    """Return the page. ``nodes`` are the newest, with the pods that were bound since the view."""
+    parts = [*_sources(view)]
+    for rows in profiles:
+        parts.append(f"<h2>Profile {escape(rows.profile)}</h2>")
+        parts.append(html.paragraph(OF_PROFILE.format(offset=rows.offset), "dim"))
+        if rows.neutral:
+            parts.append(html.paragraph("No value is known for any node, so all nodes are equal.", "wrong"))
+        parts.append(nodes_table(rows) if rows.nodes else html.paragraph("No node is known yet."))
+    placed = _placed(nodes)
+    if placed:
+        parts += ["<h2>Pods that were just placed</h2>", html.table((("Pod", False), ("Node", False), ("Seconds ago", True)), placed)]
+    if recent:
+        parts += ["<h2>Pods that the scheduler asked about</h2>", pods_table(recent)]
+    return html.page("Scheduler extender", parts, refresh=True)
+
+
+def _sources(view: ClusterView) -> Iterable[str]:
+    if view.version == 0:
+        yield html.paragraph("The sources have not been read yet.", "wrong")
+        return
+    yield html.paragraph(f"{len(view.nodes)} nodes, last refresh {time.monotonic() - view.refreshed_at_s:.0f} s ago.")
+    for source, error in view.errors.items():
+        yield html.paragraph(f"{source}: {error}", "wrong")
+    if view.unmapped:
+        yield html.paragraph(f"{view.unmapped_count} series belong to no node, or to several:")
+        rows = ((escape(one.source), escape(_labels(one.labels)), escape(one.why)) for one in view.unmapped[:MAX_UNMAPPED])
+        yield html.table((("Source", False), ("Labels", False), ("Reason", False)), rows)
+
+
+def _labels(labels: Mapping[str, str]) -> str:
+    return ", ".join(f"{name}={value}" for name, value in labels.items())
+
+
+def _placed(nodes: Sequence[NodeView]) -> list[tuple[str, str, str]]:
+    """Return the cells of the pods that were bound in the last two minutes, the newest first."""
+    now_s = time.monotonic()
+    found: list[tuple[float, PodView, str]] = []
+    for node in nodes:
+        for pod in node.pods:
+            if pod.bound_at_s is not None and pod.ended_at_s is None and now_s - pod.bound_at_s < PLACED_WITHIN_S:
+                found.append((now_s - pod.bound_at_s, pod, node.name))
+    found.sort(key=lambda entry: entry[0])
+    return [(escape(f"{pod.namespace}/{pod.name}"), escape(node), f"{ago:.0f}") for ago, pod, node in found[:MAX_PLACED]]

@@ -1,0 +1,135 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Copyright: onprem.kube_scheduling contributors
+"""Watch the nodes and the pods of the cluster."""
+
+from __future__ import annotations
+
+import threading
+import time
+import typing as t
+from collections.abc import Callable, Mapping
+
+from .....plugins.module_utils.kube.cache.reflector import Reflector
+from .....plugins.module_utils.kube.client.api import KubeApi
+from .....plugins.module_utils.model.gc_pause import gc_paused
+from .....plugins.module_utils.model.undecodable import Undecodable
+from ..clock import Clock
+from ..node_mapping import NodeTable
+from .node_objects import NodeRecord, NodeStore
+from .pod_tracker import PodChanges, PodTracker, TrackedPodStore
+
+JOIN_S = 2.0
+SILENT_AFTER_S = 85.0
+"""Seconds without data from the API server after which its state may be old. A quiet watch is opened again earlier."""
+
+MAX_NAMED = 3
+"""Undecodable objects that are named in an error."""
+
+
+class ClusterWatch:
+    """The nodes and pods, kept up to date by one thread each.
+
+    ``lock`` guards the state, and ``on_pods`` is called under it after each change that concerns the pods of a node.
+    """
+
+    name = "kubernetes"
+
+    def __init__(
+        self,
+        api: KubeApi,
+        lock: threading.RLock,
+        on_pods: Callable[[PodChanges], None],
+        *,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._api = api
+        self._clock = clock
+        self._on_pods = on_pods
+        self._synced = threading.Condition(lock)
+        self.tracker = PodTracker()
+        self._nodes = NodeStore()
+        self._table = NodeTable(None)
+        self._reflectors = [
+            Reflector(api, store, self._publish, required=True, may_be_absent=False)
+            for store in (self._nodes, TrackedPodStore(self.tracker, self.moment))
+        ]
+
+    def start(self) -> None:
+        """Start the watches. Nothing is known before ``wait_until_synced`` returns true."""
+        for reflector in self._reflectors:
+            reflector.start()
+
+    def stop(self) -> None:
+        """End the watches. The last state can still be read."""
+        for reflector in self._reflectors:
+            reflector.stop()
+        deadline_s = time.monotonic() + JOIN_S
+        for reflector in self._reflectors:
+            reflector.join(max(0.0, deadline_s - time.monotonic()))
+
+    def wait_until_synced(self, timeout_s: float) -> bool:
+        """Return true as soon as the nodes and the pods are complete, and false after ``timeout_s`` or an error that will stay."""
+
+        def is_settled() -> bool:
+            return self.has_synced or any(reflector.fatal is not None for reflector in self._reflectors)
+
+        with self._synced, gc_paused():
+            self._synced.wait_for(is_settled, timeout_s)
+            return self.has_synced
+
+    def moment(self) -> Clock:
+        """Return the present moment by both clocks."""
+        return Clock(self._clock(), self._api.now_s())
+
+    # The following are called under the lock.
+
+    @property
+    def has_synced(self) -> bool:
+        """Return whether the nodes and the pods were read completely."""
+        return all(reflector.complete for reflector in self._reflectors)
+
+    def nodes(self) -> Mapping[str, NodeRecord]:
+        """Return the nodes by name. The mapping is never changed."""
+        return self._nodes.view(_by_name)
+
+    def node_table(self) -> NodeTable:
+        """Return the table that maps series to nodes. It is the same object until a name or an address changes."""
+        if not self._reflectors[0].complete:
+            return self._table
+        nodes = [record.identity for record in self.nodes().values()]
+        if not self._table.is_known or nodes != self._table.nodes:
+            self._table = NodeTable(nodes)
+        return self._table
+
+    @property
+    def error(self) -> str:
+        """Return the reason why the state may be old or incomplete, as one sentence without a full stop. It is empty if there is none."""
+        problems = []
+        for reflector in self._reflectors:
+            plural, problem = reflector.store.resource.plural, reflector.ended or reflector.error
+            silent_s = time.monotonic() - reflector.contact_at_s
+            if problem is not None:
+                problems.append(str(problem))
+            elif not reflector.complete:
+                problems.append(f"{plural} have not been read yet")
+            elif silent_s > SILENT_AFTER_S:
+                problems.append(f"the API server has sent nothing about {plural} for {silent_s:.0f} s")
+            problems += _texts(reflector.store.undecodable)
+        return "; ".join(dict.fromkeys(problems))
+
+    def _publish(self, change: Callable[[], bool]) -> None:
+        with self._synced:
+            if change():
+                self._synced.notify_all()
+            changes = self.tracker.take_changes()
+            if changes.nodes or changes.outcomes:
+                self._on_pods(changes)
+
+
+def _by_name(records: t.Iterable[NodeRecord]) -> dict[str, NodeRecord]:
+    return {record.name: record for record in records}
+
+
+def _texts(objects: tuple[Undecodable, ...]) -> list[str]:
+    texts = [one.text for one in objects[:MAX_NAMED]]
+    return [*texts, f"{len(objects) - MAX_NAMED} more objects cannot be decoded"] if len(objects) > MAX_NAMED else texts

@@ -1,0 +1,124 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Copyright: onprem.kube_scheduling contributors
+"""Nodes as the sources need them: addresses, labels, allocatable and the annotations that have the form of a value.
+
+The structs belong to this file, so that those of the rescuer need no field for the extender.
+"""
+
+from __future__ import annotations
+
+import sys
+import typing as t
+from collections.abc import Mapping
+from functools import lru_cache
+
+from .....plugins.module_utils.kube.cache.store import Store
+from .....plugins.module_utils.kube.client.resources import NODES
+from .....plugins.module_utils.model.api.meta import ApiStruct, Labels, ResourceList
+from .....plugins.module_utils.model.api.node import Node, NodeStatus
+from .....plugins.module_utils.model.codec import Struct, field
+from .....plugins.module_utils.scheduler.pod_requests import node_allocatable
+from ..node_mapping import ADDRESS_TYPES, HOSTNAME_LABEL, NodeIdentity
+from .annotations import may_be_value
+
+INTERNAL_IP = "InternalIP"
+
+MOST_ALLOCATABLE = 1024
+"""Different allocatable resources of nodes that are kept."""
+
+
+class Identity(Struct, frozen=False, gc=False):
+    """The identity of an object in a store. The store writes ``resource_version``."""
+
+    name: str = ""
+    namespace: str = ""
+    uid: str = ""
+    resource_version: str = ""
+
+
+class _Meta(ApiStruct, frozen=True):
+    name: str = ""
+    namespace: str = ""
+    uid: str = ""
+    resource_version: str = ""
+    labels: Labels | None = None
+    annotations: Labels | None = None
+
+    @property
+    def controller(self) -> None:
+        """Return None: a node has no controller. ``as_undecodable`` reads it."""
+        return
+
+
+class _Address(ApiStruct, frozen=True):
+    type: str = ""
+    address: str = ""
+
+
+class _Status(ApiStruct, frozen=True):
+    allocatable: ResourceList | None = None
+    addresses: tuple[_Address, ...] | None = None
+
+
+class _Node(ApiStruct, frozen=True):
+    metadata: _Meta = field(default_factory=_Meta)
+    status: _Status = field(default_factory=_Status)
+
+
+NODE_RESOURCE = NODES._replace(type=_Node)
+
+
+class NodeRecord(Struct, frozen=True, gc=False):
+    """One node. ``annotations`` has only those that may be values. ``address``: the first InternalIP, or an empty text."""
+
+    metadata: Identity
+    labels: Mapping[str, str]
+    annotations: Mapping[str, str]
+    allocatable: Mapping[str, int]
+    identity: NodeIdentity
+    address: str = ""
+
+    @property
+    def name(self) -> str:
+        """Return the name of the node."""
+        return self.metadata.name
+
+
+class NodeStore(Store):
+    """The store of nodes, as ``NodeRecord``."""
+
+    def __init__(self) -> None:
+        super().__init__(NODE_RESOURCE)
+
+    def _interned(self, item: t.Any) -> NodeRecord:
+        return _record_of(item)
+
+
+def _record_of(node: _Node) -> NodeRecord:
+    metadata, status = node.metadata, node.status
+    addresses = status.addresses or ()
+    labels = _interned(metadata.labels or {})
+    identity = NodeIdentity(
+        metadata.name,
+        tuple(dict.fromkeys(entry.address for entry in addresses if entry.type in ADDRESS_TYPES and entry.address)),
+        labels.get(HOSTNAME_LABEL, ""),
+    )
+    return NodeRecord(
+        metadata=Identity(metadata.name, "", metadata.uid, metadata.resource_version),
+        labels=labels,
+        annotations={sys.intern(key): text for key, text in (metadata.annotations or {}).items() if may_be_value(text)},
+        allocatable=_allocatable(tuple((status.allocatable or {}).items())),
+        identity=identity,
+        address=next((entry.address for entry in addresses if entry.type == INTERNAL_IP), ""),
+    )
+
+
+@lru_cache(maxsize=MOST_ALLOCATABLE)
+def _allocatable(quantities: tuple[tuple[str, str], ...]) -> Mapping[str, int]:
+    """Return the allocatable resources. The quantities were checked when the node was decoded. Nodes of one type share the result."""
+    return node_allocatable(Node(status=NodeStatus(allocatable=dict(quantities))))
+
+
+def _interned(texts: Mapping[str, str]) -> dict[str, str]:
+    """Return the texts with equal ones kept once. The keys and most values of labels occur on many nodes."""
+    return {sys.intern(key): sys.intern(value) for key, value in texts.items()}

@@ -1,0 +1,195 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Copyright: onprem.kube_scheduling contributors
+"""The pods on each node, with those that ended recently, and the outcomes of pods."""
+
+from __future__ import annotations
+
+import typing as t
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+
+from .....plugins.module_utils.kube.cache.store import Store, key_of
+from ...interface import Outcome, PodView
+from ..clock import Clock
+from .pod_objects import POD_RESOURCE, PodRecord, SharedParts, pod_record_of
+
+KNOWN_AFTER_END_S = 600.0
+"""Seconds for which a pod is known after its end."""
+
+MAX_ENDED = 500
+"""Ended pods of one node that are known. A kubelet runs 110 pods. Each binding reads all pods of its node, so there must be a limit."""
+
+LEAST_PARTS = 10_000
+"""If fewer shared parts than this are kept, unused ones are not searched for."""
+
+
+class PodChanges(t.NamedTuple):
+    """The nodes on which a pod was bound or has ended, and the new outcomes."""
+
+    nodes: set[str]
+    outcomes: list[Outcome]
+
+
+class PodTracker:
+    """The pods by node. All methods are called under one lock."""
+
+    def __init__(self) -> None:
+        self._by_node: dict[str, dict[str, PodView]] = {}
+        self._ended: dict[str, dict[str, float]] = {}
+        """The time of the end of each pod that has ended, by node and then by uid, the first end first."""
+        self._last_outcomes: dict[str, bool] = {}
+        self._changed: set[str] = set()
+        self._outcomes: list[Outcome] = []
+
+    def pods_on(self, node: str) -> tuple[PodView, ...]:
+        """Return the pods on a node, and those that ended in the last ten minutes, at most the last MAX_ENDED of them."""
+        return tuple(self._by_node.get(node, {}).values())
+
+    def note(self, before: PodRecord | None, after: PodRecord | None, clock: Clock, *, seen: bool, reports: bool = True) -> None:
+        """Take over the change of a pod. ``seen``: the change has just happened. A list shows changes that happened earlier.
+
+        ``reports``: a new outcome is reported. It is false for pods that existed before the program started.
+        """
+        if after is None:
+            if before is not None:
+                self._end(before, clock)
+                self._last_outcomes.pop(before.metadata.uid, None)
+            return
+        if not after.node:
+            return
+        known = self._by_node.get(after.node, {}).get(after.metadata.uid)
+        is_bound_now = seen and before is not None and not before.node
+        bound_at_s = known.bound_at_s if known is not None else clock.now_s if is_bound_now else _bound_at(after, clock)
+        view = _view(after, bound_at_s, known.ended_at_s if known is not None else None)
+        # A pod that ended before it was seen uses nothing.
+        if known is not None or is_bound_now or not after.ended:
+            self._put(known, view, after.node)
+            if after.ended:
+                self._end(after, clock)
+        self._note_outcome(after, view, clock.now_s, reports)
+
+    def take_changes(self) -> PodChanges:
+        """Return the changes since the last call."""
+        changes = PodChanges(self._changed, self._outcomes)
+        self._changed, self._outcomes = set(), []
+        return changes
+
+    def forget_ended(self, now_s: float) -> None:
+        """Remove the pods that ended more than ten minutes ago."""
+        old = [(node, uid) for node, ended in self._ended.items() for uid, at_s in ended.items() if now_s - at_s > KNOWN_AFTER_END_S]
+        for node, uid in old:
+            self._forget(node, uid)
+
+    def _forget(self, node: str, uid: str) -> None:
+        """Remove a pod that has ended."""
+        for by_node in (self._ended, self._by_node):
+            pods: dict[str, t.Any] = by_node.get(node, {})
+            pods.pop(uid, None)
+            if not pods:
+                by_node.pop(node, None)
+
+    def _put(self, known: PodView | None, view: PodView, node: str) -> None:
+        if known is None or known.demand != view.demand:
+            self._changed.add(node)
+        if known != view:
+            self._by_node.setdefault(node, {})[view.uid] = view
+
+    def _end(self, record: PodRecord, clock: Clock) -> None:
+        pods = self._by_node.get(record.node, {})
+        known = pods.get(record.metadata.uid)
+        if known is None or known.ended_at_s is not None:
+            return
+        pods[known.uid] = replace(known, ended_at_s=clock.now_s)
+        ended = self._ended.setdefault(record.node, {})
+        ended[known.uid] = clock.now_s
+        if len(ended) > MAX_ENDED:
+            self._forget(record.node, next(iter(ended)))
+        self._changed.add(record.node)
+
+    def _note_outcome(self, record: PodRecord, view: PodView, now_s: float, reports: bool) -> None:
+        succeeded = record.succeeded
+        if succeeded is None or self._last_outcomes.get(view.uid) == succeeded:
+            return
+        self._last_outcomes[view.uid] = succeeded
+        if reports:
+            self._outcomes.append(Outcome(view, record.node, succeeded, now_s))
+
+
+class TrackedPodStore(Store):
+    """The store of pods, as ``PodRecord``. It passes every change to a tracker. ``clock`` returns the present moment."""
+
+    def __init__(self, tracker: PodTracker, clock: Callable[[], Clock]) -> None:
+        super().__init__(POD_RESOURCE)
+        self._tracker = tracker
+        self._clock = clock
+        self._shared = SharedParts()
+        self._most_parts = LEAST_PARTS
+        self._was_listed = False
+
+    def decode_page(self, data: bytes) -> list[t.Any]:
+        """Return the pods of one page of a list. Their resource versions are not kept, because nothing writes pods."""
+        found = super().decode_page(data)
+        for item in found:
+            if isinstance(item, PodRecord):
+                item.metadata.resource_version = ""
+        return found
+
+    def replace(self, items: list[t.Any]) -> bool:
+        """Replace all pods as ``Store.replace`` does."""
+        before = self._items
+        changed = super().replace(items)
+        if changed or not self._was_listed:
+            clock, after = self._clock(), self._items
+            for key in [key for key in before if key not in after]:
+                self._tracker.note(before[key], None, clock, seen=False)
+            for key, record in after.items():
+                if before.get(key) is not record:
+                    self._tracker.note(before.get(key), record, clock, seen=False, reports=self._was_listed)
+        self._was_listed = True
+        self._forget_unused(self._items.values())
+        return changed
+
+    def apply(self, change: str, item: t.Any) -> bool:
+        """Apply one watch event as ``Store.apply`` does."""
+        key = key_of(item)
+        before = self._items.get(key)
+        changed = super().apply(change, item)
+        after = self._items.get(key)
+        if after is not before:
+            self._tracker.note(before, after, self._clock(), seen=True)
+        self._forget_unused(self._items.values())
+        return changed
+
+    def _interned(self, item: t.Any) -> PodRecord:
+        return pod_record_of(item, self._shared)
+
+    def _forget_unused(self, records: Iterable[PodRecord]) -> None:
+        """Remove the shared parts that no pod has any more. They are found by making them again."""
+        if len(self._shared) <= self._most_parts:
+            return
+        shared = SharedParts()
+        for record in records:
+            shared.keep(record.labels, record.demand)
+        self._shared = shared
+        self._most_parts = max(LEAST_PARTS, 2 * len(shared))
+
+
+def _view(record: PodRecord, bound_at_s: float | None, ended_at_s: float | None = None) -> PodView:
+    identity = record.metadata
+    return PodView(
+        namespace=identity.namespace,
+        name=identity.name,
+        uid=identity.uid,
+        scheduler_name=record.scheduler_name,
+        labels=record.labels,
+        demand=record.demand,
+        bound_at_s=bound_at_s,
+        ended_at_s=ended_at_s,
+        owner=record.owner,
+    )
+
+
+def _bound_at(record: PodRecord, clock: Clock) -> float:
+    """Return the monotonic time of a binding that was not seen. It is never in the future. An unknown time counts as now."""
+    time_s = record.bound_time_s
+    return clock.now_s - max(0.0, clock.server_now_s - time_s) if time_s is not None else clock.now_s

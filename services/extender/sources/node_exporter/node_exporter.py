@@ -1,0 +1,158 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Copyright: onprem.kube_scheduling contributors
+"""Scrape the node_exporters of a small cluster directly, where there is no Prometheus."""
+
+from __future__ import annotations
+
+import time
+import typing as t
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+
+from ...interface import Expression, Gauge, Query, Rate, Series
+from ..http_reader import HttpReader, SourceError
+from ..kubernetes.node_objects import NodeRecord
+from ..readings import Readings
+from ..settings import NodeExporterSettings
+from .conditions import meets
+from .counters import CounterHistory
+from .exposition import ExpositionError, Measurement, collectors_of, parse_exposition
+
+MOST_PARALLEL = 16
+"""Scrapes at the same time."""
+
+MAX_PROBLEMS = 5
+"""Nodes whose errors are shown. The others are counted."""
+
+HistoryKey = tuple[str, str, frozenset[tuple[str, str]]]
+"""Node, metric and labels of a counter."""
+
+
+class _Scrape(t.NamedTuple):
+    """The answer of one exporter. ``at_s``: monotonic, before the request was sent."""
+
+    at_s: float
+    measurements: Mapping[str, list[Measurement]]
+
+
+class NodeExporterSource:
+    """Reads rates and gauges from the node_exporter of each node. ``read`` is called by one thread."""
+
+    name = "node_exporter"
+
+    def __init__(
+        self,
+        settings: NodeExporterSettings,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._settings = settings
+        self._clock = clock
+        self._readers: dict[str, HttpReader] = {}
+        self._counters: dict[HistoryKey, CounterHistory] = {}
+        self._pool = ThreadPoolExecutor(MOST_PARALLEL, thread_name_prefix="scrape")
+
+    def close(self) -> None:
+        """End the threads of the scrapes."""
+        self._pool.shutdown(wait=False, cancel_futures=True)
+
+    def read(self, queries: Iterable[Query], nodes: Mapping[str, NodeRecord]) -> Readings:
+        """Return the values of the queries by node. Errors are in the result. Queries for annotations are ignored."""
+        readings = Readings()
+        scraped = _scraped(queries, readings)
+        if len(nodes) > self._settings.max_nodes:
+            most = self._settings.max_nodes
+            readings.problems.append(f"the cluster has {len(nodes)} nodes, and at most {most} are scraped directly: use sources.prometheus")
+            return readings
+        if not scraped:
+            return readings
+        scrapes = self._scrape_all(nodes, {query.metric for query in scraped}, readings)
+        self._note_counters(scrapes, [query for query in scraped if isinstance(query, Rate)])
+        for query in scraped:
+            found = {node: self._series(node, query, scrape) for node, scrape in scrapes.items()}
+            readings.values[query] = {node: series for node, series in found.items() if series}
+        return readings
+
+    def _scrape_all(self, nodes: Mapping[str, NodeRecord], names: set[str], readings: Readings) -> dict[str, _Scrape]:
+        query = [("collect[]", collector) for collector in collectors_of(names)]
+        self._readers = {node: self._reader(node, record.address) for node, record in nodes.items() if record.address}
+        scrapes, errors = {}, [f"the node {node} has no InternalIP" for node, record in nodes.items() if not record.address]
+        waiting = {node: self._pool.submit(self._scrape, reader, query, names) for node, reader in self._readers.items()}
+        for node, future in waiting.items():
+            try:
+                scrapes[node] = future.result()
+            except SourceError as error:
+                errors.append(f"node {node}: {error}")
+        if len(errors) > MAX_PROBLEMS:
+            errors = [*errors[:MAX_PROBLEMS], f"{len(errors) - MAX_PROBLEMS} more nodes cannot be scraped"]
+        readings.problems += errors
+        return scrapes
+
+    def _reader(self, node: str, address: str) -> HttpReader:
+        """Return the reader of a node. The one of the last refresh is used again, so that its connection stays open."""
+        settings = self._settings
+        host = f"[{address}]" if ":" in address else address
+        url = f"{settings.scheme}://{host}:{settings.port}"
+        known = self._readers.get(node)
+        if known is not None and known.url == url:
+            return known
+        return HttpReader(url, settings.login, timeout_s=settings.timeout_s, max_bytes=settings.max_answer_bytes)
+
+    def _scrape(self, reader: HttpReader, query: list[tuple[str, str]], names: set[str]) -> _Scrape:
+        at_s = self._clock()
+        answer = reader.request("GET", self._settings.path, query=query)
+        text = answer.body.decode("utf-8", "replace")
+        if answer.status != 200:
+            shown = reader.without_secrets(text.strip())
+            raise SourceError(f"{reader.url}{self._settings.path} answers with the status {answer.status}{f': {shown}' if shown else ''}")
+        if answer.content_type.startswith("text/html"):
+            raise SourceError(f"{reader.url}{self._settings.path} is an HTML page and not the metrics of node_exporter")
+        try:
+            return _Scrape(at_s, parse_exposition(text, names))
+        except ExpositionError as error:
+            raise SourceError(f"the metrics of {reader.url} cannot be read: {error}") from error
+
+    def _note_counters(self, scrapes: Mapping[str, _Scrape], rates: list[Rate]) -> None:
+        """Add the new samples of all counters. Counters without a new sample for longer than their window are removed."""
+        windows: dict[str, float] = {}
+        for query in rates:
+            windows[query.metric] = max(windows.get(query.metric, 0.0), query.window_s)
+        for node, scrape in scrapes.items():
+            for metric, window_s in windows.items():
+                for labels, value in scrape.measurements.get(metric, ()):
+                    if any(query.metric == metric and meets(labels, query.conditions) for query in rates):
+                        history = self._counters.setdefault(_key(node, metric, labels), CounterHistory())
+                        history.add(scrape.at_s, value, window_s)
+        now_s = self._clock()
+        self._counters = {
+            key: history for key, history in self._counters.items() if key[1] in windows and now_s - history.newest_s <= windows[key[1]]
+        }
+
+    def _series(self, node: str, query: Rate | Gauge, scrape: _Scrape) -> list[Series]:
+        found = []
+        for labels, value in scrape.measurements.get(query.metric, ()):
+            if not meets(labels, query.conditions):
+                continue
+            if isinstance(query, Gauge):
+                found.append(Series(labels, value, scrape.at_s))
+                continue
+            history = self._counters.get(_key(node, query.metric, labels))
+            rate = history.rate(query.window_s) if history is not None else None
+            if rate is not None:
+                found.append(Series(labels, rate, scrape.at_s))
+        return found
+
+
+def _scraped(queries: Iterable[Query], readings: Readings) -> list[Rate | Gauge]:
+    """Return the queries that a scrape can answer. Expressions are problems of the readings."""
+    found: list[Rate | Gauge] = []
+    for query in queries:
+        if isinstance(query, Expression):
+            readings.problems.append(f"only Prometheus can answer {query.promql}: use sources.prometheus")
+        elif isinstance(query, (Rate, Gauge)):
+            found.append(query)
+    return found
+
+
+def _key(node: str, name: str, labels: Mapping[str, str]) -> HistoryKey:
+    return node, name, frozenset(labels.items())

@@ -1,0 +1,158 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Copyright: onprem.kube_scheduling contributors
+"""Instant queries to Prometheus' HTTP API (``/api/v1/query``). Of several servers the one that answered last is asked first."""
+
+from __future__ import annotations
+
+import time
+import typing as t
+from collections.abc import Callable, Iterator
+from urllib.parse import urlencode, urlsplit
+
+from .....plugins.module_utils.model.codec import DecodeError
+from ...pauses import Pause, no_pause
+from ..http_reader import Answer, HttpReader, SourceError
+from ..settings import PrometheusSettings
+from .answer import QueryAnswer, Sample, decode_answer, finite
+from .label_sets import LabelSet, LabelSets
+
+PATH = "/api/v1/query"
+SERVER_SHARE = 0.9
+"""The share of the timeout that Prometheus may use. It then reports its own timeout before the request ends."""
+
+QUERY_STATUSES = (400, 422)
+"""The statuses of an answer about the query itself. Another server would give the same answer."""
+
+VECTOR = "vector"
+
+
+class QueryError(SourceError):
+    """The query itself is refused, or has another type of result."""
+
+
+class VectorRows(t.NamedTuple):
+    """The finite values of a vector.
+
+    ``sent_at_s``: monotonic. The server evaluated the query after this time. ``evaluated_at_s``: the time of the evaluation by Prometheus'
+    clock, in seconds since the epoch; None for an empty vector.
+    """
+
+    values: list[tuple[LabelSet, float]]
+    sent_at_s: float
+    evaluated_at_s: float | None
+
+
+class PrometheusClient:
+    """The Prometheus servers of the settings. ``on_warning`` receives each warning of an answer. Used by one thread.
+
+    ``rows_read``: the rows of all answers so far.
+    """
+
+    def __init__(
+        self,
+        settings: PrometheusSettings,
+        label_sets: LabelSets,
+        *,
+        on_warning: Callable[[str], None] = lambda _text: None,
+        pause: Pause = no_pause,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._readers = [
+            HttpReader(url, settings.login, timeout_s=settings.timeout_s, max_bytes=settings.max_answer_bytes) for url in settings.urls
+        ]
+        self._label_sets, self._pause = label_sets, pause
+        self._server_timeout_s = max(0.1, settings.timeout_s * SERVER_SHARE)
+        self._on_warning = on_warning
+        self._clock = clock
+        self.rows_read = 0
+
+    def query(self, promql: str) -> VectorRows:
+        """Return the vector of a query. Raises SourceError with the errors of all servers that were asked."""
+        errors = []
+        for reader in list(self._readers):
+            sent_at_s = self._clock()
+            try:
+                values, evaluated_at_s = self._read(reader, promql)
+            except QueryError:
+                raise
+            except SourceError as error:
+                errors.append(error)
+                continue
+            self._prefer(reader)
+            self.rows_read += len(values)
+            return VectorRows(values, sent_at_s, evaluated_at_s)
+        raise SourceError("; ".join(map(str, errors)), unreachable=all(error.unreachable for error in errors))
+
+    @property
+    def servers(self) -> int:
+        """Return the number of servers."""
+        return len(self._readers)
+
+    def prefer_next(self) -> None:
+        """Ask the next server first from now on, because the first one has no data."""
+        self._readers.append(self._readers.pop(0))
+
+    def _prefer(self, reader: HttpReader) -> None:
+        """Ask this server first from now on. Its values then do not alternate with those of the other servers."""
+        if self._readers[0] is not reader:
+            self._readers.remove(reader)
+            self._readers.insert(0, reader)
+
+    def _read(self, reader: HttpReader, promql: str) -> tuple[list[tuple[LabelSet, float]], float | None]:
+        form = urlencode([("query", promql), ("timeout", f"{self._server_timeout_s * 1000:.0f}ms")]).encode()
+        response = reader.request("POST", PATH, form=form)
+        answer, parts = _decoded(reader, response)
+        if answer.status != "success" or answer.data is None:
+            text = f"{reader.url} cannot answer {promql}: {reader.without_secrets(answer.error or f'status {response.status}')}"
+            raise QueryError(text) if response.status in QUERY_STATUSES else SourceError(text)
+        for warning in answer.warnings or ():
+            self._on_warning(reader.without_secrets(warning))
+        if answer.data.result_type != VECTOR:
+            raise QueryError(f"the result of {promql} is of the type {answer.data.result_type or 'unknown'}: a vector is expected")
+        try:
+            return self._rows(parts)
+        except DecodeError as error:
+            raise SourceError(f"the result of {promql} from {reader.url} cannot be decoded: {error}") from error
+
+    def _rows(self, parts: Iterator[list[Sample]]) -> tuple[list[tuple[LabelSet, float]], float | None]:
+        values: list[tuple[LabelSet, float]] = []
+        evaluated_at_s, get = None, self._label_sets.get
+        for part in parts:
+            self._pause()
+            for sample in part:
+                pair = sample.value
+                value = finite(pair[1]) if pair is not None else None
+                if pair is not None and value is not None:
+                    values.append((get(bytes(sample.metric)), value))
+                    evaluated_at_s = pair[0]  # the same in all samples of a vector
+        return values, evaluated_at_s
+
+
+def _decoded(reader: HttpReader, answer: Answer) -> tuple[QueryAnswer, Iterator[list[Sample]]]:
+    """Return the answer and its samples. Raises SourceError if it is not an answer of Prometheus' API."""
+    if 300 <= answer.status < 400:
+        raise SourceError(f"{reader.url} redirects to {_shown_location(reader, answer.location)}: give the URL of Prometheus")
+    if answer.status in (401, 403):
+        raise SourceError(f"{reader.url} rejects the credentials (status {answer.status}): check bearer_token_file, basic_auth and tls")
+    if answer.content_type.startswith("text/html"):
+        raise SourceError(f"{reader.url} returns an HTML page with the status {answer.status}: check that it is the URL of Prometheus")
+    try:
+        return decode_answer(answer.body)
+    except DecodeError:
+        if answer.status == 200:
+            raise SourceError(f"the answer of {reader.url} is not JSON of Prometheus: check that it is the URL of Prometheus") from None
+        remedy = f": check that it is the URL of Prometheus, without {PATH}" if answer.status == 404 else ""
+        raise SourceError(f"{reader.url} answers with the status {answer.status}{remedy}") from None
+
+
+def _shown_location(reader: HttpReader, location: str) -> str:
+    """Return the scheme and the host of a redirect. Its path and its user may contain secrets."""
+    try:
+        parts = urlsplit(location)
+        host, port = parts.hostname, parts.port
+    except ValueError:
+        return "a location that is not valid"
+    if not host:
+        return "another path"
+    shown_host = f"[{host}]" if ":" in host else host
+    return reader.without_secrets(f"{parts.scheme or 'http'}://{shown_host}" + (f":{port}" if port else ""))

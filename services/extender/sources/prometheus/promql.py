@@ -1,0 +1,67 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Copyright: onprem.kube_scheduling contributors
+"""The PromQL texts of queries."""
+
+from __future__ import annotations
+
+import re
+
+from ...interface import Expression, Gauge, LabelMatch, Rate
+
+UNAME = "node_uname_info"
+"""The gauge of node_exporter whose label ``nodename`` has the host name of the machine."""
+
+_STRING = r'"(?:[^"\\\n]|\\[abfnrtv\\"])*"'
+_MATCHER = rf"[a-zA-Z_][a-zA-Z0-9_]*\s*(?:=~|!~|!=|=)\s*{_STRING}"
+_MATCHERS = re.compile(rf"\s*{_MATCHER}\s*(?:,\s*{_MATCHER}\s*)*")
+
+
+def is_selector(text: str) -> bool:
+    """Return whether the text is a list of label matchers of PromQL without braces, such as ``job="node-exporter"``."""
+    return _MATCHERS.fullmatch(text) is not None
+
+
+def uname_text(selector: str = "") -> str:
+    """Return the PromQL text of ``node_uname_info``. ``selector``: as for ``value_text``."""
+    return _with_matchers(UNAME, [], selector)
+
+
+def value_text(query: Rate | Gauge | Expression, selector: str = "") -> str:
+    """Return the PromQL text of the value. ``selector``: label matchers that every series of a metric must meet as well.
+
+    The text of a gauge adds 0, which removes the name of the metric from the labels. Then a gauge, a rate and a timestamp of the same
+    series have equal labels.
+    """
+    if isinstance(query, Rate):
+        return f"rate({_selector(query, selector)}[{query.window_s}s])"
+    return f"{_selector(query, selector)} + 0" if isinstance(query, Gauge) else query.promql
+
+
+def time_text(query: Rate | Gauge | Expression, node_label: str, selector: str = "") -> str:
+    """Return the PromQL text of the time of the newest sample, in seconds since the epoch. It is empty if nothing tells the time.
+
+    For a metric it is the time of each series. For an expression it is the newest time of each node, because an expression may have
+    other labels than the series behind it.
+    """
+    if isinstance(query, (Rate, Gauge)):
+        return f"timestamp({_selector(query, selector)})"
+    if not query.timestamp_of:
+        return ""
+    labels = node_label if node_label == "instance" else f"{node_label}, instance"
+    return f"max by ({labels}) (timestamp({query.timestamp_of}))"
+
+
+def _selector(query: Rate | Gauge, selector: str) -> str:
+    """Return the selector of the series of a metric."""
+    return _with_matchers(query.metric, list(map(_matcher, query.conditions)), selector)
+
+
+def _with_matchers(metric: str, matchers: list[str], selector: str) -> str:
+    joined = ",".join([*matchers, *([selector.strip()] if selector else [])])
+    return f"{metric}{{{joined}}}" if joined else metric
+
+
+def _matcher(condition: LabelMatch) -> str:
+    # The strings of PromQL have the escapes of Go.
+    text = condition.pattern.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+    return f'{condition.label}{"!~" if condition.negative else "=~"}"{text}"'

@@ -1,0 +1,51 @@
+# Copyright: onprem.kube_scheduling contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""SeriesLabels are a mapping, and equal parts of label sets and nodes are kept once."""
+
+from __future__ import annotations
+
+import json
+import sys
+
+import pytest
+from ansible_collections.onprem.kube_scheduling.services.extender.sources.kubernetes import node_objects
+from ansible_collections.onprem.kube_scheduling.services.extender.sources.prometheus.label_sets import (
+    UNUSED_REFRESHES,
+    LabelSets,
+    SeriesLabels,
+)
+from hypothesis import given
+from hypothesis import strategies as st
+
+
+@given(st.dictionaries(st.text(max_size=3), st.text(max_size=3), max_size=4))
+def test_labels_are_the_same_as_a_dictionary(labels: dict[str, str]) -> None:
+    found = LabelSets("instance").get(json.dumps(labels).encode()).labels
+    assert found == labels and dict(found) == labels and len(found) == len(labels) and repr(found) == repr(labels)
+    for name in (*labels, "absent"):
+        assert found.get(name, "none") == labels.get(name, "none") and (name in found) == (name in labels)
+    with pytest.raises(KeyError, match="absent"):
+        found["absent"]
+
+
+def test_the_names_of_labels_are_kept_once_also_after_other_label_sets_were_removed() -> None:
+    sets = LabelSets("instance")
+
+    def of(instance: str) -> SeriesLabels:
+        return sets.get(json.dumps({"instance": instance, "device": "eth0"}).encode()).labels
+
+    first, _removed = of("a"), of("b")
+    for _refresh in range(UNUSED_REFRESHES + 1):
+        of("a")
+        sets.end_refresh()
+    assert len(sets) == 1
+    assert of("c").names is first.names and sys.getsizeof(first) < sys.getsizeof({"a": ""})
+
+
+def test_nodes_of_one_type_share_their_allocatable_resources() -> None:
+    def allocatable(name: str, cpu: str) -> object:
+        meta = node_objects._Meta(name=name)
+        return node_objects._record_of(node_objects._Node(metadata=meta, status=node_objects._Status(allocatable={"cpu": cpu}))).allocatable
+
+    assert allocatable("a", "4") is allocatable("b", "4") == {"cpu": 4000}
+    assert allocatable("c", "8") == {"cpu": 8000}
