@@ -9,9 +9,11 @@ import threading
 import typing as t
 from collections import OrderedDict
 from collections.abc import Sequence
+from dataclasses import replace
 
 from ..interface import PodView
 from ..pauses import Pause, no_pause
+from ..pod_labels import limited_labels
 from .agent_scores import AgentScores
 from .demand_scores import DemandScores
 from .dithering import TABLES
@@ -161,7 +163,8 @@ class KeptDemands:
     def _scores(self, key: tuple[t.Hashable, ...], pod: PodView, pause: Pause) -> DemandScores:
         demand = self._demands.get(key)
         if demand is None:
-            demand = self._demands[key] = self._made(pod, self._shared.of(pod, key, pause))
+            kept = replace(pod, labels=limited_labels(pod.labels))
+            demand = self._demands[key] = self._made(kept, self._shared.of(kept, key, pause))
             demand.updated = len(self._replaced)
             self._limit_demands()
         else:

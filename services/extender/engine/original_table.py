@@ -8,9 +8,11 @@ import threading
 import typing as t
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from ..interface import Judgement, NodeView, PodView
 from ..pauses import no_pause
+from ..pod_labels import limited_labels
 from .evaluation import NOT_KNOWN, Evaluator
 from .fragments import SCORES, Fragments, Table
 from .judges import Judges
@@ -64,7 +66,8 @@ class OriginalTables:
         with self._lock:
             found = self._tables.get(key)
             if found is None:
-                found = OriginalTable(one, judges.prepared[number], view, judges.nodes.views, self._fragments, judges.evaluator)
+                kept = view and replace(view, labels=limited_labels(view.labels))
+                found = OriginalTable(one, judges.prepared[number], kept, judges.nodes.views, self._fragments, judges.evaluator)
                 self._tables[key] = found
                 if len(self._tables) > MAX_TABLES:
                     self._tables.popitem(last=False)

@@ -16,6 +16,7 @@ from .....plugins.module_utils.model.api.pod import Container, ContainerStatus, 
 from .....plugins.module_utils.model.codec import Struct, field
 from .....plugins.module_utils.model.values.timestamps import read_time
 from ...interface import Demand
+from ...pod_labels import limited_labels
 from .node_objects import Identity
 from .pod_demand import demand_of
 from .pod_owner import owner_name
@@ -139,7 +140,7 @@ def pod_record_of(pod: WatchedPod, shared: SharedParts) -> PodRecord:
         metadata=Identity(metadata.name, shared.text(metadata.namespace), metadata.uid, metadata.resource_version),
         node=shared.text(spec.node_name),
         scheduler_name=shared.text(spec.scheduler_name),
-        labels=shared.labels(metadata.labels or {}),
+        labels=shared.labels(limited_labels(metadata.labels or {})),
         demand=shared.demand(_demand(pod)),
         bound_time_s=_bound_time(pod) if spec.node_name else None,
         ended=status.phase in ENDED_PHASES,
