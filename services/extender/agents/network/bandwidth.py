@@ -5,10 +5,9 @@
 from __future__ import annotations
 
 from .....plugins.module_utils.model.values.quantity import QuantityError, parse_quantity, value
+from .....plugins.module_utils.model.values.shown import shown_value
 
 BITS_PER_BYTE = 8
-MAX_SHOWN = 60
-"""Characters of a wrong value in an error text."""
 
 _UNITS = ((1e12, "Tbit/s"), (1e9, "Gbit/s"), (1e6, "Mbit/s"), (1e3, "kbit/s"), (1.0, "bit/s"))
 
@@ -21,10 +20,9 @@ def bytes_per_s(name: str, bits: int | str, *, other: str = "") -> float:
     try:
         found = value(parse_quantity(str(bits)))
     except QuantityError:
-        shown = repr(bits)[:MAX_SHOWN]
         or_other = f", or {other}" if other else ""
         raise ValueError(
-            f"{name} is {shown}: bits per second are expected as a number with at most one of the letters k, M, G and T,"
+            f"{name} is {shown_value(bits)}: bits per second are expected as a number with at most one of the letters k, M, G and T,"
             f" such as 10G, 2.5G or 500M, without bit or bit/s{or_other}"
         ) from None
     if found < 0:
