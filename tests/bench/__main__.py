@@ -16,6 +16,7 @@ from pathlib import Path
 
 from lab import binaries
 from lab.cluster import Cluster
+from lab.processes import cpu_s
 from tests.bench import big_cluster, descheduler, floor, page, report, requests, spread_check, start, uneven
 from tests.bench.measure import COLLECTIONS, python, run_in_turn, run_once
 
@@ -102,6 +103,7 @@ def _measure_on(cluster: Cluster, size: Size, runs: int, program: Path, folder: 
         },
         runs=runs,
         before_each=lambda: big_cluster.stir(cluster),
+        server_cpu_s=lambda: sum(cpu_s(status.pid) for status in cluster.status() if status.pid),
     )
     others = {
         "descheduler": run_once("descheduler", descheduler.dry_run(program, cluster, log)),

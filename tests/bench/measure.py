@@ -29,10 +29,11 @@ class Command:
 
 @dataclass
 class Figures:
-    """The wall and CPU seconds of the runs of one command, and their peak resident memory in MB."""
+    """The wall and CPU seconds of the runs of one command, the CPU seconds of the server meanwhile, and the peak resident memory in MB."""
 
     wall_s: list[float] = field(default_factory=list)
     cpu_s: list[float] = field(default_factory=list)
+    server_cpu_s: list[float] = field(default_factory=list)
     memory_mb: list[float] = field(default_factory=list)
 
     @property
@@ -44,6 +45,11 @@ class Figures:
     def cpu(self) -> float:
         """Median of user and system time together."""
         return statistics.median(self.cpu_s)
+
+    @property
+    def server_cpu(self) -> float:
+        """Median of the server's CPU times. Raises StatisticsError if they were not measured."""
+        return statistics.median(self.server_cpu_s)
 
     @property
     def least_cpu(self) -> float:
@@ -64,13 +70,22 @@ def python(module: str, *arguments: str, output: Path, input: str = "") -> Comma
     return Command([sys.executable, "-m", module, *arguments], input=input, env={"PYTHONPATH": str(COLLECTIONS)}, output=output)
 
 
-def run_in_turn(commands: Mapping[str, Command], *, runs: int, before_each: Callable[[], None]) -> dict[str, Figures]:
-    """Each command once as a warm-up and then ``runs`` times, one after the other in turn."""
+def run_in_turn(
+    commands: Mapping[str, Command], *, runs: int, before_each: Callable[[], None], server_cpu_s: Callable[[], float] | None = None
+) -> dict[str, Figures]:
+    """Each command once as a warm-up and then ``runs`` times, one after the other in turn.
+
+    ``server_cpu_s`` returns the CPU seconds that the server has used so far.
+    """
     figures = {name: Figures() for name in commands}
     for number in range(runs + 1):
         for name, command in commands.items():
             before_each()
-            run(command, Figures() if number == 0 else figures[name])
+            target = Figures() if number == 0 else figures[name]
+            before_s = server_cpu_s() if server_cpu_s else 0.0
+            run(command, target)
+            if server_cpu_s:
+                target.server_cpu_s.append(server_cpu_s() - before_s)
         _say(f"run {number} of {runs}")
     return figures
 

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -66,7 +67,7 @@ class Measured:
 def section(sizes: Sequence[Measured], requests: Mapping[str, Counter[str]]) -> str:
     """The whole part."""
     parts = ["## The spread check", CLUSTERS.format(collapsed_every=big_cluster.COLLAPSED_EVERY), machine()]
-    parts += [part for size in sizes for part in (f"### {_size_in_words(size)}", _processes(size), _findings(size))]
+    parts += [part for size in sizes for part in (f"### {_size_in_words(size)}", _processes(size), _least_wall(size), _findings(size))]
     if len(sizes) > 1:
         parts += ["### Growth", _growth(sizes[0], sizes[-1])]
     parts += ["### Goals", _goals(sizes), "## Predicates", PREDICATES, _predicates(sizes), "## Requests of a restart", REQUESTS]
@@ -93,7 +94,9 @@ def _processes(size: Measured) -> str:
         ("Ansible's own start (`ansible -m ping`)", size.ansible),
         (f"descheduler {DESCHEDULER_VERSION}, `RemoveDuplicates` with `nodeFit`, dry run, once", size.descheduler),
     ]
-    rows = [(name, f"{f.wall:.2f}", f"{f.wall / size.floor.wall:.2f}", f"{f.cpu:.2f}", f"{f.memory:.0f}") for name, f in measured]
+    rows = [
+        (name, f"{f.wall:.2f}", f"{f.wall / size.floor.wall:.2f}", f"{f.cpu:.2f}", _server_cpu(f), f"{f.memory:.0f}") for name, f in measured
+    ]
     each_s = size.original["seconds"] / size.original["deployments"]
     whole_s = each_s * size.deployments
     sample = f"{each_s:.2f} s a Deployment ({size.original['deployments']:.0f} measured), so for all"
@@ -102,10 +105,26 @@ def _processes(size: Measured) -> str:
         f"{whole_s:.0f}",
         f"{whole_s / size.floor.wall:.0f}",
         "",
+        "",
         f"{size.original_process.memory:.0f}",
     ))  # fmt: skip
-    header = (f"medians of {size.runs} runs in turn", "wall s", "× floor", "cpu s", "peak MB")
+    header = (f"medians of {size.runs} runs in turn", "wall s", "× floor", "cpu s", "server's cpu s", "peak MB")
     return table(header, rows)
+
+
+def _server_cpu(figures: Figures) -> str:
+    return f"{figures.server_cpu:.2f}" if figures.server_cpu_s else ""
+
+
+def _least_wall(size: Measured) -> str:
+    """Return the sentence about the wall time that no order of the same work could fall below."""
+    cores = os.cpu_count() or 1
+    work_s = size.check.cpu + size.check.server_cpu
+    least = work_s / cores / size.floor.wall
+    return (
+        f"The check and the server together need {work_s:.2f} CPU seconds. On {cores} cores that share this work without a pause, they take "
+        f"{work_s / cores:.2f} s, which is {least:.2f} × the floor."
+    )
 
 
 def _findings(size: Measured) -> str:

@@ -5,7 +5,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import socket
 import subprocess
 from collections.abc import Iterator
@@ -14,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from lab import ports
+from lab.processes import cpu_s
 from tests.bench.extender.cluster_fixture import Fixture
 from tests.bench.extender.settings import Json, settings
 from tests.integration.extender.extender_process import Extender
@@ -37,8 +37,7 @@ class Running:
 
     def cpu_s(self) -> float:
         """Return the CPU seconds of user and system so far."""
-        fields = Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()
-        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+        return cpu_s(self.pid)
 
     def memory_mb(self, key: str = "VmRSS") -> float:
         """Return the resident memory; with the key VmHWM its peak."""

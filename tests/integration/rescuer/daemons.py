@@ -16,6 +16,7 @@ from typing import Any
 from prometheus_client.parser import text_string_to_metric_families
 
 from lab.cluster import Cluster
+from lab.processes import cpu_s
 from tests.integration.modules.module_process import COLLECTIONS
 from tests.integration.workloads import wait_until
 
@@ -101,8 +102,7 @@ class Daemon:
 
     def cpu_s(self) -> float:
         """CPU seconds of user and system so far."""
-        fields = Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")[2].split()
-        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+        return cpu_s(self.process.pid)
 
     def threads(self) -> int:
         """The threads of the process."""

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from lab.processes import kill_all, own_pids, pid_in, started_at
+from lab.processes import cpu_s, kill_all, own_pids, pid_in, started_at
 
 
 @pytest.fixture
@@ -73,3 +73,13 @@ def test_bad_pid_file_is_stale(kwok: Path, text: str) -> None:
 def test_start_time_identifies_a_process_permanently() -> None:
     assert started_at(os.getpid()).isdigit()
     assert started_at(999999999) == ""
+
+
+def test_cpu_time_of_a_process_grows_while_it_computes_and_is_0_after_its_end() -> None:
+    with subprocess.Popen([sys.executable, "-c", "while True: pass"]) as process:
+        while cpu_s(process.pid) < 0.05:
+            assert process.poll() is None
+            time.sleep(0.01)
+        process.kill()
+        process.wait()
+    assert cpu_s(process.pid) == 0
