@@ -87,8 +87,7 @@ def started_at(pid: int) -> str:
 
 def cpu_s(pid: int) -> float:
     """Return the CPU seconds, user and system, that the process has used so far; 0 if it has ended."""
-    user, system = (_stat(pid)[11:13] + ["0", "0"])[:2]
-    return (int(user) + int(system)) / os.sysconf("SC_CLK_TCK")
+    return sum(map(int, _stat(pid)[11:13])) / os.sysconf("SC_CLK_TCK")
 
 
 def _stat(pid: int) -> list[str]:

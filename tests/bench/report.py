@@ -77,7 +77,7 @@ def section(sizes: Sequence[Measured], requests: Mapping[str, Counter[str]]) -> 
 PREDICATES = """Cpu milliseconds for the filters of one template on all nodes. The first call works out what runs on each node, which all
 templates share."""
 
-REQUESTS = """Counted in the audit log, for one Deployment of two replicas that is named in the task. A list is one request for each 1,000
+REQUESTS = """Counted in the audit log, for one Deployment of two replicas that is named in the task. A list is one request for each 2,000
 objects. `tests/integration/modules/test_requests.py` allows no others."""
 
 
@@ -95,7 +95,8 @@ def _processes(size: Measured) -> str:
         (f"descheduler {DESCHEDULER_VERSION}, `RemoveDuplicates` with `nodeFit`, dry run, once", size.descheduler),
     ]
     rows = [
-        (name, f"{f.wall:.2f}", f"{f.wall / size.floor.wall:.2f}", f"{f.cpu:.2f}", _server_cpu(f), f"{f.memory:.0f}") for name, f in measured
+        (name, f"{f.wall:.2f}", f"{f.wall / size.floor.wall:.2f}", f"{f.cpu:.2f}", _server_cpu(f), f"{f.memory:.0f}")
+        for name, f in measured
     ]
     each_s = size.original["seconds"] / size.original["deployments"]
     whole_s = each_s * size.deployments
@@ -122,8 +123,8 @@ def _least_wall(size: Measured) -> str:
     work_s = size.check.cpu + size.check.server_cpu
     least = work_s / cores / size.floor.wall
     return (
-        f"The check and the server together need {work_s:.2f} CPU seconds. On {cores} cores that share this work without a pause, they take "
-        f"{work_s / cores:.2f} s, which is {least:.2f} × the floor."
+        f"The check and the server together need {work_s:.2f} CPU seconds. On {cores} cores that share this work without a pause, they "
+        f"take {work_s / cores:.2f} s, which is {least:.2f} × the floor."
     )
 
 

@@ -20,7 +20,7 @@ from ansible_collections.onprem.kube_scheduling.services.extender.sources.view i
 
 from lab.cluster import Cluster
 from lab.pytest_fixtures import NamespaceFactory
-from tests.integration.workloads import deployment, wait_rolled_out, workers
+from tests.integration.workloads import deployment, filler, wait_rolled_out, workers
 
 READER = "sources-reader"
 LOAD = Annotation("test.example/load")
@@ -121,3 +121,22 @@ def test_pods_that_were_bound_before_the_start_have_the_age_of_their_binding(
     lab_cluster.kubectl("delete", "deployment/web", "-n", namespace)
     assert len(ages_s) == 2 and all(1 < age_s < WAIT_S for age_s in ages_s)
     assert [one for one in recorder.outcomes if one.pod.namespace == namespace] == []
+
+
+def test_a_finished_pod_ends_before_it_is_deleted_and_is_not_read_again(
+    lab_cluster: Cluster, user: Path, sources: Sources, recorder: Recorder, namespaces: NamespaceFactory
+) -> None:
+    namespace, node = namespaces("sources"), workers(lab_cluster)[0]
+    lab_cluster.apply([filler(namespace, node, cpu="10m"), deployment(namespace, "waiting", 1, cpu="1000")])
+    name = f"filler-{node}"
+    sources.refresh_once()
+    finished = '{"status": {"phase": "Succeeded"}}'
+    lab_cluster.kubectl("patch", f"pod/{name}", "-n", namespace, "--subresource=status", "--patch", finished)
+    recorder.wait(lambda: name in recorder.pods_of(namespace) and recorder.pods_of(namespace)[name].ended_at_s is not None)
+    assert recorder.pods_of(namespace).keys() == {name}
+
+    started_again = Sources(SourceSettings(kubernetes=KubernetesSettings(str(user))), [LOAD], Recorder(), Log(logging.getLogger("again")))
+    view = started_again.refresh_once()
+    started_again.stop()
+    assert lab_cluster.get(f"/api/v1/namespaces/{namespace}/pods/{name}")["status"]["phase"] == "Succeeded"
+    assert {pod.name for one in view.nodes.values() for pod in one.pods if pod.namespace == namespace} == set()

@@ -12,7 +12,7 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client
 
 from lab.cluster import Cluster
 
-SMALL_BYTES = 1_000
+SMALL_BYTES = 500
 LARGE = 250
 LARGE_BYTES = 12_000
 

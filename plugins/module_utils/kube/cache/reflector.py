@@ -156,10 +156,11 @@ class Reflector:
 
     def _list(self) -> None:
         self.store.note_list_start()
-        listed = self._api.list_for_watch(self.store.resource, decode_page=self.store.decode_page)
+        store = self.store
+        listed = self._api.list_for_watch(store.resource, field_selector=store.field_selector, decode_page=store.decode_page)
 
         def take_over() -> bool:
-            changed = self.store.replace(listed.items) or not self.complete or self.skipped is not None
+            changed = store.replace(listed.items) or not self.complete or self.skipped is not None
             self.complete, self.skipped = True, None
             self._contact()
             return changed
@@ -170,6 +171,7 @@ class Reflector:
     def _watch(self) -> None:
         events = self._api.watch_all(
             self.store.resource,
+            field_selector=self.store.field_selector,
             resource_version=self._version,
             timeout_s=POLL_S if self._has_nameless else random.uniform(*WATCH_S),
             silence_s=SILENCE_S,

@@ -27,13 +27,13 @@ T = t.TypeVar("T")
 
 
 class Store:
-    """Objects by ``key_of``.
+    """Objects by ``key_of``. ``field_selector``: only the objects that it selects are read.
 
     ``version`` grows with every change of a field that the structs have. Other writes, such as heartbeats, do not change it.
     """
 
-    def __init__(self, resource: Resource) -> None:
-        self.resource = resource
+    def __init__(self, resource: Resource, field_selector: str = "") -> None:
+        self.resource, self.field_selector = resource, field_selector
         self.version = 0
         self._items: dict[str, t.Any] = {}
         self._undecodable: dict[str, Undecodable] = {}

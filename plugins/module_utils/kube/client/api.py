@@ -43,7 +43,10 @@ from .watches import Watches
 T = t.TypeVar("T")
 Until = t.Callable[[], t.Optional[float]]
 
-PAGE_SIZE = 1000
+PAGE_SIZE = 2000
+"""Objects of one page of a list. For each page the API server goes through all remaining objects of its cache (kubernetes
+``storage/cacher/store/store_btree.go``), so small pages cost it much CPU time in large clusters.
+"""
 LIST_RESTARTS = 3
 MERGE_PATCH = "application/merge-patch+json"
 JSON_PATCH = "application/json-patch+json"
@@ -154,13 +157,13 @@ class KubeApi(Watches):
             undecodable += [item for item in map(undecodable_of, found) if item is not None]
         return [item for item in found if not isinstance(item, Undecodable)]
 
-    def list_for_watch(self, resource: Resource, *, decode_page: t.Callable[[bytes], list[t.Any]]) -> ListResult:
-        """Return all objects of a collection of the whole cluster, for a following ``watch_all``.
+    def list_for_watch(self, resource: Resource, *, field_selector: str = "", decode_page: t.Callable[[bytes], list[t.Any]]) -> ListResult:
+        """Return the selected objects of the whole cluster, for a following ``watch_all`` with the same selector.
 
         ``decode_page`` is called once for each page and returns its objects. If the list has to be started again, it is called again from
         the first page on. Raises the same errors as ``list_all``.
         """
-        return self._list(resource, "", [], decode_page)
+        return self._list(resource, "", [("fieldSelector", field_selector)] if field_selector else [], decode_page)
 
     def _list(
         self, resource: Resource, namespace: str, query: QueryParameters, decode_page: t.Callable[[bytes], list[t.Any]]

@@ -51,11 +51,12 @@ class Watches:
         )
 
     def watch_all(
-        self, resource: Resource, *, resource_version: str, timeout_s: float, silence_s: float, on_open: OnOpen
+        self, resource: Resource, *, field_selector: str = "", resource_version: str, timeout_s: float, silence_s: float, on_open: OnOpen
     ) -> Iterator[WatchEvent]:
-        """Yield the changes of the whole collection since ``resource_version``, with bookmarks.
+        """Yield the changes of the selected objects of the whole cluster since ``resource_version``, with bookmarks.
 
-        The server ends the watch after ``timeout_s``.
+        The server ends the watch after ``timeout_s``. An object that begins to match the selector is ADDED, and one that matches no longer
+        is DELETED.
 
         ``silence_s``: the longest time without data from the server, which sends bookmarks about once a minute. ``on_open`` gets a function
         with which another thread can end the watch. Raises ExpiredError if the version is too old, NotFoundError if the resource does not
@@ -63,6 +64,8 @@ class Watches:
         """
         target = resource.collection_target()
         query = [("allowWatchBookmarks", "true"), ("resourceVersion", resource_version)]
+        if field_selector:
+            query.append(("fieldSelector", field_selector))
         events = self._watch(resource, "", query, target=target, timeout_s=timeout_s, silence_s=silence_s, on_open=on_open)
         for event in events:
             if event.type == ERROR_EVENT:

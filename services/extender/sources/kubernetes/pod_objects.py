@@ -142,7 +142,7 @@ def pod_record_of(pod: WatchedPod, shared: SharedParts) -> PodRecord:
         scheduler_name=shared.text(spec.scheduler_name),
         labels=shared.labels(limited_labels(metadata.labels or {})),
         demand=shared.demand(_demand(pod)),
-        bound_time_s=_bound_time(pod) if spec.node_name else None,
+        bound_time_s=_bound_time(pod),
         ended=status.phase in ENDED_PHASES,
         succeeded=_succeeded(status),
         owner=shared.text(owner_name(metadata.controller, metadata.labels or {})),

@@ -8,7 +8,7 @@ import typing as t
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 
-from .....plugins.module_utils.kube.cache.store import Store, key_of
+from .....plugins.module_utils.kube.cache.store import ADDED, Store, key_of
 from ...interface import Outcome, PodView
 from ..clock import Clock
 from .pod_objects import POD_RESOURCE, PodRecord, SharedParts, pod_record_of
@@ -18,6 +18,9 @@ KNOWN_AFTER_END_S = 600.0
 
 MAX_ENDED = 500
 """Ended pods of one node that are known. A kubelet runs 110 pods. Each binding reads all pods of its node, so there must be a limit."""
+
+SELECTED = "spec.nodeName!=,status.phase!=Succeeded"
+"""The field selector of the pods. Pods without a node and finished ones use nothing, and a cluster can have any number of them."""
 
 LEAST_PARTS = 10_000
 """If fewer shared parts than this are kept, unused ones are not searched for."""
@@ -45,8 +48,8 @@ class PodTracker:
         """Return the pods on a node, and those that ended in the last ten minutes, at most the last MAX_ENDED of them."""
         return tuple(self._by_node.get(node, {}).values())
 
-    def note(self, before: PodRecord | None, after: PodRecord | None, clock: Clock, *, seen: bool, reports: bool = True) -> None:
-        """Take over the change of a pod. ``seen``: the change has just happened. A list shows changes that happened earlier.
+    def note(self, before: PodRecord | None, after: PodRecord | None, clock: Clock, *, is_bound_now: bool, reports: bool = True) -> None:
+        """Take over the change of a pod with a node. ``is_bound_now``: the pod was bound just now. A list shows earlier bindings.
 
         ``reports``: a new outcome is reported. It is false for pods that existed before the program started.
         """
@@ -55,10 +58,7 @@ class PodTracker:
                 self._end(before, clock)
                 self._last_outcomes.pop(before.metadata.uid, None)
             return
-        if not after.node:
-            return
         known = self._by_node.get(after.node, {}).get(after.metadata.uid)
-        is_bound_now = seen and before is not None and not before.node
         bound_at_s = known.bound_at_s if known is not None else clock.now_s if is_bound_now else _bound_at(after, clock)
         view = _view(after, bound_at_s, known.ended_at_s if known is not None else None)
         # A pod that ended before it was seen uses nothing.
@@ -119,7 +119,7 @@ class TrackedPodStore(Store):
     """The store of pods, as ``PodRecord``. It passes every change to a tracker. ``clock`` returns the present moment."""
 
     def __init__(self, tracker: PodTracker, clock: Callable[[], Clock]) -> None:
-        super().__init__(POD_RESOURCE)
+        super().__init__(POD_RESOURCE, SELECTED)
         self._tracker = tracker
         self._clock = clock
         self._shared = SharedParts()
@@ -141,10 +141,10 @@ class TrackedPodStore(Store):
         if changed or not self._was_listed:
             clock, after = self._clock(), self._items
             for key in [key for key in before if key not in after]:
-                self._tracker.note(before[key], None, clock, seen=False)
+                self._tracker.note(before[key], None, clock, is_bound_now=False)
             for key, record in after.items():
                 if before.get(key) is not record:
-                    self._tracker.note(before.get(key), record, clock, seen=False, reports=self._was_listed)
+                    self._tracker.note(before.get(key), record, clock, is_bound_now=False, reports=self._was_listed)
         self._was_listed = True
         self._forget_unused(self._items.values())
         return changed
@@ -156,7 +156,8 @@ class TrackedPodStore(Store):
         changed = super().apply(change, item)
         after = self._items.get(key)
         if after is not before:
-            self._tracker.note(before, after, self._clock(), seen=True)
+            # A pod is ADDED when it gets its node. If an earlier version could not be decoded, it is MODIFIED.
+            self._tracker.note(before, after, self._clock(), is_bound_now=change == ADDED)
         self._forget_unused(self._items.values())
         return changed
 

@@ -33,7 +33,7 @@ class _Handler(BaseHTTPRequestHandler):
             return self._watch(plural)
         server = self.server
         with server.lock:
-            items = list(server.objects[plural].values())
+            items = [item for item in server.objects[plural].values() if _is_selected(item)]
             metadata = {"resourceVersion": str(server.version)}
         query = parse_qs(parts.query)
         first, size = int(query.get("continue", ["0"])[0]), int(query["limit"][0])
@@ -95,11 +95,12 @@ class KubeServer(ThreadingHTTPServer):
     def put(self, plural: str, item: Json) -> None:
         name = item["metadata"]["name"]
         with self.lock:
-            kind = "MODIFIED" if name in self.objects[plural] else "ADDED"
+            before = self.objects[plural].get(name)
             self.version += 1
             item["metadata"]["resourceVersion"] = str(self.version)
             self.objects[plural][name] = item
-            self._show(plural, kind, item)
+            if _is_selected(item):
+                self._show(plural, "MODIFIED" if before is not None and _is_selected(before) else "ADDED", item)
 
     def delete(self, plural: str, name: str) -> None:
         with self.lock:
@@ -120,6 +121,12 @@ class KubeServer(ThreadingHTTPServer):
         self.history[plural].append((self.version, event))
         for events in self.watches[plural]:
             events.put(event)
+
+
+def _is_selected(item: Json) -> bool:
+    """Return whether the field selector of the pods selects the object. Nodes have no selector."""
+    spec: Json = item.get("spec", {"nodeName": "any"})
+    return bool(spec["nodeName"])
 
 
 def node(name: str, address: str = "", *, annotations: dict[str, str] | None = None, **labels: str) -> Json:

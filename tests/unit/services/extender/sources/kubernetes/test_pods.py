@@ -60,10 +60,8 @@ def pods() -> Pods:
 
 
 def test_a_binding_that_was_seen_is_now(pods: Pods) -> None:
-    pods.event(ADDED, pod("web-1"))
-    assert pods.tracker.take_changes().nodes == set()
     pods.now_s = 1234.5
-    pods.event(MODIFIED, pod("web-1", "a"))
+    pods.event(ADDED, pod("web-1", "a"))
     assert pods.tracker.take_changes().nodes == {"a"}
     view = pods.on("a")["web-1"]
     assert view == PodView(
@@ -104,8 +102,7 @@ def test_a_binding_before_the_start_has_the_age_of_its_time(status: t.Any, bound
 
 
 def test_a_later_event_does_not_move_the_binding(pods: Pods) -> None:
-    pods.event(ADDED, pod("web-1"))
-    pods.event(MODIFIED, pod("web-1", "a"))
+    pods.event(ADDED, pod("web-1", "a"))
     pods.tracker.take_changes()
     pods.now_s += 60
     pods.event(MODIFIED, pod("web-1", "a", phase="Running", conditions=[BOUND]))
@@ -114,7 +111,7 @@ def test_a_later_event_does_not_move_the_binding(pods: Pods) -> None:
     assert pods.tracker.take_changes().nodes == set()  # nothing that a score depends on has changed
 
 
-@pytest.mark.parametrize("end", ["Succeeded", "Failed", "deleted", "missing in a list"])
+@pytest.mark.parametrize("end", ["Failed", "deleted", "missing in a list"])
 def test_a_pod_is_known_for_ten_minutes_after_its_end(pods: Pods, end: str) -> None:
     pods.event(ADDED, pod("web-1", "a"))
     pods.event(ADDED, pod("web-2", "a"))
@@ -129,7 +126,7 @@ def test_a_pod_is_known_for_ten_minutes_after_its_end(pods: Pods, end: str) -> N
     assert pods.tracker.take_changes().nodes == {"a"}
     assert {name: view.ended_at_s for name, view in pods.on("a").items()} == {"web-1": 1100.0, "web-2": None}
     pods.now_s = 1150.0
-    if end in ("Succeeded", "Failed"):
+    if end == "Failed":
         pods.event(DELETED, pod("web-1", "a", phase=end))
         assert pods.on("a")["web-1"].ended_at_s == 1100.0
     pods.tracker.forget_ended(1100.0 + pod_tracker.KNOWN_AFTER_END_S + 1)
@@ -138,14 +135,16 @@ def test_a_pod_is_known_for_ten_minutes_after_its_end(pods: Pods, end: str) -> N
 
 def test_a_pod_that_ended_before_the_start_uses_nothing() -> None:
     pods = Pods()
-    pods.read_list(pod("job-1", "a", phase="Succeeded"))
+    pods.read_list(pod("job-1", "a", phase="Failed"))
     assert pods.on("a") == {}
 
 
-def test_a_pod_that_never_had_a_node_concerns_no_node(pods: Pods) -> None:
-    pods.event(ADDED, pod("web-1"))
-    pods.event(DELETED, pod("web-1"))
-    assert pods.tracker.take_changes().nodes == set()
+def test_a_pod_that_can_be_decoded_again_has_the_time_of_its_binding(pods: Pods) -> None:
+    broken = pod("web-1", "a")
+    broken["spec"]["containers"][0]["resources"]["requests"]["cpu"] = "lots"
+    pods.event(ADDED, broken)
+    pods.event(MODIFIED, pod("web-1", "a", conditions=[BOUND]))
+    assert pods.on("a")["web-1"].bound_at_s == 1000.0 - 60
 
 
 @pytest.mark.parametrize(
