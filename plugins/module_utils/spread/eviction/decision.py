@@ -19,14 +19,12 @@ from ..next_pod.next_pod import next_pod
 from ..preconditions.admission.admission import admission_violation
 from ..preconditions.admission.quota import quota_violation
 from ..preconditions.autoscaling import autoscaling_violation
-from ..preconditions.deletion import deletion_violation
 from ..preconditions.eviction_downtime import eviction_downtime_violation
 from ..preconditions.host_path import host_path_violation
 from ..preconditions.namespace_terminating import namespace_terminating_violation
 from ..preconditions.no_ready_replica import no_ready_replica_violation
 from ..preconditions.outside_window import outside_window_violation
 from ..preconditions.preferred_affinity import preferred_affinity_violation
-from ..preconditions.readability import readability_violation
 from ..preconditions.rolling import rolling_violation
 from ..preconditions.shared_volume import shared_volume_violation
 from ..preconditions.too_few_replicas import too_few_replicas_violation
@@ -34,7 +32,9 @@ from ..preconditions.unavailable_replicas import only_unready_pod, unavailable_r
 from ..preconditions.undecodable_budget import undecodable_budget_violation
 from ..preconditions.undecodable_pods import undecodable_pods_violation
 from ..preconditions.unhealthy_pods import unhealthy_pods_violation
+from ..preconditions.unreadable import unreadable_violation
 from ..preconditions.update_strategy.pending_revision import pending_revision_violation
+from ..preconditions.workload_terminating import workload_terminating_violation
 from ..replicas import missing_replicas_text, unavailable_replicas_text, unfinished_pods
 from ..restart.actions import EVICT, REFUSED, SKIPPED, WAIT
 from ..restart.options import EVICT_SURPLUS, RestartOptions
@@ -99,8 +99,8 @@ def decide_eviction(
         return EvictionDecision(REFUSED, Reason("changed_meanwhile", text))
     forbidden = (
         namespace_terminating_violation(workload, snapshot)
-        or deletion_violation(workload)
-        or readability_violation(workload, snapshot, budgets=False)
+        or workload_terminating_violation(workload)
+        or unreadable_violation(workload, snapshot, budgets=False)
     )
     if forbidden is None and outcome is not None:
         under_way = _pending_replacement_violation(
