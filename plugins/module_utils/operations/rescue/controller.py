@@ -43,6 +43,7 @@ from .task import (
     WATCHED,
     RescueTask,
 )
+from .waits import Settling, Waits
 
 MAX_REQUEUE_S = 10.0
 """The default maximum of seconds between two calls. Deadlines and ends of grace periods cause no change that a watch shows."""
@@ -136,6 +137,12 @@ class RescueController:
                 self.abandon_holds()
         return 0.0 if self._rounds.is_interrupted else self._requeue_after_s(view)
 
+    def plan_again_if_older(self, since_s: float) -> bool:
+        """Let the next ``reconcile`` renew each impossible plan that is older than ``since_s``. Return whether there is one."""
+        now_at_s = time.monotonic()
+        older = [task for task in self.tasks.values() if task.plan_again_if_older(since_s, now_at_s)]
+        return bool(older)
+
     @property
     def stale_resources(self) -> list[str]:
         """The required resources without a working watch, with the errors.
@@ -227,8 +234,8 @@ class RescueController:
         # The condition's time and the present time are from different clocks, so a short wait is measured here.
         waited = waited_s(since_s, now_s) > self._options.settle_time_s + CLOCKS_DIFFER_S
         settles_at_s = now_at_s if waited else now_at_s + self._options.settle_time_s
-        patience_s = longest_wait_s(self._options.grace_period_s)
-        self.tasks[pod.metadata.uid] = RescueTask(pod, unschedulable_since_s=since_s, settles_at_s=settles_at_s, max_wait_s=patience_s)
+        max_s = longest_wait_s(self._options.grace_period_s)
+        self.tasks[pod.metadata.uid] = RescueTask(pod, since_s, Settling(settles_at_s), Waits(max_s))
 
     # --- act ---
 
@@ -316,9 +323,7 @@ class RescueController:
             del self.tasks[task.uid]
             if task.status == FAILED and not task.pod_gone:
                 again_at_s = view.now_at_s + REPLAN_S[IMPOSSIBLE]
-                self.tasks[task.uid] = RescueTask(
-                    task.pod, unschedulable_since_s=task.unschedulable_since_s, settles_at_s=again_at_s, max_wait_s=task.max_wait_s
-                )
+                self.tasks[task.uid] = RescueTask(task.pod, task.unschedulable_since_s, Settling(again_at_s), Waits(task.waits.max_s))
         return False
 
     def _plan_again(self, task: RescueTask, view: ReconcileView) -> bool:
@@ -343,7 +348,8 @@ class RescueController:
         return False
 
     def _requeue_after_s(self, view: ReconcileView) -> float:
-        times = [task.settles_at_s if task.settles_at_s > view.now_at_s else task.plan_at_s for task in self.in_stage(WATCHED)]
+        watched = self.in_stage(WATCHED)
+        times = [task.settling.ends_at_s if task.settling.ends_at_s > view.now_at_s else task.plan_at_s for task in watched]
         times += [min(task.give_up_at_s, task.retry_at_s or task.give_up_at_s) for task in self.in_stage(CLEARING)]
         ahead = [at_s - view.now_at_s for at_s in times if at_s > view.now_at_s]
         return min([self._idle_s, *([MAX_REQUEUE_CLEARING_S] if self.is_clearing else []), *ahead])

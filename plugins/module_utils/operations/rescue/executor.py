@@ -76,7 +76,7 @@ class RescueExecutor:
         # A node that is neither cleared nor held any more was given up, and the pod does not fit there. A node that is reserved by another
         # party's taint has no hold.
         task.count_failed_nodes(task.last_node if plan.hold_method is None or view.planner.has_node_for(task.uid) else "")
-        if choice.node in task.excluded_nodes:
+        if choice.node in task.exclusions.nodes:
             return True
         if task.failed_nodes >= self._options.max_attempts:
             return self._fail_without_effect(task, "")
@@ -116,12 +116,7 @@ class RescueExecutor:
         context = task.context(view.now_at_s, scheduler)
         plan = view.planner.replan_on_node(task.pod, task.node, context, task.plan_limit.victims)
         if plan.status == WAITING:
-            task.set_plan(plan)
-            task.note_wait(view.now_at_s)
-            if view.now_at_s > task.give_up_at_s:
-                return self._fail_unbound(task)
-            self._nominations.nominate(task, view)
-            return False
+            return self._await_binding(task, plan, view)
         if view.now_at_s > task.hold_ends_at_s:
             return self._not_cleared(task)
         if plan.status == IMPOSSIBLE or plan.choice is None:
@@ -131,10 +126,8 @@ class RescueExecutor:
         if task.plan_limit.initial_pods is None:
             task.limit_to(limit_of(plan.choice, pods))
         more = task.plan_limit.violation(plan.choice, pods, task.uid)
-        if more is not None and task.may_plan_node_again:
-            return self._plan_again(task, more, view)
         if more is not None:
-            return self._give_up_node(task, more, view)
+            return self._plan_again(task, more, view) if task.may_plan_node_again else self._give_up_node(task, more, view)
         task.limit_to(task.plan_limit.with_replaced(plan.choice, pods))
         if goes_first is not None and task.hold is not None and task.hold.nominates:
             return self._release_for_now(task, plan, goes_first, view)
@@ -143,19 +136,7 @@ class RescueExecutor:
         if goes_first is not None:
             task.set_plan(replace(plan, reason=goes_first))
             return False  # the node stays held, and nothing may make the scheduler try the other pod meanwhile
-        self._lease.ensure_held()
-        if not self._nominations.nominate(task, view):
-            refused = Reason("not_nominated", "the pod could not be nominated for it")
-            return self._give_up_node(task, refused, view) if view.now_at_s > task.give_up_at_s else False
-        if view.now_at_s < task.settles_at_s:
-            return False  # a node has opened: the scheduler may place the pod there
-        victim = plan.choice.victims[0]
-        if not task.attempt_started or victim.pod.metadata.uid not in task.recorded_victims:
-            self._attempts.record_start(task, victim, view)
-        if self._is_confirmed(task, victim, view):
-            self._lease.ensure_held()
-            self._request_eviction(task, victim, view, dry_run=False)
-        return True
+        return self._evict_next(task, plan.choice.victims[0], view)
 
     def resume(self, task: RescueTask, view: ReconcileView) -> bool:
         """Hold the node again on which pods are still terminating that another program evicted for the task.
@@ -172,7 +153,7 @@ class RescueExecutor:
         victims = [victim for victim in task.evicted if victim.pod.metadata.uid in ending]
         node = view.snapshot.nodes.get(victims[-1].pod.spec.node_name) if victims else None
         hold_method = hold_policy(task.pod, node, victims, self._options).hold_method if node is not None else None
-        if node is None or hold_method is None or node.name in task.excluded_nodes:
+        if node is None or hold_method is None or node.name in task.exclusions.nodes:
             return False
         self._lease.ensure_held()
         hold = self._hold_for(task, hold_method, view)
@@ -221,6 +202,33 @@ class RescueExecutor:
         return True
 
     # --- steps ---
+
+    def _await_binding(self, task: RescueTask, plan: RescuePlan, view: ReconcileView) -> bool:
+        """Wait until the scheduler binds the pod, which fits without a further eviction. Fail the task if this takes too long."""
+        task.set_plan(plan)
+        task.note_wait(view.now_at_s)
+        if view.now_at_s > task.give_up_at_s:
+            return self._fail_unbound(task)
+        self._nominations.nominate(task, view)
+        return False
+
+    def _evict_next(self, task: RescueTask, victim: Victim, view: ReconcileView) -> bool:
+        """Nominate the pod, record the victim, read its newest state, and request its eviction.
+
+        Return whether the task must be planned again on a new view.
+        """
+        self._lease.ensure_held()
+        if not self._nominations.nominate(task, view):
+            refused = Reason("not_nominated", "the pod could not be nominated for it")
+            return self._give_up_node(task, refused, view) if view.now_at_s > task.give_up_at_s else False
+        if view.now_at_s < task.settling.ends_at_s:
+            return False  # a node has opened: the scheduler may place the pod there
+        if not task.attempt_started or victim.pod.metadata.uid not in task.recorded_victims:
+            self._attempts.record_start(task, victim, view)
+        if self._is_confirmed(task, victim, view):
+            self._lease.ensure_held()
+            self._request_eviction(task, victim, view, dry_run=False)
+        return True
 
     def _has_rescued_victim(self, choice: Choice, view: ReconcileView) -> bool:
         """Return whether another program has rescued a victim a short time ago and the planner did not know it."""

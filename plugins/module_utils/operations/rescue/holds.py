@@ -194,7 +194,7 @@ class Holds:
             return True  # an annotation without its taint has no effect
         if task is not None:
             # Another node is being cleared for the task, or this one was cleared without effect, or the task has ended.
-            return task.stage != WATCHED or node.name in task.excluded_nodes
+            return task.stage != WATCHED or node.name in task.exclusions.nodes
         pod = next((pod for pod in snapshot.pods if pod.metadata.uid == hold.uid), None)
         return pod is None or bool(pod.spec.node_name) or pod.terminating or pod.terminal
 

@@ -126,7 +126,7 @@ class PlanningRounds:
         """Plan the pod, and begin its rescue if evictions help. Return whether the cluster must be observed again."""
         scheduler = self._scheduler_health.violation(task.pod, task.unschedulable_since_s, view.snapshot)
         began_at_s = time.monotonic()
-        context = task.context(view.now_at_s, scheduler)._replace(note=task.given_up_text)
+        context = task.context(view.now_at_s, scheduler)._replace(note=task.exclusions.given_up_text)
         # After an eviction for it, the pod may be given up, which requires current reasons.
         plan = self._shared_plan(task, view, context, explain=explain or bool(task.evicted))
         if plan is None:
@@ -155,7 +155,7 @@ class PlanningRounds:
         changed = choice is not None and self._executor.start(task, plan, choice, view)
         if plan.reason.code == CAPACITY_BECOMING_FREE and not task.loaded and self._may_write():
             changed = self._executor.resume(task, view)
-        if plan.status == IMPOSSIBLE and task.evicted and plan.reason.code in NO_OTHER_EVICTIONS and not task.may_change_soon:
+        if plan.status == IMPOSSIBLE and task.evicted and plan.reason.code in NO_OTHER_EVICTIONS and not task.exclusions.may_change_soon:
             task.finish(FAILED, Reason(NO_OTHER_NODE, f"{len(task.evicted)} pods were evicted, and then: {plan.reason.text}"))
         self._report(task)
         return changed
@@ -184,7 +184,7 @@ class PlanningRounds:
         if task.stage == CLEARING or not waiting:
             return None
         priority = {one.uid: effective_priority(one.pod, self._options) for one in (task, *waiting)}
-        first = min(waiting, key=lambda one: (-priority[one.uid], one.queued_since_s, one.name))
+        first = min(waiting, key=lambda one: (-priority[one.uid], one.waits.queued_since_s, one.name))
         if first is task or priority[task.uid] > priority[first.uid]:
             return None
         return Reason(QUEUED, f"pod {first.name} is rescued first, because it has waited for other rescues for a long time")
@@ -194,7 +194,7 @@ class PlanningRounds:
         possible = plan.status == PLANNED
         if task.note_possible(possible) and not self._dry_run:
             task.restart_settling(view.now_at_s, self._options.settle_time_s)
-        if view.now_at_s >= task.settles_at_s or plan.status == WAITING:
+        if view.now_at_s >= task.settling.ends_at_s or plan.status == WAITING:
             return plan
         text = f"the scheduler has {self._options.settle_time_s} s to bind it by itself"
         # The pod keeps its node meanwhile, as a queued pod does.
