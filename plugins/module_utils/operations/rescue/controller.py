@@ -57,14 +57,14 @@ MAX_REQUEUE_CLEARING_S = 1.0
 STALE_RETRY_S = 1.0
 """Seconds until the next call if the watches are broken."""
 MAX_STEPS = 50
-"""Limit of steps in one call of ``reconcile``, so that the caller regains control in an endless loop."""
+"""Limit of steps in one call of ``reconcile``. Without it, a loop of steps that does not end would never return to the caller."""
 
 
 def waited_s(since_s: float, now_s: float) -> float:
     """Return the seconds since the scheduler marked a pod as unschedulable.
 
-    The condition's time is in whole seconds. For a new condition it would make the wait too long, so a wait of up to SEEN_LIVE_S counts as
-    0.
+    The condition has its time in whole seconds, so a new condition seems up to a second old. A wait of up to SEEN_LIVE_S therefore counts
+    as 0.
     """
     seconds = now_s - since_s
     return seconds if seconds > SEEN_LIVE_S else 0.0
@@ -240,7 +240,7 @@ class RescueController:
     # --- act ---
 
     def _reconcile_next(self, view: ReconcileView) -> bool:
-        """Let the first task in the order that can act do so. Return whether the cluster must be observed again."""
+        """Do a step of the first task, in their order, that has one now. Return whether the cluster must be observed again."""
         leading = self._lease.held
         for task in self._rounds.in_order():
             try:
@@ -337,10 +337,10 @@ class RescueController:
         return True
 
     def _on_error(self, task: RescueTask, error: KubeError, view: ReconcileView) -> bool:
-        """Handle a failed request. It is repeated later; a forbidden one ends the task, because it does not succeed by itself."""
+        """Handle a failed request. It is repeated later. A forbidden one ends the task, because the same request would fail again."""
         self._observer.on_error(f"{task.name}: {error}")
         task.retry_after_error(view.now_at_s + ERROR_RETRY_S)
-        # A held node must not wait for an error that lasts, nor without limit for one that may pass.
+        # A node does not stay held after a permanent error, nor if a transient error lasts beyond the time limit of the task.
         has_no_effect = task.stage == CLEARING and (not is_transient(error) or view.now_at_s > task.give_up_at_s)
         if is_permission_error(error) or has_no_effect:
             task.finish(FAILED, Reason("error", str(error)))

@@ -73,8 +73,8 @@ class RescueExecutor:
         attempt = self._attempts.with_results(task, self._attempts.load(task), view)
         if self._attempts.load_victims(task, attempt) or self._has_rescued_victim(choice, view):
             return True
-        # A node that is neither cleared nor held any more was given up, and the pod does not fit there. A node that is reserved by another
-        # party's taint has no hold.
+        # If no node is cleared or held for the pod, the last node was given up, and it counts as failed. It does not count if a foreign
+        # taint reserves it, because such a node has no hold.
         task.count_failed_nodes(task.last_node if plan.hold_method is None or view.planner.has_node_for(task.uid) else "")
         if choice.node in task.exclusions.nodes:
             return True
@@ -101,7 +101,7 @@ class RescueExecutor:
             return False
         self._start(task, choice.node, hold, view)
         task.limit_to(limit_of(choice, _pods_on(task.node, view)))
-        # From here on the end of the task releases the hold, even if this write fails.
+        # From here on, the end of the task releases the hold. This is also so if the next write fails.
         self._attempts.record_start(task, choice.victims[0], view)
         self._events.on_pod(task.pod, "RescueStarted", f"{plan.reason.text}, because no node has free capacity for it")
         return True
@@ -139,7 +139,7 @@ class RescueExecutor:
         return self._evict_next(task, plan.choice.victims[0], view)
 
     def resume(self, task: RescueTask, view: ReconcileView) -> bool:
-        """Hold the node again on which pods are still terminating that another program evicted for the task.
+        """Hold a node again if another program has evicted pods there for the task and these pods are still terminating.
 
         That program released the node at its end. Without the hold, the replacement of such a pod could use the capacity before the
         scheduler tries the critical pod again.
@@ -165,7 +165,7 @@ class RescueExecutor:
         return True
 
     def resolve_uncertain(self, task: RescueTask, view: ReconcileView) -> bool:
-        """Find the pods that were evicted for the task, for evictions with an unknown result. Return whether the task changed."""
+        """Find the results of evictions whose result is unknown. Return whether the task changed."""
         if task.stage == CLEARING and not task.loaded:
             self._attempts.load_victims(task, self._attempts.load(task))
         found = False
@@ -231,7 +231,7 @@ class RescueExecutor:
         return True
 
     def _has_rescued_victim(self, choice: Choice, view: ReconcileView) -> bool:
-        """Return whether another program has rescued a victim a short time ago and the planner did not know it."""
+        """Return whether another program has rescued a victim a short time ago, and the planner did not know this."""
         unknown = self._attempts.rescued_pods(view.now_s) - view.planner.rescued
         return any(victim.pod.metadata.uid in unknown for victim in choice.victims)
 
@@ -311,7 +311,7 @@ class RescueExecutor:
         return True
 
     def _not_cleared(self, task: RescueTask) -> bool:
-        """Fail the task, because no node is held beyond the deadline of its hold."""
+        """Fail the task, because the deadline of the hold is over."""
         duration_s, hold = hold_duration_s(self._options), task.hold
         within = f"within {duration_s} s" if hold is None else f"before the deadline of its hold, {hold.deadline}"
         task.finish(FAILED, Reason("not_cleared", f"node {task.node} could not be cleared {within}"))
@@ -420,9 +420,8 @@ class RescueExecutor:
             task.retry_at(view.now_at_s + RETRY_S)
             task.replan_at(task.retry_at_s)
             return
-        is_first = (
-            task.first_refused_at_s is None and victim.pod.metadata.uid in task.uncertain_evictions
-        )  # the eviction may have been carried out, which is checked first
+        # The eviction may have been carried out, which is checked first.
+        is_first = task.first_refused_at_s is None and victim.pod.metadata.uid in task.uncertain_evictions
         if is_first or task.refused_for_s(view.now_at_s) < self._options.evict_timeout_s:
             task.back_off(view.now_at_s, error.retry_after_s if isinstance(error, ApiError) else None)
             task.replan_at(task.retry_at_s)
