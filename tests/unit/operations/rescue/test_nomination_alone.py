@@ -160,6 +160,16 @@ def test_a_wait_for_pods_of_other_nodes_uses_up_no_patience_for_capacity_that_be
     assert not first.context(past).awaits_terminating
 
 
+def add_third(on: Scene, to: str) -> None:
+    """Add the full node l, and a critical pod with a lower priority that fits only on the node ``to``."""
+    third = pod("third", "500m")
+    third["spec"]["nodeSelector"] = {"kubernetes.io/hostname": to}
+    on.cluster.nodes["l"] = node("l")
+    for item in (third, pod("v-l", "900m", on="l")):
+        on.cluster.pods[item["metadata"]["name"]] = item
+        on.cluster.touch(item)
+
+
 @pytest.mark.parametrize("waited", [False, True])
 def test_a_rescue_that_has_waited_long_for_others_is_the_next_to_begin(waited: bool) -> None:
     """Pods that have a lower priority and tolerate the taint come one after the other."""
@@ -174,12 +184,7 @@ def test_a_rescue_that_has_waited_long_for_others_is_the_next_to_begin(waited: b
     other = on.controller.tasks["u-other"]
     if waited:
         other.waits = replace(other.waits, queued_since_s=other.waits.queued_since_s - other.waits.max_s - 1)
-    third = pod("third", "500m")
-    third["spec"]["nodeSelector"] = {"kubernetes.io/hostname": "l"}
-    on.cluster.nodes["l"] = node("l")
-    for item in (third, pod("v-l", "900m", on="l")):
-        on.cluster.pods[item["metadata"]["name"]] = item
-        on.cluster.touch(item)
+    add_third(on, "l")
     again(on)
     assert ("v-l" in on.cluster.evicted) is not waited
     if waited:
@@ -195,12 +200,7 @@ def queued_on(to: str) -> Scene:
     on = two_rescues(first_tolerates=True)
     on.cluster.pods["other"]["spec"]["priority"] = CRITICAL + 1
     on.cluster.refuse_eviction = lambda name, dry_run: None if dry_run or name != "v-n" else REFUSED
-    third = pod("third", "500m")
-    third["spec"]["nodeSelector"] = {"kubernetes.io/hostname": to}
-    on.cluster.nodes["l"] = node("l")
-    for item in (third, pod("v-l", "900m", on="l")):
-        on.cluster.pods[item["metadata"]["name"]] = item
-        on.cluster.touch(item)
+    add_third(on, to)
     again(on)
     again(on)
     return on
