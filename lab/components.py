@@ -23,6 +23,7 @@ import yaml
 from lab.errors import LabError
 from lab.layout import Layout
 from lab.processes import has_ended, pid_in, send_signal
+from lab.readiness import is_healthy
 
 HEALTH_PATHS = {"etcd": "/health", "kube-apiserver": "/readyz", "prometheus": "/-/ready"}
 HEALTH_TIMEOUT_S = 2.0
@@ -104,14 +105,7 @@ class Component:
         """Return whether the process runs and its health endpoint returns 200."""
         if self.pid is None:
             return False
-        connection = self._connection()
-        try:
-            connection.request("GET", HEALTH_PATHS.get(self.name, "/healthz"))
-            return connection.getresponse().status == http.client.OK
-        except (OSError, http.client.HTTPException):
-            return False
-        finally:
-            connection.close()
+        return is_healthy(self._connection(), HEALTH_PATHS.get(self.name, "/healthz"))
 
     def wait_healthy(self, *, timeout_s: float) -> None:
         deadline = time.monotonic() + timeout_s

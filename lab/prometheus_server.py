@@ -23,6 +23,7 @@ from lab import binaries
 from lab.cluster import Cluster
 from lab.errors import LabError
 from lab.prometheus_config import Target, configuration
+from lab.readiness import is_healthy
 
 START_TIMEOUT_S = 30.0
 STOP_TIMEOUT_S = 20.0
@@ -96,13 +97,7 @@ class PrometheusServer:
             return False
         self._port = int(found[1])
         connection = http.client.HTTPConnection("127.0.0.1", self._port, timeout=REQUEST_TIMEOUT_S)
-        try:
-            connection.request("GET", "/-/ready")
-            return connection.getresponse().status == http.client.OK
-        except (OSError, http.client.HTTPException):
-            return False
-        finally:
-            connection.close()
+        return is_healthy(connection, "/-/ready")
 
 
 @contextmanager

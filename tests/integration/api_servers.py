@@ -22,6 +22,7 @@ import yaml
 from lab import ports
 from lab.cluster import Cluster
 from lab.components import components
+from lab.readiness import is_healthy
 from tests.integration.workloads import wait_until
 
 FORWARDED = ("Accept", "Authorization", "Content-Type", "User-Agent")
@@ -128,10 +129,4 @@ def _trust(cluster: Cluster) -> ssl.SSLContext:
 
 def _is_ready(cluster: Cluster, address: str) -> bool:
     connection = http.client.HTTPSConnection(address.removeprefix("https://"), context=_trust(cluster), timeout=2)
-    try:
-        connection.request("GET", "/readyz")
-        return connection.getresponse().status == http.client.OK
-    except (OSError, http.client.HTTPException):
-        return False
-    finally:
-        connection.close()
+    return is_healthy(connection, "/readyz")

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: onprem.kube_scheduling contributors
-"""Critical pods with the same plan: an eviction on a snapshot that helps one of them helps the others, and the reverse."""
+"""Groups of critical pods with the same plan. On one snapshot, an eviction that helps one pod of a group helps all of them."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from .plan import RescueContext
 def equivalence_key(pod: Pod, context: RescueContext, snapshot: ClusterSnapshot, options: RescueOptions) -> t.Optional[Hashable]:
     """Return a key that is equal for pods with the same plan on the snapshot. Return None for a pod that is equal to no other.
 
-    The controller counts only if it has bound pods: those are not evicted for pods of the same controller. Names and UIDs do not count, nor
-    do the names of volumes that bind a pod to no node. A pod with volume claims or resource claims is equal to no other, because the claims
-    may be its own.
+    Names and UIDs do not count, nor do the names of volumes, unless a volume binds the pod to a node. The controller counts only if it has
+    bound pods, because these are not evicted for a pod of the same controller. A pod with volume claims or resource claims is equal to no
+    other, because the claims may be its own.
     """
     spec, metadata = pod.spec, pod.metadata
     if mounts_claims(pod) or spec.resource_claims:

@@ -28,8 +28,8 @@ class ExpectedPods:
     def before(self, pod: Pod, priority: int) -> dict[str, RescuePlan]:
         """Return the nodes that another pod gets before a pod with this priority, each with the plan of one such pod.
 
-        The other pod has at least this priority if it needs no evictions, and a higher one if it does. A pod with the same priority that
-        is rescued first is not evicted for it.
+        The other pod has a higher priority, or it has the same priority and needs no evictions. If both have the same priority and the
+        other one needs evictions, this pod does not wait for it.
         """
         others = (one for uid, one in self._by_uid.items() if uid != pod.metadata.uid)
         first = (one for one in others if one.priority > priority or (one.plan.expected_node and one.priority == priority))

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: onprem.kube_scheduling contributors
-"""The way in which a node is held for a pod and for how long, or the reason why it cannot be held."""
+"""The method and the duration of the hold of a node for a pod, or the reason why the node cannot be held."""
 
 from __future__ import annotations
 
@@ -31,7 +31,10 @@ class HoldPolicy(t.NamedTuple):
 
 
 def hold_policy(pod: Pod, node: Node, victims: t.Sequence[Victim], options: RescueOptions, held_by: t.Optional[Hold] = None) -> HoldPolicy:
-    """Return how the node is held for the pod from the evictions until the scheduler binds it; ``held_by``: the hold on the node."""
+    """Return the method that reserves the node for the pod, from the evictions until the scheduler binds the pod.
+
+    ``held_by``: the hold that is on the node already.
+    """
     if has_permanent_taint(node, options.hold_taint_key, held_by):
         return HoldPolicy()
     if options.hold == NONE:
@@ -65,7 +68,7 @@ def tolerates_hold(pod: Pod, options: RescueOptions) -> bool:
 def has_permanent_taint(node: Node, key: str, held_by: t.Optional[Hold]) -> bool:
     """Return whether the node has a taint of this key that is not part of a hold.
 
-    It keeps other pods off as a hold does, and the API allows no second taint with the same key and effect.
+    It rejects other pods as a hold does, and the API allows no second taint with the same key and effect.
     """
     return any(is_foreign_taint(taint, key, held_by) for taint in node.spec.taints or ())
 

@@ -24,10 +24,10 @@ def changed_nodes(before: Mapping[str, Node], now: Mapping[str, Node]) -> list[N
 
 
 def has_opened(pod: Pod, changes: Iterable[NodeChange]) -> bool:
-    """Return whether a changed node is open to the pod, and was not before or has other labels or other allocatable resources.
+    """Return whether a changed node is open to the pod now and was closed before, or has other labels or allocatable resources now.
 
-    A node is open if it is Ready and its static filters allow the pod. Pods that end do not count as such a change: if the pod fits after
-    that, it is not rescued, and if it no longer fits, the plan is a new one.
+    A node is open if it is Ready and its static filters allow the pod. The end of a pod is no such change. If the pod fits after it, the
+    pod needs no rescue.
     """
     checks = static_filters(pod, DEFAULT_PROFILE)
 

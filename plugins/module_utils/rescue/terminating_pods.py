@@ -13,7 +13,7 @@ from ..model.snapshot import ClusterSnapshot
 from ..model.values.timestamps import read_time
 
 MARGIN_S = 15
-"""The seconds that a pod may need after its grace period: kubelets need a moment, and the clocks of API servers differ."""
+"""The seconds that a pod may need after its grace period: a kubelet needs some seconds, and the clocks of API servers differ."""
 
 
 PREEMPTED = "PreemptionByScheduler"

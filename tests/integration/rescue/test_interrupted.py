@@ -237,13 +237,19 @@ def test_the_owner_is_deleted_meanwhile(scene: Scene, rescues: Rescues) -> None:
     assert row["reason"] == "pod_gone"
 
 
-def test_the_node_is_cordoned_meanwhile(scene: Scene, rescues: Rescues) -> None:
+def begun_on_the_first_of_two(scene: Scene, rescues: Rescues, *, grace: int) -> tuple[str, str, Future[Json]]:
+    """Two full nodes, and a run that has evicted the pod ``low`` from the first one. Return the nodes and the result of the run."""
     first, second = scene.nodes(2)
-    scene.occupant("low", first, cpu="800m", priority="scene-low", grace=6)
+    scene.occupant("low", first, cpu="800m", priority="scene-low", grace=grace)
     scene.occupant("high", second, cpu="800m", priority="scene-high")
     pod = scene.critical("dns")
     running = in_background(lambda: rescues.run(name=pod))
     wait_until(lambda: len(scene.evictions()) == 1 and scene.held() == [first], what="the eviction")
+    return first, second, running
+
+
+def test_the_node_is_cordoned_meanwhile(scene: Scene, rescues: Rescues) -> None:
+    first, second, running = begun_on_the_first_of_two(scene, rescues, grace=6)
     scene.cluster.cordon(first)
     (row,) = running.result(40)["pods"]
     assert (row["status"], row["node"], victims(row)) == ("rescued", second, {"low", "high"}) and scene.held() == []
@@ -251,12 +257,7 @@ def test_the_node_is_cordoned_meanwhile(scene: Scene, rescues: Rescues) -> None:
 
 def test_the_node_becomes_not_ready_meanwhile(scene: Scene, rescues: Rescues) -> None:
     """The kubelet of the node is gone: the pods that were evicted there never end, and the node is released."""
-    first, second = scene.nodes(2)
-    scene.occupant("low", first, cpu="800m", priority="scene-low", grace=8)
-    scene.occupant("high", second, cpu="800m", priority="scene-high")
-    pod = scene.critical("dns")
-    running = in_background(lambda: rescues.run(name=pod))
-    wait_until(lambda: len(scene.evictions()) == 1 and scene.held() == [first], what="the eviction")
+    first, second, running = begun_on_the_first_of_two(scene, rescues, grace=8)
     scene.stop_kubelet(first)
     (row,) = running.result(60)["pods"]
     assert (row["status"], row["node"], victims(row)) == ("rescued", second, {"low", "high"}) and scene.held() == []

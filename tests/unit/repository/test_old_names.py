@@ -26,6 +26,9 @@ OLD_PATHS = {
     "plugins/module_utils/model/selectors/budget_index.py": "plugins/module_utils/model/budgets/budget_index.py",
     "plugins/module_utils/spread/preconditions/budgets.py": "plugins/module_utils/spread/preconditions/workload_budgets.py",
     "plugins/module_utils/state/restart_cooldown.py": "plugins/module_utils/spread/preconditions/cooldown.py",
+    "plugins/module_utils/spread/preconditions/deletion.py": "plugins/module_utils/spread/preconditions/workload_terminating.py",
+    "plugins/module_utils/spread/preconditions/readability.py": "plugins/module_utils/spread/preconditions/unreadable.py",
+    "plugins/module_utils/rescue/eviction_rules/safe_to_evict.py": "plugins/module_utils/rescue/eviction_rules/not_safe_to_evict.py",
     "plugins/module_utils/rescue/victims/eviction_filter.py": "plugins/module_utils/rescue/eviction_rules/eviction_filter.py",
 }
 """Folders and files whose last part alone is a common word, and the present path."""
@@ -336,6 +339,9 @@ OLD_NAMES = {
     "window_violation": "outside_window_violation",
     "counteracting_preference_violation": "preferred_affinity_violation",
     "namespace_deletion_violation": "namespace_terminating_violation",
+    "deletion_violation": "workload_terminating_violation",
+    "readability_violation": "unreadable_violation",
+    "safe_to_evict_violation": "not_safe_to_evict_violation",
     "ReplacementCheck": "ReturnCheck",
     "hindrance": "problem",
     "hindered": "blocked",

@@ -27,6 +27,7 @@ from types import FrameType
 import pytest
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.api import KubeApi
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.http.transport import Body
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.codec import encode_json
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.snapshot import ClusterSnapshot
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.check.run import run_check
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.distribution import Distribution
@@ -34,61 +35,34 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.elig
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.options import CheckOptions
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.verdict import Verdict
 
+from tests.unit.support.cluster import ClusterBuilder
 from tools.paths import ROOT
 
 MAX_FILES = 12
 HANDS_ON = {"kube/client/pagination.py"}
-HOSTNAME = "kubernetes.io/hostname"
 RESULT_FORMS = (ClusterSnapshot, Eligible, Distribution, Verdict)
 Object = dict[str, t.Any]
 
 
-def metadata(name: str, **more: t.Any) -> Object:
-    return {"name": name, "uid": f"uid of {name}", "resourceVersion": "1", **more}
-
-
-def owner(kind: str, name: str) -> list[Object]:
-    return [{"kind": kind, "name": name, "uid": f"uid of {name}", "controller": True}]
-
-
-def node(name: str) -> Object:
-    allocatable = {"cpu": "4", "memory": "8Gi", "pods": "110"}
-    return {
-        "metadata": metadata(name, labels={HOSTNAME: name}),
-        "status": {"allocatable": allocatable, "conditions": [{"type": "Ready", "status": "True"}]},
-    }
-
-
-def add_workload(lists: dict[str, list[Object]], name: str, nodes: tuple[str, ...]) -> None:
-    """Add a Deployment, its ReplicaSet, and one Ready pod on each of the nodes."""
-    spec = {"containers": [{"name": "main", "resources": {"requests": {"cpu": "100m"}}}]}
-    own = {
-        "replicas": len(nodes),
-        "selector": {"matchLabels": {"app": name}},
-        "template": {"metadata": {"labels": {"app": name}}, "spec": spec},
-    }
-    counts = dict.fromkeys(("replicas", "updatedReplicas", "readyReplicas", "availableReplicas"), len(nodes))
-    status = {"observedGeneration": 1, **counts}
-    lists["deployments"].append({"metadata": metadata(name, namespace="app", generation=1), "spec": own, "status": status})
-    labels = {"app": name, "pod-template-hash": "h"}
-    revision = {"deployment.kubernetes.io/revision": "1"}
-    replica_set = metadata(f"{name}-h", namespace="app", labels=labels, annotations=revision, ownerReferences=owner("Deployment", name))
-    lists["replicasets"].append({"metadata": replica_set, "spec": own, "status": {"replicas": len(nodes)}})
-    for number, node_name in enumerate(nodes):
-        lists["pods"].append({
-            "metadata": metadata(f"{name}-{number}", namespace="app", labels=labels, ownerReferences=owner("ReplicaSet", f"{name}-h")),
-            "spec": {"nodeName": node_name, **spec},
-            "status": {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]},
-        })  # fmt: skip
-
-
 def cluster() -> dict[str, list[Object]]:
-    lists: dict[str, list[Object]] = {"deployments": [], "replicasets": [], "pods": []}
-    lists["nodes"] = [node(name) for name in ("a", "b", "c")]
-    lists["namespaces"] = [{"metadata": metadata("app", annotations={"collectdeployments": "allow"})}]
-    add_workload(lists, "even", ("a", "b", "c"))
-    add_workload(lists, "collapsed", ("a", "a", "a"))
-    add_workload(lists, "skewed", ("a", "a", "a", "b"))
+    """The objects by the plural of their kind. Each of them has a uid."""
+    built = ClusterBuilder()
+    for name in ("a", "b", "c"):
+        built.node(name)
+    built.deployment("even", ["a", "b", "c"])
+    built.deployment("collapsed", ["a", "a", "a"])
+    built.deployment("skewed", ["a", "a", "a", "b"])
+    structs: dict[str, list[t.Any]] = {
+        "nodes": built.nodes,
+        "namespaces": built.namespaces,
+        "deployments": built.deployments,
+        "replicasets": built.replica_sets,
+        "pods": built.pods,
+    }
+    lists = {plural: [json.loads(encode_json(item)) for item in items] for plural, items in structs.items()}
+    for plural, items in lists.items():
+        for item in items:
+            item["metadata"]["uid"] = item["metadata"].get("uid") or f"{plural}-{item['metadata']['name']}"
     return lists
 
 

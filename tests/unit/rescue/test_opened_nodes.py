@@ -4,22 +4,14 @@
 
 from __future__ import annotations
 
-import typing as t
-
 import pytest
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.api.node import Node
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.codec import decode_json, encode_json
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.opened_nodes import changed_nodes, has_opened
 
-from tests.unit.support.objects import pending
+from tests.unit.support.objects import node, pending
 
 TOLERATED = {"key": "held", "value": "x", "effect": "NoSchedule"}
 TAINT = {"key": "a", "value": "b", "effect": "NoSchedule"}
-
-
-def node(*, ready: bool = True, cpu: str = "1", labels: t.Any = None, **spec: t.Any) -> Node:
-    status = {"allocatable": {"cpu": cpu, "pods": "10"}, "conditions": [{"type": "Ready", "status": str(ready)}]}
-    return decode_json(Node, encode_json({"metadata": {"name": "n", "labels": labels}, "spec": spec, "status": status}))
 
 
 @pytest.mark.parametrize(
@@ -28,17 +20,17 @@ def node(*, ready: bool = True, cpu: str = "1", labels: t.Any = None, **spec: t.
         (None, node(), True),
         (None, node(ready=False), False),
         (node(ready=False), node(), True),
-        (node(unschedulable=True), node(), True),
+        (node(cordoned=True), node(), True),
         (node(taints=[TAINT]), node(), True),
         (node(taints=[TAINT]), node(taints=[{**TAINT, "value": "c"}]), False),
         (node(taints=[TOLERATED]), node(), False),
         (node(), node(labels={"zone": "a"}), True),
-        (node(), node(cpu="2"), True),
-        (node(), node(cpu="2", taints=[TAINT]), False),
+        (node(), node(allocatable={"cpu": "8"}), True),
+        (node(), node(allocatable={"cpu": "8"}, taints=[TAINT]), False),
         (node(), node(ready=False), False),
-        (node(), node(unschedulable=True), False),
+        (node(), node(cordoned=True), False),
         (node(), node(taints=[TAINT]), False),
-        (node(taints=[TAINT]), node(taints=[TAINT], unschedulable=False, labels={"a": "b"}), False),
+        (node(taints=[TAINT]), node(taints=[TAINT], labels={"a": "b"}), False),
         (node(), node(), False),
     ],
 )

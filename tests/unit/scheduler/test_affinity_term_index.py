@@ -13,6 +13,7 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.selec
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduler import affinity_term_index
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduler.affinity_term_index import AffinityTermIndex
 
+from tests.unit.support.calls import CountedCalls
 from tests.unit.support.objects import pod
 
 KEY = "app"
@@ -109,15 +110,9 @@ def test_terms_with_namespace_selectors_are_compared_in_proportion_to_their_numb
         affinity = [{"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}} for term in terms]
         owners = [pod(on="node-1", namespace=f"tenant-{i}", labels={"own": str(i)}, affinity=affinity[i]) for i in range(size)]
         groups = AffinityTermIndex.of(owners)
-        compared = 0
-
-        def counted(*arguments: t.Any) -> bool:
-            nonlocal compared
-            compared += 1
-            return matches(*arguments)
-
+        compared = CountedCalls(matches)
         with monkeypatch.context() as patch:
-            patch.setattr(affinity_term_index, "matches", counted)
+            patch.setattr(affinity_term_index, "matches", compared)
             for number in range(size):
                 if of == "own terms":
                     groups.pods_matching(None, LabelSelector(match_labels={"own": str(number)}))
@@ -125,5 +120,5 @@ def test_terms_with_namespace_selectors_are_compared_in_proportion_to_their_numb
                     groups.anti_affinity_terms_matching(
                         pod(namespace="default", labels={KEY: str(number)}), namespaces({"default": {"n": "3"}})
                     )
-        counts.append(compared)
+        counts.append(compared.count)
     assert 0 < counts[1] <= 2.2 * counts[0]

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import copy
+import dataclasses
 import json
 import time
 import typing as t
@@ -36,7 +37,9 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.rescue.environment import RescueEnvironment
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.rescue.observer import RescueObserver
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.rescue.shutdown import RescueShutdown
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.options import RescueOptions
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.rescue.task import RescueTask
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.rescue.waits import Settling
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.options import RescueOptions, RescueRequest
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.state.hold import HOLD_ANNOTATION
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.state.rescue_attempts import AttemptRecord, attempt_key
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.state.restart_outcome import OUTCOME_ANNOTATION
@@ -331,6 +334,16 @@ class Attempts:
         return wanted
 
 
+def end_settling(task: RescueTask) -> None:
+    """The settle time of the scheduler is over."""
+    task.settling = Settling(0.0)
+
+
+def end_waits(task: RescueTask) -> None:
+    """Each wait for other pods has lasted for its maximum time."""
+    task.waits = dataclasses.replace(task.waits, max_s=-1.0)
+
+
 def key_of(document: Json) -> str:
     """The key of the pod's owner in the ConfigMap."""
     return attempt_key(decode_json(Pod, encode_json(document)))
@@ -359,6 +372,14 @@ class Scene(t.NamedTuple):
 def end_of(on: Scene, clock: run._Clock, *, wait: bool = True, dry_run: bool = False) -> End | None:
     """The end of a run on the scene now, or None if it continues."""
     return end_of_run(run._state_of(RescueShutdown(on.controller), clock, t.cast(t.Any, on.lease)), wait=wait, dry_run=dry_run)
+
+
+def run_on(on: Scene, *, wait: bool = True, dry_run: bool = False, **options: t.Any) -> RescueShutdown:
+    """A whole run on the scene, with a time limit of a second unless given."""
+    request = RescueRequest(RescueOptions(**{"settle_time_s": 0, "wait_timeout_s": 1, **options}), wait=wait, dry_run=dry_run)
+    shutdown = RescueShutdown(on.controller)
+    run._rescue(shutdown, request)
+    return shutdown
 
 
 def nominated(on: Scene) -> str:
@@ -395,9 +416,17 @@ def environment_of(
     )
 
 
-def scene(nodes: t.Sequence[Json], pods: t.Sequence[Json], *, once: bool = True, dry_run: bool = False, **options: t.Any) -> Scene:
+def scene(
+    nodes: t.Sequence[Json],
+    pods: t.Sequence[Json],
+    *,
+    once: bool = True,
+    dry_run: bool = False,
+    notes: Notes | None = None,
+    **options: t.Any,
+) -> Scene:
     """A rescuer on a cluster in memory."""
-    cluster, lease, attempts, notes = Cluster(nodes, pods), Lease(), Attempts(), Notes()
+    cluster, lease, attempts, notes = Cluster(nodes, pods), Lease(), Attempts(), notes or Notes()
     environment = environment_of(cluster, lease, attempts, notes, writer="test", dry_run=dry_run, **options)
     controller = RescueController(environment, once=once)
     return Scene(controller, cluster, lease, attempts, notes)

@@ -29,10 +29,10 @@ def write_guarded(
 ) -> R:
     """Read an object and write to it. Repeat both after a conflict, at most ``attempts`` times in all. Return the object as last read.
 
-    ``write`` sends a write that is valid only for the object as read, or raises an error if nothing may be written any more.
-    ``is_written`` tells whether the object as read has the last write. It is called only if the answer to a try of that write was lost, so
-    that the same content from another writer does not count. ``backoff``: the pauses after conflicts. Raise ConflictError if the object
-    keeps changing.
+    ``write`` sends a write that is valid only for the object as read. It raises an error if nothing may be written any more. ``is_written``
+    returns whether the object as read has the content of the last write. It is called only if the answer to that write was lost. In all
+    other cases the same content is from another writer, and the write is repeated. ``backoff``: the pauses after conflicts. Raise
+    ConflictError if the object keeps changing.
     """
     for conflicts in range(1, attempts + 1):
         found = read()

@@ -43,6 +43,7 @@ from .task import (
     WATCHED,
     RescueTask,
 )
+from .waits import Settling, Waits
 
 MAX_REQUEUE_S = 10.0
 """The default maximum of seconds between two calls. Deadlines and ends of grace periods cause no change that a watch shows."""
@@ -56,14 +57,14 @@ MAX_REQUEUE_CLEARING_S = 1.0
 STALE_RETRY_S = 1.0
 """Seconds until the next call if the watches are broken."""
 MAX_STEPS = 50
-"""Limit of steps in one call of ``reconcile``, so that the caller regains control in an endless loop."""
+"""Limit of steps in one call of ``reconcile``. Without it, a loop of steps that does not end would never return to the caller."""
 
 
 def waited_s(since_s: float, now_s: float) -> float:
     """Return the seconds since the scheduler marked a pod as unschedulable.
 
-    The condition's time is in whole seconds. For a new condition it would make the wait too long, so a wait of up to SEEN_LIVE_S counts as
-    0.
+    The condition has its time in whole seconds, so a new condition seems up to a second old. A wait of up to SEEN_LIVE_S therefore counts
+    as 0.
     """
     seconds = now_s - since_s
     return seconds if seconds > SEEN_LIVE_S else 0.0
@@ -135,6 +136,12 @@ class RescueController:
                 self._observer.on_error(str(error))
                 self.abandon_holds()
         return 0.0 if self._rounds.is_interrupted else self._requeue_after_s(view)
+
+    def plan_again_if_older(self, since_s: float) -> bool:
+        """Let the next ``reconcile`` renew each impossible plan that is older than ``since_s``. Return whether there is one."""
+        now_at_s = time.monotonic()
+        older = [task for task in self.tasks.values() if task.plan_again_if_older(since_s, now_at_s)]
+        return bool(older)
 
     @property
     def stale_resources(self) -> list[str]:
@@ -227,13 +234,13 @@ class RescueController:
         # The condition's time and the present time are from different clocks, so a short wait is measured here.
         waited = waited_s(since_s, now_s) > self._options.settle_time_s + CLOCKS_DIFFER_S
         settles_at_s = now_at_s if waited else now_at_s + self._options.settle_time_s
-        patience_s = longest_wait_s(self._options.grace_period_s)
-        self.tasks[pod.metadata.uid] = RescueTask(pod, unschedulable_since_s=since_s, settles_at_s=settles_at_s, max_wait_s=patience_s)
+        max_s = longest_wait_s(self._options.grace_period_s)
+        self.tasks[pod.metadata.uid] = RescueTask(pod, since_s, Settling(settles_at_s), Waits(max_s))
 
     # --- act ---
 
     def _reconcile_next(self, view: ReconcileView) -> bool:
-        """Let the first task in the order that can act do so. Return whether the cluster must be observed again."""
+        """Do a step of the first task, in their order, that has one now. Return whether the cluster must be observed again."""
         leading = self._lease.held
         for task in self._rounds.in_order():
             try:
@@ -316,9 +323,7 @@ class RescueController:
             del self.tasks[task.uid]
             if task.status == FAILED and not task.pod_gone:
                 again_at_s = view.now_at_s + REPLAN_S[IMPOSSIBLE]
-                self.tasks[task.uid] = RescueTask(
-                    task.pod, unschedulable_since_s=task.unschedulable_since_s, settles_at_s=again_at_s, max_wait_s=task.max_wait_s
-                )
+                self.tasks[task.uid] = RescueTask(task.pod, task.unschedulable_since_s, Settling(again_at_s), Waits(task.waits.max_s))
         return False
 
     def _plan_again(self, task: RescueTask, view: ReconcileView) -> bool:
@@ -332,10 +337,10 @@ class RescueController:
         return True
 
     def _on_error(self, task: RescueTask, error: KubeError, view: ReconcileView) -> bool:
-        """Handle a failed request. It is repeated later; a forbidden one ends the task, because it does not succeed by itself."""
+        """Handle a failed request. It is repeated later. A forbidden one ends the task, because the same request would fail again."""
         self._observer.on_error(f"{task.name}: {error}")
         task.retry_after_error(view.now_at_s + ERROR_RETRY_S)
-        # A held node must not wait for an error that lasts, nor without limit for one that may pass.
+        # A node does not stay held after a permanent error, nor if a transient error lasts beyond the time limit of the task.
         has_no_effect = task.stage == CLEARING and (not is_transient(error) or view.now_at_s > task.give_up_at_s)
         if is_permission_error(error) or has_no_effect:
             task.finish(FAILED, Reason("error", str(error)))
@@ -343,7 +348,8 @@ class RescueController:
         return False
 
     def _requeue_after_s(self, view: ReconcileView) -> float:
-        times = [task.settles_at_s if task.settles_at_s > view.now_at_s else task.plan_at_s for task in self.in_stage(WATCHED)]
+        watched = self.in_stage(WATCHED)
+        times = [task.settling.ends_at_s if task.settling.ends_at_s > view.now_at_s else task.plan_at_s for task in watched]
         times += [min(task.give_up_at_s, task.retry_at_s or task.give_up_at_s) for task in self.in_stage(CLEARING)]
         ahead = [at_s - view.now_at_s for at_s in times if at_s > view.now_at_s]
         return min([self._idle_s, *([MAX_REQUEUE_CLEARING_S] if self.is_clearing else []), *ahead])

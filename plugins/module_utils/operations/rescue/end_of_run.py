@@ -14,7 +14,7 @@ class End(Enum):
     DONE = "done"
     """Nothing is left to do."""
     BEGUN = "begun"
-    """Without ``wait``: every rescue that is possible now has begun. Its node stays held."""
+    """Without ``wait``: every rescue that is possible now has begun. The nodes stay held."""
     TIMED_OUT = "timed_out"
     """The time limit is over, and pods are still waiting."""
     STILL_HELD = "still_held"

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: onprem.kube_scheduling contributors
-"""The parts that all steps of the rescues of one program use, and how its client and its informer are made."""
+"""The objects that all steps of the rescues of one program use, and the functions that make its API client and its informer."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ ANSWER_TIMEOUT_S = REQUEST_TIMEOUT_S
 WRITE_WITHIN_S = 5.0
 """Limit of seconds for a write to a node, a pod's status or the ConfigMap.
 
-The loop waits for the write, and a slow admission webhook must not block it for long. Requests for the Lease have no more time either, so a
-slower server has no leader anyway.
+The loop waits for the write, and a slow admission webhook must not block it for long. Requests for the Lease have the same limit. If the
+server is slower, the program loses the Lease, so a longer limit for other writes would be useless.
 """
 
 
 @dataclass(frozen=True)
 class RescueEnvironment:
-    """The parts that all steps of the rescues of one program use.
+    """The objects that all steps of the rescues of one program use.
 
     ``api``: the client of ``rescue_client``. ``writer``: the identity of the program in its holds. With ``dry_run``, plans are made and
     checked by dry runs, and nothing is changed.

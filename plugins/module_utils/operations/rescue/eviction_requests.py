@@ -19,7 +19,7 @@ from ...rescue.plan import Victim
 WAIT_FOR_ANSWER_S = 0.5
 """Seconds to wait for an answer.
 
-A usual eviction takes some milliseconds. A later answer is returned when the eviction is requested again.
+A usual eviction takes some milliseconds. If the answer comes later, the next request for this eviction returns it.
 """
 
 KEEP_ANSWERS_S = 60.0
@@ -37,7 +37,7 @@ class _Asked(t.NamedTuple):
 
 
 class EvictionPendingError(UnreachableError):
-    """The request is in progress. A further call returns its answer and sends no second request."""
+    """The request is in progress. The next call for this eviction sends nothing; it returns the answer."""
 
 
 class EvictionRequests:
@@ -55,7 +55,7 @@ class EvictionRequests:
         if key not in self._requests:
             self._requests[key] = _Asked(run_in_background(lambda: self._send(victim, dry_run)), now_at_s)
         future = self._requests[key].answer
-        # The check is made only once: an answer after it is returned when the eviction is requested again.
+        # The future is read once: if the answer comes after this line, the next request for the eviction returns it.
         if future not in wait([future], WAIT_FOR_ANSWER_S).done:
             metadata = victim.pod.metadata
             raise EvictionPendingError(f"the eviction of {metadata.namespace}/{metadata.name} is not answered yet")

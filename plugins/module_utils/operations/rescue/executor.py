@@ -73,10 +73,10 @@ class RescueExecutor:
         attempt = self._attempts.with_results(task, self._attempts.load(task), view)
         if self._attempts.load_victims(task, attempt) or self._has_rescued_victim(choice, view):
             return True
-        # A node that is neither cleared nor held any more was given up, and the pod does not fit there. A node that is reserved by another
-        # party's taint has no hold.
+        # If no node is cleared or held for the pod, the last node was given up, and it counts as failed. It does not count if a foreign
+        # taint reserves it, because such a node has no hold.
         task.count_failed_nodes(task.last_node if plan.hold_method is None or view.planner.has_node_for(task.uid) else "")
-        if choice.node in task.excluded_nodes:
+        if choice.node in task.exclusions.nodes:
             return True
         if task.failed_nodes >= self._options.max_attempts:
             return self._fail_without_effect(task, "")
@@ -101,7 +101,7 @@ class RescueExecutor:
             return False
         self._start(task, choice.node, hold, view)
         task.limit_to(limit_of(choice, _pods_on(task.node, view)))
-        # From here on the end of the task releases the hold, even if this write fails.
+        # From here on, the end of the task releases the hold. This is also so if the next write fails.
         self._attempts.record_start(task, choice.victims[0], view)
         self._events.on_pod(task.pod, "RescueStarted", f"{plan.reason.text}, because no node has free capacity for it")
         return True
@@ -116,12 +116,7 @@ class RescueExecutor:
         context = task.context(view.now_at_s, scheduler)
         plan = view.planner.replan_on_node(task.pod, task.node, context, task.plan_limit.victims)
         if plan.status == WAITING:
-            task.set_plan(plan)
-            task.note_wait(view.now_at_s)
-            if view.now_at_s > task.give_up_at_s:
-                return self._fail_unbound(task)
-            self._nominations.nominate(task, view)
-            return False
+            return self._await_binding(task, plan, view)
         if view.now_at_s > task.hold_ends_at_s:
             return self._not_cleared(task)
         if plan.status == IMPOSSIBLE or plan.choice is None:
@@ -131,10 +126,8 @@ class RescueExecutor:
         if task.plan_limit.initial_pods is None:
             task.limit_to(limit_of(plan.choice, pods))
         more = task.plan_limit.violation(plan.choice, pods, task.uid)
-        if more is not None and task.may_plan_node_again:
-            return self._plan_again(task, more, view)
         if more is not None:
-            return self._give_up_node(task, more, view)
+            return self._plan_again(task, more, view) if task.may_plan_node_again else self._give_up_node(task, more, view)
         task.limit_to(task.plan_limit.with_replaced(plan.choice, pods))
         if goes_first is not None and task.hold is not None and task.hold.nominates:
             return self._release_for_now(task, plan, goes_first, view)
@@ -143,22 +136,10 @@ class RescueExecutor:
         if goes_first is not None:
             task.set_plan(replace(plan, reason=goes_first))
             return False  # the node stays held, and nothing may make the scheduler try the other pod meanwhile
-        self._lease.ensure_held()
-        if not self._nominations.nominate(task, view):
-            refused = Reason("not_nominated", "the pod could not be nominated for it")
-            return self._give_up_node(task, refused, view) if view.now_at_s > task.give_up_at_s else False
-        if view.now_at_s < task.settles_at_s:
-            return False  # a node has opened: the scheduler may place the pod there
-        victim = plan.choice.victims[0]
-        if not task.attempt_started or victim.pod.metadata.uid not in task.recorded_victims:
-            self._attempts.record_start(task, victim, view)
-        if self._is_confirmed(task, victim, view):
-            self._lease.ensure_held()
-            self._request_eviction(task, victim, view, dry_run=False)
-        return True
+        return self._evict_next(task, plan.choice.victims[0], view)
 
     def resume(self, task: RescueTask, view: ReconcileView) -> bool:
-        """Hold the node again on which pods are still terminating that another program evicted for the task.
+        """Hold a node again if another program has evicted pods there for the task and these pods are still terminating.
 
         That program released the node at its end. Without the hold, the replacement of such a pod could use the capacity before the
         scheduler tries the critical pod again.
@@ -172,7 +153,7 @@ class RescueExecutor:
         victims = [victim for victim in task.evicted if victim.pod.metadata.uid in ending]
         node = view.snapshot.nodes.get(victims[-1].pod.spec.node_name) if victims else None
         hold_method = hold_policy(task.pod, node, victims, self._options).hold_method if node is not None else None
-        if node is None or hold_method is None or node.name in task.excluded_nodes:
+        if node is None or hold_method is None or node.name in task.exclusions.nodes:
             return False
         self._lease.ensure_held()
         hold = self._hold_for(task, hold_method, view)
@@ -184,7 +165,7 @@ class RescueExecutor:
         return True
 
     def resolve_uncertain(self, task: RescueTask, view: ReconcileView) -> bool:
-        """Find the pods that were evicted for the task, for evictions with an unknown result. Return whether the task changed."""
+        """Find the results of evictions whose result is unknown. Return whether the task changed."""
         if task.stage == CLEARING and not task.loaded:
             self._attempts.load_victims(task, self._attempts.load(task))
         found = False
@@ -222,8 +203,35 @@ class RescueExecutor:
 
     # --- steps ---
 
+    def _await_binding(self, task: RescueTask, plan: RescuePlan, view: ReconcileView) -> bool:
+        """Wait until the scheduler binds the pod, which fits without a further eviction. Fail the task if this takes too long."""
+        task.set_plan(plan)
+        task.note_wait(view.now_at_s)
+        if view.now_at_s > task.give_up_at_s:
+            return self._fail_unbound(task)
+        self._nominations.nominate(task, view)
+        return False
+
+    def _evict_next(self, task: RescueTask, victim: Victim, view: ReconcileView) -> bool:
+        """Nominate the pod, record the victim, read its newest state, and request its eviction.
+
+        Return whether the task must be planned again on a new view.
+        """
+        self._lease.ensure_held()
+        if not self._nominations.nominate(task, view):
+            refused = Reason("not_nominated", "the pod could not be nominated for it")
+            return self._give_up_node(task, refused, view) if view.now_at_s > task.give_up_at_s else False
+        if view.now_at_s < task.settling.ends_at_s:
+            return False  # a node has opened: the scheduler may place the pod there
+        if not task.attempt_started or victim.pod.metadata.uid not in task.recorded_victims:
+            self._attempts.record_start(task, victim, view)
+        if self._is_confirmed(task, victim, view):
+            self._lease.ensure_held()
+            self._request_eviction(task, victim, view, dry_run=False)
+        return True
+
     def _has_rescued_victim(self, choice: Choice, view: ReconcileView) -> bool:
-        """Return whether another program has rescued a victim a short time ago and the planner did not know it."""
+        """Return whether another program has rescued a victim a short time ago, and the planner did not know this."""
         unknown = self._attempts.rescued_pods(view.now_s) - view.planner.rescued
         return any(victim.pod.metadata.uid in unknown for victim in choice.victims)
 
@@ -303,7 +311,7 @@ class RescueExecutor:
         return True
 
     def _not_cleared(self, task: RescueTask) -> bool:
-        """Fail the task, because no node is held beyond the deadline of its hold."""
+        """Fail the task, because the deadline of the hold is over."""
         duration_s, hold = hold_duration_s(self._options), task.hold
         within = f"within {duration_s} s" if hold is None else f"before the deadline of its hold, {hold.deadline}"
         task.finish(FAILED, Reason("not_cleared", f"node {task.node} could not be cleared {within}"))
@@ -412,9 +420,8 @@ class RescueExecutor:
             task.retry_at(view.now_at_s + RETRY_S)
             task.replan_at(task.retry_at_s)
             return
-        is_first = (
-            task.first_refused_at_s is None and victim.pod.metadata.uid in task.uncertain_evictions
-        )  # the eviction may have been carried out, which is checked first
+        # The eviction may have been carried out, which is checked first.
+        is_first = task.first_refused_at_s is None and victim.pod.metadata.uid in task.uncertain_evictions
         if is_first or task.refused_for_s(view.now_at_s) < self._options.evict_timeout_s:
             task.back_off(view.now_at_s, error.retry_after_s if isinstance(error, ApiError) else None)
             task.replan_at(task.retry_at_s)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: onprem.kube_scheduling contributors
-"""The holds of the cluster: which are proven, needed, taken over or released."""
+"""The holds of the cluster. Each of them is proven or not, and is kept, taken over or released."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ class Holds:
     def reconcile(
         self, snapshot: ClusterSnapshot, tasks: Mapping[str, RescueTask], *, now_s: float, now_at_s: float, may_write: bool
     ) -> None:
-        """Take over holds of tasks that no program works on, and release holds that are no longer needed."""
+        """Take over the holds of pods whose rescue no program continues, and release holds that are no longer needed."""
         self.expired, self.orphaned = [], []
         self._drop_obsolete(snapshot, now_at_s, may_write=may_write)
         for node, hold in self.active(snapshot):
@@ -120,7 +120,7 @@ class Holds:
         return released
 
     def active(self, snapshot: ClusterSnapshot) -> list[tuple[Node, Hold]]:
-        """Return every node with a hold, except holds that were released already and that the watch may still show."""
+        """Return every node with a hold, without the holds that this program has released and that the watch still shows."""
         holds = self._held_nodes(snapshot).holds
         self._released = {name: hold for name, hold in self._released.items() if holds.get(name) == hold}
         return [(node_or_stub(name, snapshot.nodes), hold) for name, hold in holds.items() if self._released.get(name) != hold]
@@ -194,7 +194,7 @@ class Holds:
             return True  # an annotation without its taint has no effect
         if task is not None:
             # Another node is being cleared for the task, or this one was cleared without effect, or the task has ended.
-            return task.stage != WATCHED or node.name in task.excluded_nodes
+            return task.stage != WATCHED or node.name in task.exclusions.nodes
         pod = next((pod for pod in snapshot.pods if pod.metadata.uid == hold.uid), None)
         return pod is None or bool(pod.spec.node_name) or pod.terminating or pod.terminal
 

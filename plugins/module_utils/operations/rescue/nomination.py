@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: onprem.kube_scheduling contributors
-"""Nominations of pods for nodes, as the scheduler makes them in a preemption: pods of lower priority must leave the capacity free.
+"""Nominations of pods for nodes, as the scheduler makes them when it preempts. Pods of lower priority must not use the capacity.
 
-Source: kubernetes KEP-5278. The scheduler clears a nomination after each failed attempt at the pod (``schedule_one.go``,
+Source: kubernetes KEP-5278. The scheduler clears a nomination after each failed attempt to schedule the pod (``schedule_one.go``,
 ``clearNominatedNode``). If no taint reserves the node, other pods can use the capacity until the pod is nominated again. The renewal
-therefore waits for no other work of the program.
+therefore does not wait for any other work of the program.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ WAIT_S = 1.0
 JOIN_S = 2.0
 RETRY_S = 0.5
 NO_NOMINATION_FOR_S = 600.0
-"""Seconds until the next try to nominate in addition to a taint if the role for nominations is missing."""
+"""Seconds without further nominations in addition to a taint, after a permission error. The role for nominations is missing then."""
 
 _PATH = "/status/nominatedNodeName"
 
@@ -73,7 +73,7 @@ class _Kept(t.NamedTuple):
 
 
 class Nominator:
-    """The nominations that alone reserve a node. All methods may be called from any thread."""
+    """The nominations of nodes that no taint reserves. All methods may be called from any thread."""
 
     def __init__(self, api: KubeApi, cache: ClusterInformer, lease: LeaderLease) -> None:
         self._api, self._cache, self._lease = api, cache, lease
@@ -177,9 +177,9 @@ class TaskNominations:
     def nominate(self, task: RescueTask, view: ReconcileView) -> bool:
         """Nominate the pod for the held node, and again after the scheduler has cleared the nomination.
 
-        Return False if no taint reserves the node and the pod could not be nominated yet. Without a hold, another party's taint reserves
-        the node. A nomination by the scheduler for another node with terminating victims remains, because without it the scheduler would
-        preempt again.
+        Return False if no taint reserves the node and the pod could not be nominated yet. If the task has no hold, another party's taint
+        reserves the node. The scheduler may have nominated the pod for another node, where its victims are terminating. That nomination is
+        kept, because the scheduler would otherwise preempt again.
         """
         pod = task.pod
         tainted = task.hold is None or not task.hold.nominates
@@ -209,7 +209,7 @@ class TaskNominations:
         return False
 
     def _continue_without_nomination(self, error: KubeError, view: ReconcileView) -> None:
-        """Report once that the role for nominations is missing, and try again later. With a taint, a nomination is not required."""
+        """Report once that the role for nominations is missing, and try again later. The taint reserves the node without a nomination."""
         if not self._no_nomination_until_s:
             text = "pods are not nominated in addition to the taint. Pods that tolerate it can take the capacity that becomes free in parts"
             self._observer.on_error(f"{text}: {error}")

@@ -28,11 +28,11 @@ class PlanLimit:
     is_confirmed: bool = False
 
     def violation(self, choice: Choice, pods: Sequence[Pod], pod_uid: str) -> t.Optional[Reason]:
-        """Return the reason to give up the node if more pods than planned would have to be evicted.
+        """Return the reason to give up the node if more pods than planned would have to be evicted. None otherwise.
 
-        None otherwise. A planned victim that may not be evicted any more can be replaced by another one, but the number of victims does not
-        grow. If new pods use the capacity, neither they nor other pods are evicted instead. Otherwise this could continue until the node is
-        empty. ``pods``: the pods on the node now. ``pod_uid``: the pod that needs the capacity.
+        If a planned victim may not be evicted any more, another pod may take its place, but the number of victims does not grow. If new
+        pods have used the capacity, no pod is evicted instead. Otherwise evictions could continue until the node is empty. ``pods``: the
+        pods on the node now. ``pod_uid``: the pod that needs the capacity.
         """
         further = self._unplanned(choice)
         if not further or self.initial_pods is None:

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: onprem.kube_scheduling contributors
-"""The order in which pods are planned, and the plan of each: in rounds, so that no pod waits while another is planned twice."""
+"""The order in which pods are planned, and the plan of each. In each round, every pod that is due is planned once."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ POSTPONED_EVENTS = {"attempts_used_up": "RescueAttemptsUsedUp", "backoff": "Resc
 OnError = t.Callable[[RescueTask, KubeError, ReconcileView], bool]
 
 NO_OTHER_EVICTIONS = (NO_NODE, NO_TOLERATION)
-"""The reasons that end a rescue with evictions as failed: no other evictions are possible, and waiting changes nothing."""
+"""A rescue that has evicted pods fails with these reasons. No other evictions are possible, and waiting changes nothing."""
 
 
 class PlanningRounds:
@@ -71,7 +71,7 @@ class PlanningRounds:
     def in_order(self) -> list[RescueTask]:
         """Return the tasks in their order: tasks in progress, then the longest time since the last plan, then priority, then age.
 
-        A task in progress is first so that nothing disturbs it. Of pods with the same priority, pods whose plan takes the least time are
+        Tasks in progress come first, so that no other task delays them. Among pods of one priority, those whose plan takes less time come
         first.
         """
 
@@ -93,11 +93,10 @@ class PlanningRounds:
             self._round += 1
 
     def explain_next(self, view: ReconcileView, on_error: OnError) -> bool:
-        """Find the reasons why no eviction helps, for pods that still lack them.
+        """Find the reasons why no eviction helps, for pods that still lack them. Return whether the cluster must be observed again.
 
-        Return whether the cluster must be observed again. This takes longer than a plan. All pods that are due are planned first, so that a
-        possible rescue does not wait. If some pods are always due, one pod is explained every EXPLAINED_EVERY_S, and none before all were
-        planned once.
+        This takes longer than a plan. All pods that are due are planned before, so that a possible rescue does not wait. If some pods are
+        always due, one pod is explained every EXPLAINED_EVERY_S seconds. No pod is explained before all were planned once.
         """
         waiting = self._watched()
         overdue = time.monotonic() > self._explained_at_s + EXPLAINED_EVERY_S and all(task.planned_in_round >= 0 for task in waiting)
@@ -126,8 +125,8 @@ class PlanningRounds:
         """Plan the pod, and begin its rescue if evictions help. Return whether the cluster must be observed again."""
         scheduler = self._scheduler_health.violation(task.pod, task.unschedulable_since_s, view.snapshot)
         began_at_s = time.monotonic()
-        context = task.context(view.now_at_s, scheduler)._replace(note=task.given_up_text)
-        # After an eviction for it, the pod may be given up, which requires current reasons.
+        context = task.context(view.now_at_s, scheduler)._replace(note=task.exclusions.given_up_text)
+        # A pod for which pods were evicted may fail with this plan. Its result then needs current reasons.
         plan = self._shared_plan(task, view, context, explain=explain or bool(task.evicted))
         if plan is None:
             self.is_interrupted = True
@@ -155,7 +154,7 @@ class PlanningRounds:
         changed = choice is not None and self._executor.start(task, plan, choice, view)
         if plan.reason.code == CAPACITY_BECOMING_FREE and not task.loaded and self._may_write():
             changed = self._executor.resume(task, view)
-        if plan.status == IMPOSSIBLE and task.evicted and plan.reason.code in NO_OTHER_EVICTIONS and not task.may_change_soon:
+        if plan.status == IMPOSSIBLE and task.evicted and plan.reason.code in NO_OTHER_EVICTIONS and not task.exclusions.may_change_soon:
             task.finish(FAILED, Reason(NO_OTHER_NODE, f"{len(task.evicted)} pods were evicted, and then: {plan.reason.text}"))
         self._report(task)
         return changed
@@ -184,7 +183,7 @@ class PlanningRounds:
         if task.stage == CLEARING or not waiting:
             return None
         priority = {one.uid: effective_priority(one.pod, self._options) for one in (task, *waiting)}
-        first = min(waiting, key=lambda one: (-priority[one.uid], one.queued_since_s, one.name))
+        first = min(waiting, key=lambda one: (-priority[one.uid], one.waits.queued_since_s, one.name))
         if first is task or priority[task.uid] > priority[first.uid]:
             return None
         return Reason(QUEUED, f"pod {first.name} is rescued first, because it has waited for other rescues for a long time")
@@ -194,17 +193,17 @@ class PlanningRounds:
         possible = plan.status == PLANNED
         if task.note_possible(possible) and not self._dry_run:
             task.restart_settling(view.now_at_s, self._options.settle_time_s)
-        if view.now_at_s >= task.settles_at_s or plan.status == WAITING:
+        if view.now_at_s >= task.settling.ends_at_s or plan.status == WAITING:
             return plan
         text = f"the scheduler has {self._options.settle_time_s} s to bind it by itself"
         # The pod keeps its node meanwhile, as a queued pod does.
         return RescuePlan(task.pod, WAITING, Reason(SETTLING, text), next_node=plan.choice.node if plan.choice is not None else "")
 
     def _shared_plan(self, task: RescueTask, view: ReconcileView, context: RescueContext, *, explain: bool) -> t.Optional[RescuePlan]:
-        """Return the plan for the pod on this view.
+        """Return the plan for the pod on this view. None if the view is too old, so that the next plan needs a newer one.
 
-        None if the next plan needs a newer view. Equivalent pods share a plan. On a large cluster plans take long, and new pods, releases
-        and signals are due between two of them.
+        Equivalent pods share a plan. On a large cluster plans take long, and new pods, releases and signals must be handled between two of
+        them.
         """
         same = None if view.planner.has_node_for(task.uid) else equivalence_key(task.pod, context, view.snapshot, self._options)
         key = (same, explain) if same is not None else None

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 import typing as t
 from collections.abc import Iterator
@@ -62,6 +63,11 @@ class _ResultObserver(RescueObserver):
     def on_released(self, node: Node, hold: Hold) -> None:
         self.hold_changes.append(HoldChange(node, hold, is_release=True))
 
+    @property
+    def has_any(self) -> bool:
+        """True if a hold was placed or removed, or an error was reported."""
+        return bool(self.hold_changes or self.errors)
+
     def result(self, tasks: list[RescueTask], *, error: t.Optional[KubeError] = None) -> RescueResult:
         """Return the result with the collected values."""
         return RescueResult(tasks, self.hold_changes, self.evictions, tuple(self.errors), error)
@@ -102,30 +108,10 @@ def _run(api: KubeApi, request: RescueRequest, cache: ClusterInformer) -> Rescue
             writer=writer,
             dry_run=request.dry_run,
         )
-        controller = RescueController(environment, selected=selected)
-        shutdown = RescueShutdown(controller)
-        error: t.Optional[KubeError] = None
-        try:
-            if request.state == STATE_RELEASED and request.dry_run:
-                return notes.plan([], _would_release_all(controller, cache))
-            if request.state == STATE_RELEASED:
-                _release_all(shutdown, cache, lease)
-                return notes.result([])
-            _rescue(shutdown, cache, lease, request)
-        except KubeError as caught:
-            if not (controller.tasks or notes.hold_changes or notes.errors):
-                raise
-            error = caught  # the result also has what was done before the error
-        if request.dry_run and error is None:
-            return notes.plan(
-                [*controller.tasks.values(), *named_pods_without_task(controller.tasks, cache.snapshot(), request)],
-                _would_release(controller, notes),
-            )
-        error = _with_held_nodes(error, shutdown)
-        if error is not None:
-            _fail_unfinished(controller, error)
-        others = named_pods_without_task(controller.tasks, cache.snapshot(), request) if error is None else []
-        return notes.result([*controller.tasks.values(), *others], error=error)
+        shutdown = RescueShutdown(RescueController(environment, selected=selected))
+        if request.state == STATE_RELEASED:
+            return _release_result(shutdown, request, notes)
+        return _rescue_result(shutdown, request, notes)
     finally:
         cache.stop()
 
@@ -133,18 +119,45 @@ def _run(api: KubeApi, request: RescueRequest, cache: ClusterInformer) -> Rescue
 # --- rescue -----------------------------------------------------------------------------------------------------------
 
 
-def _rescue(shutdown: RescueShutdown, cache: ClusterInformer, lease: LeaderLease, request: RescueRequest) -> None:
+def _rescue_result(shutdown: RescueShutdown, request: RescueRequest, notes: _ResultObserver) -> RescueResult:
+    """Rescue the pods. Return the result, also after an error if something was done or planned before it. Raise KubeError otherwise."""
+    controller, cache = shutdown.controller, shutdown.controller.environment.cache
+    error: t.Optional[KubeError] = None
+    try:
+        _rescue(shutdown, request)
+    except KubeError as caught:
+        if not (controller.tasks or notes.has_any):
+            raise
+        error = caught
+    if request.dry_run and error is None:
+        others = named_pods_without_task(controller.tasks, cache.snapshot(), request)
+        return notes.plan([*controller.tasks.values(), *others], _would_release(controller, notes))
+    error = _with_held_nodes(error, shutdown)
+    if error is not None:
+        _fail_unfinished(controller, error)
+        return notes.result([*controller.tasks.values()], error=error)
+    others = named_pods_without_task(controller.tasks, cache.snapshot(), request)
+    return notes.result([*controller.tasks.values(), *others])
+
+
+def _rescue(shutdown: RescueShutdown, request: RescueRequest) -> None:
     controller = shutdown.controller
+    cache, lease = controller.environment.cache, controller.environment.lease
     clock = _Clock(request.options.wait_timeout_s)
-    ask_at_s = 0.0
+    ask_at_s, complete_at_s = 0.0, math.inf
     with _released_at_the_end(shutdown, lease), controller.nominations.renewed():
         while True:
-            version = cache.version
+            version, began_at_s = cache.version, time.monotonic()
             requeue_after_s = controller.reconcile()
             clock.note(blocked=bool(controller.problem) or (not lease.held and _has_to_write(shutdown)))
             end = end_of_run(_state_of(shutdown, clock, lease), wait=request.wait, dry_run=request.dry_run)
             if end is End.UNREADABLE:
                 raise RescueError(f"the cluster could not be read within wait_timeout: {controller.problem}")
+            if end is End.DONE and request.dry_run and not clock.is_over:
+                # The plans were completed at different times. An impossible one may be seconds old, and nothing else repeats it.
+                complete_at_s = min(complete_at_s, began_at_s)
+                if controller.plan_again_if_older(complete_at_s):
+                    continue
             if end is not None:
                 if shutdown.finish_evictions(EVICTIONS_END_WITHIN_S):
                     shutdown.record_open_attempts()
@@ -245,7 +258,7 @@ def _state_of(shutdown: RescueShutdown, clock: _Clock, lease: LeaderLease) -> Ru
         is_unreadable=_is_unreadable(shutdown),
         has_unexplained=any(task.reason is UNEXPLAINED for task in tasks),
         is_waiting=bool(waiting),
-        is_settling=any(task.status != WAITING or task.settles_at_s >= now_at_s for task in waiting),
+        is_settling=any(task.status != WAITING or task.settling.ends_at_s >= now_at_s for task in waiting),
         can_begin=not has_other_leader and (bool(controller.holds.orphaned) or any(_can_begin(task) for task in waiting)),
         is_clearing=controller.is_clearing,
         must_write=bool(shutdown.unrecorded) or any(hold.uid not in cleared_for for hold in shutdown.still_held.values()),
@@ -339,6 +352,20 @@ def _would_release(controller: RescueController, notes: _ResultObserver) -> list
 
 
 # --- release ----------------------------------------------------------------------------------------------------------
+
+
+def _release_result(shutdown: RescueShutdown, request: RescueRequest, notes: _ResultObserver) -> RescueResult:
+    """Release all nodes. Return the result, also after an error if a node was released before it. Raise KubeError otherwise."""
+    cache, lease = shutdown.controller.environment.cache, shutdown.controller.environment.lease
+    try:
+        if request.dry_run:
+            return notes.plan([], _would_release_all(shutdown.controller, cache))
+        _release_all(shutdown, cache, lease)
+    except KubeError as error:
+        if not notes.has_any:
+            raise
+        return notes.result([], error=error)
+    return notes.result([])
 
 
 def _would_release_all(controller: RescueController, cache: ClusterInformer) -> list[HoldChange]:

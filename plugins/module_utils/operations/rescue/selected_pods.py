@@ -20,6 +20,7 @@ from ...rescue.options import RescueOptions, RescueRequest
 from ...rescue.plan import IMPOSSIBLE, WAITING, RescuePlan
 from .result import RescueError
 from .task import POD_GONE, RESCUED, RescueTask
+from .waits import Settling
 
 
 def selected_pods(api: KubeApi, request: RescueRequest) -> t.Callable[[Pod], bool]:
@@ -55,7 +56,7 @@ def named_pods_without_task(tasks: Container[str], snapshot: ClusterSnapshot, re
 
 
 def _answer(pod: Pod, options: RescueOptions) -> RescueTask:
-    task = RescueTask(pod, unschedulable_since_s=0.0, settles_at_s=0.0)
+    task = RescueTask(pod, 0.0, Settling(0.0))
     undecodable = undecodable_of(pod)
     if pod.spec.node_name:
         task.finish(RESCUED, Reason("bound", f"it is bound to node {pod.spec.node_name}"))

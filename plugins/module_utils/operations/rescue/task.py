@@ -15,10 +15,12 @@ from ...model.backoff import Backoff
 from ...model.reason import Reason
 from ...model.snapshot import ClusterSnapshot
 from ...rescue.plan import IMPOSSIBLE, PLANNED, WAITING, RescueContext, RescuePlan, Victim
-from ...rescue.plan_reasons import ANOTHER_POD_FIRST, CAPACITY_BECOMING_FREE, NO_NODE, OTHERS_TERMINATING, UNEXPLAINED
+from ...rescue.plan_reasons import NO_NODE, OTHERS_TERMINATING, UNEXPLAINED
 from ...state.hold import Hold
 from ...state.rescue_attempts import AttemptRecord, attempt_key, existing_key
+from .exclusions import Exclusions
 from .plan_limit import NO_LIMIT, PlanLimit
+from .waits import Settling, Waits
 
 QUEUED = "queued"
 SETTLING = "settling"
@@ -37,10 +39,6 @@ POD_GONE = "pod_gone"
 NO_OTHER_NODE = "no_other_node"
 
 BACKOFF = Backoff(0.5, 10.0)
-MAX_SETTLES = 10
-SETTLES_WITHIN_S = 600.0
-LONGEST_SETTLING_S = 300.0
-"""In SETTLES_WITHIN_S seconds the scheduler gets at most MAX_SETTLES settle times, and at most LONGEST_SETTLING_S seconds in all."""
 REPLAN_S: t.Mapping[str, float] = {WAITING: 1.0, IMPOSSIBLE: 5.0}
 """Seconds until the next plan of a pod, by the status of the last plan."""
 TURN_ENDS_WITHIN_S = 15.0
@@ -53,77 +51,83 @@ LEFT_ALONE_FOR_S = 60.0
 class RescueTask:
     """The rescue of one pod. Only the methods of this class write its fields.
 
-    Times ending in ``_at_s`` are of the monotonic clock.
-    ``unschedulable_since_s``: when the scheduler marked the pod as unschedulable, by the API server's clock.
-    ``stage``: WATCHED (to be planned), CLEARING (evictions on ``node``) or ENDED. ``status`` and ``reason``: the present values for a
-    result.
-    ``plan_at_s``: the next plan. ``retry_at_s``: the next request after a refused one; ``first_refused_at_s``: the first refusal in a row.
-    ``give_up_at_s``: the end of the wait for the scheduler to bind the pod to ``node``. ``hold_ends_at_s``: the deadline of the hold. The
-    node is released then at the latest. ``evicted``: the pods that were evicted for it.
-    ``last_plan``: the last plan, made in the round ``planned_in_round``. ``needs_explanation``: the reasons why no eviction helps are still
-    to be found. ``reported_reason``: the reason that was last reported. ``was_possible``: evictions were possible in the last plan.
-    ``node``: the node that is being cleared. ``hold``: the hold on it. ``planned_hold``: that of the plan of a dry run, with
-    the node. ``nominated_version``: the version of the pod that was last nominated for it. ``plan_limit``: the
-    evictions that are allowed there.
-    ``key``: the key of the entry that counts its attempts. It does not change with the owner reference of the pod. ``attempt_started``: an
-    attempt has begun. ``outcome_recorded``: its result is in the ConfigMap. ``acted``: this program has held a
-    node or evicted a pod for it.
-    ``grace_ends_at_s``: the end of the grace period of each evicted pod, by uid. ``max_wait_s``: the maximum wait for other terminating
-    pods. ``waits_since_s``: the start of the wait for their capacity. ``awaits_others_since_s``: the start of the wait for their end,
-    because it makes the scheduler try the pod. ``queued_since_s``: the start of the wait of its plan for other rescues.
-    ``expected_since_s``: the time since which the pod is expected to get the node of its plan. ``awaits_expected_since_s``: the start of
-    the wait for other pods that are expected to get a node.
-    ``uncertain_evictions``: pods, by uid, whose eviction has an unknown result. ``loaded``: the evictions of another program for the pod
-    are known. ``recorded_victims``: the uids of the victims in the ConfigMap.
-    ``excluded_nodes``: nodes that are not tried, and ``excluded_victims``: pods whose eviction was refused, both with the end of the
-    exclusion. ``given_up``: the node that was excluded last, with the reason. ``failed_nodes``: the number of nodes on which pods were
-    evicted without effect.
-    ``pod_gone``: the pod does not exist any more.
+    Times ending in ``_at_s`` are of the monotonic clock. ``waits`` and ``exclusions`` are replaced by new values and never changed.
     """
 
     pod: Pod
     unschedulable_since_s: float
-    settles_at_s: float
+    """The time at which the scheduler marked the pod as unschedulable, by the API server's clock."""
+    settling: Settling
+    waits: Waits = field(default_factory=Waits)
+    exclusions: Exclusions = field(default_factory=Exclusions)
     stage: str = WATCHED
+    """WATCHED (to be planned), CLEARING (evictions on ``node``) or ENDED."""
     status: str = ""
+    """The present status for a result."""
     reason: t.Optional[Reason] = None
+    """The present reason for a result."""
+    pod_gone: bool = False
+    """The pod does not exist any more."""
+
+    # The plan.
     last_plan: t.Optional[RescuePlan] = None
-    plan_at_s: float = 0.0
     planned_in_round: int = -1
+    """The round of the last plan."""
+    planned_at_s: float = -math.inf
+    """The time of the view of the last plan."""
+    plan_at_s: float = 0.0
+    """The time of the next plan."""
     needs_explanation: bool = False
+    """The reasons why no eviction helps are still to be found."""
     reported_reason: t.Optional[Reason] = None
+    """The reason that was last reported."""
+    was_possible: bool = False
+    """Evictions were possible in the last plan."""
+    planned_hold: t.Optional[tuple[Node, Hold]] = None
+    """The hold of the plan of a dry run, with the node as it was then."""
+
+    # The node that is being cleared.
     node: str = ""
     hold: t.Optional[Hold] = None
-    planned_hold: t.Optional[tuple[Node, Hold]] = None
-    nominated_version: str = ""
+    """The hold on the node. None if another party's taint reserves the node."""
     plan_limit: PlanLimit = NO_LIMIT
-    key: str = ""
+    """The evictions that are allowed on the node."""
+    nominated_version: str = ""
+    """The version of the pod that was last nominated for the node."""
     give_up_at_s: float = 0.0
+    """The end of the wait for the scheduler to bind the pod to the node."""
     hold_ends_at_s: float = 0.0
+    """The deadline of the hold. The node is released then at the latest."""
+
+    # The evictions and the attempt.
     evicted: list[Victim] = field(default_factory=list)
+    """The pods that were evicted for the pod."""
     grace_ends_at_s: dict[str, float] = field(default_factory=dict)
-    was_possible: bool = False
+    """The end of the grace period of each evicted pod, by uid."""
     uncertain_evictions: dict[str, Victim] = field(default_factory=dict)
-    loaded: bool = False
-    recorded_victims: frozenset[str] = frozenset()
-    max_wait_s: float = math.inf
-    waits_since_s: float = math.inf
-    awaits_others_since_s: float = math.inf
-    queued_since_s: float = math.inf
-    expected_since_s: float = math.inf
-    awaits_expected_since_s: float = math.inf
-    excluded_nodes: dict[str, float] = field(default_factory=dict)
-    excluded_victims: dict[str, float] = field(default_factory=dict)
-    given_up: t.Optional[tuple[str, Reason]] = None
+    """The pods, by uid, whose eviction has an unknown result."""
     failed_nodes: int = 0
-    retry_at_s: float = 0.0
-    first_refused_at_s: t.Optional[float] = None
+    """The number of nodes on which pods were evicted without effect."""
+    key: str = ""
+    """The key of the entry that counts the attempts. It does not change with the owner reference of the pod."""
+    loaded: bool = False
+    """The evictions of another program for the pod are known."""
+    recorded_victims: frozenset[str] = frozenset()
+    """The uids of the victims in the ConfigMap."""
     attempt_started: bool = False
-    acted: bool = False
+    """An attempt has begun."""
     outcome_recorded: bool = False
-    pod_gone: bool = False
+    """The result of the attempt is in the ConfigMap."""
+    acted: bool = False
+    """This program has held a node or evicted a pod for the pod."""
+
+    # The requests to the API server.
+    retry_at_s: float = 0.0
+    """The time of the next request after a refused one."""
+    first_refused_at_s: t.Optional[float] = None
+    """The time of the first refusal in a row."""
+
     _refusals: int = 0
-    _settling_restarted_at_s: float = -math.inf
     _planned_again: set[str] = field(default_factory=set)
 
     def __post_init__(self) -> None:
@@ -156,17 +160,16 @@ class RescueTask:
 
     def context(self, now_at_s: float, scheduler: t.Optional[Reason] = None) -> RescueContext:
         """Return the input of the planner for this task, without expired exclusions."""
-        self.excluded_nodes = {name: until_s for name, until_s in self.excluded_nodes.items() if until_s > now_at_s}
-        self.excluded_victims = {uid: until_s for uid, until_s in self.excluded_victims.items() if until_s > now_at_s}
+        self.exclusions, waits = self.exclusions.at(now_at_s), self.waits
         return RescueContext(
             scheduler_down=scheduler,
-            excluded_nodes=frozenset(self.excluded_nodes),
-            excluded_victims=frozenset(self.excluded_victims),
+            excluded_nodes=frozenset(self.exclusions.nodes),
+            excluded_victims=frozenset(self.exclusions.victims),
             evicted_count=len(self.evicted),
             nominated_by_rescue=self.stage == CLEARING,
-            awaits_terminating=now_at_s <= self.waits_since_s + self.max_wait_s,
-            awaits_others=now_at_s <= self.awaits_others_since_s + self.max_wait_s,
-            awaits_expected=now_at_s <= self.awaits_expected_since_s + self.max_wait_s,
+            awaits_terminating=not waits.has_ended(waits.capacity_since_s, now_at_s),
+            awaits_others=not waits.has_ended(waits.others_since_s, now_at_s),
+            awaits_expected=not waits.has_ended(waits.expected_pods_since_s, now_at_s),
         )
 
     def is_under_way(self, now_at_s: float, snapshot: ClusterSnapshot) -> bool:
@@ -200,18 +203,6 @@ class RescueTask:
         return [self.grace_ends_at_s[victim.pod.metadata.uid] for victim in self.evicted if victim.pod.spec.node_name == self.node]
 
     @property
-    def may_change_soon(self) -> bool:
-        """True if an exclusion is temporary, so that a refused eviction or node may be possible later."""
-        return any(until_s < math.inf for until_s in (*self.excluded_victims.values(), *self.excluded_nodes.values()))
-
-    @property
-    def given_up_text(self) -> str:
-        """The text about the node that was excluded last, to be appended to a reason. Empty if it is not excluded any more."""
-        if self.given_up is None or self.given_up[0] not in self.excluded_nodes:
-            return ""
-        return f"; node {self.given_up[0]} was given up: {self.given_up[1].text}"
-
-    @property
     def explained_plan(self) -> t.Optional[RescuePlan]:
         """The last plan if it has the reasons why no eviction helps and is the present result. None otherwise."""
         known = self.last_plan
@@ -240,12 +231,12 @@ class RescueTask:
 
     def accept_plan(self, plan: RescuePlan, now_at_s: float, *, in_round: int, needs_explanation: bool) -> None:
         """Use the plan that was made in this round as the present result, and set the time of the next plan."""
-        self.planned_in_round, self.needs_explanation = in_round, needs_explanation
+        self.planned_in_round, self.planned_at_s, self.needs_explanation = in_round, now_at_s, needs_explanation
         self.set_plan(plan)
         self.note_wait(now_at_s)
         self.plan_at_s = now_at_s + REPLAN_S.get(plan.status, 0.0)
-        if now_at_s < self.settles_at_s:
-            self.plan_at_s = self.settles_at_s
+        if now_at_s < self.settling.ends_at_s:
+            self.plan_at_s = self.settling.ends_at_s
 
     def discard_plan(self) -> None:
         """Discard the plan of a dry run, and plan again now."""
@@ -254,6 +245,18 @@ class RescueTask:
     def replan_at(self, plan_at_s: float) -> None:
         """Set the time of the next plan."""
         self.plan_at_s = plan_at_s
+
+    def plan_again_if_older(self, since_s: float, now_at_s: float) -> bool:
+        """Plan again now if no eviction helped in the last plan, and this plan or its reasons are older than ``since_s``.
+
+        Return whether that is so. After a failed request it is not, because its pause is not over.
+        """
+        if self.stage != WATCHED or self.status != IMPOSSIBLE or not self.may_request(now_at_s):
+            return False
+        if self.planned_at_s < since_s:
+            self.plan_at_s = now_at_s
+            return True
+        return self.needs_explanation
 
     def note_possible(self, possible: bool) -> bool:
         """Record whether evictions are possible now. Return whether they have become possible since the last plan."""
@@ -267,27 +270,13 @@ class RescueTask:
 
     def restart_settling(self, now_at_s: float, settle_time_s: float) -> None:
         """Restart the settle time of the scheduler, because capacity for the pod may have appeared."""
-        if now_at_s > self._settling_restarted_at_s + SETTLES_WITHIN_S:
-            self._settling_restarted_at_s = now_at_s
-        latest_s = self._settling_restarted_at_s + min(MAX_SETTLES * settle_time_s, LONGEST_SETTLING_S)
-        self.settles_at_s = max(self.settles_at_s, min(now_at_s + settle_time_s, latest_s))
+        self.settling = self.settling.restarted(now_at_s, settle_time_s)
 
     def note_wait(self, now_at_s: float) -> None:
-        """Record the start of a wait for terminating pods if the plan requires one.
-
-        The first wait counts: pods that terminate later may be an intended delay.
-        """
-        code = self.reason.code if self.reason is not None else ""
-        if not self._is_queued:
-            self.queued_since_s = math.inf
-        if code == CAPACITY_BECOMING_FREE:
-            self.waits_since_s = min(self.waits_since_s, now_at_s)
-        elif code == OTHERS_TERMINATING:
-            self.awaits_others_since_s = min(self.awaits_others_since_s, now_at_s)
-        elif code == ANOTHER_POD_FIRST:
-            self.awaits_expected_since_s = min(self.awaits_expected_since_s, now_at_s)
-        if self.last_plan is not None and (self.last_plan.expected_node or self.last_plan.next_node):
-            self.expected_since_s = min(self.expected_since_s, now_at_s)
+        """Record the start of a wait if the plan requires one."""
+        waits = self.waits if self._is_queued else self.waits.end_queue()
+        waits = waits.begin(self.reason.code if self.reason is not None else "", now_at_s)
+        self.waits = waits.expect_node(now_at_s) if self._expects_node else waits
 
     def wait_for_leader(self, now_at_s: float, holder: str) -> None:
         """Let the plan wait for the end of another program, which has the Lease."""
@@ -299,7 +288,7 @@ class RescueTask:
         self.last_plan = replace(plan, next_node=plan.choice.node if plan.choice is not None else "")
         self.status, self.reason = WAITING, first
         self.note_wait(now_at_s)
-        self.queued_since_s = min(self.queued_since_s, now_at_s)
+        self.waits = self.waits.begin_queue(now_at_s)
         self.plan_at_s = now_at_s + REPLAN_S[WAITING]
 
     def is_next(self, now_at_s: float) -> bool:
@@ -307,16 +296,21 @@ class RescueTask:
 
         No other rescue with the same or lower priority begins before it then.
         """
-        return self.stage == WATCHED and self._is_queued and now_at_s > self.queued_since_s + self.max_wait_s
+        return self.stage == WATCHED and self._is_queued and self.waits.has_ended(self.waits.queued_since_s, now_at_s)
 
     def is_expected(self, now_at_s: float) -> bool:
         """Return whether the pod is expected to get the expected node or the next node of its plan.
 
         This ends after a time, so that a pod that is never bound does not delay the rescues of others without end.
         """
-        if self.stage != WATCHED or self.pod.spec.node_name or self.pod_gone or self.last_plan is None:
+        if self.stage != WATCHED or self.pod.spec.node_name or self.pod_gone or not self._expects_node:
             return False
-        return bool(self.last_plan.expected_node or self.last_plan.next_node) and now_at_s <= self.expected_since_s + self.max_wait_s
+        return not self.waits.has_ended(self.waits.node_since_s, now_at_s)
+
+    @property
+    def _expects_node(self) -> bool:
+        """True if the last plan has a node that the pod is expected to get, now or after other rescues."""
+        return self.last_plan is not None and bool(self.last_plan.expected_node or self.last_plan.next_node)
 
     @property
     def _is_queued(self) -> bool:
@@ -330,7 +324,7 @@ class RescueTask:
         """Begin to clear the node."""
         self.stage, self.node, self.hold = CLEARING, node_name, hold
         self.give_up_at_s, self.hold_ends_at_s = give_up_at_s, hold_ends_at_s
-        self.nominated_version, self.queued_since_s = "", math.inf
+        self.nominated_version, self.waits = "", self.waits.end_queue()
         if node_name != self.plan_limit.node:  # the limit of a plan remains valid after a takeover
             self.plan_limit = PlanLimit(node_name)
         self.reset_backoff()
@@ -358,8 +352,7 @@ class RescueTask:
 
     def exclude_node(self, node_name: str, until_s: float, why: Reason) -> None:
         """Exclude the node from the next plans until this time."""
-        self.excluded_nodes[node_name] = until_s
-        self.given_up = node_name, why
+        self.exclusions = self.exclusions.with_node(node_name, until_s, why)
 
     def give_up_node(self, now_at_s: float, why: Reason) -> None:
         """Give up the node that was cleared without effect, so that another one is planned."""
@@ -396,13 +389,13 @@ class RescueTask:
         nodes = dict.fromkeys(victim.pod.spec.node_name for victim in self.evicted)
         failed = [name for name in nodes if name != current]
         self.failed_nodes = max(self.failed_nodes, len(failed))
-        self.excluded_nodes.update(dict.fromkeys(failed, math.inf))
+        self.exclusions = self.exclusions.with_failed_nodes(failed)
 
     # --- evictions and the attempt ---
 
     def exclude_victim(self, victim: Victim, until_s: float) -> None:
         """Exclude the pod as a victim until this time, because its eviction was refused."""
-        self.excluded_victims[victim.pod.metadata.uid] = until_s
+        self.exclusions = self.exclusions.with_victim(victim.pod.metadata.uid, until_s)
 
     def note_evicted(self, victim: Victim, grace_ends_at_s: float) -> None:
         """Record that the pod was evicted for the task, and the end of its grace period."""
@@ -482,7 +475,7 @@ class RescueTask:
     def retry_after_error(self, retry_at_s: float) -> None:
         """Set the time of the next request and the next plan after an error. Other pods need not wait for a rescue that cannot begin."""
         self.retry_at_s = self.plan_at_s = retry_at_s
-        self.queued_since_s = math.inf
+        self.waits = self.waits.end_queue()
 
     def reset_backoff(self) -> None:
         """Reset the back-off after a request that succeeded. The next refusal is the first in a row."""

@@ -17,7 +17,7 @@ class SharedBudgetError(Exception):
 
 
 class BudgetLocks:
-    """The budgets whose healthy pods a step in progress may reduce. No budget allowed two such steps at the same time."""
+    """The budgets whose healthy pods a step in progress may reduce. One budget has at most one such step at a time."""
 
     def __init__(self) -> None:
         self._held: dict[Target, BudgetNames] = {}

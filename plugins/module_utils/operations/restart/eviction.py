@@ -56,14 +56,7 @@ class EvictionStrategy:
 
     def begin(self, report: WorkloadReport, observation: Observation, result: RestartResult, *, alone: bool) -> t.Optional[Step]:
         """Decide on the next step of the workload. If it is an eviction, request it."""
-        evictions = self._evictions.get(result.target) or WorkloadEvictions(
-            self._api, self._options, result, self._limits.of(result.target)
-        )
-        if evictions.outcome is None:
-            result.before = listed_by_key(report.distributions)
-        evictions.note_late_evictions(report.workload, observation)
-        if not evictions.unanswered:
-            self._budgets.set_unanswered(result.target, set())
+        evictions = self._present_evictions(report, observation, result)
         decision = decide_eviction(
             report,
             observation.snapshot,
@@ -85,19 +78,7 @@ class EvictionStrategy:
             self._none_left(report, observation, decision, evictions)
             return None
         budgets = names_of_budgets(report.workload, observation.snapshot)
-        conflict = self._budgets.violation(result.target, budgets)
-        if conflict is not None:
-            result.stop(REFUSED, conflict)
-            return None
-        refused = self._budget_violation(decision.move, observation, evictions)
-        if refused is not None:
-            evictions.refuse(refused, report, observation)
-            return None
-        # A rejected eviction is checked again by a dry run, so that nothing is written while the rejection lasts.
-        if (evictions.outcome is None or evictions.rejected) and not self._is_admitted(decision.move, report, observation, evictions):
-            return None
-        if evictions.unanswered and decision.move.pod.metadata.uid not in evictions.unanswered:
-            self._wait_for_answer(report, observation, evictions)
+        if not self._may_request(decision.move, budgets, report, observation, evictions):
             return None
         result.note_pods(observation.snapshot.placed_pods(report.workload))
         if self._options.dry_run:
@@ -112,6 +93,40 @@ class EvictionStrategy:
         self._budgets.begin(result.target, budgets)
         observation.assume_moved(decision.move)
         return self._evict(decision.move, report, observation, evictions, recorded.template)
+
+    def _present_evictions(self, report: WorkloadReport, observation: Observation, result: RestartResult) -> WorkloadEvictions:
+        """Return the evictions of the workload up to now, with those whose answer was lost and that the observation shows."""
+        known = self._evictions.get(result.target)
+        evictions = known or WorkloadEvictions(self._api, self._options, result, self._limits.of(result.target))
+        if evictions.outcome is None:
+            result.before = listed_by_key(report.distributions)
+        evictions.note_late_evictions(report.workload, observation)
+        if not evictions.unanswered:
+            self._budgets.set_unanswered(result.target, set())
+        return evictions
+
+    def _may_request(
+        self, move: Move, budgets: set[tuple[str, str]], report: WorkloadReport, observation: Observation, evictions: WorkloadEvictions
+    ) -> bool:
+        """Return whether the eviction may be requested now. If not, the result has the reason.
+
+        Raise EvictionDeferredError if it may be possible soon and there is time to wait, and the errors of ``_is_admitted``.
+        """
+        conflict = self._budgets.violation(evictions.result.target, budgets)
+        if conflict is not None:
+            evictions.result.stop(REFUSED, conflict)
+            return False
+        refused = self._budget_violation(move, observation, evictions)
+        if refused is not None:
+            evictions.refuse(refused, report, observation)
+            return False
+        # A rejected eviction is checked again by a dry run, so that nothing is written while the rejection lasts.
+        if (evictions.outcome is None or evictions.rejected) and not self._is_admitted(move, report, observation, evictions):
+            return False
+        if evictions.unanswered and move.pod.metadata.uid not in evictions.unanswered:
+            self._wait_for_answer(report, observation, evictions)
+            return False
+        return True
 
     @property
     def unanswered_results(self) -> list[RestartResult]:

@@ -17,7 +17,7 @@ from ...spread.comparison import compare_spread
 from ...spread.distribution import listed_by_key
 from ...spread.eviction.decision import TAKE_OVER_AFTER_S
 from ...spread.eviction.planner import Move
-from ...spread.preconditions.readability import readability_violation
+from ...spread.preconditions.unreadable import unreadable_violation
 from ...spread.restart.actions import EVICTED, FAILED_ACTION, REFUSED, SKIPPED
 from ...spread.restart.options import RestartOptions
 from ...spread.restart.run_limits import WorkloadLimits
@@ -147,7 +147,7 @@ class WorkloadEvictions:
         cannot be read, the outcome stays pending.
         """
         result, compared = self.result, PENDING
-        if readability_violation(report.workload, observation.snapshot, budgets=False) is not None:
+        if unreadable_violation(report.workload, observation.snapshot, budgets=False) is not None:
             result.outcome = PENDING
             return
         # This is the last outcome of this run, or the one that it found. A newer one belongs to another run, which still needs it.

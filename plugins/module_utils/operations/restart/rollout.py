@@ -18,7 +18,7 @@ from ...model.snapshot import ClusterSnapshot
 from ...spread.comparison import compare_spread
 from ...spread.distribution import Distribution, listed_by_key
 from ...spread.history import RESTARTED_AT
-from ...spread.preconditions.readability import readability_violation
+from ...spread.preconditions.unreadable import unreadable_violation
 from ...spread.preconditions.workload_budgets import budgets_at_stake
 from ...spread.restart.actions import FAILED_ACTION, REFUSED, RESTART, RESTARTED, RESUME, SKIPPED
 from ...spread.restart.decision import RestartDecision, decide_restart, is_still_valid_for, restart_patch
@@ -263,7 +263,7 @@ class _Rollout:
         if report is None:
             result.vanish(FAILED_ACTION, Reason("vanished", f"{result.target} was deleted during its rollout"))
             return False
-        if readability_violation(report.workload, observation.snapshot, budgets=False) is not None:
+        if unreadable_violation(report.workload, observation.snapshot, budgets=False) is not None:
             result.outcome = PENDING  # the next run compares the spread
             return False
         after, before = observation.distribution_over(self._before, report), self._before.distributions if self._before else None

@@ -28,9 +28,9 @@ from .grace_period import grace_period_violation
 from .higher_priority import higher_priority_violation
 from .local_storage import local_storage_violation
 from .not_on_node import not_on_node_violation
+from .not_safe_to_evict import NOT_SAFE_TO_EVICT, not_safe_to_evict_violation
 from .pod_outside_window import MaintenanceWindows, pod_outside_window_violation
 from .rescued_before import rescued_before_violation
-from .safe_to_evict import NOT_SAFE_TO_EVICT, safe_to_evict_violation
 from .same_controller import same_controller_violation
 from .static_pod import static_pod_violation
 from .terminating import terminating_violation
@@ -79,7 +79,7 @@ def fixed_violation(pod: Pod) -> t.Optional[Reason]:
 def options_violation(pod: Pod, options: RescueOptions) -> t.Optional[Reason]:
     """Return the first reason of the pod's annotations or of these options that forbids its eviction. Return None if there is none."""
     return (
-        safe_to_evict_violation(pod)
+        not_safe_to_evict_violation(pod)
         or bare_pod_violation(pod, options)
         or local_storage_violation(pod, options)
         or grace_period_violation(pod, options)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: onprem.kube_scheduling contributors
-"""A pod whose own grace period is longer than the maximum of victims is not evicted; the grace period of a victim."""
+"""A pod whose own grace period is longer than the maximum for victims is not evicted. A victim gets at most this maximum."""
 
 from __future__ import annotations
 

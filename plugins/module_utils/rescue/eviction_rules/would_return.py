@@ -24,8 +24,8 @@ RETURNS = Reason(
 class ReturnCheck:
     """Checks whether the replacement of a pod could be bound to the node before the pod that needs the capacity.
 
-    It could if its priority is at least the same, it tolerates the taint of the hold, and it fits on no other node. The taint keeps off
-    only pods that do not tolerate it, and most critical add-ons tolerate the default key. ``held``: the holds by node name.
+    It could if its priority is at least the same, it tolerates the taint of the hold, and it fits on no other node. The taint rejects only
+    pods that do not tolerate it, and most critical add-ons tolerate the default key. ``held``: the holds by node name.
     """
 
     def __init__(
@@ -43,7 +43,7 @@ class ReturnCheck:
         self._hold = () if options.hold == NONE else (hold_taint(pod, self._key),)
 
     def violation(self, node_pod: NodePod) -> t.Optional[Reason]:
-        """Return a reason if the taint would not keep the replacement of this pod from the capacity that the pod frees. None otherwise.
+        """Return a reason if the replacement of this pod could use the capacity that the pod frees. None otherwise.
 
         The pod is bound to a node.
         """
@@ -54,7 +54,7 @@ class ReturnCheck:
     def _is_admitted(self, pod: Pod) -> bool:
         node = self._nodes[pod.spec.node_name]
         hold = self._held.get(node.name)
-        # A foreign taint of the same key replaces the hold. With ``hold: none`` and without such a taint, nothing keeps a replacement off,
+        # A foreign taint of the same key replaces the hold. With ``hold: none`` and without such a taint, nothing rejects a replacement,
         # and this rule does not apply.
         taints = tuple(taint for taint in node.spec.taints or () if is_foreign_taint(taint, self._key, hold)) or self._hold
         return bool(taints) and all(tolerates(pod.spec.tolerations or (), taint) for taint in taints)

@@ -34,7 +34,8 @@ class Diagnosis:
         self._eviction_filter = eviction_filter
         self._context = context
         self._nodes: Counter[Reason] = Counter()
-        # The number of nodes for each set of reasons: closed independent of their pods, and closed even without them.
+        # The number of nodes for each set of reasons: of nodes that are closed for other causes than their pods, and of nodes that would be
+        # closed even without their pods.
         self._closed: Counter[Reasons] = Counter()
         self._closed_empty: Counter[Reasons] = Counter()
         # By the code of the eviction rule that protects pods: the number of nodes, the number of pods, and the texts.

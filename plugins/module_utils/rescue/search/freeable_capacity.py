@@ -116,9 +116,10 @@ class FreeableCapacity:
     def _together(
         self, evictable: list[tuple[NodePod, t.Optional[BudgetKey]]], budgets: PdbLedger
     ) -> t.Callable[[list[tuple[int, t.Optional[BudgetKey]]]], int]:
-        """Return a function from the freed amounts of all pods to the most that the pods free that may be evicted together.
+        """Return a function that computes the largest amount that pods can free which may be evicted together.
 
-        Budgets and ``max_victims`` limit the number of these pods. Each freed amount comes with the pod's budget.
+        Its argument has the freed amount of each pod, with the budget of the pod. Budgets and ``max_victims`` limit the number of these
+        pods.
         """
         left = {budget: budgets.disruptions_left(budget) for _node_pod, budget in evictable if budget is not None}
         most = len(evictable) if self._options.max_victims is None else self._options.max_victims

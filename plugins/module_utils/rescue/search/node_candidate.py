@@ -157,9 +157,9 @@ class NodeCandidate:
         return Result.NEXT
 
     def _possible_victims(self, number: int) -> list[NodePod]:
-        """Return the pods that can be part of a set of this number of pods.
+        """Return the pods that can be in a set of ``number`` pods that frees enough.
 
-        Each of them must free what is still missing if all other pods of the set free the most that any pod frees.
+        Each of them must free the rest of the missing capacity if every other pod of the set frees as much as the best pod does.
         """
         if not number:
             return []

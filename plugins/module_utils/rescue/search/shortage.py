@@ -109,7 +109,7 @@ class PodDemand:
         frees = [load.requests.get(name, 0) for name, _amount in self._requests]
         frees.append(1)
         frees += [_uses_port(load, port) for port in self._ports]
-        # More than the missing amount is worth no more than the missing amount.
+        # A pod that frees more than the missing amount is not better for that.
         return tuple(min(amount, wanted) for amount, wanted in zip(frees, missing) if wanted)
 
 

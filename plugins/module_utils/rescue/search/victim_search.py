@@ -112,11 +112,10 @@ class VictimSearch:
         return None
 
     def reachable_nodes(self, node_names: t.Optional[Iterable[str]] = None) -> list[str]:
-        """Return the nodes, in order, that are not surely rejected whichever pods are evicted.
+        """Return, in order, the nodes on which evictions may make the pod fit. It fits on no other node, whichever pods are evicted.
 
-        The pod fits on no other node, with or without evictions. The returned nodes may have enough capacity after the eviction of all pods
-        that priorities, options and budgets allow. Neither the static filters, nor host ports, nor topology filters surely reject them
-        then.
+        After the eviction of all pods that priorities, options and budgets allow, such a node may have enough capacity. Then no static
+        filter, host port or topology filter surely rejects it.
         """
         if self._reachable is None:
             self._reachable = {name: self._is_reachable(name) for name in self._cluster_state.in_order(self._with_capacity)}

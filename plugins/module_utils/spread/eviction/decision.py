@@ -19,14 +19,12 @@ from ..next_pod.next_pod import next_pod
 from ..preconditions.admission.admission import admission_violation
 from ..preconditions.admission.quota import quota_violation
 from ..preconditions.autoscaling import autoscaling_violation
-from ..preconditions.deletion import deletion_violation
 from ..preconditions.eviction_downtime import eviction_downtime_violation
 from ..preconditions.host_path import host_path_violation
 from ..preconditions.namespace_terminating import namespace_terminating_violation
 from ..preconditions.no_ready_replica import no_ready_replica_violation
 from ..preconditions.outside_window import outside_window_violation
 from ..preconditions.preferred_affinity import preferred_affinity_violation
-from ..preconditions.readability import readability_violation
 from ..preconditions.rolling import rolling_violation
 from ..preconditions.shared_volume import shared_volume_violation
 from ..preconditions.too_few_replicas import too_few_replicas_violation
@@ -34,7 +32,9 @@ from ..preconditions.unavailable_replicas import only_unready_pod, unavailable_r
 from ..preconditions.undecodable_budget import undecodable_budget_violation
 from ..preconditions.undecodable_pods import undecodable_pods_violation
 from ..preconditions.unhealthy_pods import unhealthy_pods_violation
+from ..preconditions.unreadable import unreadable_violation
 from ..preconditions.update_strategy.pending_revision import pending_revision_violation
+from ..preconditions.workload_terminating import workload_terminating_violation
 from ..replicas import missing_replicas_text, unavailable_replicas_text, unfinished_pods
 from ..restart.actions import EVICT, REFUSED, SKIPPED, WAIT
 from ..restart.options import EVICT_SURPLUS, RestartOptions
@@ -93,41 +93,96 @@ def decide_eviction(
     """
     workload = report.workload
     outcome = interrupted_eviction(workload, snapshot)
-    begun = outcome is not None
     if ours is not None and outcome != ours:
         text = f"{workload} was changed by another client between two evictions"
         return EvictionDecision(REFUSED, Reason("changed_meanwhile", text))
+    begun = outcome is not None
+    # The age matters only for the outcome of another run.
+    age_s = now_s - parse_time(outcome.time) if outcome is not None and ours is None else None
+    decision = (
+        _refusal_or_wait(workload, snapshot, outcome, age_s=age_s, none_away=denied)
+        or _decision_without_benefit(report, snapshot, options)
+        or _next_eviction(
+            report, snapshot, cluster_state, options, now_s=now_s, limits=limits, ours=ours, begun=begun, unanswered=unanswered
+        )
+    )
+    return replace(decision, begun=begun)
+
+
+def _refusal_or_wait(
+    workload: Workload, snapshot: ClusterSnapshot, outcome: t.Optional[RestartOutcome], *, age_s: t.Optional[float], none_away: bool
+) -> t.Optional[EvictionDecision]:
+    """Return the refusal of every eviction, or the wait for the previous eviction. None if there is neither.
+
+    A workload that gets no new pods, or about which too little is known, is refused without the wait.
+    """
     forbidden = (
         namespace_terminating_violation(workload, snapshot)
-        or deletion_violation(workload)
-        or readability_violation(workload, snapshot, budgets=False)
+        or workload_terminating_violation(workload)
+        or unreadable_violation(workload, snapshot, budgets=False)
     )
-    if forbidden is None and outcome is not None:
-        under_way = _pending_replacement_violation(
-            workload, snapshot, outcome, age_s=None if ours else now_s - parse_time(outcome.time), none_away=denied
-        )
-        if under_way is not None:
-            return EvictionDecision(WAIT, under_way, begun)
-    forbidden = forbidden or _eviction_violation(workload, snapshot)
     if forbidden is not None:
-        return EvictionDecision(REFUSED, forbidden, begun)
-    if options.only_if_helps:
-        too_few = too_few_replicas_violation(workload)
-        if too_few is not None:
-            return EvictionDecision(REFUSED, too_few, begun)
-        no_benefit = _benefit_violation(report, snapshot, options)
-        if no_benefit is not None:
-            return EvictionDecision(SKIPPED, no_benefit, begun)
-    move = _safe_move(report, snapshot, cluster_state, options, among=unanswered) if unanswered else None
+        return EvictionDecision(REFUSED, forbidden)
+    if outcome is not None:
+        under_way = _pending_replacement_violation(workload, snapshot, outcome, age_s=age_s, none_away=none_away)
+        if under_way is not None:
+            return EvictionDecision(WAIT, under_way)
+    forbidden = _eviction_violation(workload, snapshot)
+    return EvictionDecision(REFUSED, forbidden) if forbidden is not None else None
+
+
+def _decision_without_benefit(report: WorkloadReport, snapshot: ClusterSnapshot, options: RestartOptions) -> t.Optional[EvictionDecision]:
+    """Return the decision against an eviction without benefit. None if it has a benefit, or if ``only_if_helps`` is off."""
+    if not options.only_if_helps:
+        return None
+    too_few = too_few_replicas_violation(report.workload)
+    if too_few is not None:
+        return EvictionDecision(REFUSED, too_few)
+    no_benefit = _benefit_violation(report, snapshot, options)
+    return EvictionDecision(SKIPPED, no_benefit) if no_benefit is not None else None
+
+
+def _next_eviction(
+    report: WorkloadReport,
+    snapshot: ClusterSnapshot,
+    cluster_state: ClusterState,
+    options: RestartOptions,
+    *,
+    now_s: float,
+    limits: t.Optional[WorkloadLimits],
+    ours: t.Optional[RestartOutcome],
+    begun: bool,
+    unanswered: Collection[str],
+) -> EvictionDecision:
+    """Decide on the next pod: an unanswered one first, and one of another node if a limit forbids the first choice."""
+    moves = _SafeMoves(report, snapshot, cluster_state, options)
+    move = moves.next(among=unanswered) if unanswered else None
     if not isinstance(move, Move):
-        move = _safe_move(report, snapshot, cluster_state, options)
+        move = moves.next()
     if isinstance(move, EvictionDecision):
-        return replace(move, begun=begun)
-    outside = outside_window_violation(workload, snapshot, now_s=now_s)
+        return move
+    outside = outside_window_violation(report.workload, snapshot, now_s=now_s)
     if outside is not None:
-        return EvictionDecision(REFUSED, outside, begun)
-    if ours is not None:
-        return _within_limits(EvictionDecision(EVICT, move.reason, begun, move, ours), report, snapshot, cluster_state, options, limits)
+        return EvictionDecision(REFUSED, outside)
+    outcome = ours if ours is not None else _new_outcome(report, snapshot, options, now_s=now_s, begun=begun)
+    if isinstance(outcome, Reason):
+        return EvictionDecision(REFUSED, outcome)
+    if limits is not None and limits.violation(move.pod) is not None:
+        move = moves.next(limits)
+        if isinstance(move, EvictionDecision):
+            return move
+    is_first_of_run = ours is None and report.verdict.verdict in (COLLAPSED, SKEWED)
+    return EvictionDecision(EVICT, report.verdict.reason if is_first_of_run else move.reason, move=move, outcome=outcome)
+
+
+def _new_outcome(
+    report: WorkloadReport, snapshot: ClusterSnapshot, options: RestartOptions, *, now_s: float, begun: bool
+) -> t.Union[RestartOutcome, Reason]:
+    """Return the outcome to record before the first eviction of this run, or the reason why no new attempt may begin yet.
+
+    No cooldown applies to a run that continues the evictions of another run (``begun``).
+    """
+    workload = report.workload
     permission = restart_permission(
         workload,
         snapshot,
@@ -138,9 +193,8 @@ def decide_eviction(
         max_attempts=options.max_attempts,
     )
     if permission.violation is not None:
-        return EvictionDecision(REFUSED, permission.violation, begun)
-    reason = report.verdict.reason if report.verdict.verdict in (COLLAPSED, SKEWED) else move.reason
-    new = make_outcome(
+        return permission.violation
+    return make_outcome(
         now_s=now_s,
         attempts=permission.attempts,
         outcome=PENDING,
@@ -149,7 +203,6 @@ def decide_eviction(
         number=snapshot.revision_number(workload),
         lowest=permission.lowest,
     )
-    return _within_limits(EvictionDecision(EVICT, reason, begun, move, new), report, snapshot, cluster_state, options, limits)
 
 
 def _eviction_violation(workload: Workload, snapshot: ClusterSnapshot) -> t.Optional[Reason]:
@@ -202,51 +255,36 @@ def _pending_replacement_violation(
     return None
 
 
-def _within_limits(
-    decision: EvictionDecision,
-    report: WorkloadReport,
-    snapshot: ClusterSnapshot,
-    cluster_state: ClusterState,
-    options: RestartOptions,
-    limits: t.Optional[WorkloadLimits],
-) -> EvictionDecision:
-    """Return the decision, with a pod of another node if a limit forbids its pod. Skip the workload if the limits forbid every pod."""
-    if decision.move is None or limits is None or limits.violation(decision.move.pod) is None:
-        return decision
-    move = _safe_move(report, snapshot, cluster_state, options, limits)
-    if isinstance(move, EvictionDecision):
-        return replace(move, begun=decision.begun)
-    reason = move.reason if decision.reason is decision.move.reason else decision.reason
-    return replace(decision, move=move, reason=reason)
+class _SafeMoves:
+    """The moves of the pods of one workload that leave enough of its pods available."""
 
+    def __init__(self, report: WorkloadReport, snapshot: ClusterSnapshot, cluster_state: ClusterState, options: RestartOptions) -> None:
+        self._workload, self._snapshot, self._allow_downtime = report.workload, snapshot, options.allow_downtime
+        self._planner = EvictionPlanner(report, snapshot, cluster_state, options.topology_keys)
 
-def _safe_move(
-    report: WorkloadReport,
-    snapshot: ClusterSnapshot,
-    cluster_state: ClusterState,
-    options: RestartOptions,
-    limits: t.Optional[WorkloadLimits] = None,
-    *,
-    among: t.Optional[Collection[str]] = None,
-) -> t.Union[Move, EvictionDecision]:
-    """Return the next move that leaves at most one pod unavailable and, without allow_downtime, another one available.
+    def next(
+        self, limits: t.Optional[WorkloadLimits] = None, *, among: t.Optional[Collection[str]] = None
+    ) -> t.Union[Move, EvictionDecision]:
+        """Return the next move that leaves at most one pod unavailable and, without allow_downtime, another one available.
 
-    Return a decision with the reason if there is none. With ``among``, only pods with these uids are candidates.
-    """
-    workload = report.workload
-    planner = EvictionPlanner(report, snapshot, cluster_state, options.topology_keys)
-    move = planner.next_move(among) if limits is None else planner.next_allowed_move(limits, among)
-    if isinstance(move, Reason):
-        return EvictionDecision(SKIPPED, move)
-    pods = unfinished_pods(workload, snapshot)
-    unavailable = unavailable_replicas_violation(workload, pods)
-    if unavailable is not None:
-        unready = only_unready_pod(workload, pods)
-        if unready is None or (among is not None and unready.metadata.uid not in among):
-            return EvictionDecision(REFUSED, unavailable)
-        only = (unready.metadata.uid,)
-        move = planner.next_move(only) if limits is None else planner.next_allowed_move(limits, only)
+        Return a decision with the reason if there is none. With ``limits``, only pods that they allow are candidates. With ``among``, only
+        pods with these uids are.
+        """
+        workload = self._workload
+        move = self._planned(limits, among)
         if isinstance(move, Reason):
-            return EvictionDecision(SKIPPED, move) if move.code == LIMIT_REACHED else EvictionDecision(REFUSED, unavailable)
-    downtime = eviction_downtime_violation(workload, move.pod, allow_downtime=options.allow_downtime)
-    return move if downtime is None else EvictionDecision(REFUSED, downtime)
+            return EvictionDecision(SKIPPED, move)
+        pods = unfinished_pods(workload, self._snapshot)
+        unavailable = unavailable_replicas_violation(workload, pods)
+        if unavailable is not None:
+            unready = only_unready_pod(workload, pods)
+            if unready is None or (among is not None and unready.metadata.uid not in among):
+                return EvictionDecision(REFUSED, unavailable)
+            move = self._planned(limits, (unready.metadata.uid,))
+            if isinstance(move, Reason):
+                return EvictionDecision(SKIPPED, move) if move.code == LIMIT_REACHED else EvictionDecision(REFUSED, unavailable)
+        downtime = eviction_downtime_violation(workload, move.pod, allow_downtime=self._allow_downtime)
+        return move if downtime is None else EvictionDecision(REFUSED, downtime)
+
+    def _planned(self, limits: t.Optional[WorkloadLimits], among: t.Optional[Collection[str]]) -> t.Union[Move, Reason]:
+        return self._planner.next_move(among) if limits is None else self._planner.next_allowed_move(limits, among)

@@ -16,25 +16,25 @@ from ...model.snapshot import ClusterSnapshot
 from ..rollout import partition
 from .admission.admission import admission_violation
 from .admission.quota import quota_violation
-from .deletion import deletion_violation
 from .downtime import downtime_violation
 from .host_path import host_path_violation
 from .namespace_terminating import namespace_terminating_violation
 from .no_ready_replica import no_ready_replica_violation
 from .paused import paused_violation
-from .readability import readability_violation
 from .rolling import rolling_violation
 from .rollout_budget import rollout_budget_violation
 from .shared_volume import shared_volume_violation
 from .unhealthy_pods import unhealthy_pods_violation
+from .unreadable import unreadable_violation
 from .update_strategy.invalid_strategy import invalid_strategy_violation
 from .update_strategy.on_delete import on_delete_violation
 from .update_strategy.partition import partition_violation
+from .workload_terminating import workload_terminating_violation
 
 
 def restart_violation(workload: Workload, snapshot: ClusterSnapshot, *, allow_downtime: bool) -> t.Optional[Reason]:
     """Return the reason why the workload must not be restarted now. None if nothing forbids it."""
-    forbidden = rollout_violation(workload, snapshot) or readability_violation(workload, snapshot, budgets=not allow_downtime)
+    forbidden = rollout_violation(workload, snapshot) or unreadable_violation(workload, snapshot, budgets=not allow_downtime)
     if forbidden is not None:
         return forbidden
     return (
@@ -61,7 +61,7 @@ def rollout_violation(workload: Workload, snapshot: ClusterSnapshot) -> t.Option
     """Return the reason why a rollout of the workload would make no progress. None if it would make progress."""
     return (
         namespace_terminating_violation(workload, snapshot)
-        or deletion_violation(workload)
+        or workload_terminating_violation(workload)
         or paused_violation(workload)
         or invalid_strategy_violation(workload)
         or on_delete_violation(workload)

@@ -13,6 +13,7 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.selec
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.selectors.label_selector import matches
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.selectors.selector_index import SelectorIndex
 
+from tests.unit.support.calls import CountedCalls
 from tests.unit.support.cluster import struct
 
 KEYS, VALUES = "abc", "xyz"
@@ -69,15 +70,9 @@ COMMON = {"managed-by": "helm"}
 def test_the_comparisons_grow_with_the_objects_and_not_with_objects_times_selectors(
     selector_of: t.Callable[[str], LabelSelector], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    compared = 0
-
-    def counted(*arguments: t.Any) -> bool:
-        nonlocal compared
-        compared += 1
-        return matches(*arguments)
-
-    monkeypatch.setattr(selector_index, "matches", counted)
+    compared = CountedCalls(matches)
+    monkeypatch.setattr(selector_index, "matches", compared)
     index = SelectorIndex((selector_of(f"app-{number}"), number) for number in range(200))
     for number in range(200):
         index.selecting({**COMMON, "tier": "backend", "app": f"app-{number}"})
-    assert compared <= 2 * 200
+    assert compared.count <= 2 * 200

@@ -11,19 +11,15 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.rescue import run
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.rescue.result import RescueResult, rescue_result
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.rescue.shutdown import RescueShutdown
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.options import RescueOptions, RescueRequest
 
-from tests.unit.support.fakes import Scene, again, key_of, node, pod, scene
+from tests.unit.support.fakes import Scene, again, key_of, node, pod, run_on, scene
 
 DNS = key_of(pod("dns", "500m"))
 
 
 def begin(on: Scene, **options: t.Any) -> dict[str, dict[str, t.Any]]:
     """A run with ``wait: false``; its pods by name."""
-    request = RescueRequest(RescueOptions(**{"settle_time_s": 0, "wait_timeout_s": 60, **options}), wait=False)
-    cluster, lease = t.cast(t.Any, on.cluster), t.cast(t.Any, on.lease)
-    shutdown = RescueShutdown(on.controller)
-    run._rescue(shutdown, cluster, lease, request)
+    shutdown = run_on(on, wait=False, **{"wait_timeout_s": 60, **options})
     assert run._with_held_nodes(None, shutdown) is None and not on.lease.held
     return {row["name"]: row for row in rescue_result(RescueResult([*on.controller.tasks.values()]), named=False)["pods"]}
 

@@ -33,10 +33,10 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.rescue.result import RescueResult, rescue_result
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.rescue.shutdown import RescueShutdown
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.rescue.task import RescueTask
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.options import RescueOptions, RescueRequest
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.rescue.waits import Settling
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.state.hold import HOLD_ANNOTATION, make_hold
 
-from tests.unit.support.fakes import Scene, again, end_of, full_nodes, key_of, node, pod, scene, under_way
+from tests.unit.support.fakes import Scene, again, end_of, end_settling, full_nodes, key_of, node, pod, run_on, scene, under_way
 
 DENIED = ForbiddenError('admission webhook "x" denied the request', status=403)
 DNS = key_of(pod("dns", "500m"))
@@ -408,13 +408,6 @@ def test_a_run_that_ends_by_an_error_still_releases_its_nodes() -> None:
     assert on.cluster.held == [] and not on.lease.held
 
 
-def run_on(on: Scene, *, wait: bool = True, dry_run: bool = False) -> None:
-    """A whole run on the scene, with a time limit of a second."""
-    request = RescueRequest(RescueOptions(settle_time_s=0, wait_timeout_s=1), wait=wait, dry_run=dry_run)
-    cluster, lease = t.cast(t.Any, on.cluster), t.cast(t.Any, on.lease)
-    run._rescue(RescueShutdown(on.controller), cluster, lease, request)
-
-
 def fail_reads_of_the_config_map(on: Scene, monkeypatch: pytest.MonkeyPatch, *, times: int) -> None:
     """Watches continue, and reads get no answer: etcd is away."""
     get, failures = on.cluster.get, iter(range(times))
@@ -742,7 +735,7 @@ def test_silent_watch_is_not_the_basis_of_a_write() -> None:
 
 def wait_over(task: RescueTask) -> None:
     """The settle time is over, and so is every other wait."""
-    task.settles_at_s = 0.0
+    end_settling(task)
     later(task)
 
 
@@ -797,21 +790,21 @@ def test_nomination_by_the_scheduler_gives_it_its_time_again() -> None:
 
 def test_settle_time_begins_again_only_so_often() -> None:
     """On a cluster where nodes open without end a rescue is delayed by ten settle times in ten minutes."""
-    task = RescueTask(Pod(), unschedulable_since_s=0.0, settles_at_s=0.0)
+    task = RescueTask(Pod(), 0.0, Settling(0.0))
     for second in range(590):
         task.restart_settling(float(second), 2.0)
-    assert task.settles_at_s == 20.0
+    assert task.settling.ends_at_s == 20.0
     task.restart_settling(601.0, 2.0)
-    assert task.settles_at_s == 603.0
+    assert task.settling.ends_at_s == 603.0
 
 
 @pytest.mark.parametrize("settle_time_s", [2.0, 60.0, 300.0, 3600.0])
 def test_a_long_settle_time_leaves_time_for_rescues_on_a_cluster_where_nodes_open_without_end(settle_time_s: float) -> None:
-    task = RescueTask(Pod(), unschedulable_since_s=0.0, settles_at_s=0.0)
+    task = RescueTask(Pod(), 0.0, Settling(0.0))
     free = 0
     for second in range(6000):
         task.restart_settling(float(second), settle_time_s)
-        free += second >= task.settles_at_s
+        free += second >= task.settling.ends_at_s
     assert free >= 2500
 
 

@@ -12,7 +12,7 @@ import pytest
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.values.timestamps import format_time
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.rescue.task import RescueTask
 
-from tests.unit.support.fakes import CRITICAL, Scene, node, pod, scene
+from tests.unit.support.fakes import CRITICAL, Scene, end_settling, end_waits, node, pod, scene
 
 
 def two_pods(**options: t.Any) -> Scene:
@@ -74,8 +74,7 @@ def test_pod_that_the_scheduler_never_binds_delays_no_rescue_without_end() -> No
     on = two_pods()
     reconcile(on)
     del on.cluster.pods["leaving"]
-    first = task_of(on, "a")
-    first.max_wait_s = 0.0  # the time is over
+    end_waits(task_of(on, "a"))
     reconcile(on)
     assert result_of(on, "a") == ("waiting", "fits") and on.cluster.evicted == ["sibling"]
 
@@ -83,13 +82,13 @@ def test_pod_that_the_scheduler_never_binds_delays_no_rescue_without_end() -> No
 def test_one_expected_pod_after_another_delays_a_rescue_only_for_a_time() -> None:
     on = two_pods()
     reconcile(on)
-    task_of(on, "b").max_wait_s = 0.0  # the time is over
+    end_waits(task_of(on, "b"))
     del on.cluster.pods["leaving"], on.cluster.pods["a"]
     on.cluster.pods["later"] = pod("later", "300m")
     on.cluster.touch(on.cluster.pods["later"])
     on.controller.reconcile()
     reconcile(on)
-    assert task_of(on, "later").expected_since_s < math.inf and on.cluster.evicted == ["sibling"]
+    assert task_of(on, "later").waits.node_since_s < math.inf and on.cluster.evicted == ["sibling"]
 
 
 @pytest.mark.parametrize("change", ["bound", "deleted"])
@@ -123,14 +122,14 @@ def test_pod_keeps_its_node_during_its_settle_time() -> None:
     on = scene([node("n")], [pod("v", "900m", on="n"), low, high], settle_time_s=30)
     reconcile(on)
     waited = task_of(on, "low")
-    waited.settles_at_s = 0.0  # the time is over
+    end_settling(waited)
     reconcile(on)
     assert result_of(on, "high") == ("waiting", "settling")
     assert result_of(on, "low") == ("waiting", "another_pod_first")
     assert on.cluster.evicted == [] and on.cluster.held == []
-    task_of(on, "high").max_wait_s = -1.0  # the maximum time is over
+    end_waits(task_of(on, "high"))
     reconcile(on)
-    waited.settles_at_s = 0.0  # its plan became possible
+    end_settling(waited)  # its plan became possible
     reconcile(on)
     assert on.cluster.evicted == ["v"] and result_of(on, "high") == ("waiting", "settling")
 

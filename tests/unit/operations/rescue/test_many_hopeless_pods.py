@@ -13,6 +13,7 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.api.pod import Pod
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.reason import Blocker
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.rescue import planning_rounds as module
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.rescue.exclusions import Exclusions
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.rescue.executor import RescueExecutor
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.rescue.task import RescueTask
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.plan import RescueContext, RescuePlan
@@ -122,7 +123,7 @@ def test_what_was_refused_for_one_pod_is_not_taken_for_another(judged: Judged) -
     on = scene([node("n")], [pod("one", "5000m", owner="rs"), pod("two", "5000m", owner="rs")])
     on.controller.reconcile()
     judged.take()
-    case_of(on, "two").excluded_nodes["n"] = float("inf")
+    case_of(on, "two").exclusions = Exclusions(nodes={"n": math.inf})
     due_again(on)
     on.controller.reconcile()
     assert sorted(judged.take()) == ["one", "two"]

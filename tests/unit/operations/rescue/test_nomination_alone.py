@@ -7,6 +7,7 @@ from __future__ import annotations
 import threading
 import time
 import typing as t
+from dataclasses import replace
 
 import pytest
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.errors import (
@@ -134,7 +135,7 @@ def test_a_rescue_whose_eviction_was_refused_evicts_nothing_while_another_is_und
 def test_a_rescue_that_has_left_its_node_to_another_rescue_begins_there_again_afterwards() -> None:
     on = left_to_another()
     first = on.controller.tasks["u-first"]
-    assert (first.status, code(on, "first")) == ("waiting", "queued") and first.excluded_nodes == {}
+    assert (first.status, code(on, "first")) == ("waiting", "queued") and first.exclusions.nodes == {}
     assert first.plan_at_s <= time.monotonic() + 1
     again(on)
     assert (first.status, code(on, "first")) == ("waiting", "others_terminating")
@@ -151,12 +152,22 @@ def test_a_wait_for_pods_of_other_nodes_uses_up_no_patience_for_capacity_that_be
     on.controller.reconcile()
     first = on.controller.tasks["u-first"]
     assert code(on, "first") == "others_terminating"
-    past = time.monotonic() + first.max_wait_s + 1
+    past = time.monotonic() + first.waits.max_s + 1
     context = first.context(past)
     assert (context.awaits_terminating, context.awaits_others) == (True, False)
     first.status, first.reason = "waiting", Reason("capacity_becoming_free", "x")
     first.note_wait(time.monotonic())
     assert not first.context(past).awaits_terminating
+
+
+def add_third(on: Scene, to: str) -> None:
+    """Add the full node l, and a critical pod with a lower priority that fits only on the node ``to``."""
+    third = pod("third", "500m")
+    third["spec"]["nodeSelector"] = {"kubernetes.io/hostname": to}
+    on.cluster.nodes["l"] = node("l")
+    for item in (third, pod("v-l", "900m", on="l")):
+        on.cluster.pods[item["metadata"]["name"]] = item
+        on.cluster.touch(item)
 
 
 @pytest.mark.parametrize("waited", [False, True])
@@ -172,13 +183,8 @@ def test_a_rescue_that_has_waited_long_for_others_is_the_next_to_begin(waited: b
     assert code(on, "other") == "queued" and on.cluster.held == ["n"]
     other = on.controller.tasks["u-other"]
     if waited:
-        other.queued_since_s -= other.max_wait_s + 1
-    third = pod("third", "500m")
-    third["spec"]["nodeSelector"] = {"kubernetes.io/hostname": "l"}
-    on.cluster.nodes["l"] = node("l")
-    for item in (third, pod("v-l", "900m", on="l")):
-        on.cluster.pods[item["metadata"]["name"]] = item
-        on.cluster.touch(item)
+        other.waits = replace(other.waits, queued_since_s=other.waits.queued_since_s - other.waits.max_s - 1)
+    add_third(on, "l")
     again(on)
     assert ("v-l" in on.cluster.evicted) is not waited
     if waited:
@@ -194,12 +200,7 @@ def queued_on(to: str) -> Scene:
     on = two_rescues(first_tolerates=True)
     on.cluster.pods["other"]["spec"]["priority"] = CRITICAL + 1
     on.cluster.refuse_eviction = lambda name, dry_run: None if dry_run or name != "v-n" else REFUSED
-    third = pod("third", "500m")
-    third["spec"]["nodeSelector"] = {"kubernetes.io/hostname": to}
-    on.cluster.nodes["l"] = node("l")
-    for item in (third, pod("v-l", "900m", on="l")):
-        on.cluster.pods[item["metadata"]["name"]] = item
-        on.cluster.touch(item)
+    add_third(on, to)
     again(on)
     again(on)
     return on
@@ -214,7 +215,7 @@ def test_node_of_a_queued_pod_is_not_cleared_for_a_pod_with_a_lower_priority() -
 def test_queued_pod_delays_a_pod_with_a_lower_priority_only_for_a_time() -> None:
     on = queued_on("m")
     third = on.controller.tasks["u-third"]
-    third.awaits_expected_since_s -= third.max_wait_s + 1
+    third.waits = replace(third.waits, expected_pods_since_s=third.waits.expected_pods_since_s - third.waits.max_s - 1)
     again(on)
     again(on)
     assert on.cluster.evicted == ["v-m"] and on.cluster.held == ["n", "m"]

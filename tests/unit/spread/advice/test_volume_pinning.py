@@ -34,6 +34,15 @@ def advised(line: WorkloadReport) -> bool:
     return "no_spreading_rule" in {advice.code for advice in line.advice}
 
 
+def decisions(line: WorkloadReport, snapshot: ClusterSnapshot) -> list[t.Any]:
+    """The decisions on a restart and on an eviction, if only harm prevents them."""
+    options = RestartOptions(only_if_helps=False, allow_downtime=True)
+    return [
+        decide_restart(line, snapshot, options, now_s=NOW),
+        decide_eviction(line, snapshot, ClusterState.of(snapshot), options, now_s=NOW),
+    ]
+
+
 def _required(key: str) -> Json:
     term = {"matchExpressions": [{"key": key, "operator": "In", "values": ["nvme", "amd64"]}]}
     return {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [term]}}
@@ -61,11 +70,7 @@ def test_a_stateful_set_with_data_on_its_node_is_neither_restarted_nor_evicted_f
     cluster.stateful_set("db", ["worker-1"] * 2, template={"spec": {**HOST_PATH["spec"], **spec}})
     snapshot = cluster.snapshot()
     (line,) = check_spread(snapshot, CheckOptions()).workloads
-    options = RestartOptions(only_if_helps=False, allow_downtime=True)
-    found: list[t.Any] = [
-        decide_restart(line, snapshot, options, now_s=NOW),
-        decide_eviction(line, snapshot, ClusterState.of(snapshot), options, now_s=NOW),
-    ]
+    found = decisions(line, snapshot)
     assert [(made.action, made.reason.code) == ("refused", "host_path") for made in found] == [refused] * 2
     assert advised(line) is not refused
 
@@ -131,11 +136,7 @@ def test_a_stateful_set_with_a_persistent_volume_on_its_node_is_neither_restarte
 ) -> None:
     snapshot = _with_local_volumes(*nodes, source=source)
     (line,) = check_spread(snapshot, CheckOptions()).workloads
-    options = RestartOptions(only_if_helps=False, allow_downtime=True)
-    found: list[t.Any] = [
-        decide_restart(line, snapshot, options, now_s=NOW),
-        decide_eviction(line, snapshot, ClusterState.of(snapshot), options, now_s=NOW),
-    ]
+    found = decisions(line, snapshot)
     assert [(made.action, made.reason.code) == ("refused", "host_path") for made in found] == [refused] * 2
     assert not refused or all("pv-" in made.reason.text and "/srv/pv" in made.reason.text for made in found)
     assert not (refused and advised(line))

@@ -17,6 +17,7 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.evic
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.options import CheckOptions
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.topology import node_groups
 
+from tests.unit.support.calls import CountedCalls
 from tests.unit.support.cluster import ClusterBuilder, Json
 
 HOST, ZONE, RACK = "kubernetes.io/hostname", "topology.kubernetes.io/zone", "rack"
@@ -114,20 +115,14 @@ def test_the_moves_are_those_of_a_comparison_with_every_place(seed: int, small: 
 def test_the_comparisons_for_a_move_do_not_grow_with_the_nodes(monkeypatch: pytest.MonkeyPatch) -> None:
     gain, counts = eviction_planner._gain, []
     for nodes in (60, 120):
-        compared = 0
-
-        def counted(*arguments: t.Any) -> t.Any:
-            nonlocal compared
-            compared += 1
-            return gain(*arguments)
-
+        compared = CountedCalls(gain)
         cluster = ClusterBuilder()
         for number in range(nodes):
             labels: Json = {ZONE: "abc"[number % 3]}
             cluster.node(f"worker-{number}", labels=labels)
         cluster.deployment("web", [f"worker-{number}" for number in (0, 3, 6, 9) for _pod in range(2)])
         with monkeypatch.context() as patch:
-            patch.setattr(eviction_planner, "_gain", counted)
+            patch.setattr(eviction_planner, "_gain", compared)
             assert len(moves(EvictionPlanner, cluster, [ZONE, HOST])) > 2
-        counts.append(compared)
-    assert counts[0] == counts[1]
+        counts.append(compared.count)
+    assert 0 < counts[0] == counts[1]

@@ -20,6 +20,7 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.pred
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.topology import node_groups
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.topology.topology import Topology
 
+from tests.unit.support.calls import CountedCalls
 from tests.unit.support.cluster import ClusterBuilder, Json, struct
 
 HOST, ZONE, RACK = "kubernetes.io/hostname", "topology.kubernetes.io/zone", "rack"
@@ -208,63 +209,44 @@ APART = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [
     ],
 )
 def test_a_full_zone_is_not_checked_again_for_every_pod(spec: Json, keys: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    nodes, asked = 120, 0
-    verdict = FilterRunner.run_filters
-
-    def counted(judge: FilterRunner, name: str) -> t.Any:
-        nonlocal asked
-        asked += 1
-        return verdict(judge, name)
-
-    monkeypatch.setattr(FilterRunner, "run_filters", counted)
+    nodes, asked = 120, CountedCalls(FilterRunner.run_filters)
+    monkeypatch.setattr(FilterRunner, "run_filters", asked)
     report = check_spread(with_a_full_zone(nodes, spec=spec), CheckOptions(topology_keys=keys))
     (line,) = report.workloads
     assert line.prediction is not None and line.prediction.restart_helps is True
     # A check of every node for every pod makes 12 * 120.
-    assert asked <= 2 * nodes
+    assert 0 < asked.count <= 2 * nodes
 
 
 def test_workloads_that_are_alike_share_the_answers_about_nodes(monkeypatch: pytest.MonkeyPatch) -> None:
-    nodes, workloads, asked = 60, 10, 0
-    look_into = FilterRunner._run_node_local_filters
-
-    def counted(judge: FilterRunner, *arguments: t.Any) -> t.Any:
-        nonlocal asked
-        asked += 1
-        return look_into(judge, *arguments)
-
+    nodes, workloads = 60, 10
+    asked = CountedCalls(FilterRunner._run_node_local_filters)
     cluster = ClusterBuilder()
     for number in range(nodes):
         cluster.node(f"worker-{number}", labels={ZONE: "abc"[number % 3]})
     for number in range(workloads):
         cluster.deployment(f"web-{number}", [f"worker-{number}"] * 4)
-    monkeypatch.setattr(FilterRunner, "_run_node_local_filters", counted)
+    monkeypatch.setattr(FilterRunner, "_run_node_local_filters", asked)
     report = check_spread(cluster.snapshot(), CheckOptions(topology_keys=[ZONE]))
     assert report.count("collapsed") == workloads and all(line.restartable for line in report.workloads)
     # For each workload only the nodes on which its simulation has changed something.
-    assert asked <= nodes + workloads * 12
+    assert 0 < asked.count <= nodes + workloads * 12
 
 
 def test_the_work_of_a_rollout_grows_with_its_replicas_and_not_with_their_square(monkeypatch: pytest.MonkeyPatch) -> None:
     ready = Pod.ready.fget
+    assert ready is not None
     counts = []
     for replicas in (20, 40):
-        asked = 0
-
-        def counted(pod: Pod) -> bool:
-            nonlocal asked
-            asked += 1
-            assert ready is not None
-            return bool(ready(pod))
-
+        asked = CountedCalls(ready)
         cluster = ClusterBuilder()
         for number in range(4):
             cluster.node(f"worker-{number}", allocatable={"cpu": "32", "memory": "64Gi", "pods": "110"})
         workload = cluster.deployment("web", ["worker-0"] * replicas)
         snapshot = cluster.snapshot()
         with monkeypatch.context() as patch:
-            patch.setattr(Pod, "ready", property(counted))
+            patch.setattr(Pod, "ready", property(asked))
             nodes, stuck = placed_by(RestartSimulation, workload, snapshot, [HOST], sure=True)
         assert (len(nodes), stuck) == (replicas, None)
-        counts.append(asked)
-    assert counts[1] <= 2.2 * counts[0]
+        counts.append(asked.count)
+    assert 0 < counts[1] <= 2.2 * counts[0]

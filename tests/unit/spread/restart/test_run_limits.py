@@ -4,7 +4,6 @@
 
 from __future__ import annotations
 
-import itertools
 import typing as t
 
 import pytest
@@ -20,18 +19,15 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.rest
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.restart.run_limits import RunLimits
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.restart.targets import Target
 
-from tests.unit.support.cluster import NOW, struct, workers
+from tests.unit.support.cluster import NOW, workers
+from tests.unit.support.objects import running
 
 WEB, API = Target("Deployment", "shop", "web"), Target("Deployment", "shop", "api")
 
 
-def pod(node: str, namespace: str = "shop", uid: str = "") -> Pod:
-    """A pod with this uid, otherwise with one of its own."""
-    metadata = {"name": "x", "namespace": namespace, "uid": uid or f"{next(NUMBERS)}"}
-    return struct(Pod, {"metadata": metadata, "spec": {"nodeName": node}})
-
-
-NUMBERS = itertools.count()
+def pod(node: str, namespace: str = "shop") -> Pod:
+    """A pod with a uid of its own."""
+    return running(node, namespace=namespace)
 
 
 def text(reason: Reason | None) -> str:
@@ -90,7 +86,7 @@ def test_an_eviction_that_was_not_made_does_not_count() -> None:
 
 def test_a_pod_counts_once_and_may_be_requested_again() -> None:
     limits = RunLimits(RestartOptions(max_evictions=2, max_evictions_per_node=2, max_evictions_per_namespace=2, max_workloads=2))
-    web = pod("a", uid="web")
+    web = pod("a")
     for _request in range(3):
         assert limits.of(WEB).violation(web) is None
         limits.of(WEB).add(web)

@@ -68,12 +68,12 @@ class AttemptRecorder:
         task.note_recorded_victims(victims)
 
     def with_results(self, task: RescueTask, attempt: t.Optional[AttemptRecord], view: ReconcileView) -> t.Optional[AttemptRecord]:
-        """Return the attempt updated by the fate of the pods that were rescued before."""
+        """Return the attempt with the results of the pods that were rescued before: each has kept or lost its node, or has completed."""
         found = self._rescued.with_results(task.key, attempt, view.snapshot, view.now_s)
         if found != attempt and not self._dry_run:
             self._lease.ensure_held()
             self._rescued.watch(task.key, attempt)
-            self._rescued.record_fates(view.snapshot, view.now_s)
+            self._rescued.record_results(view.snapshot, view.now_s)
         return found
 
     def load_victims(self, task: RescueTask, attempt: t.Optional[AttemptRecord]) -> bool:
@@ -117,7 +117,7 @@ class AttemptRecorder:
             self._events.on_pod(task.pod, "RescueFailed" if warning else "Rescued", reason_message(task.reason), warning=warning)
 
     def reconcile(self, view: ReconcileView, tasks: Mapping[str, RescueTask]) -> None:
-        """Correct the ConfigMap entries of ended programs, and record the fate of rescued pods.
+        """Correct the ConfigMap entries of ended programs, and record which rescued pods have kept their nodes.
 
         Only the leader does this. The first part is done once after the Lease was acquired.
         """
@@ -131,7 +131,7 @@ class AttemptRecorder:
                 record_leftover_results(self._attempts, view.snapshot, tasks, now_s=view.now_s)
                 self._rescued.load(self._read())
                 self._is_loaded = True
-            self._rescued.record_fates(view.snapshot, view.now_s)
+            self._rescued.record_results(view.snapshot, view.now_s)
         except KubeError as error:
             self._observer.on_error(f"attempts in the ConfigMap may be out of date: {error}")
             self._due_at_s = view.now_at_s + RETRY_S

@@ -38,12 +38,12 @@ class _Rescue(t.NamedTuple):
     since_s: float
 
 
-_Fate = t.Callable[..., t.Optional[AttemptRecord]]
+_Record = t.Callable[..., t.Optional[AttemptRecord]]
 """One of ``record_lost_node``, ``record_kept_node`` and ``record_completed_pod``."""
 
 
 class RescuedPodTracker:
-    """Finds the fate of rescued pods and records it in their entries. Only the leader knows all of them."""
+    """Finds whether rescued pods have kept their nodes, and records it in their entries. Only the leader knows all of them."""
 
     def __init__(self, api: KubeApi, cache: ClusterInformer, attempts: AttemptStore) -> None:
         self._api, self._cache, self._attempts = api, cache, attempts
@@ -62,36 +62,39 @@ class RescuedPodTracker:
             self._open.setdefault(uid, rescue)
         self._cache.retain_deleted(self._open)
 
-    def record_fates(self, snapshot: ClusterSnapshot, now_s: float) -> None:
-        """Record the fate of the pods since the last check. Raise KubeError; the next check repeats a failed write."""
+    def record_results(self, snapshot: ClusterSnapshot, now_s: float) -> None:
+        """Record the pods that have lost or kept their node, or have completed, since the last check. Raise KubeError.
+
+        The next check repeats a failed write.
+        """
         if not self._open:
             return
         there = _by_uid(snapshot, self._open)
         for uid, rescue in list(self._open.items()):
-            fate = self._fate_of(uid, rescue, there.get(uid), now_s)
-            if fate is not None:
-                self._attempts.update(rescue.key, _change(fate, now_s, uid))
+            record = self._result_of(uid, rescue, there.get(uid), now_s)
+            if record is not None:
+                self._attempts.update(rescue.key, _change(record, now_s, uid))
                 del self._open[uid]
         self._cache.retain_deleted(self._open)
 
     def with_results(
         self, key: str, entry: t.Optional[AttemptRecord], snapshot: ClusterSnapshot, now_s: float
     ) -> t.Optional[AttemptRecord]:
-        """Return the entry updated by the fate of its pods. Nothing is written. Raise KubeError."""
+        """Return the entry with the results of its pods. Nothing is written. Raise KubeError."""
         rescues = _rescues(key, entry)
         there = _by_uid(snapshot, rescues) if rescues else {}
         for uid, rescue in rescues.items():
-            fate = self._fate_of(uid, rescue, there.get(uid), now_s)
-            if fate is not None:
-                entry = fate(entry, now_s=now_s, pod_uid=uid)
+            record = self._result_of(uid, rescue, there.get(uid), now_s)
+            if record is not None:
+                entry = record(entry, now_s=now_s, pod_uid=uid)
         return entry
 
-    def _fate_of(self, uid: str, rescue: _Rescue, pod: t.Optional[Pod], now_s: float) -> t.Optional[_Fate]:
-        """Return the fate of the pod. None if it is not decided yet."""
+    def _result_of(self, uid: str, rescue: _Rescue, pod: t.Optional[Pod], now_s: float) -> t.Optional[_Record]:
+        """Return the function that records the result of the pod. None if there is no result yet."""
         if pod is None:
             last = self._cache.last_state(uid)
             if last is None:
-                return self._fate_by_events(uid, rescue, now_s)
+                return self._result_by_events(uid, rescue, now_s)
             return record_lost_node if has_lost_its_node(last, rescue.since_s, now_s) else record_completed_pod
         if not (pod.terminal or pod.terminating):
             return record_kept_node if now_s >= rescue.since_s + LASTS_S else None
@@ -99,8 +102,8 @@ class RescuedPodTracker:
             return record_lost_node
         return record_completed_pod if pod.terminal else None  # the watch may not show yet why the pod terminates
 
-    def _fate_by_events(self, uid: str, rescue: _Rescue, now_s: float) -> _Fate:
-        """Return the fate of a pod whose end was not observed, by its Events.
+    def _result_by_events(self, uid: str, rescue: _Rescue, now_s: float) -> _Record:
+        """Return the function that records the result of a pod whose end was not observed. Its Events tell whether it lost its node.
 
         If Events are forbidden, a pod that is gone within ``LASTS_S`` counts as lost.
         """
@@ -138,5 +141,5 @@ def _by_uid(snapshot: ClusterSnapshot, uids: Mapping[str, t.Any]) -> dict[str, P
     return {pod.metadata.uid: pod for pod in snapshot.pods if pod.metadata.uid in uids}
 
 
-def _change(fate: _Fate, now_s: float, uid: str) -> t.Callable[[t.Optional[AttemptRecord]], t.Optional[AttemptRecord]]:
-    return lambda entry: fate(entry, now_s=now_s, pod_uid=uid)
+def _change(record: _Record, now_s: float, uid: str) -> t.Callable[[t.Optional[AttemptRecord]], t.Optional[AttemptRecord]]:
+    return lambda entry: record(entry, now_s=now_s, pod_uid=uid)

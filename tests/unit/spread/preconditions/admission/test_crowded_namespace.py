@@ -19,6 +19,7 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.prec
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.preconditions.admission.surge_quota import surge_capacity
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.rollout import rollout_bounds
 
+from tests.unit.support.calls import CountedCalls
 from tests.unit.support.cluster import ClusterBuilder, workers
 
 
@@ -61,18 +62,12 @@ def test_quotas_and_limit_ranges_are_compared_in_proportion_to_their_number(
 ) -> None:
     function, counts = getattr(module, name), []
     for size in (20, 40):
-        compared = 0
-
-        def counted(*arguments: t.Any) -> t.Any:
-            nonlocal compared
-            compared += 1
-            return function(*arguments)
-
+        compared = CountedCalls(function)
         with monkeypatch.context() as patch:
-            patch.setattr(module, name, counted)
+            patch.setattr(module, name, compared)
             report = check_spread(crowd(size).snapshot(), CheckOptions())
         assert report.count("collapsed") == size and all(line.restartable for line in report.workloads)
-        counts.append(compared)
+        counts.append(compared.count)
     assert 0 < counts[1] <= 2.2 * counts[0]
 
 

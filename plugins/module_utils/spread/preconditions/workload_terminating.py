@@ -10,6 +10,6 @@ from ...model.api.workload import Workload
 from ...model.reason import Reason
 
 
-def deletion_violation(workload: Workload) -> t.Optional[Reason]:
+def workload_terminating_violation(workload: Workload) -> t.Optional[Reason]:
     """Return the reason why the workload gets no new pods any more. None if it still gets new pods."""
     return Reason("terminating", f"{workload} is being deleted") if workload.metadata.deletion_timestamp is not None else None

@@ -12,7 +12,7 @@ from ...model.snapshot import ClusterSnapshot
 from .undecodable_budget import undecodable_budget_violation
 
 
-def readability_violation(workload: Workload, snapshot: ClusterSnapshot, *, budgets: bool) -> t.Optional[Reason]:
+def unreadable_violation(workload: Workload, snapshot: ClusterSnapshot, *, budgets: bool) -> t.Optional[Reason]:
     """Return the reason if an object that may forbid the restart cannot be read or decoded.
 
     None otherwise. With ``budgets``, PodDisruptionBudgets are included.

@@ -13,6 +13,6 @@ SAFE_TO_EVICT_ANNOTATION = "cluster-autoscaler.kubernetes.io/safe-to-evict"
 NOT_SAFE_TO_EVICT = Reason("not_safe_to_evict", f'it is annotated {SAFE_TO_EVICT_ANNOTATION}: "false"')
 
 
-def safe_to_evict_violation(pod: Pod) -> t.Optional[Reason]:
+def not_safe_to_evict_violation(pod: Pod) -> t.Optional[Reason]:
     """Return a reason for a pod whose annotation forbids its eviction."""
     return NOT_SAFE_TO_EVICT if (pod.metadata.annotations or {}).get(SAFE_TO_EVICT_ANNOTATION) == "false" else None
