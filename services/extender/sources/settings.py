@@ -104,17 +104,14 @@ class SourceSettings:
         return source.refresh_s if source is not None else PrometheusSettings.refresh_s
 
 
-def read_source_settings(mapping: Mapping[str, t.Any] | None, origin: str) -> SourceSettings:
-    """Return the checked settings. ``origin`` is the place of the mapping without its name, such as ``file extender.yaml``.
-
-    Raises SettingsError, which names the key, the value and the values that can be used.
-    """
+def read_source_settings(mapping: Mapping[str, t.Any] | None) -> SourceSettings:
+    """Return the checked settings. Raises SettingsErrors, which name each key, its value and the values that can be used."""
     errors = ErrorList()
     value = {} if mapping is None else mapping
-    sources = Section(value, f"{origin}, sources", ("prometheus", "kubernetes", "node_exporter"), errors, remedy=INDENT)
+    sources = Section(value, ("sources",), ("prometheus", "kubernetes", "node_exporter"), errors, remedy=INDENT)
     settings = SourceSettings(_prometheus(sources), _kubernetes(sources), _node_exporter(sources))
     if "node_exporter" in sources and "prometheus" in sources:
-        errors.texts.append(f"{sources.path} has prometheus and node_exporter, which measure the same: keep one of them")
+        errors.add(sources.path, " has prometheus and node_exporter, which measure the same: keep one of them")
     elif "node_exporter" in sources and "kubernetes" not in sources:
         sources.refuse("node_exporter", "needs the addresses of the nodes: add sources.kubernetes, for example {}")
     errors.raise_any()
@@ -179,7 +176,7 @@ def _node_exporter(sources: Section) -> NodeExporterSettings | None:
 def _login(section: Section) -> LoginSettings:
     basic = section.section("basic_auth", ("username", "password_file"))
     if basic is not None and "bearer_token_file" in section:
-        section.errors.texts.append(f"{section.path} has bearer_token_file and basic_auth: keep one of them")
+        section.errors.add(section.path, " has bearer_token_file and basic_auth: keep one of them")
     if basic is not None:
         for key in ("username", "password_file"):
             if key not in basic:
