@@ -175,7 +175,7 @@ class Agent:
     args_type: t.ClassVar[type]
     per_demand: t.ClassVar[bool] = False
     can_score: t.ClassVar[bool] = True
-    """If false, the agent takes no part in scores and its weight does not count (see ``budgets``)."""
+    """If false, the agent takes no part in scores and its weight does not count (see ``budgets``). It can filter nevertheless."""
 
     can_filter: t.ClassVar[bool] = False
     can_preempt: t.ClassVar[bool] = False
