@@ -70,10 +70,6 @@ def test_a_configuration_that_can_be_used(tmp_path: Path, capsys: pytest.Capture
                 "sources.kubernetes is not configured",
             ],
         ),
-        (
-            "{name: metric, args: {query: up, best: 1, worst: 0}}",
-            ["the agent metric knows no node: 1 query needs sources.prometheus", "sources.kubernetes is not configured"],
-        ),
     ],
 )
 def test_a_source_that_an_agent_needs_is_noted(tmp_path: Path, capsys: pytest.CaptureFixture[str], agent: str, notes: list[str]) -> None:
@@ -87,6 +83,10 @@ def test_a_source_that_an_agent_needs_is_noted(tmp_path: Path, capsys: pytest.Ca
     ("text", "complaint"),
     [
         ("profiles: {quiet: {agents: [{name: template}, {name: nothing}]}}", "there is no agent nothing"),
+        (
+            "profiles: {quiet: {agents: [{name: metric, args: {query: up, best: 1, worst: 0}}]}}",
+            "line 1, profiles.quiet.agents[0].name: the agent metric needs sources.prometheus: add sources.prometheus with the URL",
+        ),
         ("profiles: {quiet: {}}", "line 1, profiles.quiet.agents must be a list"),
         (
             "server: {tls: {cert_file: /no, key_file: /no}}\nprofiles: {quiet: {agents: [{name: template}]}}",
@@ -290,9 +290,13 @@ def test_the_program_serves_takes_over_a_changed_file_and_ends_in_order(tmp_path
         assert scores(running.address) == {"a": 0}
         file.write_text("profiles: {quiet: 5}")
         wait_for(lambda: b"extender_configuration_valid 0.0" in ask(running.status_address, "GET", "/metrics"))
+        page = ask(running.status_address, "GET", "/status?format=html")
+        assert b"<strong>FILE cannot be used: the settings before stay in use.</strong>" in page
+        assert b"line 1, profiles.quiet is 5: a mapping with agents, unknown is expected" in page
         assert scores(running.address) == {"a": 0}
         file.write_text(FILE.format(name="quiet", score=7))
         wait_for(lambda: b"extender_configuration_valid 1.0" in ask(running.status_address, "GET", "/metrics"))
+        assert b"FILE cannot be used" not in ask(running.status_address, "GET", "/status?format=html")
         wait_for(lambda: scores(running.address) == {"a": 5})
         assert json.loads(ask(running.address, "GET", "/explain?pod=app/web"))["profile"] == "quiet"
         running.process.send_signal(signal.SIGTERM)
