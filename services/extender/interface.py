@@ -180,7 +180,7 @@ class Agent:
     can_filter: t.ClassVar[bool] = False
     can_preempt: t.ClassVar[bool] = False
     value_unit: str = ""
-    """The unit of ``Judgement.value``, such as B/s. The pages show it after the value. It is empty for a number without a unit."""
+    """The unit of ``Judgement.value``, such as bit/s. The pages show it after the value. It is empty for a number without a unit."""
 
     learns: t.ClassVar[bool] = False
     """The agent has ``observe``, ``save`` and ``load`` (see ``reward``)."""
