@@ -57,7 +57,7 @@ def report_on(view: ClusterView, profiles: Mapping[str, Profile], log: Log, *, s
     metrics = Metrics(log)
     engine = Engine(profiles, metrics, pause=no_pause)
     engine.on_view(view)
-    lines = [line for node in view.nodes.values() for line in _node_lines(node)]
+    lines = [line for _name, node in sorted(view.nodes.items()) for line in _node_lines(node)]
     problems = [f"{source}: {error}" for source, error in view.errors.items()]
     if not view.nodes:
         problems.append("the sources know no node")

@@ -22,6 +22,7 @@ MOST_SCRAPED_NODES = 200
 
 MIB = 1024 * 1024
 INDENT = "; a setting of a source has more spaces before it than the name of the source"
+URLS_REMEDY = 'give the URL of each Prometheus server, such as urls: ["http://127.0.0.1:9090"]'
 _LOGIN_KEYS = ("bearer_token_file", "basic_auth", "tls")
 
 
@@ -110,6 +111,8 @@ def read_source_settings(mapping: Mapping[str, t.Any] | None) -> SourceSettings:
     value = {} if mapping is None else mapping
     sources = Section(value, ("sources",), ("prometheus", "kubernetes", "node_exporter"), errors, remedy=INDENT)
     settings = SourceSettings(_prometheus(sources), _kubernetes(sources), _node_exporter(sources))
+    if isinstance(value, Mapping) and "prometheus" in value and value["prometheus"] is None:
+        errors.add(("sources", "prometheus"), f" has no urls: {URLS_REMEDY}")
     if "node_exporter" in sources and "prometheus" in sources:
         errors.add(sources.path, " has prometheus and node_exporter, which measure the same: keep one of them")
     elif "node_exporter" in sources and "kubernetes" not in sources:
@@ -124,7 +127,7 @@ def _prometheus(sources: Section) -> PrometheusSettings | None:
     if section is None:
         return None
     if "urls" not in section:
-        section.refuse("urls", 'is missing: give the URL of each Prometheus server, such as ["http://127.0.0.1:9090"]')
+        section.refuse("urls", f"is missing: {URLS_REMEDY}")
     rules = section.texts("node_rules", NODE_RULES)
     for rule in rules:
         if rule not in NODE_RULES:

@@ -73,7 +73,7 @@ def wrong_request_page(text: str) -> bytes:
 
 
 def profile_parts(rows: ProfileRows) -> list[str]:
-    """Return the nodes of a profile: what they have in common, the nodes that its filter rejects, and the table of all."""
+    """Return the nodes of a profile: what they have in common, the table of all, and those that the filter rejects."""
     if not rows.has_judgements:
         return [html.paragraph("No agent of this profile judges nodes, so all nodes have the same score, and none is rejected.")]
     parts = []
@@ -81,9 +81,7 @@ def profile_parts(rows: ProfileRows) -> list[str]:
         parts.append(html.paragraph("The agents of this profile only filter, so all nodes have the same score."))
     if rows.neutral:
         parts.append(html.paragraph("No value is known for any node, so all nodes are equal.", "wrong"))
-    if rows.filters:
-        parts += _decisions(rows)
-    return [*parts, _nodes_table(rows)]
+    return [*parts, _nodes_table(rows), *(_decisions(rows) if rows.filters else ())]
 
 
 def _decisions(rows: ProfileRows) -> list[str]:

@@ -97,16 +97,13 @@ class PrometheusSource:
         return readings
 
     def _note_missing_label(self, readings: Readings) -> None:
-        """Add a problem if no series has the label of the node. If other labels tell the nodes nevertheless, it is a warning."""
+        """Add a problem if no series has the label of the node. It is also one if other labels tell the nodes by chance."""
         names = self._label_sets.names_without(self._node_label)
         if names is None:
             return
-        found = f"they have {', '.join(sorted(names)[:SHOWN_LABELS])}" if names else "they have no labels; sum by (LABEL) keeps one"
-        text = f"sources.prometheus.node_label is {self._node_label}, and no series has this label: {found}"
-        if any(readings.values.values()):
-            self._on_warning(text)
-        else:
-            readings.problems.append(text)
+        label = self._node_label
+        found = f"they have {', '.join(sorted(names)[:SHOWN_LABELS])}" if names else f"sum by ({label}) in a query keeps it"
+        readings.problems.append(f"sources.prometheus.node_label is {label}, and no series has this label: {found}")
 
     def _by_node(self, query: PrometheusQuery, readings: Readings) -> ByNode:
         rows = self._client.query(value_text(query, self._selector))

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 import trustme
 from ansible_collections.onprem.kube_scheduling.services.extender.cli import main
+from ansible_collections.onprem.kube_scheduling.services.extender.http.connection.tls import TlsFiles, make_context
 from cryptography.hazmat.primitives import serialization
 
 SOURCE = """
@@ -120,6 +121,8 @@ def test_a_key_with_a_passphrase_does_not_ask_for_it(folder: Path, capsys: pytes
     (folder / "locked.key").write_bytes(locked)
     (found,) = errors(folder, SERVER.format(cert=folder / "a.crt", key=folder / "locked.key", ca=folder / "ca.crt"), capsys)
     assert found.startswith(f"line 5, server.tls.key_file: the key in {folder}/locked.key has a passphrase: store it without one")
+    with pytest.raises(OSError, match=r"locked.key are no PEM certificate with its key"):
+        make_context(TlsFiles(str(folder / "a.crt"), str(folder / "locked.key")))
 
 
 def test_a_kubeconfig_that_is_missing(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -145,7 +145,7 @@ NEEDS = [
     ),
     ("network_traffic", "kubernetes: {}", "the agent network_traffic needs sources.prometheus or sources.node_exporter: add"),
     ("network_traffic", "kubernetes: {}, node_exporter: {}", ""),
-    ("metric, args: {query: up, best: 1, worst: 0}", "prometheus: , kubernetes: {}", "the agent metric needs sources.prometheus: add"),
+    ("metric, args: {query: up, best: 1, worst: 0}", "kubernetes: {}", "the agent metric needs sources.prometheus: add"),
     (
         "metric, args: {query: up, best: 1, worst: 0}",
         "kubernetes: {}, node_exporter: {}",
@@ -171,14 +171,14 @@ def test_an_agent_that_needs_prometheus_is_refused_without_it(tmp_path: Path, ag
         read(tmp_path, text)
 
 
-def test_a_source_with_another_error_is_not_called_missing(tmp_path: Path) -> None:
-    text = PROFILES.replace("template", "network_traffic") + "sources: {prometheus: {}}\n"
+@pytest.mark.parametrize(("value", "complaint"), [("{}", "sources.prometheus.urls is missing"), ("", "sources.prometheus has no urls")])
+def test_a_prometheus_without_urls_is_refused_once(tmp_path: Path, value: str, complaint: str) -> None:
+    text = PROFILES.replace("template", "network_traffic") + f"sources:\n  prometheus: {value}\n"
     with pytest.raises(SettingsErrors) as raised:
         read(tmp_path, text)
-    assert [str(error) for error in raised.value.errors] == [
-        f"file {tmp_path}/extender.yaml, line 5, sources.prometheus.urls is missing:"
-        ' give the URL of each Prometheus server, such as ["http://127.0.0.1:9090"]'
-    ]
+    (found,) = map(str, raised.value.errors)
+    remedy = 'give the URL of each Prometheus server, such as urls: ["http://127.0.0.1:9090"]'
+    assert found == f"file {tmp_path}/extender.yaml, line 6, {complaint}: {remedy}"
 
 
 def test_the_file_of_pigeon_lies_beside_the_settings(tmp_path: Path) -> None:

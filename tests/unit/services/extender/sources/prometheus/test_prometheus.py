@@ -50,15 +50,18 @@ def test_a_node_label_that_no_series_has_is_named_with_the_labels_that_they_have
     assert source.read([RECEIVED], NODES).problems == []
 
 
-def test_a_missing_node_label_is_a_warning_if_another_label_tells_the_node(server: Server) -> None:
+def test_a_query_that_removes_all_labels_is_told_how_to_keep_one(server: Server) -> None:
+    server.vectors["sum(load)"] = [({}, "1")]
+    wanted = "sources.prometheus.node_label is instance, and no series has this label: sum by (instance) in a query keeps it"
+    assert read(server, Expression("sum(load)")).problems == [wanted]
+
+
+def test_a_missing_node_label_is_named_also_if_another_label_tells_the_node(server: Server) -> None:
     server.put("received", "1", 7, instance="10.9.9.9:9100")
     server.vectors["node_uname_info"] = [({"instance": "10.9.9.9:9100", "nodename": "a"}, "1")]
-    warnings: list[str] = []
-    settings = PrometheusSettings((server.url,), timeout_s=2.0, node_label="node", selector="")
-    readings = PrometheusSource(settings, on_warning=warnings.append, clock=lambda: NOW_S).read([RECEIVED], NODES)
-    assert not readings.problems and list(readings.values[RECEIVED]) == ["a"]
-    text = "sources.prometheus.node_label is node, and no series has this label: they have instance, nodename"
-    assert text in warnings
+    readings = source_of(server, node_label="node").read([RECEIVED], NODES)
+    assert list(readings.values[RECEIVED]) == ["a"]
+    assert readings.problems == ["sources.prometheus.node_label is node, and no series has this label: they have instance, nodename"]
 
 
 def test_the_age_does_not_depend_on_the_clock_of_this_machine(server: Server) -> None:
