@@ -55,7 +55,7 @@ def paragraph(text: str, kind: str = "") -> str:
 
 
 def alert(text: str, note: str, details: Iterable[str]) -> str:
-    """Return a frame with a fault, which is visible at once: its text, a note behind it, and a list of details."""
+    """Return a frame that nobody overlooks, with a fault: its text, a note behind it, and a list of details."""
     listed = "".join(f"<li>{escape(detail)}</li>" for detail in details)
     return f'<div class="alert" role="alert"><p><strong>{escape(text)}</strong> {escape(note)}</p><ul>{listed}</ul></div>'
 
