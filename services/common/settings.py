@@ -14,12 +14,10 @@ import typing as t
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
-import yaml
-
 from ...plugins.module_utils.kube.client.config.files import ConnectionSettingsError
-from ...plugins.module_utils.kube.client.config.yaml_text import load_yaml
 from ...plugins.module_utils.model.values.shown import shown_key
 from .options import SWITCH, Option
+from .yaml_document import read_yaml, repeated_keys
 
 
 class SettingsError(ValueError):
@@ -128,8 +126,7 @@ def variables_given(program: Program, environment: Mapping[str, str]) -> dict[st
 
 def _from_file(program: Program, config: Given) -> dict[str, Given]:
     try:
-        data = Path(config.value).read_bytes()
-        content = load_yaml(data)
+        content, root = read_yaml(Path(config.value).read_bytes())
     except OSError as error:
         raise SettingsError(f"{config.origin}: {config.value} cannot be read: {error}") from error
     except ConnectionSettingsError as error:
@@ -138,39 +135,14 @@ def _from_file(program: Program, config: Given) -> dict[str, Given]:
         return {}
     if not isinstance(content, dict):
         raise SettingsError(f"file {config.value}: settings by their names are expected, such as {program.example}")
-    check_given_once(config.value, data)
+    for twice in repeated_keys(root):
+        lines = f"in line {twice.first_line} and in line {twice.line}"
+        raise SettingsError(f"file {config.value}: {twice.name} occurs {lines}; keep one of them")
     known = [option.name for option in program.options]
     for key in content:
         if key not in known:
             raise SettingsError(f"file {config.value}: {shown_key(key)} is not a setting{nearest(str(key), known)}")
     return {key: Given(value, f"file {config.value}, {key}") for key, value in content.items() if value is not None}
-
-
-def check_given_once(file: str, data: bytes) -> None:
-    """Reject a key that occurs twice in a mapping, at any depth. YAML would use the last value without an error."""
-    waiting = [yaml.compose(data.decode("utf-8"), Loader=yaml.SafeLoader)]
-    checked: set[int] = set()
-    while waiting:
-        node = waiting.pop()
-        if id(node) in checked:  # an alias
-            continue
-        checked.add(id(node))
-        if isinstance(node, yaml.MappingNode):
-            _check_keys(file, node)
-            waiting += [part for pair in node.value for part in pair]
-        elif isinstance(node, yaml.SequenceNode):
-            waiting += node.value
-
-
-def _check_keys(file: str, node: yaml.MappingNode) -> None:
-    seen: dict[tuple[str, str], int] = {}
-    for key, _value in node.value:
-        if not isinstance(key, yaml.ScalarNode):
-            continue
-        name, line = (key.tag, key.value), key.start_mark.line + 1
-        if name in seen:
-            raise SettingsError(f"file {file}: {key.value} occurs in line {seen[name]} and in line {line}; keep one of them")
-        seen[name] = line
 
 
 def nearest(name: str, known: Iterable[str]) -> str:

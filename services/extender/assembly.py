@@ -31,6 +31,7 @@ from .learned_state import LearnedState
 from .metrics import Metrics
 from .pauses import RequestPause
 from .recording.recorder import Recorder
+from .reload_faults import CERTIFICATE_FAULT, FILE_FAULT, ReloadFaults
 from .sources.refresher import Sources
 from .version import version
 
@@ -51,11 +52,12 @@ class Extender:
         self._log, self._shutdown, self._settings = log, shutdown, settings
         self._metrics, self._health = Metrics(log), Health()
         self._metrics.refused_agents.set(len(settings.refused))
+        self._faults = ReloadFaults()
         self._pause = RequestPause()
         self._engine = Engine(settings.profiles, self._metrics, pause=self._pause)
         self._recorder = Recorder(Path(settings.record), self._engine, log) if settings.record else None
         self._sources = self._make_sources(settings)
-        self._watch = ConfigWatch(inputs, settings, self._metrics, log)
+        self._watch = ConfigWatch(inputs, settings, self._metrics, self._faults, log)
         tls = settings.server.tls
         self._tls = TlsWatch(tls) if tls is not None else None
         self._tls_error = ""
@@ -84,7 +86,12 @@ class Extender:
     def _make_server(self, settings: Settings, context: ssl.SSLContext | None) -> HttpServer:
         recent = RecentPods()
         status_api = StatusApi(
-            self._engine, recent, self._metrics.registry, self._health, {"version": version(), "python": platform.python_version()}
+            self._engine,
+            recent,
+            self._metrics.registry,
+            self._health,
+            self._faults,
+            {"version": version(), "python": platform.python_version()},
         )
         record = self._recorder.record if self._recorder is not None else None
         unprofiled = UnprofiledPods(self._log)
@@ -129,6 +136,7 @@ class Extender:
         # The scheduler must be answered whatever an administrator writes.
         except Exception as error:
             self._metrics.reloads.labels("failure").inc()
+            self._faults.note(FILE_FAULT, [f"it could not be taken over: {error}"])
             self._log.error(f"a changed file could not be taken over: {error}", cause=error)
 
     def _unready_reasons(self) -> list[str]:
@@ -168,9 +176,12 @@ class Extender:
             # A pair that is half written is tried again, without a line for each attempt.
             if str(error) != self._tls_error:
                 self._metrics.reloads.labels("failure").inc()
-                self._log.error("the certificate cannot be used: the one before stays in use", error=str(error))
+                self._log.error(CERTIFICATE_FAULT, error=str(error))
+                self._faults.note(CERTIFICATE_FAULT, [str(error)])
             self._tls_error = str(error)
             return
+        if self._tls_error:
+            self._faults.remove(CERTIFICATE_FAULT)
         self._tls_error = ""
         if change is not None:
             self._metrics.reloads.labels("success").inc()

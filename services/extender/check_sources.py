@@ -4,22 +4,26 @@
 
 from __future__ import annotations
 
+import re
 import time
 import typing as t
 from collections.abc import Iterator, Mapping
 
 from ..common.log import Log
+from .agents.network.bandwidth import bit_text
 from .engine.engine import Engine
 from .engine.explanation import ProfileRows, explain_profile
 from .engine.profile import Profile
 from .interface import Annotation, Gauge, NodeView, Outcome, Query, Rate, Series
 from .metrics import Metrics
 from .pauses import no_pause
-from .sources.prometheus.promql import value_text
+from .sources.prometheus.promql import shown_promql, value_text
 from .sources.view import ClusterView
 
 SHOWN_QUERIES = 2
 """Queries without a series that are shown for an agent."""
+
+NETWORK_BYTES, NETWORK_SPEED = re.compile(r"node_network_\w+_bytes_total"), "node_network_speed_bytes"
 
 SHOWN_SERIES = 8
 """Series of one query on one node that are printed. A node can have a hundred devices."""
@@ -53,7 +57,7 @@ def report_on(view: ClusterView, profiles: Mapping[str, Profile], log: Log, *, s
     metrics = Metrics(log)
     engine = Engine(profiles, metrics, pause=no_pause)
     engine.on_view(view)
-    lines = [line for node in view.nodes.values() for line in _node_lines(node)]
+    lines = [line for _name, node in sorted(view.nodes.items()) for line in _node_lines(node)]
     problems = [f"{source}: {error}" for source, error in view.errors.items()]
     if not view.nodes:
         problems.append("the sources know no node")
@@ -72,7 +76,14 @@ def report_on(view: ClusterView, profiles: Mapping[str, Profile], log: Log, *, s
 def query_text(query: Query) -> str:
     """Return a query for people."""
     name = type(query).__name__.lower()
-    return f"{name} {query[0]}" if name != "expression" else str(query[0])
+    return f"{name} {query[0]}" if name != "expression" else shown_promql(query[0])
+
+
+def _value_text(query: Query, value: float) -> str:
+    """Return a value for people. A network rate of node_exporter has the unit of links and of the agents, which is bit/s."""
+    is_rate = isinstance(query, Rate) and NETWORK_BYTES.fullmatch(query.metric)
+    is_speed = isinstance(query, Gauge) and query.metric == NETWORK_SPEED
+    return bit_text(value) if is_rate or is_speed else f"{value:g}"
 
 
 def _node_lines(node: NodeView) -> Iterator[str]:
@@ -80,7 +91,8 @@ def _node_lines(node: NodeView) -> Iterator[str]:
     if not node.series:
         yield "  no series"
     for query, series in node.series.items():
-        yield from (f"  {query_text(query)} {_labels(one.labels)} = {one.value:g}, {_age(one)}" for one in series[:SHOWN_SERIES])
+        for one in series[:SHOWN_SERIES]:
+            yield f"  {query_text(query)} {_labels(one.labels)} = {_value_text(query, one.value)}, {_age(one)}"
         if len(series) > SHOWN_SERIES:
             yield f"  {query_text(query)}: {len(series) - SHOWN_SERIES} more series"
 
@@ -134,7 +146,9 @@ def _without_series(rows: ProfileRows, profile: Profile, view: ClusterView, sele
 
 def _short_text(query: Query, selector: str) -> str:
     """Return the PromQL of a query without the conditions of the agent, which can be very long."""
-    return value_text(query._replace(conditions=()), selector).removesuffix(" + 0") if isinstance(query, (Rate, Gauge)) else query[0]
+    if not isinstance(query, (Rate, Gauge)):
+        return shown_promql(query[0])
+    return value_text(query._replace(conditions=()), selector).removesuffix(" + 0")
 
 
 def _labels(labels: Mapping[str, str]) -> str:

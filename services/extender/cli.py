@@ -15,10 +15,10 @@ from ..common.settings import SettingsError
 from ..common.signals import ShutdownSignal
 from .assembly import Extender, queries_of
 from .check_sources import NoListener, report_on
+from .config.named_files import check_named_files
 from .config.options import PROGRAM
 from .config.settings import Inputs, Settings, read_inputs, read_settings
-from .http.connection.tls import make_context
-from .settings_errors import texts_of
+from .settings_errors import ErrorList, errors_of
 from .sources.missing import missing_sources
 from .sources.refresher import Sources
 
@@ -40,8 +40,8 @@ def main(arguments: Sequence[str], environment: Mapping[str, str]) -> int:
         inputs = read_inputs(arguments, environment)
         settings = read_settings(inputs)
     except SettingsError as error:
-        for text in texts_of(error):
-            print(f"extender: {text}", file=sys.stderr)
+        for one in errors_of(error):
+            print(f"extender: {one}", file=sys.stderr)
         return CONFIGURATION
     # The kubelet shows the last line of a program that ends, so that it must not be a traceback.
     except Exception as error:
@@ -78,12 +78,9 @@ def _serve(inputs: Inputs, settings: Settings, log: Log, shutdown: ShutdownSigna
 
 
 def _check_config(settings: Settings) -> int:
-    problems = list(settings.refused)
-    if settings.server.tls is not None:
-        try:
-            make_context(settings.server.tls)
-        except OSError as error:
-            problems.append(settings.document.with_line(f"{settings.document.origin}, {error}"))
+    errors = ErrorList()
+    check_named_files(settings.sources, settings.server.tls, errors)
+    problems = [*settings.refused, *map(settings.document.shown, errors.errors)]
     for text in problems:
         print(f"extender: {text}", file=sys.stderr)
     used = [one.agent for profile in settings.profiles.values() for one in profile.agents]

@@ -175,12 +175,12 @@ class Agent:
     args_type: t.ClassVar[type]
     per_demand: t.ClassVar[bool] = False
     can_score: t.ClassVar[bool] = True
-    """If false, the agent takes no part in scores and its weight does not count (see ``budgets``)."""
+    """If false, the agent takes no part in scores and its weight does not count (see ``budgets``). It can filter nevertheless."""
 
     can_filter: t.ClassVar[bool] = False
     can_preempt: t.ClassVar[bool] = False
     value_unit: str = ""
-    """The unit of ``Judgement.value``, such as B/s. The pages show it after the value. It is empty for a number without a unit."""
+    """The unit of ``Judgement.value``, such as bit/s. The pages show it after the value. It is empty for a number without a unit."""
 
     learns: t.ClassVar[bool] = False
     """The agent has ``observe``, ``save`` and ``load`` (see ``reward``)."""

@@ -29,6 +29,8 @@ profiles:
 AGE_S = 12
 HOSTILE = """<img src=x onerror="document.title='executed'"><script>document.title='executed'</script>'&quot;"""
 REFRESHES_WITHIN_S = 30.0
+ALERT = "document.querySelector('[role=alert]')"
+ALERTS = "[...document.querySelectorAll('[role=alert]')].map(one => one.innerText)"
 
 
 class Pages(NamedTuple):
@@ -37,6 +39,7 @@ class Pages(NamedTuple):
     status: str
     scheduler: str
     prometheus: Server
+    file: Path
 
     def ask_about(self, name: str) -> None:
         """Send the request of a scheduler for a pod."""
@@ -58,7 +61,7 @@ def pages(tmp_path: Path) -> Iterator[Pages]:
     file = tmp_path / "config.yaml"
     file.write_text(FILE.format(url=server.url))
     with program(file) as running:
-        made = Pages(f"http://{running.status_address}", running.address, server)
+        made = Pages(f"http://{running.status_address}", running.address, server, file)
         made.set_load(node_a=2.5, node_b=7.5)
         wait_for(lambda: b"2.5" in ask(running.status_address, "GET", "/status?format=json"))
         yield made
@@ -94,6 +97,27 @@ def test_the_status_page_refreshes_itself(page: Page, pages: Pages) -> None:
         assert time.monotonic() < deadline_s
         page.wait_load(page.loads)
     assert [row[7] for row in page.table()] == ["1.5", "9.5"]
+    assert page.problems == []
+
+
+def test_a_broken_file_is_visible_at_the_top_and_disappears_after_the_repair(page: Page, pages: Pages) -> None:
+    page.open(f"{pages.status}/status")
+    assert page.value(ALERTS) == []
+    text = pages.file.read_text()
+    pages.file.write_text(text.replace("best: 0", "best: low"))
+    wait_for(lambda: b"cannot be used" in ask(pages.status.removeprefix("http://"), "GET", "/readyz"))
+    page.open(f"{pages.status}/status")
+    (shown,) = page.value(ALERTS)
+    assert shown.startswith("FILE cannot be used: the settings before stay in use. Since 20")
+    assert "line 8, profiles.quiet.agents[0].args.best is a text: a number is expected" in shown
+    assert page.value(f"{ALERT}.getBoundingClientRect().top < document.querySelector('table').getBoundingClientRect().top")
+    assert page.value(f"getComputedStyle({ALERT}).borderLeftStyle") == "solid"
+    assert page.table()[0][0] == "node-a", "the settings before are in use"
+    pages.file.write_text(text)
+    deadline_s = time.monotonic() + REFRESHES_WITHIN_S
+    while page.value(ALERTS):
+        assert time.monotonic() < deadline_s
+        page.wait_load(page.loads)
     assert page.problems == []
 
 

@@ -18,6 +18,8 @@ Duration = int | str
 """Whole seconds, or a text such as 30s or 5m."""
 
 _PLACE = re.compile(r"(?P<text>.*?)(?: - at `\$\.?(?P<place>.*)`)?", re.DOTALL)
+_PART_OF_PLACE = re.compile(r"\.?(?P<key>\w+)|\[(?P<number>[0-9]+)\]")
+_NAME = re.compile(r"\w+")
 _UNKNOWN_FIELD = re.compile(r"Object contains unknown field `(?P<field>.*)`", re.DOTALL)
 _MISSING_FIELD = re.compile(r"Object missing required field `(?P<field>.*)`", re.DOTALL)
 _NOT_LISTED = re.compile(r"Invalid enum value (?P<value>.*)", re.DOTALL)
@@ -42,32 +44,67 @@ _parsed_duration = functools.lru_cache(typed=True)(parse_duration)
 T = t.TypeVar("T")
 
 
+class ArgumentError(ValueError):
+    """An argument cannot be used. ``place``: its keys, and its positions in lists. ``problem`` follows the place in the text."""
+
+    def __init__(self, place: tuple[str | int, ...], problem: str) -> None:
+        parts = (f"[{part}]" if isinstance(part, int) else f".{part}" for part in place)
+        super().__init__(f"{''.join(parts)}{problem}".removeprefix(".").removeprefix(": "))
+        self.place, self.problem = place, problem
+
+
 def read_arguments(kind: type[T], args: Mapping[str, t.Any] | None) -> T:
-    """Return the struct with the arguments. Raises ValueError with a sentence that begins with the field's name."""
+    """Return the struct with the arguments. Raises ArgumentError."""
+    given = dict(args or {})
     try:
-        return convert(kind, dict(args or {}))
+        return convert(kind, given)
     except DecodeError as error:
-        raise ValueError(_sentence(kind, str(error))) from None
+        raise _argument_error(kind, given, str(error)) from None
 
 
-def _sentence(kind: t.Any, text: str) -> str:
+def argument_error(args: Mapping[str, t.Any], text: str) -> ArgumentError:
+    """Return the error of an agent about its arguments. Its text begins with the name of the argument, if it is about one."""
+    return _with_name(args, (), text)
+
+
+def _argument_error(kind: t.Any, args: Mapping[str, t.Any], text: str) -> ArgumentError:
+    """Return the error for a text of msgspec, which ends with the place of the argument."""
     found = _PLACE.fullmatch(text)
-    message, place = (found["text"], found["place"] or "") if found else (text, "")
+    message, place_text = (found["text"], found["place"] or "") if found else (text, "")
+    place = tuple(part["key"] or int(part["number"]) for part in _PART_OF_PLACE.finditer(place_text))
     unknown = _UNKNOWN_FIELD.fullmatch(message)
     if unknown:
-        name = ".".join(filter(None, (place, unknown["field"])))
-        return f"{name} is not an argument{_nearest(unknown['field'], kind if not place else None)}"
+        return ArgumentError((*place, unknown["field"]), f" is not an argument{_nearest(unknown['field'], kind if not place else None)}")
     missing = _MISSING_FIELD.fullmatch(message)
     if missing:
-        return f"{'.'.join(filter(None, (place, missing['field'])))} is missing"
-    not_listed, allowed = _NOT_LISTED.fullmatch(message), _allowed_values(kind, place)
+        return ArgumentError((*place, missing["field"]), " is missing")
+    not_listed, allowed = _NOT_LISTED.fullmatch(message), _allowed_values(kind, place_text)
     if not_listed and allowed:
-        return f"{place} is {_shown_again(not_listed['value'])}: it must be one of {', '.join(allowed)}"
+        return ArgumentError(place, f" is {_shown_again(not_listed['value'])}: it must be one of {', '.join(allowed)}")
     other_type = _OTHER_TYPE.fullmatch(message)
     if other_type and place:
         wanted = f"it must be one of {', '.join(allowed)}" if allowed else f"{_types_text(other_type['expected'])} is expected"
-        return f"{place} is {_types_text(other_type['found'])}: {wanted}"
-    return f"{place}: {message}" if place else message
+        return ArgumentError(place, f" is {_types_text(other_type['found'])}: {wanted}")
+    return _with_name(args, place, message)
+
+
+def _with_name(args: t.Any, place: tuple[str | int, ...], message: str) -> ArgumentError:
+    """Return the error of a check after the decoding. The text of such an error begins with the name of a field of the mapping."""
+    value = _value_at(args, place)
+    name = _NAME.match(message)
+    if name and isinstance(value, Mapping) and name[0] in value:
+        return ArgumentError((*place, name[0]), message[name.end() :])
+    return ArgumentError(place, f": {message}")
+
+
+def _value_at(value: t.Any, place: tuple[str | int, ...]) -> t.Any:
+    """Return the value at a place below another one, or None if there is none."""
+    for part in place:
+        try:
+            value = value[part]
+        except (LookupError, TypeError):
+            return None
+    return value
 
 
 def _shown_again(text: str) -> str:

@@ -42,5 +42,5 @@ class Budgets(Agent):
             return ""
         return (
             f"preemption would delete {len(victims.pod_uids)} pods and violate PodDisruptionBudgets"
-            f" {victims.budget_violations} times, and {self.args.max_violations} are allowed"
+            f" {victims.budget_violations} times, and max_violations is {self.args.max_violations}"
         )

@@ -38,7 +38,7 @@ def age_violation(measured_at_s: float | None, now_s: float, max_age_s: float) -
     """Return the reason why a value of this time is too old, or an empty text."""
     if measured_at_s is None or now_s - measured_at_s <= max_age_s:
         return ""
-    return f"the newest value is {now_s - measured_at_s:.0f} s old, and the maximum is {max_age_s:.0f} s"
+    return f"the newest value is {now_s - measured_at_s:.0f} s old, and max_age_s is {max_age_s:.0f} s"
 
 
 def oldest(times_s: Iterable[float | None]) -> float | None:

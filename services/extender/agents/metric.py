@@ -84,9 +84,9 @@ class Metric(Agent):
     def _rejection(self, value: float) -> str:
         above, below = self.args.reject_above, self.args.reject_below
         if above is not None and value > above:
-            return f"the metric is {self._text(value)}, and the maximum is {self._text(above)}"
+            return f"the metric is {self._text(value)}, and reject_above is {self._text(above)}"
         if below is not None and value < below:
-            return f"the metric is {self._text(value)}, and the minimum is {self._text(below)}"
+            return f"the metric is {self._text(value)}, and reject_below is {self._text(below)}"
         return ""
 
     def _text(self, value: float) -> str:

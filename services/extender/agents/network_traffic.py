@@ -53,7 +53,7 @@ class NetworkTraffic(Agent):
     name = "network_traffic"
     args_type = NetworkTrafficArgs
     can_filter = True
-    value_unit = "B/s"
+    value_unit = "bit/s"
 
     def __init__(self, args: NetworkTrafficArgs) -> None:
         super().__init__(args)
@@ -112,7 +112,7 @@ class NetworkTraffic(Agent):
             of = f"{share:.0%} of {bit_text(speed)}" + ("" if traffic.speed else f" (assumed: {prepared.assumed_from})")
         explanation = f"{of} on {', '.join(traffic.devices)}, {traffic.direction}{_added_text(traffic)}{scale}"
         score = BEST_SCORE * (1.0 - worse)
-        return Judgement(score, traffic.rate, explanation, traffic.measured_at_s, self._rejection(traffic))
+        return Judgement(score, traffic.rate * BITS_PER_BYTE, explanation, traffic.measured_at_s, self._rejection(traffic))
 
     def _rejection(self, traffic: Traffic) -> str:
         """Return the reason to reject a node. An assumed speed rejects none.
@@ -122,7 +122,7 @@ class NetworkTraffic(Agent):
         limit = self.args.max_utilisation
         if limit is None or traffic.speed is None or traffic.measured <= limit * traffic.speed:
             return ""
-        return f"network traffic is {traffic.measured / traffic.speed:.0%} of {bit_text(traffic.speed)}, and the maximum is {limit:.0%}"
+        return f"network traffic is {traffic.measured / traffic.speed:.0%} of {bit_text(traffic.speed)}, and max_utilisation is {limit:.0%}"
 
     def _by_direction(self, node: NodeView, now_s: float) -> list[Traffic]:
         """Return the traffic of each direction, without an estimate of the pods that declare none."""

@@ -16,7 +16,7 @@ from importlib.metadata import EntryPoint, entry_points
 
 from ....plugins.module_utils.model.values.shown import shown_value
 from ..interface import Agent
-from .arguments import read_arguments
+from .arguments import ArgumentError, argument_error, read_arguments
 
 _PLAIN_NAME = re.compile(r"[\w.-]{1,60}")
 
@@ -59,8 +59,10 @@ def build_agent(name: str, args: Mapping[str, t.Any] | None = None) -> Agent:
     kind = load_agent(name)
     try:
         return kind(read_arguments(kind.args_type, args))
-    except ValueError as error:
+    except ArgumentError as error:
         raise AgentError(f"agent {name}, args: {error}") from error
+    except ValueError as error:
+        raise AgentError(f"agent {name}, args: {error}") from argument_error(args or {}, str(error))
     except Exception as error:  # the code of other packages may raise anything, and the other agents must continue
         raise AgentError(f"agent {name} cannot be started: {_text_of(error)}") from error
 

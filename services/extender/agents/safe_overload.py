@@ -70,7 +70,7 @@ class SafeOverload(SafeAgent):
         return f"{RESOURCES[column]} {mean:.0%} ± {deviation:.0%}, {risk:.1%} risk to exceed {self._threshold:.0%}"
 
     def _rejection(self, column: int, risk: float) -> str:
-        limits = f"the risk to exceed {self._threshold:.0%} is {risk:.1%}, and the maximum is {self._accepted[column]:.0%}"
+        limits = f"the risk to exceed {self._threshold:.0%} is {risk:.1%}, and percentile is {self._accepted[column]:.0%}"
         return f"{RESOURCES[column]}: {limits}"
 
     def judge_rows(self, table: SafeTable, utilisation: Utilisation) -> list[Judgement]:

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: onprem.kube_scheduling contributors
-"""FILE as plain values, with the line of each key."""
+"""FILE as plain values, with the line of each setting."""
 
 from __future__ import annotations
 
-import re
 import typing as t
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from hashlib import sha256
 from pathlib import Path
@@ -13,41 +13,37 @@ from pathlib import Path
 import yaml
 
 from ....plugins.module_utils.kube.client.config.files import ConnectionSettingsError
-from ....plugins.module_utils.kube.client.config.yaml_text import load_yaml
 from ....plugins.module_utils.model.values.shown import shown_value
-from ...common.settings import SettingsError, check_given_once
+from ...common.settings import SettingsError
+from ...common.yaml_document import DocumentLimitError, line_of, read_yaml, repeated_keys
+from ..settings_errors import FileSettingError, SettingPath
 
 MAX_BYTES = 1024 * 1024
 YAML_REMEDY = "; check this line and the one before it: equal indentation, spaces and no tabs, closed brackets, * and % in quotes"
-KEY_TAGS = ("tag:yaml.org,2002:str", "tag:yaml.org,2002:merge")
+TEXT_TAG, MERGE_TAG = "tag:yaml.org,2002:str", "tag:yaml.org,2002:merge"
 
 
 @dataclass(frozen=True)
 class Document:
-    """The content of FILE. ``lines``: the line of each key by its path, such as profiles.web.agents[0].weight.
+    """The content of FILE. ``lines``: the line of each setting by its path.
 
-    ``errors``: a sentence for each key that is not a text. The settings have none, and JSON does not allow it. In ``content`` it is a text.
+    ``errors``: an error for each key that is not a text, and for each that occurs twice. The settings have no key that is not a text, and
+    JSON does not allow one. In ``content`` it is a text. Of a key that occurs twice, ``content`` has the last value.
     """
 
     file: str
     digest: bytes
     content: dict[str, t.Any]
-    lines: dict[str, int] = field(default_factory=dict)
-    errors: tuple[str, ...] = ()
+    lines: Mapping[SettingPath, int] = field(default_factory=dict)
+    errors: tuple[SettingsError, ...] = ()
 
-    @property
-    def origin(self) -> str:
-        """Return the beginning of each error text about FILE."""
-        return f"file {self.file}"
-
-    def with_line(self, text: str) -> str:
-        """Return an error text with the line, if the text begins with FILE and the path of a key, or of a key below it."""
-        start = f"{self.origin}, "
-        if not text.startswith(start):
-            return text
-        rest = text.removeprefix(start)
-        path = max((path for path in self.lines if _begins_with(rest, path)), key=len, default="")
-        return f"{self.origin}, line {self.lines[path]}, {rest}" if path else text
+    def shown(self, error: SettingsError) -> str:
+        """Return an error for people. One about FILE has the line of its setting, or of the mapping in which a setting is missing."""
+        if not isinstance(error, FileSettingError):
+            return str(error)
+        known = (error.path[:length] for length in range(len(error.path), 0, -1))
+        line = next((f", line {self.lines[path]}" for path in known if path in self.lines), "")
+        return f"file {self.file}{line}, {error}"
 
 
 def read_document(file: str) -> Document:
@@ -57,28 +53,83 @@ def read_document(file: str) -> Document:
             data = stream.read(MAX_BYTES + 1)
         if len(data) > MAX_BYTES:
             raise SettingsError(f"file {file} has more than {MAX_BYTES} bytes")
-        content = load_yaml(data)
+        content, root = read_yaml(data)
     except OSError as error:
         raise SettingsError(f"file {file} cannot be read: {error.strerror or error}") from None
+    except DocumentLimitError as error:
+        raise SettingsError(f"file {file} cannot be used: {error}") from None
     except ConnectionSettingsError as error:
         raise SettingsError(f"file {file} cannot be read: {error}{YAML_REMEDY}") from None
     if not isinstance(content, dict):
         raise SettingsError(f"file {file}: settings by their names are expected, such as profiles")
-    lines: dict[str, int] = {}
-    errors: list[str] = []
-    try:
-        check_given_once(file, data)
-        _note_lines(file, yaml.compose(data.decode("utf-8"), Loader=yaml.SafeLoader), "", lines, errors)
-    except RecursionError:
-        raise SettingsError(f"file {file} has too many levels of lists and mappings, or one that contains itself") from None
-    if errors:
+    settings = list(_settings_in(root, ()))
+    lines = {setting.path: setting.line for setting in settings}
+    wrong = _keys_without_text(file, settings)
+    if wrong:
         _name_keys_by_texts(content)
-    return Document(file, sha256(data).digest(), content, lines, tuple(errors))
+    return Document(file, sha256(data).digest(), content, lines, (*wrong, *_repeated(root, settings)))
 
 
 def digest_of(file: str) -> bytes:
     """Return the digest of the content of FILE. Raises OSError."""
     return sha256(Path(file).read_bytes()).digest()
+
+
+class _Setting(t.NamedTuple):
+    """A value of FILE with its path and its line. ``key`` is its key, and None for an entry of a list."""
+
+    path: SettingPath
+    line: int
+    value: yaml.Node
+    key: yaml.Node | None = None
+
+
+def _settings_in(node: yaml.Node | None, path: SettingPath) -> Iterator[_Setting]:
+    """Return the settings below a path. Of settings with the same path the last one counts.
+
+    An alias has the lines of its anchor. The number of settings is limited by ``read_yaml``.
+    """
+    for one in _entries_of(node, path):
+        if one.key is not None and one.key.tag == MERGE_TAG:
+            merged = one.value.value if isinstance(one.value, yaml.SequenceNode) else [one.value]
+            for mapping in merged:
+                yield from _settings_in(mapping, path)
+    for one in _entries_of(node, path):
+        if one.key is None or one.key.tag != MERGE_TAG:
+            yield one
+            yield from _settings_in(one.value, one.path)
+
+
+def _entries_of(node: yaml.Node | None, path: SettingPath) -> Iterator[_Setting]:
+    if isinstance(node, yaml.MappingNode):
+        for key, value in node.value:
+            name = key.value if isinstance(key, yaml.ScalarNode) else ""
+            yield _Setting((*path, str(name)), line_of(key), value, key)
+    elif isinstance(node, yaml.SequenceNode):
+        for number, value in enumerate(node.value):
+            yield _Setting((*path, number), line_of(value), value)
+
+
+def _keys_without_text(file: str, settings: list[_Setting]) -> list[SettingsError]:
+    """Return an error for each key that is not a text. An alias repeats none."""
+    keys = {id(one.key): one for one in settings if one.key is not None and one.key.tag != TEXT_TAG}
+    found = []
+    for one in keys.values():
+        shown = f" {one.path[-1]}" if isinstance(one.key, yaml.ScalarNode) else ""
+        found.append(SettingsError(f"file {file}, line {one.line}: the key{shown} is not a text: write it in quotes"))
+    return found
+
+
+def _repeated(root: yaml.Node | None, settings: list[_Setting]) -> list[SettingsError]:
+    """Return an error for each key that occurs twice in a mapping."""
+    paths: dict[int, SettingPath] = {id(root): ()}
+    for one in settings:
+        paths.setdefault(id(one.value), one.path)
+    found: list[SettingsError] = []
+    for twice in repeated_keys(root):
+        problem = f" occurs in line {twice.first_line} and in line {twice.line}: keep one of them"
+        found.append(FileSettingError((*paths.get(id(twice.node), ()), twice.name), problem))
+    return found
 
 
 def _name_keys_by_texts(content: t.Any) -> None:
@@ -95,27 +146,3 @@ def _name_keys_by_texts(content: t.Any) -> None:
             value.clear()
             value.update(named)
         waiting += value.values() if isinstance(value, dict) else value
-
-
-def _note_lines(file: str, node: yaml.Node | None, path: str, lines: dict[str, int], errors: list[str]) -> None:
-    """Note the line of each key, and an error for each key that is no text."""
-    if isinstance(node, yaml.MappingNode):
-        for key, value in node.value:
-            if key.tag not in KEY_TAGS:
-                shown = f" {key.value}" if isinstance(key, yaml.ScalarNode) else ""
-                errors.append(f"file {file}, line {key.start_mark.line + 1}: the key{shown} is not a text: write it in quotes")
-            below = f"{path}.{key.value}" if path else str(key.value)
-            # An alias has the lines of its anchor. They are noted at the first place.
-            if below not in lines:
-                lines[below] = key.start_mark.line + 1
-                _note_lines(file, value, below, lines, errors)
-    elif isinstance(node, yaml.SequenceNode):
-        for number, value in enumerate(node.value):
-            below = f"{path}[{number}]"
-            lines[below] = value.start_mark.line + 1
-            _note_lines(file, value, below, lines, errors)
-
-
-def _begins_with(text: str, path: str) -> bool:
-    """Return whether the text begins with the path as a whole."""
-    return text.startswith(path) and not re.match(r"[\w-]", text[len(path) : len(path) + 1])

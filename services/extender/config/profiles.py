@@ -4,7 +4,6 @@
 
 from __future__ import annotations
 
-import re
 import typing as t
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -13,23 +12,27 @@ from dataclasses import dataclass
 from ....plugins.module_utils.model.codec import encode_json
 from ....plugins.module_utils.model.values.shown import shown_value
 from ...common.settings import SettingsError
+from ..agents.arguments import ArgumentError
 from ..agents.registry import AgentError, build_agent, load_agent
 from ..engine.profile import ANY_SCHEDULER, MEDIAN, UNKNOWN_POLICIES, ConfiguredAgent, Profile
 from ..interface import Agent, Query
-from ..settings_errors import ErrorList
+from ..settings_errors import ErrorList, FileSettingError, SettingPath
+from ..sources.missing import prometheus_violation
+from ..sources.settings import SourceSettings
 from ..sources.settings_section import Section
 from .document import Document
 
 MAX_WEIGHT = 1_000_000
 PROFILE_KEYS = ("agents", "unknown")
+PROFILES = ("profiles",)
 AGENT_KEYS = ("name", "weight", "filter", "args")
 
 
 @dataclass(frozen=True)
 class AgentEntry:
-    """An agent as FILE describes it. ``path``: its place, such as profiles.web.agents[0]."""
+    """An agent as FILE describes it, at ``path``."""
 
-    path: str
+    path: SettingPath
     name: str
     weight: float
     filters: bool
@@ -62,26 +65,25 @@ class Built(t.NamedTuple):
 
 
 def read_profiles(document: Document, errors: ErrorList) -> tuple[ProfileEntry, ...]:
-    """Return the profiles of FILE. Those that cannot be used, and their agents, are left out, with an error. Raises SettingsError."""
+    """Return the profiles of FILE. Those that cannot be used, and their agents, are left out, with an error. Raises FileSettingError."""
     value = document.content.get("profiles")
-    path = f"{document.origin}, profiles"
     if isinstance(value, list) and value:
-        raise SettingsError(
-            f"{path} is a list: a mapping is expected, with the schedulerName of each profile as the key, such as web: {{agents: […]}}"
-        )
+        expected = "a mapping is expected, with the schedulerName of each profile as the key, such as web: {agents: […]}"
+        raise FileSettingError(PROFILES, f" is a list: {expected}")
     if not isinstance(value, Mapping) or not value:
-        raise SettingsError(f'{path}: at least one profile is expected, by its schedulerName, or "{ANY_SCHEDULER}" for all pods')
+        raise FileSettingError(PROFILES, f': at least one profile is expected, by its schedulerName, or "{ANY_SCHEDULER}" for all pods')
     found = []
     for name, entry in value.items():
         with errors.collected():
-            found.append(_profile(path, name, entry, errors))
+            found.append(_profile(name, entry, errors))
     return tuple(found)
 
 
 class ProfileBuilder:
     """Makes the profiles with their agents.
 
-    ``original_args``: arguments of the original's variables by the name of the agent. They apply to every profile. ``known``: the agents
+    ``original_args``: arguments of the original's variables by the name of the agent. They apply to every profile. ``sources``: the
+    sources of FILE, or None if they cannot be used. ``known``: the agents
     of the last reading. One whose arguments are the same is used again, because it may have learned something.
     """
 
@@ -89,11 +91,13 @@ class ProfileBuilder:
         self,
         document: Document,
         original_args: Mapping[str, Mapping[str, t.Any]],
+        sources: SourceSettings | None,
         errors: ErrorList,
         known: Mapping[AgentKey, Agent] | None = None,
     ) -> None:
-        self._document, self._original_args, self._errors, self._known = document, original_args, errors, known or {}
-        self._refused: list[str] = []
+        self._document, self._original_args, self._sources, self._errors = document, original_args, sources, errors
+        self._known = known or {}
+        self._refused: list[SettingsError] = []
         self._notes: list[str] = []
         self._used: dict[AgentKey, Agent] = {}
 
@@ -104,9 +108,9 @@ class ProfileBuilder:
         agents are left out.
         """
         profiles = {entry.name: self._profile(entry) for entry in entries}
-        if self._refused and (self._errors.texts or not self._used):
-            self._errors.texts += self._refused
-        return Built(profiles, tuple(self._refused), tuple(self._notes), self._used)
+        if self._refused and (self._errors.errors or not self._used):
+            self._errors.errors += self._refused
+        return Built(profiles, tuple(map(self._document.shown, self._refused)), tuple(self._notes), self._used)
 
     def _profile(self, entry: ProfileEntry) -> Profile:
         agents: list[ConfiguredAgent] = []
@@ -116,22 +120,24 @@ class ProfileBuilder:
         return Profile(entry.name, _labelled(agents), entry.unknown)
 
     def _configured(self, profile: str, entry: AgentEntry) -> list[ConfiguredAgent]:
-        """Return the agent, or nothing for one that cannot be imported. Raises SettingsError."""
+        """Return the agent, or nothing for one that cannot be imported. Raises FileSettingError."""
         args = {**entry.args, **self._original_args.get(entry.name, {})}
         key = (profile, entry.name, encode_json(args))
-        agent = self._known.get(key) or _agent(self._document, entry, args, self._refused, self._errors)
+        agent = self._known.get(key) or _agent(entry, args, self._refused, self._errors)
         if agent is None:
             return []
         _check_queries(entry, agent)
+        if self._sources is not None:
+            _check_sources(entry, agent, self._sources)
         self._used[key] = agent
-        self._notes += [self._document.with_line(text) for text in _notes(entry, agent)]
+        self._notes += [self._document.shown(note) for note in _notes(entry, agent)]
         return [ConfiguredAgent(agent, entry.weight, entry.filters)]
 
 
-def _profile(path: str, name: t.Any, value: t.Any, errors: ErrorList) -> ProfileEntry:
+def _profile(name: t.Any, value: t.Any, errors: ErrorList) -> ProfileEntry:
     if not isinstance(name, str) or not name:
-        raise SettingsError(f'{path} has the name {shown_value(name)}: a schedulerName is expected, or "{ANY_SCHEDULER}"')
-    section = Section(value, f"{path}.{name}", PROFILE_KEYS, errors)
+        raise FileSettingError(PROFILES, f' has the name {shown_value(name)}: a schedulerName is expected, or "{ANY_SCHEDULER}"')
+    section = Section(value, (*PROFILES, name), PROFILE_KEYS, errors)
     agents = value.get("agents")
     if not isinstance(agents, list) or not agents:
         section.refuse("agents", "must be a list with at least one agent, such as [{name: network_traffic}]")
@@ -139,12 +145,12 @@ def _profile(path: str, name: t.Any, value: t.Any, errors: ErrorList) -> Profile
     entries = []
     for number, one in enumerate(agents):
         with errors.collected():
-            entries += _entry(f"{path}.{name}.agents[{number}]", one, errors)
+            entries += _entry((*section.path, "agents", number), one, errors)
     return ProfileEntry(name, section.choice("unknown", MEDIAN, UNKNOWN_POLICIES), tuple(entries))
 
 
-def _entry(path: str, value: t.Any, errors: ErrorList) -> list[AgentEntry]:
-    """Return the agent, or nothing if its name or its arguments cannot be used. Raises SettingsError for a value that is no mapping."""
+def _entry(path: SettingPath, value: t.Any, errors: ErrorList) -> list[AgentEntry]:
+    """Return the agent, or nothing if its name or its arguments cannot be used. Raises FileSettingError for a value that is no mapping."""
     section = Section(value, path, AGENT_KEYS, errors, remedy="; an argument of the agent belongs below args")
     weight = value.get("weight")
     if weight is None:
@@ -154,46 +160,55 @@ def _entry(path: str, value: t.Any, errors: ErrorList) -> list[AgentEntry]:
         weight = 1
     name, filters, args = section.text("name"), section.switch("filter"), value.get("args")
     if "name" not in section:
-        errors.texts.append(f"{path} has no name: name the agent, such as network_traffic")
+        errors.add(path, " has no name: name the agent, such as network_traffic")
     if args is not None and (not isinstance(args, Mapping) or not all(isinstance(key, str) for key in args)):
         section.refuse("args", "must be a mapping of arguments by their names")
         return []
     return [AgentEntry(path, name, float(weight), filters, args or {})] if name else []
 
 
-def _agent(document: Document, entry: AgentEntry, args: Mapping[str, t.Any], refused: list[str], errors: ErrorList) -> Agent | None:
+def _agent(entry: AgentEntry, args: Mapping[str, t.Any], refused: list[SettingsError], errors: ErrorList) -> Agent | None:
+    """Return the agent, or None for one that cannot be imported. Raises FileSettingError for wrong arguments."""
     try:
         kind = load_agent(entry.name)
     except AgentError as error:
-        refused.append(document.with_line(f"{entry.path}.name: {error}"))
+        refused.append(FileSettingError((*entry.path, "name"), f": {error}"))
         return None
     if entry.filters and not kind.can_filter:
-        errors.texts.append(f"{entry.path}.filter is true: the agent {entry.name} has no filter")
+        errors.add((*entry.path, "filter"), f" is true: the agent {entry.name} has no filter")
     try:
         return build_agent(entry.name, args)
     except AgentError as error:
-        text = str(error).removeprefix(f"agent {entry.name}, args: ")
-        # A text about one argument begins with its name, so that its line is found.
-        begins_with_name = re.split(r"[^\w]", text, maxsplit=1)[0] in entry.args
-        raise SettingsError(f"{entry.path}.args{'.' if begins_with_name else ': '}{text}") from None
+        wrong = error.__cause__
+        if isinstance(wrong, ArgumentError):
+            raise FileSettingError((*entry.path, "args", *wrong.place), wrong.problem) from None
+        raise FileSettingError((*entry.path, "args"), f": {error}") from None
 
 
-def _notes(entry: AgentEntry, agent: Agent) -> list[str]:
+def _notes(entry: AgentEntry, agent: Agent) -> list[FileSettingError]:
     """Return sentences about settings of an agent without an effect."""
     reason = agent.ineffective_filter if entry.filters else ""
-    return [f"{entry.path}.filter is true, and rejects no node: {reason}"] if reason else []
+    return [FileSettingError((*entry.path, "filter"), f" is true, and rejects no node: {reason}")] if reason else []
 
 
 def _check_queries(entry: AgentEntry, agent: Agent) -> None:
-    """Raise SettingsError if the queries of an agent cannot be used. Later nobody could refuse the agent alone."""
+    """Raise FileSettingError if the queries of an agent cannot be used. Later nobody could refuse the agent alone."""
     try:
         wrong = [query for query in agent.queries if not isinstance(query, Query)]
         hash(tuple(agent.queries))
     except Exception as error:  # the code of other packages may raise anything
         reason = f"{type(error).__name__}: {error}"
-        raise SettingsError(f"{entry.path}.name: the queries of the agent {entry.name} cannot be used: {reason}") from None
+        raise FileSettingError((*entry.path, "name"), f": the queries of the agent {entry.name} cannot be used: {reason}") from None
     if wrong:
-        raise SettingsError(f"{entry.path}.name: the agent {entry.name} has the query {wrong[0]!r}, which is none of interface.Query")
+        problem = f": the agent {entry.name} has the query {wrong[0]!r}, which is none of interface.Query"
+        raise FileSettingError((*entry.path, "name"), problem)
+
+
+def _check_sources(entry: AgentEntry, agent: Agent, sources: SourceSettings) -> None:
+    """Raise FileSettingError if the agent never knows a node, because Prometheus is not configured."""
+    reason = prometheus_violation(agent, sources)
+    if reason:
+        raise FileSettingError((*entry.path, "name"), f": {reason}")
 
 
 def _labelled(agents: Sequence[ConfiguredAgent]) -> tuple[ConfiguredAgent, ...]:

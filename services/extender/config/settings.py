@@ -11,12 +11,13 @@ from pathlib import Path
 
 from ....plugins.module_utils.model.values.shown import shown_key
 from ...common.addresses import Address, parse_address
+from ...common.options import Option
 from ...common.settings import Given, SettingsError, flags_given, nearest, parse_given, variables_given
 from ..engine.profile import Profile
 from ..http.app import MAX_BODY_BYTES, REQUEST_TIMEOUT_S
 from ..http.connection.tls import TlsFiles
 from ..interface import Agent
-from ..settings_errors import ErrorList, SettingsErrors, texts_of
+from ..settings_errors import ErrorList, FileSettingError, SettingsErrors, errors_of
 from ..sources.settings import SourceSettings, read_source_settings
 from ..sources.settings_section import Section
 from .document import Document, read_document
@@ -91,13 +92,13 @@ def read_settings(inputs: Inputs, before: Settings | None = None) -> Settings:
     try:
         return _settings(document, inputs, before)
     except SettingsError as error:
-        raise SettingsErrors([document.with_line(text) for text in texts_of(error)]) from None
+        raise SettingsErrors([SettingsError(document.shown(one)) for one in errors_of(error)]) from None
 
 
 def _settings(document: Document, inputs: Inputs, before: Settings | None) -> Settings:
     """Return the settings. Raises SettingsErrors with all errors that do not depend on each other."""
     errors = ErrorList()
-    errors.texts += document.errors
+    errors.errors += document.errors
     with errors.collected():
         _check_names(document)
     values, given = _values(document, inputs, errors)
@@ -107,22 +108,24 @@ def _settings(document: Document, inputs: Inputs, before: Settings | None) -> Se
     with errors.collected():
         text = values.pop("status_address", "")
         status = _address("status_address", text, given) if text else None
-    server, sources = ServerSettings(), SourceSettings()
+    server = ServerSettings()
+    sources: SourceSettings | None = None
     with errors.collected():
         server = _server(document, errors)
     with errors.collected():
-        sources = read_source_settings(document.content.get("sources"), document.origin)
+        sources = read_source_settings(document.content.get("sources"))
     entries: tuple[ProfileEntry, ...] = ()
     with errors.collected():
         entries = read_profiles(document, errors)
-    built = ProfileBuilder(document, inputs.original.args, errors, before.agents if before is not None else None).build(entries)
+    known = before.agents if before is not None else None
+    built = ProfileBuilder(document, inputs.original.args, sources, errors, known).build(entries)
     errors.raise_any()
     return Settings(
         document,
         listen if "listen" in inputs.flags else with_original(listen, inputs.original),
         status,
         server,
-        sources,
+        sources or SourceSettings(),
         built.profiles,
         built.agents,
         built.refused,
@@ -132,15 +135,16 @@ def _settings(document: Document, inputs: Inputs, before: Settings | None) -> Se
 
 
 def _values(document: Document, inputs: Inputs, errors: ErrorList) -> tuple[dict[str, t.Any], dict[str, Given]]:
-    """Return the values of the options by their names, and what was given for them. A value that cannot be used is left out."""
-    in_file = {option.name: document.content.get(option.name) for option in OPTIONS}
-    of_file = {name: Given(value, f"{document.origin}, {name}") for name, value in in_file.items() if value is not None}
-    given = {**of_file, **inputs.variables, **inputs.flags}
+    """Return the values of the options by their names, and the variables and flags. A value that cannot be used is left out."""
+    given = {**inputs.variables, **inputs.flags}
     values = {}
     for option in OPTIONS:
-        if option.name in given:
-            with errors.collected():
+        in_file = document.content.get(option.name)
+        with errors.collected():
+            if option.name in given:
                 values[option.name] = parse_given(option, given[option.name])
+            elif in_file is not None:
+                values[option.name] = _parsed(option, in_file)
     if inputs.original.log_level is not None and "log_level" not in inputs.flags:
         values["log_level"] = inputs.original.log_level
     return values, given
@@ -150,22 +154,30 @@ def _check_names(document: Document) -> None:
     known = (*(option.name for option in OPTIONS), *FILE_ONLY)
     unknown = [key for key in document.content if key not in known]
     if unknown:
-        raise SettingsErrors([f"{document.origin}, {shown_key(key)} is not a setting{nearest(str(key), known)}" for key in unknown])
+        raise SettingsErrors([FileSettingError((key,), f" is not a setting{nearest(shown_key(key), known)}") for key in unknown])
+
+
+def _parsed(option: Option, value: t.Any) -> t.Any:
+    """Return the value of an option of FILE. Raises FileSettingError."""
+    try:
+        return option.kind.parse(value)
+    except ValueError as error:
+        raise FileSettingError((option.name,), f": {error}") from None
 
 
 def _address(name: str, text: str, given: Mapping[str, Given]) -> Address:
     try:
         return parse_address(text, name)
     except ValueError as error:
-        origin = given[name].origin
-        # The text of the error begins with the name, and so does the end of an origin in FILE.
-        of_file = origin.removesuffix(f", {name}")
-        raise SettingsError(f"{origin}: {error}" if of_file == origin else f"{of_file}, {error}") from None
+        if name in given:
+            raise SettingsError(f"{given[name].origin}: {error}") from None
+        # The text of the error begins with the name.
+        raise FileSettingError((name,), str(error).removeprefix(name)) from None
 
 
 def _server(document: Document, errors: ErrorList) -> ServerSettings:
     value = document.content.get("server")
-    section = Section({} if value is None else value, f"{document.origin}, server", ("tls", "max_body_bytes", "request_timeout_s"), errors)
+    section = Section({} if value is None else value, ("server",), ("tls", "max_body_bytes", "request_timeout_s"), errors)
     timeout_s = section.seconds("request_timeout_s", REQUEST_TIMEOUT_S, 0.1, LONGEST_REQUEST_S)
     most = section.integer("max_body_bytes", MAX_BODY_BYTES, LEAST_BODY_BYTES, MOST_BODY_BYTES)
     tls = section.section("tls", ("cert_file", "key_file", "client_ca_file"))

@@ -7,6 +7,8 @@ from __future__ import annotations
 from ...common.log import Log
 from ...common.settings import SettingsError
 from ..metrics import Metrics
+from ..reload_faults import FILE_FAULT, ReloadFaults
+from ..settings_errors import errors_of
 from .document import digest_of
 from .settings import Inputs, Settings, read_settings
 
@@ -15,12 +17,12 @@ RESTART_NEEDED = ("listen", "status", "log_format", "log_level", "record", "serv
 
 
 class ConfigWatch:
-    """The settings in use. A FILE that cannot be used leaves them unchanged, with a line in the log and a metric."""
+    """The settings in use. A FILE that cannot be used leaves them unchanged, with a line in the log, a metric and a fault for the pages."""
 
-    def __init__(self, inputs: Inputs, settings: Settings, metrics: Metrics, log: Log) -> None:
+    def __init__(self, inputs: Inputs, settings: Settings, metrics: Metrics, faults: ReloadFaults, log: Log) -> None:
         self._inputs, self.settings = inputs, settings
         self._at_start = settings
-        self._metrics, self._log = metrics, log
+        self._metrics, self._faults, self._log = metrics, faults, log
         self._digest = settings.document.digest
 
     def changed(self) -> Settings | None:
@@ -31,21 +33,22 @@ class ConfigWatch:
         try:
             digest = digest_of(self._inputs.file)
         except OSError as error:
-            self._refuse(b"", f"{self._inputs.file} cannot be read: {error}")
+            self._refuse(b"", [f"file {self._inputs.file} cannot be read: {error.strerror or error}"])
             return None
         if digest == self._digest:
             return None
         try:
             settings = read_settings(self._inputs, self.settings)
         except SettingsError as error:
-            self._refuse(digest, str(error))
+            self._refuse(digest, list(map(str, errors_of(error))))
             return None
         # Otherwise the same FILE would fail again every few seconds.
         except Exception as error:
-            self._refuse(digest, f"{type(error).__name__}: {error}")
+            self._refuse(digest, [f"{type(error).__name__}: {error}"])
             return None
         self._digest = digest
         self._metrics.configuration_valid.set(1)
+        self._faults.remove(FILE_FAULT)
         self._metrics.reloads.labels("success").inc()
         for name in RESTART_NEEDED:
             if getattr(settings, name) not in (getattr(self.settings, name), getattr(self._at_start, name)):
@@ -53,10 +56,11 @@ class ConfigWatch:
         self.settings = settings
         return settings
 
-    def _refuse(self, digest: bytes, reason: str) -> None:
+    def _refuse(self, digest: bytes, errors: list[str]) -> None:
         if digest == self._digest:
             return
         self._digest = digest
         self._metrics.configuration_valid.set(0)
         self._metrics.reloads.labels("failure").inc()
-        self._log.error("FILE cannot be used: the settings before stay in use", file=self._inputs.file, error=reason)
+        self._faults.note(FILE_FAULT, errors)
+        self._log.error(FILE_FAULT, file=self._inputs.file, error="; ".join(errors))

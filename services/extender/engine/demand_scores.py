@@ -42,15 +42,17 @@ class DemandScores:
         self.used: set[int] = set()
         self._agents = profile.scoring
         self._policy = profile.unknown
-        weight = sum(one.weight for one in self._agents)
-        self._shares = [(part, one.weight / weight) for one, part in zip(self._agents, parts, strict=True) if weight > 0]
+        weight = sum(one.weight for one in self._agents if one.agent.can_score)
+        self._shares = [
+            (part, one.weight / weight) for one, part in zip(self._agents, parts, strict=True) if one.agent.can_score and weight > 0
+        ]
         self._nodes = nodes
         self.steps = bytearray(map(step_of, self.totals))
 
     @property
     def is_neutral(self) -> bool:
-        """Return whether no agent knows any node. All nodes are equal then."""
-        return all(part.median is None for part in self.parts)
+        """Return whether there are scoring agents, and none of them knows any node. All nodes are equal then."""
+        return bool(self._shares) and all(part.median is None for part, _share in self._shares)
 
     @property
     def default(self) -> float:

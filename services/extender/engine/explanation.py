@@ -38,7 +38,8 @@ IN_TREE_WEIGHTS = {
 class AgentRow:
     """The judgement of an agent on a node.
 
-    ``score`` is None if no fresh value is known. ``unit``: the unit of the value. ``age_s``: the age of the value in seconds.
+    ``score`` is None if no fresh value is known. ``unit``: the unit of the value. ``age_s``: the age of the value in seconds. ``scores``:
+    the agent takes part in the score. ``filters``: its rejection counts.
     """
 
     agent: str
@@ -49,6 +50,8 @@ class AgentRow:
     age_s: float | None
     explanation: str
     rejection: str
+    scores: bool = True
+    filters: bool = False
 
 
 @dataclass(frozen=True)
@@ -56,6 +59,7 @@ class NodeRow:
     """The scores of a node.
 
     ``exact``: before rounding. ``score``: the integer in the answer. ``points``: the points that the scheduler adds for the node.
+    ``rejection``: the reason why the filter rejects the node, or an empty text.
     """
 
     node: str
@@ -71,7 +75,8 @@ class ProfileRows:
     """The nodes of a profile, the best first. ``table`` is the number of the rounding table, and ``offset`` its offset.
 
     ``weight``: the weight of the extender in the configuration of the scheduler, as far as the reader has given it. ``unknown``: what the
-    profile gives nodes without a fresh value.
+    profile gives nodes without a fresh value. ``filters``: the profile can reject nodes. ``has_scores``: an agent of the profile scores
+    nodes. ``has_judgements``: an agent scores nodes or filters them.
     """
 
     profile: str
@@ -80,6 +85,9 @@ class ProfileRows:
     table: int
     offset: float
     neutral: bool
+    filters: bool
+    has_scores: bool
+    has_judgements: bool
     nodes: list[NodeRow]
 
 
@@ -106,7 +114,20 @@ def _rows(state: ProfileState, pod: PodView | None, table: int, weight: float) -
     numbers = range(len(state.nodes.names))
     nodes = [_node_row(state, scores, number, table, points, [part[number] for part in parts]) for number in numbers]
     nodes.sort(key=lambda row: (-row.exact, row.node))
-    return ProfileRows(state.profile.name, state.profile.unknown, weight, table, OFFSETS[table], scores.is_neutral, nodes)
+    profile = state.profile
+    has_scores = any(one.agent.can_score for one in profile.scoring)
+    return ProfileRows(
+        profile.name,
+        profile.unknown,
+        weight,
+        table,
+        OFFSETS[table],
+        scores.is_neutral,
+        profile.filters,
+        has_scores,
+        bool(profile.scoring),
+        nodes,
+    )
 
 
 def _agent_rows(state: ProfileState, pod: PodView) -> list[list[AgentRow]]:
@@ -130,6 +151,8 @@ def _agent_row(one: ConfiguredAgent, judgement: Judgement, now_s: float) -> Agen
         _finite(age_s),
         judgement.explanation,
         judgement.rejection,
+        one.agent.can_score,
+        one.filters,
     )
 
 

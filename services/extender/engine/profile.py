@@ -49,8 +49,8 @@ class Profile:
 
     @cached_property
     def scoring(self) -> tuple[ConfiguredAgent, ...]:
-        """Return the agents that judge nodes."""
-        return tuple(one for one in self.agents if one.agent.can_score)
+        """Return the agents that judge nodes: those that score them, and those that only filter."""
+        return tuple(one for one in self.agents if one.agent.can_score or one.filters)
 
     @cached_property
     def filters(self) -> bool:

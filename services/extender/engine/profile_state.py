@@ -43,7 +43,8 @@ class ProfileState:
         self._judges = Judges(profile, nodes, evaluator, pause, observe)
         self.prepared = self._judges.prepared
         self._parts = [self._judges.all_nodes(number, EMPTY_POD, pause) for number in range(len(profile.scoring))]
-        self.is_neutral = bool(self._parts) and all(part.median is None for part in self._parts)
+        medians = [part.median for one, part in self.parts if one.agent.can_score]
+        self.is_neutral = bool(medians) and all(median is None for median in medians)
         self._static = [None if one.agent.per_demand else part for one, part in self.parts]
         self._kept = KeptDemands(self._judges, self._static)
         self._originals = OriginalTables(self._judges, fragments)

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Callable, Mapping
 
@@ -122,12 +123,17 @@ class SchedulerApi:
         failed: dict[str, str] = {}
         if state is None:
             self._on_no_profile(request.pod.scheduler_name)
-        elif state.profile.filters:
+        else:
             view = _view_of(request.pod)
-            self._remember(request, state, view)
-            scores = state.scores(view)
-            if scores.may_reject:
-                failed = scores.rejections(request.names, state.nodes.numbers)
+            if state.profile.filters:
+                self._remember(request, state, view)
+                scores = state.scores(view)
+                if scores.may_reject:
+                    failed = scores.rejections(request.names, state.nodes.numbers)
+            else:
+                # No node is rejected, so a demand that cannot be read must not stop the pod.
+                with contextlib.suppress(BadRequestError):
+                    self._remember(request, state, view)
         answer = _filtered(request, failed)
         self._count(_label(state), "filter", time.perf_counter() - began_at_s)
         return answer

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 import typing as t
 from collections.abc import Sequence
@@ -24,6 +25,9 @@ REMEDIES = {
     "Failed to resolve": "; check the name: the names of Services are known only in pods",
 }
 """The ends of the texts, by a part of the error's text."""
+
+_NOISE = re.compile(r"^HTTPS?Connection\(.*?\): |Failed to establish a new connection: |\[Errno -?[0-9]+\] ")
+"""The parts of urllib3's texts that only repeat the address, or are of no use for a person."""
 
 MAX_SHOWN = 200
 """Characters of another server's text that are shown in an error."""
@@ -143,5 +147,5 @@ def _root_cause(error: BaseException) -> str:
     cause: t.Any = error
     while isinstance(getattr(cause, "reason", None), BaseException):
         cause = cause.reason
-    text = str(cause).strip().rstrip(".") or type(cause).__name__
+    text = _NOISE.sub("", str(cause).strip().rstrip(".")) or type(cause).__name__
     return text + next((remedy for part, remedy in REMEDIES.items() if part in text), "")

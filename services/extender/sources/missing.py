@@ -15,6 +15,8 @@ WITHOUT_KUBERNETES = (
     " measured, nothing is learned from pods, and annotations and allocatable resources are not read"
 )
 
+PROMETHEUS_REMEDY = 'add sources.prometheus with the URL of your server, such as urls: ["http://127.0.0.1:9090"]'
+
 
 def unanswered_queries(queries: Iterable[Query], *, is_measured: bool, has_cluster: bool) -> dict[str, str]:
     """Return the error of the queries without a source, by the name of the source.
@@ -32,6 +34,26 @@ def unanswered_queries(queries: Iterable[Query], *, is_measured: bool, has_clust
     if annotated and not has_cluster:
         errors[KUBERNETES] = f"the annotations {', '.join(annotated)} need sources.kubernetes, which is not configured"
     return errors
+
+
+def prometheus_violation(agent: Agent, settings: SourceSettings) -> str:
+    """Return the reason why the agent knows no node because Prometheus is not configured, or an empty text.
+
+    An agent can be used if a source answers at least one of its queries: a direct scrape answers rates and gauges, and the API server
+    annotations.
+    """
+    queries = dict.fromkeys(agent.queries)
+    expressions = [query for query in queries if isinstance(query, Expression)]
+    measured = [query for query in queries if isinstance(query, (Rate, Gauge))]
+    is_answered = settings.prometheus is not None or (measured and settings.node_exporter is not None)
+    if is_answered or not (expressions or measured):
+        return ""
+    if settings.kubernetes is not None and len(expressions) + len(measured) < len(queries):
+        return ""
+    sources = "sources.prometheus" if expressions else "sources.prometheus or sources.node_exporter"
+    if settings.node_exporter is not None:
+        return f"the agent {agent.name} needs {sources}, because a direct scrape answers no PromQL: replace sources.node_exporter by it"
+    return f"the agent {agent.name} needs {sources}: {PROMETHEUS_REMEDY}"
 
 
 def missing_sources(settings: SourceSettings, agents: Sequence[Agent]) -> list[str]:

@@ -22,6 +22,7 @@ MOST_SCRAPED_NODES = 200
 
 MIB = 1024 * 1024
 INDENT = "; a setting of a source has more spaces before it than the name of the source"
+URLS_REMEDY = 'give the URL of each Prometheus server, such as urls: ["http://127.0.0.1:9090"]'
 _LOGIN_KEYS = ("bearer_token_file", "basic_auth", "tls")
 
 
@@ -104,17 +105,16 @@ class SourceSettings:
         return source.refresh_s if source is not None else PrometheusSettings.refresh_s
 
 
-def read_source_settings(mapping: Mapping[str, t.Any] | None, origin: str) -> SourceSettings:
-    """Return the checked settings. ``origin`` is the place of the mapping without its name, such as ``file extender.yaml``.
-
-    Raises SettingsError, which names the key, the value and the values that can be used.
-    """
+def read_source_settings(mapping: Mapping[str, t.Any] | None) -> SourceSettings:
+    """Return the checked settings. Raises SettingsErrors, which name each key, its value and the values that can be used."""
     errors = ErrorList()
     value = {} if mapping is None else mapping
-    sources = Section(value, f"{origin}, sources", ("prometheus", "kubernetes", "node_exporter"), errors, remedy=INDENT)
+    sources = Section(value, ("sources",), ("prometheus", "kubernetes", "node_exporter"), errors, remedy=INDENT)
     settings = SourceSettings(_prometheus(sources), _kubernetes(sources), _node_exporter(sources))
+    if isinstance(value, Mapping) and "prometheus" in value and value["prometheus"] is None:
+        errors.add(("sources", "prometheus"), f" has no urls: {URLS_REMEDY}")
     if "node_exporter" in sources and "prometheus" in sources:
-        errors.texts.append(f"{sources.path} has prometheus and node_exporter, which measure the same: keep one of them")
+        errors.add(sources.path, " has prometheus and node_exporter, which measure the same: keep one of them")
     elif "node_exporter" in sources and "kubernetes" not in sources:
         sources.refuse("node_exporter", "needs the addresses of the nodes: add sources.kubernetes, for example {}")
     errors.raise_any()
@@ -127,7 +127,7 @@ def _prometheus(sources: Section) -> PrometheusSettings | None:
     if section is None:
         return None
     if "urls" not in section:
-        section.refuse("urls", 'is missing: give the URL of each Prometheus server, such as ["http://127.0.0.1:9090"]')
+        section.refuse("urls", f"is missing: {URLS_REMEDY}")
     rules = section.texts("node_rules", NODE_RULES)
     for rule in rules:
         if rule not in NODE_RULES:
@@ -179,7 +179,7 @@ def _node_exporter(sources: Section) -> NodeExporterSettings | None:
 def _login(section: Section) -> LoginSettings:
     basic = section.section("basic_auth", ("username", "password_file"))
     if basic is not None and "bearer_token_file" in section:
-        section.errors.texts.append(f"{section.path} has bearer_token_file and basic_auth: keep one of them")
+        section.errors.add(section.path, " has bearer_token_file and basic_auth: keep one of them")
     if basic is not None:
         for key in ("username", "password_file"):
             if key not in basic:

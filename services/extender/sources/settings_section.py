@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: onprem.kube_scheduling contributors
-"""Read one mapping of FILE with checked values. Every error names the key by its whole path."""
+"""Read one mapping of FILE with checked values. Every error has the whole path of its key."""
 
 from __future__ import annotations
 
@@ -10,28 +10,29 @@ from collections.abc import Mapping
 
 from ....plugins.module_utils.model.values.duration import parse_duration
 from ....plugins.module_utils.model.values.shown import shown_key, shown_value
-from ...common.settings import SettingsError, nearest
-from ..settings_errors import ErrorList
+from ...common.settings import nearest
+from ..settings_errors import ErrorList, FileSettingError, SettingPath
 
 LONGEST_S = 86_400.0
 """The longest time in seconds that a setting may have: one day."""
 
 
 class Section:
-    """A mapping of FILE. ``path`` is its name in error messages, such as ``file extender.yaml, sources.prometheus``.
+    """A mapping of FILE, at ``path``.
 
-    The constructor raises SettingsError if the value is no mapping. All other errors are added to ``errors``, so that one run names all of
-    them: a key that is not in ``known``, and a value that cannot be used, for which the default is returned. A key without a value counts
-    as absent. ``remedy`` is added to the text about a key that is like none in ``known``.
+    The constructor raises FileSettingError if the value is no mapping. All other errors are added to ``errors``, so that one run names
+    all of them: a key that is not in ``known``, and a value that cannot be used, for which the default is returned. A key without a value
+    counts as absent. ``remedy`` is added to the text about a key that is like none in ``known``.
     """
 
-    def __init__(self, value: t.Any, path: str, known: tuple[str, ...], errors: ErrorList, *, remedy: str = "") -> None:
+    def __init__(self, value: t.Any, path: SettingPath, known: tuple[str, ...], errors: ErrorList, *, remedy: str = "") -> None:
         if not isinstance(value, Mapping):
             # A text in place of a mapping may be a whole login, such as user:password.
             found = "a text" if isinstance(value, str) else shown_value(value)
-            raise SettingsError(f"{path} is {found}: a mapping with {_listed(known)} is expected")
-        unknown = [shown_key(key) for key in value if key not in known]
-        errors.texts += [f"{path}.{key} is not a setting{_remedy(key, known, remedy)}" for key in unknown]
+            raise FileSettingError(path, f" is {found}: a mapping with {_listed(known)} is expected")
+        for key in value:
+            if key not in known:
+                errors.add((*path, str(key)), f" is not a setting{_remedy(shown_key(key), known, remedy)}")
         self.path, self.errors = path, errors
         self._values = {key: given for key, given in value.items() if given is not None}
 
@@ -40,13 +41,13 @@ class Section:
 
     def refuse(self, key: str, problem: str) -> None:
         """Add the error for a key. ``problem`` follows the key, for example ``is 0: it must be greater``."""
-        self.errors.texts.append(f"{self.path}.{key} {problem}")
+        self.errors.add((*self.path, key), f" {problem}")
 
     def section(self, key: str, known: tuple[str, ...]) -> Section | None:
         """Return the mapping under a key, or None if the key is absent or has no mapping."""
         if key in self._values:
             with self.errors.collected():
-                return Section(self._values[key], f"{self.path}.{key}", known, self.errors)
+                return Section(self._values[key], (*self.path, key), known, self.errors)
         return None
 
     def text(self, key: str, default: str = "") -> str:

@@ -66,7 +66,7 @@ def test_event_and_explanation_name_the_profile_and_the_scores(traffic: Traffic,
     rows = {row["node"]: row for row in explanation["nodes"]}
     (judgement,) = rows[busy]["agents"]
     assert judgement["agent"] == "network_traffic" and 0 <= judgement["age_s"] < 6
-    assert judgement["value"] == pytest.approx(BUSY, rel=0.15) or judgement["value"] == pytest.approx(BUSY / SPEED, rel=0.15)
+    assert judgement["value"] == pytest.approx(8 * BUSY, rel=0.15) and judgement["unit"] == "bit/s"
     assert rows[quiet]["score"] > rows[busy]["score"] and rows[busy]["points"] == 10 * rows[busy]["score"]
     status, page = extender.get(f"/explain?pod={pods.namespace}/{name}&format=html")
     assert status == 200 and PROFILE in page and quiet in page

@@ -166,5 +166,5 @@ def test_the_clock_of_an_exporter_makes_its_values_old(extender: Extender, traff
 
 
 def is_about(rate: float | None, wanted: float) -> bool:
-    """Return whether a measured rate is near the one that was set."""
-    return rate is not None and abs(rate - wanted) < 0.05 * SPEED
+    """Return whether a shown rate in bits is near the one that was set in bytes."""
+    return rate is not None and abs(rate / 8 - wanted) < 0.05 * SPEED

@@ -69,7 +69,7 @@ THIRD_PARTY = {
     "uvloop": {"services/extender/http/server.py"},
     "yaml": {
         "kube/client/config/yaml_text.py",
-        "services/common/settings.py",
+        "services/common/yaml_document.py",
         "services/extender/config/document.py",
         "services/extender/replay.py",
     },

@@ -61,7 +61,8 @@ def load_pair(context: ssl.SSLContext, files: TlsFiles, contents: TlsContents) -
     """
     try:
         with _in_memory(contents.certificate) as certificate, _in_memory(contents.key) as key:
-            context.load_cert_chain(certificate, key)
+            # Without a password OpenSSL would ask for that of an encrypted key on the terminal, and wait.
+            context.load_cert_chain(certificate, key, password="")
     except ssl.SSLError as error:
         raise OSError(f"server.tls: {files.cert_file} and {files.key_file} are no PEM certificate with its key: {error}") from None
 

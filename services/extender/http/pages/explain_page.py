@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from html import escape
 from urllib.parse import quote
 
-from ...engine.explanation import IN_TREE_WEIGHTS, NodeRow, ProfileRows
+from ...engine.explanation import IN_TREE_WEIGHTS, AgentRow, NodeRow, ProfileRows
 from ...engine.profile import FILTER, LOW, MEDIAN
 from ...engine.recent_pods import RecentPod
 from . import html
@@ -41,19 +41,19 @@ COLUMNS = (
 )
 
 
-def explain_page(pod: RecentPod, rows: ProfileRows) -> bytes:
-    """Return the page of a pod."""
+def explain_page(pod: RecentPod, rows: ProfileRows, faults: Sequence[str] = ()) -> bytes:
+    """Return the page of a pod. ``faults``: HTML for the top."""
     asked_at = datetime.fromtimestamp(pod.asked_at_s, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
     parts = [
+        *faults,
         html.paragraph(
             f"The scheduler asked at {asked_at} about {pod.nodes} nodes. The scores below are those of now."
             f" The score is the whole part of the exact score plus {rows.offset:.3f}, which is the offset of this pod."
             " The table has all nodes, also those that the scheduler did not ask about."
-        )
+        ),
+        *profile_parts(rows),
+        _weights(rows.weight),
     ]
-    if rows.neutral:
-        parts.append(html.paragraph("No value is known for any node, so all nodes are equal.", "wrong"))
-    parts += [nodes_table(rows), _weights(rows.weight)]
     return html.page(f"Pod {pod.namespace}/{pod.name}, profile {rows.profile}", parts, refresh=False)
 
 
@@ -72,7 +72,34 @@ def wrong_request_page(text: str) -> bytes:
     return html.page("The request cannot be answered", [html.paragraph(f"{text[0].upper()}{text[1:]}.", "wrong")], refresh=False)
 
 
-def nodes_table(rows: ProfileRows) -> str:
+def profile_parts(rows: ProfileRows) -> list[str]:
+    """Return the nodes of a profile: what they have in common, the table of all, and those that the filter rejects."""
+    if not rows.has_judgements:
+        return [html.paragraph("No agent of this profile judges nodes, so all nodes have the same score, and none is rejected.")]
+    parts = []
+    if not rows.has_scores:
+        parts.append(html.paragraph("The agents of this profile only filter, so all nodes have the same score."))
+    if rows.neutral:
+        parts.append(html.paragraph("No value is known for any node, so all nodes are equal.", "wrong"))
+    return [*parts, _nodes_table(rows), *(_decisions(rows) if rows.filters else ())]
+
+
+def _decisions(rows: ProfileRows) -> list[str]:
+    """Return the decisions of the filter."""
+    rejected = [node for node in rows.nodes if node.rejection]
+    if not rejected:
+        return [html.paragraph(f"The filter rejects none of the {len(rows.nodes)} nodes.")]
+    parts = [
+        html.paragraph(f"The filter rejects {len(rejected)} of the {len(rows.nodes)} nodes, if the scheduler has a filterVerb:"),
+        html.table(
+            (("Rejected node", False), ("Reason", False)), ((escape(node.node), escape(node.rejection)) for node in rejected[:MAX_NODES])
+        ),
+    ]
+    more = len(rejected) - MAX_NODES
+    return [*parts, html.paragraph(f"{more} more rejected nodes are only in the JSON (?format=json).")] if more > 0 else parts
+
+
+def _nodes_table(rows: ProfileRows) -> str:
     """Return the table of the nodes, with one row for each agent."""
     cells = [row for node in rows.nodes[:MAX_NODES] for row in _node_cells(node)]
     more = len(rows.nodes) - MAX_NODES
@@ -82,7 +109,7 @@ def nodes_table(rows: ProfileRows) -> str:
 
 def _note_on_unknown(rows: ProfileRows) -> str:
     """Return what the nodes with an unknown score get, or an empty text if there are none."""
-    has_unknown = any(agent.score is None for node in rows.nodes for agent in node.agents)
+    has_unknown = any(agent.score is None and agent.scores for node in rows.nodes for agent in node.agents)
     return html.paragraph(UNKNOWN[rows.unknown], "dim") if has_unknown and not rows.neutral else ""
 
 
@@ -102,21 +129,29 @@ def _pod_cells(pod: RecentPod) -> tuple[str, ...]:
 def _node_cells(node: NodeRow) -> list[tuple[str, ...]]:
     found: list[tuple[str, ...]] = []
     for number, agent in enumerate(node.agents):
-        rejection = f'<div class="wrong">{escape(agent.rejection)}</div>' if agent.rejection else ""
         score = html.number(agent.score, 2) if agent.score is not None else '<span class="old">unknown</span>'
         first = (escape(node.node), f"<b>{node.score}</b>", f"{node.points:g}", html.score_bar(node.exact) + f" {node.exact:.2f}")
         found.append(
             (
                 *(first if number == 0 else ("", "", "", "")),
                 escape(agent.agent),
-                f"{agent.weight:g}",
-                score,
+                f"{agent.weight:g}" if agent.scores else "–",
+                score if agent.scores else "–",
                 html.number(agent.value, unit=agent.unit),
                 html.age(agent.age_s),
-                escape(agent.explanation) + rejection,
+                escape(agent.explanation) + _rejection(agent),
             )
         )
     return found
+
+
+def _rejection(agent: AgentRow) -> str:
+    """Return the reason of an agent to reject the node. It has no effect without ``filter: true``."""
+    if not agent.rejection:
+        return ""
+    if agent.filters:
+        return f'<div class="wrong">rejected: {escape(agent.rejection)}</div>'
+    return f'<div class="dim">not rejected, because filter is false: {escape(agent.rejection)}</div>'
 
 
 def _weights(weight: float) -> str:

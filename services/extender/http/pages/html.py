@@ -24,6 +24,8 @@ th, td { padding: .25rem .6rem; text-align: left; border-bottom: 1px solid var(-
 td:first-child { white-space: nowrap; } td:nth-child(10) { min-width: 14rem; }
 th.n, td.n { text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap; }
 .fresh { color: var(--good); } .aging { color: var(--fair); } .old, .wrong { color: var(--bad); }
+.alert { border: 2px solid var(--bad); border-left-width: .6rem; border-radius: .3rem; padding: .5rem 1rem; margin: 1rem 0; }
+.alert p { margin: .2rem 0; } .alert strong { color: var(--bad); } .alert li { overflow-wrap: anywhere; }
 .dim { opacity: .7; } meter { width: 5rem; } .scroll { overflow-x: auto; }
 """
 
@@ -50,6 +52,12 @@ def table(columns: Iterable[tuple[str, bool]], rows: Iterable[Iterable[str]]) ->
 def paragraph(text: str, kind: str = "") -> str:
     """Return a paragraph of text."""
     return f'<p class="{kind}">{escape(text)}</p>' if kind else f"<p>{escape(text)}</p>"
+
+
+def alert(text: str, note: str, details: Iterable[str]) -> str:
+    """Return a frame that nobody overlooks, with a fault: its text, a note behind it, and a list of details."""
+    listed = "".join(f"<li>{escape(detail)}</li>" for detail in details)
+    return f'<div class="alert" role="alert"><p><strong>{escape(text)}</strong> {escape(note)}</p><ul>{listed}</ul></div>'
 
 
 def number(value: float | None, digits: int = 1, unit: str = "") -> str:

@@ -19,7 +19,9 @@ from ....common.health import Health
 from ...engine.engine import Engine
 from ...engine.explanation import IN_TREE_WEIGHTS, as_json, explain_pod, explain_profile
 from ...engine.recent_pods import RecentPod, RecentPods
+from ...reload_faults import ReloadFaults
 from .explain_page import NO_POD, NOT_ASKED, explain_page, unknown_pod_page, wrong_request_page
+from .faults import fault_parts, faults_as_json, faults_text
 from .status_page import status_page
 
 TEXT, JSON, HTML = "text/plain; charset=utf-8", "application/json", "text/html; charset=utf-8"
@@ -53,8 +55,16 @@ class Response(t.NamedTuple):
 class StatusApi:
     """Answers requests of people, probes and Prometheus. ``version``: the fields of /version."""
 
-    def __init__(self, engine: Engine, recent: RecentPods, registry: CollectorRegistry, health: Health, version: Mapping[str, str]) -> None:
-        self._engine, self._recent, self._registry, self._health = engine, recent, registry, health
+    def __init__(
+        self,
+        engine: Engine,
+        recent: RecentPods,
+        registry: CollectorRegistry,
+        health: Health,
+        faults: ReloadFaults,
+        version: Mapping[str, str],
+    ) -> None:
+        self._engine, self._recent, self._registry, self._health, self._faults = engine, recent, registry, health, faults
         self._version = encode_json(dict(version))
         self._handlers: dict[str, PageHandler] = {
             "/healthz": self._healthz,
@@ -86,8 +96,10 @@ class StatusApi:
 
     def _readyz(self, _query: bytes, _headers: Mapping[bytes, bytes]) -> Response:
         neutral = [name for name, state in self._engine.current.states.items() if state.is_neutral]
-        text = f"ok, but no value is known for the profiles {', '.join(neutral)}: their nodes are equal" if neutral else "ok"
-        return _probe(self._health.unready_reason, text)
+        notes = [f"no value is known for the profiles {', '.join(neutral)}: their nodes are equal"] if neutral else []
+        if self._faults.current:
+            notes.append(faults_text(self._faults.current))
+        return _probe(self._health.unready_reason, f"ok, but {'; '.join(notes)}" if notes else "ok")
 
     def _metrics(self, _query: bytes, headers: Mapping[bytes, bytes]) -> Response:
         accept = headers.get(b"accept", b"").decode("latin-1")
@@ -117,18 +129,27 @@ class StatusApi:
             text = f"{NOT_ASKED if name else NO_POD}: use /explain?pod=NAMESPACE/NAME. The profiles of FILE are {profiles}."
             return Response(404, JSON, encode_json({"error": text, "recent": [f"{one.namespace}/{one.name}" for one in known]}))
         if as_page:
-            return Response(200, HTML, explain_page(pod, rows), PAGE_HEADERS)
+            return Response(200, HTML, explain_page(pod, rows, self._fault_parts()), PAGE_HEADERS)
         return Response(200, JSON, encode_json({"pod": _pod(pod), **as_json(rows), "in_tree_weights": IN_TREE_WEIGHTS}))
 
     def _status(self, query: bytes, headers: Mapping[bytes, bytes]) -> Response:
         current = self._engine.current
         profiles = [explain_profile(state) for state in current.states.values()]
         if _wants_page(query, headers):
-            return Response(200, HTML, status_page(current.view, current.nodes.views, profiles, self._recent.newest(20)), PAGE_HEADERS)
+            page = status_page(current.view, current.nodes.views, profiles, self._recent.newest(20), self._fault_parts())
+            return Response(200, HTML, page, PAGE_HEADERS)
         recent = [_pod(pod) for pod in self._recent.newest(20)]
-        errors, unmapped = dict(current.view.errors), current.view.unmapped_count
-        values = {"profiles": [as_json(rows) for rows in profiles], "recent": recent, "errors": errors, "unmapped_series": unmapped}
+        values = {
+            "faults": faults_as_json(self._faults.current),
+            "profiles": [as_json(rows) for rows in profiles],
+            "recent": recent,
+            "errors": dict(current.view.errors),
+            "unmapped_series": current.view.unmapped_count,
+        }
         return Response(200, JSON, encode_json(values))
+
+    def _fault_parts(self) -> list[str]:
+        return fault_parts(self._faults.current, self._faults.clock())
 
 
 def _probe(wrong: str, text: str) -> Response:

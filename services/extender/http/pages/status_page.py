@@ -13,7 +13,7 @@ from ...engine.recent_pods import RecentPod
 from ...interface import NodeView, PodView
 from ...sources.view import ClusterView
 from . import html
-from .explain_page import nodes_table, pods_table
+from .explain_page import pods_table, profile_parts
 
 PLACED_WITHIN_S = 120
 MAX_PLACED = 20
@@ -24,15 +24,20 @@ OF_PROFILE = (
 )
 
 
-def status_page(view: ClusterView, nodes: Sequence[NodeView], profiles: Sequence[ProfileRows], recent: Sequence[RecentPod]) -> bytes:
-    """Return the page. ``nodes`` are the newest, with the pods that were bound since the view."""
-    parts = [*_sources(view)]
+def status_page(
+    view: ClusterView,
+    nodes: Sequence[NodeView],
+    profiles: Sequence[ProfileRows],
+    recent: Sequence[RecentPod],
+    faults: Sequence[str] = (),
+) -> bytes:
+    """Return the page. ``nodes`` are the newest, with the pods that were bound since the view. ``faults``: HTML for the top."""
+    parts = [*faults, *_sources(view)]
     for rows in profiles:
         parts.append(f"<h2>Profile {escape(rows.profile)}</h2>")
-        parts.append(html.paragraph(OF_PROFILE.format(offset=rows.offset), "dim"))
-        if rows.neutral:
-            parts.append(html.paragraph("No value is known for any node, so all nodes are equal.", "wrong"))
-        parts.append(nodes_table(rows) if rows.nodes else html.paragraph("No node is known yet."))
+        if rows.has_scores:
+            parts.append(html.paragraph(OF_PROFILE.format(offset=rows.offset), "dim"))
+        parts += profile_parts(rows) if rows.nodes else [html.paragraph("No node is known yet.")]
     placed = _placed(nodes)
     if placed:
         parts += ["<h2>Pods that were just placed</h2>", html.table((("Pod", False), ("Node", False), ("Seconds ago", True)), placed)]

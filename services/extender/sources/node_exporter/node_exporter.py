@@ -12,6 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from ...interface import Expression, Gauge, Query, Rate, Series
 from ..http_reader import HttpReader, SourceError
 from ..kubernetes.node_objects import NodeRecord
+from ..prometheus.promql import shown_promql
 from ..readings import Readings
 from ..settings import NodeExporterSettings
 from .conditions import meets
@@ -148,7 +149,7 @@ def _scraped(queries: Iterable[Query], readings: Readings) -> list[Rate | Gauge]
     found: list[Rate | Gauge] = []
     for query in queries:
         if isinstance(query, Expression):
-            readings.problems.append(f"only Prometheus can answer {query.promql}: use sources.prometheus")
+            readings.problems.append(f"only Prometheus can answer {shown_promql(query.promql)}: use sources.prometheus")
         elif isinstance(query, (Rate, Gauge)):
             found.append(query)
     return found

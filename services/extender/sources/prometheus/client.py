@@ -15,6 +15,7 @@ from ..http_reader import Answer, HttpReader, SourceError
 from ..settings import PrometheusSettings
 from .answer import QueryAnswer, Sample, decode_answer, finite
 from .label_sets import LabelSet, LabelSets
+from .promql import shown_promql
 
 PATH = "/api/v1/query"
 SERVER_SHARE = 0.9
@@ -103,16 +104,18 @@ class PrometheusClient:
         response = reader.request("POST", PATH, form=form)
         answer, parts = _decoded(reader, response)
         if answer.status != "success" or answer.data is None:
-            text = f"{reader.url} cannot answer {promql}: {reader.without_secrets(answer.error or f'status {response.status}')}"
+            reason = reader.without_secrets(answer.error or f"status {response.status}")
+            text = f"{reader.url} cannot answer {shown_promql(promql)}: {reason}"
             raise QueryError(text) if response.status in QUERY_STATUSES else SourceError(text)
         for warning in answer.warnings or ():
             self._on_warning(reader.without_secrets(warning))
         if answer.data.result_type != VECTOR:
-            raise QueryError(f"the result of {promql} is of the type {answer.data.result_type or 'unknown'}: a vector is expected")
+            found = answer.data.result_type or "unknown"
+            raise QueryError(f"the result of {shown_promql(promql)} is of the type {found}: a vector is expected")
         try:
             return self._rows(parts)
         except DecodeError as error:
-            raise SourceError(f"the result of {promql} from {reader.url} cannot be decoded: {error}") from error
+            raise SourceError(f"the result of {shown_promql(promql)} from {reader.url} cannot be decoded: {error}") from error
 
     def _rows(self, parts: Iterator[list[Sample]]) -> tuple[list[tuple[LabelSet, float]], float | None]:
         values: list[tuple[LabelSet, float]] = []

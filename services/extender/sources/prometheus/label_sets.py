@@ -99,6 +99,12 @@ class LabelSets:
         found.used_in = self._refresh
         return found
 
+    def names_without(self, name: str) -> set[str] | None:
+        """Return the names of the labels of all series. Return None if one of the series has this label, or if there is no series."""
+        if not self._sets or any(name in one.labels.names for one in self._sets.values()):
+            return None
+        return {known for one in self._sets.values() for known in one.labels.names}
+
     def end_refresh(self) -> None:
         """Remove the label sets that were not used for some refreshes."""
         self._refresh += 1

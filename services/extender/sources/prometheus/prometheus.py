@@ -21,12 +21,15 @@ from ..readings import Readings, SeriesCollector
 from ..settings import PrometheusSettings
 from .client import PrometheusClient
 from .label_sets import LabelSet, LabelSets
-from .promql import time_text, uname_text, value_text
+from .promql import shown_promql, time_text, uname_text, value_text
 
 UNSELECTED = (
     "sources.prometheus has no selector, and the nodes of some series are known only from node_uname_info or from a short name: a pod that"
     " Prometheus scrapes can claim the name of a node; set selector to the job of the node_exporters"
 )
+
+SHOWN_LABELS = 20
+"""The names of labels in an error text."""
 
 PrometheusQuery = Rate | Gauge | Expression
 Times = dict[LabelSet, float]
@@ -74,6 +77,7 @@ class PrometheusSource:
             if self._client.rows_read > rows_before or not readings.values:
                 break
             self._client.prefer_next()
+        self._note_missing_label(readings)
         self._label_sets.end_refresh()
         self._layouts.end_refresh()
         return readings
@@ -91,6 +95,15 @@ class PrometheusSource:
                     break  # The other queries would only wait for the same timeout.
         self._times = ("", {})
         return readings
+
+    def _note_missing_label(self, readings: Readings) -> None:
+        """Add a problem if no series has the label of the node. It is also one if other labels tell the nodes by chance."""
+        names = self._label_sets.names_without(self._node_label)
+        if names is None:
+            return
+        label = self._node_label
+        found = f"they have {', '.join(sorted(names)[:SHOWN_LABELS])}" if names else f"sum by ({label}) in a query keeps it"
+        readings.problems.append(f"sources.prometheus.node_label is {label}, and no series has this label: {found}")
 
     def _by_node(self, query: PrometheusQuery, readings: Readings) -> ByNode:
         rows = self._client.query(value_text(query, self._selector))
@@ -150,7 +163,7 @@ class PrometheusSource:
                 times[labels] = measured_at_s
         early = len({labels for labels, _at_s in rows.values}) - len(times)
         if early > 0:
-            readings.problems.append(f"{early} series of {text} are not used: their times are after the time of Prometheus")
+            readings.problems.append(f"{early} series of {shown_promql(text)} are not used: their times are after the time of Prometheus")
         return times
 
     def _learn_nodenames(self, label_sets: Iterable[LabelSet], readings: Readings) -> None:

@@ -12,6 +12,10 @@ UNAME = "node_uname_info"
 """The gauge of node_exporter whose label ``nodename`` has the host name of the machine."""
 
 _STRING = r'"(?:[^"\\\n]|\\[abfnrtv\\"])*"'
+_STRINGS = re.compile(_STRING)
+LONGEST_STRING, SHOWN_STRING = 60, 40
+"""The characters of a string that is shown as a whole, and those that are shown of a longer one."""
+
 _MATCHER = rf"[a-zA-Z_][a-zA-Z0-9_]*\s*(?:=~|!~|!=|=)\s*{_STRING}"
 _MATCHERS = re.compile(rf"\s*{_MATCHER}\s*(?:,\s*{_MATCHER}\s*)*")
 
@@ -19,6 +23,17 @@ _MATCHERS = re.compile(rf"\s*{_MATCHER}\s*(?:,\s*{_MATCHER}\s*)*")
 def is_selector(text: str) -> bool:
     """Return whether the text is a list of label matchers of PromQL without braces, such as ``job="node-exporter"``."""
     return _MATCHERS.fullmatch(text) is not None
+
+
+def shown_promql(promql: str) -> str:
+    """Return a query for people. Its long strings are cut, because a list of excluded devices hides the rest of the query."""
+    return _STRINGS.sub(_cut, promql)
+
+
+def _cut(found: re.Match[str]) -> str:
+    text = found[0]
+    left = len(text) - SHOWN_STRING
+    return f'{text[:SHOWN_STRING]}…" ({left} characters are not shown)' if len(text) > LONGEST_STRING else text
 
 
 def uname_text(selector: str = "") -> str:

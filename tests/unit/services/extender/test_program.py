@@ -19,10 +19,13 @@ from pathlib import Path
 
 import pytest
 from ansible_collections.onprem.kube_scheduling.services.extender.agents.metric import Metric
+from ansible_collections.onprem.kube_scheduling.services.extender.agents.registry import build_agent
 from ansible_collections.onprem.kube_scheduling.services.extender.cli import main
+from ansible_collections.onprem.kube_scheduling.services.extender.interface import Gauge, Rate
+from ansible_collections.onprem.kube_scheduling.services.extender.sources.prometheus.promql import time_text, value_text
 
 from tests.unit.services.extender.extender_objects import names_body, scores_in
-from tests.unit.services.extender.sources.prometheus_server import Server
+from tests.unit.services.extender.sources.prometheus_server import NOW_S, Server
 from tools.paths import COLLECTIONS
 
 MODULE = "ansible_collections.onprem.kube_scheduling.services.extender"
@@ -70,10 +73,6 @@ def test_a_configuration_that_can_be_used(tmp_path: Path, capsys: pytest.Capture
                 "sources.kubernetes is not configured",
             ],
         ),
-        (
-            "{name: metric, args: {query: up, best: 1, worst: 0}}",
-            ["the agent metric knows no node: 1 query needs sources.prometheus", "sources.kubernetes is not configured"],
-        ),
     ],
 )
 def test_a_source_that_an_agent_needs_is_noted(tmp_path: Path, capsys: pytest.CaptureFixture[str], agent: str, notes: list[str]) -> None:
@@ -87,6 +86,10 @@ def test_a_source_that_an_agent_needs_is_noted(tmp_path: Path, capsys: pytest.Ca
     ("text", "complaint"),
     [
         ("profiles: {quiet: {agents: [{name: template}, {name: nothing}]}}", "there is no agent nothing"),
+        (
+            "profiles: {quiet: {agents: [{name: metric, args: {query: up, best: 1, worst: 0}}]}}",
+            "line 1, profiles.quiet.agents[0].name: the agent metric needs sources.prometheus: add sources.prometheus with the URL",
+        ),
         ("profiles: {quiet: {}}", "line 1, profiles.quiet.agents must be a list"),
         (
             "server: {tls: {cert_file: /no, key_file: /no}}\nprofiles: {quiet: {agents: [{name: template}]}}",
@@ -225,6 +228,29 @@ def test_an_agent_without_series_is_told_what_is_missing(
     assert reason in err and ("check" in err) == bool(reason)
 
 
+def test_network_rates_have_one_unit_and_a_missing_label_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    server = Server()
+    speed = "node_network_speed_bytes"
+    by_default = build_agent("network_traffic").queries
+    received, link = by_default
+    assert isinstance(received, Rate) and isinstance(link, Gauge)
+    labels = {"instance": "a:9100", "device": "eth0"}
+    for query, value in ((received, "25000000"), (link, "125000000")):
+        server.vectors[value_text(query)] = [(labels, value)]
+        server.vectors[time_text(query, "instance")] = [(labels, str(NOW_S))]
+    sources = f"sources: {{prometheus: {{urls: ['{server.url}'], node_label: NAME}}}}"
+    text = sources + "\nprofiles: {quiet: {agents: [{name: network_traffic}]}}\n"
+    assert main([f"--config={write(tmp_path, text.replace('NAME', 'instance'))}", "--check-sources", "--log-level=error"], {}) == 0
+    out = capsys.readouterr().out
+    assert 'rate node_network_receive_bytes_total {device="eth0", instance="a:9100"} = 200 Mbit/s, ' in out
+    assert f'gauge {speed} {{device="eth0", instance="a:9100"}} = 1 Gbit/s, ' in out
+    assert "(20% of 1 Gbit/s on eth0" in out
+    assert main([f"--config={write(tmp_path, text.replace('NAME', 'kubernetes_node'))}", "--check-sources", "--log-level=error"], {}) == 2
+    server.stop()
+    wanted = "sources.prometheus.node_label is kubernetes_node, and no series has this label: they have device, instance"
+    assert f"extender: prometheus: {wanted}" in capsys.readouterr().err.splitlines()
+
+
 def test_an_address_that_is_in_use_is_an_error_of_the_configuration(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = write(tmp_path, FILE.format(name="quiet", score=7))
     with program(file) as running:
@@ -290,9 +316,13 @@ def test_the_program_serves_takes_over_a_changed_file_and_ends_in_order(tmp_path
         assert scores(running.address) == {"a": 0}
         file.write_text("profiles: {quiet: 5}")
         wait_for(lambda: b"extender_configuration_valid 0.0" in ask(running.status_address, "GET", "/metrics"))
+        page = ask(running.status_address, "GET", "/status?format=html")
+        assert b"<strong>FILE cannot be used: the settings before stay in use.</strong>" in page
+        assert b"line 1, profiles.quiet is 5: a mapping with agents, unknown is expected" in page
         assert scores(running.address) == {"a": 0}
         file.write_text(FILE.format(name="quiet", score=7))
         wait_for(lambda: b"extender_configuration_valid 1.0" in ask(running.status_address, "GET", "/metrics"))
+        assert b"FILE cannot be used" not in ask(running.status_address, "GET", "/status?format=html")
         wait_for(lambda: scores(running.address) == {"a": 5})
         assert json.loads(ask(running.address, "GET", "/explain?pod=app/web"))["profile"] == "quiet"
         running.process.send_signal(signal.SIGTERM)

@@ -31,8 +31,20 @@ def load_yaml(data: bytes) -> t.Any:
 
     Raises ConnectionSettingsError with the place of the error and without text of the document.
     """
+    return _read(data, yaml.load)
+
+
+def compose_yaml(data: bytes) -> t.Any:
+    """Return the root of the tree of nodes of a YAML document, or None for an empty one. An alias is the same node as its anchor.
+
+    Raises ConnectionSettingsError as ``load_yaml``.
+    """
+    return _read(data, yaml.compose)
+
+
+def _read(data: bytes, read: t.Callable[..., t.Any]) -> t.Any:
     try:
-        return yaml.load(data.decode("utf-8"), Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
+        return read(data.decode("utf-8"), Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
     except (ValueError, RecursionError):  # a date that does not exist raises ValueError
         raise ConnectionSettingsError("it is not a YAML text in UTF-8") from None
     except yaml.YAMLError as error:

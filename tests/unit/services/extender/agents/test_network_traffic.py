@@ -11,7 +11,7 @@ from ansible_collections.onprem.kube_scheduling.services.extender.interface impo
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.unit.services.extender.agents.traffic_nodes import GBIT, measured, traffic_agent
+from tests.unit.services.extender.agents.traffic_nodes import GBIT, bytes_of, measured, traffic_agent
 from tests.unit.services.extender.agents.views import NOW_S, agent, judgements, node, pod, scores, series
 
 
@@ -26,7 +26,7 @@ def test_score_is_0_at_half_of_the_link_if_no_node_has_more() -> None:
     assert scores(of, nodes) == {"idle": 10.0, "fifth": pytest.approx(6.0), "half": 0.0}
     found = judgements(of, nodes)["fifth"]
     assert found.explanation == "20% of 1 Gbit/s on eth0, receive; the score is 0 at 50%"
-    assert (found.value, found.measured_at_s) == (0.2 * GBIT, NOW_S - 5)
+    assert (bytes_of(found), found.measured_at_s) == (0.2 * GBIT, NOW_S - 5)
 
 
 def test_score_is_0_at_the_utilisation_of_the_busiest_node_above_half() -> None:
@@ -99,7 +99,7 @@ def test_relative_scores_of_idle_nodes_are_all_best() -> None:
 def test_a_byte_is_counted_on_one_layer_of_devices(receive: dict[str, float], counted: tuple[str, ...]) -> None:
     of = agent("network_traffic")
     judgement = judgements(of, [measured(of, "n", receive, speed={"eth0": 1000.0})])["n"]
-    assert judgement.value == 30.0
+    assert bytes_of(judgement) == 30.0
     assert f"on {', '.join(counted)}, receive" in judgement.explanation
 
 
@@ -110,7 +110,7 @@ def test_two_jobs_that_scrape_one_exporter_count_once() -> None:
         rates: [series(500.0, device="eth0", job="a"), series(400.0, device="eth0", job="b", age_s=20)],
         speed: [series(1000.0, device="eth0")],
     }
-    assert judgements(of, [node("n", values)])["n"].value == 500.0
+    assert bytes_of(judgements(of, [node("n", values)])["n"]) == 500.0
 
 
 @pytest.mark.parametrize("speed", [{"eth0": -125000.0}, {"eth0": 0.0}, {"eth0": math.nan}, {}])
@@ -155,7 +155,7 @@ def test_the_first_entry_of_devices_that_matches_counts() -> None:
     of = agent("network_traffic", devices=[{"nodes": "db-.*", "device": "ens1"}, {"nodes": "db-.*|web-.*", "device": "eth0"}])
     rates = {"ens1": 10.0, "eth0": 20.0}
     found = judgements(of, [measured(of, name, rates) for name in ("db-1", "web-1", "other")])
-    assert [found["db-1"].value, found["web-1"].value, found["other"].score] == [10.0, 20.0, None]
+    assert [bytes_of(found["db-1"]), bytes_of(found["web-1"]), found["other"].score] == [10.0, 20.0, None]
     assert found["other"].explanation == "no entry of devices matches this node"
 
 
@@ -180,7 +180,7 @@ def test_old_and_missing_values_are_unknown() -> None:
         ],
     )
     assert {name for name, one in found.items() if one.score is None} == {"old", "nan", "none"}
-    assert found["old"].explanation == "the newest value is 61 s old, and the maximum is 60 s"
+    assert found["old"].explanation == "the newest value is 61 s old, and max_age_s is 60 s"
 
 
 def test_a_value_that_was_fresh_at_the_refresh_becomes_too_old() -> None:
@@ -200,7 +200,7 @@ def test_the_filter_is_off_by_default_and_rejects_by_known_speeds_only() -> None
         measured(of, "declared", {"eth0": 1.0}, speed={"eth0": 100.0}, pods=(pod(ingress=10**15, bound_s_ago=1),)),
     ]
     assert {name: one.rejection for name, one in judgements(of, nodes).items()} == {
-        "over": "network traffic is 81% of 800 bit/s, and the maximum is 80%",
+        "over": "network traffic is 81% of 800 bit/s, and max_utilisation is 80%",
         "under": "",
         "assumed": "",
         "declared": "",

@@ -53,7 +53,7 @@ def test_the_demand_of_the_pod_counts() -> None:
     with_pod = judgements(safe("safe_overload"), nodes, pod(requests={"cpu": 3500}))["n"]
     same = judgements(safe("safe_overload"), [at("n", 0.85, 0.1)], pod())["n"]
     assert with_pod.value == pytest.approx(same.value)
-    assert with_pod.rejection == "cpu: the risk to exceed 90% is 37.2%, and the maximum is 30%"
+    assert with_pod.rejection == "cpu: the risk to exceed 90% is 37.2%, and percentile is 30%"
     assert with_pod.explanation == "cpu 85% ± 10%, 37.2% risk to exceed 90%"
 
 
@@ -67,7 +67,7 @@ def test_the_worse_resource_decides() -> None:
 def test_a_percentile_counts_for_its_resource() -> None:
     strict = safe("safe_overload", memory={"percentile": 10})
     found = judgements(strict, [at("cpu", 0.8, 0.1), at("memory", 0.8, 0.1, resource="memory")], pod())
-    assert not found["cpu"].rejection and found["memory"].rejection.endswith("the maximum is 10%")
+    assert not found["cpu"].rejection and found["memory"].rejection.endswith("percentile is 10%")
 
 
 def test_with_a_percentile_of_zero_any_risk_is_the_worst_and_none_the_best() -> None:

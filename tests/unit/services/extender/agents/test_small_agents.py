@@ -25,10 +25,10 @@ def test_a_metric_rejects_beyond_its_limits() -> None:
     of = agent("metric", query="node_load1", best=0, worst=10, reject_above=8, reject_below=1, unit="jobs")
     found = judgements(of, [node(str(value), {QUERY: [series(value)]}) for value in (0, 1, 8, 9)])
     assert [one.rejection for one in found.values()] == [
-        "the metric is 0 jobs, and the minimum is 1 jobs",
+        "the metric is 0 jobs, and reject_below is 1 jobs",
         "",
         "",
-        "the metric is 9 jobs, and the maximum is 8 jobs",
+        "the metric is 9 jobs, and reject_above is 8 jobs",
     ]
     assert found["8"].explanation == "8 jobs (best 0 jobs, worst 10 jobs)"
 
@@ -51,7 +51,7 @@ def test_budgets_allow_preemption_without_violations_only() -> None:
     assert of.can_preempt and not of.can_score and not of.can_filter
     assert of.preempt_violation(Victims(["a", "b"], 0)) == ""
     assert of.preempt_violation(Victims(["a", "b"], 1)) == (
-        "preemption would delete 2 pods and violate PodDisruptionBudgets 1 times, and 0 are allowed"
+        "preemption would delete 2 pods and violate PodDisruptionBudgets 1 times, and max_violations is 0"
     )
     assert agent("budgets", max_violations=1).preempt_violation(Victims(["a"], 1)) == ""
     assert judgements(of, [node("n")])["n"].score is None

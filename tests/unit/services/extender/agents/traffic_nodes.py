@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import typing as t
 
-from ansible_collections.onprem.kube_scheduling.services.extender.interface import Agent, Gauge, NodeView, PodView, Rate, Series
+from ansible_collections.onprem.kube_scheduling.services.extender.interface import Agent, Gauge, Judgement, NodeView, PodView, Rate, Series
 
 from tests.unit.services.extender.agents.views import agent, node, series
 
@@ -38,3 +38,9 @@ def measured(
             by_device = transmit or {}
         values[query] = [series(value, age_s=age_s, device=device) for device, value in by_device.items()]
     return node(name, values, pods=pods)
+
+
+def bytes_of(judgement: Judgement) -> float:
+    """Return the rate of a judgement in bytes per second, which is the unit of the counters."""
+    assert judgement.value is not None
+    return judgement.value / 8

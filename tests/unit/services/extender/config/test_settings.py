@@ -18,6 +18,7 @@ from ansible_collections.onprem.kube_scheduling.services.extender.config.watch i
 from ansible_collections.onprem.kube_scheduling.services.extender.http.connection.tls import TlsFiles
 from ansible_collections.onprem.kube_scheduling.services.extender.interface import Gauge
 from ansible_collections.onprem.kube_scheduling.services.extender.metrics import Metrics
+from ansible_collections.onprem.kube_scheduling.services.extender.reload_faults import ReloadFaults
 from ansible_collections.onprem.kube_scheduling.services.extender.settings_errors import SettingsErrors
 
 PROFILES = "profiles:\n  quiet:\n    agents:\n    - {name: template}\n"
@@ -99,7 +100,10 @@ def test_the_variable_of_a_service_called_http_is_explained(tmp_path: Path) -> N
     assert "a Service named http" in settings.notes[0] and "enableServiceLinks: false" in settings.notes[0]
 
 
-ORIGINAL = "profiles:\n  a: {agents: [{name: safe_overload, args: {utilisation: 50}}]}\n  b: {agents: [{name: safe_balance}]}\n"
+PROMETHEUS = "sources: {prometheus: {urls: ['http://127.0.0.1:9090']}}\n"
+ORIGINAL = (
+    PROMETHEUS + "profiles:\n  a: {agents: [{name: safe_overload, args: {utilisation: 50}}]}\n  b: {agents: [{name: safe_balance}]}\n"
+)
 
 
 def test_variables_of_the_original_apply_to_the_agents_of_every_profile(tmp_path: Path) -> None:
@@ -126,11 +130,55 @@ def test_variables_for_agents_that_no_profile_has_are_noted(tmp_path: Path) -> N
     ],
 )
 def test_a_filter_that_rejects_no_node_is_noted_with_its_line(tmp_path: Path, name: str, args: str, reason: str) -> None:
-    text = f"profiles:\n  quiet:\n    agents:\n    - name: {name}\n      filter: true\n      args: {{{args}}}\n"
+    text = f"profiles:\n  quiet:\n    agents:\n    - name: {name}\n      filter: true\n      args: {{{args}}}\n{PROMETHEUS}"
     file = tmp_path / "extender.yaml"
     noted = f"file {file}, line 5, profiles.quiet.agents[0].filter is true, and rejects no node: {reason}"
     assert read(tmp_path, text).notes == ((noted,) if reason else ())
     assert read(tmp_path, text.replace("true", "false")).notes == ()
+
+
+NEEDS = [
+    (
+        "network_traffic",
+        "",
+        "the agent network_traffic needs sources.prometheus or sources.node_exporter: add sources.prometheus with the URL",
+    ),
+    ("network_traffic", "kubernetes: {}", "the agent network_traffic needs sources.prometheus or sources.node_exporter: add"),
+    ("network_traffic", "kubernetes: {}, node_exporter: {}", ""),
+    ("metric, args: {query: up, best: 1, worst: 0}", "kubernetes: {}", "the agent metric needs sources.prometheus: add"),
+    (
+        "metric, args: {query: up, best: 1, worst: 0}",
+        "kubernetes: {}, node_exporter: {}",
+        "the agent metric needs sources.prometheus, because a direct scrape answers no PromQL: replace sources.node_exporter by",
+    ),
+    ("safe_overload", "kubernetes: {}", "the agent safe_overload needs sources.prometheus: add"),
+    ("safe_overload, args: {source: annotations}", "kubernetes: {}", ""),
+    ("congestion", "kubernetes: {}", ""),
+    ("congestion, args: {query: load}", "kubernetes: {}", "the agent congestion needs sources.prometheus: add"),
+    ("pigeon", "kubernetes: {}", ""),
+    ("reward", "kubernetes: {}", ""),
+    ("budgets", "", ""),
+]
+
+
+@pytest.mark.parametrize(("agent", "sources", "reason"), NEEDS)
+def test_an_agent_that_needs_prometheus_is_refused_without_it(tmp_path: Path, agent: str, sources: str, reason: str) -> None:
+    text = f"sources: {{{sources}}}\nprofiles:\n  quiet:\n    agents:\n    - {{name: {agent}}}\n"
+    if not reason:
+        assert read(tmp_path, text).refused == ()
+        return
+    with pytest.raises(SettingsError, match=r"line 5, profiles.quiet.agents\[0\].name: " + reason):
+        read(tmp_path, text)
+
+
+@pytest.mark.parametrize(("value", "complaint"), [("{}", "sources.prometheus.urls is missing"), ("", "sources.prometheus has no urls")])
+def test_a_prometheus_without_urls_is_refused_once(tmp_path: Path, value: str, complaint: str) -> None:
+    text = PROFILES.replace("template", "network_traffic") + f"sources:\n  prometheus: {value}\n"
+    with pytest.raises(SettingsErrors) as raised:
+        read(tmp_path, text)
+    (found,) = map(str, raised.value.errors)
+    remedy = 'give the URL of each Prometheus server, such as urls: ["http://127.0.0.1:9090"]'
+    assert found == f"file {tmp_path}/extender.yaml, line 6, {complaint}: {remedy}"
 
 
 def test_the_file_of_pigeon_lies_beside_the_settings(tmp_path: Path) -> None:
@@ -220,9 +268,10 @@ class Watched:
     def __init__(self, folder: Path) -> None:
         self.file = write(folder, PROFILES)
         self.log_text = io.StringIO()
+        self.faults = ReloadFaults()
         inputs = read_inputs([f"--config={self.file}"], {})
         self.metrics = Metrics(self._log())
-        self.watch = ConfigWatch(inputs, read_settings(inputs), self.metrics, self._log())
+        self.watch = ConfigWatch(inputs, read_settings(inputs), self.metrics, self.faults, self._log())
 
     def _log(self) -> Log:
         return set_up_log("extender", form="json", level="info", stream=self.log_text)
@@ -251,11 +300,17 @@ def test_a_broken_file_leaves_the_settings_with_one_line_in_the_log_and_a_metric
     assert watched.watch.settings is before
     assert (watched.sample("configuration_valid"), watched.sample("reloads_total", result="failure")) == (0, 1)
     assert watched.log_text.getvalue().count("the settings before stay in use") == 1
+    (fault,) = watched.faults.current
+    assert fault.text == "FILE cannot be used: the settings before stay in use"
+    assert fault.errors == (f"file {watched.file}, line 1, profiles.quiet.agents must be a list with at least one agent, such as"
+                            " [{name: network_traffic}]",)  # fmt: skip
     watched.file.unlink()
     assert watched.watch.changed() is None and watched.watch.changed() is None
     assert watched.sample("reloads_total", result="failure") == 2
+    (still,) = watched.faults.current
+    assert still.errors == (f"file {watched.file} cannot be read: No such file or directory",) and still.since_s == fault.since_s
     watched.file.write_text(PROFILES)
-    assert watched.watch.changed() is not None
+    assert watched.watch.changed() is not None and watched.faults.current == ()
     assert watched.sample("configuration_valid") == 1
 
 
@@ -278,7 +333,7 @@ def test_a_file_that_changes_by_a_link_is_noticed(tmp_path: Path) -> None:
     link.symlink_to("v1")
     inputs = read_inputs([f"--config={link}/extender.yaml"], {})
     log = set_up_log("extender", form="json", level="error", stream=io.StringIO())
-    watch = ConfigWatch(inputs, read_settings(inputs), Metrics(log), log)
+    watch = ConfigWatch(inputs, read_settings(inputs), Metrics(log), ReloadFaults(), log)
     (tmp_path / "next").symlink_to("v2")
     (tmp_path / "next").rename(link)
     settings = watch.changed()
@@ -303,6 +358,72 @@ def test_an_agent_whose_queries_cannot_be_used_is_refused_by_name(
         read(tmp_path)
     with pytest.raises(SettingsError, match=complaint):
         read_settings(read_inputs([f"--config={tmp_path / 'extender.yaml'}"], {}), before)
+
+
+def bomb(levels: int) -> str:
+    """Settings with lists of lists, each with ten aliases of the one before."""
+    lists = [f"  - &a{level} [{', '.join([f'*a{level - 1}'] * 10)}]" for level in range(1, levels)]
+    return "\n".join([PROFILES + "sources:", "  - &a0 [1]", *lists, ""])
+
+
+def merge_bomb(levels: int) -> str:
+    """Settings with mappings that merge ten times the one before."""
+    mappings = [f"  a{level}: &a{level} {{<<: [{', '.join([f'*a{level - 1}'] * 10)}]}}" for level in range(1, levels)]
+    return "\n".join([PROFILES + "sources:", "  a0: &a0 {key: 1}", *mappings, ""])
+
+
+@pytest.mark.parametrize("text", [bomb(200), merge_bomb(20), bomb(6)])
+def test_nested_aliases_are_refused_without_a_calculation_of_all(tmp_path: Path, text: str) -> None:
+    with pytest.raises(SettingsError, match=r"has more than 100000 values, where each value of an anchor counts again|too many levels"):
+        read(tmp_path, text)
+
+
+def test_aliases_and_merge_keys_have_the_lines_of_their_anchors(tmp_path: Path) -> None:
+    text = "profiles:\n  a: &common\n    agents: [{name: template}]\n    unknown: high\n  b: *common\n  c:\n    <<: *common\n"
+    with pytest.raises(SettingsErrors) as raised:
+        read(tmp_path, text)
+    lines = [str(error).removeprefix(f"file {tmp_path}/extender.yaml, ").partition(" is ")[0] for error in raised.value.errors]
+    assert lines == [f"line 4, profiles.{name}.unknown" for name in "abc"]
+
+
+ODD_KEYS = [
+    ("'http://admin:hunter2@prom:9090': 1\n", r"line 5, \(a key with :// or @\) is not a setting"),
+    ("    - {name: template, 'a b': 2}\n", r"line 5, profiles.quiet.agents\[1\].a b is not a setting"),
+    ("  quiet.agents[0]:\n    agents:\n    - {name: template, weight: 0}\n", r"line 7, profiles.quiet.agents\[0\].agents\[0\].weight is 0"),
+    (
+        "    - name: network_traffic\n      args:\n        devices:\n        - nodes: a\n          device: '('\n",
+        r"line 9, .*devices\[0\].device is",
+    ),
+    (
+        "    - name: network_traffic\n      args:\n        devices:\n        - nodes: a\n          device: b\n          x: 1\n",
+        "line 10, .*x is",
+    ),
+    ("    - name: network_traffic\n      args:\n        devices:\n        - nodes: a\n", r"line 8, .*devices\[0\].device is missing"),
+    ("    - name: network_traffic\n      args:\n\n        max_age_s: soon\n", "line 8, .*max_age_s: 'soon' is not a duration"),
+    (
+        "    - name: metric\n      args:\n        query: up\n        best: 1\n        worst: x\n",
+        "line 9, .*worst is a text: a number is expected",
+    ),
+]
+
+
+@pytest.mark.parametrize(("text", "complaint"), ODD_KEYS)
+def test_the_line_is_found_by_the_path_of_the_setting(tmp_path: Path, text: str, complaint: str) -> None:
+    with pytest.raises(SettingsError, match=complaint):
+        read(tmp_path, PROFILES + text)
+
+
+def test_a_key_that_is_given_twice_hides_no_other_error(tmp_path: Path) -> None:
+    text = "log_format: xml\nlog_format: text\nlog_level: loud\n" + PROFILES + "    - {name: template, weight: 0, name: template}\n"
+    with pytest.raises(SettingsErrors) as raised:
+        read(tmp_path, text)
+    found = [str(error).removeprefix(f"file {tmp_path}/extender.yaml, ") for error in raised.value.errors]
+    assert sorted(found) == [
+        "line 2, log_format occurs in line 1 and in line 2: keep one of them",
+        "line 3, log_level: 'loud' is not one of debug, info, warning, error",
+        "line 8, profiles.quiet.agents[1].name occurs in line 8 and in line 8: keep one of them",
+        "line 8, profiles.quiet.agents[1].weight is 0: a number above 0 and at most 1000000 is expected",
+    ]
 
 
 UNUSABLE = [
@@ -424,7 +545,7 @@ WANTED = [
 def test_all_errors_of_file_are_named(tmp_path: Path) -> None:
     with pytest.raises(SettingsErrors) as raised:
         read(tmp_path, ALL_WRONG)
-    found = list(raised.value.texts)
+    found = list(map(str, raised.value.errors))
     assert not [wanted for wanted in WANTED if not any(wanted in text for text in found)], found
     assert not [text for text in found if ", line " not in text]
     # The unknown key 5 is an error twice: it is no text, and it is no setting.

@@ -17,6 +17,7 @@ from ansible_collections.onprem.kube_scheduling.services.extender.http.app impor
 from ansible_collections.onprem.kube_scheduling.services.extender.http.pages.status_api import StatusApi
 from ansible_collections.onprem.kube_scheduling.services.extender.http.scheduler_api import SchedulerApi
 from ansible_collections.onprem.kube_scheduling.services.extender.metrics import Metrics
+from ansible_collections.onprem.kube_scheduling.services.extender.reload_faults import ReloadFaults
 
 from tests.unit.services.extender.extender_objects import PROFILE, engine, pod, quiet_log
 
@@ -45,7 +46,8 @@ class Client:
     def __init__(self, *profiles: Profile, scheduler: bool = True, **limits: t.Any) -> None:
         self.metrics, self.health, self.recent = Metrics(quiet_log()), Health(), RecentPods()
         self.engine: Engine = engine(*profiles, metrics=self.metrics)
-        status_api = StatusApi(self.engine, self.recent, self.metrics.registry, self.health, {"version": "1.2.3"})
+        self.faults = ReloadFaults()
+        status_api = StatusApi(self.engine, self.recent, self.metrics.registry, self.health, self.faults, {"version": "1.2.3"})
         self.api = SchedulerApi(self.engine, self.metrics, self.recent)
         self.app = App(self.api if scheduler else None, status_api, self.metrics, quiet_log(), **limits)
 

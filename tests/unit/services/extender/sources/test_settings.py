@@ -18,12 +18,11 @@ from ansible_collections.onprem.kube_scheduling.services.extender.sources.settin
     read_source_settings,
 )
 
-ORIGIN = "file extender.yaml"
 URLS = ["http://127.0.0.1:9090"]
 
 
 def read(**sources: t.Any) -> SourceSettings:
-    return read_source_settings(sources, ORIGIN)
+    return read_source_settings(sources)
 
 
 def test_defaults_are_those_of_the_design() -> None:
@@ -31,7 +30,7 @@ def test_defaults_are_those_of_the_design() -> None:
         urls=("http://127.0.0.1:9090",), refresh_s=15.0, timeout_s=5.0, node_label="instance"
     )
     assert read(kubernetes={}).kubernetes == KubernetesSettings(None, None)
-    assert read_source_settings(None, ORIGIN) == SourceSettings()
+    assert read_source_settings(None) == SourceSettings()
 
 
 def test_every_setting_is_read() -> None:
@@ -87,9 +86,9 @@ def test_every_setting_is_read() -> None:
 )
 def test_a_wrong_setting_is_refused_by_name(sources: t.Any, parts: tuple[str, ...]) -> None:
     with pytest.raises(SettingsError) as raised:
-        read_source_settings(sources, ORIGIN)
+        read_source_settings(sources)
     text = str(raised.value)
-    assert text.startswith(ORIGIN)
+    assert text.startswith("sources")
     assert not [part for part in parts if part not in text], text
 
 

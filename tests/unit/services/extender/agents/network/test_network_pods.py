@@ -9,15 +9,15 @@ import typing as t
 import pytest
 from ansible_collections.onprem.kube_scheduling.services.extender.interface import PodView
 
-from tests.unit.services.extender.agents.traffic_nodes import GBIT, measured, traffic_agent
+from tests.unit.services.extender.agents.traffic_nodes import GBIT, bytes_of, measured, traffic_agent
 from tests.unit.services.extender.agents.views import NOW_S, judgements, pod, scores
 
 
 def test_new_pods_correct_the_rate() -> None:
     of = traffic_agent(window=100, estimate="8k")
 
-    def rate(*pods: PodView) -> float | None:
-        return judgements(of, [measured(of, "n", {"eth0": 5000.0}, age_s=10, pods=pods)])["n"].value
+    def rate(*pods: PodView) -> float:
+        return bytes_of(judgements(of, [measured(of, "n", {"eth0": 5000.0}, age_s=10, pods=pods)])["n"])
 
     assert rate(pod(ingress=8000, bound_s_ago=4)) == 6000.0  # bits are bytes here
     assert rate(pod(bound_s_ago=4)) == 6000.0  # the estimate
@@ -35,7 +35,7 @@ def test_the_estimate_of_a_new_pod_is_the_traffic_of_a_node_for_each_of_its_pods
     def added(*rates: float) -> float:
         nodes = [measured(of, f"n{number}", {"eth0": rate}, age_s=10, pods=old[number]) for number, rate in enumerate(rates)]
         empty = measured(of, "new", {"eth0": 0.0}, age_s=10, pods=(pod("new", bound_s_ago=4),))
-        return judgements(of, [*nodes, empty])["new"].value or 0.0
+        return bytes_of(judgements(of, [*nodes, empty])["new"])
 
     assert added(*rates) == 20 * mbit
     assert added(100 * mbit, *rates[1:]) == 44 * mbit
@@ -48,15 +48,15 @@ def test_a_new_pod_counts_with_at_most_the_speed_of_the_link() -> None:
     of = traffic_agent()
     huge = pod(ingress=10**15, bound_s_ago=4)
     with_speed = measured(of, "n", {"eth0": 0.0}, speed={"eth0": 10 * GBIT}, pods=(huge,))
-    assert judgements(of, [with_speed])["n"].value == 10 * GBIT
+    assert bytes_of(judgements(of, [with_speed])["n"]) == 10 * GBIT
     without_speed = measured(of, "n", {"eth0": 0.0}, pods=(huge,))
-    assert judgements(of, [without_speed])["n"].value == GBIT
+    assert bytes_of(judgements(of, [without_speed])["n"]) == GBIT
 
 
-def rate(*pods: PodView) -> float | None:
+def rate(*pods: PodView) -> float:
     """Return the rate of a node with these pods on which 600 Mbit/s were measured."""
     of = traffic_agent(window=100, estimate="10M")
-    return judgements(of, [measured(of, "n", {"eth0": 600e6 / 8}, speed={"eth0": GBIT}, pods=pods)])["n"].value
+    return bytes_of(judgements(of, [measured(of, "n", {"eth0": 600e6 / 8}, speed={"eth0": GBIT}, pods=pods)])["n"])
 
 
 def test_pods_that_have_ended_do_not_hide_the_measured_rate() -> None:
@@ -78,8 +78,8 @@ def test_an_ended_idle_pod_that_declared_much_hides_only_a_mean_part_of_new_pods
     of = traffic_agent(window=100)
     others = tuple(pod(f"other-{number}", bound_s_ago=500) for number in range(9))
     idle, new = pod("idle", ingress=10**15, bound_s_ago=500, ended_s_ago=4), pod("new", ingress=200_000_000, bound_s_ago=4)
-    found = judgements(of, [measured(of, "n", {"eth0": 500e6 / 8}, speed={"eth0": GBIT}, pods=(*others, idle, new))])["n"].value
-    assert found == pytest.approx((500e6 + 200e6 - 50e6) / 8)
+    found = judgements(of, [measured(of, "n", {"eth0": 500e6 / 8}, speed={"eth0": GBIT}, pods=(*others, idle, new))])["n"]
+    assert bytes_of(found) == pytest.approx((500e6 + 200e6 - 50e6) / 8)
 
 
 @pytest.mark.parametrize("args", [{"normalise": "relative"}, {}])

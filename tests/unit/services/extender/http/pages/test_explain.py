@@ -9,6 +9,7 @@ from ansible_collections.onprem.kube_scheduling.services.extender.engine.profile
 
 from tests.unit.services.extender.extender_objects import (
     DemandAgent,
+    KeepBudgets,
     ScoreAgent,
     names_body,
     profile,
@@ -52,6 +53,62 @@ def test_a_pod_is_explained_that_no_prioritize_followed(path: str) -> None:
     client.post(path, names_body(["a", "b"], name="nowhere"))
     rows = client.get("/explain?pod=app/nowhere").json["nodes"]
     assert {row["node"]: row["rejection"] for row in rows} == {"a": "score 1 is below 2", "b": "score 1.5 is below 2"}
+
+
+class FilterOnly(ScoreAgent):
+    """It rejects nodes and takes no part in scores."""
+
+    name = "limit"
+    can_score = False
+
+
+def test_a_profile_that_only_filters_is_explained_with_its_decisions() -> None:
+    client = Client(profile(ConfiguredAgent(FilterOnly(), 1, True)))
+    client.engine.on_view(view({"a": 1.0, "b": 6.0, "c": 1.5}))
+    answer = client.post(FILTER, names_body(["a", "b", "c"])).json
+    assert answer["FailedNodes"] == {"a": "score 1 is below 2", "c": "score 1.5 is below 2"}
+    assert {entry["Score"] for entry in client.post(PRIORITIZE, names_body(["a", "b", "c"])).json} == {5}
+    found = client.get("/explain?pod=app/web").json
+    assert (found["filters"], found["has_scores"], found["neutral"]) == (True, False, False)
+    assert {row["node"]: row["rejection"] for row in found["nodes"] if row["rejection"]} == answer["FailedNodes"]
+    for path in ("/explain?pod=app/web", "/status"):
+        text = client.get(path, accept="text/html").text
+        assert "The agents of this profile only filter, so all nodes have the same score." in text
+        assert "The filter rejects 2 of the 3 nodes, if the scheduler has a filterVerb:" in text
+        assert "<td>a</td><td>score 1 is below 2</td>" in text and "<td>c</td><td>score 1.5 is below 2</td>" in text
+        assert "unknown" not in text.partition("<tbody>")[2]
+
+
+def test_weights_of_agents_that_only_filter_do_not_count() -> None:
+    client = Client(profile(ConfiguredAgent(FilterOnly(), 9, True), ScoreAgent()))
+    client.engine.on_view(view({"a": 4.0, "b": None}))
+    client.post(PRIORITIZE, names_body(["a", "b"]))
+    rows = {row["node"]: row for row in client.get("/explain?pod=app/web").json["nodes"]}
+    assert (rows["a"]["exact"], rows["b"]["exact"]) == (4.0, 4.0)
+
+
+def test_a_node_that_is_rejected_because_its_value_is_unknown_is_on_the_page() -> None:
+    client = Client(profile(ScoreAgent(), unknown="filter"))
+    client.engine.on_view(view({"a": None, "b": 6.0}))
+    client.post(FILTER, names_body(["a", "b"]))
+    text = client.get("/explain?pod=app/web", accept="text/html").text
+    assert "<td>a</td><td>no fresh value is known for the node (score)</td>" in text
+
+
+def test_a_reason_without_filter_is_not_shown_as_a_rejection() -> None:
+    client = Client(profile(ScoreAgent()))
+    client.engine.on_view(view({"a": 1.0, "b": 6.0}))
+    client.post(FILTER, names_body(["a", "b"]))
+    text = client.get("/explain?pod=app/web", accept="text/html").text
+    assert "not rejected, because filter is false: score 1 is below 2" in text and "The filter rejects" not in text
+
+
+def test_a_profile_without_judgements_says_so() -> None:
+    client = Client(profile(KeepBudgets()))
+    client.engine.on_view(view({"a": 1.0}))
+    client.post(FILTER, names_body(["a"]))
+    for path in ("/explain?pod=app/web", "/status"):
+        assert "No agent of this profile judges nodes" in client.get(path, accept="text/html").text
 
 
 def test_explain_uses_the_demand_of_the_pod() -> None:

@@ -6,8 +6,10 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from datetime import UTC, datetime
 
 from ansible_collections.onprem.kube_scheduling.services.extender.http.slow_answers import MAX_WAITING
+from ansible_collections.onprem.kube_scheduling.services.extender.reload_faults import FILE_FAULT
 
 from tests.unit.services.extender.extender_objects import (
     PROFILE,
@@ -27,6 +29,33 @@ def test_liveness_and_readiness(client: Client) -> None:
     client.engine.on_view(view(dict.fromkeys(VALUES), version=2))
     answer = client.get("/readyz")
     assert answer.status == 200 and "no value is known for the profiles quiet" in answer.text
+
+
+def test_a_broken_file_is_on_the_pages_until_it_is_repaired(client: Client) -> None:
+    client.health.set_unready(())
+    client.post(PRIORITIZE, names_body(["a"]))
+    pages = ("/status", "/explain?pod=app/web")
+    client.faults.note(FILE_FAULT, ["file a.yaml, line 3, listen: 5 is <no> address", "log_level: 'loud' is not one of debug"])
+    client.faults.note(FILE_FAULT, ["file a.yaml, line 3, listen: 5 is <no> address"])
+    since = datetime.fromtimestamp(client.faults.current[0].since_s, UTC)
+    for path in pages:
+        text = client.get(path, accept="text/html").text
+        assert text.index('role="alert"') < text.index("<table>"), "it is above everything else"
+        assert "<strong>FILE cannot be used: the settings before stay in use.</strong>" in text
+        assert f"Since {since:%Y-%m-%d %H:%M:%S} UTC, for 0 seconds." in text
+        assert "<li>file a.yaml, line 3, listen: 5 is &lt;no&gt; address</li></ul>" in text
+    assert client.get("/status").json["faults"] == [
+        {
+            "text": FILE_FAULT,
+            "since": since.isoformat(timespec="seconds"),
+            "errors": ["file a.yaml, line 3, listen: 5 is <no> address"],
+        }
+    ]
+    ready = client.get("/readyz")
+    assert ready.status == 200 and ready.text.startswith(f"ok, but {FILE_FAULT} (since {since:%Y-%m-%d %H:%M:%S} UTC")
+    client.faults.remove(FILE_FAULT)
+    assert not [path for path in pages if "alert" in client.get(path, accept="text/html").text.partition("</style>")[2]]
+    assert client.get("/status").json["faults"] == [] and client.get("/readyz").text == "ok\n"
 
 
 def test_the_version(client: Client) -> None:

@@ -41,6 +41,29 @@ def test_a_rate_has_its_value_its_labels_and_the_age_of_its_newest_sample(server
     assert not readings.problems and not readings.unmapped.count
 
 
+def test_a_node_label_that_no_series_has_is_named_with_the_labels_that_they_have(server: Server) -> None:
+    server.put("received", "1", 7, instance="10.0.0.1:9100", device="eth0")
+    source = source_of(server, node_label="node", node_rules=("name",))
+    text = "sources.prometheus.node_label is node, and no series has this label: they have device, instance"
+    assert source.read([RECEIVED], NODES).problems == [text]
+    server.put("received", "1", 7, instance="10.0.0.1:9100", device="eth0", node="a")
+    assert source.read([RECEIVED], NODES).problems == []
+
+
+def test_a_query_that_removes_all_labels_is_told_how_to_keep_one(server: Server) -> None:
+    server.vectors["sum(load)"] = [({}, "1")]
+    wanted = "sources.prometheus.node_label is instance, and no series has this label: sum by (instance) in a query keeps it"
+    assert read(server, Expression("sum(load)")).problems == [wanted]
+
+
+def test_a_missing_node_label_is_named_also_if_another_label_tells_the_node(server: Server) -> None:
+    server.put("received", "1", 7, instance="10.9.9.9:9100")
+    server.vectors["node_uname_info"] = [({"instance": "10.9.9.9:9100", "nodename": "a"}, "1")]
+    readings = source_of(server, node_label="node").read([RECEIVED], NODES)
+    assert list(readings.values[RECEIVED]) == ["a"]
+    assert readings.problems == ["sources.prometheus.node_label is node, and no series has this label: they have instance, nodename"]
+
+
 def test_the_age_does_not_depend_on_the_clock_of_this_machine(server: Server) -> None:
     server.now_s = 1_000.0  # decades before this machine's clock
     server.put("received", "1", 30, instance="a")

@@ -11,6 +11,7 @@ import pytest
 from ansible_collections.onprem.kube_scheduling.services.extender.interface import Expression, Gauge, LabelMatch, Rate
 from ansible_collections.onprem.kube_scheduling.services.extender.sources.prometheus.promql import (
     is_selector,
+    shown_promql,
     time_text,
     uname_text,
     value_text,
@@ -20,6 +21,12 @@ from hypothesis import strategies as st
 
 COUNTER = "node_network_receive_bytes_total"
 DEVICES = (LabelMatch("device", "eth.*|bond.*"), LabelMatch("device", r'lo|veth.*|x"\d+', negative=True))
+
+
+def test_a_long_string_of_a_query_is_cut_visibly() -> None:
+    text = value_text(Rate(COUNTER, 60, (LabelMatch("device", "lo|" * 30, negative=True), LabelMatch("device", "eth.*"))))
+    assert shown_promql(text) == f'rate({COUNTER}{{device!~"{"lo|" * 13}…" (52 characters are not shown),device=~"eth.*"}}[60s])'
+    assert shown_promql("up") == "up"
 
 
 @pytest.mark.parametrize(
