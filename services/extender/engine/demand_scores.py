@@ -45,7 +45,7 @@ class DemandScores:
         weight = sum(one.weight for one in self._agents)
         self._shares = [(part, one.weight / weight) for one, part in zip(self._agents, parts, strict=True) if weight > 0]
         self._nodes = nodes
-        self.steps = bytearray(map(step_of, self.totals))
+        self.update_all()
 
     @property
     def is_neutral(self) -> bool:
@@ -82,6 +82,11 @@ class DemandScores:
         self.steps[number] = step_of(total)
         for table, fragments_of in self.tables.items():
             fragments_of.fragments[name] = fragments[rounded(total, table)]
+
+    def update_all(self) -> None:
+        """Calculate the totals of all nodes again. Each table is made again when a request needs it."""
+        self.steps = bytearray(map(step_of, self.totals))
+        self.tables.clear()
 
     def rounded(self, number: int, table: int) -> int:
         """Return the integer score of a node in a table."""

@@ -75,7 +75,9 @@ class OriginalTables:
             return found.table
 
     def replace(self, node: NodeView) -> None:
-        """Judge one node again."""
+        """Judge one node again. The tables of agents that compare nodes are made again when a request needs them."""
         with self._lock:
+            for key in [key for key in self._tables if key[0] in self._judges.comparing]:
+                del self._tables[key]
             for table in self._tables.values():
                 table.replace(node)
