@@ -8,16 +8,16 @@ The environment has precedence over FILE, and the command line over both.
 from __future__ import annotations
 
 import argparse
-import difflib
 import re
 import typing as t
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import yaml
 
 from ...plugins.module_utils.kube.client.config.files import ConnectionSettingsError
 from ...plugins.module_utils.kube.client.config.yaml_text import load_yaml
+from ...plugins.module_utils.model.values.nearest import nearest
 from ...plugins.module_utils.model.values.shown import shown_key
 from .options import SWITCH, Option
 
@@ -171,9 +171,3 @@ def _check_keys(file: str, node: yaml.MappingNode) -> None:
         if name in seen:
             raise SettingsError(f"file {file}: {key.value} occurs in line {seen[name]} and in line {line}; keep one of them")
         seen[name] = line
-
-
-def nearest(name: str, known: Iterable[str]) -> str:
-    """Return the end of an error text with the known name that is most like this one, or an empty text if none is."""
-    found = difflib.get_close_matches(name, list(known), n=1)
-    return f"; the nearest is {found[0]}" if found else ""

@@ -7,13 +7,13 @@ Only the modules of the requested agents are imported, so that a broken agent th
 
 from __future__ import annotations
 
-import difflib
 import importlib
 import re
 import typing as t
 from collections.abc import Mapping
 from importlib.metadata import EntryPoint, entry_points
 
+from ....plugins.module_utils.model.values.nearest import nearest
 from ....plugins.module_utils.model.values.shown import shown_value
 from ..interface import Agent
 from .arguments import read_arguments
@@ -92,9 +92,8 @@ def _entry_point(name: str) -> EntryPoint:
     for entry in found.values():
         return entry
     names = agent_names()
-    nearest = difflib.get_close_matches(name, names, n=1)
-    better = f"the nearest is {nearest[0]}" if nearest else f"the agents are {', '.join(names)}"
-    raise AgentError(f"there is no agent {name if _PLAIN_NAME.fullmatch(name) else shown_value(name)}; {better}")
+    better = nearest(name, names) or f"; the agents are {', '.join(names)}"
+    raise AgentError(f"there is no agent {name if _PLAIN_NAME.fullmatch(name) else shown_value(name)}{better}")
 
 
 def _text_of(error: BaseException) -> str:

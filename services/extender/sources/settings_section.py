@@ -9,8 +9,9 @@ import typing as t
 from collections.abc import Mapping
 
 from ....plugins.module_utils.model.values.duration import parse_duration
+from ....plugins.module_utils.model.values.nearest import nearest
 from ....plugins.module_utils.model.values.shown import shown_key, shown_value
-from ...common.settings import SettingsError, nearest
+from ...common.settings import SettingsError
 from ..settings_errors import ErrorList
 
 LONGEST_S = 86_400.0
