@@ -13,7 +13,7 @@ from dataclasses import replace
 
 from ..interface import PodView
 from ..pauses import Pause, no_pause
-from ..pod_labels import limited_labels
+from ..pod_limits import limited_labels
 from .agent_scores import AgentScores
 from .demand_scores import DemandScores
 from .dithering import TABLES

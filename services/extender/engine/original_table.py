@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from ..interface import Judgement, NodeView, PodView
 from ..pauses import no_pause
-from ..pod_labels import limited_labels
+from ..pod_limits import limited_labels
 from .evaluation import NOT_KNOWN, Evaluator
 from .fragments import SCORES, Fragments, Table
 from .judges import Judges

@@ -16,7 +16,7 @@ from .....plugins.module_utils.model.api.pod import Container, ContainerStatus, 
 from .....plugins.module_utils.model.codec import Struct, field
 from .....plugins.module_utils.model.values.timestamps import read_time
 from ...interface import Demand
-from ...pod_labels import limited_labels
+from ...pod_limits import limited_labels
 from .node_objects import Identity, Metadata
 from .pod_demand import demand_of
 from .pod_owner import owner_name
