@@ -49,6 +49,10 @@ def load_agent(name: str) -> type[Agent]:
             f"agent {name}: the class {found.__qualname__} has no args_type: set it to a frozen msgspec.Struct, which has no fields if the"
             " agent has no arguments"
         )
+    if found.compares_nodes and not found.per_demand:
+        raise AgentError(
+            f"agent {name}: the class {found.__qualname__} sets compares_nodes, which has an effect only with per_demand = True"
+        )
     if found.name != name:
         raise AgentError(f"agent {name}: the class {found.__qualname__} has the name {found.name!r}: set name = {name!r} in the class")
     return found
