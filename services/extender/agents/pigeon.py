@@ -92,7 +92,7 @@ class Pigeon(Agent):
         objective = self.args.policy_objective
         judgements = (
             Judgement(score, value, f"{objective} {value:.6g}" if fit else "the requests do not fit")
-            for score, value, fit in zip(scores_of(values, fits).tolist(), values.tolist(), fits.tolist(), strict=True)
+            for score, value, fit in zip(scores_of_objective(values, fits).tolist(), values.tolist(), fits.tolist(), strict=True)
         )
         return [next(judgements) if known else _UNKNOWN for known in placements.is_known.tolist()]
 
@@ -100,7 +100,7 @@ class Pigeon(Agent):
         """Return the same without texts."""
         placements = prepared.of(nodes)
         scores = np.full(len(nodes), np.nan)
-        scores[placements.is_known] = scores_of(*self._values(placements, pod))
+        scores[placements.is_known] = scores_of_objective(*self._values(placements, pod))
         return Scores(scores.tolist())
 
     def original_score(self, judgement: Judgement) -> int:
@@ -122,7 +122,7 @@ class Pigeon(Agent):
 _UNKNOWN = Judgement(None, explanation="the allocatable resources are not known")
 
 
-def scores_of(values: Floats, fits: Booleans) -> Floats:
+def scores_of_objective(values: Floats, fits: Booleans) -> Floats:
     """Return 1 to 10 from the largest to the smallest value of the nodes on which the pod fits, and 0 where it does not fit."""
     fitting = values[fits]
     if not fitting.size:
