@@ -8,13 +8,13 @@ The environment has precedence over FILE, and the command line over both.
 from __future__ import annotations
 
 import argparse
-import difflib
 import re
 import typing as t
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from ...plugins.module_utils.kube.client.config.files import ConnectionSettingsError
+from ...plugins.module_utils.model.values.nearest import nearest
 from ...plugins.module_utils.model.values.shown import shown_key
 from .options import SWITCH, Option
 from .yaml_document import read_yaml, repeated_keys
@@ -143,9 +143,3 @@ def _from_file(program: Program, config: Given) -> dict[str, Given]:
         if key not in known:
             raise SettingsError(f"file {config.value}: {shown_key(key)} is not a setting{nearest(str(key), known)}")
     return {key: Given(value, f"file {config.value}, {key}") for key, value in content.items() if value is not None}
-
-
-def nearest(name: str, known: Iterable[str]) -> str:
-    """Return the end of an error text with the known name that is most like this one, or an empty text if none is."""
-    found = difflib.get_close_matches(name, list(known), n=1)
-    return f"; the nearest is {found[0]}" if found else ""

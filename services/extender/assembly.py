@@ -27,7 +27,7 @@ from .http.scheduler_api import SchedulerApi
 from .http.server import HttpServer, Listener
 from .http.unprofiled_pods import UnprofiledPods
 from .interface import Query
-from .learned_state import LearnedState
+from .learned.learned_state import LearnedState
 from .metrics import Metrics
 from .pauses import RequestPause
 from .recording.recorder import Recorder

@@ -174,6 +174,12 @@ class Agent:
     name: t.ClassVar[str] = ""
     args_type: t.ClassVar[type]
     per_demand: t.ClassVar[bool] = False
+    compares_nodes: t.ClassVar[bool] = False
+    """The score of a node depends on the pods of the other nodes too (see ``pigeon``). Only for an agent that is ``per_demand``.
+
+    After a change of one node, the engine judges all nodes before the next answer.
+    """
+
     can_score: t.ClassVar[bool] = True
     """If false, the agent takes no part in scores and its weight does not count (see ``budgets``). It can filter nevertheless."""
 
@@ -224,8 +230,8 @@ class Agent:
     def judge_demands(self, prepared: t.Any, node: NodeView, pods: Sequence[PodView], now_s: float) -> Sequence[Judgement]:
         """Return the judgements on one node for several pods, in their order.
 
-        The engine can call it for all cached demands after a pod was bound to the node. An agent that is ``per_demand`` overrides it if
-        one call of ``judge`` for each pod is too slow.
+        The engine can call it for all cached demands after a pod was bound to the node, unless the agent ``compares_nodes``. An agent that
+        is ``per_demand`` overrides it if one call of ``judge`` for each pod is too slow.
         """
         return [self.judge(prepared, node, pod, now_s) for pod in pods]
 

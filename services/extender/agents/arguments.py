@@ -4,14 +4,14 @@
 
 from __future__ import annotations
 
-import difflib
 import functools
 import re
 import typing as t
 from collections.abc import Mapping
 
-from ....plugins.module_utils.model.codec import DecodeError, convert, fields_of
+from ....plugins.module_utils.model.codec import DecodeError, Struct, convert, field, fields_of
 from ....plugins.module_utils.model.values.duration import parse_duration
+from ....plugins.module_utils.model.values.nearest import nearest
 from ....plugins.module_utils.model.values.shown import shown_value
 
 Duration = int | str
@@ -126,12 +126,23 @@ def _allowed_values(kind: t.Any, place: str) -> list[str]:
 
 def _nearest(field: str, kind: t.Any) -> str:
     names = [entry.encode_name for entry in fields_of(kind)] if kind is not None else []
-    found = difflib.get_close_matches(field, names, n=1)
-    if found:
-        return f"; the nearest is {found[0]}"
     if kind is None:
         return ""
-    return f"; the arguments are {', '.join(names)}" if names else "; the agent has no arguments"
+    return nearest(field, names) or (f"; the arguments are {', '.join(names)}" if names else "; the agent has no arguments")
+
+
+class ValueAgeArgs(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The arguments of an agent that reads measured values. ``max_age_s``: older values are unknown. An agent can have another default."""
+
+    max_age: Duration = field(default=300, name="max_age_s")
+
+    def __post_init__(self) -> None:
+        seconds("max_age_s", self.max_age)
+
+    @property
+    def max_age_s(self) -> int:
+        """Return the age in seconds from which on values are unknown."""
+        return seconds("max_age_s", self.max_age)
 
 
 def seconds(name: str, value: Duration, *, least: int = 1) -> int:

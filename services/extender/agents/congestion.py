@@ -12,13 +12,12 @@ import math
 import typing as t
 from collections.abc import Sequence
 
-from ....plugins.module_utils.model.codec import Struct, field
 from ..interface import BEST_SCORE, Agent, Annotation, Expression, Judgement, NodeView, PodView, Query
-from .arguments import Duration, check_positive, seconds
+from .arguments import ValueAgeArgs, check_positive
 from .measurements import read_value
 
 
-class CongestionArgs(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class CongestionArgs(ValueAgeArgs, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """``annotation``: the annotation of nodes with the factor. ``query``: a PromQL expression that replaces it.
 
     ``max``: factors from this value on have the score 0. ``timestamp_of``: the selector of the raw series behind ``query``.
@@ -28,18 +27,12 @@ class CongestionArgs(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     query: str = ""
     timestamp_of: str = ""
     max: float = 100.0
-    max_age: Duration = field(default=300, name="max_age_s")
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         check_positive("max", self.max)
-        seconds("max_age_s", self.max_age)
         if not (self.annotation or self.query):
             raise ValueError("annotation is empty: give an annotation or a query")
-
-    @property
-    def max_age_s(self) -> int:
-        """Return the age in seconds from which on values are unknown."""
-        return seconds("max_age_s", self.max_age)
 
 
 class Congestion(Agent):

@@ -12,13 +12,13 @@ import math
 import typing as t
 from collections.abc import Sequence
 
-from ....plugins.module_utils.model.codec import Struct, field
+from ....plugins.module_utils.model.codec import field
 from ..interface import BEST_SCORE, Agent, Expression, Judgement, NodeView, PodView, Query
-from .arguments import Duration, seconds
+from .arguments import Duration, ValueAgeArgs
 from .measurements import read_value
 
 
-class MetricArgs(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class MetricArgs(ValueAgeArgs, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """``query``: a PromQL expression with one series for each node. ``best`` and ``worst``: the values with the scores 10 and 0.
 
     ``reject_above`` and ``reject_below``: a filter rejects nodes beyond these values. ``unit`` is shown after values. ``timestamp_of``: the
@@ -35,18 +35,13 @@ class MetricArgs(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     max_age: Duration = field(default=90, name="max_age_s")
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if not self.query.strip():
             raise ValueError("query is empty: give a PromQL expression")
         if not (math.isfinite(self.best) and math.isfinite(self.worst)) or self.best == self.worst:
             raise ValueError(f"best is {self.best} and worst is {self.worst}: they must be different numbers")
         if self.reject_above is not None and self.reject_below is not None and self.reject_above < self.reject_below:
             raise ValueError(f"reject_above is {self.reject_above} and reject_below is {self.reject_below}: every value would be rejected")
-        seconds("max_age_s", self.max_age)
-
-    @property
-    def max_age_s(self) -> int:
-        """Return the age in seconds from which on values are unknown."""
-        return seconds("max_age_s", self.max_age)
 
 
 class Metric(Agent):

@@ -31,10 +31,10 @@ SPEED = "node_network_speed_bytes"
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """The traffic of all nodes of a refresh, the largest measured rate, and the speed that is assumed for nodes without one.
+    """The traffic of all nodes of a refresh. Rates and speeds are in bytes per second.
 
-    ``estimates``: the bytes per second of a new pod that declares none, by direction. ``worst``: the utilisation with the score 0. New pods
-    count in it, up to the speed of a link.
+    ``largest_rate``: the largest measured rate. ``assumed_speed``: the speed of nodes that report none. ``estimates``: the rate of a new
+    pod that declares none, by direction. ``worst``: the utilisation with the score 0. New pods count in it, up to the speed of a link.
 
     What was added for new pods does not count in ``largest_rate``, so that the annotation of one pod cannot make all other nodes equal.
     """

@@ -7,13 +7,13 @@ Only the modules of the requested agents are imported, so that a broken agent th
 
 from __future__ import annotations
 
-import difflib
 import importlib
 import re
 import typing as t
 from collections.abc import Mapping
 from importlib.metadata import EntryPoint, entry_points
 
+from ....plugins.module_utils.model.values.nearest import nearest
 from ....plugins.module_utils.model.values.shown import shown_value
 from ..interface import Agent
 from .arguments import ArgumentError, argument_error, read_arguments
@@ -48,6 +48,10 @@ def load_agent(name: str) -> type[Agent]:
         raise AgentError(
             f"agent {name}: the class {found.__qualname__} has no args_type: set it to a frozen msgspec.Struct, which has no fields if the"
             " agent has no arguments"
+        )
+    if found.compares_nodes and not found.per_demand:
+        raise AgentError(
+            f"agent {name}: the class {found.__qualname__} sets compares_nodes, which has an effect only with per_demand = True"
         )
     if found.name != name:
         raise AgentError(f"agent {name}: the class {found.__qualname__} has the name {found.name!r}: set name = {name!r} in the class")
@@ -94,9 +98,8 @@ def _entry_point(name: str) -> EntryPoint:
     for entry in found.values():
         return entry
     names = agent_names()
-    nearest = difflib.get_close_matches(name, names, n=1)
-    better = f"the nearest is {nearest[0]}" if nearest else f"the agents are {', '.join(names)}"
-    raise AgentError(f"there is no agent {name if _PLAIN_NAME.fullmatch(name) else shown_value(name)}; {better}")
+    better = nearest(name, names) or f"; the agents are {', '.join(names)}"
+    raise AgentError(f"there is no agent {name if _PLAIN_NAME.fullmatch(name) else shown_value(name)}{better}")
 
 
 def _text_of(error: BaseException) -> str:

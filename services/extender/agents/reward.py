@@ -30,6 +30,8 @@ UNKNOWN_NODE = BEST_SCORE * INITIAL_REWARD
 """The score of a node without an observation."""
 MAX_STATE_BYTES = 512 * 1024
 MAX_ENTRIES = 20_000
+MAX_TYPE_CHARACTERS = 253
+"""The maximum of a name in Kubernetes. The API server does not check the name of an owner, and one long type would fill the saved state."""
 STATE_VERSION = 2
 
 
@@ -248,7 +250,7 @@ class Reward(Agent):
 def workload_of(pod: PodView) -> WorkloadType:
     """Return the workload of a pod: its namespace, and the first of the labels podtype, app and name, else its controller or its name."""
     kind = next((value for label in TYPE_LABELS if (value := pod.labels.get(label))), pod.owner or pod.name)
-    return WorkloadType(pod.namespace, kind)
+    return WorkloadType(pod.namespace, kind[:MAX_TYPE_CHARACTERS])
 
 
 def _that_fit(entries: list[SavedEntry]) -> list[SavedEntry]:

@@ -63,8 +63,11 @@ class SafeOverload(SafeAgent):
         return Judgement(scores[column], risks[column], explanation, measured_at_s, rejection)
 
     def _score(self, column: int, risk: float) -> float:
+        """Return the score of a resource. With an accepted risk of 0, each risk has the score 0."""
+        if risk <= 0:
+            return BEST_SCORE
         accepted = self._accepted[column]
-        return BEST_SCORE * (1.0 - math.sqrt(risk / accepted)) if risk < accepted else 0.0 if risk > 0 else BEST_SCORE
+        return BEST_SCORE * (1.0 - math.sqrt(risk / accepted)) if risk < accepted else 0.0
 
     def _explanation(self, column: int, mean: float, deviation: float, risk: float) -> str:
         return f"{RESOURCES[column]} {mean:.0%} ± {deviation:.0%}, {risk:.1%} risk to exceed {self._threshold:.0%}"

@@ -9,10 +9,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from ....plugins.module_utils.model.values.nearest import nearest
 from ....plugins.module_utils.model.values.shown import shown_key
 from ...common.addresses import Address, parse_address
 from ...common.options import Option
-from ...common.settings import Given, SettingsError, flags_given, nearest, parse_given, variables_given
+from ...common.settings import Given, SettingsError, flags_given, parse_given, variables_given
 from ..engine.profile import Profile
 from ..http.app import MAX_BODY_BYTES, REQUEST_TIMEOUT_S
 from ..http.connection.tls import TlsFiles

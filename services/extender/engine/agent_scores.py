@@ -60,6 +60,10 @@ class AgentScores:
         default = self.default(policy)
         return [default if math.isnan(score) else score for score in self.scores]
 
+    def replace_all(self, newest: AgentScores) -> None:
+        """Take over the scores of a new calculation for all nodes."""
+        self.scores, self.median, self.rejections, self.oldest_s = newest.scores, newest.median, newest.rejections, newest.oldest_s
+
     def replace(self, number: int, node: str, judgement: Judgement) -> None:
         """Take over a new judgement on one node. The median stays until the next refresh."""
         self.scores[number] = checked_score(judgement)

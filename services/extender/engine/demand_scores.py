@@ -47,7 +47,7 @@ class DemandScores:
             (part, one.weight / weight) for one, part in zip(self._agents, parts, strict=True) if one.agent.can_score and weight > 0
         ]
         self._nodes = nodes
-        self.steps = bytearray(map(step_of, self.totals))
+        self.update_all()
 
     @property
     def is_neutral(self) -> bool:
@@ -84,6 +84,11 @@ class DemandScores:
         self.steps[number] = step_of(total)
         for table, fragments_of in self.tables.items():
             fragments_of.fragments[name] = fragments[rounded(total, table)]
+
+    def update_all(self) -> None:
+        """Calculate the totals of all nodes again. Each table is made again when a request needs it."""
+        self.steps = bytearray(map(step_of, self.totals))
+        self.tables.clear()
 
     def rounded(self, number: int, table: int) -> int:
         """Return the integer score of a node in a table."""

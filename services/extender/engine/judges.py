@@ -29,7 +29,7 @@ def ignore_duration(_profile: str, _agent: str, _seconds: float) -> None:
 class Judges:
     """Judges the newest state of ``nodes``. Agents and nodes are given by their numbers in the profile and in the view.
 
-    ``per_demand``: the numbers of the agents that depend on the pod.
+    ``per_demand``: the numbers of the agents that depend on the pod. ``comparing``: those of them that compare nodes.
     """
 
     def __init__(self, profile: Profile, nodes: Nodes, evaluator: Evaluator, pause: Pause, observe: Observe) -> None:
@@ -39,6 +39,7 @@ class Judges:
         views = tuple(nodes.views)
         self.prepared = [evaluator.prepare(one, views, pause) for one in profile.scoring]
         self.per_demand = [number for number, one in enumerate(profile.scoring) if one.agent.per_demand]
+        self.comparing = frozenset(number for number in self.per_demand if profile.scoring[number].agent.compares_nodes)
 
     def key(self, agent: int, pod: PodView) -> t.Hashable:
         """Return the agent's key for the demand of a pod."""

@@ -13,7 +13,7 @@ from dataclasses import replace
 
 from ..interface import PodView
 from ..pauses import Pause, no_pause
-from ..pod_labels import limited_labels
+from ..pod_limits import limited_labels
 from .agent_scores import AgentScores
 from .demand_scores import DemandScores
 from .dithering import TABLES
@@ -65,13 +65,8 @@ class KeptDemands:
         """Return a table for the demand of a pod."""
         key = self._key(pod)
         with self._lock:
-            demand = self._demands.get(key)
-            table = demand.tables.get(number) if demand is not None else None
-            if demand is None or table is None:
-                demand, table = self._fill(key, pod, number, no_pause)
-            else:
-                self._update(demand)
-                self._demands.move_to_end(key)
+            demand = self._scores(key, pod, no_pause)
+            table = demand.tables.get(number) or self._make_table(demand, number, no_pause)
             demand.used.add(number)
             return table
 
@@ -82,13 +77,11 @@ class KeptDemands:
             return self._scores(key, pod, no_pause)
 
     def known(self, pod: PodView) -> DemandScores | None:
-        """Return the scores for the demand of a pod if they are kept."""
+        """Return the scores for the demand of a pod if they are kept and know the newest nodes."""
         key = self._key(pod)
         with self._lock:
             demand = self._demands.get(key)
-            if demand is not None:
-                self._update(demand)
-            return demand
+            return demand if demand is not None and demand.updated == len(self._replaced) else None
 
     def calculated(self, pod: PodView) -> DemandScores:
         """Return the scores for a pod without keeping them. No request waits for it."""
@@ -113,9 +106,9 @@ class KeptDemands:
         for one in used:
             key = self._key(one.pod)
             with self._lock:
-                self._scores(key, one.pod, pause)
+                demand = self._scores(key, one.pod, pause)
                 for number in one.tables:
-                    self._fill(key, one.pod, number, pause)
+                    self._make_table(demand, number, pause)
 
     def replace_node(self, number: int) -> None:
         """Note that a node was replaced, and judge an earlier one for the demands without requests."""
@@ -135,6 +128,8 @@ class KeptDemands:
             for one, judgement in zip(scores, judgements, strict=True):
                 with self._lock:
                     self._shared.update_late(one, position, judgement)
+        if self._judges.comparing:
+            return  # A request calculates the totals of all nodes.
         with self._lock:
             demands = [one for one in self._demands.values() if one.updated == position]
         for demand in demands:
@@ -153,8 +148,11 @@ class KeptDemands:
         if demand.updated == len(self._replaced):
             return
         self._shared.update(demand.shared)
-        for number in dict.fromkeys(self._replaced[demand.updated :]):
-            self._renew(demand, number)
+        if self._judges.comparing:
+            demand.update_all()
+        else:
+            for number in dict.fromkeys(self._replaced[demand.updated :]):
+                self._renew(demand, number)
         demand.updated = len(self._replaced)
 
     def _renew(self, demand: DemandScores, number: int) -> None:
@@ -176,13 +174,11 @@ class KeptDemands:
         parts = [shared[agent].scores if static is None else static for agent, static in enumerate(self._static)]
         return DemandScores(self._judges.profile, pod, parts, len(self._nodes.names), shared)
 
-    def _fill(self, key: tuple[t.Hashable, ...], pod: PodView, number: int, pause: Pause) -> tuple[DemandScores, Table]:
-        """Calculate the scores of a demand, and one of its tables."""
-        demand = self._scores(key, pod, pause)
+    def _make_table(self, demand: DemandScores, number: int, pause: Pause) -> Table:
         table = demand.make_table(number, self._nodes)
         self._limit_tables()
         pause()
-        return demand, table
+        return table
 
     def _limit_demands(self) -> None:
         """Drop the demands that were not used for the longest time. The newest one stays."""

@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from ..interface import Judgement, NodeView, PodView
 from ..pauses import no_pause
-from ..pod_labels import limited_labels
+from ..pod_limits import limited_labels
 from .evaluation import NOT_KNOWN, Evaluator
 from .fragments import SCORES, Fragments, Table
 from .judges import Judges
@@ -75,7 +75,9 @@ class OriginalTables:
             return found.table
 
     def replace(self, node: NodeView) -> None:
-        """Judge one node again."""
+        """Judge one node again. The tables of agents that compare nodes are made again when a request needs them."""
         with self._lock:
+            for key in [key for key in self._tables if key[0] in self._judges.comparing]:
+                del self._tables[key]
             for table in self._tables.values():
                 table.replace(node)

@@ -72,4 +72,4 @@ def _length(pod: RecentPod) -> int:
     if pod.view is None:
         return length
     labels = pod.view.labels
-    return length + sum(map(len, (*labels, *labels.values(), *pod.view.demand.requests)))
+    return length + len(pod.view.owner) + sum(map(len, (*labels, *labels.values(), *pod.view.demand.requests)))

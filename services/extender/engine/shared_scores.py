@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from weakref import WeakValueDictionary
 
 from ..interface import Judgement, PodView
-from ..pauses import Pause
+from ..pauses import Pause, no_pause
 from .agent_scores import AgentScores
 from .judges import Judges
 
@@ -55,17 +55,25 @@ class SharedScores:
         return found
 
     def update(self, scores: t.Mapping[int, KeyScores]) -> None:
-        """Judge the nodes that were replaced since the last update."""
+        """Judge the nodes that were replaced since the last update. An agent that compares nodes judges all nodes."""
         newest = len(self._replaced)
         for agent, one in scores.items():
-            if one.updated < newest:
+            if one.updated == newest:
+                continue
+            if agent in self._judges.comparing:
+                one.scores.replace_all(self._judges.all_nodes(agent, one.pod, no_pause))
+            else:
                 for node in dict.fromkeys(self._replaced[one.updated :]):
                     self._take_over(one, node, self._judges.one_node(agent, node, one.pod))
-                one.updated = newest
+            one.updated = newest
 
     def late(self, position: int) -> dict[int, list[KeyScores]]:
-        """Return the scores that do not know a replaced node yet, by the number of the agent. ``position``: of the node in ``replaced``."""
-        late = {agent: [one for one in by_key.values() if one.updated == position] for agent, by_key in self._by_agent.items()}
+        """Return the scores that do not know a replaced node yet, by the number of the agent. ``position``: of the node in ``replaced``.
+
+        An agent that compares nodes has none: one calculation for a request makes up for any number of replaced nodes.
+        """
+        single = {agent: by_key for agent, by_key in self._by_agent.items() if agent not in self._judges.comparing}
+        late = {agent: [one for one in by_key.values() if one.updated == position] for agent, by_key in single.items()}
         return {agent: found for agent, found in late.items() if found}
 
     def update_late(self, one: KeyScores, position: int, judgement: Judgement) -> None:

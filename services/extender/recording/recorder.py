@@ -28,7 +28,7 @@ MAX_BYTES = 2**30
 
 
 class Recorder:
-    """Stands between the sources and their listener, and receives the requests. It is a ``ViewListener``.
+    """Receives what the sources find, writes it and passes it on, and receives the requests. It is a ``ViewListener``.
 
     A view is written when the first request follows, because most refreshes are followed by none. The constructor raises OSError, also if
     the file is a symbolic link. Later no error of the recorder reaches the caller: the recording ends with a line in the log.

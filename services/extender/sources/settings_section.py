@@ -9,8 +9,8 @@ import typing as t
 from collections.abc import Mapping
 
 from ....plugins.module_utils.model.values.duration import parse_duration
+from ....plugins.module_utils.model.values.nearest import nearest
 from ....plugins.module_utils.model.values.shown import shown_key, shown_value
-from ...common.settings import nearest
 from ..settings_errors import ErrorList, FileSettingError, SettingPath
 
 LONGEST_S = 86_400.0

@@ -12,7 +12,7 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.open_transport import open_transport
 from ansible_collections.onprem.kube_scheduling.services.extender.agents.registry import build_agent
 from ansible_collections.onprem.kube_scheduling.services.extender.interface import Agent, Demand, Outcome, PodView
-from ansible_collections.onprem.kube_scheduling.services.extender.state.state_keeper import NAME, NAMESPACE, StateKeeper
+from ansible_collections.onprem.kube_scheduling.services.extender.learned.state_keeper import NAME, NAMESPACE, StateKeeper
 
 from lab.cluster import Cluster
 

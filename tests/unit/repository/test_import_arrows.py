@@ -71,7 +71,6 @@ THIRD_PARTY = {
         "kube/client/config/yaml_text.py",
         "services/common/yaml_document.py",
         "services/extender/config/document.py",
-        "services/extender/replay.py",
     },
 }
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 import typing as t
 
 from .....plugins.module_utils.model.codec import Struct, field
-from ..arguments import Duration, check_exclusive, check_pattern, check_positive, check_range, seconds
+from ..arguments import Duration, ValueAgeArgs, check_exclusive, check_pattern, check_positive, check_range, seconds
 from .bandwidth import bytes_per_s
 from .devices import VIRTUAL_DEVICES
 
@@ -45,7 +45,7 @@ class SpeedEntry(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         return bytes_per_s("speed", self.speed)
 
 
-class NetworkTrafficArgs(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class NetworkTrafficArgs(ValueAgeArgs, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The arguments of ``network_traffic``.
 
     ``device``: the devices of all nodes; ``devices``: those of groups of nodes, of which the first entry that matches counts. ``exclude``:
@@ -68,12 +68,12 @@ class NetworkTrafficArgs(Struct, frozen=True, kw_only=True, forbid_unknown_field
     max_age: Duration = field(default=90, name="max_age_s")
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if self.device or self.devices:
             check_exclusive(device=self.device, devices=self.devices)
         check_pattern("device", self.device)
         check_pattern("exclude", self.exclude)
         seconds("window", self.window)
-        seconds("max_age_s", self.max_age)
         if self.estimate != AUTO:
             bytes_per_s("estimate", self.estimate, other=AUTO)
         check_positive("worst_utilisation", self.worst_utilisation)
@@ -94,11 +94,6 @@ class NetworkTrafficArgs(Struct, frozen=True, kw_only=True, forbid_unknown_field
     def window_s(self) -> int:
         """Return the window in seconds."""
         return seconds("window", self.window)
-
-    @property
-    def max_age_s(self) -> int:
-        """Return the age in seconds from which on values are unknown."""
-        return seconds("max_age_s", self.max_age)
 
     @property
     def estimate_bytes_per_s(self) -> float:

@@ -3,7 +3,7 @@
 """The network devices of a node that carry its traffic, so that no byte is counted twice.
 
 Linux counts a byte on each device that it passes: on eth0, on the bond above it, on the VLAN above the bond, and on the bridge above that.
-The devices are told apart by their usual names, because node_exporter has no metric for all of their relations.
+The kind of a device follows from its usual name, because node_exporter has no metric for all of their relations.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class DeviceFilter:
         known = self._known.get(device)
         if known is None:
             known = bool(re.fullmatch(self.pattern, device)) and not (self.exclude and re.fullmatch(self.exclude, device))
-            if len(self._known) < 10_000:  # the names of devices on nodes are few, but they come from outside
+            if len(self._known) < 10_000:  # nodes have few devices, but other programs choose their names
                 self._known[device] = known
         return known
 

@@ -17,7 +17,7 @@ ASSUMED_BYTES_PER_S = 1e9 / BITS_PER_BYTE
 class Traffic(t.NamedTuple):
     """The traffic of a node. ``problem`` says why it is unknown; the other fields do not count then.
 
-    ``rate`` and ``speed``: bytes per second; ``speed`` is None if it is unknown. ``added``: the part of ``rate`` that stands for new pods,
+    ``rate`` and ``speed``: bytes per second; ``speed`` is None if it is unknown. ``added``: the part of ``rate`` for new pods,
     less that of ended ones. ``measured``: the rate without that part. ``measured_pods``: the pods whose traffic is in it.
     ``undeclared_pods``: the new pods without a declared bandwidth. A pod that has run for half of the window is half a pod in both.
     """

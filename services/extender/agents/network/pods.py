@@ -9,8 +9,8 @@ from collections.abc import Iterable
 from statistics import median_low
 
 from ...interface import PodView
+from ..new_pods import unmeasured_share
 from .bandwidth import BITS_PER_BYTE
-from .new_pods import unmeasured_share
 from .node_traffic import ASSUMED_BYTES_PER_S, Traffic
 
 LEAST_ESTIMATE_BYTES_PER_S = 10e6 / BITS_PER_BYTE

@@ -3,6 +3,8 @@
 """The objectives of the agent ``pigeon``: for each node, the value of the whole cluster if the pod is placed there. Smaller is better.
 
 A placement changes one node, so each value follows from sums over all nodes. No objective reads pairs of nodes.
+
+Source: the package pigeon of IBM/kube-safe-scheduler. The utilisation of a resource is the sum of the requests divided by the capacity.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: onprem.kube_scheduling contributors
-"""Capacity and requests of all nodes, and the sums over the requests of pods, as arrays."""
+"""Capacity and requests of all nodes, and for each node the sums over the demands of its pods, as arrays."""
 
 from __future__ import annotations
 
@@ -20,36 +20,22 @@ DEFAULT_MEMORY_BYTES = 16.0 * 2**20
 
 
 @dataclass(frozen=True, slots=True)
-class DemandTotals:
-    """The number of pods, the sum of their demands, and the sum of the outer products of each demand with itself."""
-
-    pods: float
-    sums: Floats
-    products: Floats
-
-    @classmethod
-    def of(cls, demands: Floats) -> DemandTotals:
-        """Return the totals of demands, which are the rows."""
-        return cls(float(len(demands)), demands.sum(axis=0), demands.T @ demands)
-
-    def with_others(self, before: DemandTotals, after: DemandTotals) -> DemandTotals:
-        """Return the totals after some pods were replaced by others."""
-        sums, products = self.sums - before.sums + after.sums, self.products - before.products + after.products
-        return DemandTotals(self.pods - before.pods + after.pods, sums, products)
-
-
-@dataclass(frozen=True, slots=True)
 class PigeonTable:
-    """The arrays have a row for each node, and a column for each resource.
+    """The arrays have a row for each node. ``capacity``, ``requested`` and ``demands`` have a column for each resource.
 
-    ``totals``: of the pods on all nodes. Demands have the default values, ``requested`` has not.
+    ``pods``: the number of pods of each node. ``demands``: the sum of their requests, in which CPU and memory have the default values.
+    ``products``: the sum of the outer products of each of these demands with itself.
+
+    A row depends on its node only. So the table of some nodes is the same, whatever tables it was made from.
     """
 
     nodes: tuple[NodeView, ...]
     index: dict[str, int]
     capacity: Floats
     requested: Floats
-    totals: DemandTotals
+    pods: Floats
+    demands: Floats
+    products: Floats
 
 
 class PigeonReader:
@@ -64,12 +50,21 @@ class PigeonReader:
         capacity = np.array([self._vector(node.allocatable) for node in nodes], dtype=np.float64).reshape(len(nodes), count)
         # Not lists of all pods, which would need ten times the memory of the arrays.
         amounts = (amount for node in nodes for pod in _running(node) for amount in self._vector_of(pod.demand))
-        raw = np.fromiter(amounts, dtype=np.float64).reshape(-1, count)
-        requested = np.zeros((len(nodes), count))
-        np.add.at(requested, np.fromiter((row for row, node in enumerate(nodes) for _pod in _running(node)), dtype=np.intp), raw)
+        requests = np.fromiter(amounts, dtype=np.float64).reshape(-1, count)
+        rows = np.fromiter((row for row, node in enumerate(nodes) for _pod in _running(node)), dtype=np.intp)
+        demands, products = with_defaults(requests), np.empty((len(nodes), count, count))
+
+        def sums(values: Floats) -> Floats:
+            return np.bincount(rows, values, len(nodes)).astype(np.float64, copy=False)
+
+        for one in range(count):
+            for other in range(one + 1):
+                products[:, one, other] = products[:, other, one] = sums(demands[:, one] * demands[:, other])
         # The caller may replace nodes in its list later.
         index = {node.name: row for row, node in enumerate(nodes)}
-        return PigeonTable(tuple(nodes), index, capacity, requested, DemandTotals.of(with_defaults(raw)))
+        requested, demanded = (np.stack([sums(column) for column in values.T], axis=1) for values in (requests, demands))
+        pods = np.bincount(rows, minlength=len(nodes)).astype(np.float64)
+        return PigeonTable(tuple(nodes), index, capacity, requested, pods, demanded, products)
 
     def updated(self, table: PigeonTable, nodes: Sequence[NodeView]) -> PigeonTable:
         """Return the table of the nodes. Only the rows of nodes that differ from those of ``table`` are read."""
@@ -78,21 +73,27 @@ class PigeonReader:
         changed = [row for row, same in enumerate(map(operator.is_, nodes, table.nodes)) if not same]
         if any(nodes[row].name != table.nodes[row].name for row in changed):
             return self.table(nodes)
-        return self.with_rows(table, changed, [nodes[row] for row in changed]) if changed else table
+        return self._with_rows(table, changed, [nodes[row] for row in changed]) if changed else table
 
-    def with_rows(self, table: PigeonTable, rows: Sequence[int], nodes: Sequence[NodeView]) -> PigeonTable:
+    def _with_rows(self, table: PigeonTable, rows: Sequence[int], nodes: Sequence[NodeView]) -> PigeonTable:
         """Return the table with other states of some nodes."""
-        new, old = self.table(nodes), self.table([table.nodes[row] for row in rows])
-        capacity, requested, present = table.capacity.copy(), table.requested.copy(), list(table.nodes)
-        capacity[rows], requested[rows] = new.capacity, new.requested
+        new, present = self.table(nodes), list(table.nodes)
         for row, node in zip(rows, nodes, strict=True):
             present[row] = node
+
+        def merged(before: Floats, after: Floats) -> Floats:
+            found = before.copy()
+            found[rows] = after
+            return found
+
         return replace(
             table,
             nodes=tuple(present),
-            capacity=capacity,
-            requested=requested,
-            totals=table.totals.with_others(old.totals, new.totals),
+            capacity=merged(table.capacity, new.capacity),
+            requested=merged(table.requested, new.requested),
+            pods=merged(table.pods, new.pods),
+            demands=merged(table.demands, new.demands),
+            products=merged(table.products, new.products),
         )
 
     def demand(self, demand: Demand) -> Floats:

@@ -6,9 +6,9 @@ from __future__ import annotations
 
 import typing as t
 
-from .....plugins.module_utils.model.codec import Struct, field
+from .....plugins.module_utils.model.codec import Struct
 from ...interface import Annotation, Expression, Query
-from ..arguments import Duration, check_range, seconds
+from ..arguments import Duration, ValueAgeArgs, check_range, seconds
 
 CPU, MEMORY = "cpu", "memory"
 RESOURCES = (CPU, MEMORY)
@@ -48,7 +48,7 @@ class ResourceArgs(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
         return any((self.mean_free, self.deviation, self.forecast_free, self.capacity, self.timestamp_of))
 
 
-class SafeArgs(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class SafeArgs(ValueAgeArgs, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The arguments of ``safe_overload`` and ``safe_balance``.
 
     ``utilisation``: the threshold of overload in percent. ``percentile``: the accepted probability of overload in percent.
@@ -66,23 +66,17 @@ class SafeArgs(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     cpu: ResourceArgs = ResourceArgs()
     memory: ResourceArgs = ResourceArgs()
     count_new_pods: bool = True
-    max_age: Duration = field(default=300, name="max_age_s")
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         check_range("utilisation", self.utilisation, 1, 100)
         check_range("percentile", self.percentile, 0, 100)
         check_range("forecast_weight", self.forecast_weight, 0, 100)
         seconds("window", self.window, least=SHORTEST_WINDOW_S)
         seconds("short_window", self.short_window, least=0)
-        seconds("max_age_s", self.max_age)
         for resource in RESOURCES:
             if self.source == ANNOTATIONS and self.of(resource).has_expressions:
                 raise ValueError(f"{resource} has PromQL expressions, and source is annotations: remove one of them")
-
-    @property
-    def max_age_s(self) -> int:
-        """Return the age in seconds from which on values are unknown."""
-        return seconds("max_age_s", self.max_age)
 
     def of(self, resource: str) -> ResourceArgs:
         """Return the arguments of a resource."""

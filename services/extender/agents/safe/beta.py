@@ -105,6 +105,7 @@ def stirling_correction(z: FloatOrFloats) -> FloatOrFloats:
 
 
 def _tail_by_fraction(x: float, alpha: Floats, beta: Floats) -> Floats:
+    """Return 1 − I_x(alpha, beta). I_x(a, b) is x^a (1 − x)^b / (a B(a, b)), times the continued fraction (NIST DLMF 8.17.22)."""
     # The fraction converges quickly below the mean. Above it, I_x(a, b) = 1 − I_(1−x)(b, a) is used.
     above = x >= (alpha + 1.0) / (alpha + beta + 2.0)
     a, b = np.where(above, beta, alpha), np.where(above, alpha, beta)
@@ -115,6 +116,7 @@ def _tail_by_fraction(x: float, alpha: Floats, beta: Floats) -> Floats:
 
 
 def _continued_fraction(x: Floats, a: Floats, b: Floats) -> Floats:
+    """Return the continued fraction of NIST DLMF 8.17.22, by Lentz's method."""
     numerator = np.ones_like(x)
     denominator = 1.0 / _not_zero(1.0 - (a + b) * x / (a + 1.0))
     result = denominator.copy()

@@ -48,7 +48,7 @@ def _tail_by_fraction(x: float, alpha: float, beta: float) -> float:
 
 
 def _continued_fraction(x: float, a: float, b: float) -> float:
-    # The method of Lentz replaces a zero by a small number. One plus a number is 0 or at least 1e-16.
+    # Lentz's method replaces a zero by a small number. One plus a number is 0 or at least 1e-16.
     numerator = 1.0
     denominator = 1.0 / (1.0 - (a + b) * x / (a + 1.0) or TINY)
     result = denominator

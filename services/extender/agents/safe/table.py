@@ -17,7 +17,7 @@ import numpy as np
 from ...interface import NodeView
 from ..arrays import Floats
 from ..measurements import Reading, oldest, read_value
-from ..network.new_pods import unmeasured_share
+from ..new_pods import unmeasured_share
 from .arguments import RESOURCES, ResourceQueries, SafeArgs, resource_queries
 
 

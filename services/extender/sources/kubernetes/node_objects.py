@@ -14,7 +14,7 @@ from functools import lru_cache
 
 from .....plugins.module_utils.kube.cache.store import Store
 from .....plugins.module_utils.kube.client.resources import NODES
-from .....plugins.module_utils.model.api.meta import ApiStruct, Labels, ResourceList
+from .....plugins.module_utils.model.api.meta import ApiStruct, Labels, OwnerReference, ResourceList
 from .....plugins.module_utils.model.api.node import Node, NodeStatus
 from .....plugins.module_utils.model.codec import Struct, field
 from .....plugins.module_utils.scheduler.pod_requests import node_allocatable
@@ -36,7 +36,9 @@ class Identity(Struct, frozen=False, gc=False):
     resource_version: str = ""
 
 
-class _Meta(ApiStruct, frozen=True):
+class Metadata(ApiStruct, frozen=True):
+    """The metadata of a watched object."""
+
     name: str = ""
     namespace: str = ""
     uid: str = ""
@@ -45,9 +47,9 @@ class _Meta(ApiStruct, frozen=True):
     annotations: Labels | None = None
 
     @property
-    def controller(self) -> None:
+    def controller(self) -> OwnerReference | None:
         """Return None: a node has no controller. ``as_undecodable`` reads it."""
-        return
+        return None
 
 
 class _Address(ApiStruct, frozen=True):
@@ -61,7 +63,7 @@ class _Status(ApiStruct, frozen=True):
 
 
 class _Node(ApiStruct, frozen=True):
-    metadata: _Meta = field(default_factory=_Meta)
+    metadata: Metadata = field(default_factory=Metadata)
     status: _Status = field(default_factory=_Status)
 
 

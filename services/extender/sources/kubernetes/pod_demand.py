@@ -10,6 +10,7 @@ from .....plugins.module_utils.model.api.pod import Pod
 from .....plugins.module_utils.model.values.quantity import QuantityError, parse_quantity, value
 from .....plugins.module_utils.scheduler.pod_requests import pod_requests
 from ...interface import Demand
+from ...pod_limits import limited_requests
 
 INGRESS_BANDWIDTH = "kubernetes.io/ingress-bandwidth"
 EGRESS_BANDWIDTH = "kubernetes.io/egress-bandwidth"
@@ -19,9 +20,12 @@ LEAST_BANDWIDTH, MOST_BANDWIDTH = 1_000, 10**15
 
 
 def demand_of(pod: Pod, annotations: Mapping[str, str], *, from_status: bool = True) -> Demand:
-    """Return the demand of a pod. ``from_status``: as for ``pod_requests``. Raises QuantityError if a request is not a quantity."""
+    """Return the demand of a pod, with a limited number of resources.
+
+    ``from_status``: as for ``pod_requests``. Raises QuantityError if a request is not a quantity.
+    """
     ingress, egress = (_bandwidth(annotations, key) for key in (INGRESS_BANDWIDTH, EGRESS_BANDWIDTH))
-    return Demand(pod_requests(pod, from_status=from_status), ingress, egress)
+    return Demand(limited_requests(pod_requests(pod, from_status=from_status)), ingress, egress)
 
 
 def _bandwidth(annotations: Mapping[str, str], key: str) -> int | None:

@@ -11,13 +11,13 @@ import typing as t
 from collections.abc import Hashable, Mapping
 
 from .....plugins.module_utils.kube.client.resources import PODS
-from .....plugins.module_utils.model.api.meta import ApiStruct, Condition, Labels, OwnerReference, ResourceList, controller_of
+from .....plugins.module_utils.model.api.meta import ApiStruct, Condition, OwnerReference, ResourceList, controller_of
 from .....plugins.module_utils.model.api.pod import Container, ContainerStatus, Pod, PodSpec, PodStatus, ResourceRequirements
 from .....plugins.module_utils.model.codec import Struct, field
 from .....plugins.module_utils.model.values.timestamps import read_time
 from ...interface import Demand
-from ...pod_labels import limited_labels
-from .node_objects import Identity
+from ...pod_limits import limited_labels
+from .node_objects import Identity, Metadata
 from .pod_demand import demand_of
 from .pod_owner import owner_name
 
@@ -25,14 +25,8 @@ CRASH_LOOP = "CrashLoopBackOff"
 ENDED_PHASES = ("Succeeded", "Failed")
 
 
-class _Meta(ApiStruct, frozen=True):
-    name: str = ""
-    namespace: str = ""
-    uid: str = ""
-    resource_version: str = ""
+class _PodMetadata(Metadata, frozen=True):
     creation_timestamp: str | None = None
-    labels: Labels | None = None
-    annotations: Labels | None = None
     owner_references: tuple[OwnerReference, ...] | None = None
 
     @property
@@ -70,7 +64,7 @@ class _Status(ApiStruct, frozen=True):
 class WatchedPod(ApiStruct, frozen=True):
     """The fields of a pod that are read. The type is decoded and then converted to a ``PodRecord``."""
 
-    metadata: _Meta = field(default_factory=_Meta)
+    metadata: _PodMetadata = field(default_factory=_PodMetadata)
     spec: _Spec = field(default_factory=_Spec)
     status: _Status = field(default_factory=_Status)
 

@@ -9,18 +9,20 @@ from collections.abc import Mapping
 
 from .....plugins.module_utils.model.api.meta import OwnerReference
 from .....plugins.module_utils.model.well_known import POD_TEMPLATE_HASH
+from ...pod_limits import limited_name
 
 SCHEDULED_TIME = re.compile(r"-[0-9]{8,}$")
 """The end of the name of a CronJob's Job: minutes since 1970 (kubernetes ``cronjob/utils.go``, getJobName)."""
 
 
 def owner_name(controller: OwnerReference | None, labels: Mapping[str, str]) -> str:
-    """Return the name of a pod's controller, or an empty text.
+    """Return the name of a pod's controller, at most 253 characters of it, or an empty text.
 
     The name of a ReplicaSet ends with the hash of its revision, and that of a CronJob's Job with its time. Both are removed.
     """
     if controller is None:
         return ""
+    name = limited_name(controller.name)
     if controller.kind == "ReplicaSet" and labels.get(POD_TEMPLATE_HASH):
-        return controller.name.removesuffix("-" + labels[POD_TEMPLATE_HASH])
-    return SCHEDULED_TIME.sub("", controller.name) if controller.kind == "Job" else controller.name
+        return name.removesuffix("-" + labels[POD_TEMPLATE_HASH])
+    return SCHEDULED_TIME.sub("", name) if controller.kind == "Job" else name

@@ -19,7 +19,7 @@ import trustme
 import yaml
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.codec import fields_of
 from ansible_collections.onprem.kube_scheduling.services.common.log import set_up_log
-from ansible_collections.onprem.kube_scheduling.services.extender.agents.pigeon import _scores
+from ansible_collections.onprem.kube_scheduling.services.extender.agents.pigeon import scores_of_objective
 from ansible_collections.onprem.kube_scheduling.services.extender.agents.registry import BUILT_IN, build_agent, load_agent
 from ansible_collections.onprem.kube_scheduling.services.extender.agents.safe.beta import overload_risk
 from ansible_collections.onprem.kube_scheduling.services.extender.cli import main
@@ -239,7 +239,7 @@ CHARTS: dict[str, tuple[Callable[[float], float], ...]] = {
     "safe_overload": (risk_score, lambda percent: 10 * (1 - (percent / 100 + math.sqrt(0.1)) / 2)),
     "metric": (lambda value: judged("metric", {"query": "x", "best": 0.1, "worst": 0.6}, value),),
     "congestion": (lambda value: judged("congestion", {}, value),),
-    "pigeon": (lambda share: float(_scores(np.array([share]), np.array([True]), (0.0, 1.0))[0]),),
+    "pigeon": (lambda share: float(scores_of_objective(np.array([0.0, share, 1.0]), np.full(3, True))[1]),),
     "reward": (lambda failures: 10 * (1 - 0.1) ** failures,),
     "template": (lambda percent: judged("template", {}, percent),),
 }

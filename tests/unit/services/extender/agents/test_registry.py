@@ -202,6 +202,11 @@ def test_any_error_of_another_package_is_an_error_of_its_agent(packages: Path) -
         ("large = large_agents:Args", VALID, "its entry point is .*Args.*, and a subclass of interface.Agent is expected"),
         ("large = large_agents:WithoutArgs", VALID, "the class WithoutArgs has no args_type: set it to a frozen msgspec.Struct"),
         ("large = large_agents:Small", VALID, "the class Small has the name 'small': set name = 'large' in the class"),
+        (
+            "large = large_agents:Large",
+            VALID.replace('name = "large"', 'name = "large"; compares_nodes = True'),
+            "the class Large sets compares_nodes, which has an effect only with per_demand = True",
+        ),
         ("large = large_agents:Unnamed", VALID, "the class Unnamed has the name '': set name = 'large' in the class"),
     ],
 )

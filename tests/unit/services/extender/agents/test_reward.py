@@ -147,6 +147,16 @@ def test_the_entries_of_one_namespace_do_not_push_out_those_of_others() -> None:
     assert len(of.save()) <= MAX_STATE_BYTES
 
 
+def test_a_very_long_type_does_not_push_out_the_others() -> None:
+    of, hostile = reward(), pod("x", owner="o" * MAX_STATE_BYTES)
+    observe(of, "n", False, at_s=NOW_S - 60)
+    observe(of, "n", False, of_pod=hostile)
+    again = reward()
+    again.load(of.save())
+    assert score(again, "n") < 10.0 and score(again, "n", of_pod=hostile) < 10.0
+    assert len(again.save()) < 1000
+
+
 def test_saved_rewards_count_after_a_restart_with_their_ages() -> None:
     of = reward(half_life="1h")
     observe(of, "old", *[False] * 30, at_s=NOW_S - 3600)

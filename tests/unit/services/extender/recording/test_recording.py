@@ -13,7 +13,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from ansible_collections.onprem.kube_scheduling.services.extender import replay
 from ansible_collections.onprem.kube_scheduling.services.extender.interface import (
     Annotation,
     Expression,
@@ -26,6 +25,7 @@ from ansible_collections.onprem.kube_scheduling.services.extender.interface impo
     Rate,
     Series,
 )
+from ansible_collections.onprem.kube_scheduling.services.extender.recording import replay
 from ansible_collections.onprem.kube_scheduling.services.extender.recording.lines import (
     RecordingError,
     decode_line,

@@ -7,13 +7,13 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Mapping
 
-from ...plugins.module_utils.kube.client.errors import KubeError
-from ..common.log import Log
-from .engine.profile import Profile
-from .interface import Agent
-from .sources.kubernetes.connection import open_kube_api
-from .sources.settings import KubernetesSettings
-from .state.state_keeper import StateKeeper
+from ....plugins.module_utils.kube.client.errors import KubeError
+from ...common.log import Log
+from ..engine.profile import Profile
+from ..interface import Agent
+from ..sources.kubernetes.connection import open_kube_api
+from ..sources.settings import KubernetesSettings
+from .state_keeper import StateKeeper
 
 RETRY_S = 10.0
 

@@ -13,7 +13,7 @@ import pytest
 from ansible_collections.onprem.kube_scheduling.services.common.log import set_up_log
 from ansible_collections.onprem.kube_scheduling.services.extender.agents.registry import build_agent
 from ansible_collections.onprem.kube_scheduling.services.extender.engine.profile import ConfiguredAgent
-from ansible_collections.onprem.kube_scheduling.services.extender.learned_state import LearnedState, learning_agents
+from ansible_collections.onprem.kube_scheduling.services.extender.learned.learned_state import LearnedState, learning_agents
 from ansible_collections.onprem.kube_scheduling.services.extender.sources.settings import KubernetesSettings
 
 from tests.unit.services.extender.extender_objects import ScoreAgent, profile

@@ -12,7 +12,7 @@ within a window.
 
 from __future__ import annotations
 
-from ...interface import PodView
+from ..interface import PodView
 
 
 def unmeasured_share(pod: PodView, measured_at_s: float, window_s: float) -> float:

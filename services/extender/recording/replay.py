@@ -14,11 +14,11 @@ import typing as t
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from ...plugins.module_utils.kube.client.config.files import ConnectionSettingsError
-from ...plugins.module_utils.kube.client.config.yaml_text import load_yaml
-from .agents.registry import AgentError, build_agent
-from .recording.lines import Line, RecordingError
-from .recording.player import AgentAnswer, Player, read_lines
+from ....plugins.module_utils.kube.client.config.files import ConnectionSettingsError
+from ....plugins.module_utils.kube.client.config.yaml_text import load_yaml
+from ..agents.registry import AgentError, build_agent
+from .lines import Line, RecordingError
+from .player import AgentAnswer, Player, read_lines
 
 EXIT_OK, EXIT_CONFIGURATION = 0, 2
 
@@ -45,7 +45,7 @@ def main(arguments: Sequence[str] | None = None, out: t.TextIO | None = None) ->
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
-        prog="python -m ansible_collections.onprem.kube_scheduling.services.extender.replay",
+        prog="python -m ansible_collections.onprem.kube_scheduling.services.extender.recording.replay",
         description="Run one agent over the requests of a recording, and print the score and the explanation for each node.",
         allow_abbrev=False,
     )
