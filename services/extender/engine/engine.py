@@ -95,7 +95,7 @@ class Engine:
         with self._writing:
             if self._replaced is not None:
                 self._replaced[node.name] = node
-            self._replace_node(node)
+            _replace_node(self.current, node)
 
     def on_outcome(self, outcome: Outcome) -> None:
         """Let the agents that learn observe the outcome of a pod."""
@@ -107,14 +107,6 @@ class Engine:
                     except Exception as error:
                         self._observer.on_agent_error(one.name, error)
 
-    def _replace_node(self, node: NodeView) -> None:
-        number = self.current.nodes.numbers.get(node.name)
-        if number is None:
-            return
-        self.current.nodes.views[number] = node
-        for state in self.current.states.values():
-            state.replace_node(number, node)
-
     def _replace(self, view: ClusterView) -> None:
         with self._writing:
             # Nodes that were replaced since the last view are in the new view. A reload has the same view, so it takes the newest nodes.
@@ -122,13 +114,19 @@ class Engine:
             self._replaced = {}
         current = self._made(view, newest)
         neutral_table = self._made_neutral_table(current.nodes)
-        with self._writing:
-            self.neutral_table, self.current = neutral_table, current
-            replaced, self._replaced = self._replaced, None
-            for node in replaced.values():
-                self._replace_node(node)
+        while not self._is_taken_over(current, neutral_table):
+            self._pause()
         self._fragments.retain_only(current.nodes.numbers)
         self._observer.on_refreshed(view, current.states)
+
+    def _is_taken_over(self, current: Current, neutral_table: Table) -> bool:
+        """Replace one of the nodes that were replaced during the calculation. If there is none, the new scores are used from now on."""
+        with self._writing:
+            if self._replaced:
+                _replace_node(current, self._replaced.popitem()[1])
+                return False
+            self.neutral_table, self.current, self._replaced = neutral_table, current, None
+            return True
 
     def _made(self, view: ClusterView, nodes: Mapping[str, NodeView]) -> Current:
         shared = Nodes(list(nodes.values()), self._fragments)
@@ -143,3 +141,13 @@ class Engine:
 
     def _made_neutral_table(self, nodes: Nodes) -> Table:
         return Table(nodes.names, [fragments[0] for fragments in nodes.fragments], 0)
+
+
+def _replace_node(current: Current, node: NodeView) -> None:
+    number = current.nodes.numbers.get(node.name)
+    # The sources pass a node that has changed during a refresh again after it.
+    if number is None or current.nodes.views[number] is node:
+        return
+    current.nodes.views[number] = node
+    for state in current.states.values():
+        state.replace_node(number, node)

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from urllib.parse import urlencode, urlsplit
 
 from .....plugins.module_utils.model.codec import DecodeError
-from ...pauses import Pause, no_pause
+from ...pauses import Pause, no_pause, with_pauses
 from ..http_reader import Answer, HttpReader, SourceError
 from ..settings import PrometheusSettings
 from .answer import QueryAnswer, Sample, decode_answer, finite
@@ -118,8 +118,7 @@ class PrometheusClient:
         values: list[tuple[LabelSet, float]] = []
         evaluated_at_s, get = None, self._label_sets.get
         for part in parts:
-            self._pause()
-            for sample in part:
+            for sample in with_pauses(part, self._pause):
                 pair = sample.value
                 value = finite(pair[1]) if pair is not None else None
                 if pair is not None and value is not None:

@@ -108,7 +108,7 @@ class PrometheusSource:
                 collector.add(node, labels, value, measured_at_s)
         if not self._selector and collector.has_weak_nodes:
             self._on_warning(UNSELECTED)
-        return collector.by_node(readings.numbers, self._layouts)
+        return collector.by_node(readings.numbers, self._layouts, self._pause)
 
     def _time_of(self, query: PrometheusQuery, readings: Readings) -> Callable[[LabelSet, str], tuple[float | None, bool]]:
         """Return a function of a label set and a node. It returns the time of the newest sample, and whether the series still exists.
@@ -126,7 +126,7 @@ class PrometheusSource:
         self._learn_nodenames(times, readings)
         own: dict[str, float] = {}
         weak: dict[str, float] = {}
-        for labels, at_s in with_pauses(list(times.items()), self._pause):
+        for labels, at_s in with_pauses(times.items(), self._pause):
             node = self._mapper.node_of(labels)
             if node is not None:
                 newest = own if labels.is_own else weak

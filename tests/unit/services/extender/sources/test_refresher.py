@@ -97,7 +97,7 @@ def test_a_node_that_changes_while_the_listener_calculates_is_passed_then_and_af
 
     sources = make()
     first = sources.refresh_once()
-    sources._listener = slow = Slow()
+    sources._delivery._listener = slow = Slow()
     assert not sources.refresh_once().nodes["a"].pods
     assert order == ["node", "view", "node"]
     assert [[one.name for one in each.pods] for each in slow.nodes] == [["web"], ["web"]]
