@@ -79,6 +79,7 @@ class Evaluator:
         if one.agent.per_demand and prepared is not FAILED:
             try:
                 found = one.agent.scores(prepared, nodes, pod, self.clock())
+                pause()
                 if found is not None:
                     return reduced(nodes, found)
             except Exception as error:

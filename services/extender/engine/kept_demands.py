@@ -153,7 +153,9 @@ class KeptDemands:
         demand = self._demands.get(key)
         if demand is None:
             kept = replace(pod, labels=limited_labels(pod.labels))
-            demand = self._demands[key] = self._made(kept, self._shared.of(kept, key, pause))
+            shared = self._shared.of(kept, key, pause)
+            pause()
+            demand = self._demands[key] = self._made(kept, shared)
             demand.updated = len(self._replaced)
             self._limit_demands()
         else:

@@ -13,7 +13,7 @@ import threading
 from collections.abc import Callable
 from dataclasses import replace
 
-from ..interface import NodeView, PodView
+from ..interface import NodeView, Outcome, PodView
 from .kubernetes.pod_tracker import PodChanges
 from .source_log import SourceLog
 from .view import ClusterView, ViewListener
@@ -77,11 +77,13 @@ class Delivery:
             node = self._nodes[name] = replace(self._nodes[name], pods=pods_on(name))
             self._pass_node(node)
         for outcome in changes.outcomes:
-            text = f"the outcome of pod {outcome.pod.name} could not be used"
-            self._call(text, lambda outcome=outcome: self._listener.on_outcome(outcome))
+            self._pass_outcome(outcome)
 
     def _pass_node(self, node: NodeView) -> None:
         self._call(f"the change of the pods on node {node.name} could not be used", lambda: self._listener.on_node(node))
+
+    def _pass_outcome(self, outcome: Outcome) -> None:
+        self._call(f"the outcome of pod {outcome.pod.name} could not be used", lambda: self._listener.on_outcome(outcome))
 
     def _call(self, what: str, call: Callable[[], None]) -> None:
         """Call the listener. An error in it, or in an agent, must not end the thread of a source."""

@@ -94,7 +94,7 @@ class PrometheusSource:
 
     def _by_node(self, query: PrometheusQuery, readings: Readings) -> ByNode:
         rows = self._client.query(value_text(query, self._selector))
-        self._learn_nodenames((labels for labels, _value in rows.values), readings)
+        self._learn_nodenames((labels for labels, _value in with_pauses(rows.values, self._pause)), readings)
         time_of = self._time_of(query, readings)
         collector = SeriesCollector(query, PrometheusSource.name, readings.unmapped)
         node_of = self._mapper.node_of
@@ -123,7 +123,7 @@ class PrometheusSource:
         times = self._times[1]
         if not isinstance(query, Expression):
             return lambda labels, _node: (times.get(labels), labels in times)
-        self._learn_nodenames(times, readings)
+        self._learn_nodenames(with_pauses(times, self._pause), readings)
         own: dict[str, float] = {}
         weak: dict[str, float] = {}
         for labels, at_s in with_pauses(times.items(), self._pause):
