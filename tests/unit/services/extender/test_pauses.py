@@ -10,14 +10,19 @@ from collections.abc import Callable, Sequence
 
 import pytest
 from ansible_collections.onprem.kube_scheduling.services.extender.engine.engine import Engine
+from ansible_collections.onprem.kube_scheduling.services.extender.engine.recent_pods import RecentPods
+from ansible_collections.onprem.kube_scheduling.services.extender.http.messages.request_parts import BadRequestError
+from ansible_collections.onprem.kube_scheduling.services.extender.http.scheduler_api import SchedulerApi
 from ansible_collections.onprem.kube_scheduling.services.extender.interface import NodeView
 from ansible_collections.onprem.kube_scheduling.services.extender.metrics import Metrics
 from ansible_collections.onprem.kube_scheduling.services.extender.pauses import (
+    BATCH,
     LEAST_SLICE_S,
     LONGEST_S,
     MOST_SLICE_S,
     REST,
     RequestPause,
+    free_with_pauses,
     with_pauses,
 )
 
@@ -83,6 +88,15 @@ def test_a_pause_lasts_until_the_request_is_answered(times: Times, pause: Reques
     assert times.waits_s == [LONGEST_S, LONGEST_S, 0]
 
 
+def test_a_request_that_fails_is_answered_too(times: Times, pause: RequestPause) -> None:
+    metrics = Metrics(quiet_log())
+    api = SchedulerApi(Engine({}, metrics), metrics, RecentPods(), pauses=pause)
+    with pytest.raises(BadRequestError):
+        api.handler("/scheduler/filter")(b"{")
+    times.work(pause)
+    assert times.waits_s == [pytest.approx(REST * LEAST_SLICE_S)]
+
+
 def test_an_answer_ends_a_pause() -> None:
     clock = itertools.count(0, MOST_SLICE_S)
     pause = RequestPause(clock=lambda: next(clock))
@@ -102,6 +116,18 @@ def test_all_items_are_returned_with_pauses_between_them() -> None:
     for item in with_pauses(range(10), lambda: pauses.append(len(found)), 4):
         found.append(item)
     assert found == list(range(10)) and pauses == [4, 8, 10]
+
+
+def test_objects_are_freed_in_parts() -> None:
+    class Freed:
+        def __del__(self) -> None:
+            freed.append(None)
+
+    freed: list[None] = []
+    seen: list[int] = []
+    objects = [Freed() for _ in range(2 * BATCH + 1)]
+    free_with_pauses(objects, lambda: seen.append(len(freed)))
+    assert objects == [] and seen == [BATCH, 2 * BATCH, 2 * BATCH + 1]
 
 
 def engine_with(pause: Callable[[], None], agent: ScoreAgent) -> Engine:
