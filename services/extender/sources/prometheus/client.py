@@ -100,7 +100,9 @@ class PrometheusClient:
 
     def _read(self, reader: HttpReader, promql: str) -> tuple[list[tuple[LabelSet, float]], float | None]:
         form = urlencode([("query", promql), ("timeout", f"{self._server_timeout_s * 1000:.0f}ms")]).encode()
+        self._pause()
         response = reader.request("POST", PATH, form=form)
+        self._pause()
         answer, parts = _decoded(reader, response)
         if answer.status != "success" or answer.data is None:
             text = f"{reader.url} cannot answer {promql}: {reader.without_secrets(answer.error or f'status {response.status}')}"
