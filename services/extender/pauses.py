@@ -30,8 +30,8 @@ LEAST_SLICE_S, MOST_SLICE_S = 0.0001, 0.0003
 LONGEST_S = 0.02
 """The longest pause, also if a request is still being answered. Requests without end cannot stop the work."""
 
-REST = 3
-"""The length of the pauses in multiples of the work. The work takes about a quarter of the time while requests come."""
+REST = 5
+"""The length of the pauses in multiples of the work. The work takes about a sixth of the time while requests come."""
 
 
 def no_pause() -> None:
