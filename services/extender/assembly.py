@@ -95,9 +95,7 @@ class Extender:
         )
         record = self._recorder.record if self._recorder is not None else None
         unprofiled = UnprofiledPods(self._log)
-        self._api = SchedulerApi(
-            self._engine, self._metrics, recent, record, on_request=self._pause.note_request, on_no_profile=unprofiled.note
-        )
+        self._api = SchedulerApi(self._engine, self._metrics, recent, record, pauses=self._pause, on_no_profile=unprofiled.note)
         server = settings.server
         most, timeout_s = server.max_body_bytes, server.request_timeout_s
         app = App(self._api, status_api, self._metrics, self._log, max_body_bytes=most, request_timeout_s=timeout_s)

@@ -8,6 +8,7 @@ import math
 import time
 from collections import Counter as Tally
 from collections.abc import Callable, Mapping
+from itertools import filterfalse
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
@@ -129,11 +130,11 @@ class Metrics:
 
     def _set_scores(self, profile: str, state: ProfileState) -> None:
         for one, part in state.parts:
-            known = [int(score) for score in part.scores if not math.isnan(score)]
-            tally = Tally(known)
+            # The loop is in C, because a request may wait for it.
+            tally = Tally(map(int, filterfalse(math.isnan, part.scores)))
             for score in SCORES:
                 self.scores.labels(profile, one.name, score).set(tally[score])
-            self.unknown.labels(profile, one.name).set(len(part.scores) - len(known))
+            self.unknown.labels(profile, one.name).set(len(part.scores) - tally.total())
             if part.oldest_s is not None:
                 self.data_age.labels(profile, one.name).set_function(_age_of(part.oldest_s))
 

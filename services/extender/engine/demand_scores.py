@@ -25,8 +25,8 @@ class DemandScores:
 
     ``parts``: the scores of each scoring agent, in the order of the profile. ``nodes``: the number of nodes. ``steps``: for each node the
     mean of its scores, weighted with the weights of the agents, as a step of ``dithering.py``. ``updated``: the number of replaced nodes
-    that it knows. ``tables``: its tables by their numbers. ``used``: the numbers of the tables that a request has used. ``shared``: the
-    parts that other demands may have too, by the number of the agent.
+    that it knows. ``tables``: its tables by their numbers. ``is_used``: a request has used one of them. ``shared``: the parts that other
+    demands may have too, by the number of the agent.
     """
 
     def __init__(
@@ -39,7 +39,7 @@ class DemandScores:
     ) -> None:
         self.pod, self.parts, self.updated, self.shared = pod, parts, 0, shared or {}
         self.tables: dict[int, Table] = {}
-        self.used: set[int] = set()
+        self.is_used = False
         self._agents = profile.scoring
         self._policy = profile.unknown
         weight = sum(one.weight for one in self._agents if one.agent.can_score)

@@ -10,7 +10,7 @@ import typing as t
 from collections.abc import Callable, Mapping
 
 from ..interface import NodeView, Outcome
-from ..pauses import Pause, no_pause
+from ..pauses import Pause, free_with_pauses, no_pause
 from ..sources.view import ClusterView
 from .evaluation import Evaluator
 from .fragments import Fragments, Table
@@ -95,7 +95,8 @@ class Engine:
         with self._writing:
             if self._replaced is not None:
                 self._replaced[node.name] = node
-            self._replace_node(node)
+            # Requests need no lock of this class, so that pauses are allowed under it.
+            _replace_node(self.current, node, self._pause)
 
     def on_outcome(self, outcome: Outcome) -> None:
         """Let the agents that learn observe the outcome of a pod."""
@@ -107,39 +108,49 @@ class Engine:
                     except Exception as error:
                         self._observer.on_agent_error(one.name, error)
 
-    def _replace_node(self, node: NodeView) -> None:
-        number = self.current.nodes.numbers.get(node.name)
-        if number is None:
-            return
-        self.current.nodes.views[number] = node
-        for state in self.current.states.values():
-            state.replace_node(number, node)
-
     def _replace(self, view: ClusterView) -> None:
         with self._writing:
             # Nodes that were replaced since the last view are in the new view. A reload has the same view, so it takes the newest nodes.
             newest = {node.name: node for node in self.current.nodes.views} if view is self.current.view else view.nodes
             self._replaced = {}
         current = self._made(view, newest)
-        neutral_table = self._made_neutral_table(current.nodes)
+        self._replace_changed(current)
+        # These calculations know the nodes that were replaced until now. Later ones have to be judged for each demand.
+        for name, state in current.states.items():
+            if name in self.current.states:
+                state.take_over_demands(self.current.states[name], self._pause)
+        self._replace_changed(current)
+        old_nodes = list(self.current.nodes.views)
         with self._writing:
-            self.neutral_table, self.current = neutral_table, current
-            replaced, self._replaced = self._replaced, None
-            for node in replaced.values():
-                self._replace_node(node)
+            for node in self._replaced.values():
+                _replace_node(current, node, no_pause)
+            self.neutral_table, self.current, self._replaced = self._made_neutral_table(current.nodes), current, None
+        free_with_pauses(old_nodes, self._pause)
         self._fragments.retain_only(current.nodes.numbers)
         self._observer.on_refreshed(view, current.states)
 
+    def _replace_changed(self, current: Current) -> None:
+        """Replace the nodes that were replaced since the calculation began."""
+        while self._replaced:
+            with self._writing:
+                _replace_node(current, self._replaced.popitem()[1], self._pause)
+
     def _made(self, view: ClusterView, nodes: Mapping[str, NodeView]) -> Current:
         shared = Nodes(list(nodes.values()), self._fragments)
-        states = {}
-        for name, profile in self._profiles.items():
-            state = ProfileState(profile, shared, self._fragments, self._evaluator, pause=self._pause, observe=self._observer.on_judged)
-            old = self.current.states.get(name)
-            if old is not None:
-                state.take_over_demands(old, self._pause)
-            states[name] = state
-        return Current(view, states, shared)
+        return Current(view, {name: self._made_state(profile, shared) for name, profile in self._profiles.items()}, shared)
+
+    def _made_state(self, profile: Profile, nodes: Nodes) -> ProfileState:
+        return ProfileState(profile, nodes, self._fragments, self._evaluator, pause=self._pause, observe=self._observer.on_judged)
 
     def _made_neutral_table(self, nodes: Nodes) -> Table:
         return Table(nodes.names, [fragments[0] for fragments in nodes.fragments], 0)
+
+
+def _replace_node(current: Current, node: NodeView, pause: Pause) -> None:
+    number = current.nodes.numbers.get(node.name)
+    # The sources pass a node that has changed during a refresh again after it.
+    if number is None or current.nodes.views[number] is node:
+        return
+    current.nodes.views[number] = node
+    for state in current.states.values():
+        state.replace_node(number, node, pause)

@@ -7,16 +7,12 @@ from __future__ import annotations
 import time
 import typing as t
 from collections.abc import Callable, Iterator, Sequence
-from itertools import islice
 
 from ..interface import Judgement, NodeView, PodView
 from ..pauses import Pause, no_pause
 from .agent_scores import AgentScores, reduced, scores_of
 from .agent_values import checked
 from .profile import ConfiguredAgent
-
-BATCH = 32
-"""Nodes that are judged between two pauses. One batch takes less than a millisecond."""
 
 NOT_KNOWN = Judgement(None)
 
@@ -31,9 +27,8 @@ class PausedNodes(tuple[NodeView, ...]):
 
     def __iter__(self) -> Iterator[NodeView]:
         """Return the nodes with pauses."""
-        every = super().__iter__()
-        while batch := tuple(islice(every, BATCH)):
-            yield from batch
+        for node in super().__iter__():
+            yield node
             self.pause()
 
 
@@ -84,6 +79,7 @@ class Evaluator:
         if one.agent.per_demand and prepared is not FAILED:
             try:
                 found = one.agent.scores(prepared, nodes, pod, self.clock())
+                pause()
                 if found is not None:
                     return reduced(nodes, found)
             except Exception as error:
@@ -141,9 +137,8 @@ class Evaluator:
 
     def _one_by_one(self, one: ConfiguredAgent, prepared: t.Any, nodes: Sequence[NodeView], pause: Pause) -> Iterator[Judgement]:
         judge, now_s = one.agent.judge, self.clock()
-        for start in range(0, len(nodes), BATCH):
-            for node in nodes[start : start + BATCH]:
-                yield checked(judge(prepared, node, None, now_s))
+        for node in nodes:
+            yield checked(judge(prepared, node, None, now_s))
             pause()
 
 

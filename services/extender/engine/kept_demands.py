@@ -37,13 +37,6 @@ MOST_LATE = 8
 """Replaced nodes that a demand may not know yet. A request judges these nodes first. Demands without requests are updated later."""
 
 
-class UsedDemand(t.NamedTuple):
-    """A demand that requests have used: the first pod with it, and the numbers of the tables."""
-
-    pod: PodView
-    tables: Sequence[int]
-
-
 class KeptDemands:
     """The kept demands. ``static``: the scores of the agents that do not depend on the pod, and None for the others.
 
@@ -66,8 +59,11 @@ class KeptDemands:
         key = self._key(pod)
         with self._lock:
             demand = self._scores(key, pod, no_pause)
-            table = demand.tables.get(number) or self._make_table(demand, number, no_pause)
-            demand.used.add(number)
+            table = demand.tables.get(number)
+            if table is None:
+                table = demand.make_table(number, self._nodes)
+                self._limit_tables()
+            demand.is_used = True
             return table
 
     def scores(self, pod: PodView) -> DemandScores:
@@ -91,24 +87,18 @@ class KeptDemands:
 
     # --- the thread of the sources ---
 
-    def used(self) -> list[UsedDemand]:
-        """Return the demands that requests have used, at most those that a refresh calculates. The one that was used last is the last."""
-        found, tables_left = [], self._most_tables
+    def used(self) -> list[PodView]:
+        """Return a pod of each demand that requests have used, at most those that a refresh calculates. The newest is the last."""
         with self._lock:
-            for one in [one for one in reversed(self._demands.values()) if one.used][:MAX_TAKEN_OVER]:
-                tables = sorted(one.used)[:tables_left]
-                tables_left -= len(tables)
-                found.append(UsedDemand(one.pod or EMPTY_POD, tables))
-        return found[::-1]
+            found = [one.pod or EMPTY_POD for one in reversed(self._demands.values()) if one.is_used]
+        return found[:MAX_TAKEN_OVER][::-1]
 
-    def take_over(self, used: Sequence[UsedDemand], pause: Pause) -> None:
-        """Calculate demands, so that no request has to wait for them."""
-        for one in used:
-            key = self._key(one.pod)
+    def take_over(self, pods: Sequence[PodView], pause: Pause) -> None:
+        """Calculate the scores of demands, so that no request has to wait for them. A request makes its table in a short time."""
+        for pod in pods:
             with self._lock:
-                demand = self._scores(key, one.pod, pause)
-                for number in one.tables:
-                    self._make_table(demand, number, pause)
+                self._scores(self._key(pod), pod, pause)
+            pause()
 
     def replace_node(self, number: int) -> None:
         """Note that a node was replaced, and judge an earlier one for the demands without requests."""
@@ -162,7 +152,9 @@ class KeptDemands:
         demand = self._demands.get(key)
         if demand is None:
             kept = replace(pod, labels=limited_labels(pod.labels))
-            demand = self._demands[key] = self._made(kept, self._shared.of(kept, key, pause))
+            shared = self._shared.of(kept, key, pause)
+            pause()
+            demand = self._demands[key] = self._made(kept, shared)
             demand.updated = len(self._replaced)
             self._limit_demands()
         else:
@@ -173,12 +165,6 @@ class KeptDemands:
     def _made(self, pod: PodView, shared: dict[int, KeyScores]) -> DemandScores:
         parts = [shared[agent].scores if static is None else static for agent, static in enumerate(self._static)]
         return DemandScores(self._judges.profile, pod, parts, len(self._nodes.names), shared)
-
-    def _make_table(self, demand: DemandScores, number: int, pause: Pause) -> Table:
-        table = demand.make_table(number, self._nodes)
-        self._limit_tables()
-        pause()
-        return table
 
     def _limit_demands(self) -> None:
         """Drop the demands that were not used for the longest time. The newest one stays."""

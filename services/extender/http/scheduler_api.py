@@ -16,6 +16,7 @@ from ..engine.profile_state import ProfileState
 from ..engine.recent_pods import RecentPod, RecentPods
 from ..interface import PodView
 from ..metrics import NO_PROFILE, Metrics
+from ..pauses import RequestPause
 from .messages.ordinary_args import KnownNames
 from .messages.preemption_wire import preemption_answer, read_preemption_request
 from .messages.request_parts import MOST_NODES, BadRequestError
@@ -49,8 +50,7 @@ def ignore(*_arguments: object) -> None:
 class SchedulerApi:
     """Answers bodies with bodies. Each handler raises BadRequestError for a body that cannot be used.
 
-    ``on_request`` is called at the beginning of each filter and prioritize. ``on_no_profile`` receives the scheduler name of each pod
-    without a profile.
+    ``pauses`` are told of each request and of its end. ``on_no_profile`` receives the scheduler name of each pod without a profile.
     """
 
     def __init__(
@@ -60,10 +60,10 @@ class SchedulerApi:
         recent: RecentPods,
         record: Record | None = None,
         *,
-        on_request: Callable[[], None] = ignore,
+        pauses: RequestPause | None = None,
         on_no_profile: Callable[[str], None] = ignore,
     ) -> None:
-        self._on_request, self._on_no_profile = on_request, on_no_profile
+        self._on_no_profile = on_no_profile
         self._engine, self._metrics, self._recent = engine, metrics, recent
         self._count = metrics.answered.count
         self._names = KnownNames()
@@ -77,6 +77,8 @@ class SchedulerApi:
             self._handlers[PRIORITIES + path] = self._original(self._original_prioritize, agent)
         if record is not None:
             self._handlers = {path: _recorded(path, handler, record) for path, handler in self._handlers.items()}
+        if pauses is not None:
+            self._handlers = {path: _noted(handler, pauses) for path, handler in self._handlers.items()}
 
     @property
     def handlers(self) -> Mapping[str, Handler]:
@@ -96,7 +98,6 @@ class SchedulerApi:
 
     def prioritize(self, body: bytes) -> bytes:
         """Return an integer score from 0 to 10 for each node."""
-        self._on_request()
         began_at_s = time.perf_counter()
         request = read_nodes_request(body, self._most_nodes(), self._names.args)
         pod = request.pod
@@ -116,7 +117,6 @@ class SchedulerApi:
 
     def filter(self, body: bytes) -> bytes:
         """Return the nodes on which the pod may run, and the reason for each other node."""
-        self._on_request()
         began_at_s = time.perf_counter()
         request = read_nodes_request(body, self._most_nodes(), self._names.args)
         state = self._engine.state_for(request.pod.scheduler_name)
@@ -242,5 +242,16 @@ def _recorded(path: str, handler: Handler, record: Record) -> Handler:
     def handle(body: bytes) -> bytes:
         record(path, body)
         return handler(body)
+
+    return handle
+
+
+def _noted(handler: Handler, pauses: RequestPause) -> Handler:
+    def handle(body: bytes) -> bytes:
+        pauses.begin_request()
+        try:
+            return handler(body)
+        finally:
+            pauses.end_request()
 
     return handle

@@ -38,7 +38,7 @@ class KnownValues:
         numbers: Numbers = {}
         for query, by_node in values.items():
             before = self._known.get(query)
-            missing = [(node, before.by_node[node]) for node in before.by_node if node not in by_node] if before is not None else []
+            missing = _missing(before.by_node, by_node) if before is not None else []
             kept = list(_still_known(missing, now_s, keeps_ageless=False))
             self._known[query] = _Known(now_s, PackedSeries(itertools.chain(kept, by_node.items()), numbers) if kept else by_node)
         for query, known in list(self._known.items()):
@@ -50,6 +50,13 @@ class KnownValues:
     def by_query(self) -> dict[Query, ByNode]:
         """Return the values of each query by node."""
         return {query: known.by_node for query, known in self._known.items()}
+
+
+def _missing(before: ByNode, by_node: ByNode) -> list[tuple[str, Sequence[Series]]]:
+    """Return the nodes that have no new values, with their last ones."""
+    if isinstance(by_node, PackedSeries) and by_node.has_nodes_of(before):
+        return []
+    return [(node, before[node]) for node in before if node not in by_node]
 
 
 def _still_known(

@@ -84,11 +84,11 @@ class NodeMapper:
 
     def needs_nodenames(self, labels: LabelSet) -> bool:
         """Return whether ``node_uname_info`` may find the node of this label set."""
+        if self._table.is_known and self.node_of(labels) is not None:  # almost all label sets
+            return False
         if UNAME not in self._rules or INSTANCE not in labels.labels:
             return False
-        if self._table.is_known:
-            return self.node_of(labels) is None
-        return self.node_label == INSTANCE and _is_ip_address(_host(labels.labels[INSTANCE]))
+        return self._table.is_known or (self.node_label == INSTANCE and _is_ip_address(_host(labels.labels[INSTANCE])))
 
     def node_of(self, labels: LabelSet) -> str | None:
         """Return the name of the node. If it is None, ``labels.why`` has the reason."""

@@ -4,19 +4,18 @@
 
 from __future__ import annotations
 
-import itertools
 import threading
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 
 from ....plugins.module_utils.kube.client.api import KubeApi
 from ....plugins.module_utils.kube.client.errors import KubeError
 from ...common.allocator import release_free_memory
 from ...common.log import Log
-from ..interface import Annotation, NodeView, Outcome, Query
+from ..interface import Annotation, NodeView, PodView, Query
 from ..pauses import Pause, no_pause
 from .clock import Clock
+from .delivery import Delivery
 from .garbage_collection import LongLivedObjects
 from .known_values import KnownValues
 from .kubernetes.connection import open_kube_api
@@ -58,19 +57,14 @@ class Sources:
     ) -> None:
         self._settings = settings
         self._queries: tuple[Query, ...] = tuple(dict.fromkeys(queries))
-        self._listener = listener
         self._log = SourceLog(log)
-        self._clock = clock
+        self._pause, self._clock = pause, clock
         self._api = api
         self._lock = threading.RLock()
         self._watch: ClusterWatch | None = None
         self._values = KnownValues()
-        self._cluster_views = ClusterViews(self._log.ageless, self._log.wrong_time)
-        self._views: dict[str, NodeView] = {}
-        self._has_view = False
-        self._changed: set[str] | None = None
-        """The nodes that have changed while the listener takes over a view, and None if it takes over none."""
-        self._delivering = threading.Lock()
+        self._cluster_views = ClusterViews(self._log.ageless, self._log.wrong_time, pause)
+        self._delivery = Delivery(listener, self._log, self._lock)
         self._wake = threading.Event()
         self._stopping = False
         self._refreshing = threading.Lock()
@@ -96,9 +90,10 @@ class Sources:
         """
         self._stopping = True
         self._wake.set()
+        self._delivery.stop()
         if self._thread.ident is not None:
             self._thread.join(JOIN_S)
-        with self._delivering, self._lock:  # Calls of the listener hold one of them. One that had begun before has ended now.
+        with self._lock:
             watch = self._watch
         if watch is not None:
             watch.stop()
@@ -142,7 +137,7 @@ class Sources:
                     self._api = open_kube_api(self._settings.kubernetes)
                 if self._api is None:
                     return None
-                watch = ClusterWatch(self._api, self._lock, self._on_pods, clock=self._clock)
+                watch = ClusterWatch(self._api, self._lock, self._on_pods, pause=self._pause, clock=self._clock)
             except KubeError as error:
                 errors[ClusterWatch.name] = str(error)
                 return None
@@ -180,66 +175,42 @@ class Sources:
     def _deliver(
         self, watch: ClusterWatch | None, queries: tuple[Query, ...], readings: dict[str, Readings], errors: dict[str, str]
     ) -> ClusterView:
-        """Make the view and pass it to the listener.
-
-        The listener needs some time for it. Nodes that change meanwhile are passed to it, and passed again after the view.
-        """
+        """Make the view and deliver it."""
         unmapped = [series for found in readings.values() for series in found.unmapped.listed]
         count = sum(found.unmapped.count for found in readings.values())
         self._log.errors(errors)
         self._log.unmapped(count, unmapped[0].why if unmapped else "")
-        with self._lock:
-            self._views = self._made_views(watch, queries)
-            self._has_view = True
-            self._changed = set()
-            view = ClusterView(next(VERSIONS), dict(self._views), errors, unmapped, self._clock(), count)
-        with self._delivering:
-            self._call("a new view could not be used", lambda: self._listener.on_view(view))
-        with self._lock:
-            changed, self._changed = self._changed, None
-            for name in changed:
-                self._pass_node(self._views[name])
-        return view
+        self._delivery.note_changes()
+        nodes = self._made_nodes(watch, queries)
 
-    def _made_views(self, watch: ClusterWatch | None, queries: tuple[Query, ...]) -> dict[str, NodeView]:
+        def view(version: int, nodes: dict[str, NodeView]) -> ClusterView:
+            return ClusterView(version, nodes, errors, unmapped, self._clock(), count)
+
+        return self._delivery.deliver(nodes, watch.tracker.pods_on if watch is not None else no_pods, view)
+
+    def _made_nodes(self, watch: ClusterWatch | None, queries: tuple[Query, ...]) -> dict[str, NodeView]:
+        """Return the nodes of the view. The lock is held for short times only, because the watches wait for it."""
         values = self._values.by_query()
-        if watch is None or not watch.node_table().is_known:
+        if watch is None:
             return views_without_cluster(values)
-        clock = Clock(self._clock(), watch.moment().server_now_s)
-        watch.tracker.forget_ended(clock.now_s)
-        annotations = [query for query in queries if isinstance(query, Annotation)]
-        return self._cluster_views.make(values, watch.nodes(), annotations, watch.tracker.pods_on, clock)
+        with self._lock:
+            table, nodes = watch.node_table(), watch.nodes()
+            clock = Clock(self._clock(), watch.moment().server_now_s)
+            watch.tracker.forget_ended(clock.now_s)
+        if not table.is_known:
+            return views_without_cluster(values)
 
-    # --- changes of pods, called by the watch under the lock ---
+        def pods_on(name: str) -> tuple[PodView, ...]:
+            with self._lock:
+                return watch.tracker.pods_on(name)
+
+        annotations = [query for query in queries if isinstance(query, Annotation)]
+        return self._cluster_views.make(values, nodes, annotations, pods_on, clock)
 
     def _on_pods(self, changes: PodChanges) -> None:
-        """Pass the nodes whose pods have changed, and the outcomes. Before the first view there is nothing to change."""
-        if not self._has_view or self._watch is None:
-            return
-        for name in changes.nodes:
-            known = self._views.get(name)
-            if known is not None:
-                node = self._views[name] = replace(known, pods=self._watch.tracker.pods_on(name))
-                self._pass_node(node)
-                if self._changed is not None:
-                    self._changed.add(name)
-        for outcome in changes.outcomes:
-            self._pass_outcome(outcome)
-
-    def _pass_node(self, node: NodeView) -> None:
-        self._call(f"the change of the pods on node {node.name} could not be used", lambda: self._listener.on_node(node))
-
-    def _pass_outcome(self, outcome: Outcome) -> None:
-        self._call(f"the outcome of pod {outcome.pod.name} could not be used", lambda: self._listener.on_outcome(outcome))
-
-    def _call(self, what: str, call: Callable[[], None]) -> None:
-        """Call the listener, unless the end was requested. An error in it, or in an agent, must not end the thread of a source."""
-        if self._stopping:
-            return
-        try:
-            call()
-        except Exception as error:
-            self._log.failed(what, error)
+        """Deliver the changes of pods. The watch calls it under the lock."""
+        if self._watch is not None:
+            self._delivery.take_over(changes, self._watch.tracker.pods_on)
 
     # --- the thread ---
 
@@ -262,8 +233,10 @@ class Sources:
         self._log.once("the source prometheus has a warning", text=text)
 
 
-VERSIONS = itertools.count(1)
-"""The versions of views. They also grow when other settings replace the sources, so that no version occurs twice in a process."""
-
 UNKNOWN_NODES = NodeTable(None)
 """The table without sources.kubernetes. It is one object, so that label sets are not mapped again."""
+
+
+def no_pods(_node: str) -> tuple[PodView, ...]:
+    """Return no pods, for sources without a cluster."""
+    return ()

@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from ..interface import Annotation, NodeView, PodView, Query, Series
+from ..pauses import Pause, no_pause, with_pauses
 from .clock import Clock, measured_at
 from .kubernetes.annotations import parse_annotation
 from .kubernetes.node_objects import NodeRecord
@@ -28,8 +29,8 @@ class ClusterViews:
     ``on_ageless`` receives the key of an annotation whose value has no time, and ``on_wrong_time`` of one whose time is in the future.
     """
 
-    def __init__(self, on_ageless: Callable[[str], None], on_wrong_time: Callable[[str], None]) -> None:
-        self._on_ageless, self._on_wrong_time = on_ageless, on_wrong_time
+    def __init__(self, on_ageless: Callable[[str], None], on_wrong_time: Callable[[str], None], pause: Pause = no_pause) -> None:
+        self._on_ageless, self._on_wrong_time, self._pause = on_ageless, on_wrong_time, pause
 
     def make(
         self,
@@ -42,7 +43,7 @@ class ClusterViews:
         """Return the views of all nodes by name. Values of other nodes are ignored."""
         annotations = tuple(annotations)
         views = {}
-        for name, record in nodes.items():
+        for name, record in with_pauses(nodes.items(), self._pause):
             found = ((query, self._annotated(record, query, clock)) for query in annotations)
             annotated: dict[Query, Sequence[Series]] = {query: (one,) for query, one in found if one is not None}
             series = NodeSeries(values, name, annotated or NO_ANNOTATIONS)

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from urllib.parse import urlencode, urlsplit
 
 from .....plugins.module_utils.model.codec import DecodeError
-from ...pauses import Pause, no_pause
+from ...pauses import Pause, no_pause, with_pauses
 from ..http_reader import Answer, HttpReader, SourceError
 from ..settings import PrometheusSettings
 from .answer import QueryAnswer, Sample, decode_answer, finite
@@ -101,7 +101,9 @@ class PrometheusClient:
 
     def _read(self, reader: HttpReader, promql: str) -> tuple[list[tuple[LabelSet, float]], float | None]:
         form = urlencode([("query", promql), ("timeout", f"{self._server_timeout_s * 1000:.0f}ms")]).encode()
+        self._pause()
         response = reader.request("POST", PATH, form=form)
+        self._pause()
         answer, parts = _decoded(reader, response)
         if answer.status != "success" or answer.data is None:
             reason = reader.without_secrets(answer.error or f"status {response.status}")
@@ -121,8 +123,7 @@ class PrometheusClient:
         values: list[tuple[LabelSet, float]] = []
         evaluated_at_s, get = None, self._label_sets.get
         for part in parts:
-            self._pause()
-            for sample in part:
+            for sample in with_pauses(part, self._pause):
                 pair = sample.value
                 value = finite(pair[1]) if pair is not None else None
                 if pair is not None and value is not None:

@@ -107,7 +107,7 @@ class PrometheusSource:
 
     def _by_node(self, query: PrometheusQuery, readings: Readings) -> ByNode:
         rows = self._client.query(value_text(query, self._selector))
-        self._learn_nodenames((labels for labels, _value in rows.values), readings)
+        self._learn_nodenames((labels for labels, _value in with_pauses(rows.values, self._pause)), readings)
         time_of = self._time_of(query, readings)
         collector = SeriesCollector(query, PrometheusSource.name, readings.unmapped)
         node_of = self._mapper.node_of
@@ -121,7 +121,7 @@ class PrometheusSource:
                 collector.add(node, labels, value, measured_at_s)
         if not self._selector and collector.has_weak_nodes:
             self._on_warning(UNSELECTED)
-        return collector.by_node(readings.numbers, self._layouts)
+        return collector.by_node(readings.numbers, self._layouts, self._pause)
 
     def _time_of(self, query: PrometheusQuery, readings: Readings) -> Callable[[LabelSet, str], tuple[float | None, bool]]:
         """Return a function of a label set and a node. It returns the time of the newest sample, and whether the series still exists.
@@ -136,10 +136,10 @@ class PrometheusSource:
         times = self._times[1]
         if not isinstance(query, Expression):
             return lambda labels, _node: (times.get(labels), labels in times)
-        self._learn_nodenames(times, readings)
+        self._learn_nodenames(with_pauses(times, self._pause), readings)
         own: dict[str, float] = {}
         weak: dict[str, float] = {}
-        for labels, at_s in with_pauses(list(times.items()), self._pause):
+        for labels, at_s in with_pauses(times.items(), self._pause):
             node = self._mapper.node_of(labels)
             if node is not None:
                 newest = own if labels.is_own else weak

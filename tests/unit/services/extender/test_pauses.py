@@ -4,14 +4,27 @@
 
 from __future__ import annotations
 
+import itertools
+import threading
 from collections.abc import Callable, Sequence
 
 import pytest
-from ansible_collections.onprem.kube_scheduling.services.extender.engine import evaluation
 from ansible_collections.onprem.kube_scheduling.services.extender.engine.engine import Engine
+from ansible_collections.onprem.kube_scheduling.services.extender.engine.recent_pods import RecentPods
+from ansible_collections.onprem.kube_scheduling.services.extender.http.messages.request_parts import BadRequestError
+from ansible_collections.onprem.kube_scheduling.services.extender.http.scheduler_api import SchedulerApi
 from ansible_collections.onprem.kube_scheduling.services.extender.interface import NodeView
 from ansible_collections.onprem.kube_scheduling.services.extender.metrics import Metrics
-from ansible_collections.onprem.kube_scheduling.services.extender.pauses import LONGEST_S, REST, SHORTEST_S, RequestPause, with_pauses
+from ansible_collections.onprem.kube_scheduling.services.extender.pauses import (
+    BATCH,
+    LEAST_SLICE_S,
+    LONGEST_S,
+    MOST_SLICE_S,
+    REST,
+    RequestPause,
+    free_with_pauses,
+    with_pauses,
+)
 
 from tests.unit.services.extender.extender_objects import PROFILE, DemandAgent, ScoreAgent, node, pod_view, profile, quiet_log, view
 
@@ -23,7 +36,11 @@ class Times:
 
     def __init__(self) -> None:
         self.now_s = 0.0
-        self.slept_s: list[float] = []
+        self.waits_s: list[float] = []
+
+    def work(self, pause: RequestPause, seconds: float = LEAST_SLICE_S) -> None:
+        self.now_s += seconds
+        pause()
 
 
 @pytest.fixture
@@ -33,25 +50,64 @@ def times() -> Times:
 
 @pytest.fixture
 def pause(times: Times) -> RequestPause:
-    return RequestPause(times.slept_s.append, lambda: times.now_s)
+    found = RequestPause(times.waits_s.append, lambda: times.now_s)
+    found()
+    return found
 
 
 def test_the_work_continues_immediately_without_requests(times: Times, pause: RequestPause) -> None:
     for _ in range(3):
-        times.now_s += 0.001
-        pause()
-    assert times.slept_s == [0, 0, 0]
+        times.work(pause)
+    assert times.waits_s == [0, 0, 0]
 
 
-@pytest.mark.parametrize(("worked_s", "slept_s"), [(0.001, REST * 0.001), (0.0, SHORTEST_S), (1.0, LONGEST_S)])
-def test_a_pause_is_a_multiple_of_the_work_before_it(times: Times, pause: RequestPause, worked_s: float, slept_s: float) -> None:
+def test_a_short_part_of_the_work_has_no_pause(times: Times, pause: RequestPause) -> None:
+    pause.begin_request()
+    for _ in range(3):
+        times.work(pause, LEAST_SLICE_S / 2)
+    assert times.waits_s == [LONGEST_S]
+
+
+@pytest.mark.parametrize(("worked_s", "waits_s"), [(0.001, REST * 0.001), (1.0, LONGEST_S)])
+def test_a_pause_after_requests_is_a_multiple_of_the_work_before_it(
+    times: Times, pause: RequestPause, worked_s: float, waits_s: float
+) -> None:
+    pause.begin_request()
+    pause.end_request()
+    times.work(pause, worked_s)
+    times.work(pause, worked_s)
+    assert times.waits_s == [pytest.approx(waits_s), 0], "no further request has come"
+
+
+def test_a_pause_lasts_until_the_request_is_answered(times: Times, pause: RequestPause) -> None:
+    pause.begin_request()
+    times.work(pause)
+    times.work(pause)
+    pause.end_request()
+    times.work(pause)
+    assert times.waits_s == [LONGEST_S, LONGEST_S, 0]
+
+
+def test_a_request_that_fails_is_answered_too(times: Times, pause: RequestPause) -> None:
+    metrics = Metrics(quiet_log())
+    api = SchedulerApi(Engine({}, metrics), metrics, RecentPods(), pauses=pause)
+    with pytest.raises(BadRequestError):
+        api.handler("/scheduler/filter")(b"{")
+    times.work(pause)
+    assert times.waits_s == [pytest.approx(REST * LEAST_SLICE_S)]
+
+
+def test_an_answer_ends_a_pause() -> None:
+    clock = itertools.count(0, MOST_SLICE_S)
+    pause = RequestPause(clock=lambda: next(clock))
     pause()
-    times.now_s += worked_s
-    pause.note_request()
-    pause()
-    assert times.slept_s == [0, pytest.approx(slept_s)]
-    pause()
-    assert times.slept_s[2:] == [0], "no further request has come"
+    pause.begin_request()
+    thread = threading.Thread(target=lambda: [pause() for _ in range(3)])
+    thread.start()
+    while thread.is_alive():
+        pause.end_request()
+        pause.begin_request()
+    thread.join()
 
 
 def test_all_items_are_returned_with_pauses_between_them() -> None:
@@ -60,6 +116,18 @@ def test_all_items_are_returned_with_pauses_between_them() -> None:
     for item in with_pauses(range(10), lambda: pauses.append(len(found)), 4):
         found.append(item)
     assert found == list(range(10)) and pauses == [4, 8, 10]
+
+
+def test_objects_are_freed_in_parts() -> None:
+    class Freed:
+        def __del__(self) -> None:
+            freed.append(None)
+
+    freed: list[None] = []
+    seen: list[int] = []
+    objects = [Freed() for _ in range(2 * BATCH + 1)]
+    free_with_pauses(objects, lambda: seen.append(len(freed)))
+    assert objects == [] and seen == [BATCH, 2 * BATCH, 2 * BATCH + 1]
 
 
 def engine_with(pause: Callable[[], None], agent: ScoreAgent) -> Engine:
@@ -79,7 +147,8 @@ def test_a_node_that_is_replaced_during_a_calculation_is_in_the_scores_before_an
     started: list[None] = []
 
     def bind() -> None:
-        if started and not seen:
+        if started:
+            started.clear()
             engine.on_node(node("n7", 2.0))
             seen.append(score_of(engine, "n7"))
 
@@ -109,6 +178,15 @@ def test_there_are_pauses_while_an_agent_visits_all_nodes_and_none_later() -> No
     engine = engine_with(lambda: pauses.append(None), Visitor())
     engine.on_view(view(dict.fromkeys(NAMES, 8.0)))
     state = engine.state_for(PROFILE)
-    assert state is not None and state.prepared[0] == -(-len(NAMES) // evaluation.BATCH)
+    assert state is not None and state.prepared[0] == len(NAMES)
     count = len(pauses)
     assert len(list(kept[-1])) == len(NAMES) and len(pauses) == count
+
+
+def test_there_are_pauses_between_the_agents_that_judge_a_replaced_node() -> None:
+    pauses: list[None] = []
+    engine = engine_with(lambda: pauses.append(None), ScoreAgent())
+    engine.on_view(view(dict.fromkeys(NAMES, 8.0)))
+    pauses.clear()
+    engine.on_node(node("n7", 2.0))
+    assert len(pauses) == 1 + 2 and score_of(engine, "n7") == 2.0

@@ -95,7 +95,7 @@ def test_the_kept_demands_and_tables_are_limited(monkeypatch: pytest.MonkeyPatch
     assert state is not None
     demands = state._kept._demands.values()
     assert len(demands) == 3 and sum(len(demand.tables) for demand in demands) <= TABLES
-    assert all(demand.used for demand in demands)
+    assert all(demand.is_used for demand in demands)
     one.on_node(node("a", 0.0))
     assert scores(one, cpu=5000)["a"] == 0
 

@@ -100,15 +100,16 @@ def test_a_refresh_calculates_only_the_demands_that_were_asked_for_last(monkeypa
     assert ask(one, "u1", 1000)["a"] == 7 and agent.calls == len(NAMES)
 
 
-def test_a_refresh_makes_no_more_tables_than_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_more_tables_are_kept_than_their_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(kept_demands, "MAX_TABLE_BYTES", 0)
     one = engine(profile(DemandAgent()))
     one.on_view(view(dict.fromkeys(NAMES, 9.0)))
     for cores in (1, 2):
         for number in range(200):
             ask(one, f"u{number}", cores * 1000)
-    one.on_view(view(dict.fromkeys(NAMES, 8.0), version=2))
     assert [len(demand.tables) for demand in kept(one)] == [0, TABLES]
+    one.on_view(view(dict.fromkeys(NAMES, 8.0), version=2))
+    assert [len(demand.tables) for demand in kept(one)] == [0, 0], "a request makes its table"
     assert ask(one, "u1", 1000)["a"] == 7
 
 

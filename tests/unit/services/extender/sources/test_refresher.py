@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import logging
 import time
+import typing as t
 from pathlib import Path
 
 import pytest
@@ -77,6 +78,29 @@ def test_the_next_view_has_the_changes_of_pods(make: Make, kube: KubeServer, lis
     assert sources.refresh_once().nodes["a"].pods == ()
 
 
+@pytest.mark.parametrize("views", [0, 1])
+def test_a_node_that_changes_while_a_view_is_made_is_in_the_view(
+    make: Make, kube: KubeServer, listener: Listener, views: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kube.put("nodes", node("a"))
+    kube.put("pods", pod("web"))
+    sources = make()
+    for _ in range(views):
+        sources.refresh_once()
+    made = sources._cluster_views.make
+
+    def slow(*arguments: t.Any) -> dict[str, NodeView]:
+        found = made(*arguments)
+        kube.put("pods", pod("web", "a"))
+        while sources._watch is None or not sources._watch.tracker.pods_on("a"):
+            time.sleep(0.001)
+        assert not found["a"].pods
+        return found
+
+    monkeypatch.setattr(sources._cluster_views, "make", slow)
+    assert [one.name for one in sources.refresh_once().nodes["a"].pods] == ["web"]
+
+
 def test_a_node_that_changes_while_the_listener_calculates_is_passed_then_and_after_the_view(
     make: Make, kube: KubeServer, listener: Listener
 ) -> None:
@@ -97,7 +121,7 @@ def test_a_node_that_changes_while_the_listener_calculates_is_passed_then_and_af
 
     sources = make()
     first = sources.refresh_once()
-    sources._listener = slow = Slow()
+    sources._delivery._listener = slow = Slow()
     assert not sources.refresh_once().nodes["a"].pods
     assert order == ["node", "view", "node"]
     assert [[one.name for one in each.pods] for each in slow.nodes] == [["web"], ["web"]]

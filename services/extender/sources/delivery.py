@@ -1,0 +1,95 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Copyright: onprem.kube_scheduling contributors
+"""The delivery of views, of changed nodes and of outcomes to the listener of the sources.
+
+The thread of the refresh delivers views. The threads of the watch deliver the nodes whose pods have changed. A node that changes while a
+view is made, or while the listener takes it over, is delivered immediately and again after the view.
+"""
+
+from __future__ import annotations
+
+import itertools
+import threading
+from collections.abc import Callable
+from dataclasses import replace
+
+from ..interface import NodeView, Outcome, PodView
+from .kubernetes.pod_tracker import PodChanges
+from .source_log import SourceLog
+from .view import ClusterView, ViewListener
+
+PodsOn = Callable[[str], tuple[PodView, ...]]
+"""Returns the newest pods on a node. It is called under the lock."""
+
+VERSIONS = itertools.count(1)
+"""The versions of views. They also grow when other settings replace the sources, so that no version occurs twice in a process."""
+
+
+class Delivery:
+    """Calls the listener, until ``stop``. ``lock`` guards the pods and the nodes that were delivered."""
+
+    def __init__(self, listener: ViewListener, log: SourceLog, lock: threading.RLock) -> None:
+        self._listener, self._log, self._lock = listener, log, lock
+        self._nodes: dict[str, NodeView] = {}
+        self._has_view = False
+        self._changed: set[str] | None = None
+        """The nodes that have changed since a refresh began to make its view, and None if there is none."""
+        self._delivering = threading.Lock()
+        self._is_stopped = False
+
+    def stop(self) -> None:
+        """Do not call the listener any more. A call that had begun before has ended when this returns."""
+        self._is_stopped = True
+        with self._delivering, self._lock:
+            return
+
+    # --- the thread of the refresh ---
+
+    def note_changes(self) -> None:
+        """Note the nodes that change from now on. It is called before the nodes of the next view are made."""
+        with self._lock:
+            self._changed = set()
+
+    def deliver(self, nodes: dict[str, NodeView], pods_on: PodsOn, make: Callable[[int, dict[str, NodeView]], ClusterView]) -> ClusterView:
+        """Deliver a view, and return it. ``make`` receives the version of the view and its nodes."""
+        with self._lock:
+            for name in (self._changed or set()) & nodes.keys():
+                nodes[name] = replace(nodes[name], pods=pods_on(name))
+            self._nodes, self._has_view, self._changed = nodes, True, set()
+            view = make(next(VERSIONS), dict(nodes))
+        with self._delivering:
+            self._call("a new view could not be used", lambda: self._listener.on_view(view))
+        with self._lock:
+            changed, self._changed = self._changed, None
+            for name in changed & nodes.keys():
+                self._pass_node(nodes[name])
+        return view
+
+    # --- the threads of the watch, under the lock ---
+
+    def take_over(self, changes: PodChanges, pods_on: PodsOn) -> None:
+        """Deliver the nodes whose pods have changed, and the outcomes. Before the first view there is nothing to change."""
+        if self._changed is not None:
+            self._changed |= changes.nodes
+        if not self._has_view:
+            return
+        for name in changes.nodes & self._nodes.keys():
+            node = self._nodes[name] = replace(self._nodes[name], pods=pods_on(name))
+            self._pass_node(node)
+        for outcome in changes.outcomes:
+            self._pass_outcome(outcome)
+
+    def _pass_node(self, node: NodeView) -> None:
+        self._call(f"the change of the pods on node {node.name} could not be used", lambda: self._listener.on_node(node))
+
+    def _pass_outcome(self, outcome: Outcome) -> None:
+        self._call(f"the outcome of pod {outcome.pod.name} could not be used", lambda: self._listener.on_outcome(outcome))
+
+    def _call(self, what: str, call: Callable[[], None]) -> None:
+        """Call the listener. An error in it, or in an agent, must not end the thread of a source."""
+        if self._is_stopped:
+            return
+        try:
+            call()
+        except Exception as error:
+            self._log.failed(what, error)
