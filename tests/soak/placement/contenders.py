@@ -41,9 +41,6 @@ class Contender:
     def refresh(self) -> None:
         """Read the values."""
 
-    def on_pod(self, pod: Pod) -> None:
-        """Take over a new pod."""
-
     def on_bound(self, pod: Pod, node: int) -> None:
         """Take over a binding, as a watch shows it."""
 

@@ -15,7 +15,7 @@ from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.cache.store import ADDED, MODIFIED
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.cache.store import ADDED
 from ansible_collections.onprem.kube_scheduling.services.common.log import set_up_log
 from ansible_collections.onprem.kube_scheduling.services.extender.agents.registry import build_agent
 from ansible_collections.onprem.kube_scheduling.services.extender.engine.engine import Engine
@@ -86,7 +86,7 @@ class OwnExtender(Contender):
         self._table = NodeTable([record.identity for record in self._nodes.values()])
         self._tracker = PodTracker()
         self._pods = TrackedPodStore(self._tracker, self._moment)
-        self._add_others()
+        self._list_others()
         self._version = 0
 
     def refresh(self) -> None:
@@ -99,14 +99,13 @@ class OwnExtender(Contender):
         self._version += 1
         self._engine.on_view(ClusterView(self._version, views, refreshed_at_s=self.cluster.now_s))
 
-    def on_pod(self, pod: Pod) -> None:
-        self._event(ADDED, self._object(pod))
-
     def on_bound(self, pod: Pod, node: int) -> None:
         bound = self._object(pod)
-        bound["metadata"]["resourceVersion"] = "2"
         bound["spec"]["nodeName"] = self.cluster.names[node]
-        self._event(MODIFIED, bound)
+        self._pods.apply(ADDED, self._pods.decode_event(json.dumps(bound).encode()))
+        for name in self._tracker.take_changes().nodes:
+            nodes = self._engine.current.nodes
+            self._engine.on_node(replace(nodes.views[nodes.numbers[name]], pods=self._tracker.pods_on(name)))
 
     def points(self, pod: Pod) -> Integers:
         body = json.dumps({"Pod": self._object(pod), "Nodes": None, "NodeNames": self.cluster.names}).encode()
@@ -114,20 +113,21 @@ class OwnExtender(Contender):
         assert [entry["Host"] for entry in answer] == self.cluster.names
         return POINTS * np.array([entry["Score"] for entry in answer], dtype=np.int64)
 
-    def _add_others(self) -> None:
-        """Add the pods that ran before. They give the agent the mean traffic of a pod."""
+    def _list_others(self) -> None:
+        """List the pods that ran before. They give the agent the mean traffic of a pod."""
+        items = []
         for node, count in zip(self.cluster.names, self.cluster.scenario.others.tolist(), strict=True):
             for number in range(count):
                 metadata = {"name": f"{node}-{number}", "namespace": "other", "uid": f"{node}-{number}", "resourceVersion": "1"}
-                item = {"metadata": {**metadata, "creationTimestamp": CREATED}, "spec": {"nodeName": node}, "status": {"phase": "Running"}}
-                self._pods.apply(ADDED, self._pods.decode_event(json.dumps(item).encode()))
+                items.append(
+                    {
+                        "metadata": {**metadata, "creationTimestamp": CREATED},
+                        "spec": {"nodeName": node},
+                        "status": {"phase": "Running"},
+                    }
+                )
+        self._pods.replace(self._pods.decode_page(json.dumps({"items": items}).encode()))
         self._tracker.take_changes()
-
-    def _event(self, kind: str, item: Json) -> None:
-        self._pods.apply(kind, self._pods.decode_event(json.dumps(item).encode()))
-        for name in self._tracker.take_changes().nodes:
-            nodes = self._engine.current.nodes
-            self._engine.on_node(replace(nodes.views[nodes.numbers[name]], pods=self._tracker.pods_on(name)))
 
     def _object(self, pod: Pod) -> Json:
         annotations: Mapping[str, str] = {INGRESS_BANDWIDTH: str(int(pod.peak * BITS))} if self.declares else {}

@@ -62,7 +62,6 @@ class Simulation:
         """Let the time pass until it is the pod's turn, and bind it to the node with the most points."""
         requests = (pod.cpu, pod.memory)
         self._advance(max(self.cluster.now_s + CYCLE_S, pod.arrives_at_s))
-        self._contender.on_pod(pod)
         workload, nodes = str(pod.workload), self._stock.feasible(requests)
         points = self._stock.total(workload, requests, nodes) + WEIGHT * self._contender.points(pod)[nodes]
         # As the scheduler does, it chooses at random among equal nodes.
