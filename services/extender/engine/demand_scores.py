@@ -40,7 +40,7 @@ class DemandScores:
         self.pod, self.parts, self.updated, self.shared = pod, parts, 0, shared or {}
         self.tables: dict[int, Table] = {}
         self.is_used = False
-        self._agents = profile.scoring
+        self._agents = profile.judging
         self._policy = profile.unknown
         weight = sum(one.weight for one in self._agents if one.agent.can_score)
         self._shares = [
