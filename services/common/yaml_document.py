@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import yaml
 
 from ...plugins.module_utils.kube.client.config.files import ConnectionSettingsError
-from ...plugins.module_utils.kube.client.config.yaml_text import compose_yaml, load_yaml
+from ...plugins.module_utils.kube.client.config.yaml_text import TooManyLevelsError, compose_yaml, load_yaml
 
 MAX_VALUES = 100_000
 """Values of a document. A value of an anchor counts again for each alias, because the program reads it again at each place."""
@@ -58,12 +58,12 @@ def read_yaml(data: bytes) -> YamlDocument:
 
     The values are counted first, because nested aliases and merge keys can make a short document very large.
     """
-    root = compose_yaml(data)
-    if root is None:
-        return YamlDocument(None, None)
     try:
+        root = compose_yaml(data)
+        if root is None:
+            return YamlDocument(None, None)
         size = _size_of(root, {})
-    except RecursionError:
+    except (RecursionError, TooManyLevelsError):
         raise DocumentLimitError(TOO_DEEP) from None
     if size.levels > MAX_LEVELS:
         raise DocumentLimitError(TOO_DEEP)

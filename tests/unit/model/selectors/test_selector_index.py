@@ -75,4 +75,4 @@ def test_the_comparisons_grow_with_the_objects_and_not_with_objects_times_select
     index = SelectorIndex((selector_of(f"app-{number}"), number) for number in range(200))
     for number in range(200):
         index.selecting({**COMMON, "tier": "backend", "app": f"app-{number}"})
-    assert 0 < compared.count <= 2 * 200
+    assert compared.count <= 2 * 200
