@@ -95,8 +95,7 @@ class Engine:
         with self._writing:
             if self._replaced is not None:
                 self._replaced[node.name] = node
-            # Requests need no lock of this class, so that pauses are allowed under it.
-            _replace_node(self.current, node, self._pause)
+            _replace_node(self.current, node)
 
     def on_outcome(self, outcome: Outcome) -> None:
         """Let the agents that learn observe the outcome of a pod."""
@@ -123,7 +122,7 @@ class Engine:
         old_nodes = list(self.current.nodes.views)
         with self._writing:
             for node in self._replaced.values():
-                _replace_node(current, node, no_pause)
+                _replace_node(current, node)
             self.neutral_table, self.current, self._replaced = self._made_neutral_table(current.nodes), current, None
         free_with_pauses(old_nodes, self._pause)
         self._fragments.retain_only(current.nodes.numbers)
@@ -133,7 +132,8 @@ class Engine:
         """Replace the nodes that were replaced since the calculation began."""
         while self._replaced:
             with self._writing:
-                _replace_node(current, self._replaced.popitem()[1], self._pause)
+                _replace_node(current, self._replaced.popitem()[1])
+            self._pause()
 
     def _made(self, view: ClusterView, nodes: Mapping[str, NodeView]) -> Current:
         shared = Nodes(list(nodes.values()), self._fragments)
@@ -146,11 +146,11 @@ class Engine:
         return Table(nodes.names, [fragments[0] for fragments in nodes.fragments], 0)
 
 
-def _replace_node(current: Current, node: NodeView, pause: Pause) -> None:
+def _replace_node(current: Current, node: NodeView) -> None:
     number = current.nodes.numbers.get(node.name)
     # The sources pass a node that has changed during a refresh again after it.
     if number is None or current.nodes.views[number] is node:
         return
     current.nodes.views[number] = node
     for state in current.states.values():
-        state.replace_node(number, node, pause)
+        state.replace_node(number, node)

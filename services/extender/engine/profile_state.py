@@ -91,13 +91,11 @@ class ProfileState:
         if old.profile is self.profile:
             self._kept.take_over(old._kept.used(), pause)
 
-    def replace_node(self, number: int, node: NodeView, pause: Pause) -> None:
+    def replace_node(self, number: int, node: NodeView) -> None:
         """Take over a node, which is a new one in ``nodes`` already. The next request of a demand judges it."""
-        pause()
         for agent, part in enumerate(self._static):
             if part is not None:
                 part.replace(number, node.name, self._judges.one_node(agent, number, None))
-                pause()
         self._originals.replace(node)
         if self._fixed:
             self._fixed_scores.update(number, node.name, self.nodes.fragments[number])

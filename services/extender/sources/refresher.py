@@ -58,7 +58,7 @@ class Sources:
         self._settings = settings
         self._queries: tuple[Query, ...] = tuple(dict.fromkeys(queries))
         self._log = SourceLog(log)
-        self._pause, self._clock = pause, clock
+        self._clock = clock
         self._api = api
         self._lock = threading.RLock()
         self._watch: ClusterWatch | None = None
@@ -137,7 +137,7 @@ class Sources:
                     self._api = open_kube_api(self._settings.kubernetes)
                 if self._api is None:
                     return None
-                watch = ClusterWatch(self._api, self._lock, self._on_pods, pause=self._pause, clock=self._clock)
+                watch = ClusterWatch(self._api, self._lock, self._on_pods, clock=self._clock)
             except KubeError as error:
                 errors[ClusterWatch.name] = str(error)
                 return None

@@ -32,17 +32,19 @@ has {PODS_PER_NODE} pods, and {BINDINGS_PER_S} more pods are bound each second. 
 *Three agents* are safe_overload, which also filters, network_traffic and congestion. With {REFRESH_S} s between two refreshes no refresh is
 in a turn of {TURN_S} s. The other rows have a refresh every {OFTEN_S} s, so that they show the latency during refreshes: with the default
 refreshes are {REFRESH_S} times as rare. The figures are medians of {ROUNDS} turns. In each round all extenders follow each other, and only
-the one that is measured runs. *First* is the slowest of the first answers to the {ASKED_PODS} pods, while nothing is calculated for their
-demands yet. CPU is that of the whole process, with its background work."""
+the one that is measured runs. Processes of the policy SCHED_IDLE keep the CPUs of a virtual machine awake, because its host needs more
+time to start a halted CPU than an answer takes. *First* is the slowest of the first answers to the {ASKED_PODS} pods, while nothing is
+calculated for their demands yet. CPU is that of the whole process, with its background work."""
 
 
 BINDING_RATES = f"""A real kube-scheduler binds pods on 5,000 nodes as fast as it can, with a real API server and a real Prometheus on the
 same machine. Requests are sent over one connection for one pod after the other, so that the time of each answer counts. The scheduler
 scores 10 % of 5,000 nodes by default, and all of them with `percentageOfNodesToScore: 100`. network_traffic refreshes its values every
-{REFRESH_S} s and follows each binding. *One query for each node and pod* is the way of cylonchau/customScheduler, in Go, for
-{binding_rate.PARALLELISM} nodes at the same time. Its query reads the counters of all nodes. Every row with an extender also has what any
-extender costs: kube-scheduler cannot take the result of one pod for the next equal one. The figures are medians of {binding_rate.ROUNDS}
-turns, one turn for the slow row. CPU is that of the extender's process, for each pod."""
+{REFRESH_S} s and follows each binding: the API server sends a watch event for each pod, and the extender decodes it, which the Go extender
+does not do. *One query for each node and pod* is the way of cylonchau/customScheduler, in Go, for {binding_rate.PARALLELISM} nodes at the
+same time. Its query reads the counters of all nodes. Every row with an extender also has what any extender costs: kube-scheduler cannot take
+the result of one pod for the next equal one. The figures are medians of {binding_rate.ROUNDS} turns, one turn for the slow row. CPU is that
+of the extender's process, for each pod."""
 
 
 def section(speed: Speed, footprint: Footprint, rates: Rates) -> str:

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tests.bench.extender import request_bodies
+from tests.bench.extender.awake_cpus import awake_cpus
 from tests.bench.extender.cluster_fixture import Fixture, cluster_fixture, node_names
 from tests.bench.extender.contenders import OFTEN_S, REFRESH_S, Running, go_extender, own_extender
 from tests.bench.extender.programs import GO_EXTENDER, LOAD_GENERATOR, build
@@ -59,7 +60,7 @@ def measure(names: int, rounds: int = ROUNDS, only: str = "") -> dict[str, Turn]
         folder = Path(temporary)
         bodies = folder / "bodies"
         request_bodies.write(bodies, node_names(names))
-        with cluster_fixture(folder, names) as fixture:
+        with cluster_fixture(folder, names) as fixture, awake_cpus():
             contenders: dict[str, Contender] = {GO: lambda: go_extender(program, folder / "go")}
             contenders |= {name: _own(folder / "own", fixture, *how) for name, how in OWN.items()}
             turns: dict[str, list[Turn]] = {name: [] for name in contenders if only in name}

@@ -13,7 +13,6 @@ from .....plugins.module_utils.kube.cache.reflector import Reflector
 from .....plugins.module_utils.kube.client.api import KubeApi
 from .....plugins.module_utils.model.gc_pause import gc_paused
 from .....plugins.module_utils.model.undecodable import Undecodable
-from ...pauses import Pause, no_pause
 from ..clock import Clock
 from ..node_mapping import NodeTable
 from .node_objects import NodeRecord, NodeStore
@@ -30,8 +29,7 @@ MAX_NAMED = 3
 class ClusterWatch:
     """The nodes and pods, kept up to date by one thread each.
 
-    ``lock`` guards the state, and ``on_pods`` is called under it after each change that concerns the pods of a node. ``pause`` is called
-    between the decoding of a change and its effects.
+    ``lock`` guards the state, and ``on_pods`` is called under it after each change that concerns the pods of a node.
     """
 
     name = "kubernetes"
@@ -42,10 +40,9 @@ class ClusterWatch:
         lock: threading.RLock,
         on_pods: Callable[[PodChanges], None],
         *,
-        pause: Pause = no_pause,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._api, self._pause = api, pause
+        self._api = api
         self._clock = clock
         self._on_pods = on_pods
         self._synced = threading.Condition(lock)
@@ -121,7 +118,6 @@ class ClusterWatch:
         return "; ".join(dict.fromkeys(problems))
 
     def _publish(self, change: Callable[[], bool]) -> None:
-        self._pause()
         with self._synced:
             if change():
                 self._synced.notify_all()

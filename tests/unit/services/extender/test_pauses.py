@@ -186,12 +186,3 @@ def test_there_are_pauses_while_an_agent_visits_all_nodes_and_none_later() -> No
     assert state is not None and state.prepared[0] == len(NAMES)
     count = len(pauses)
     assert len(list(kept[-1])) == len(NAMES) and len(pauses) == count
-
-
-def test_there_are_pauses_between_the_agents_that_judge_a_replaced_node() -> None:
-    pauses: list[None] = []
-    engine = engine_with(lambda: pauses.append(None), ScoreAgent())
-    engine.on_view(view(dict.fromkeys(NAMES, 8.0)))
-    pauses.clear()
-    engine.on_node(node("n7", 2.0))
-    assert len(pauses) == 1 + 2 and score_of(engine, "n7") == 2.0
