@@ -136,8 +136,7 @@ def _from_file(program: Program, config: Given) -> dict[str, Given]:
     if not isinstance(content, dict):
         raise SettingsError(f"file {config.value}: settings by their names are expected, such as {program.example}")
     for twice in repeated_keys(root):
-        lines = f"in line {twice.first_line} and in line {twice.line}"
-        raise SettingsError(f"file {config.value}: {twice.name} occurs {lines}; keep one of them")
+        raise SettingsError(f"file {config.value}: {twice.name}{twice.problem}")
     known = [option.name for option in program.options]
     for key in content:
         if key not in known:

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import yaml
 
 from ...plugins.module_utils.kube.client.config.files import ConnectionSettingsError
-from ...plugins.module_utils.kube.client.config.yaml_text import compose_yaml, load_yaml
+from ...plugins.module_utils.kube.client.config.yaml_text import TooManyLevelsError, compose_yaml, load_yaml
 
 MAX_VALUES = 100_000
 """Values of a document. A value of an anchor counts again for each alias, because the program reads it again at each place."""
@@ -47,18 +47,23 @@ class RepeatedKey(t.NamedTuple):
     first_line: int
     line: int
 
+    @property
+    def problem(self) -> str:
+        """Return the end of an error text. It follows the name."""
+        return f" occurs in line {self.first_line} and in line {self.line}: keep one of them"
+
 
 def read_yaml(data: bytes) -> YamlDocument:
     """Return a document. Raises ConnectionSettingsError, and DocumentLimitError if the document has too many values or levels.
 
     The values are counted first, because nested aliases and merge keys can make a short document very large.
     """
-    root = compose_yaml(data)
-    if root is None:
-        return YamlDocument(None, None)
     try:
+        root = compose_yaml(data)
+        if root is None:
+            return YamlDocument(None, None)
         size = _size_of(root, {})
-    except RecursionError:
+    except (RecursionError, TooManyLevelsError):
         raise DocumentLimitError(TOO_DEEP) from None
     if size.levels > MAX_LEVELS:
         raise DocumentLimitError(TOO_DEEP)
@@ -80,19 +85,19 @@ def repeated_keys(root: yaml.Node | None) -> Iterator[RepeatedKey]:
         searched.add(id(node))
         if isinstance(node, yaml.MappingNode):
             yield from _repeated_in(node)
-        waiting += children_of(node)
-
-
-def children_of(node: yaml.Node) -> list[yaml.Node]:
-    """Return the keys and values of a mapping, or the entries of a list."""
-    if isinstance(node, yaml.MappingNode):
-        return [part for pair in node.value for part in pair]
-    return list(node.value) if isinstance(node, yaml.SequenceNode) else []
+        waiting += _children_of(node)
 
 
 def line_of(node: yaml.Node) -> int:
     """Return the line in which a node begins. The first line has the number 1."""
     return int(node.start_mark.line) + 1
+
+
+def _children_of(node: yaml.Node) -> list[yaml.Node]:
+    """Return the keys and values of a mapping, or the entries of a list."""
+    if isinstance(node, yaml.MappingNode):
+        return [part for pair in node.value for part in pair]
+    return list(node.value) if isinstance(node, yaml.SequenceNode) else []
 
 
 def _repeated_in(node: yaml.MappingNode) -> Iterator[RepeatedKey]:
@@ -110,7 +115,7 @@ def _size_of(node: yaml.Node, known: dict[int, _Size | None]) -> _Size:
     """Return the size of a node. Each node is counted once. Raises RecursionError for a node that contains itself."""
     if id(node) not in known:
         known[id(node)] = None
-        children = [_size_of(child, known) for child in children_of(node)]
+        children = [_size_of(child, known) for child in _children_of(node)]
         found = _Size(1 + sum(child.values for child in children), 1 + max((child.levels for child in children), default=0))
         known[id(node)] = found
     size = known[id(node)]

@@ -10,7 +10,7 @@ import typing as t
 from collections.abc import Iterator, Mapping
 
 from ..common.log import Log
-from .agents.network.bandwidth import bit_text
+from .agents.network.bandwidth import SPEED_METRIC, bit_text
 from .engine.engine import Engine
 from .engine.explanation import ProfileRows, explain_profile
 from .engine.profile import Profile
@@ -23,7 +23,8 @@ from .sources.view import ClusterView
 SHOWN_QUERIES = 2
 """Queries without a series that are shown for an agent."""
 
-NETWORK_BYTES, NETWORK_SPEED = re.compile(r"node_network_\w+_bytes_total"), "node_network_speed_bytes"
+NETWORK_BYTES = re.compile(r"node_network_\w+_bytes_total")
+"""The counters of node_exporter with the bytes of a device."""
 
 SHOWN_SERIES = 8
 """Series of one query on one node that are printed. A node can have a hundred devices."""
@@ -82,7 +83,7 @@ def query_text(query: Query) -> str:
 def _value_text(query: Query, value: float) -> str:
     """Return a value for people. A network rate of node_exporter has the unit of links and of the agents, which is bit/s."""
     is_rate = isinstance(query, Rate) and NETWORK_BYTES.fullmatch(query.metric)
-    is_speed = isinstance(query, Gauge) and query.metric == NETWORK_SPEED
+    is_speed = isinstance(query, Gauge) and query.metric == SPEED_METRIC
     return bit_text(value) if is_rate or is_speed else f"{value:g}"
 
 

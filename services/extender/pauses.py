@@ -77,7 +77,7 @@ class RequestPause:
         self._is_answering = True
 
     def end_request(self) -> None:
-        """Note that the request was answered, and end a pause."""
+        """Note that the request was answered, and end a pause. Of several threads in a pause it ends that of one only."""
         self._is_answering = False
         if self._is_waiting:
             self._is_waiting = False

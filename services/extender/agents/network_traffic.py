@@ -20,13 +20,12 @@ from statistics import median_low
 from ..interface import BEST_SCORE, Agent, Gauge, Judgement, LabelMatch, NodeView, PodView, Query, Rate, Series
 from .measurements import age_violation, newest_by_label, oldest
 from .network.arguments import AUTO, RELATIVE, NetworkTrafficArgs
-from .network.bandwidth import BITS_PER_BYTE, bit_text
+from .network.bandwidth import BITS_PER_BYTE, SPEED_METRIC, bit_text
 from .network.devices import DeviceFilter, layers_of, link_speed
 from .network.node_traffic import ASSUMED_BYTES_PER_S, Traffic, busiest, most_of_one_pod
 from .network.pods import automatic_estimate, pod_traffic
 
 COUNTERS = {"receive": "node_network_receive_bytes_total", "transmit": "node_network_transmit_bytes_total"}
-SPEED = "node_network_speed_bytes"
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +62,7 @@ class NetworkTraffic(Agent):
         matching = "|".join(f"(?:{entry.device})" for entry in args.entries)
         conditions = [LabelMatch("device", matching)] + ([LabelMatch("device", args.exclude, negative=True)] if args.exclude else [])
         self._rates = {direction: Rate(COUNTERS[direction], self._window_s, tuple(conditions)) for direction in self._directions}
-        self._speed = Gauge(SPEED, tuple(conditions))
+        self._speed = Gauge(SPEED_METRIC, tuple(conditions))
 
     @property
     def queries(self) -> Sequence[Query]:

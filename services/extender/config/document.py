@@ -127,8 +127,7 @@ def _repeated(root: yaml.Node | None, settings: list[_Setting]) -> list[Settings
         paths.setdefault(id(one.value), one.path)
     found: list[SettingsError] = []
     for twice in repeated_keys(root):
-        problem = f" occurs in line {twice.first_line} and in line {twice.line}: keep one of them"
-        found.append(FileSettingError((*paths.get(id(twice.node), ()), twice.name), problem))
+        found.append(FileSettingError((*paths.get(id(twice.node), ()), twice.name), twice.problem))
     return found
 
 

@@ -186,7 +186,7 @@ def _agent(entry: AgentEntry, args: Mapping[str, t.Any], refused: list[SettingsE
 
 
 def _notes(entry: AgentEntry, agent: Agent) -> list[FileSettingError]:
-    """Return sentences about settings of an agent without an effect."""
+    """Return notes about settings of an agent without an effect. They have the type of an error, so that they are shown with the line."""
     reason = agent.ineffective_filter if entry.filters else ""
     return [FileSettingError((*entry.path, "filter"), f" is true, and rejects no node: {reason}")] if reason else []
 

@@ -23,7 +23,7 @@ NO_VALUE = "no fresh value is known for the node ({agent})"
 class DemandScores:
     """The scores for pods with one demand. ``pod`` is the first pod with it, and None if no agent depends on the pod.
 
-    ``parts``: the scores of each scoring agent, in the order of the profile. ``nodes``: the number of nodes. ``steps``: for each node the
+    ``parts``: the scores of each agent that judges nodes, in the order of the profile. ``nodes``: the number of nodes. ``steps``: for each node the
     mean of its scores, weighted with the weights of the agents, as a step of ``dithering.py``. ``updated``: the number of replaced nodes
     that it knows. ``tables``: its tables by their numbers. ``is_used``: a request has used one of them. ``shared``: the parts that other
     demands may have too, by the number of the agent.
@@ -40,12 +40,11 @@ class DemandScores:
         self.pod, self.parts, self.updated, self.shared = pod, parts, 0, shared or {}
         self.tables: dict[int, Table] = {}
         self.is_used = False
-        self._agents = profile.scoring
+        self._agents = profile.judging
         self._policy = profile.unknown
-        weight = sum(one.weight for one in self._agents if one.agent.can_score)
-        self._shares = [
-            (part, one.weight / weight) for one, part in zip(self._agents, parts, strict=True) if one.agent.can_score and weight > 0
-        ]
+        scoring = [(part, one.weight) for one, part in zip(self._agents, parts, strict=True) if one.agent.can_score]
+        total = sum(weight for _part, weight in scoring)
+        self._shares = [(part, weight / total) for part, weight in scoring if total > 0]
         self._nodes = nodes
         self.update_all()
 

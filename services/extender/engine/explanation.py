@@ -38,8 +38,8 @@ IN_TREE_WEIGHTS = {
 class AgentRow:
     """The judgement of an agent on a node.
 
-    ``score`` is None if no fresh value is known. ``unit``: the unit of the value. ``age_s``: the age of the value in seconds. ``scores``:
-    the agent takes part in the score. ``filters``: its rejection counts.
+    ``score`` is None if no fresh value is known. ``unit``: the unit of the value. ``age_s``: the age of the value in seconds.
+    ``can_score``: the agent takes part in the score. ``filters``: its rejection counts.
     """
 
     agent: str
@@ -50,7 +50,7 @@ class AgentRow:
     age_s: float | None
     explanation: str
     rejection: str
-    scores: bool = True
+    can_score: bool = True
     filters: bool = False
 
 
@@ -115,7 +115,7 @@ def _rows(state: ProfileState, pod: PodView | None, table: int, weight: float) -
     nodes = [_node_row(state, scores, number, table, points, [part[number] for part in parts]) for number in numbers]
     nodes.sort(key=lambda row: (-row.exact, row.node))
     profile = state.profile
-    has_scores = any(one.agent.can_score for one in profile.scoring)
+    has_scores = any(one.agent.can_score for one in profile.judging)
     return ProfileRows(
         profile.name,
         profile.unknown,
@@ -125,7 +125,7 @@ def _rows(state: ProfileState, pod: PodView | None, table: int, weight: float) -
         scores.is_neutral,
         profile.filters,
         has_scores,
-        bool(profile.scoring),
+        bool(profile.judging),
         nodes,
     )
 
@@ -134,7 +134,7 @@ def _agent_rows(state: ProfileState, pod: PodView) -> list[list[AgentRow]]:
     """Return the rows of each agent, by the number of the node."""
     evaluator, now_s = state.evaluator, state.evaluator.clock()
     found = []
-    for one, prepared in zip(state.profile.scoring, state.prepared, strict=True):
+    for one, prepared in zip(state.profile.judging, state.prepared, strict=True):
         judgements = evaluator.judge_all(one, prepared, state.nodes.views, pod)
         found.append([_agent_row(one, judgement, now_s) for judgement in judgements])
     return found

@@ -37,25 +37,25 @@ class Judges:
         self._observe = observe
         # A tuple, because agents compare the nodes of the refresh with the newest, and nodes.views changes with each binding.
         views = tuple(nodes.views)
-        self.prepared = [evaluator.prepare(one, views, pause) for one in profile.scoring]
-        self.per_demand = [number for number, one in enumerate(profile.scoring) if one.agent.per_demand]
-        self.comparing = frozenset(number for number in self.per_demand if profile.scoring[number].agent.compares_nodes)
+        self.prepared = [evaluator.prepare(one, views, pause) for one in profile.judging]
+        self.per_demand = [number for number, one in enumerate(profile.judging) if one.agent.per_demand]
+        self.comparing = frozenset(number for number in self.per_demand if profile.judging[number].agent.compares_nodes)
 
     def key(self, agent: int, pod: PodView) -> t.Hashable:
         """Return the agent's key for the demand of a pod."""
-        return self.evaluator.demand_key(self.profile.scoring[agent], pod)
+        return self.evaluator.demand_key(self.profile.judging[agent], pod)
 
     def all_nodes(self, agent: int, pod: PodView, pause: Pause) -> AgentScores:
         """Return the scores of all nodes."""
-        one, began_at_s = self.profile.scoring[agent], time.monotonic()
+        one, began_at_s = self.profile.judging[agent], time.monotonic()
         found = self.evaluator.scores_of_all(one, self.prepared[agent], self.nodes.views, pod, pause)
         self._observe(self.profile.name, one.name, time.monotonic() - began_at_s)
         return found
 
     def one_node(self, agent: int, node: int, pod: PodView | None) -> Judgement:
         """Return the judgement on one node."""
-        return self.evaluator.judge(self.profile.scoring[agent], self.prepared[agent], self.nodes.views[node], pod)
+        return self.evaluator.judge(self.profile.judging[agent], self.prepared[agent], self.nodes.views[node], pod)
 
     def for_pods(self, agent: int, node: int, pods: Sequence[PodView]) -> Sequence[Judgement]:
         """Return the judgements on one node for several pods, in their order."""
-        return self.evaluator.judge_demands(self.profile.scoring[agent], self.prepared[agent], self.nodes.views[node], pods)
+        return self.evaluator.judge_demands(self.profile.judging[agent], self.prepared[agent], self.nodes.views[node], pods)

@@ -48,7 +48,7 @@ class Profile:
     unknown: str = MEDIAN
 
     @cached_property
-    def scoring(self) -> tuple[ConfiguredAgent, ...]:
+    def judging(self) -> tuple[ConfiguredAgent, ...]:
         """Return the agents that judge nodes: those that score them, and those that only filter."""
         return tuple(one for one in self.agents if one.agent.can_score or one.filters)
 
@@ -60,4 +60,4 @@ class Profile:
     @cached_property
     def is_per_demand(self) -> bool:
         """Return whether the scores depend on the pod."""
-        return any(one.agent.per_demand for one in self.scoring)
+        return any(one.agent.per_demand for one in self.judging)

@@ -42,7 +42,7 @@ class ProfileState:
         self.profile, self.nodes, self.evaluator = profile, nodes, evaluator
         self._judges = Judges(profile, nodes, evaluator, pause, observe)
         self.prepared = self._judges.prepared
-        self._parts = [self._judges.all_nodes(number, EMPTY_POD, pause) for number in range(len(profile.scoring))]
+        self._parts = [self._judges.all_nodes(number, EMPTY_POD, pause) for number in range(len(profile.judging))]
         medians = [part.median for one, part in self.parts if one.agent.can_score]
         self.is_neutral = bool(medians) and all(median is None for median in medians)
         self._static = [None if one.agent.per_demand else part for one, part in self.parts]
@@ -59,7 +59,7 @@ class ProfileState:
     @property
     def parts(self) -> list[tuple[ConfiguredAgent, AgentScores]]:
         """Return the agents with their scores at the refresh. An agent that depends on the pod has those for a pod without requests."""
-        return list(zip(self.profile.scoring, self._parts, strict=True))
+        return list(zip(self.profile.judging, self._parts, strict=True))
 
     # --- the request path ---
 

@@ -70,7 +70,7 @@ class SharedScores:
     def late(self, position: int) -> dict[int, list[KeyScores]]:
         """Return the scores that do not know a replaced node yet, by the number of the agent. ``position``: of the node in ``replaced``.
 
-        An agent that compares nodes has none: one calculation for a request makes up for any number of replaced nodes.
+        An agent that compares nodes has none: one calculation for a request has all replaced nodes.
         """
         single = {agent: by_key for agent, by_key in self._by_agent.items() if agent not in self._judges.comparing}
         late = {agent: [one for one in by_key.values() if one.updated == position] for agent, by_key in single.items()}

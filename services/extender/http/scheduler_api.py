@@ -212,7 +212,7 @@ def _remedy(path: str) -> str:
 
 
 def _number_of(agent: str, profile: Profile) -> int | None:
-    return next((number for number, one in enumerate(profile.scoring) if one.agent.name == agent), None)
+    return next((number for number, one in enumerate(profile.judging) if one.agent.name == agent), None)
 
 
 def _view_of(pod: RequestPod) -> Callable[[], PodView]:

@@ -9,6 +9,9 @@ from .....plugins.module_utils.model.values.shown import shown_value
 
 BITS_PER_BYTE = 8
 
+SPEED_METRIC = "node_network_speed_bytes"
+"""The gauge of node_exporter with the speed of a device in bytes per second."""
+
 _UNITS = ((1e12, "Tbit/s"), (1e9, "Gbit/s"), (1e6, "Mbit/s"), (1e3, "kbit/s"), (1.0, "bit/s"))
 
 

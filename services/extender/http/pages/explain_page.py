@@ -109,7 +109,7 @@ def _nodes_table(rows: ProfileRows) -> str:
 
 def _note_on_unknown(rows: ProfileRows) -> str:
     """Return what the nodes with an unknown score get, or an empty text if there are none."""
-    has_unknown = any(agent.score is None and agent.scores for node in rows.nodes for agent in node.agents)
+    has_unknown = any(agent.score is None and agent.can_score for node in rows.nodes for agent in node.agents)
     return html.paragraph(UNKNOWN[rows.unknown], "dim") if has_unknown and not rows.neutral else ""
 
 
@@ -135,8 +135,8 @@ def _node_cells(node: NodeRow) -> list[tuple[str, ...]]:
             (
                 *(first if number == 0 else ("", "", "", "")),
                 escape(agent.agent),
-                f"{agent.weight:g}" if agent.scores else "–",
-                score if agent.scores else "–",
+                f"{agent.weight:g}" if agent.can_score else "–",
+                score if agent.can_score else "–",
                 html.number(agent.value, unit=agent.unit),
                 html.age(agent.age_s),
                 escape(agent.explanation) + _rejection(agent),

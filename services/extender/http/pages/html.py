@@ -55,13 +55,13 @@ def paragraph(text: str, kind: str = "") -> str:
 
 
 def alert(text: str, note: str, details: Iterable[str]) -> str:
-    """Return a frame that nobody overlooks, with a fault: its text, a note behind it, and a list of details."""
+    """Return a visible frame with a fault: its text, a note behind it, and a list of details."""
     listed = "".join(f"<li>{escape(detail)}</li>" for detail in details)
     return f'<div class="alert" role="alert"><p><strong>{escape(text)}</strong> {escape(note)}</p><ul>{listed}</ul></div>'
 
 
 def number(value: float | None, digits: int = 1, unit: str = "") -> str:
-    """Return a number with its unit as HTML, a large one with a letter before the unit: 1.25 GB/s. An absent number is a dash."""
+    """Return a number with its unit as HTML, a large one with a letter before the unit: 1.25 Gbit/s. An absent number is a dash."""
     if value is None:
         return "–"
     shown, letter = f"{value:.{digits}f}", ""

@@ -14,42 +14,18 @@ from functools import lru_cache
 
 from .....plugins.module_utils.kube.cache.store import Store
 from .....plugins.module_utils.kube.client.resources import NODES
-from .....plugins.module_utils.model.api.meta import ApiStruct, Labels, OwnerReference, ResourceList
+from .....plugins.module_utils.model.api.meta import ApiStruct, ResourceList
 from .....plugins.module_utils.model.api.node import Node, NodeStatus
 from .....plugins.module_utils.model.codec import Struct, field
 from .....plugins.module_utils.scheduler.pod_requests import node_allocatable
 from ..node_mapping import ADDRESS_TYPES, HOSTNAME_LABEL, NodeIdentity
 from .annotations import may_be_value
+from .metadata import Identity, Metadata
 
 INTERNAL_IP = "InternalIP"
 
 MOST_ALLOCATABLE = 1024
 """Different allocatable resources of nodes that are kept."""
-
-
-class Identity(Struct, frozen=False, gc=False):
-    """The identity of an object in a store. The store writes ``resource_version``."""
-
-    name: str = ""
-    namespace: str = ""
-    uid: str = ""
-    resource_version: str = ""
-
-
-class Metadata(ApiStruct, frozen=True):
-    """The metadata of a watched object."""
-
-    name: str = ""
-    namespace: str = ""
-    uid: str = ""
-    resource_version: str = ""
-    labels: Labels | None = None
-    annotations: Labels | None = None
-
-    @property
-    def controller(self) -> OwnerReference | None:
-        """Return None: a node has no controller. ``as_undecodable`` reads it."""
-        return None
 
 
 class _Address(ApiStruct, frozen=True):

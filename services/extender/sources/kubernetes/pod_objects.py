@@ -17,7 +17,7 @@ from .....plugins.module_utils.model.codec import Struct, field
 from .....plugins.module_utils.model.values.timestamps import read_time
 from ...interface import Demand
 from ...pod_limits import limited_labels
-from .node_objects import Identity, Metadata
+from .metadata import Identity, Metadata
 from .pod_demand import demand_of
 from .pod_owner import owner_name
 
@@ -70,6 +70,9 @@ class WatchedPod(ApiStruct, frozen=True):
 
 
 POD_RESOURCE = PODS._replace(type=WatchedPod)
+
+POD_FIELD_SELECTOR = "spec.nodeName!=,status.phase!=Succeeded"
+"""Pods without a node and finished ones use nothing, and a cluster can have any number of them. They are not watched."""
 
 
 class PodRecord(Struct, frozen=True, gc=False):

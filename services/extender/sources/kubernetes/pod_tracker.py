@@ -11,16 +11,13 @@ from dataclasses import replace
 from .....plugins.module_utils.kube.cache.store import ADDED, Store, key_of
 from ...interface import Outcome, PodView
 from ..clock import Clock
-from .pod_objects import POD_RESOURCE, PodRecord, SharedParts, pod_record_of
+from .pod_objects import POD_FIELD_SELECTOR, POD_RESOURCE, PodRecord, SharedParts, pod_record_of
 
 KNOWN_AFTER_END_S = 600.0
 """Seconds for which a pod is known after its end."""
 
 MAX_ENDED = 500
 """Ended pods of one node that are known. A kubelet runs 110 pods. Each binding reads all pods of its node, so there must be a limit."""
-
-SELECTED = "spec.nodeName!=,status.phase!=Succeeded"
-"""The field selector of the pods. Pods without a node and finished ones use nothing, and a cluster can have any number of them."""
 
 LEAST_PARTS = 10_000
 """If fewer shared parts than this are kept, unused ones are not searched for."""
@@ -119,7 +116,7 @@ class TrackedPodStore(Store):
     """The store of pods, as ``PodRecord``. It passes every change to a tracker. ``clock`` returns the present moment."""
 
     def __init__(self, tracker: PodTracker, clock: Callable[[], Clock]) -> None:
-        super().__init__(POD_RESOURCE, SELECTED)
+        super().__init__(POD_RESOURCE, POD_FIELD_SELECTOR)
         self._tracker = tracker
         self._clock = clock
         self._shared = SharedParts()

@@ -97,7 +97,7 @@ class PrometheusSource:
         return readings
 
     def _note_missing_label(self, readings: Readings) -> None:
-        """Add a problem if no series has the label of the node. It is also one if other labels tell the nodes by chance."""
+        """Add a problem if no series has the label of the node. This is a problem too if other labels name the nodes."""
         names = self._label_sets.names_without(self._node_label)
         if names is None:
             return

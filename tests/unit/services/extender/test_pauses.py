@@ -6,9 +6,11 @@ from __future__ import annotations
 
 import itertools
 import threading
+import time
 from collections.abc import Callable, Sequence
 
 import pytest
+from ansible_collections.onprem.kube_scheduling.services.extender import pauses
 from ansible_collections.onprem.kube_scheduling.services.extender.engine.engine import Engine
 from ansible_collections.onprem.kube_scheduling.services.extender.engine.recent_pods import RecentPods
 from ansible_collections.onprem.kube_scheduling.services.extender.http.messages.request_parts import BadRequestError
@@ -97,17 +99,20 @@ def test_a_request_that_fails_is_answered_too(times: Times, pause: RequestPause)
     assert times.waits_s == [pytest.approx(REST * LEAST_SLICE_S)]
 
 
-def test_an_answer_ends_a_pause() -> None:
+def test_an_answer_ends_a_pause(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pauses, "LONGEST_S", 600.0)
     clock = itertools.count(0, MOST_SLICE_S)
     pause = RequestPause(clock=lambda: next(clock))
     pause()
     pause.begin_request()
-    thread = threading.Thread(target=lambda: [pause() for _ in range(3)])
+    thread = threading.Thread(target=lambda: [pause() for _ in range(3)], daemon=True)
     thread.start()
-    while thread.is_alive():
+    deadline_s = time.monotonic() + 60.0
+    while thread.is_alive() and time.monotonic() < deadline_s:
         pause.end_request()
         pause.begin_request()
-    thread.join()
+        time.sleep(0.001)
+    assert not thread.is_alive()
 
 
 def test_all_items_are_returned_with_pauses_between_them() -> None:

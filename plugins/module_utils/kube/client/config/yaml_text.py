@@ -26,6 +26,14 @@ else:
                 """Placeholder for yaml's base error."""
 
 
+MAX_NESTED = 1000
+"""Levels of lists and mappings that a text may write. libyaml's binding calls itself for each level, and a full stack ends the process."""
+
+
+class TooManyLevelsError(ConnectionSettingsError):
+    """A document has more than ``MAX_NESTED`` levels of lists and mappings."""
+
+
 def load_yaml(data: bytes) -> t.Any:
     """Return the content of a YAML document.
 
@@ -43,11 +51,28 @@ def compose_yaml(data: bytes) -> t.Any:
 
 
 def _read(data: bytes, read: t.Callable[..., t.Any]) -> t.Any:
+    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     try:
-        return read(data.decode("utf-8"), Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
+        text = data.decode("utf-8")
+        _check_levels(yaml.parse(text, Loader=loader))
+        return read(text, Loader=loader)
+    except TooManyLevelsError:
+        raise
     except (ValueError, RecursionError):  # a date that does not exist raises ValueError
         raise ConnectionSettingsError("it is not a YAML text in UTF-8") from None
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         place = f": line {mark.line + 1}, column {mark.column + 1}" if mark is not None else ""
         raise ConnectionSettingsError(f"it is not a YAML document{place}") from None
+
+
+def _check_levels(events: t.Iterable[t.Any]) -> None:
+    """Raise TooManyLevelsError, and the errors of the parser. Events need no stack."""
+    levels = 0
+    for event in events:
+        if isinstance(event, yaml.CollectionStartEvent):
+            levels += 1
+            if levels > MAX_NESTED:
+                raise TooManyLevelsError("it has too many levels of lists and mappings")
+        elif isinstance(event, yaml.CollectionEndEvent):
+            levels -= 1

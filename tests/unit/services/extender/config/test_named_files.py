@@ -91,7 +91,9 @@ def errors(folder: Path, text: str, capsys: pytest.CaptureFixture[str]) -> list[
         ),
     ],
 )
-def test_a_file_of_a_login(folder: Path, capsys: pytest.CaptureFixture[str], login: str, wanted: list[str]) -> None:
+def test_each_file_of_a_login_that_cannot_be_used_is_named_with_its_setting(
+    folder: Path, capsys: pytest.CaptureFixture[str], login: str, wanted: list[str]
+) -> None:
     assert errors(folder, SOURCE.format(login=login.format(folder)), capsys) == [text.format(folder) for text in wanted]
 
 
@@ -107,7 +109,9 @@ def test_a_file_of_a_login(folder: Path, capsys: pytest.CaptureFixture[str], log
         ("broken.crt", "a.key", "ca.crt", ["line 4, server.tls.cert_file: {0}/broken.crt and {0}/a.key are no PEM certificate"]),
     ],
 )  # fmt: skip
-def test_a_file_of_the_server(folder: Path, capsys: pytest.CaptureFixture[str], cert: str, key: str, ca: str, wanted: list[str]) -> None:
+def test_each_file_of_the_server_that_cannot_be_used_is_named_with_its_setting(
+    folder: Path, capsys: pytest.CaptureFixture[str], cert: str, key: str, ca: str, wanted: list[str]
+) -> None:
     found = errors(folder, SERVER.format(cert=folder / cert, key=folder / key, ca=folder / ca), capsys)
     assert len(found) == len(wanted)
     assert all(text.startswith(start.format(folder)) for text, start in zip(found, wanted, strict=True)), found
@@ -125,7 +129,7 @@ def test_a_key_with_a_passphrase_does_not_ask_for_it(folder: Path, capsys: pytes
         make_context(TlsFiles(str(folder / "a.crt"), str(folder / "locked.key")))
 
 
-def test_a_kubeconfig_that_is_missing(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_missing_kubeconfig_is_named_with_its_setting(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     text = f"sources:\n  kubernetes:\n    kubeconfig: {folder}/none\nprofiles: {{quiet: {{agents: [{{name: template}}]}}}}\n"
     (found,) = errors(folder, text, capsys)
     assert found.startswith("line 3, sources.kubernetes.kubeconfig: ") and f"{folder}/none" in found

@@ -378,6 +378,13 @@ def test_nested_aliases_are_refused_without_a_calculation_of_all(tmp_path: Path,
         read(tmp_path, text)
 
 
+@pytest.mark.parametrize("text", ["[" * 400_000, "- " * 400_000, "? " * 400_000], ids=["flow", "block", "keys"])
+def test_very_many_levels_are_an_error_and_do_not_end_the_process(tmp_path: Path, text: str) -> None:
+    """libyaml's binding needs stack for each level."""
+    with pytest.raises(SettingsError, match=r"extender.yaml cannot be used: it has too many levels of lists and mappings"):
+        read(tmp_path, text)
+
+
 def test_aliases_and_merge_keys_have_the_lines_of_their_anchors(tmp_path: Path) -> None:
     text = "profiles:\n  a: &common\n    agents: [{name: template}]\n    unknown: high\n  b: *common\n  c:\n    <<: *common\n"
     with pytest.raises(SettingsErrors) as raised:

@@ -8,7 +8,7 @@ import json
 import sys
 
 import pytest
-from ansible_collections.onprem.kube_scheduling.services.extender.sources.kubernetes import node_objects
+from ansible_collections.onprem.kube_scheduling.services.extender.sources.kubernetes import metadata, node_objects
 from ansible_collections.onprem.kube_scheduling.services.extender.sources.prometheus.label_sets import (
     UNUSED_REFRESHES,
     LabelSets,
@@ -44,7 +44,7 @@ def test_the_names_of_labels_are_kept_once_also_after_other_label_sets_were_remo
 
 def test_nodes_of_one_type_share_their_allocatable_resources() -> None:
     def allocatable(name: str, cpu: str) -> object:
-        meta = node_objects.Metadata(name=name)
+        meta = metadata.Metadata(name=name)
         return node_objects._record_of(node_objects._Node(metadata=meta, status=node_objects._Status(allocatable={"cpu": cpu}))).allocatable
 
     assert allocatable("a", "4") is allocatable("b", "4") == {"cpu": 4000}
