@@ -26,10 +26,21 @@ else:
                 """Placeholder for yaml's base error."""
 
 
+MAX_LEVELS = 200
+"""Levels of lists and mappings in a document. PyYAML's parser in C calls itself for each level, and without a limit ends the process."""
+
+
+class TooDeepError(ConnectionSettingsError):
+    """A document has more than MAX_LEVELS levels of lists and mappings."""
+
+    def __init__(self) -> None:
+        super().__init__("it has too many levels of lists and mappings")
+
+
 def load_yaml(data: bytes) -> t.Any:
     """Return the content of a YAML document.
 
-    Raises ConnectionSettingsError with the place of the error and without text of the document.
+    Raises ConnectionSettingsError with the place of the error and without text of the document, and TooDeepError.
     """
     return _read(data, yaml.load)
 
@@ -44,10 +55,26 @@ def compose_yaml(data: bytes) -> t.Any:
 
 def _read(data: bytes, read: t.Callable[..., t.Any]) -> t.Any:
     try:
-        return read(data.decode("utf-8"), Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
-    except (ValueError, RecursionError):  # a date that does not exist raises ValueError
+        text, loader = data.decode("utf-8"), getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+        _check_levels(text, loader)
+        return read(text, Loader=loader)
+    except TooDeepError:
+        raise
+    except (ValueError, OverflowError, RecursionError):  # a date that does not exist raises ValueError
         raise ConnectionSettingsError("it is not a YAML text in UTF-8") from None
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         place = f": line {mark.line + 1}, column {mark.column + 1}" if mark is not None else ""
         raise ConnectionSettingsError(f"it is not a YAML document{place}") from None
+
+
+def _check_levels(text: str, loader: t.Any) -> None:
+    """Raise TooDeepError if there are too many levels. The events of a document are read without recursion."""
+    levels = 0
+    for event in yaml.parse(text, Loader=loader):
+        if isinstance(event, yaml.CollectionStartEvent):
+            levels += 1
+            if levels > MAX_LEVELS:
+                raise TooDeepError
+        elif isinstance(event, yaml.CollectionEndEvent):
+            levels -= 1
