@@ -10,13 +10,18 @@ from collections.abc import Iterator
 import yaml
 
 from ...plugins.module_utils.kube.client.config.files import ConnectionSettingsError
-from ...plugins.module_utils.kube.client.config.yaml_text import TooManyLevelsError, compose_yaml, load_yaml
+from ...plugins.module_utils.kube.client.config.yaml_text import TooDeepError, compose_yaml, load_yaml
 
 MAX_VALUES = 100_000
 """Values of a document. A value of an anchor counts again for each alias, because the program reads it again at each place."""
 
 MAX_LEVELS = 50
 """Levels of lists and mappings in a document."""
+
+MAX_NUMBER = 10_000
+"""Characters of a number. YAML 1.1 has numbers such as 1:30:00, and one with a million characters takes a minute to calculate."""
+
+NUMBER_TAGS = ("tag:yaml.org,2002:int", "tag:yaml.org,2002:float")
 
 TOO_DEEP = "it has too many levels of lists and mappings, or one that contains itself"
 
@@ -54,7 +59,7 @@ class RepeatedKey(t.NamedTuple):
 
 
 def read_yaml(data: bytes) -> YamlDocument:
-    """Return a document. Raises ConnectionSettingsError, and DocumentLimitError if the document has too many values or levels.
+    """Return a document. Raises ConnectionSettingsError, and DocumentLimitError if it has too many values or levels, or a long number.
 
     The values are counted first, because nested aliases and merge keys can make a short document very large.
     """
@@ -63,7 +68,7 @@ def read_yaml(data: bytes) -> YamlDocument:
         if root is None:
             return YamlDocument(None, None)
         size = _size_of(root, {})
-    except (RecursionError, TooManyLevelsError):
+    except (TooDeepError, RecursionError):
         raise DocumentLimitError(TOO_DEEP) from None
     if size.levels > MAX_LEVELS:
         raise DocumentLimitError(TOO_DEEP)
@@ -112,9 +117,14 @@ def _repeated_in(node: yaml.MappingNode) -> Iterator[RepeatedKey]:
 
 
 def _size_of(node: yaml.Node, known: dict[int, _Size | None]) -> _Size:
-    """Return the size of a node. Each node is counted once. Raises RecursionError for a node that contains itself."""
+    """Return the size of a node. Each node is counted once.
+
+    Raises RecursionError for a node that contains itself, and DocumentLimitError for a long number.
+    """
     if id(node) not in known:
         known[id(node)] = None
+        if node.tag in NUMBER_TAGS and len(node.value) > MAX_NUMBER:
+            raise DocumentLimitError(f"the number in line {line_of(node)} has more than {MAX_NUMBER} characters")
         children = [_size_of(child, known) for child in _children_of(node)]
         found = _Size(1 + sum(child.values for child in children), 1 + max((child.levels for child in children), default=0))
         known[id(node)] = found

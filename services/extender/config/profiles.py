@@ -122,7 +122,10 @@ class ProfileBuilder:
     def _configured(self, profile: str, entry: AgentEntry) -> list[ConfiguredAgent]:
         """Return the agent, or nothing for one that cannot be imported. Raises FileSettingError."""
         args = {**entry.args, **self._original_args.get(entry.name, {})}
-        key = (profile, entry.name, encode_json(args))
+        try:
+            key = (profile, entry.name, encode_json(args))
+        except ValueError:  # Python does not write a number with thousands of digits.
+            raise FileSettingError((*entry.path, "args"), " has a number with too many digits") from None
         agent = self._known.get(key) or _agent(entry, args, self._refused, self._errors)
         if agent is None:
             return []

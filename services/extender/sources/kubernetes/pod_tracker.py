@@ -57,7 +57,9 @@ class PodTracker:
             return
         known = self._by_node.get(after.node, {}).get(after.metadata.uid)
         bound_at_s = known.bound_at_s if known is not None else clock.now_s if is_bound_now else _bound_at(after, clock)
-        view = _view(after, bound_at_s, known.ended_at_s if known is not None else None)
+        # A pod that had ended runs again: one that could not be decoded for a while, or a static pod after a restart of its node.
+        ended_at_s = known.ended_at_s if known is not None and after.ended else None
+        view = _view(after, bound_at_s, ended_at_s)
         # A pod that ended before it was seen uses nothing.
         if known is not None or is_bound_now or not after.ended:
             self._put(known, view, after.node)
@@ -86,8 +88,10 @@ class PodTracker:
                 by_node.pop(node, None)
 
     def _put(self, known: PodView | None, view: PodView, node: str) -> None:
-        if known is None or known.demand != view.demand:
+        if known is None or known.demand != view.demand or known.ended_at_s != view.ended_at_s:
             self._changed.add(node)
+        if view.ended_at_s is None:
+            self._ended.get(node, {}).pop(view.uid, None)
         if known != view:
             self._by_node.setdefault(node, {})[view.uid] = view
 

@@ -26,18 +26,21 @@ else:
                 """Placeholder for yaml's base error."""
 
 
-MAX_NESTED = 1000
-"""Levels of lists and mappings that a text may write. libyaml's binding calls itself for each level, and a full stack ends the process."""
+MAX_LEVELS = 200
+"""Levels of lists and mappings in a document. PyYAML's parser in C calls itself for each level, and without a limit ends the process."""
 
 
-class TooManyLevelsError(ConnectionSettingsError):
-    """A document has more than ``MAX_NESTED`` levels of lists and mappings."""
+class TooDeepError(ConnectionSettingsError):
+    """A document has more than MAX_LEVELS levels of lists and mappings."""
+
+    def __init__(self) -> None:
+        super().__init__("it has too many levels of lists and mappings")
 
 
 def load_yaml(data: bytes) -> t.Any:
     """Return the content of a YAML document.
 
-    Raises ConnectionSettingsError with the place of the error and without text of the document.
+    Raises ConnectionSettingsError with the place of the error and without text of the document, and TooDeepError.
     """
     return _read(data, yaml.load)
 
@@ -54,11 +57,11 @@ def _read(data: bytes, read: t.Callable[..., t.Any]) -> t.Any:
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     try:
         text = data.decode("utf-8")
-        _check_levels(yaml.parse(text, Loader=loader))
+        _check_levels(text, loader)
         return read(text, Loader=loader)
-    except TooManyLevelsError:
+    except TooDeepError:
         raise
-    except (ValueError, RecursionError):  # a date that does not exist raises ValueError
+    except (ValueError, OverflowError, RecursionError):  # a date that does not exist raises ValueError
         raise ConnectionSettingsError("it is not a YAML text in UTF-8") from None
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
@@ -66,13 +69,13 @@ def _read(data: bytes, read: t.Callable[..., t.Any]) -> t.Any:
         raise ConnectionSettingsError(f"it is not a YAML document{place}") from None
 
 
-def _check_levels(events: t.Iterable[t.Any]) -> None:
-    """Raise TooManyLevelsError, and the errors of the parser. Events need no stack."""
+def _check_levels(text: str, loader: t.Any) -> None:
+    """Raise TooDeepError if there are too many levels. The events of a document are read without recursion."""
     levels = 0
-    for event in events:
+    for event in yaml.parse(text, Loader=loader):
         if isinstance(event, yaml.CollectionStartEvent):
             levels += 1
-            if levels > MAX_NESTED:
-                raise TooManyLevelsError("it has too many levels of lists and mappings")
+            if levels > MAX_LEVELS:
+                raise TooDeepError
         elif isinstance(event, yaml.CollectionEndEvent):
             levels -= 1

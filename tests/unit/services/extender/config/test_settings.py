@@ -378,11 +378,22 @@ def test_nested_aliases_are_refused_without_a_calculation_of_all(tmp_path: Path,
         read(tmp_path, text)
 
 
-@pytest.mark.parametrize("text", ["[" * 400_000, "- " * 400_000, "? " * 400_000], ids=["flow", "block", "keys"])
-def test_very_many_levels_are_an_error_and_do_not_end_the_process(tmp_path: Path, text: str) -> None:
-    """libyaml's binding needs stack for each level."""
-    with pytest.raises(SettingsError, match=r"extender.yaml cannot be used: it has too many levels of lists and mappings"):
-        read(tmp_path, text)
+@pytest.mark.parametrize("opening", ["[", "{a: ", "- ", "? "])
+def test_many_levels_do_not_end_the_process(tmp_path: Path, opening: str) -> None:
+    with pytest.raises(SettingsError, match="has too many levels of lists and mappings"):
+        read(tmp_path, opening * 100_000)
+
+
+@pytest.mark.parametrize("number", ["0x" + "F" * 20_000, "1" + ":1" * 200_000, "1" + ":1" * 200_000 + ".5"])
+def test_a_long_number_is_refused_before_it_is_calculated(tmp_path: Path, number: str) -> None:
+    with pytest.raises(SettingsError, match="the number in line 5 has more than 10000 characters"):
+        read(tmp_path, f"{PROFILES}log_level: {number}\n")
+
+
+@pytest.mark.parametrize("number", ["0x" + "F" * 5_000, "9" * 5_000, "1" + ":1" * 3_000 + ".5"])
+def test_a_number_with_thousands_of_digits_is_an_error_of_the_settings(tmp_path: Path, number: str) -> None:
+    with pytest.raises(SettingsError, match=r"line 5, profiles.quiet.agents\[1\].args has a number|cannot be read"):
+        read(tmp_path, f"{PROFILES}    - {{name: congestion, args: {{factor_max: {number}}}}}\n")
 
 
 def test_aliases_and_merge_keys_have_the_lines_of_their_anchors(tmp_path: Path) -> None:

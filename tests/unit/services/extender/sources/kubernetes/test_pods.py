@@ -85,6 +85,28 @@ def test_a_list_keeps_no_resource_versions_and_an_unchanged_pod_is_no_change() -
     assert pods.store.items() == (record,) and pods.store.version == version
 
 
+@pytest.mark.parametrize("absence", ["undecodable", "Failed", "Succeeded", "missing in a list"])
+def test_a_pod_that_comes_back_runs_again(pods: Pods, absence: str) -> None:
+    pods.event(ADDED, pod("web-1", "a", phase="Running"))
+    pods.now_s = 1100.0
+    broken = pod("web-1", "a")
+    broken["spec"]["containers"][0]["resources"]["requests"]["cpu"] = "lots"
+    if absence == "missing in a list":
+        pods.read_list()
+    elif absence == "Succeeded":  # a watch with the selector shows it as deleted
+        pods.event(DELETED, pod("web-1", "a", phase="Running"))
+    else:
+        pods.event(MODIFIED, broken if absence == "undecodable" else pod("web-1", "a", phase=absence))
+    assert pods.on("a")["web-1"].ended_at_s == 1100.0
+    pods.tracker.take_changes()
+    pods.event(ADDED if absence == "Succeeded" else MODIFIED, pod("web-1", "a", phase="Running"))
+    assert pods.tracker.take_changes().nodes == {"a"}
+    back = pods.on("a")["web-1"]
+    assert (back.bound_at_s, back.ended_at_s) == (1000.0, None)
+    pods.tracker.forget_ended(1100.0 + pod_tracker.KNOWN_AFTER_END_S + 1)
+    assert list(pods.on("a")) == ["web-1"], "it uses its requests still"
+
+
 @pytest.mark.parametrize(
     ("status", "bound_at_s"),
     [
