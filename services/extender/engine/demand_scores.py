@@ -23,10 +23,10 @@ NO_VALUE = "no fresh value is known for the node ({agent})"
 class DemandScores:
     """The scores for pods with one demand. ``pod`` is the first pod with it, and None if no agent depends on the pod.
 
-    ``parts``: the scores of each agent that judges nodes, in the order of the profile. ``nodes``: the number of nodes. ``steps``: for each node the
-    mean of its scores, weighted with the weights of the agents, as a step of ``dithering.py``. ``updated``: the number of replaced nodes
-    that it knows. ``tables``: its tables by their numbers. ``is_used``: a request has used one of them. ``shared``: the parts that other
-    demands may have too, by the number of the agent.
+    ``parts``: the scores of each agent that judges nodes, in the order of the profile. ``nodes``: the number of nodes. ``steps``: for each
+    node the mean of its scores, weighted with the weights of the agents, as a step of ``dithering.py``. ``updated``: the number of replaced
+    nodes that it knows. ``tables``: its tables by their numbers. ``is_used``: a request has used one of them. ``shared``: the parts that
+    other demands may have too, by the number of the agent.
     """
 
     def __init__(

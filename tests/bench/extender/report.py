@@ -43,8 +43,8 @@ scores 10 % of 5,000 nodes by default, and all of them with `percentageOfNodesTo
 {REFRESH_S} s and follows each binding: the API server sends a watch event for each pod, and the extender decodes it, which the Go extender
 does not do. *One query for each node and pod* is the way of cylonchau/customScheduler, in Go, for {binding_rate.PARALLELISM} nodes at the
 same time. Its query reads the counters of all nodes. Every row with an extender also has what any extender costs: kube-scheduler cannot
-take the result of one pod for the next equal one. The figures are medians of {binding_rate.ROUNDS} turns, one turn for the slow row. CPU is that
-of the extender's process, for each pod."""
+take the result of one pod for the next equal one. The figures are medians of {binding_rate.ROUNDS} turns, one turn for the slow row. CPU is
+that of the extender's process, for each pod."""
 
 
 def section(speed: Speed, footprint: Footprint, rates: Rates) -> str:
