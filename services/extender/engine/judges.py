@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: onprem.kube_scheduling contributors
-"""The scoring agents of a profile with what they have prepared for the nodes of one refresh."""
+"""The agents of a profile that judge nodes, with what they have prepared for the nodes of one refresh."""
 
 from __future__ import annotations
 

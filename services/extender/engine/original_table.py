@@ -59,7 +59,7 @@ class OriginalTables:
         self._tables: OrderedDict[tuple[int, t.Hashable], OriginalTable] = OrderedDict()
 
     def table(self, number: int, pod: Callable[[], PodView]) -> Table:
-        """Return the table of one scoring agent, by its number. ``pod`` is called only if its scores depend on the pod."""
+        """Return the table of one agent that judges nodes, by its number. ``pod`` is called only if its scores depend on the pod."""
         judges, one = self._judges, self._judges.profile.judging[number]
         view = pod() if one.agent.per_demand else None
         key = (number, None if view is None else judges.key(number, view))

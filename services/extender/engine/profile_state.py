@@ -81,7 +81,7 @@ class ProfileState:
         return self._kept.known(pod) or self._kept.calculated(pod)
 
     def original_table(self, number: int, pod: Callable[[], PodView]) -> Table:
-        """Return the table of one scoring agent, by its number, with the rounding of the original system."""
+        """Return the table of one agent that judges nodes, by its number, with the rounding of the original system."""
         return self._originals.table(number, pod)
 
     # --- the thread of the sources ---

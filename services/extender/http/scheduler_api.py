@@ -190,7 +190,7 @@ class SchedulerApi:
         return answer
 
     def _find(self, agent: str, scheduler_name: str) -> tuple[ProfileState, int]:
-        """Return the state with the agent, and its number among the scoring agents.
+        """Return the state with the agent, and its number among the agents that judge nodes.
 
         The profile of the pod has precedence. The original systems did not read the scheduler name, so the first profile that has the agent
         is the second choice.
