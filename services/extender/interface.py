@@ -205,7 +205,10 @@ class Agent:
         return ""
 
     def prepare(self, nodes: Sequence[NodeView], now_s: float) -> t.Any:
-        """Return what all nodes of one refresh have in common, such as the largest value. It is passed to the other methods."""
+        """Return what all nodes of one refresh have in common, such as the largest value. It is passed to the other methods.
+
+        While it visits the nodes, it is stopped for requests. So it must not hold a lock that ``judge`` or ``demand_key`` needs.
+        """
         return None
 
     def judge(self, prepared: t.Any, node: NodeView, pod: PodView | None, now_s: float) -> Judgement:

@@ -13,7 +13,11 @@ from .....plugins.module_utils.kube.client.open_transport import make_transport
 from ..settings import KubernetesSettings
 
 PAGE_SIZE = 250
-"""Objects of one page of a list. A decoded pod needs about ten times the memory of the fields that are kept of it."""
+"""Objects of one page of a list. A decoded pod needs about ten times the memory of the fields that are kept of it.
+
+Small pages cost the API server CPU time (``kube/client/api.py``), but the extender reads a list only when it starts and when the version of
+its watch has expired.
+"""
 
 USER_AGENT = "onprem.kube_scheduling/extender"
 
