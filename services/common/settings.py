@@ -134,7 +134,7 @@ def _from_file(program: Program, config: Given) -> dict[str, Given]:
     if content is None:
         return {}
     if not isinstance(content, dict):
-        raise SettingsError(f"file {config.value}: settings by their names are expected, such as {program.example}")
+        raise SettingsError(f"file {config.value} is not a mapping: its settings are expected as NAME: VALUE, such as {program.example}")
     for twice in repeated_keys(root):
         raise SettingsError(f"file {config.value}: {twice.name}{twice.problem}")
     known = [option.name for option in program.options]

@@ -142,7 +142,7 @@ def _without_series(rows: ProfileRows, profile: Profile, view: ClusterView, sele
                 " and in FILE the selector of the source and the args of the agent, such as device"
             )
         if annotations:
-            yield f"{start}no node has one of the annotations {', '.join(annotations)}"
+            yield f"{start}no node has the annotation {' or '.join(annotations)}"
 
 
 def _short_text(query: Query, selector: str) -> str:

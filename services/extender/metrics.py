@@ -76,7 +76,7 @@ class Metrics:
 
     def _define_program(self, registry: CollectorRegistry) -> None:
         self.configuration_valid = Gauge(
-            f"{PREFIX}configuration_valid", "1 if FILE can be used, 0 if the settings before are in use.", registry=registry
+            f"{PREFIX}configuration_valid", "1 if FILE can be used, 0 if the previous settings are in use.", registry=registry
         )
         self.reloads = Counter(f"{PREFIX}reloads", "Changes of FILE or of a certificate.", ["result"], registry=registry)
         self.refused_agents = Gauge(f"{PREFIX}refused_agents", "Agents of FILE that could not be imported.", registry=registry)

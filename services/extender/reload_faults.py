@@ -8,7 +8,7 @@ import time
 import typing as t
 from collections.abc import Callable, Mapping, Sequence
 
-FILE_FAULT = "FILE cannot be used: the settings before stay in use"
+FILE_FAULT = "FILE cannot be used: the previous settings stay in use"
 CERTIFICATE_FAULT = "the certificate cannot be used: the one before stays in use"
 
 

@@ -108,11 +108,11 @@ def test_a_broken_file_is_visible_at_the_top_and_disappears_after_the_repair(pag
     wait_for(lambda: b"cannot be used" in ask(pages.status.removeprefix("http://"), "GET", "/readyz"))
     page.open(f"{pages.status}/status")
     (shown,) = page.value(ALERTS)
-    assert shown.startswith("FILE cannot be used: the settings before stay in use. Since 20")
+    assert shown.startswith("FILE cannot be used: the previous settings stay in use. Since 20")
     assert "line 8, profiles.quiet.agents[0].args.best is a text: a number is expected" in shown
     assert page.value(f"{ALERT}.getBoundingClientRect().top < document.querySelector('table').getBoundingClientRect().top")
     assert page.value(f"getComputedStyle({ALERT}).borderLeftStyle") == "solid"
-    assert page.table()[0][0] == "node-a", "the settings before are in use"
+    assert page.table()[0][0] == "node-a", "the previous settings are in use"
     pages.file.write_text(text)
     deadline_s = time.monotonic() + REFRESHES_WITHIN_S
     while page.value(ALERTS):

@@ -98,7 +98,7 @@ def _entry_point(name: str) -> EntryPoint:
     for entry in found.values():
         return entry
     names = agent_names()
-    better = nearest(name, names) or f"; the agents are {', '.join(names)}"
+    better = nearest(name, names) or f"; the agents are {', '.join(names)}, and an agent of your own needs its package in this environment"
     raise AgentError(f"there is no agent {name if _PLAIN_NAME.fullmatch(name) else shown_value(name)}{better}")
 
 

@@ -32,7 +32,8 @@ def unanswered_queries(queries: Iterable[Query], *, is_measured: bool, has_clust
         source = "sources.prometheus" if expressions else "sources.prometheus or sources.node_exporter"
         errors[PROMETHEUS] = f"{len(measured)} {'query needs' if len(measured) == 1 else 'queries need'} {source}, which is not configured"
     if annotated and not has_cluster:
-        errors[KUBERNETES] = f"the annotations {', '.join(annotated)} need sources.kubernetes, which is not configured"
+        needed = f"annotation {annotated[0]} needs" if len(annotated) == 1 else f"annotations {', '.join(annotated)} need"
+        errors[KUBERNETES] = f"the {needed} sources.kubernetes, which is not configured"
     return errors
 
 

@@ -212,8 +212,9 @@ def _tls(section: Section) -> TlsSettings:
 def _urls(section: Section) -> tuple[str, ...]:
     """Return the URLs without a slash at their end. An error does not show a URL, because it may contain a password."""
     urls = section.texts("urls")
-    for problem in sorted({_url_problem(url) for url in urls} - {""}):
-        section.refuse("urls", problem)
+    for index, url in enumerate(urls):
+        if problem := _url_problem(url):
+            section.refuse("urls", f"has the entry [{index}], which {problem}")
     return tuple(url.rstrip("/") for url in urls)
 
 
@@ -226,9 +227,9 @@ def _url_problem(text: str) -> str:
         good = False
     else:
         if "@" in parts.netloc:
-            return "has a URL with a user name in it: use basic_auth with a password_file"
+            return "has a user name in its URL: use basic_auth with a password_file"
     if not good or parts.query or parts.fragment:
-        return "has an entry that is not a URL such as http://127.0.0.1:9090"
+        return "is not a URL such as http://127.0.0.1:9090"
     return ""
 
 

@@ -69,7 +69,7 @@ def test_a_configuration_that_can_be_used(tmp_path: Path, capsys: pytest.Capture
         (
             "{name: congestion}",
             [
-                "the agent congestion knows no node: the annotations congestion-factor need sources.kubernetes",
+                "the agent congestion knows no node: the annotation congestion-factor needs sources.kubernetes",
                 "sources.kubernetes is not configured",
             ],
         ),
@@ -317,7 +317,7 @@ def test_the_program_serves_takes_over_a_changed_file_and_ends_in_order(tmp_path
         file.write_text("profiles: {quiet: 5}")
         wait_for(lambda: b"extender_configuration_valid 0.0" in ask(running.status_address, "GET", "/metrics"))
         page = ask(running.status_address, "GET", "/status?format=html")
-        assert b"<strong>FILE cannot be used: the settings before stay in use.</strong>" in page
+        assert b"<strong>FILE cannot be used: the previous settings stay in use.</strong>" in page
         assert b"line 1, profiles.quiet is 5: a mapping with agents, unknown is expected" in page
         assert scores(running.address) == {"a": 0}
         file.write_text(FILE.format(name="quiet", score=7))

@@ -97,7 +97,7 @@ def test_variables_that_the_kubelet_sets_for_services_are_none_of_ours() -> None
         (["extra"], {}, "", "extra is not a flag"),
         ([], {"RESCUER_GRACE_PEROID": "1"}, "", "variable RESCUER_GRACE_PEROID is not a setting; the nearest is RESCUER_GRACE_PERIOD"),
         ([], {}, "grace_perod: 1", "grace_perod is not a setting; the nearest is grace_period"),
-        ([], {}, "- grace_period", "settings by their names are expected"),
+        ([], {}, "- grace_period", "rescuer.yml is not a mapping: its settings are expected as NAME: VALUE, such as "),
         ([], {}, "grace_period: [", "rescuer.yml cannot be read: it is not a YAML document: line 2, column 1"),
         ([], {}, "hold: 2026-13-45", "rescuer.yml cannot be read: it is not a YAML text in UTF-8"),
         ([], {}, "hold: auto\nallow_zero_grace: true\nhold: none\n", "rescuer.yml: hold occurs in line 1 and in line 3: keep one of them"),

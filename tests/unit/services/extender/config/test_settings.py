@@ -213,7 +213,10 @@ def test_the_file_of_pigeon_lies_beside_the_settings(tmp_path: Path) -> None:
         (PROFILES + "server:\n  tls: {cert_file: a}\n", r"line 6, server.tls.key_file is missing"),
         (PROFILES + "server:\n  max_body_bytes: 1k\n", r"line 6, server.max_body_bytes is '1k': a whole number from 65536 to"),
         (PROFILES + "server:\n  timeout: 1\n", r"line 6, server.timeout is not a setting"),
-        (PROFILES + "sources:\n  prometheus:\n    urls: [ftp://x]\n", r"line 7, sources.prometheus.urls has an entry"),
+        (
+            PROFILES + "sources:\n  prometheus:\n    urls: [ftp://x]\n",
+            r"line 7, sources.prometheus.urls has the entry .0., which is not a URL",
+        ),
         (PROFILES + "sources:\n  promethus: {}\n", r"line 6, sources.promethus is not a setting; the nearest is prometheus"),
         (PROFILES + "sources:\n  prometheus:\n  urls: []\n", r"line 7, sources.urls is not a setting; .*has more spaces before it"),
         (
@@ -221,7 +224,8 @@ def test_the_file_of_pigeon_lies_beside_the_settings(tmp_path: Path) -> None:
             r"agents\[1\].score is not a setting; .*an argument of the agent belongs below args",
         ),
         (PROFILES + "listen: :1\nlisten: :2\n", r"listen occurs in line 5 and in line 6"),
-        ("- a\n", r"settings by their names are expected"),
+        ("- a\n", r"is not a mapping: its settings are expected as NAME: VALUE, such as profiles"),
+        ("", r"is empty: its settings are expected as NAME: VALUE"),
         ("a: [", r"cannot be read: it is not a YAML document: line 2, column 1; check this line and the one before it"),
         (
             "profiles: {quiet: {agents: [{name: netwrk_traffic}]}}",
@@ -299,9 +303,9 @@ def test_a_broken_file_leaves_the_settings_with_one_line_in_the_log_and_a_metric
     assert watched.watch.changed() is None and watched.watch.changed() is None
     assert watched.watch.settings is before
     assert (watched.sample("configuration_valid"), watched.sample("reloads_total", result="failure")) == (0, 1)
-    assert watched.log_text.getvalue().count("the settings before stay in use") == 1
+    assert watched.log_text.getvalue().count("the previous settings stay in use") == 1
     (fault,) = watched.faults.current
-    assert fault.text == "FILE cannot be used: the settings before stay in use"
+    assert fault.text == "FILE cannot be used: the previous settings stay in use"
     assert fault.errors == (f"file {watched.file}, line 1, profiles.quiet.agents must be a list with at least one agent, such as"
                             " [{name: network_traffic}]",)  # fmt: skip
     watched.file.unlink()
@@ -547,8 +551,8 @@ profiles:
 WANTED = [
     "the key 5 is not a text", "the key 6 is not a text", "colour is", "listen:",
     "server.timeout is", "server.max_body_bytes is", "server.request_timeout_s cannot", "server.tls.key is", "server.tls.key_file is",
-    "server.tls.cert_file is 5", "sources.promethus is", "sources.prometheus.url is", "sources.prometheus.urls has an entry",
-    "sources.prometheus.urls has a URL with", "sources.prometheus.refresh_s is", "sources.prometheus.timeout_s cannot",
+    "server.tls.cert_file is 5", "sources.promethus is", "sources.prometheus.url is", "sources.prometheus.urls has the entry",
+    "which has a user name in its URL", "sources.prometheus.refresh_s is", "sources.prometheus.timeout_s cannot",
     "sources.prometheus.node_rules has", "sources.prometheus.node_label is", "sources.prometheus.tls.ca is",
     "sources.prometheus.tls.key_file is missing", "sources.prometheus.basic_auth.password is",
     "sources.prometheus.basic_auth.username is missing", "sources.prometheus.basic_auth.password_file is missing",

@@ -175,7 +175,7 @@ def test_without_kubernetes_the_nodes_are_those_of_the_series(make: Make, server
     server.put("received", "5", 3, instance="worker-1:9100")
     view = make(RECEIVED, Annotation("load"), kubernetes=False).refresh_once()
     assert list(view.nodes) == ["worker-1"] and view.nodes["worker-1"].pods == ()
-    assert view.errors == {"kubernetes": "the annotations load need sources.kubernetes, which is not configured"}
+    assert view.errors == {"kubernetes": "the annotation load needs sources.kubernetes, which is not configured"}
 
 
 def test_annotations_have_the_age_of_their_time(make: Make, kube: KubeServer, clock: Clock) -> None:

@@ -67,7 +67,7 @@ def test_every_setting_is_read() -> None:
         ({"prometheus": {"urls": URLS, "refresh": 5}}, ("sources.prometheus.refresh is not a setting", "refresh_s")),
         ({"prometheus": {}}, ("sources.prometheus.urls is missing", "http://127.0.0.1:9090")),
         ({"prometheus": {"urls": []}}, ("sources.prometheus.urls is an empty list",)),
-        ({"prometheus": {"urls": ["127.0.0.1:9090"]}}, ("is not a URL such as",)),
+        ({"prometheus": {"urls": [*URLS, "127.0.0.1:9090"]}}, (f"urls has the entry [{len(URLS)}], which is not a URL such as",)),
         ({"prometheus": {"urls": URLS, "timeout_s": 0}}, ("timeout_s is 0", "from 0.1 to 60 seconds")),
         ({"prometheus": {"urls": URLS, "refresh_s": "soon"}}, ("refresh_s cannot be used", "'soon' is not a duration")),
         ({"prometheus": {"urls": URLS, "refresh_s": float("nan")}}, ("refresh_s is nan",)),

@@ -41,7 +41,7 @@ def test_a_broken_file_is_on_the_pages_until_it_is_repaired(client: Client) -> N
     for path in pages:
         text = client.get(path, accept="text/html").text
         assert text.index('role="alert"') < text.index("<table>"), "it is above everything else"
-        assert "<strong>FILE cannot be used: the settings before stay in use.</strong>" in text
+        assert "<strong>FILE cannot be used: the previous settings stay in use.</strong>" in text
         assert f"Since {since:%Y-%m-%d %H:%M:%S} UTC, for 0 seconds." in text
         assert "<li>file a.yaml, line 3, listen: 5 is &lt;no&gt; address</li></ul>" in text
     assert client.get("/status").json["faults"] == [
