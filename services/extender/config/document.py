@@ -61,8 +61,8 @@ def read_document(file: str) -> Document:
     except ConnectionSettingsError as error:
         raise SettingsError(f"file {file} cannot be read: {error}{YAML_REMEDY}") from None
     if not isinstance(content, dict):
-        wrong = "is empty" if content is None else "is not a mapping"
-        raise SettingsError(f"file {file} {wrong}: its settings are expected as NAME: VALUE, such as profiles: {{…}}")
+        problem = "is empty" if content is None else "is not a mapping"
+        raise SettingsError(f"file {file} {problem}: its settings are expected as NAME: VALUE, such as profiles: {{…}}")
     settings = list(_settings_in(root, ()))
     lines = {setting.path: setting.line for setting in settings}
     wrong = _keys_without_text(file, settings)
