@@ -3,8 +3,9 @@
 """A store of samples in virtual time, which answers the queries of an agent as Prometheus would.
 
 It knows no PromQL: it has the texts that the extender asks for given queries, and the function behind each. ``rate()`` follows
-``extrapolatedRate`` of Prometheus (``promql/functions.go``). A series ends when it has no sample for five minutes, because there are no
-markers of stale series here.
+``extrapolatedRate`` of Prometheus (``promql/functions.go``). Times are compared in whole milliseconds, as Prometheus keeps them: a sample
+on the edge of a window is then in it or not, as there. A series ends when it has no sample for five minutes, because there are no markers
+of stale series here.
 """
 
 from __future__ import annotations
@@ -105,9 +106,9 @@ def rate(samples: list[tuple[float, float]], window_s: float, now_s: float) -> f
         if value < before:  # The counter began again at 0.
             increase += before
         before = value
-    covered_s = last_s - first_s
+    covered_s = _milliseconds(last_s - first_s) / 1000
     mean_s = covered_s / (len(samples) - 1)
-    start_s, end_s = first_s - (now_s - window_s), now_s - last_s
+    start_s, end_s = _milliseconds(first_s - now_s + window_s) / 1000, _milliseconds(now_s - last_s) / 1000
     if start_s >= mean_s * EDGE:
         start_s = mean_s / 2
     if increase > 0 and first >= 0:
@@ -120,5 +121,10 @@ def rate(samples: list[tuple[float, float]], window_s: float, now_s: float) -> f
 
 def _within(samples: Samples, window_s: float, now_s: float) -> list[tuple[float, float]]:
     """Return the samples in the window. Since Prometheus 3 its start does not belong to it."""
-    newest = itertools.takewhile(lambda sample: sample[0] > now_s - window_s, reversed(samples))
-    return [sample for sample in newest if sample[0] <= now_s][::-1]
+    start_ms, end_ms = _milliseconds(now_s - window_s), _milliseconds(now_s)
+    newest = itertools.takewhile(lambda sample: _milliseconds(sample[0]) > start_ms, reversed(samples))
+    return [sample for sample in newest if _milliseconds(sample[0]) <= end_ms][::-1]
+
+
+def _milliseconds(time_s: float) -> int:
+    return round(time_s * 1000)

@@ -85,6 +85,22 @@ def test_the_rate_is_extrapolated_to_the_window_and_survives_a_reset() -> None:
     assert rate(samples[:1], 60, 62) is None
 
 
+def test_an_edge_is_compared_in_milliseconds() -> None:
+    # 0.3 s between two samples, so the threshold is 0.33 s. Prometheus extrapolates by half an interval at exactly this distance.
+    for now_ms in range(5000, 6000, 7):
+        first_ms, now_s = now_ms - 4000 + 330, now_ms / 1000
+        samples = [((first_ms + 300 * number) / 1000, 1e6 + 300.0 * number) for number in range(13)]
+        assert rate(samples, 4, now_s) == pytest.approx(1000 * (3.6 + 0.15 + 0.07) / 4), now_ms
+        # A sample at the start of the window does not belong to it, and one at its end does.
+        prometheus = VirtualPrometheus([Rate("bytes", 4)])
+        for second in (now_s - 4, now_s - 2, now_s):
+            prometheus.add("bytes", {}, round(second, 3), 1e6 + 10 * second)
+        assert prometheus.samples("bytes", {}, 4, now_s) == [
+            (round(now_s - 2, 3), pytest.approx(1e6 + 10 * (now_s - 2))),
+            (now_s, pytest.approx(1e6 + 10 * now_s)),
+        ]
+
+
 def test_a_series_without_a_new_sample_ends() -> None:
     prometheus = VirtualPrometheus([Rate("bytes", 60)])
     for second in (0, 15, 30):
