@@ -8,20 +8,54 @@ The environment has precedence over FILE, and the command line over both.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import re
 import typing as t
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from ...plugins.module_utils.kube.client.config.files import ConnectionSettingsError
 from ...plugins.module_utils.model.values.nearest import nearest
 from ...plugins.module_utils.model.values.shown import shown_key
 from .options import SWITCH, Option
-from .yaml_document import read_yaml, repeated_keys
+from .yaml_document import YamlDocument, read_yaml, repeated_keys
 
 
 class SettingsError(ValueError):
     """A setting cannot be used. The text names it, its origin, and the values that can be used."""
+
+
+class SettingsErrors(SettingsError):
+    """One or several settings cannot be used. ``errors``: an error for each."""
+
+    def __init__(self, errors: Sequence[SettingsError]) -> None:
+        super().__init__("; ".join(map(str, errors)))
+        self.errors = tuple(errors)
+
+
+class CollectedErrors:
+    """Collects the errors of settings that do not depend on each other, so that one run names all of them."""
+
+    def __init__(self) -> None:
+        self.errors: list[SettingsError] = []
+
+    @contextlib.contextmanager
+    def collected(self) -> Iterator[None]:
+        """Collect the SettingsError that ends the block, and continue after the block."""
+        try:
+            yield
+        except SettingsError as error:
+            self.errors += errors_of(error)
+
+    def raise_any(self) -> None:
+        """Raise SettingsErrors if there was an error."""
+        if self.errors:
+            raise SettingsErrors(self.errors)
+
+
+def errors_of(error: SettingsError) -> tuple[SettingsError, ...]:
+    """Return an error for each setting that cannot be used."""
+    return error.errors if isinstance(error, SettingsErrors) else (error,)
 
 
 class Given(t.NamedTuple):
@@ -66,15 +100,23 @@ class Program(t.NamedTuple):
         return bool(re.fullmatch(self.prefix + r"(\w+_)?(SERVICE_HOST|SERVICE_PORT(_\w+)?|PORT(_\d+_(TCP|UDP|SCTP)(_\w+)?)?)", variable))
 
 
-def read_given(program: Program, arguments: Sequence[str], environment: Mapping[str, str]) -> dict[str, Given]:
-    """Return the given settings by name. Raises SettingsError.
+def read_values(
+    program: Program, arguments: Sequence[str], environment: Mapping[str, str], errors: CollectedErrors
+) -> tuple[dict[str, t.Any], dict[str, Given]]:
+    """Return the values of the given settings by name, and the settings as they were given. What cannot be used is in ``errors``.
 
-    Flags have precedence over variables, and variables over FILE.
+    Flags have precedence over variables, and variables over FILE. Raises SettingsError if a flag is wrong, because it may name FILE.
     """
     flags = flags_given(program, arguments)
-    variables = variables_given(program, environment)
+    variables = variables_given(program, environment, errors)
     config = flags.pop("config", None) or variables.pop("config", None)
-    return {**(_from_file(program, config) if config else {}), **variables, **flags}
+    given = {**(_from_file(program, config, errors) if config else {}), **variables, **flags}
+    values = {}
+    for option in program.options:
+        if option.name in given:
+            with errors.collected():
+                values[option.name] = parse_given(option, given[option.name])
+    return values, given
 
 
 def flags_given(program: Program, arguments: Sequence[str]) -> dict[str, Given]:
@@ -108,7 +150,7 @@ def _parser(program: Program) -> argparse.ArgumentParser:
     return parser
 
 
-def variables_given(program: Program, environment: Mapping[str, str]) -> dict[str, Given]:
+def variables_given(program: Program, environment: Mapping[str, str], errors: CollectedErrors) -> dict[str, Given]:
     prefix = program.prefix
     known = {f"{prefix}CONFIG": "config", **{option.variable(prefix): option.name for option in program.options}}
     may_be_empty = {option.variable(prefix) for option in program.options if option.may_be_empty}
@@ -120,25 +162,34 @@ def variables_given(program: Program, environment: Mapping[str, str]) -> dict[st
             if value or variable in may_be_empty:
                 found[known[variable]] = Given(value, f"variable {variable}")
         elif not program.is_service_link(variable):
-            raise SettingsError(f"variable {variable} is not a setting{nearest(variable, known)}")
+            errors.errors.append(SettingsError(f"variable {variable} is not a setting{nearest(variable, known)}"))
     return found
 
 
-def _from_file(program: Program, config: Given) -> dict[str, Given]:
+def _from_file(program: Program, config: Given, errors: CollectedErrors) -> dict[str, Given]:
+    content, root = None, None
+    with errors.collected():
+        content, root = _content_of(program, config)
+    if content is None:
+        return {}
+    for twice in repeated_keys(root):
+        errors.errors.append(SettingsError(f"file {config.value}: {twice.name}{twice.problem}"))
+    known = [option.name for option in program.options]
+    for key in content:
+        if key not in known:
+            text = f"file {config.value}: {shown_key(key)} is not a setting{nearest(str(key), known)}"
+            errors.errors.append(SettingsError(text))
+    return {key: Given(value, f"file {config.value}, {key}") for key, value in content.items() if key in known and value is not None}
+
+
+def _content_of(program: Program, config: Given) -> YamlDocument:
+    """Return FILE, whose content is a mapping or None. Raises SettingsError."""
     try:
-        content, root = read_yaml(Path(config.value).read_bytes())
+        document = read_yaml(Path(config.value).read_bytes())
     except OSError as error:
         raise SettingsError(f"{config.origin}: {config.value} cannot be read: {error}") from error
     except ConnectionSettingsError as error:
         raise SettingsError(f"{config.origin}: {config.value} cannot be read: {error}") from None
-    if content is None:
-        return {}
-    if not isinstance(content, dict):
+    if document.content is not None and not isinstance(document.content, dict):
         raise SettingsError(f"file {config.value} is not a mapping: its settings are expected as NAME: VALUE, such as {program.example}")
-    for twice in repeated_keys(root):
-        raise SettingsError(f"file {config.value}: {twice.name}{twice.problem}")
-    known = [option.name for option in program.options]
-    for key in content:
-        if key not in known:
-            raise SettingsError(f"file {config.value}: {shown_key(key)} is not a setting{nearest(str(key), known)}")
-    return {key: Given(value, f"file {config.value}, {key}") for key, value in content.items() if value is not None}
+    return document

@@ -8,10 +8,10 @@ import typing as t
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from ...plugins.module_utils.model.option_values import LONGEST_S, OptionError
-from ...plugins.module_utils.rescue.options import RescueOptions, rescue_options
+from ...plugins.module_utils.model.option_values import LONGEST_S
+from ...plugins.module_utils.rescue.options import RescueOptions, read_rescue_options
 from ..common.addresses import Address, parse_address
-from ..common.settings import Given, Program, SettingsError, origin_of, parse_given, read_given
+from ..common.settings import CollectedErrors, Given, Program, SettingsError, origin_of, read_values
 from .options import OPTIONS
 
 PROGRAM = Program(
@@ -36,28 +36,31 @@ class Settings:
     context: str | None = None
     log_format: str = "json"
     log_level: str = "info"
+    check_config: bool = False
 
 
 def read_settings(arguments: Sequence[str], environment: Mapping[str, str]) -> Settings:
-    """Return the checked settings. Raises SettingsError, and SystemExit after --help."""
-    given = read_given(PROGRAM, arguments, environment)
-    values = {option.name: parse_given(option, given[option.name]) for option in OPTIONS if option.name in given}
-    return _settings(values, given)
-
-
-def _settings(values: Mapping[str, t.Any], given: Mapping[str, Given]) -> Settings:
+    """Return the checked settings. Raises SettingsErrors with each wrong setting, and SystemExit after --help."""
+    errors = CollectedErrors()
+    values, given = read_values(PROGRAM, arguments, environment, errors)
+    rescue, texts = read_rescue_options(values)
+    errors.errors += [_error(text, given) for text in (*texts, *_own_violations(values))]
     own = {option.name: values[option.name] for option in OPTIONS if option.own and option.name in values}
     address = own.pop("listen_address", DEFAULT_LISTEN_ADDRESS)
-    try:
-        rescue = rescue_options(values)
-    except OptionError as error:
-        # The text begins with the option's name.
-        raise SettingsError(f"{origin_of(str(error).partition(' ')[0], given)}{error}") from error
-    for name, least in OWN_MINIMA.items():
-        if name in own and not least <= own[name] <= LONGEST_S:
-            raise SettingsError(f"{origin_of(name, given)}{name} is {own[name]}: it must be between {least} and {LONGEST_S} seconds")
+    listen = None
     try:
         listen = parse_address(address) if address else None
     except ValueError as error:
-        raise SettingsError(f"{origin_of('listen_address', given)}{error}") from error
+        errors.errors.append(SettingsError(f"{origin_of('listen_address', given)}{error}"))
+    errors.raise_any()
     return Settings(rescue, listen=listen, **own)
+
+
+def _error(text: str, given: Mapping[str, Given]) -> SettingsError:
+    """Return the error with this text, which begins with the name of an option, and the origin of the setting."""
+    return SettingsError(f"{origin_of(text.partition(' ')[0], given)}{text}")
+
+
+def _own_violations(values: Mapping[str, t.Any]) -> list[str]:
+    wrong = [(name, least) for name, least in OWN_MINIMA.items() if not least <= values.get(name, least) <= LONGEST_S]
+    return [f"{name} is {values[name]}: it must be between {least} and {LONGEST_S} seconds" for name, least in wrong]
