@@ -11,14 +11,18 @@ import argparse
 import contextlib
 import re
 import typing as t
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from ...plugins.module_utils.kube.client.config.files import ConnectionSettingsError
+from ...plugins.module_utils.model.option_values import OptionError
 from ...plugins.module_utils.model.values.nearest import nearest
 from ...plugins.module_utils.model.values.shown import shown_key
+from .addresses import Address, parse_address
 from .options import SWITCH, Option
 from .yaml_document import YamlDocument, read_yaml, repeated_keys
+
+T = t.TypeVar("T")
 
 
 class SettingsError(ValueError):
@@ -33,7 +37,7 @@ class SettingsErrors(SettingsError):
         self.errors = tuple(errors)
 
 
-class CollectedErrors:
+class ErrorCollector:
     """Collects the errors of settings that do not depend on each other, so that one run names all of them."""
 
     def __init__(self) -> None:
@@ -101,14 +105,13 @@ class Program(t.NamedTuple):
 
 
 def read_values(
-    program: Program, arguments: Sequence[str], environment: Mapping[str, str], errors: CollectedErrors
+    program: Program, arguments: Sequence[str], environment: Mapping[str, str], errors: ErrorCollector
 ) -> tuple[dict[str, t.Any], dict[str, Given]]:
     """Return the values of the given settings by name, and the settings as they were given. What cannot be used is in ``errors``.
 
-    Flags have precedence over variables, and variables over FILE. Raises SettingsError if a flag is wrong, because it may name FILE.
+    Flags have precedence over variables, and variables over FILE. Raises SystemExit after --help.
     """
-    flags = flags_given(program, arguments)
-    variables = variables_given(program, environment, errors)
+    flags, variables = flags_given(program, arguments, errors), variables_given(program, environment, errors)
     config = flags.pop("config", None) or variables.pop("config", None)
     given = {**(_from_file(program, config, errors) if config else {}), **variables, **flags}
     values = {}
@@ -119,15 +122,45 @@ def read_values(
     return values, given
 
 
-def flags_given(program: Program, arguments: Sequence[str]) -> dict[str, Given]:
+def collect_options(
+    build: Callable[[Mapping[str, t.Any]], T], values: Mapping[str, t.Any], given: Mapping[str, Given], errors: ErrorCollector
+) -> T | None:
+    """Return the options that ``build`` makes of the values. None if it raises an OptionError that is not about one of them.
+
+    After an OptionError, whose text begins with the name of the option, ``build`` is called again without that option, so that the errors
+    have all wrong values.
+    """
+    left = dict(values)
+    while True:
+        try:
+            return build(left)
+        except OptionError as error:
+            name = re.split(r"\W", str(error), maxsplit=1)[0]
+            errors.errors.append(SettingsError(f"{origin_of(name, given)}{error}"))
+            if left.pop(name, None) is None:
+                return None
+
+
+def listen_address(text: str) -> Address | None:
+    """Return the address of the option ``listen_address``, or None for an empty text. Raises OptionError."""
+    try:
+        return parse_address(text) if text else None
+    except ValueError as error:
+        raise OptionError(str(error)) from error
+
+
+def flags_given(program: Program, arguments: Sequence[str], errors: ErrorCollector) -> dict[str, Given]:
+    """Return the settings of the command line by name. Raises SystemExit after --help."""
     parser = _parser(program)
     try:
         found, unknown = parser.parse_known_args(arguments)
     except argparse.ArgumentError as error:
-        raise SettingsError(str(error)) from error
-    if unknown:
-        flag = unknown[0].partition("=")[0]
-        raise SettingsError(f"{flag} is not a flag{nearest(flag, ['--config', *(option.flag for option in program.options)])}")
+        errors.errors.append(SettingsError(str(error)))
+        return {}
+    known = ["--config", *(option.flag for option in program.options)]
+    # A word after an unknown flag is probably its value.
+    for flag in (word.partition("=")[0] for number, word in enumerate(unknown) if word.startswith("-") or not number):
+        errors.errors.append(SettingsError(f"{flag} is not a flag{nearest(flag, known)}"))
     names = {"config": "--config", **{option.name: option.flag for option in program.options}}
     return {name: Given(value, f"flag {names[name]}") for name, value in vars(found).items() if value is not None}
 
@@ -150,7 +183,8 @@ def _parser(program: Program) -> argparse.ArgumentParser:
     return parser
 
 
-def variables_given(program: Program, environment: Mapping[str, str], errors: CollectedErrors) -> dict[str, Given]:
+def variables_given(program: Program, environment: Mapping[str, str], errors: ErrorCollector) -> dict[str, Given]:
+    """Return the settings of the environment by name."""
     prefix = program.prefix
     known = {f"{prefix}CONFIG": "config", **{option.variable(prefix): option.name for option in program.options}}
     may_be_empty = {option.variable(prefix) for option in program.options if option.may_be_empty}
@@ -166,7 +200,7 @@ def variables_given(program: Program, environment: Mapping[str, str], errors: Co
     return found
 
 
-def _from_file(program: Program, config: Given, errors: CollectedErrors) -> dict[str, Given]:
+def _from_file(program: Program, config: Given, errors: ErrorCollector) -> dict[str, Given]:
     content, root = None, None
     with errors.collected():
         content, root = _content_of(program, config)
