@@ -18,7 +18,6 @@ ZONES = ("zone-a", "zone-b")
 AUDIT_POLICY = "/etc/kubernetes/audit/audit-policy.yaml"
 AUDIT_LOG = "/var/log/kubernetes/audit/audit.log"
 MEBIBYTE = 1 << 20
-KUBEADM = "kubeadm.k8s.io/v1beta4"
 
 
 @dataclass(frozen=True)
@@ -79,12 +78,11 @@ def _api_server() -> dict[str, Any]:
         {"name": "audit-policy", "hostPath": str(Path(AUDIT_POLICY).parent), "mountPath": str(Path(AUDIT_POLICY).parent), "readOnly": True},
         {"name": "audit-log", "hostPath": str(Path(AUDIT_LOG).parent), "mountPath": str(Path(AUDIT_LOG).parent), "readOnly": False},
     ]
-    arguments = [{"name": "audit-policy-file", "value": AUDIT_POLICY}, {"name": "audit-log-path", "value": AUDIT_LOG}]
+    # Without a version kind converts it for the version of kubeadm's configuration that it writes.
     return {
-        "apiVersion": KUBEADM,
         "kind": "ClusterConfiguration",
         "apiServer": {
-            "extraArgs": arguments,
+            "extraArgs": {"audit-policy-file": AUDIT_POLICY, "audit-log-path": AUDIT_LOG},
             "extraVolumes": [volume | {"pathType": "DirectoryOrCreate"} for volume in volumes],
         },
     }

@@ -26,7 +26,7 @@ LIBRARY = re.compile(r"(/\S+\.so\S*)")
 
 def names(programs: Programs) -> dict[str, str]:
     """Return the references of the images that kubeadm expects, by the last part of their names."""
-    kubeadm = programs.kubernetes / "kubeadm"
+    kubeadm = programs.node / "kubeadm"
     listed = answer([str(kubeadm), "config", "images", "list", "--kubernetes-version", f"v{KUBERNETES_VERSION}"]).split()
     return {reference.rpartition(":")[0].rpartition("/")[2]: reference for reference in listed}
 
@@ -35,13 +35,13 @@ def build(path: Path, programs: Programs, root: Path, scratch: Path, log: Callab
     """Write all images into the archive `path`. `root`: the root file system of a node. `scratch`: an empty folder."""
     log("images of the control plane: writing the archive")
     references = names(programs)
-    sources = {name: programs.kubernetes / name for name in ("kube-apiserver", "kube-controller-manager", "kube-scheduler", "etcd")}
+    sources = {name: programs.cluster / name for name in ("kube-apiserver", "kube-controller-manager", "kube-scheduler", "etcd")}
     sources |= {"coredns": programs.coredns / "coredns", "pause": programs.pause / "pause"}
     lacking = sorted({*sources, "kube-proxy"} - set(references))
     if lacking:
         raise LabError(f"kubeadm {KUBERNETES_VERSION} names no image for {', '.join(lacking)}: adapt lab/kind/images.py to this version")
     images = [_static(references[name], source, scratch) for name, source in sources.items()]
-    images.append(_kube_proxy(references["kube-proxy"], programs.kubernetes / "kube-proxy", root, scratch))
+    images.append(_kube_proxy(references["kube-proxy"], programs.node / "kube-proxy", root, scratch))
     images.append(_busybox(root, scratch))
     write(path, images)
 

@@ -22,7 +22,6 @@ from lab.locks import locked
 
 REPOSITORY = "kube-scheduling.onprem/kind-node"
 """The name of the home-built node images. `lab.kind.cluster` knows by it that they have no CNI plugin of kind's."""
-NODE_PROGRAMS = ("kubelet", "kubeadm", "kubectl")
 # Units that make no sense in a container. kind's own image lacks them, too.
 UNNEEDED_UNITS = (
     "lib/systemd/system/sysinit.target.wants/systemd-tmpfiles-setup.service",
@@ -105,8 +104,8 @@ def _assemble(node: Path, root: Path, files: Path, built: programs.Programs, pau
     for pattern in UNNEEDED_UNITS:
         for path in node.glob(pattern):
             path.unlink()
-    for name in NODE_PROGRAMS:
-        shutil.copy(built.kubernetes / name, node / "usr/bin")
+    for program in (built.node / "kubelet", built.node / "kubeadm", built.cluster / "kubectl"):
+        shutil.copy(program, node / "usr/bin")
     for name in FOLDERS:
         (node / name).mkdir(parents=True, exist_ok=True)
     for link, target in LINKS.items():

@@ -19,9 +19,10 @@ from lab.layout import SOURCES
 KIND_VERSION = "0.33.0"
 COREDNS_VERSION = "1.14.2"
 
-# In the folder of the simulated cluster's programs, because they are of the same go.mod. They are built only for kind.
+# A go.mod of its own, because these programs need more modules, and only kind needs them. The versions are those of the simulated cluster.
 NODE = replace(
     binaries.CLUSTER,
+    folder=SOURCES / "kind" / "kubernetes",
     programs=(
         Program("kubelet", "k8s.io/kubernetes/cmd/kubelet", "30 s"),
         Program("kubeadm", "k8s.io/kubernetes/cmd/kubeadm", "20 s"),
@@ -63,17 +64,18 @@ PAUSE = GoModule(
 class Programs:
     """The folders of the programs."""
 
-    kubernetes: Path
-    """kube-apiserver, kube-controller-manager, kube-scheduler, kubectl, kubelet, kubeadm, kube-proxy and etcd."""
+    cluster: Path
+    """kube-apiserver, kube-controller-manager, kube-scheduler, kubectl and etcd."""
+    node: Path
+    """kubelet, kubeadm and kube-proxy."""
     coredns: Path
     pause: Path
 
 
 def ensure(log: Callable[[str], None]) -> Programs:
     """Return the programs of a node image. They are built if needed."""
-    # One after the other: the first one is what takes the time.
-    binaries.ensure(log)
-    return Programs(kubernetes=NODE.ensure(log), coredns=COREDNS.ensure(log), pause=PAUSE.ensure(log))
+    # In this order, because the later ones use what was compiled for the first.
+    return Programs(cluster=binaries.ensure(log), node=NODE.ensure(log), coredns=COREDNS.ensure(log), pause=PAUSE.ensure(log))
 
 
 def kind(log: Callable[[str], None]) -> Path:
