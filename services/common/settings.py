@@ -11,14 +11,17 @@ import argparse
 import contextlib
 import re
 import typing as t
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from ...plugins.module_utils.kube.client.config.files import ConnectionSettingsError
+from ...plugins.module_utils.model.option_values import OptionError
 from ...plugins.module_utils.model.values.nearest import nearest
 from ...plugins.module_utils.model.values.shown import shown_key
 from .options import SWITCH, Option
-from .yaml_document import YamlDocument, read_yaml, repeated_keys
+from .yaml_document import read_yaml, repeated_keys
+
+T = t.TypeVar("T")
 
 
 class SettingsError(ValueError):
@@ -33,7 +36,7 @@ class SettingsErrors(SettingsError):
         self.errors = tuple(errors)
 
 
-class CollectedErrors:
+class ErrorCollector:
     """Collects the errors of settings that do not depend on each other, so that one run names all of them."""
 
     def __init__(self) -> None:
@@ -100,34 +103,75 @@ class Program(t.NamedTuple):
         return bool(re.fullmatch(self.prefix + r"(\w+_)?(SERVICE_HOST|SERVICE_PORT(_\w+)?|PORT(_\d+_(TCP|UDP|SCTP)(_\w+)?)?)", variable))
 
 
-def read_values(
-    program: Program, arguments: Sequence[str], environment: Mapping[str, str], errors: CollectedErrors
-) -> tuple[dict[str, t.Any], dict[str, Given]]:
-    """Return the values of the given settings by name, and the settings as they were given. What cannot be used is in ``errors``.
+def read_given(program: Program, arguments: Sequence[str], environment: Mapping[str, str]) -> dict[str, Given]:
+    """Return the given settings by name. Raises SettingsErrors.
 
-    Flags have precedence over variables, and variables over FILE. Raises SettingsError if a flag is wrong, because it may name FILE.
+    Flags have precedence over variables, and variables over FILE.
     """
-    flags = flags_given(program, arguments)
-    variables = variables_given(program, environment, errors)
+    errors = ErrorCollector()
+    given = collect_given(program, arguments, environment, errors)
+    errors.raise_any()
+    return given
+
+
+def collect_given(program: Program, arguments: Sequence[str], environment: Mapping[str, str], errors: ErrorCollector) -> dict[str, Given]:
+    """Return the given settings by name, without those that do not exist. The errors have those."""
+    flags, variables, file = _flags(program, arguments, errors), _variables(program, environment, errors), dict[str, Given]()
     config = flags.pop("config", None) or variables.pop("config", None)
-    given = {**(_from_file(program, config, errors) if config else {}), **variables, **flags}
+    if config is not None:
+        with errors.collected():
+            file = _from_file(program, config, errors)
+    return {**file, **variables, **flags}
+
+
+def collect_values(options: Sequence[Option], given: Mapping[str, Given], errors: ErrorCollector) -> dict[str, t.Any]:
+    """Return the parsed values by name, without those that cannot be parsed. The errors have those."""
     values = {}
-    for option in program.options:
+    for option in options:
         if option.name in given:
             with errors.collected():
                 values[option.name] = parse_given(option, given[option.name])
-    return values, given
+    return values
+
+
+def collect_options(
+    build: Callable[[Mapping[str, t.Any]], T], values: Mapping[str, t.Any], given: Mapping[str, Given], errors: ErrorCollector
+) -> T | None:
+    """Return the options that ``build`` makes of the values. None if it raises an OptionError that is not about one of them.
+
+    After an OptionError, whose text begins with the name of the option, ``build`` is called again without that option, so that the errors
+    have all wrong values.
+    """
+    left = dict(values)
+    while True:
+        try:
+            return build(left)
+        except OptionError as error:
+            name = re.split(r"\W", str(error), maxsplit=1)[0]
+            errors.errors.append(SettingsError(f"{origin_of(name, given)}{error}"))
+            if left.pop(name, None) is None:
+                return None
 
 
 def flags_given(program: Program, arguments: Sequence[str]) -> dict[str, Given]:
+    """Return the settings of the command line by name. Raises SettingsErrors, and SystemExit after --help."""
+    errors = ErrorCollector()
+    given = _flags(program, arguments, errors)
+    errors.raise_any()
+    return given
+
+
+def _flags(program: Program, arguments: Sequence[str], errors: ErrorCollector) -> dict[str, Given]:
     parser = _parser(program)
     try:
         found, unknown = parser.parse_known_args(arguments)
     except argparse.ArgumentError as error:
-        raise SettingsError(str(error)) from error
-    if unknown:
-        flag = unknown[0].partition("=")[0]
-        raise SettingsError(f"{flag} is not a flag{nearest(flag, ['--config', *(option.flag for option in program.options)])}")
+        errors.errors.append(SettingsError(str(error)))
+        return {}
+    known = ["--config", *(option.flag for option in program.options)]
+    # A word after an unknown flag is probably its value.
+    for flag in (word.partition("=")[0] for number, word in enumerate(unknown) if word.startswith("-") or not number):
+        errors.errors.append(SettingsError(f"{flag} is not a flag{nearest(flag, known)}"))
     names = {"config": "--config", **{option.name: option.flag for option in program.options}}
     return {name: Given(value, f"flag {names[name]}") for name, value in vars(found).items() if value is not None}
 
@@ -150,7 +194,15 @@ def _parser(program: Program) -> argparse.ArgumentParser:
     return parser
 
 
-def variables_given(program: Program, environment: Mapping[str, str], errors: CollectedErrors) -> dict[str, Given]:
+def variables_given(program: Program, environment: Mapping[str, str]) -> dict[str, Given]:
+    """Return the settings of the environment by name. Raises SettingsErrors."""
+    errors = ErrorCollector()
+    given = _variables(program, environment, errors)
+    errors.raise_any()
+    return given
+
+
+def _variables(program: Program, environment: Mapping[str, str], errors: ErrorCollector) -> dict[str, Given]:
     prefix = program.prefix
     known = {f"{prefix}CONFIG": "config", **{option.variable(prefix): option.name for option in program.options}}
     may_be_empty = {option.variable(prefix) for option in program.options if option.may_be_empty}
@@ -166,12 +218,17 @@ def variables_given(program: Program, environment: Mapping[str, str], errors: Co
     return found
 
 
-def _from_file(program: Program, config: Given, errors: CollectedErrors) -> dict[str, Given]:
-    content, root = None, None
-    with errors.collected():
-        content, root = _content_of(program, config)
+def _from_file(program: Program, config: Given, errors: ErrorCollector) -> dict[str, Given]:
+    try:
+        content, root = read_yaml(Path(config.value).read_bytes())
+    except OSError as error:
+        raise SettingsError(f"{config.origin}: {config.value} cannot be read: {error}") from error
+    except ConnectionSettingsError as error:
+        raise SettingsError(f"{config.origin}: {config.value} cannot be read: {error}") from None
     if content is None:
         return {}
+    if not isinstance(content, dict):
+        raise SettingsError(f"file {config.value} is not a mapping: its settings are expected as NAME: VALUE, such as {program.example}")
     for twice in repeated_keys(root):
         errors.errors.append(SettingsError(f"file {config.value}: {twice.name}{twice.problem}"))
     known = [option.name for option in program.options]
@@ -179,17 +236,4 @@ def _from_file(program: Program, config: Given, errors: CollectedErrors) -> dict
         if key not in known:
             text = f"file {config.value}: {shown_key(key)} is not a setting{nearest(str(key), known)}"
             errors.errors.append(SettingsError(text))
-    return {key: Given(value, f"file {config.value}, {key}") for key, value in content.items() if key in known and value is not None}
-
-
-def _content_of(program: Program, config: Given) -> YamlDocument:
-    """Return FILE, whose content is a mapping or None. Raises SettingsError."""
-    try:
-        document = read_yaml(Path(config.value).read_bytes())
-    except OSError as error:
-        raise SettingsError(f"{config.origin}: {config.value} cannot be read: {error}") from error
-    except ConnectionSettingsError as error:
-        raise SettingsError(f"{config.origin}: {config.value} cannot be read: {error}") from None
-    if document.content is not None and not isinstance(document.content, dict):
-        raise SettingsError(f"file {config.value} is not a mapping: its settings are expected as NAME: VALUE, such as {program.example}")
-    return document
+    return {key: Given(content[key], f"file {config.value}, {key}") for key in known if content.get(key) is not None}

@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 from ...plugins.module_utils.model.values.shown import shown_key
-from ..common.settings import CollectedErrors, SettingsError
+from ..common.settings import ErrorCollector, SettingsError
 
 SettingPath = tuple[str | int, ...]
 """The keys and the positions in lists from the top of FILE to a setting, such as ``("profiles", "web", "agents", 0, "weight")``."""
@@ -19,8 +19,8 @@ class FileSettingError(SettingsError):
         self.path = path
 
 
-class ErrorList(CollectedErrors):
-    """Collects the errors of settings of FILE, too."""
+class ErrorList(ErrorCollector):
+    """Collects the errors of FILE by their paths."""
 
     def add(self, path: SettingPath, problem: str) -> None:
         """Collect an error of FILE."""

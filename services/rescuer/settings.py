@@ -8,10 +8,10 @@ import typing as t
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from ...plugins.module_utils.model.option_values import LONGEST_S
-from ...plugins.module_utils.rescue.options import RescueOptions, read_rescue_options
+from ...plugins.module_utils.model.option_values import LONGEST_S, OptionError
+from ...plugins.module_utils.rescue.options import RescueOptions, rescue_options
 from ..common.addresses import Address, parse_address
-from ..common.settings import CollectedErrors, Given, Program, SettingsError, origin_of, read_values
+from ..common.settings import ErrorCollector, Program, collect_given, collect_options, collect_values
 from .options import OPTIONS
 
 PROGRAM = Program(
@@ -40,27 +40,26 @@ class Settings:
 
 
 def read_settings(arguments: Sequence[str], environment: Mapping[str, str]) -> Settings:
-    """Return the checked settings. Raises SettingsErrors with each wrong setting, and SystemExit after --help."""
-    errors = CollectedErrors()
-    values, given = read_values(PROGRAM, arguments, environment, errors)
-    rescue, texts = read_rescue_options(values)
-    errors.errors += [_error(text, given) for text in (*texts, *_own_violations(values))]
+    """Return the checked settings. Raises SettingsErrors with all wrong settings, and SystemExit after --help."""
+    errors = ErrorCollector()
+    given = collect_given(PROGRAM, arguments, environment, errors)
+    values = collect_values(OPTIONS, given, errors)
+    settings = collect_options(_settings, values, given, errors)
+    errors.raise_any()
+    assert settings is not None, "without an error there are settings"
+    return settings
+
+
+def _settings(values: Mapping[str, t.Any]) -> Settings:
+    """Return the settings. Raises OptionError for the first wrong value."""
+    rescue = rescue_options(values)
     own = {option.name: values[option.name] for option in OPTIONS if option.own and option.name in values}
+    for name, least in OWN_MINIMA.items():
+        if name in own and not least <= own[name] <= LONGEST_S:
+            raise OptionError(f"{name} is {own[name]}: it must be between {least} and {LONGEST_S} seconds")
     address = own.pop("listen_address", DEFAULT_LISTEN_ADDRESS)
-    listen = None
     try:
         listen = parse_address(address) if address else None
     except ValueError as error:
-        errors.errors.append(SettingsError(f"{origin_of('listen_address', given)}{error}"))
-    errors.raise_any()
+        raise OptionError(str(error)) from error
     return Settings(rescue, listen=listen, **own)
-
-
-def _error(text: str, given: Mapping[str, Given]) -> SettingsError:
-    """Return the error with this text, which begins with the name of an option, and the origin of the setting."""
-    return SettingsError(f"{origin_of(text.partition(' ')[0], given)}{text}")
-
-
-def _own_violations(values: Mapping[str, t.Any]) -> list[str]:
-    wrong = [(name, least) for name, least in OWN_MINIMA.items() if not least <= values.get(name, least) <= LONGEST_S]
-    return [f"{name} is {values[name]}: it must be between {least} and {LONGEST_S} seconds" for name, least in wrong]

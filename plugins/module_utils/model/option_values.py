@@ -29,14 +29,8 @@ def seconds_of(params: Mapping[str, t.Any], name: str) -> int:
 
 
 def check_minima(params: Mapping[str, t.Any], minima: Mapping[str, int]) -> None:
-    """Raise OptionError for the first number below its minimum. None (unset) passes."""
-    for text in minima_violations(params, minima):
-        raise OptionError(text)
-
-
-def minima_violations(params: Mapping[str, t.Any], minima: Mapping[str, int]) -> t.Iterator[str]:
-    """Return a text for each number below its minimum. None (unset) passes."""
+    """Raise OptionError for numbers below their minimum. None (unset) passes."""
     for name, minimum in minima.items():
         value = params.get(name)
         if value is not None and value < minimum:
-            yield f"{name} is {value}: it must be at least {minimum}"
+            raise OptionError(f"{name} is {value}: it must be at least {minimum}")

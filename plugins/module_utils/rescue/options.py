@@ -8,7 +8,7 @@ import typing as t
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from ..model.option_values import OptionError, minima_violations, seconds_of
+from ..model.option_values import OptionError, check_minima, seconds_of
 from ..model.selectors.selector_text import check_not_empty
 from ..model.snapshot import ClusterSnapshot
 from ..model.values.shown import shown_value
@@ -99,28 +99,15 @@ class RescueRequest:
 def rescue_options(params: Mapping[str, t.Any]) -> RescueOptions:
     """Return RescueOptions from values by option names. Missing names and None get the default. Raise OptionError."""
     check_not_empty(params, "label_selectors")
-    options, errors = read_rescue_options(params)
-    for text in errors:
-        raise OptionError(text)
-    return options
-
-
-def read_rescue_options(params: Mapping[str, t.Any]) -> tuple[RescueOptions, list[str]]:
-    """Return RescueOptions as ``rescue_options`` does, and a text for each invalid value. Each text begins with the name of an option."""
     times = {field: name for name, field in TIMES.items()}
     fields = {times.get(field, field): field for field in RescueOptions.__dataclass_fields__}
     known = {name: params[name] for name in fields if params.get(name) is not None}
-    errors = []
-    for name in [name for name in TIMES if name in known]:
-        try:
-            known[name] = seconds_of(known, name)
-        except OptionError as error:
-            errors.append(str(error))
-            del known[name]
+    known.update({name: seconds_of(known, name) for name in TIMES if name in known})
     if "namespaces" in known:
         known["namespaces"] = tuple(dict.fromkeys(known["namespaces"]))
     options = RescueOptions(**{fields[name]: value for name, value in known.items()})
-    return options, [*errors, *_violations(options)]
+    _check(options)
+    return options
 
 
 def missing_namespaces(options: RescueOptions, snapshot: ClusterSnapshot) -> str:
@@ -132,26 +119,25 @@ def missing_namespaces(options: RescueOptions, snapshot: ClusterSnapshot) -> str
     return missing_namespaces_message(missing)
 
 
-def _violations(options: RescueOptions) -> t.Iterator[str]:
-    values = {name: getattr(options, TIMES.get(name, name)) for name in MINIMA}
+def _check(options: RescueOptions) -> None:
     if options.grace_period_s == 0 and not options.allow_zero_grace:
-        yield "grace_period is 0, which ends pods without warning: set it to 1 or more, or set allow_zero_grace"
-        del values["grace_period"]
-    yield from minima_violations(values, {**MINIMA, "grace_period": 0 if options.allow_zero_grace else 1})
+        raise OptionError("grace_period is 0, which ends pods without warning: set it to 1 or more, or set allow_zero_grace")
+    values = {name: getattr(options, TIMES.get(name, name)) for name in MINIMA}
+    check_minima(values, {**MINIMA, "grace_period": 0 if options.allow_zero_grace else 1})
     if options.wait_timeout_s + options.evict_timeout_s > UNDER_WAY_FOR_S:
-        yield (
+        raise OptionError(
             f"wait_timeout is {options.wait_timeout_s} and evict_timeout is {options.evict_timeout_s}: together the maximum is "
             f"{UNDER_WAY_FOR_S} seconds, because an attempt counts as failed after that time"
         )
     if not options.namespaces or not all(options.namespaces):
-        yield "namespaces is empty: name at least one, such as kube-system"
-    for name in filter(None, options.namespaces):
+        raise OptionError("namespaces is empty: name at least one, such as kube-system")
+    for name in options.namespaces:
         if not is_namespace_name(name):
-            yield f"namespaces contains {shown_value(name)}, which is not a valid name of a namespace ({NAMESPACE_FORM})"
+            raise OptionError(f"namespaces contains {shown_value(name)}, which is not a valid name of a namespace ({NAMESPACE_FORM})")
     if options.honor_critical_annotation not in HONORED:
-        yield f"honor_critical_annotation is {options.honor_critical_annotation!r}: use one of {', '.join(HONORED)}"
+        raise OptionError(f"honor_critical_annotation is {options.honor_critical_annotation!r}: use one of {', '.join(HONORED)}")
     if options.hold not in HOLDS:
-        yield f"hold is {options.hold!r}: use one of {', '.join(HOLDS)}"
+        raise OptionError(f"hold is {options.hold!r}: use one of {', '.join(HOLDS)}")
     if not is_qualified_name(options.hold_taint_key):
         found = shown_value(options.hold_taint_key)
-        yield f"hold_taint_key is {found}, which is not a valid key of a taint: use one such as CriticalAddonsOnly"
+        raise OptionError(f"hold_taint_key is {found}, which is not a valid key of a taint: use one such as CriticalAddonsOnly")

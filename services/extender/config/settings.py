@@ -13,7 +13,7 @@ from ....plugins.module_utils.model.values.nearest import nearest
 from ....plugins.module_utils.model.values.shown import shown_key
 from ...common.addresses import Address, parse_address
 from ...common.options import Option
-from ...common.settings import CollectedErrors, Given, SettingsError, SettingsErrors, errors_of, flags_given, parse_given, variables_given
+from ...common.settings import Given, SettingsError, SettingsErrors, errors_of, flags_given, parse_given, variables_given
 from ..engine.profile import Profile
 from ..http.app import MAX_BODY_BYTES, REQUEST_TIMEOUT_S
 from ..http.connection.tls import TlsFiles
@@ -76,9 +76,7 @@ class Inputs(t.NamedTuple):
 def read_inputs(arguments: Sequence[str], environment: Mapping[str, str]) -> Inputs:
     """Return the flags and the variables. Raises SettingsError, and SystemExit after --help."""
     flags = flags_given(PROGRAM, arguments)
-    errors = CollectedErrors()
-    variables = variables_given(PROGRAM, environment, errors)
-    errors.raise_any()
+    variables = variables_given(PROGRAM, environment)
     config = flags.pop("config", None) or variables.pop("config", None)
     if config is None:
         raise SettingsError("--config FILE is missing: FILE has the profiles and the sources")
