@@ -13,9 +13,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 from lab.errors import LabError
+from lab.kind import packages
+from lab.kind.commands import run
 from lab.layout import cache_dir
 from lab.locks import locked
-from lab.progress import run_with_heartbeat
 
 RELEASE = "bookworm"
 PYTHON = "3.11"
@@ -43,28 +44,22 @@ def ensure(log: Callable[[str], None]) -> str:
     with locked(archive.with_suffix(".lock"), why="which makes the base image", log=log):
         if not archive.is_file():
             _make(archive, log)
-    _run(["docker", "import", str(archive), name()], "docker import", "Start the container engine: docker info must answer.", log)
+    run(["docker", "import", str(archive), name()], what="docker import", log=log, remedy="Start the container engine: docker info must answer.")
     return name()
 
 
 def _make(archive: Path, log: Callable[[str], None]) -> None:
-    if os.geteuid() != 0 or shutil.which("debootstrap") is None:
-        raise LabError(
-            "base image: it is made by debootstrap, which needs root and Debian's package debootstrap: install it, and run as root"
-        )
+    if os.geteuid() != 0:
+        raise LabError(f"base image {name()}: debootstrap needs root: run it as root")
+    packages.install(packages.missing({"debootstrap": "debootstrap"}), log)
     with tempfile.TemporaryDirectory(dir=archive.parent) as scratch:
         root, unfinished = Path(scratch, "root"), Path(scratch, archive.name)
         command = ["debootstrap", "--variant=minbase", f"--include={','.join(PACKAGES)}", RELEASE, str(root)]
-        _run(command, f"debootstrap {RELEASE}", REMEDY, log)
+        run(command, what=f"debootstrap {RELEASE}", log=log, remedy=REMEDY, env={"PATH": packages.PATHS})
         for pattern in UNNEEDED:
             for path in root.glob(pattern):
                 shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink()
-        _run(["tar", "-C", str(root), "--numeric-owner", "-cf", str(unfinished), "."], "tar", "Free space on the disk.", log)
+        run(["tar", "-C", str(root), "--numeric-owner", "-cf", str(unfinished), "."], what="tar", log=log)
         # Under its final name only when complete, so that an interrupted run leaves nothing half done.
         unfinished.rename(archive)
 
-
-def _run(command: list[str], what: str, remedy: str, log: Callable[[str], None]) -> None:
-    result = run_with_heartbeat(command, what=what, log=log)
-    if result.code != 0:
-        raise LabError(f"base image: {what} failed: {result.tail(5)}\n{remedy}")
