@@ -62,6 +62,11 @@ options:
       - The defaults of O(topology_keys) and O(max_skew) are those of the check.
       - The workloads are checked once more before they are restarted. Workloads that are refused or do not exist any more do not fail the
         task.
+      - While it works, the run holds the Lease C(kube-system/kube-scheduling-rebalance). The limits then hold for the whole cluster, also
+        if a job scheduler, the program C(rebalancer) and a person start runs at the same time. If another run holds it, nothing is done.
+        Each workload is V(skipped) with the reason V(another_run), and the message names the holder. If the Lease is lost during the run,
+        no other workload is begun (V(lease_lost)), and the next run continues. Check mode needs no Lease. Without the permissions for the
+        Lease, the run has a warning, and its limits do not include other runs.
     type: raw
   workloads:
     description:
@@ -197,6 +202,7 @@ notes:
     verb create on events. Without the right to create events, the restart is done with a warning. C(docs/rebalance.md) has the roles.
   - With the verb get on namespaces, the maintenance window of a namespace is read again before each write. Otherwise it counts as it was
     when the workload was checked.
+  - With O(check) also needs, in the namespace kube-system, the verbs get, create and patch on leases and configmaps.
   - Evictions also need the verb create on pods/eviction, and the verbs list and watch on pods.
   - All times are of the API server's clock.
 seealso:
@@ -371,6 +377,7 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.errors import KubeError
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.option_values import OptionError
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.undecodable import undecodable_results
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.rebalance.leased_restart import run_leased_restart
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.restart.result import not_begun, restart_result
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.restart.run import run_restart
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.restart.options import ROLLOUT, restart_options
@@ -429,7 +436,8 @@ def main():
         if checked is not None:
             targets = checked.targets(rollout=options.strategy == ROLLOUT, only_if_helps=options.only_if_helps)
         api = connect(module, name="k8s_rollout_restart")
-        results = run_restart(api, targets, options, undecodable=undecodable) if targets else []
+        run = run_restart if checked is None else run_leased_restart
+        results = run(api, targets, options, undecodable=undecodable) if targets else []
     except (KubeError, OptionError) as error:
         fail(module, error, changed=False, workloads=not_begun(targets, error), skipped_objects=undecodable_results(undecodable))
     result = restart_result(results, named=module.params["name"] is not None, diff=module._diff)

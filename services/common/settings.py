@@ -8,20 +8,57 @@ The environment has precedence over FILE, and the command line over both.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import re
 import typing as t
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from ...plugins.module_utils.kube.client.config.files import ConnectionSettingsError
+from ...plugins.module_utils.model.option_values import OptionError
 from ...plugins.module_utils.model.values.nearest import nearest
 from ...plugins.module_utils.model.values.shown import shown_key
 from .options import SWITCH, Option
 from .yaml_document import read_yaml, repeated_keys
 
+T = t.TypeVar("T")
+
 
 class SettingsError(ValueError):
     """A setting cannot be used. The text names it, its origin, and the values that can be used."""
+
+
+class SettingsErrors(SettingsError):
+    """One or several settings cannot be used. ``errors``: an error for each."""
+
+    def __init__(self, errors: Sequence[SettingsError]) -> None:
+        super().__init__("; ".join(map(str, errors)))
+        self.errors = tuple(errors)
+
+
+class ErrorCollector:
+    """Collects the errors of settings that do not depend on each other, so that one run names all of them."""
+
+    def __init__(self) -> None:
+        self.errors: list[SettingsError] = []
+
+    @contextlib.contextmanager
+    def collected(self) -> Iterator[None]:
+        """Collect the SettingsError that ends the block, and continue after the block."""
+        try:
+            yield
+        except SettingsError as error:
+            self.errors += errors_of(error)
+
+    def raise_any(self) -> None:
+        """Raise SettingsErrors if there was an error."""
+        if self.errors:
+            raise SettingsErrors(self.errors)
+
+
+def errors_of(error: SettingsError) -> tuple[SettingsError, ...]:
+    """Return an error for each setting that cannot be used."""
+    return error.errors if isinstance(error, SettingsErrors) else (error,)
 
 
 class Given(t.NamedTuple):
@@ -67,25 +104,74 @@ class Program(t.NamedTuple):
 
 
 def read_given(program: Program, arguments: Sequence[str], environment: Mapping[str, str]) -> dict[str, Given]:
-    """Return the given settings by name. Raises SettingsError.
+    """Return the given settings by name. Raises SettingsErrors.
 
     Flags have precedence over variables, and variables over FILE.
     """
-    flags = flags_given(program, arguments)
-    variables = variables_given(program, environment)
+    errors = ErrorCollector()
+    given = collect_given(program, arguments, environment, errors)
+    errors.raise_any()
+    return given
+
+
+def collect_given(program: Program, arguments: Sequence[str], environment: Mapping[str, str], errors: ErrorCollector) -> dict[str, Given]:
+    """Return the given settings by name, without those that do not exist. The errors have those."""
+    flags, variables, file = _flags(program, arguments, errors), _variables(program, environment, errors), dict[str, Given]()
     config = flags.pop("config", None) or variables.pop("config", None)
-    return {**(_from_file(program, config) if config else {}), **variables, **flags}
+    if config is not None:
+        with errors.collected():
+            file = _from_file(program, config, errors)
+    return {**file, **variables, **flags}
+
+
+def collect_values(options: Sequence[Option], given: Mapping[str, Given], errors: ErrorCollector) -> dict[str, t.Any]:
+    """Return the parsed values by name, without those that cannot be parsed. The errors have those."""
+    values = {}
+    for option in options:
+        if option.name in given:
+            with errors.collected():
+                values[option.name] = parse_given(option, given[option.name])
+    return values
+
+
+def collect_options(
+    build: Callable[[Mapping[str, t.Any]], T], values: Mapping[str, t.Any], given: Mapping[str, Given], errors: ErrorCollector
+) -> T | None:
+    """Return the options that ``build`` makes of the values. None if it raises an OptionError that is not about one of them.
+
+    After an OptionError, whose text begins with the name of the option, ``build`` is called again without that option, so that the errors
+    have all wrong values.
+    """
+    left = dict(values)
+    while True:
+        try:
+            return build(left)
+        except OptionError as error:
+            name = re.split(r"\W", str(error), maxsplit=1)[0]
+            errors.errors.append(SettingsError(f"{origin_of(name, given)}{error}"))
+            if left.pop(name, None) is None:
+                return None
 
 
 def flags_given(program: Program, arguments: Sequence[str]) -> dict[str, Given]:
+    """Return the settings of the command line by name. Raises SettingsErrors, and SystemExit after --help."""
+    errors = ErrorCollector()
+    given = _flags(program, arguments, errors)
+    errors.raise_any()
+    return given
+
+
+def _flags(program: Program, arguments: Sequence[str], errors: ErrorCollector) -> dict[str, Given]:
     parser = _parser(program)
     try:
         found, unknown = parser.parse_known_args(arguments)
     except argparse.ArgumentError as error:
-        raise SettingsError(str(error)) from error
-    if unknown:
-        flag = unknown[0].partition("=")[0]
-        raise SettingsError(f"{flag} is not a flag{nearest(flag, ['--config', *(option.flag for option in program.options)])}")
+        errors.errors.append(SettingsError(str(error)))
+        return {}
+    known = ["--config", *(option.flag for option in program.options)]
+    # A word after an unknown flag is probably its value.
+    for flag in (word.partition("=")[0] for number, word in enumerate(unknown) if word.startswith("-") or not number):
+        errors.errors.append(SettingsError(f"{flag} is not a flag{nearest(flag, known)}"))
     names = {"config": "--config", **{option.name: option.flag for option in program.options}}
     return {name: Given(value, f"flag {names[name]}") for name, value in vars(found).items() if value is not None}
 
@@ -109,6 +195,14 @@ def _parser(program: Program) -> argparse.ArgumentParser:
 
 
 def variables_given(program: Program, environment: Mapping[str, str]) -> dict[str, Given]:
+    """Return the settings of the environment by name. Raises SettingsErrors."""
+    errors = ErrorCollector()
+    given = _variables(program, environment, errors)
+    errors.raise_any()
+    return given
+
+
+def _variables(program: Program, environment: Mapping[str, str], errors: ErrorCollector) -> dict[str, Given]:
     prefix = program.prefix
     known = {f"{prefix}CONFIG": "config", **{option.variable(prefix): option.name for option in program.options}}
     may_be_empty = {option.variable(prefix) for option in program.options if option.may_be_empty}
@@ -120,11 +214,11 @@ def variables_given(program: Program, environment: Mapping[str, str]) -> dict[st
             if value or variable in may_be_empty:
                 found[known[variable]] = Given(value, f"variable {variable}")
         elif not program.is_service_link(variable):
-            raise SettingsError(f"variable {variable} is not a setting{nearest(variable, known)}")
+            errors.errors.append(SettingsError(f"variable {variable} is not a setting{nearest(variable, known)}"))
     return found
 
 
-def _from_file(program: Program, config: Given) -> dict[str, Given]:
+def _from_file(program: Program, config: Given, errors: ErrorCollector) -> dict[str, Given]:
     try:
         content, root = read_yaml(Path(config.value).read_bytes())
     except OSError as error:
@@ -136,9 +230,10 @@ def _from_file(program: Program, config: Given) -> dict[str, Given]:
     if not isinstance(content, dict):
         raise SettingsError(f"file {config.value} is not a mapping: its settings are expected as NAME: VALUE, such as {program.example}")
     for twice in repeated_keys(root):
-        raise SettingsError(f"file {config.value}: {twice.name}{twice.problem}")
+        errors.errors.append(SettingsError(f"file {config.value}: {twice.name}{twice.problem}"))
     known = [option.name for option in program.options]
     for key in content:
         if key not in known:
-            raise SettingsError(f"file {config.value}: {shown_key(key)} is not a setting{nearest(str(key), known)}")
-    return {key: Given(value, f"file {config.value}, {key}") for key, value in content.items() if value is not None}
+            text = f"file {config.value}: {shown_key(key)} is not a setting{nearest(str(key), known)}"
+            errors.errors.append(SettingsError(text))
+    return {key: Given(content[key], f"file {config.value}, {key}") for key in known if content.get(key) is not None}

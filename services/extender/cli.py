@@ -11,14 +11,14 @@ from collections.abc import Mapping, Sequence
 
 from ..common.allocator import limit_free_memory
 from ..common.log import Log, set_up_log
-from ..common.settings import SettingsError
+from ..common.settings import SettingsError, errors_of
 from ..common.signals import ShutdownSignal
 from .assembly import Extender, queries_of
 from .check_sources import NoListener, report_on
 from .config.named_files import check_named_files
 from .config.options import PROGRAM
 from .config.settings import Inputs, Settings, read_inputs, read_settings
-from .settings_errors import ErrorList, errors_of
+from .settings_errors import ErrorList
 from .sources.missing import missing_sources
 from .sources.refresher import Sources
 

@@ -4,11 +4,8 @@
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Iterator, Sequence
-
 from ...plugins.module_utils.model.values.shown import shown_key
-from ..common.settings import SettingsError
+from ..common.settings import ErrorCollector, SettingsError
 
 SettingPath = tuple[str | int, ...]
 """The keys and the positions in lists from the top of FILE to a setting, such as ``("profiles", "web", "agents", 0, "weight")``."""
@@ -22,41 +19,12 @@ class FileSettingError(SettingsError):
         self.path = path
 
 
-class SettingsErrors(SettingsError):
-    """One or several settings cannot be used. ``errors``: an error for each."""
-
-    def __init__(self, errors: Sequence[SettingsError]) -> None:
-        super().__init__("; ".join(map(str, errors)))
-        self.errors = tuple(errors)
-
-
-class ErrorList:
-    """Collects the errors of settings that do not depend on each other."""
-
-    def __init__(self) -> None:
-        self.errors: list[SettingsError] = []
+class ErrorList(ErrorCollector):
+    """Collects the errors of FILE by their paths."""
 
     def add(self, path: SettingPath, problem: str) -> None:
         """Collect an error of FILE."""
         self.errors.append(FileSettingError(path, problem))
-
-    @contextlib.contextmanager
-    def collected(self) -> Iterator[None]:
-        """Collect the SettingsError that ends the block, and continue after the block."""
-        try:
-            yield
-        except SettingsError as error:
-            self.errors += errors_of(error)
-
-    def raise_any(self) -> None:
-        """Raise SettingsErrors if there was an error."""
-        if self.errors:
-            raise SettingsErrors(self.errors)
-
-
-def errors_of(error: SettingsError) -> tuple[SettingsError, ...]:
-    """Return an error for each setting that cannot be used."""
-    return error.errors if isinstance(error, SettingsErrors) else (error,)
 
 
 def path_text(path: SettingPath) -> str:

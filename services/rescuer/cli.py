@@ -16,7 +16,7 @@ from ..common.endpoints import Endpoints
 from ..common.health import Health
 from ..common.leadership import TEMPORARY
 from ..common.log import Log, set_up_log
-from ..common.settings import SettingsError
+from ..common.settings import SettingsError, errors_of
 from ..common.signals import ShutdownSignal, StoppedAtStartError
 from .daemon import Daemon
 from .metrics import Metrics
@@ -31,8 +31,12 @@ def main(arguments: Sequence[str], environment: Mapping[str, str]) -> int:
     try:
         settings = read_settings(arguments, environment)
     except SettingsError as error:
-        print(f"rescuer: {error}", file=sys.stderr)
+        for one in errors_of(error):
+            print(f"rescuer: {one}", file=sys.stderr)
         return CONFIGURATION
+    if settings.check_config:
+        print("the settings can be used")
+        return GOOD_ORDER
     log = set_up_log(PROGRAM.name, form=settings.log_format, level=settings.log_level)
     shutdown = ShutdownSignal()
     shutdown.install()

@@ -24,6 +24,7 @@ from ..common.health import Health
 from ..common.leadership import TEMPORARY, Leadership
 from ..common.log import Log
 from ..common.signals import ShutdownSignal
+from .hold_ages import HoldAges
 from .leader_work import RescueWork
 from .metrics import Metrics
 from .observer import LogObserver
@@ -95,7 +96,9 @@ class Daemon:
             shutdown=shutdown,
         )
         self._problem = ""
+        self._hold_ages = HoldAges(api.now_s)
         metrics.leader.set_function(lambda: self._lease.held)
+        metrics.oldest_hold.set_function(self._hold_ages.oldest_s)
         self._skipped: frozenset[str] = frozenset()
         self._missing = ""
 
@@ -142,7 +145,9 @@ class Daemon:
             requeue_after_s = self._controller.reconcile()
             self._problem = self._controller.problem
             snapshot = self._cache.snapshot()
-            self._metrics.holds.set(len(self._controller.holds.active(snapshot)))
+            holds = self._controller.holds.active(snapshot)
+            self._metrics.holds.set(len(holds))
+            self._hold_ages.update({node.name: hold for node, hold in holds})
             self._metrics.unproven_hold_annotations.set(len(self._controller.holds.unproven))
         except TEMPORARY as error:
             self._problem = str(error)

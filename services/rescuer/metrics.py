@@ -38,6 +38,11 @@ class Metrics:
             registry=registry,
         )
         self.holds = Gauge(f"{PREFIX}holds", "Nodes that are held for a critical pod, by any program.", registry=registry)
+        self.oldest_hold = Gauge(
+            f"{PREFIX}oldest_hold_seconds",
+            "Seconds since the oldest hold was made, by the API server's clock. 0 without a hold.",
+            registry=registry,
+        )
         self.unproven_hold_annotations = Gauge(
             f"{PREFIX}unproven_hold_annotations",
             "Nodes with the annotation of a hold that no taint and no record proves.",

@@ -41,6 +41,7 @@ OPTIONS = (
         own=True,
         may_be_empty=True,
     ),
+    Option("check_config", SWITCH, "check the settings and end: 0 good, 2 bad", own=True),
     Option("dry_run", SWITCH, "log the plans and change nothing (false)", own=True),
     Option("kubeconfig", Kind("FILE", parse_text), "the connection (the pod's service account, otherwise as kubectl)", own=True),
     Option("context", TEXT, "the kubeconfig's context", own=True),

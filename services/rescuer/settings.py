@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from ...plugins.module_utils.model.option_values import LONGEST_S, OptionError
 from ...plugins.module_utils.rescue.options import RescueOptions, rescue_options
 from ..common.addresses import Address, parse_address
-from ..common.settings import Given, Program, SettingsError, origin_of, parse_given, read_given
+from ..common.settings import ErrorCollector, Program, collect_given, collect_options, collect_values
 from .options import OPTIONS
 
 PROGRAM = Program(
@@ -36,28 +36,30 @@ class Settings:
     context: str | None = None
     log_format: str = "json"
     log_level: str = "info"
+    check_config: bool = False
 
 
 def read_settings(arguments: Sequence[str], environment: Mapping[str, str]) -> Settings:
-    """Return the checked settings. Raises SettingsError, and SystemExit after --help."""
-    given = read_given(PROGRAM, arguments, environment)
-    values = {option.name: parse_given(option, given[option.name]) for option in OPTIONS if option.name in given}
-    return _settings(values, given)
+    """Return the checked settings. Raises SettingsErrors with all wrong settings, and SystemExit after --help."""
+    errors = ErrorCollector()
+    given = collect_given(PROGRAM, arguments, environment, errors)
+    values = collect_values(OPTIONS, given, errors)
+    settings = collect_options(_settings, values, given, errors)
+    errors.raise_any()
+    assert settings is not None, "without an error there are settings"
+    return settings
 
 
-def _settings(values: Mapping[str, t.Any], given: Mapping[str, Given]) -> Settings:
+def _settings(values: Mapping[str, t.Any]) -> Settings:
+    """Return the settings. Raises OptionError for the first wrong value."""
+    rescue = rescue_options(values)
     own = {option.name: values[option.name] for option in OPTIONS if option.own and option.name in values}
-    address = own.pop("listen_address", DEFAULT_LISTEN_ADDRESS)
-    try:
-        rescue = rescue_options(values)
-    except OptionError as error:
-        # The text begins with the option's name.
-        raise SettingsError(f"{origin_of(str(error).partition(' ')[0], given)}{error}") from error
     for name, least in OWN_MINIMA.items():
         if name in own and not least <= own[name] <= LONGEST_S:
-            raise SettingsError(f"{origin_of(name, given)}{name} is {own[name]}: it must be between {least} and {LONGEST_S} seconds")
+            raise OptionError(f"{name} is {own[name]}: it must be between {least} and {LONGEST_S} seconds")
+    address = own.pop("listen_address", DEFAULT_LISTEN_ADDRESS)
     try:
         listen = parse_address(address) if address else None
     except ValueError as error:
-        raise SettingsError(f"{origin_of('listen_address', given)}{error}") from error
+        raise OptionError(str(error)) from error
     return Settings(rescue, listen=listen, **own)

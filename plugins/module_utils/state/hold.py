@@ -23,7 +23,7 @@ from collections.abc import Collection, Mapping, Sequence
 from ..model.api.node import Node, Taint
 from ..model.api.pod import Pod
 from ..model.codec import DecodeError, Struct, decode_json, encode_json
-from ..model.values.timestamps import format_time, parse_time
+from ..model.values.timestamps import format_time, parse_time, read_time
 
 HOLD_ANNOTATION = "kube-scheduling.onprem/hold"
 NO_SCHEDULE = "NoSchedule"
@@ -45,7 +45,8 @@ class Hold(Struct, frozen=True):
     """The content of the annotation.
 
     ``key`` and ``value`` are those of the taint. They are empty if the pod is nominated instead. ``deadline``: RFC 3339, the time after
-    which any program may remove the hold. ``writer``: the program that made the hold.
+    which any program may remove the hold. ``writer``: the program that made the hold. ``since``: RFC 3339, the time at which the hold was
+    made. It is empty if that is not known.
     """
 
     key: str
@@ -56,6 +57,7 @@ class Hold(Struct, frozen=True):
     owner: str
     deadline: str
     writer: str
+    since: str = ""
 
     @property
     def taint(self) -> Taint | None:
@@ -77,13 +79,21 @@ class Hold(Struct, frozen=True):
         """Return the deadline in seconds since the epoch."""
         return parse_time(self.deadline)
 
+    @property
+    def since_s(self) -> float | None:
+        """Return the time at which the hold was made, in seconds since the epoch. None if it is not known."""
+        return read_time(self.since)
+
     def has_expired(self, now_s: float) -> bool:
         """Return whether the deadline has passed. ``now_s`` is the time of the API server's clock."""
         return self.deadline_s < now_s
 
 
-def make_hold(pod: Pod, *, key: str, deadline_s: float, writer: str) -> Hold:
-    """Return the hold for a pod until ``deadline_s`` (seconds since the epoch). If ``key`` is empty, it is a hold by nomination."""
+def make_hold(pod: Pod, *, key: str, deadline_s: float, writer: str, since_s: t.Optional[float] = None) -> Hold:
+    """Return the hold for a pod until ``deadline_s``. If ``key`` is empty, it is a hold by nomination.
+
+    ``since_s`` is the time at which the hold is made. Both times are seconds since the epoch by the API server's clock.
+    """
     metadata = pod.metadata
     controller = metadata.controller
     return Hold(
@@ -95,6 +105,7 @@ def make_hold(pod: Pod, *, key: str, deadline_s: float, writer: str) -> Hold:
         owner=f"{controller.kind} {controller.name}"[:MAX_OWNER_LENGTH] if controller is not None else "",
         deadline=format_time(deadline_s),
         writer=writer,
+        since=format_time(since_s) if since_s is not None else "",
     )
 
 

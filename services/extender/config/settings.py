@@ -13,12 +13,12 @@ from ....plugins.module_utils.model.values.nearest import nearest
 from ....plugins.module_utils.model.values.shown import shown_key
 from ...common.addresses import Address, parse_address
 from ...common.options import Option
-from ...common.settings import Given, SettingsError, flags_given, parse_given, variables_given
+from ...common.settings import Given, SettingsError, SettingsErrors, errors_of, flags_given, parse_given, variables_given
 from ..engine.profile import Profile
 from ..http.app import MAX_BODY_BYTES, REQUEST_TIMEOUT_S
 from ..http.connection.tls import TlsFiles
 from ..interface import Agent
-from ..settings_errors import ErrorList, FileSettingError, SettingsErrors, errors_of
+from ..settings_errors import ErrorList, FileSettingError
 from ..sources.settings import SourceSettings, read_source_settings
 from ..sources.settings_section import Section
 from .document import Document, read_document

@@ -5,10 +5,9 @@
 from __future__ import annotations
 
 from ...common.log import Log
-from ...common.settings import SettingsError
+from ...common.settings import SettingsError, errors_of
 from ..metrics import Metrics
 from ..reload_faults import FILE_FAULT, ReloadFaults
-from ..settings_errors import errors_of
 from .document import digest_of
 from .settings import Inputs, Settings, read_settings
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: onprem.kube_scheduling contributors
-"""The Lease that lets one program at a time rescue pods, either a module or a daemon."""
+"""The Lease that lets one program at a time do a job, such as rescues. The program is a module or a daemon."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class LeaseLostError(Exception):
 class LeaderLease:
     """Holds the Lease ``namespace``/``name`` as ``identity``, which no other process may use.
 
-    A thread renews it. Only tests use another namespace or name: all programs of a cluster share one Lease. ``duration_s`` is in whole
+    A thread renews it. All programs of a cluster that do the same job share one Lease. ``duration_s`` is in whole
     seconds: another program may acquire the Lease after this time without a renewal. The Lease is renewed every third of ``duration_s``.
     ``held`` ends two thirds of ``duration_s`` after the last successful renewal was sent, so a holder without an API server stops before
     another one can begin. Both are measured by the monotonic clock of the process, so a clock skew between machines has no effect. A Lease
@@ -70,6 +70,7 @@ class LeaderLease:
         self._valid_until_s: t.Optional[float] = None
         self._seen: t.Optional[Lease] = None
         self._seen_since_s = 0.0
+        self._holder_is_active = False
         self._absent_since_s: t.Optional[float] = None
         self._create_after_s: t.Optional[float] = None
         self._config_map = ConfigMapStore(self._api, name=name, namespace=namespace)
@@ -94,17 +95,23 @@ class LeaderLease:
         """The holder at the last read; empty if there is none."""
         return (self._seen.spec.holder_identity if self._seen is not None else None) or ""
 
+    @property
+    def holder_is_active(self) -> bool:
+        """True if another program has acquired or renewed the Lease since this one first read it, so a wait for its end may be long."""
+        return self._holder_is_active
+
     def ensure_held(self) -> None:
         """Raise LeaseLostError if the Lease is not held. Call this before each write."""
         if not self.held:
             by = f": {self.holder} has it" if self.holder not in ("", self._identity) else ""
-            raise LeaseLostError(f"the Lease {self._namespace}/{self._name} is not held any more{by}. The holder continues the rescues.")
+            raise LeaseLostError(f"the Lease {self._namespace}/{self._name} is not held any more{by}. The holder continues the work.")
 
-    def acquire(self, timeout_s: float) -> bool:
+    def acquire(self, timeout_s: float, *, give_up: t.Callable[[], bool] = lambda: False) -> bool:
         """Acquire the Lease and keep it renewed.
 
-        Return False if another program holds it for ``timeout_s`` seconds; 0 means one try. Raise UnreachableError or ApiError if the
-        server does not respond in that time. Raise ForbiddenError, InvalidError, NotFoundError (no such namespace) immediately.
+        Return False if another program holds it for ``timeout_s`` seconds; 0 means one try. If ``give_up`` returns true after a try, there
+        is no other try. Raise UnreachableError or ApiError if the server does not respond in that time. Raise ForbiddenError, InvalidError,
+        NotFoundError (no such namespace) immediately.
         """
         if self.held:
             return True
@@ -121,7 +128,7 @@ class LeaderLease:
                     raise
                 last_error = error
             left_s = deadline_s - self._clock()
-            if left_s <= 0:
+            if left_s <= 0 or give_up():
                 if last_error is not None:
                     raise last_error
                 return False
@@ -218,6 +225,7 @@ class LeaderLease:
         # Other changes of the object, such as a label, do not show that the holder is active.
         if self._seen is None or (self._seen.metadata.uid, self._seen.spec) != (lease.metadata.uid, lease.spec):
             self._seen_since_s = self._clock()
+            self._holder_is_active = self._seen is not None and lease.spec.holder_identity not in (None, "", self._identity)
         self._seen = lease
         self._absent_since_s = None
         self._create_after_s = max(self._duration_s, duration_of(lease.spec))

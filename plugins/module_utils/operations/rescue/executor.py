@@ -243,7 +243,7 @@ class RescueExecutor:
     def _hold_for(self, task: RescueTask, hold_method: str, view: ReconcileView) -> Hold:
         deadline_s = view.now_s + hold_duration_s(self._options)
         key = self._options.hold_taint_key if hold_method == BY_TAINT else ""
-        return make_hold(task.pod, key=key, deadline_s=deadline_s, writer=self._writer)
+        return make_hold(task.pod, key=key, deadline_s=deadline_s, writer=self._writer, since_s=view.now_s)
 
     def _is_confirmed(self, task: RescueTask, victim: Victim, view: ReconcileView) -> bool:
         """Return whether the API server confirms that the pod still waits, the victim may be evicted and the node is feasible and held.

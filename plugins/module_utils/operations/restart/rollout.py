@@ -73,6 +73,8 @@ def write_restart(
             raise StaleDecisionError
         outcome = outcome or _pending_outcome(api, workload, decision, snapshot.revision_number(decided_on))
         first, written = first or live, _with_expected_generation(outcome, workload)
+        if options.dry_run and not options.asks_server:
+            return
         on_request()
         patched = api.merge_patch(resource, metadata.namespace, metadata.name, restart_patch(workload, written), dry_run=options.dry_run)
 

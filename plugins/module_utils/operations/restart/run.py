@@ -4,7 +4,7 @@
 
 A run that does not wait has nothing to observe between two targets. It uses one snapshot while that is recent enough, with the effects of
 its own actions assumed. The strategies in rollout.py and eviction.py execute the moves. Every step can be interrupted. The workload's own
-annotation has the state of the work, and the next run continues from it.
+annotation has the state of the work, and the next run continues from it. That also holds for a run that its caller stops.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ from __future__ import annotations
 import time
 import typing as t
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 
 from ...kube.client.api import KubeApi
 from ...kube.client.errors import DryRunUnsupportedError, KubeError, NotFoundError
@@ -25,6 +24,7 @@ from ...spread.restart.options import EVICT_SURPLUS, ROLLOUT, RestartOptions
 from ...spread.restart.run_limits import RunLimits
 from ...spread.restart.strategy_choice import choose_strategy
 from ...spread.restart.targets import Target
+from ...state.restart_outcome import PENDING
 from .budget_locks import BudgetLocks, SharedBudgetError
 from .eviction import EvictionStrategy
 from .eviction_wait import EvictionWait
@@ -32,6 +32,7 @@ from .move_strategy import CapacityReservedError, EvictionDeferredError, MoveStr
 from .observation import Observation
 from .result import RestartResult
 from .rollout import RolloutStrategy
+from .stopping import RunStoppedError, Stop, never_stop, raise_if_stopped, wait_unless_stopped
 
 MAX_OBSERVATIONS = 3
 """Limit of observations for a workload that changes before anything could be written."""
@@ -41,16 +42,22 @@ OBSERVATION_VALID_S = 10.0
 
 
 def run_restart(
-    api: KubeApi, targets: Sequence[Target], options: RestartOptions, *, undecodable: t.Optional[list[Undecodable]] = None
+    api: KubeApi,
+    targets: Sequence[Target],
+    options: RestartOptions,
+    *,
+    undecodable: t.Optional[list[Undecodable]] = None,
+    stop: Stop = never_stop,
 ) -> list[RestartResult]:
     """Move the replicas of the targets, at most ``max_parallel`` of them at a time.
 
     Return one result for each target, in their order. Each batch is decided on a snapshot that is newer than the last action. Without
     ``wait``, all targets are begun, each on a snapshot that is at most OBSERVATION_VALID_S old and includes all earlier actions. Raise
     KubeError only if nothing can be read, and OptionError for a topology key that no node has. ``undecodable`` receives the objects that
-    could not be decoded.
+    could not be decoded. ``stop`` is asked before each step and during waits. If it returns a reason, the outcomes of begun steps stay
+    pending, and targets that were not begun are skipped with that reason.
     """
-    batches = _Batches(api, list(dict.fromkeys(targets)), options)
+    batches = _Batches(api, list(dict.fromkeys(targets)), options, stop)
     try:
         return batches.run()
     finally:
@@ -59,8 +66,9 @@ def run_restart(
 
 
 class _Batches:
-    def __init__(self, api: KubeApi, targets: Sequence[Target], options: RestartOptions) -> None:
+    def __init__(self, api: KubeApi, targets: Sequence[Target], options: RestartOptions, stop: Stop) -> None:
         self._api = api
+        self._stop = stop
         self._options = options
         self._targets = targets
         self._results = {target: RestartResult(target) for target in targets}
@@ -83,13 +91,25 @@ class _Batches:
     def run(self) -> list[RestartResult]:
         self._observation = self._observe()
         check_labels_exist(self._options.topology_keys, self._observation.snapshot.nodes.values())
-        if self._options.wait:
-            self._in_batches()
-        else:
-            self._without_waiting()
+        try:
+            if self._options.wait:
+                self._in_batches()
+            else:
+                self._without_waiting()
+        except RunStoppedError as stopped:
+            self._leave_pending(stopped.reason)
+            return list(self._results.values())
         if self._evictions.unanswered_results:
             self._record_late_evictions()
         return list(self._results.values())
+
+    def _leave_pending(self, reason: Reason) -> None:
+        """End the results of a stopped run. The next run continues the steps that are begun."""
+        for result in self._results.values():
+            if not result.action:
+                result.end(SKIPPED, reason)
+            elif result.outcome == PENDING and result.evicted:
+                result.stop(SKIPPED, reason)
 
     def _record_late_evictions(self) -> None:
         """Read the cluster once more, because the API server may have carried out requests whose answers were lost."""
@@ -164,7 +184,7 @@ class _Batches:
         blocked, self._blocked = [*self._blocked[1:], *self._blocked[:1]], []
         if blocked:
             try:
-                self._eviction_wait.wait()
+                wait_unless_stopped([self._eviction_wait.wait], self._stop)
                 self._observation = self._observe()
             except KubeError:
                 self._blocked = blocked
@@ -189,12 +209,7 @@ class _Batches:
         return batch, deferred
 
     def _wait(self, batch: Sequence[Step]) -> None:
-        under_way = [run for run in batch if run.under_way]
-        if not under_way:
-            return
-        with ThreadPoolExecutor(max_workers=len(under_way)) as pool:
-            for _done in pool.map(lambda run: run.wait(), under_way):
-                pass
+        wait_unless_stopped([run.wait for run in batch if run.under_way], self._stop)
 
     def _note_ends(self, batch: Sequence[Step]) -> None:
         """Record the ends of the batch.
@@ -233,6 +248,7 @@ class _Batches:
 
     def _begin(self, target: Target, *, alone: bool) -> t.Optional[Step]:
         """Decide and act. None if there is nothing to wait for. ``alone``: nothing else has begun since the last observation."""
+        raise_if_stopped(self._stop)
         result = self._results[target]
         result.start()
         try:

@@ -37,7 +37,8 @@ MINIMA = {
 class RestartOptions:
     """The options of k8s_rollout_restart, for decisions and execution. Times are in whole seconds.
 
-    A limit that is None does not apply.
+    A limit that is None does not apply. ``asks_server``: a dry run sends each restart and eviction to the API server, which needs the
+    permission to write.
     """
 
     strategy: str = ROLLOUT
@@ -55,6 +56,7 @@ class RestartOptions:
     wait_sleep_s: int = 5
     verify_spread: bool = True
     dry_run: bool = False
+    asks_server: bool = True
     topology_keys: Sequence[str] = (HOSTNAME,)
     max_skew: t.Optional[int] = None
 

@@ -11,7 +11,8 @@ import pytest
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.options import MINIMA, TIMES, RescueOptions
 from ansible_collections.onprem.kube_scheduling.services.common.addresses import Address
 from ansible_collections.onprem.kube_scheduling.services.common.options import DURATION, Option
-from ansible_collections.onprem.kube_scheduling.services.common.settings import SettingsError
+from ansible_collections.onprem.kube_scheduling.services.common.settings import SettingsError, errors_of
+from ansible_collections.onprem.kube_scheduling.services.rescuer.cli import main
 from ansible_collections.onprem.kube_scheduling.services.rescuer.options import OPTIONS
 from ansible_collections.onprem.kube_scheduling.services.rescuer.settings import Settings, read_settings
 
@@ -172,3 +173,32 @@ def test_a_value_that_is_too_small_is_named_with_its_origin(option: Option) -> N
 def test_a_file_that_is_not_there(tmp_path: Path) -> None:
     with pytest.raises(SettingsError, match=r"flag --config: .*nowhere.yml cannot be read"):
         read(file=tmp_path / "nowhere.yml")
+
+
+def test_every_mistake_is_named_at_once(tmp_path: Path) -> None:
+    """Unknown names, values of a wrong form, and values that the rescue or the program refuses."""
+    text = "grace_perod: 1\nmax_victims: many\nhold: rope\nwait_timeout: 0\nnamespaces: [kube_system]\nstop_timeout: 2y\n"
+    with pytest.raises(SettingsError) as raised:
+        read(file=config(tmp_path, text), RESCUER_HOUSEKEEPING_INTERVAL="0", RESCUER_GRACE="1", RESCUER_LISTEN_ADDRESS="nowhere")
+    found = [str(error).replace(str(tmp_path), "") for error in errors_of(raised.value)]
+    expected = [
+        "variable RESCUER_GRACE is not a setting",
+        "file /rescuer.yml: grace_perod is not a setting; the nearest is grace_period",
+        "file /rescuer.yml, max_victims: 'many' is not a whole number",
+        "file /rescuer.yml, hold: 'rope' is not one of auto, taint, none",
+        "file /rescuer.yml, stop_timeout: '2y'",
+        "file /rescuer.yml: wait_timeout is 0: it must be at least 1",
+        "file /rescuer.yml: namespaces contains 'kube_system'",
+        "variable RESCUER_HOUSEKEEPING_INTERVAL: housekeeping_interval is 0: it must be between 1 and",
+        "variable RESCUER_LISTEN_ADDRESS: listen_address",
+    ]
+    assert len(found) == len(expected), found
+    for wanted in expected:
+        assert any(text.startswith(wanted) for text in found), (wanted, found)
+
+
+@pytest.mark.parametrize(("text", "code"), [("stop_timeout: 45s\n", 0), ("stop_timeout: 45y\nhold: rope\n", 2)])
+def test_check_config_ends_with_0_or_2_and_starts_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str, code: int) -> None:
+    assert main(["--check-config", "--config", str(config(tmp_path, text)), "--kubeconfig=/nowhere"], {}) == code
+    shown = capsys.readouterr()
+    assert len(shown.err.splitlines()) == code and shown.out == ("the settings can be used\n" if code == 0 else "")

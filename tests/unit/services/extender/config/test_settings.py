@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from ansible_collections.onprem.kube_scheduling.services.common.addresses import Address
 from ansible_collections.onprem.kube_scheduling.services.common.log import Log, set_up_log
-from ansible_collections.onprem.kube_scheduling.services.common.settings import SettingsError
+from ansible_collections.onprem.kube_scheduling.services.common.settings import SettingsError, SettingsErrors
 from ansible_collections.onprem.kube_scheduling.services.extender.agents.registry import load_agent
 from ansible_collections.onprem.kube_scheduling.services.extender.config.settings import Settings, read_inputs, read_settings
 from ansible_collections.onprem.kube_scheduling.services.extender.config.watch import ConfigWatch
@@ -19,7 +19,6 @@ from ansible_collections.onprem.kube_scheduling.services.extender.http.connectio
 from ansible_collections.onprem.kube_scheduling.services.extender.interface import Gauge
 from ansible_collections.onprem.kube_scheduling.services.extender.metrics import Metrics
 from ansible_collections.onprem.kube_scheduling.services.extender.reload_faults import ReloadFaults
-from ansible_collections.onprem.kube_scheduling.services.extender.settings_errors import SettingsErrors
 
 PROFILES = "profiles:\n  quiet:\n    agents:\n    - {name: template}\n"
 

@@ -1,0 +1,111 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Copyright: onprem.kube_scheduling contributors
+"""The rebalancer as a program: it reads the settings, makes one pass or one after the other, and returns an exit code."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from ...plugins.module_utils.kube.client.api import KubeApi
+from ...plugins.module_utils.kube.client.early_denials import EarlyDenials
+from ...plugins.module_utils.kube.client.errors import ConfigurationError
+from ...plugins.module_utils.kube.client.http.transport import Transport
+from ...plugins.module_utils.kube.client.open_transport import open_transport
+from ..common.endpoints import Endpoints
+from ..common.health import Health
+from ..common.leadership import TEMPORARY
+from ..common.log import Log, set_up_log
+from ..common.registry import new_registry
+from ..common.settings import SettingsError, errors_of
+from ..common.signals import ShutdownSignal, StoppedAtStartError
+from .passes import API, CONFIGURATION, FAILED, GOOD_ORDER, Passes
+from .settings import PROGRAM, Settings, read_settings
+
+USER_AGENT = "onprem.kube_scheduling/rebalancer"
+SLICE_S = 0.2
+"""The longest time in seconds until a signal is noticed between two passes."""
+
+
+def main(arguments: Sequence[str], environment: Mapping[str, str]) -> int:
+    """Make one pass, or passes until a signal stops the program. Return the exit code."""
+    try:
+        settings = read_settings(arguments, environment)
+    except SettingsError as error:
+        for one in errors_of(error):
+            print(f"rebalancer: {one}", file=sys.stderr)
+        return CONFIGURATION
+    if settings.check_config:
+        print("the settings can be used")
+        return GOOD_ORDER
+    log = set_up_log(PROGRAM.name, form=settings.log_format, level=settings.log_level)
+    shutdown = ShutdownSignal()
+    shutdown.install()
+    try:
+        return _connected(settings, log, shutdown)
+    # The last line is the reason for the end of the process. The Job shows it.
+    except Exception as error:
+        log.error(f"ended by an error: {error}", cause=error)
+        return FAILED
+
+
+def _connected(settings: Settings, log: Log, shutdown: ShutdownSignal) -> int:
+    kubeconfig = str(Path(settings.kubeconfig).expanduser()) if settings.kubeconfig else None
+    try:
+        with shutdown.stop_raises():
+            transport = open_transport(user_agent=USER_AGENT, kubeconfig=kubeconfig, context=settings.context)
+    except StoppedAtStartError:
+        log.info("stopped before it has begun")
+        return GOOD_ORDER
+    except ConfigurationError as error:
+        log.error(str(error))
+        return CONFIGURATION
+    except TEMPORARY as error:
+        log.error(str(error))
+        return API
+    log.info("connected", server=transport.server, context=settings.context, version=transport.server_version or None)
+    return _run(settings, transport, log, shutdown)
+
+
+def _run(settings: Settings, transport: Transport, log: Log, shutdown: ShutdownSignal) -> int:
+    health = Health()
+
+    def sleep(seconds: float) -> None:
+        """Wait before a request is repeated."""
+        health.heartbeat()
+        time.sleep(seconds)
+
+    api = KubeApi(transport, denials=EarlyDenials(time.monotonic), sleep=sleep)
+    passes = Passes(settings, api, log=log, health=health, shutdown=shutdown)
+    if not settings.interval:
+        return passes.run()
+    if settings.listen is None:
+        return _loop(settings.interval, passes, health, shutdown, log)
+    registry = new_registry()
+    registry.register(passes.last)
+    try:
+        endpoints = Endpoints(settings.listen, registry, health)
+    except (OSError, UnicodeError) as error:
+        log.error(f"listen_address is {settings.listen}: {error}")
+        return CONFIGURATION
+    log.info("serving metrics and health", address=str(endpoints.address))
+    try:
+        return _loop(settings.interval, passes, health, shutdown, log)
+    finally:
+        endpoints.close()
+
+
+def _loop(interval: int, passes: Passes, health: Health, shutdown: ShutdownSignal, log: Log) -> int:
+    """Make passes until a signal. An error of a pass makes the program unready, and the next pass tries again."""
+    while not shutdown.stopping:
+        passes.run()
+        health.set_unready([passes.error] if passes.error else [])
+        end_at_s = time.monotonic() + interval
+        while not shutdown.stopping and time.monotonic() < end_at_s:
+            health.heartbeat()
+            time.sleep(min(SLICE_S, interval))
+    health.set_unready(["it has ended"])
+    log.info("stopped")
+    return GOOD_ORDER
