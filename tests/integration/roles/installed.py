@@ -1,0 +1,38 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Copyright: onprem.kube_scheduling contributors
+"""Lists the objects of this collection in a cluster."""
+
+from __future__ import annotations
+
+from lab.cluster import Cluster
+
+PATHS = (
+    "/api/v1/namespaces",
+    "/api/v1/serviceaccounts",
+    "/api/v1/configmaps",
+    "/api/v1/services",
+    "/api/v1/pods",
+    "/apis/apps/v1/deployments",
+    "/apis/apps/v1/replicasets",
+    "/apis/batch/v1/cronjobs",
+    "/apis/batch/v1/jobs",
+    "/apis/coordination.k8s.io/v1/leases",
+    "/apis/networking.k8s.io/v1/networkpolicies",
+    "/apis/policy/v1/poddisruptionbudgets",
+    "/apis/rbac.authorization.k8s.io/v1/clusterroles",
+    "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings",
+    "/apis/rbac.authorization.k8s.io/v1/roles",
+    "/apis/rbac.authorization.k8s.io/v1/rolebindings",
+)
+"""The kinds of which the roles make objects, and those that controllers make for them."""
+
+
+def installed(cluster: Cluster) -> set[str]:
+    """Return the objects whose name or namespace begins like those of this collection, such as ``configmaps kube-scheduling/x``."""
+    found = set()
+    for path in PATHS:
+        for item in cluster.get(path)["items"]:
+            name, namespace = item["metadata"]["name"], item["metadata"].get("namespace", "")
+            if name.startswith("kube-scheduling") or namespace.startswith("kube-scheduling"):
+                found.add(f"{path.rpartition('/')[2]} {namespace}/{name}")
+    return found

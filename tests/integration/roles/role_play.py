@@ -1,0 +1,67 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Copyright: onprem.kube_scheduling contributors
+"""Runs a role of this collection as ansible-playbook does, and counts what it changes."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from lab.layout import REPOSITORY
+
+
+@dataclass(frozen=True)
+class RoleRun:
+    """The exit code and the output of one run."""
+
+    code: int
+    output: str
+
+    @property
+    def changed(self) -> int:
+        """The number of tasks that have changed something, or would change it."""
+        found = re.search(r"^localhost +: .*changed=(\d+)", self.output, re.MULTILINE)
+        assert found, self.output
+        return int(found.group(1))
+
+
+@dataclass(frozen=True)
+class RolePlay:
+    """A role with its variables, which all runs get. ``folder`` is for the playbook."""
+
+    role: str
+    folder: Path
+    variables: dict[str, Any] = field(default_factory=dict)
+
+    def run(self, *arguments: str, **variables: Any) -> RoleRun:
+        """Run the role, with more variables."""
+        play = {
+            "hosts": "localhost",
+            "connection": "local",
+            "gather_facts": False,
+            "vars": {"ansible_python_interpreter": "{{ ansible_playbook_python }}"},
+            "tasks": [{"ansible.builtin.include_role": {"name": f"onprem.kube_scheduling.{self.role}"}}],
+        }
+        playbook = self.folder / "play.yml"
+        playbook.write_text(json.dumps([play]))
+        return ansible_playbook(playbook, *arguments, "-e", json.dumps(self.variables | variables), folder=self.folder)
+
+
+def ansible_playbook(playbook: Path | str, *arguments: str, folder: Path) -> RoleRun:
+    """Run a playbook. The environment has no connection to a cluster, so a playbook connects only as its variables say."""
+    command = [str(Path(sys.executable).with_name("ansible-playbook")), str(playbook), *arguments]
+    environment = {key: value for key, value in os.environ.items() if not key.startswith(("K8S_AUTH_", "KUBE"))}
+    environment |= {
+        "ANSIBLE_CONFIG": str(REPOSITORY / "ansible.cfg"),
+        "ANSIBLE_CALLBACK_RESULT_FORMAT": "json",
+        "ANSIBLE_SHOW_CUSTOM_STATS": "true",
+        "ANSIBLE_NOCOLOR": "true",
+    }
+    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
+    return RoleRun(done.returncode, done.stdout + done.stderr)

@@ -1,0 +1,147 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Copyright: onprem.kube_scheduling contributors
+"""The role critical_rescuer against a real API server: the Deployment installed, repeated, changed, rendered and deleted."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lab.cluster import Cluster
+from tests.integration.roles.installed import installed
+from tests.integration.roles.role_play import RolePlay
+
+NAMESPACE = "kube-scheduling"
+NAME = "kube-scheduling-rescuer"
+DEPLOYMENT = f"/apis/apps/v1/namespaces/{NAMESPACE}/deployments/{NAME}"
+RIGHTS = {
+    *(f"{kind} /{NAME}" for kind in ("clusterroles", "clusterrolebindings")),
+    *(f"{kind} {namespace}/{NAME}" for kind in ("roles", "rolebindings") for namespace in ("kube-system", "default")),
+}
+OBJECTS = RIGHTS | {
+    f"namespaces /{NAMESPACE}",
+    f"configmaps {NAMESPACE}/kube-root-ca.crt",
+    f"serviceaccounts {NAMESPACE}/default",
+    *(
+        f"{kind} {NAMESPACE}/{NAME}"
+        for kind in ("serviceaccounts", "configmaps", "services", "networkpolicies", "poddisruptionbudgets", "deployments")
+    ),
+}
+OF_CONTROLLERS = ("replicasets ", "pods ")
+
+
+def made(cluster: Cluster) -> set[str]:
+    """Return the objects of the role, without those that controllers make for them."""
+    return {name for name in installed(cluster) if not name.startswith(OF_CONTROLLERS)}
+
+
+@pytest.fixture(scope="module")
+def cluster(lab_cluster: Cluster) -> Cluster:
+    """The shared cluster, whose nodes run pods as simulated ones."""
+    return lab_cluster
+
+
+@pytest.fixture
+def role(cluster: Cluster, tmp_path: Path) -> Iterator[RolePlay]:
+    """The role with an image that no node has, because the pods are simulated. What a test has installed is deleted after it."""
+    variables = {
+        "critical_rescuer_kubeconfig": str(cluster.kubeconfig),
+        "critical_rescuer_image": "registry.example.org/kube-scheduling/services:1",
+    }
+    role = RolePlay("critical_rescuer", tmp_path, variables)
+    yield role
+    cleaned = role.run(critical_rescuer_state="absent")
+    assert cleaned.code == 0, cleaned.output
+    assert installed(cluster) == set()
+
+
+def test_a_second_run_changes_nothing_and_state_absent_leaves_nothing(cluster: Cluster, role: RolePlay) -> None:
+    planned = role.run("--check", "--diff")
+    assert planned.code == 0 and planned.changed, planned.output
+    assert '+    "kind": "ClusterRole"' in planned.output and f"Deployment {NAME}" in planned.output
+    assert installed(cluster) == set()
+
+    first = role.run()
+    assert first.code == 0 and first.changed, first.output
+    assert made(cluster) == OBJECTS
+    status = cluster.get(DEPLOYMENT)["status"]
+    assert status["availableReplicas"] == status["updatedReplicas"] == 2
+
+    again = role.run()
+    assert again.code == 0 and again.changed == 0, again.output
+    checked = role.run("--check", "--diff")
+    assert checked.code == 0 and checked.changed == 0, checked.output
+
+    gone = role.run("--check", critical_rescuer_state="absent")
+    assert gone.code == 0 and gone.changed, gone.output
+    assert made(cluster) == OBJECTS
+    absent = role.run(critical_rescuer_state="absent")
+    assert absent.code == 0 and installed(cluster) == set(), absent.output
+    assert role.run(critical_rescuer_state="absent").changed == 0
+
+
+def test_the_replicas_are_on_different_nodes_and_have_the_wanted_spec(cluster: Cluster, role: RolePlay) -> None:
+    done = role.run(critical_rescuer_settings={"stop_timeout": "1m15s", "max_victims": 3})
+    assert done.code == 0, done.output
+    template: dict[str, Any] = cluster.get(DEPLOYMENT)["spec"]["template"]
+    spec = template["spec"]
+    assert (spec["terminationGracePeriodSeconds"], spec["priorityClassName"]) == (105, "system-cluster-critical")
+    pods = [pod for pod in cluster.get(f"/api/v1/namespaces/{NAMESPACE}/pods")["items"] if "deletionTimestamp" not in pod["metadata"]]
+    assert len({pod["spec"]["nodeName"] for pod in pods}) == 2 == len(pods)
+    config = cluster.get(f"/api/v1/namespaces/{NAMESPACE}/configmaps/{NAME}")["data"]["config.yml"]
+    assert config == "listen_address: :9235\nmax_victims: 3\nstop_timeout: 1m15s\n"
+    assert cluster.get(f"/apis/policy/v1/namespaces/{NAMESPACE}/poddisruptionbudgets/{NAME}")["spec"]["maxUnavailable"] == 1
+
+    before = template["metadata"]["annotations"]
+    assert role.run(critical_rescuer_settings={"max_victims": 4}).code == 0
+    assert cluster.get(DEPLOYMENT)["spec"]["template"]["metadata"]["annotations"] != before
+
+
+def test_rights_follow_the_settings(cluster: Cluster, role: RolePlay) -> None:
+    settings = {"namespaces": "kube-system, monitoring", "respect_windows": True}
+    cluster.kubectl("create", "namespace", "monitoring")
+    try:
+        assert role.run(critical_rescuer_settings=settings).code == 0
+        assert made(cluster) == OBJECTS | {f"roles monitoring/{NAME}", f"rolebindings monitoring/{NAME}"}
+        rules = cluster.get(f"/apis/rbac.authorization.k8s.io/v1/clusterroles/{NAME}")["rules"]
+        assert [rule["verbs"] for rule in rules if rule["apiGroups"] == ["apps"]] == [["list", "watch"]]
+        assert role.run().code == 0
+        assert made(cluster) == OBJECTS
+        rules = cluster.get(f"/apis/rbac.authorization.k8s.io/v1/clusterroles/{NAME}")["rules"]
+        assert [rule for rule in rules if rule["apiGroups"] == ["apps"]] == []
+    finally:
+        cluster.kubectl("delete", "namespace", "monitoring")
+
+
+def test_the_rendered_files_are_what_the_role_applies(cluster: Cluster, role: RolePlay, tmp_path: Path) -> None:
+    folder = tmp_path / "rendered"
+    rendered = role.run(critical_rescuer_render_to=str(folder), critical_rescuer_kubeconfig="")
+    assert rendered.code == 0 and installed(cluster) == set(), rendered.output
+    assert role.run(critical_rescuer_render_to=str(folder), critical_rescuer_kubeconfig="").changed == 0
+    cluster.kubectl("apply", "--server-side", "--field-manager", "kube-scheduling", "-k", str(folder))
+    applied = role.run("--diff")
+    assert applied.code == 0 and applied.changed == 0, applied.output
+
+
+def test_all_mistakes_are_named_and_nothing_is_changed(cluster: Cluster, role: RolePlay) -> None:
+    wrong = role.run(critical_rescuer_replica=3, critical_rescuer_port=80, critical_rescuer_form="daemonset")
+    assert wrong.code == 2
+    for text in (
+        "There is no variable critical_rescuer_replica. The variables are ",
+        "critical_rescuer_port is 80: it must be a number, at least 1024",
+        "value of critical_rescuer_form must be one of: deployment, static_pod, got: daemonset",
+    ):
+        assert text in wrong.output, wrong.output
+    wrong = role.run(critical_rescuer_image="", critical_rescuer_settings={"kubeconfig": "/x"}, critical_rescuer_form="static_pod")
+    assert wrong.code == 2
+    for text in ("critical_rescuer_image is empty", "critical_rescuer_settings has kubeconfig", "there is no host for it"):
+        assert text in wrong.output, wrong.output
+    wrong = role.run(critical_rescuer_settings={"hold": "rope", "max_victimes": 3})
+    assert wrong.code == 2
+    assert "critical_rescuer_settings: hold: 'rope' is not one of auto, taint, none" in wrong.output, wrong.output
+    assert "critical_rescuer_settings: max_victimes is not a setting; the nearest is max_victims" in wrong.output, wrong.output
+    assert role.run(critical_rescuer_enabled=False, critical_rescuer_image="").changed == 0
+    assert installed(cluster) == set()
