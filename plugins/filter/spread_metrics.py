@@ -15,7 +15,6 @@ description:
     M(onprem.kube_scheduling.k8s_rollout_restart), in the text format that the textfile collector of node_exporter reads.
   - The metrics are C(kube_scheduling_rebalance_workloads), with the label C(verdict), C(kube_scheduling_rebalance_failed) and
     C(kube_scheduling_rebalance_last_run_timestamp_seconds). If the cluster could not be read, there are no workloads.
-positional: after, restart
 options:
   _input:
     description: The result of the first M(onprem.kube_scheduling.k8s_spread_check). It may be empty.

@@ -145,9 +145,15 @@ def test_a_failed_restart_is_1_and_is_counted(cluster: Cluster, namespace: str, 
     web = slow(namespace, "web", 2)
     pile_up(cluster, web)
     file = tmp_path / "rebalance.prom"
-    done = rebalancers("--wait-timeout=1", f"--metrics-path={file}")
+    done = rebalancers("--wait-timeout=1", f"--metrics-path={file}", "--pushgateway-url=http://127.0.0.1:1")
     assert done.code() == 1 and done.decision("web")["reason"] == "rollout_not_finished", done.log.read_text()
     assert samples(file.read_text())["failed"] == 1
+    assert done.said("the metrics cannot be pushed", level="warning")
+
+
+def test_a_file_for_metrics_that_cannot_be_written_is_a_warning(rebalancers: Start) -> None:
+    done = rebalancers("--metrics-path=/nowhere/rebalance.prom")
+    assert done.code() == 0 and done.said("the metrics cannot be written", level="warning"), done.log.read_text()
 
 
 def test_the_variables_of_the_original_choose_the_kubeconfig(cluster: Cluster, namespace: str, tmp_path: Path) -> None:

@@ -12,7 +12,11 @@ from typing import Any
 
 import pytest
 from ansible_collections.onprem.kube_scheduling.plugins.filter.spread_metrics import spread_metrics
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.report.rebalance_metrics import Gauge, metrics_text, rebalance_gauges
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.report.rebalance_metrics import (
+    RunGauge,
+    metrics_text,
+    rebalance_gauges,
+)
 from ansible_collections.onprem.kube_scheduling.services.rebalancer.metrics import LastPass, push, write_file
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.parser import text_string_to_metric_families
@@ -23,7 +27,7 @@ AFTER = {"summary": {"checked": 6, "healthy": 3, "collapsed": 1, "skewed": 1, "r
 RESTART = {"workloads": [{"action": "restarted"}, {"action": "failed"}, {"action": "failed"}, {"action": "skipped"}]}
 
 
-def gauges() -> list[Gauge]:
+def gauges() -> list[RunGauge]:
     return rebalance_gauges(BEFORE, after=AFTER, restart=RESTART, now_s=NOW)
 
 
