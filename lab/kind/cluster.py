@@ -109,9 +109,7 @@ class KindCluster:
         for path in (self.audit_policy, self.audit_log):
             path.parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(SOURCES / self.audit_policy.name, self.audit_policy)
-        text = config.render(
-            audit_policy=self.audit_policy, audit_log=self.audit_log, capacity=config.machine(), own_network=own_network
-        )
+        text = config.render(audit_policy=self.audit_policy, audit_log=self.audit_log, capacity=config.machine(), own_network=own_network)
         self.config_file.write_text(text)
 
     def _answers(self) -> bool:

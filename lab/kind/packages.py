@@ -39,7 +39,9 @@ def install(packages: list[str], log: Callable[[str], None]) -> None:
         return
     reason = missing_privilege()
     if reason:
-        raise LabError(f"packages {', '.join(packages)}: they are missing, and {reason}. Install them in another way, or run this as root on Debian.")
+        raise LabError(
+            f"packages {', '.join(packages)}: they are missing, and {reason}. Install them in another way, or run this as root on Debian."
+        )
     names = " ".join(packages)
     log(f"apt-get: installing {names}")
     remedy = f"Check that apt-get reaches its package sources, or install these packages in another way: {names}"

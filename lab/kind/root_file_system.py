@@ -37,7 +37,9 @@ def ensure(log: Callable[[str], None]) -> Path:
     folder = cache_dir() / f"node-root-{key()}"
     if not folder.is_dir():
         if os.geteuid() != 0:
-            raise LabError("root file system of a node: debootstrap needs root: run it as root, or give an image: KUBE_SCHEDULING_KIND_IMAGE")
+            raise LabError(
+                "root file system of a node: debootstrap needs root: run it as root, or give an image: KUBE_SCHEDULING_KIND_IMAGE"
+            )
         with locked(folder.with_suffix(".lock"), why="which makes the root file system of a node", log=log):
             if not folder.is_dir():
                 _make(folder, log)
