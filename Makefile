@@ -107,6 +107,12 @@ soak: lab-binaries ## long random runs: 200,000 decisions, 300 rescues, 200 clus
 		tests/integration/undecodable/test_every_object.py tests/unit/services/extender/http/messages/test_fuzzed_wire.py --timeout 0
 	@PYTHONPATH=.venv/collections $(PYTHON) -m tests.soak.placement
 
+image-lock: env ## write services/requirements.txt, the libraries of the image of the services with the hashes of their wheels
+	@PYTHONPATH=.venv/collections $(PYTHON) -m tools.image_lock
+
+sbom: env ## write dist/services-sbom.cdx.json, the list of the libraries in the image of the services (CycloneDX)
+	@$(PYTHON) -m tools.sbom
+
 tables: env ## write the tables of the playbooks' variables into the guides
 	@$(PYTHON) -m tools.tables
 

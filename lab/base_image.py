@@ -44,14 +44,19 @@ def ensure(log: Callable[[str], None]) -> str:
     with locked(archive.with_suffix(".lock"), why="which makes the base image", log=log):
         if not archive.is_file():
             _make(archive, log)
-    run(["docker", "import", str(archive), name()], what="docker import", log=log, remedy="Start the container engine: docker info must answer.")
+    run(
+        ["docker", "import", str(archive), name()],
+        what="docker import",
+        log=log,
+        remedy="Start the container engine: docker info must answer.",
+    )
     return name()
 
 
 def _make(archive: Path, log: Callable[[str], None]) -> None:
     if os.geteuid() != 0:
         raise LabError(f"base image {name()}: debootstrap needs root: run it as root")
-    packages.install(packages.missing({"debootstrap": "debootstrap"}), log)
+    packages.ensure({"debootstrap": "debootstrap"}, log, install=packages.permitted())
     with tempfile.TemporaryDirectory(dir=archive.parent) as scratch:
         root, unfinished = Path(scratch, "root"), Path(scratch, archive.name)
         command = ["debootstrap", "--variant=minbase", f"--include={','.join(PACKAGES)}", RELEASE, str(root)]
@@ -62,4 +67,3 @@ def _make(archive: Path, log: Callable[[str], None]) -> None:
         run(["tar", "-C", str(root), "--numeric-owner", "-cf", str(unfinished), "."], what="tar", log=log)
         # Under its final name only when complete, so that an interrupted run leaves nothing half done.
         unfinished.rename(archive)
-

@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: onprem.kube_scheduling contributors
-"""Start a program by its name, as the image of the services does: ``python -m ansible_collections.onprem.kube_scheduling.services rescuer``."""
+"""Start a program by its name, as the image of the services does.
+
+``python -m ansible_collections.onprem.kube_scheduling.services rescuer`` starts the rescuer.
+"""
 
 from __future__ import annotations
 

@@ -2,7 +2,8 @@
 # Copyright: onprem.kube_scheduling contributors
 """The build context of the image of the services: its files, the hash of its content, and the wheels in it.
 
-It runs on the Ansible controller, is called by its path, and needs only Python's own library. Only this file lists what goes into the image.
+It runs on the Ansible controller, is called by its path, and needs only Python's own library. Only this file lists what goes into the
+image.
 """
 
 from __future__ import annotations

@@ -8,6 +8,7 @@ import gzip
 import json
 import subprocess
 import tarfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -21,11 +22,19 @@ MAX_COMPRESSED_BYTES = 26_000_000
 
 
 @pytest.fixture(scope="module")
-def image(base: str, archives: Path, node: object, tmp_path_factory: pytest.TempPathFactory) -> str:
+def image(base: str, archives: Path, node: object, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The reference of the image, which the role has built."""
     answer = Role(base=base, archives=archives, node=node, folder=tmp_path_factory.mktemp("role")).run()  # type: ignore[arg-type]
     assert answer.code == 0, answer.output
-    return str(answer.result["reference"])
+    reference = str(answer.result["reference"])
+    docker("load", "--input", str(archive_of(reference, archives)))
+    yield reference
+    docker("rmi", reference)
+
+
+def archive_of(reference: str, archives: Path) -> Path:
+    (archive,) = archives.glob(f"*{reference.rpartition(':')[2]}*.tar")
+    return archive
 
 
 def docker(*arguments: str) -> str:
@@ -59,7 +68,9 @@ def test_it_runs_as_a_user_without_a_name_and_without_root(image: str) -> None:
 
 
 def test_it_has_neither_ansible_nor_pip_nor_tests(image: str) -> None:
-    names = json.loads(python(image, "import importlib.metadata, json; print(json.dumps([one.name for one in importlib.metadata.distributions()]))"))
+    names = json.loads(
+        python(image, "import importlib.metadata, json; print(json.dumps([one.name for one in importlib.metadata.distributions()]))")
+    )
     assert {"msgspec", "numpy", "prometheus-client"} <= {name.lower().replace("_", "-") for name in names}
     assert not {"ansible-core", "pip", "pytest", "kubernetes", "setuptools"} & set(names)
     files = python(image, "from pathlib import Path; print(*Path('/opt/kube-scheduling').rglob('*'), sep='\\n')").splitlines()
@@ -85,9 +96,8 @@ def test_it_has_the_version_of_the_collection_and_labels(image: str) -> None:
 
 def test_the_layers_above_the_base_image_are_small(image: str, base: str, archives: Path, capsys: pytest.CaptureFixture[str]) -> None:
     below = json.loads(docker("image", "inspect", "--format={{json .RootFS.Layers}}", base))
-    (archive,) = archives.glob(f"*{image.rpartition(':')[2]}*.tar")
     sizes = []
-    with tarfile.open(archive) as saved:
+    with tarfile.open(archive_of(image, archives)) as saved:
         (manifest,) = json.load(saved.extractfile("manifest.json"))  # type: ignore[arg-type]
         for layer in manifest["Layers"][len(below) :]:
             content = saved.extractfile(layer).read()  # type: ignore[union-attr]

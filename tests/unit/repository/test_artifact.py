@@ -80,6 +80,7 @@ def _output_of(folder: Path, service: str, *flags: str) -> str:
     return answer.stdout
 
 
-def test_the_artifact_has_the_files_that_the_extender_needs_beside_its_sources(artifact: set[str]) -> None:
+def test_the_artifact_has_the_files_that_the_services_need_beside_their_sources(artifact: set[str]) -> None:
     others = {name for name in artifact if name.startswith("services/") and not name.endswith(".py")}
-    assert others == {"services/extender/requirements.txt", "services/extender/prometheus_rules.yml"}
+    of_extender = {"services/extender/requirements.txt", "services/extender/prometheus_rules.yml"}
+    assert others == of_extender | {f"services/{name}" for name in ("Containerfile", "requirements.txt", "requirements-build.txt")}

@@ -8,7 +8,6 @@ The folder has a virtual environment in place of the image's Python, and a copy 
 from __future__ import annotations
 
 import os
-import shlex
 import shutil
 import subprocess
 import sys
@@ -18,6 +17,9 @@ from pathlib import Path
 from tools import service_image
 from tools.paths import NAME, NAMESPACE, ROOT
 
+LIBRARIES = "opt/kube-scheduling"
+"""The folder of the image that is on PYTHONPATH. services/Containerfile makes it."""
+
 COLLECTION_PARTS = ("services", "plugins/module_utils", "galaxy.yml")
 
 
@@ -26,7 +28,7 @@ class ImageFolder:
 
     def __init__(self, root: Path) -> None:
         """Make the image of the extender."""
-        self._root, self._venv, self._collections = root, root / "venv", root / "collections"
+        self._root, self._venv, self._collections = root, root / "venv", root / LIBRARIES
         base = service_image.environment(Path(sys.executable))
         self._wheels = service_image.build_wheels(base / "bin" / "python")
         subprocess.run([base / "bin" / "python", "-m", "venv", "--without-pip", self._venv], check=True)
@@ -52,12 +54,8 @@ class ImageFolder:
                 base = arguments.get(base, base)
             elif instruction == "COPY":
                 *sources, target = rest.split()
-                self._path(target).mkdir(parents=True, exist_ok=True)
                 for source in sources:
-                    shutil.copy(context / source, self._path(target))
-            elif instruction == "RUN":
-                answer = self.run(*(str(self._path(word)) if word.startswith("/") else word for word in shlex.split(rest)))
-                assert answer.returncode == 0, answer.stdout + answer.stderr
+                    shutil.copytree(context / source, self._path(target), dirs_exist_ok=True)
             else:
                 raise AssertionError(f"{instruction} is not known here")
         return base

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shlex
 from pathlib import Path
 
@@ -13,12 +14,12 @@ from ansible_collections.onprem.kube_scheduling.services.extender.interface impo
 from ansible_collections.onprem.kube_scheduling.services.extender.sources.prometheus.promql import time_text, value_text
 
 from tests.unit.services.extender.agents.image_folders import ImageFolder
-from tests.unit.services.extender.agents.test_add_an_agent import COMMANDS, FILES
+from tests.unit.services.extender.agents.test_add_an_agent import COMMANDS, FILES, GUIDE
 from tests.unit.services.extender.extender_objects import names_body, scores_in
 from tests.unit.services.extender.sources.prometheus_server import NOW_S, Server
 from tests.unit.services.extender.test_program import ask, program, wait_for
 
-BASE = "registry.example.org/kube-scheduling-extender:1.0.0"
+BASE = "registry.example.org/kube-scheduling/services:1.0.0"
 EXTENDER = "ansible_collections.onprem.kube_scheduling.services.extender"
 CHECK = ("python", "-m", EXTENDER, "--config", "config.yaml", "--check-config")
 INSTALLED = "import importlib.metadata, json; print(json.dumps([one.name for one in importlib.metadata.distributions()]))"
@@ -44,6 +45,9 @@ def derived(tmp_path_factory: pytest.TempPathFactory) -> ImageFolder:
     for name, content in FILES.items():
         (context / name).write_text(content, encoding="utf-8")
     image = ImageFolder(tmp_path_factory.mktemp("derived"))
+    (command,) = re.findall(r"^pip (install --target .*)$", GUIDE, re.MULTILINE)
+    answer = image.run("python", "-m", "pip", *shlex.split(command), folder=context)
+    assert answer.returncode == 0, answer.stdout + answer.stderr
     assert image.build(FILES["Containerfile"], context, {"BASE": BASE}) == BASE
     return image
 
