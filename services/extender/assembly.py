@@ -14,6 +14,7 @@ from pathlib import Path
 from ..common.health import Health
 from ..common.log import Log
 from ..common.signals import ShutdownSignal
+from ..common.version import version
 from .config.settings import Inputs, Settings
 from .config.watch import ConfigWatch
 from .engine.engine import Engine
@@ -33,7 +34,6 @@ from .pauses import RequestPause
 from .recording.recorder import Recorder
 from .reload_faults import CERTIFICATE_FAULT, FILE_FAULT, ReloadFaults
 from .sources.refresher import Sources
-from .version import version
 
 HEARTBEAT_S = 1.0
 FILES_EVERY = 3

@@ -150,11 +150,19 @@ def test_the_rendered_files_are_what_the_role_applies(cluster: Cluster, role: Ro
     assert "rebalancer-deployment.yaml" in (folder / "kustomization.yaml").read_text()
 
 
-def test_all_wrong_variables_are_named_in_one_message(cluster: Cluster, role: RolePlay) -> None:
-    wrong = role.run(spread_cronjob_shedule=NEVER, spread_cronjob_wait_timeout=0, spread_cronjob_starting_deadline_seconds=1)
+def test_all_wrong_variables_and_settings_are_named_in_one_message(cluster: Cluster, role: RolePlay) -> None:
+    wrong = role.run(
+        spread_cronjob_shedule=NEVER,
+        spread_cronjob_wait_timeout=0,
+        spread_cronjob_image="",
+        spread_cronjob_settings={"max_worklods": 3, "strategy": "evict", "interval": 60},
+    )
     assert wrong.code == 2
     assert "There is no variable spread_cronjob_shedule. The variables are spread_cronjob_active_deadline_seconds, " in wrong.output
     assert "spread_cronjob_wait_timeout is 0: it must be a number, at least 1" in wrong.output
-    assert "spread_cronjob_starting_deadline_seconds is 1: it must be a number, at least 10" in wrong.output
-    assert role.run(spread_cronjob_image="").code == 2
+    assert "spread_cronjob_image is empty: set it to the reference of the service image" in wrong.output
+    assert "spread_cronjob_settings: max_worklods is not a setting; the nearest is max_workloads" in wrong.output
+    assert "spread_cronjob_settings, strategy: 'evict' is not one of " in wrong.output
+    assert "each Job of a CronJob makes one pass" in wrong.output
+    assert role.run(spread_cronjob_form="pod").code == 2
     assert installed(cluster) == set()
