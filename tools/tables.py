@@ -59,8 +59,8 @@ def _between(text: str, start: str, end: str, table_text: str, guide: str) -> st
 def rights(role: str) -> str:
     """Return the table of the rights of a role's program in Markdown."""
     lists: dict[str, Any] = yaml.safe_load(Path(ROOT, "roles", role, "vars", "permissions.yml").read_text())
-    rows = (_right(entry, PLACES.get(name.removeprefix(f"__{role}_permissions"), "")) for name, entries in lists.items() for entry in entries)
-    return RIGHTS_HEAD + "".join(rows)
+    places = {name: PLACES.get(name.removeprefix(f"__{role}_permissions"), "") for name in lists}
+    return RIGHTS_HEAD + "".join(_right(entry, places[name]) for name, entries in lists.items() for entry in entries)
 
 
 def _right(entry: dict[str, Any], place: str) -> str:

@@ -63,6 +63,10 @@ class Host:
         return text
 
 
+def make_kubeadm_config(cluster: Cluster, configuration: str) -> None:
+    cluster.api.post(KUBEADM_CONFIG, {"metadata": {"name": "kubeadm-config"}, "data": {"ClusterConfiguration": configuration}})
+
+
 @pytest.fixture
 def host(cluster: Cluster, tmp_path: Path) -> Iterator[Host]:
     """What a test has installed is removed after it."""
@@ -74,7 +78,7 @@ def host(cluster: Cluster, tmp_path: Path) -> Iterator[Host]:
         "certificatesDir": str(cluster.layout.pki),
         "controlPlaneEndpoint": server,
     }
-    cluster.api.post(KUBEADM_CONFIG, {"metadata": {"name": "kubeadm-config"}, "data": {"ClusterConfiguration": yaml.safe_dump(configuration)}})
+    make_kubeadm_config(cluster, yaml.safe_dump(configuration))
     manifests = tmp_path / "manifests"
     manifests.mkdir()
     inventory = tmp_path / "inventory.yml"
@@ -140,7 +144,9 @@ def test_files_of_a_host_are_made_repeated_renewed_and_removed(cluster: Cluster,
     assert host.run(critical_rescuer_state="absent").changed == 0
 
 
-def test_end_of_a_static_pod_releases_its_node_before_its_rights_are_gone(scene: Scene, cluster: Cluster, host: Host, tmp_path: Path) -> None:
+def test_end_of_a_static_pod_releases_its_node_before_its_rights_are_gone(
+    scene: Scene, cluster: Cluster, host: Host, tmp_path: Path
+) -> None:
     installed_run = host.run(critical_rescuer_settings={"stop_timeout": "1s"})
     assert installed_run.code == 0, installed_run.output
     spec = host.pod["spec"]
@@ -200,6 +206,6 @@ def test_kubeadm_that_cannot_be_used_is_named_and_no_manifest_is_written(cluster
     cluster.api.request("DELETE", f"{KUBEADM_CONFIG}/kubeadm-config")
     try:
         unknown = host.run()
-        assert unknown.code == 2 and "There is no ConfigMap kube-system/kubeadm-config. Set critical_rescuer_kubeadm_config" in unknown.output
+        assert unknown.code == 2 and "There is no ConfigMap kube-system/kubeadm-config" in unknown.output, unknown.output
     finally:
-        cluster.api.post(KUBEADM_CONFIG, {"metadata": {"name": "kubeadm-config"}, "data": {"ClusterConfiguration": ""}})
+        make_kubeadm_config(cluster, "")
