@@ -69,7 +69,7 @@ def make_kubeadm_config(cluster: Cluster, configuration: str) -> None:
 
 @pytest.fixture
 def host(cluster: Cluster, tmp_path: Path) -> Iterator[Host]:
-    """What a test has installed is removed after it."""
+    """The files of a control plane. They are removed after the test."""
     server = cluster.server.removeprefix("https://")
     configuration = {
         "apiVersion": "kubeadm.k8s.io/v1beta4",
