@@ -10,9 +10,13 @@ from typing import NoReturn
 
 import pytest
 
+from lab import base_image
 from lab.errors import LabError
 from lab.kind import engine, node_image, packages
 from lab.kind.cluster import IMAGE_VARIABLE, image_of_environment
+
+BASE_VARIABLE = "KUBE_SCHEDULING_IMAGE_BASE"
+PYTHON_VARIABLE = "KUBE_SCHEDULING_IMAGE_PYTHON"
 
 
 def _say(line: str) -> None:
@@ -40,10 +44,21 @@ def kind_image(container_engine: None) -> str:
         _not_run(error)
 
 
+@pytest.fixture(scope="session")
+def service_base(container_engine: None) -> dict[str, str]:
+    """The base of the service image, as variables: the one that the environment names, or else one that is made here."""
+    if os.environ.get(BASE_VARIABLE):
+        return {}
+    try:
+        return {BASE_VARIABLE: base_image.ensure(_say), PYTHON_VARIABLE: base_image.PYTHON}
+    except LabError as error:
+        _not_run(error)
+
+
 @pytest.fixture
-def kind_environment(kind_image: str) -> dict[str, str]:
+def kind_environment(kind_image: str, service_base: dict[str, str]) -> dict[str, str]:
     """The environment of molecule, for scenarios with a kind cluster."""
-    return {**os.environ, IMAGE_VARIABLE: kind_image}
+    return {**os.environ, IMAGE_VARIABLE: kind_image, **service_base}
 
 
 def _not_run(error: LabError) -> NoReturn:
