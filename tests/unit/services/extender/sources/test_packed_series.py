@@ -5,13 +5,14 @@
 from __future__ import annotations
 
 import tracemalloc
+from array import array
 
 import pytest
 from ansible_collections.onprem.kube_scheduling.services.extender.interface import Annotation, Gauge, Query, Series
 from ansible_collections.onprem.kube_scheduling.services.extender.sources.known_values import KEPT_S, KnownValues
 from ansible_collections.onprem.kube_scheduling.services.extender.sources.packed_series import Layouts, NodeSeries, Numbers, PackedSeries
 from ansible_collections.onprem.kube_scheduling.services.extender.sources.prometheus.label_sets import LabelSets
-from ansible_collections.onprem.kube_scheduling.services.extender.sources.readings import SeriesCollector, Unmapped
+from ansible_collections.onprem.kube_scheduling.services.extender.sources.prometheus.row_selection import RowCollector
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -86,16 +87,18 @@ def test_a_query_that_has_lost_a_node_keeps_its_last_values_for_some_time() -> N
 
 def test_a_series_needs_few_bytes() -> None:
     """As a list of objects in a dictionary of each node it needs more than 250 bytes."""
-    nodes, queries, sets, numbers = 200, 20, LabelSets("instance"), dict[str, int]()
+    nodes, queries, sets, numbers, layouts = 200, 20, LabelSets("instance"), dict[str, int](), Layouts()
     labels = [sets.get(b'{"instance":"%d"}' % number) for number in range(nodes)]
     tracemalloc.start()
     try:
         found = []
         for _query in range(queries):
-            collector = SeriesCollector(LOAD, "prometheus", Unmapped())
+            values, times = array("d", range(nodes)), array("d", range(nodes))
+            collector = RowCollector(LOAD, "prometheus", nodes, times)
             for number in range(nodes):
-                collector.add(f"worker-{number}", labels[number], number + 0.5, 0.25 + number)
-            found.append(collector.by_node(numbers))
+                collector.add(f"worker-{number}", labels[number], number, number)
+            layout = collector.selection(numbers, layouts).layout
+            found.append(PackedSeries(layout, numbers, values, times))
         del collector
         assert tracemalloc.get_traced_memory()[0] < 50 * nodes * queries
     finally:
