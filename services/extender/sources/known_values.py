@@ -40,12 +40,12 @@ class KnownValues:
             before = self._known.get(query)
             missing = _missing(before.by_node, by_node) if before is not None else []
             kept = list(_still_known(missing, now_s, keeps_ageless=False))
-            self._known[query] = _Known(now_s, PackedSeries(itertools.chain(kept, by_node.items()), numbers) if kept else by_node)
+            self._known[query] = _Known(now_s, PackedSeries.of_nodes(itertools.chain(kept, by_node.items()), numbers) if kept else by_node)
         for query, known in list(self._known.items()):
             if query not in values:
                 keeps_ageless = now_s - known.read_at_s < KEPT_WITHOUT_AGE_S
                 kept_now = _still_known(known.by_node.items(), now_s, keeps_ageless=keeps_ageless)
-                self._known[query] = _Known(known.read_at_s, PackedSeries(kept_now, numbers))
+                self._known[query] = _Known(known.read_at_s, PackedSeries.of_nodes(kept_now, numbers))
 
     def by_query(self) -> dict[Query, ByNode]:
         """Return the values of each query by node."""

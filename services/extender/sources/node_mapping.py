@@ -44,7 +44,7 @@ Names = dict[str, tuple[str, ...]]
 
 
 class NodeTable:
-    """The nodes of the cluster by the texts that refer to them. A table never changes.
+    """The nodes of the cluster by the texts that refer to them. A table never changes. ``numbers``: their places.
 
     ``nodes`` is None if the nodes of the cluster are not known. Then the label's value is the name of the node: without its port, or
     replaced by ``node_uname_info`` if it is an IP address.
@@ -55,32 +55,36 @@ class NodeTable:
         known = self.nodes = list(nodes or ())
         names: Names = {node.name: (node.name,) for node in known}
         self.names = names
+        self.numbers = {name: number for number, name in enumerate(names)}
         self.addresses = _by_text(((address, node.name) for node in known for address in node.addresses), names)
         self.hostnames = _by_text(((node.hostname, node.name) for node in known if node.hostname), names)
         self.short_names = _by_text(((_short(node.name), node.name) for node in known), names)
 
 
 class NodeMapper:
-    """Maps label sets to nodes. The result is kept in the label set until the table or the host names of the instances change."""
+    """Maps label sets to nodes. The result is kept in the label set until the table or the host names of the instances change.
+
+    ``version`` grows with each of these changes.
+    """
 
     def __init__(self, node_label: str, rules: tuple[str, ...] = NODE_RULES) -> None:
         self.node_label = node_label
         self._rules = rules
         self._table = NodeTable(None)
         self._nodenames: Mapping[str, str] = {}
-        self._number = 0
+        self.version = 0
 
     def use(self, table: NodeTable) -> None:
         """Map by this table from now on."""
         if table is not self._table:
             self._table = table
-            self._number += 1
+            self.version += 1
 
     def use_nodenames(self, nodenames: Mapping[str, str]) -> None:
         """Use these host names, by the value of the label ``instance``. ``nodenames_of`` makes them."""
         if nodenames != self._nodenames:
             self._nodenames = nodenames
-            self._number += 1
+            self.version += 1
 
     def needs_nodenames(self, labels: LabelSet) -> bool:
         """Return whether ``node_uname_info`` may find the node of this label set."""
@@ -92,8 +96,8 @@ class NodeMapper:
 
     def node_of(self, labels: LabelSet) -> str | None:
         """Return the name of the node. If it is None, ``labels.why`` has the reason."""
-        if labels.table != self._number:
-            labels.note_node(*self._find(labels.labels), self._number)
+        if labels.table != self.version:
+            labels.note_node(*self._find(labels.labels), self.version)
         return labels.node
 
     def _find(self, labels: Mapping[str, str]) -> tuple[str | None, str, bool]:

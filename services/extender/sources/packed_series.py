@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import typing as t
 from array import array
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from math import isnan, nan
 
 from ..interface import Query, Series
@@ -33,6 +33,25 @@ class Layout(t.NamedTuple):
     starts: array[int]
     ends: array[int]
     labels: list[Mapping[str, str]]
+
+
+class LayoutBuilder:
+    """Makes a layout, one node after another. ``numbers`` receives the nodes that it does not have yet."""
+
+    def __init__(self, numbers: Numbers) -> None:
+        self._numbers = numbers
+        self.layout = Layout(array("i", [ABSENT]) * len(numbers), array("i", [ABSENT]) * len(numbers), [])
+
+    def add(self, node: str, labels: Iterable[Mapping[str, str]]) -> None:
+        """Add a node with the labels of its series."""
+        starts, ends, every = self.layout
+        number = self._numbers.setdefault(node, len(self._numbers))
+        while number >= len(starts):
+            starts.append(ABSENT)
+            ends.append(ABSENT)
+        starts[number] = len(every)
+        every.extend(labels)
+        ends[number] = len(every)
 
 
 class Layouts:
@@ -58,28 +77,25 @@ class Layouts:
 
 
 class PackedSeries(Mapping[str, Sequence[Series]]):
-    """The series of one query by node. ``numbers`` receives the nodes that it does not have yet."""
+    """The series of one query by node, in the order of the layout. ``numbers``: those of the nodes. A time is NaN if it is not known."""
 
     __slots__ = ("_ends", "_labels", "_numbers", "_starts", "_times", "_values")
 
-    def __init__(self, by_node: Iterable[tuple[str, Collection[Series]]], numbers: Numbers, layouts: Layouts | None = None) -> None:
-        self._numbers = numbers
-        starts, ends = array("i", [ABSENT]) * len(numbers), array("i", [ABSENT]) * len(numbers)
-        every: list[Mapping[str, str]] = []
-        self._values, self._times = array("d"), array("d")
+    def __init__(self, layout: Layout, numbers: Numbers, values: array[float], times: array[float]) -> None:
+        self._starts, self._ends, self._labels = layout
+        self._numbers, self._values, self._times = numbers, values, times
+
+    @classmethod
+    def of_nodes(cls, by_node: Iterable[tuple[str, Sequence[Series]]], numbers: Numbers, layouts: Layouts | None = None) -> PackedSeries:
+        """Pack the series of nodes. ``numbers`` receives the nodes that it does not have yet."""
+        builder, values, times = LayoutBuilder(numbers), array("d"), array("d")
         for node, found in by_node:
-            number = numbers.setdefault(node, len(numbers))
-            while number >= len(starts):
-                starts.append(ABSENT)
-                ends.append(ABSENT)
-            starts[number] = len(every)
-            for labels, value, measured_at_s in found:
-                every.append(labels)
-                self._values.append(value)
-                self._times.append(nan if measured_at_s is None else measured_at_s)
-            ends[number] = len(every)
-        layout = Layout(starts, ends, every)
-        self._starts, self._ends, self._labels = layouts.only(layout) if layouts is not None else layout
+            builder.add(node, (series.labels for series in found))
+            for series in found:
+                values.append(series.value)
+                times.append(nan if series.measured_at_s is None else series.measured_at_s)
+        layout = builder.layout
+        return cls(layouts.only(layout) if layouts is not None else layout, numbers, values, times)
 
     def __getitem__(self, node: str) -> Sequence[Series]:
         """Return the series of a node. Raises KeyError if it has none."""
@@ -115,7 +131,9 @@ class PackedSeries(Mapping[str, Sequence[Series]]):
 
     def has_nodes_of(self, other: ByNode) -> bool:
         """Return true if both have the same layout, and so the same nodes. A comparison of each node takes much longer."""
-        return isinstance(other, PackedSeries) and self._starts is other._starts and self._numbers == other._numbers
+        if not isinstance(other, PackedSeries) or self._starts is not other._starts:
+            return False
+        return self._numbers is other._numbers or self._numbers == other._numbers
 
     def _series(self, row: int) -> Series:
         at_s = self._times[row]

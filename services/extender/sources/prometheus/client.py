@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import time
 import typing as t
+from array import array
 from collections.abc import Callable, Iterator
 from urllib.parse import urlencode, urlsplit
 
@@ -13,9 +14,10 @@ from .....plugins.module_utils.model.codec import DecodeError
 from ...pauses import Pause, no_pause, with_pauses
 from ..http_reader import Answer, HttpReader, SourceError
 from ..settings import PrometheusSettings
-from .answer import QueryAnswer, Sample, decode_answer, finite
+from .answer import QueryAnswer, decode_answer, decode_samples, finite, known_rows
 from .label_sets import LabelSet, LabelSets
 from .promql import shown_promql
+from .row_orders import RowOrder, RowOrders
 
 PATH = "/api/v1/query"
 SERVER_SHARE = 0.9
@@ -32,13 +34,14 @@ class QueryError(SourceError):
 
 
 class VectorRows(t.NamedTuple):
-    """The finite values of a vector.
+    """The finite values of a vector, with the label set of each.
 
     ``sent_at_s``: monotonic. The server evaluated the query after this time. ``evaluated_at_s``: the time of the evaluation by Prometheus'
     clock, in seconds since the epoch; None for an empty vector.
     """
 
-    values: list[tuple[LabelSet, float]]
+    order: RowOrder
+    values: array[float]
     sent_at_s: float
     evaluated_at_s: float | None
 
@@ -53,6 +56,7 @@ class PrometheusClient:
         self,
         settings: PrometheusSettings,
         label_sets: LabelSets,
+        orders: RowOrders,
         *,
         on_warning: Callable[[str], None] = lambda _text: None,
         pause: Pause = no_pause,
@@ -61,7 +65,7 @@ class PrometheusClient:
         self._readers = [
             HttpReader(url, settings.login, timeout_s=settings.timeout_s, max_bytes=settings.max_answer_bytes) for url in settings.urls
         ]
-        self._label_sets, self._pause = label_sets, pause
+        self._label_sets, self._orders, self._pause = label_sets, orders, pause
         self._server_timeout_s = max(0.1, settings.timeout_s * SERVER_SHARE)
         self._on_warning = on_warning
         self._clock = clock
@@ -73,7 +77,7 @@ class PrometheusClient:
         for reader in list(self._readers):
             sent_at_s = self._clock()
             try:
-                values, evaluated_at_s = self._read(reader, promql)
+                labels, values, evaluated_at_s = self._read(reader, promql)
             except QueryError:
                 raise
             except SourceError as error:
@@ -81,7 +85,7 @@ class PrometheusClient:
                 continue
             self._prefer(reader)
             self.rows_read += len(values)
-            return VectorRows(values, sent_at_s, evaluated_at_s)
+            return VectorRows(self._orders.only(promql, labels), values, sent_at_s, evaluated_at_s)
         raise SourceError("; ".join(map(str, errors)), unreachable=all(error.unreachable for error in errors))
 
     @property
@@ -99,7 +103,7 @@ class PrometheusClient:
             self._readers.remove(reader)
             self._readers.insert(0, reader)
 
-    def _read(self, reader: HttpReader, promql: str) -> tuple[list[tuple[LabelSet, float]], float | None]:
+    def _read(self, reader: HttpReader, promql: str) -> tuple[list[LabelSet], array[float], float | None]:
         form = urlencode([("query", promql), ("timeout", f"{self._server_timeout_s * 1000:.0f}ms")]).encode()
         self._pause()
         response = reader.request("POST", PATH, form=form)
@@ -115,24 +119,33 @@ class PrometheusClient:
             found = answer.data.result_type or "unknown"
             raise QueryError(f"the result of {shown_promql(promql)} is of the type {found}: a vector is expected")
         try:
-            return self._rows(parts)
+            return self._rows(parts, self._orders.before(promql))
         except DecodeError as error:
             raise SourceError(f"the result of {shown_promql(promql)} from {reader.url} cannot be decoded: {error}") from error
 
-    def _rows(self, parts: Iterator[list[Sample]]) -> tuple[list[tuple[LabelSet, float]], float | None]:
-        values: list[tuple[LabelSet, float]] = []
+    def _rows(self, parts: Iterator[bytes], before: RowOrder) -> tuple[list[LabelSet], array[float], float | None]:
+        """Return the label sets, the values and the time of the evaluation. ``before``: the order of the last answer."""
+        labels, values = list[LabelSet](), array("d")
         evaluated_at_s, get = None, self._label_sets.get
         for part in parts:
-            for sample in with_pauses(part, self._pause):
+            known = known_rows(part, before.metrics, len(labels))
+            if known is not None:
+                labels += before.labels[len(labels) : len(labels) + len(known.values)]
+                values.extend(known.values)
+                evaluated_at_s = known.evaluated_at_s
+                self._pause()
+                continue
+            for sample in with_pauses(decode_samples(part), self._pause):
                 pair = sample.value
                 value = finite(pair[1]) if pair is not None else None
                 if pair is not None and value is not None:
-                    values.append((get(bytes(sample.metric)), value))
+                    labels.append(get(bytes(sample.metric)))
+                    values.append(value)
                     evaluated_at_s = pair[0]  # the same in all samples of a vector
-        return values, evaluated_at_s
+        return labels, values, evaluated_at_s
 
 
-def _decoded(reader: HttpReader, answer: Answer) -> tuple[QueryAnswer, Iterator[list[Sample]]]:
+def _decoded(reader: HttpReader, answer: Answer) -> tuple[QueryAnswer, Iterator[bytes]]:
     """Return the answer and its samples. Raises SourceError if it is not an answer of Prometheus' API."""
     if 300 <= answer.status < 400:
         raise SourceError(f"{reader.url} redirects to {_shown_location(reader, answer.location)}: give the URL of Prometheus")

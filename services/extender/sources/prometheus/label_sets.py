@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import sys
 import typing as t
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from .....plugins.module_utils.model.codec import decode_json
 
@@ -55,23 +55,24 @@ class SeriesLabels(Mapping[str, str]):
 
 
 class LabelSet:
-    """The labels of one or more series.
+    """The labels of one or more series. ``metric``: their JSON as Prometheus writes it.
 
     ``subject``: the labels without those of the target. Two series of one node and one query with the same subject measure the same.
     ``node``: the node's name, or None if ``why`` tells the reason. ``is_own``: the label of the node itself has its name or address, and no
     other series had to tell it. These hold for ``table``, the number of the table of nodes.
     """
 
-    __slots__ = ("is_own", "labels", "node", "subject", "table", "used_in", "why")
+    __slots__ = ("is_own", "labels", "metric", "node", "subject", "table", "used_in", "why")
 
-    def __init__(self, labels: SeriesLabels, subject: tuple[str, ...]) -> None:
+    def __init__(self, metric: bytes, labels: SeriesLabels, subject: tuple[str, ...], used_in: int) -> None:
+        self.metric = metric
         self.labels = labels
         self.subject = subject
         self.node: str | None = None
         self.why = ""
         self.is_own = False
         self.table = -1
-        self.used_in = 0
+        self.used_in = used_in
 
     def note_node(self, node: str | None, why: str, is_own: bool, table: int) -> None:
         """Keep the result of the mapping by a table."""
@@ -96,7 +97,6 @@ class LabelSets:
         found = self._sets.get(metric)
         if found is None:
             found = self._sets[metric] = self._made(metric)
-        found.used_in = self._refresh
         return found
 
     def names_without(self, name: str) -> set[str] | None:
@@ -105,8 +105,10 @@ class LabelSets:
             return None
         return {known for one in self._sets.values() for known in one.labels.names}
 
-    def end_refresh(self) -> None:
-        """Remove the label sets that were not used for some refreshes."""
+    def end_refresh(self, used: Iterable[LabelSet]) -> None:
+        """Note the label sets of this refresh, and remove those that were not used for some refreshes."""
+        for one in used:
+            one.used_in = self._refresh
         self._refresh += 1
         oldest = self._refresh - UNUSED_REFRESHES
         unused = [metric for metric, labels in self._sets.items() if labels.used_in < oldest]
@@ -121,4 +123,4 @@ class LabelSets:
         subject = tuple(part for name in sorted(labels) if name not in self._target_labels for part in (name, labels[name]))
         names = tuple(labels)
         packed = SeriesLabels(self._texts.setdefault(names, names), tuple(labels.values()))
-        return LabelSet(packed, self._texts.setdefault(subject, subject))
+        return LabelSet(metric, packed, self._texts.setdefault(subject, subject), self._refresh)

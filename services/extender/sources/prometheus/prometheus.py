@@ -9,19 +9,22 @@ of a value is therefore the time of the evaluation minus ``timestamp()`` of the 
 from __future__ import annotations
 
 import time
+import typing as t
 from collections.abc import Callable, Iterable, Sequence
 
 from ...interface import Expression, Gauge, Query, Rate
 from ...pauses import Pause, no_pause, with_pauses
-from ..clock import measured_at
 from ..http_reader import SourceError
 from ..node_mapping import NodeMapper, NodeTable, nodenames_of
-from ..packed_series import ByNode, Layouts
-from ..readings import Readings, SeriesCollector
+from ..packed_series import ByNode, Layouts, Numbers, PackedSeries
+from ..readings import Readings
 from ..settings import PrometheusSettings
 from .client import PrometheusClient
-from .label_sets import LabelSet, LabelSets
+from .label_sets import LabelSets
 from .promql import shown_promql, time_text, uname_text, value_text
+from .row_orders import RowOrder, RowOrders
+from .row_selection import RowCollector, RowSelection, picked
+from .times import NO_TIMES, Times
 
 UNSELECTED = (
     "sources.prometheus has no selector, and the nodes of some series are known only from node_uname_info or from a short name: a pod that"
@@ -32,8 +35,13 @@ SHOWN_LABELS = 20
 """The names of labels in an error text."""
 
 PrometheusQuery = Rate | Gauge | Expression
-Times = dict[LabelSet, float]
-"""The monotonic time of the newest sample of each label set. A time that cannot be right is left out."""
+
+
+class _SelectionKey(t.NamedTuple):
+    order: RowOrder
+    times: RowOrder
+    mapping: int
+    numbers: Numbers
 
 
 class PrometheusSource:
@@ -54,12 +62,15 @@ class PrometheusSource:
     ) -> None:
         self._pause = pause
         self._label_sets = LabelSets(settings.node_label)
-        self._layouts = Layouts()
-        self._client = PrometheusClient(settings, self._label_sets, on_warning=on_warning, pause=pause, clock=clock)
+        self._layouts, self._orders = Layouts(), RowOrders()
+        self._client = PrometheusClient(settings, self._label_sets, self._orders, on_warning=on_warning, pause=pause, clock=clock)
         self._node_label, self._selector = settings.node_label, settings.selector
         self._mapper = NodeMapper(settings.node_label, settings.node_rules)
         self._on_warning = on_warning
-        self._times: tuple[str, Times] = ("", {})
+        self._numbers: Numbers = {}
+        self._selections: dict[PrometheusQuery, tuple[_SelectionKey, RowSelection]] = {}
+        """The rows that the last refresh has used."""
+        self._times: tuple[str, Times] = ("", NO_TIMES)
         """The last times that were read, with their query."""
         self._asked_nodenames = False
 
@@ -69,6 +80,7 @@ class PrometheusSource:
         If a server answers all queries without a row, the next server is asked: the first may have lost its data or its targets.
         """
         self._mapper.use(nodes)
+        self._numbers = nodes.numbers if nodes.is_known else {}
         asked = [query for query in queries if isinstance(query, (Rate, Gauge, Expression))]
         readings = Readings()
         for _server in range(self._client.servers):
@@ -78,8 +90,10 @@ class PrometheusSource:
                 break
             self._client.prefer_next()
         self._note_missing_label(readings)
-        self._label_sets.end_refresh()
+        self._label_sets.end_refresh(with_pauses(self._orders.used(), self._pause))
+        self._orders.end_refresh()
         self._layouts.end_refresh()
+        self._selections = {query: self._selections[query] for query in asked if query in self._selections}
         return readings
 
     def _read_all(self, asked: Sequence[PrometheusQuery]) -> Readings:
@@ -93,7 +107,7 @@ class PrometheusSource:
                 readings.problems.append(str(error))
                 if error.unreachable:
                     break  # The other queries would only wait for the same timeout.
-        self._times = ("", {})
+        self._times = ("", NO_TIMES)
         return readings
 
     def _note_missing_label(self, readings: Readings) -> None:
@@ -107,68 +121,59 @@ class PrometheusSource:
 
     def _by_node(self, query: PrometheusQuery, readings: Readings) -> ByNode:
         rows = self._client.query(value_text(query, self._selector))
-        self._learn_nodenames((labels for labels, _value in with_pauses(rows.values, self._pause)), readings)
-        time_of = self._time_of(query, readings)
-        collector = SeriesCollector(query, PrometheusSource.name, readings.unmapped)
-        node_of = self._mapper.node_of
-        for labels, value in with_pauses(rows.values, self._pause):
+        self._learn_nodenames(rows.order, readings)
+        times = self._times_of(query, readings)
+        if isinstance(query, Expression):
+            self._learn_nodenames(times.order, readings)
+        # If all of these are the same objects as in the last refresh, the same rows are used.
+        key = _SelectionKey(rows.order, times.order, self._mapper.version, self._numbers)
+        known_key, selection = self._selections.get(query, (None, None))
+        if selection is None or known_key != key or not times.is_complete:
+            selection, is_fixed = self._selected(query, rows.order, times)
+            self._selections.pop(query, None)
+            if is_fixed:
+                self._selections[query] = key, selection
+        readings.unmapped.add_all(selection.unmapped)
+        if not self._selector and selection.has_weak_nodes:
+            self._on_warning(UNSELECTED)
+        values, at_s = picked(rows.values, selection.rows, self._pause), picked(times.values, selection.time_rows, self._pause)
+        return PackedSeries(self._layouts.only(selection.layout), self._numbers, values, at_s)
+
+    def _selected(self, query: PrometheusQuery, order: RowOrder, times: Times) -> tuple[RowSelection, bool]:
+        """Return the rows that are used, and whether other values and times would not change them."""
+        collector = RowCollector(query, PrometheusSource.name, len(order), times.values)
+        node_of, finder = self._mapper.node_of, times.finder(self._mapper, self._pause, of_nodes=isinstance(query, Expression))
+        for number, labels in with_pauses(enumerate(order.labels), self._pause):
             node = node_of(labels)
             if node is None:
                 collector.add_unmapped(labels)
                 continue
-            measured_at_s, is_known = time_of(labels, node)
-            if is_known:
-                collector.add(node, labels, value, measured_at_s)
-        if not self._selector and collector.has_weak_nodes:
-            self._on_warning(UNSELECTED)
-        return collector.by_node(readings.numbers, self._layouts, self._pause)
+            # A rate still has a value for the length of its window after the raw series has ended. Such a value is not used.
+            time_row = finder.row_of(labels, node)
+            if time_row is not None:
+                collector.add(node, labels, number, time_row)
+        return collector.selection(self._numbers, self._layouts, self._pause), collector.is_fixed and finder.is_fixed
 
-    def _time_of(self, query: PrometheusQuery, readings: Readings) -> Callable[[LabelSet, str], tuple[float | None, bool]]:
-        """Return a function of a label set and a node. It returns the time of the newest sample, and whether the series still exists.
-
-        A rate still has a value for the length of its window after the raw series has ended. Such a value is not used.
-        """
+    def _times_of(self, query: PrometheusQuery, readings: Readings) -> Times:
+        """Return the times of the newest samples. The last ones that were read are kept, because several queries have the same."""
         text = time_text(query, self._node_label, self._selector)
         if not text:
-            return lambda _labels, _node: (None, True)
+            return NO_TIMES
         if self._times[0] != text:
-            self._times = (text, self._read_times(text, readings))
-        times = self._times[1]
-        if not isinstance(query, Expression):
-            return lambda labels, _node: (times.get(labels), labels in times)
-        self._learn_nodenames(with_pauses(times, self._pause), readings)
-        own: dict[str, float] = {}
-        weak: dict[str, float] = {}
-        for labels, at_s in with_pauses(times.items(), self._pause):
-            node = self._mapper.node_of(labels)
-            if node is not None:
-                newest = own if labels.is_own else weak
-                newest[node] = max(at_s, newest.get(node, at_s))
-        newest = weak | own
-        return lambda _labels, node: (newest.get(node), node in newest)
+            rows = self._client.query(text)
+            self._times = text, Times.of(rows, self._pause)
+            early = self._times[1].early
+            if early > 0:
+                problem = f"{early} series of {shown_promql(text)} are not used: their times are after the time of Prometheus"
+                readings.problems.append(problem)
+        return self._times[1]
 
-    def _read_times(self, text: str, readings: Readings) -> Times:
-        """Return the monotonic time of each sample. Times in the future are left out, and are a problem of the readings."""
-        rows = self._client.query(text)
-        evaluated_at_s = rows.evaluated_at_s
-        if evaluated_at_s is None:
-            return {}
-        times = {}
-        monotonic: dict[float, float | None] = {}  # the series of one target have the same time, and it is kept once
-        for labels, at_s in with_pauses(rows.values, self._pause):
-            if at_s not in monotonic:
-                monotonic[at_s] = measured_at(at_s, evaluated_at_s, rows.sent_at_s)
-            measured_at_s = monotonic[at_s]
-            if measured_at_s is not None:
-                times[labels] = measured_at_s
-        early = len({labels for labels, _at_s in rows.values}) - len(times)
-        if early > 0:
-            readings.problems.append(f"{early} series of {shown_promql(text)} are not used: their times are after the time of Prometheus")
-        return times
-
-    def _learn_nodenames(self, label_sets: Iterable[LabelSet], readings: Readings) -> None:
+    def _learn_nodenames(self, order: RowOrder, readings: Readings) -> None:
         """Read ``node_uname_info`` if one of the label sets may need it, at most one time in a refresh."""
-        if self._asked_nodenames or not any(map(self._mapper.needs_nodenames, label_sets)):
+        if self._asked_nodenames or order.mapped_by == self._mapper.version:
+            return
+        if not any(map(self._mapper.needs_nodenames, with_pauses(order.labels, self._pause))):
+            order.mapped_by = self._mapper.version
             return
         self._asked_nodenames = True
         try:
@@ -176,4 +181,4 @@ class PrometheusSource:
         except SourceError as error:
             readings.problems.append(str(error))
         else:
-            self._mapper.use_nodenames(nodenames_of(labels for labels, _value in rows.values))
+            self._mapper.use_nodenames(nodenames_of(rows.order.labels))

@@ -53,7 +53,7 @@ class Handler(BaseHTTPRequestHandler):
             self.close_connection = True
 
     def reply_json(self, status: int, answer: t.Any) -> None:
-        self.reply(status, "application/json", json.dumps(answer).encode())
+        self.reply(status, "application/json", json.dumps(answer, separators=(",", ":")).encode())
 
     def log_message(self, *_arguments: t.Any) -> None:
         pass

@@ -5,13 +5,14 @@
 from __future__ import annotations
 
 import tracemalloc
+from array import array
 
 import pytest
 from ansible_collections.onprem.kube_scheduling.services.extender.interface import Annotation, Gauge, Query, Series
 from ansible_collections.onprem.kube_scheduling.services.extender.sources.known_values import KEPT_S, KnownValues
 from ansible_collections.onprem.kube_scheduling.services.extender.sources.packed_series import Layouts, NodeSeries, Numbers, PackedSeries
 from ansible_collections.onprem.kube_scheduling.services.extender.sources.prometheus.label_sets import LabelSets
-from ansible_collections.onprem.kube_scheduling.services.extender.sources.readings import SeriesCollector, Unmapped
+from ansible_collections.onprem.kube_scheduling.services.extender.sources.prometheus.row_selection import RowCollector
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -30,7 +31,7 @@ def test_packed_series_are_those_that_were_packed(refreshes: list[list[dict[str,
     layouts, packed = Layouts(), list[PackedSeries]()
     for queries in refreshes:
         numbers: Numbers = {}
-        packed += [PackedSeries(found.items(), numbers, layouts) for found in queries]
+        packed += [PackedSeries.of_nodes(found.items(), numbers, layouts) for found in queries]
         layouts.end_refresh()
     for found, one in zip((found for queries in refreshes for found in queries), packed, strict=True):
         assert one == found and len(one) == len(found)
@@ -43,8 +44,8 @@ def test_the_series_of_a_node_are_those_of_each_query_and_its_annotations() -> N
     numbers: Numbers = {}
     first, second, noted = Series({}, 1.0, 5.0), Series({"device": "eth0"}, 2.0, None), Series({}, 3.0, None)
     values: dict[Query, PackedSeries] = {
-        LOAD: PackedSeries([("a", [first])], numbers),
-        SPEED: PackedSeries([("b", [second, second]), ("a", [second])], numbers),
+        LOAD: PackedSeries.of_nodes([("a", [first])], numbers),
+        SPEED: PackedSeries.of_nodes([("b", [second, second]), ("a", [second])], numbers),
     }
     assert NodeSeries(values, "a", {NOTE: (noted,)}) == {LOAD: (first,), SPEED: (second,), NOTE: (noted,)}
     assert NodeSeries(values, "b", {}) == {SPEED: (second, second)}
@@ -58,7 +59,7 @@ def test_an_equal_layout_is_kept_once_for_all_queries_and_until_a_refresh_has_no
     layouts, labels = Layouts(), {"device": "eth0"}
 
     def packed(value: float, *nodes: str) -> PackedSeries:
-        return PackedSeries([(node, [Series(labels, value, None)]) for node in nodes], {"a": 0, "b": 1}, layouts)
+        return PackedSeries.of_nodes([(node, [Series(labels, value, None)]) for node in nodes], {"a": 0, "b": 1}, layouts)
 
     first, second, other = packed(1.0, "a", "b"), packed(2.0, "a", "b"), packed(3.0, "b")
     assert first._labels is second._labels and first._starts is second._starts
@@ -72,7 +73,7 @@ def test_an_equal_layout_is_kept_once_for_all_queries_and_until_a_refresh_has_no
 
 def test_a_query_that_has_lost_a_node_keeps_its_last_values_for_some_time() -> None:
     def collected(value: float, at_s: float, *nodes: str) -> PackedSeries:
-        return PackedSeries([(node, [Series({}, value, at_s)]) for node in nodes], {})
+        return PackedSeries.of_nodes([(node, [Series({}, value, at_s)]) for node in nodes], {})
 
     known = KnownValues()
     known.update({LOAD: collected(1.0, 10.0, "a", "b")}, 11.0)
@@ -86,16 +87,18 @@ def test_a_query_that_has_lost_a_node_keeps_its_last_values_for_some_time() -> N
 
 def test_a_series_needs_few_bytes() -> None:
     """As a list of objects in a dictionary of each node it needs more than 250 bytes."""
-    nodes, queries, sets, numbers = 200, 20, LabelSets("instance"), dict[str, int]()
+    nodes, queries, sets, numbers, layouts = 200, 20, LabelSets("instance"), dict[str, int](), Layouts()
     labels = [sets.get(b'{"instance":"%d"}' % number) for number in range(nodes)]
     tracemalloc.start()
     try:
         found = []
         for _query in range(queries):
-            collector = SeriesCollector(LOAD, "prometheus", Unmapped())
+            values, times = array("d", range(nodes)), array("d", range(nodes))
+            collector = RowCollector(LOAD, "prometheus", nodes, times)
             for number in range(nodes):
-                collector.add(f"worker-{number}", labels[number], number + 0.5, 0.25 + number)
-            found.append(collector.by_node(numbers))
+                collector.add(f"worker-{number}", labels[number], number, number)
+            layout = collector.selection(numbers, layouts).layout
+            found.append(PackedSeries(layout, numbers, values, times))
         del collector
         assert tracemalloc.get_traced_memory()[0] < 50 * nodes * queries
     finally:

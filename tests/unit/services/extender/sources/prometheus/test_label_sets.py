@@ -11,8 +11,8 @@ import pytest
 from ansible_collections.onprem.kube_scheduling.services.extender.sources.kubernetes import metadata, node_objects
 from ansible_collections.onprem.kube_scheduling.services.extender.sources.prometheus.label_sets import (
     UNUSED_REFRESHES,
+    LabelSet,
     LabelSets,
-    SeriesLabels,
 )
 from hypothesis import given
 from hypothesis import strategies as st
@@ -31,15 +31,14 @@ def test_labels_are_the_same_as_a_dictionary(labels: dict[str, str]) -> None:
 def test_the_names_of_labels_are_kept_once_also_after_other_label_sets_were_removed() -> None:
     sets = LabelSets("instance")
 
-    def of(instance: str) -> SeriesLabels:
-        return sets.get(json.dumps({"instance": instance, "device": "eth0"}).encode()).labels
+    def of(instance: str) -> LabelSet:
+        return sets.get(json.dumps({"instance": instance, "device": "eth0"}).encode())
 
     first, _removed = of("a"), of("b")
     for _refresh in range(UNUSED_REFRESHES + 1):
-        of("a")
-        sets.end_refresh()
+        sets.end_refresh([first])
     assert len(sets) == 1
-    assert of("c").names is first.names and sys.getsizeof(first) < sys.getsizeof({"a": ""})
+    assert of("c").labels.names is first.labels.names and sys.getsizeof(first.labels) < sys.getsizeof({"a": ""})
 
 
 def test_nodes_of_one_type_share_their_allocatable_resources() -> None:

@@ -10,7 +10,7 @@ import typing as t
 import pytest
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.codec import DecodeError
 from ansible_collections.onprem.kube_scheduling.services.extender.sources.prometheus import answer as prometheus_answer
-from ansible_collections.onprem.kube_scheduling.services.extender.sources.prometheus.answer import decode_answer
+from ansible_collections.onprem.kube_scheduling.services.extender.sources.prometheus.answer import decode_answer, decode_samples, known_rows
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -28,7 +28,7 @@ def body(result: t.Any, *, separators: tuple[str, str] = COMPACT, **more: t.Any)
 def series_of(data: bytes) -> tuple[list[tuple[t.Any, t.Any]], int]:
     """Return labels and value of each series, and the number of parts."""
     _answer, parts = decode_answer(data)
-    found = list(parts)
+    found = [decode_samples(part) for part in parts]
     return [(json.loads(bytes(sample.metric)), sample.value) for part in found for sample in part], len(found)
 
 
@@ -45,6 +45,51 @@ def test_parts_have_all_series(label_sets: list[dict[str, str]], warnings: list[
     more: dict[str, t.Any] = {"warnings": warnings} if warnings else {}
     for data in (body(result, **more), body(result, separators=(", ", ": "), **more)):
         assert series_of(data)[0] == expected
+
+
+METRICS = [b'{"instance":"a"}', b'{"instance":"b"}', b"{}"]
+
+
+def part_of(*rows: tuple[bytes, bytes, bytes]) -> bytes:
+    return b"[%b]" % b",".join(b'{"metric":%b,"value":[%b,"%b"]}' % row for row in rows)
+
+
+def test_of_known_series_the_values_are_decoded() -> None:
+    part = part_of((METRICS[1], b"5.25", b"-1.5"), (METRICS[2], b"5.25", b"2e3"))
+    assert known_rows(part, METRICS, 1) == ([-1.5, 2000.0], 5.25)
+    assert [sample.value for sample in decode_samples(part)] == [(5.25, "-1.5"), (5.25, "2e3")]
+    assert known_rows(part_of((METRICS[0], b"7", b"0")), METRICS, 0) == ([0.0], 7.0)
+
+
+KNOWN = (METRICS[1], b"5", b"1")
+
+
+@pytest.mark.parametrize(
+    "part",
+    [
+        part_of((METRICS[0], b"5", b"1")),
+        part_of(KNOWN, (METRICS[0], b"5", b"1")),
+        part_of(KNOWN, (METRICS[2], b"5", b"1"), KNOWN),
+        part_of((METRICS[1], b"5", b"NaN")),
+        part_of((METRICS[1], b"5", b"+Inf")),
+        part_of((METRICS[1], b"5", b"1e999")),
+        part_of((METRICS[1], b"5", b"1e400"), (METRICS[2], b"5", b"-1e400")),
+        part_of((METRICS[1], b"5", b"1.2.3")),
+        part_of((METRICS[1], b"05", b"1")),
+        part_of((METRICS[1], b"5", b'1","x')),
+        part_of(KNOWN) + b" ",
+        part_of(KNOWN)[:-1],
+        part_of(KNOWN)[:-2] + b"]",
+        part_of(KNOWN).replace(b"}]", b"}}]"),
+        part_of(KNOWN, KNOWN).replace(b"},{", b"}{"),
+        part_of(KNOWN).replace(b"}]", b'},{"metric":]'),
+        b'[{"metric":{"instance":"b"},"histogram":[5,{}]}]',
+        b"[]",
+        b"",
+    ],
+)
+def test_a_part_that_differs_from_the_known_series_is_not_taken(part: bytes) -> None:
+    assert known_rows(part, METRICS, 1) is None
 
 
 def test_a_long_answer_has_several_parts() -> None:

@@ -1,0 +1,172 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Copyright: onprem.kube_scheduling contributors
+"""What the last refresh has found out about the rows of the answers changes no result."""
+
+from __future__ import annotations
+
+import random
+import typing as t
+from collections.abc import Callable, Iterator
+
+import pytest
+from ansible_collections.onprem.kube_scheduling.services.extender.interface import Expression, Gauge, Query, Rate
+from ansible_collections.onprem.kube_scheduling.services.extender.sources.node_mapping import NodeIdentity, NodeTable
+from ansible_collections.onprem.kube_scheduling.services.extender.sources.prometheus import answer, client
+from ansible_collections.onprem.kube_scheduling.services.extender.sources.prometheus.prometheus import PrometheusSource
+from ansible_collections.onprem.kube_scheduling.services.extender.sources.prometheus.row_selection import RowCollector
+from ansible_collections.onprem.kube_scheduling.services.extender.sources.readings import Readings
+from ansible_collections.onprem.kube_scheduling.services.extender.sources.settings import PrometheusSettings
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from tests.unit.services.extender.sources.prometheus_server import NOW_S, Labels, Server
+
+RECEIVED, SPEED, FREE, AGELESS = Rate("received", 60), Gauge("speed"), Expression("free", "raw"), Expression("load")
+QUERIES: tuple[Query, ...] = (RECEIVED, SPEED, FREE, AGELESS)
+VALUES = {"rate(received[60s])": "received", "speed + 0": "speed", "free": "free", "load": "free"}
+"""The metric behind the values of each query, and behind the times."""
+TIMES = {"timestamp(received)": "received", "timestamp(speed)": "speed", "max by (instance) (timestamp(raw))": "free"}
+
+TABLES = [NodeTable(map(NodeIdentity, names)) for names in ("abc", "cab", "ab")] + [NodeTable(None)]
+
+Row = tuple[Labels, str, float]
+"""Labels, value, and age in seconds."""
+Cluster = dict[str, list[Row]]
+
+ROWS: st.SearchStrategy[Row] = st.tuples(
+    # Node d is in no table. Two jobs read the same exporter. The host name of another instance can be that of a node.
+    st.fixed_dictionaries({"instance": st.sampled_from(["a:1", "b:1", "c:1", "d:1", "a", "b.example:1"]), "job": st.sampled_from("xxy")})
+    | st.fixed_dictionaries({"instance": st.sampled_from(["a:1", "b:1", "c:1"]), "device": st.sampled_from("pq")}),
+    st.sampled_from(["1", "2.5", "-3e2", "1e400", "NaN", "+Inf", "0"]),
+    st.sampled_from([5.0, 5.0, 7.5, 100.0, -20.0, -100.0]),
+)
+
+
+def _distinct(rows: list[Row]) -> list[Row]:
+    """Return the rows without those whose labels another one has. Prometheus returns no such rows."""
+    return list({str(sorted(row[0].items())): row for row in rows}.values())
+
+
+CLUSTERS = st.fixed_dictionaries({name: st.lists(ROWS, max_size=12).map(_distinct) for name in ("received", "speed", "free")})
+CHANGES = st.sampled_from(["values", "values", "ages", "order", "remove", "add", "labels", "table", "times"])
+
+
+@pytest.fixture(autouse=True)
+def small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(answer, "PART_BYTES", 100)
+
+
+def changed(cluster: Cluster, change: str, numbers: random.Random) -> Cluster:
+    """Return the cluster with one change in each metric."""
+    found = {}
+    for name, rows in cluster.items():
+        new = list(rows)
+        place = numbers.randrange(len(new) + 1)
+        if change == "values":
+            new = [(labels, str(numbers.uniform(-1e9, 1e9)), age_s) for labels, _value, age_s in new]
+        elif change == "ages":
+            new = [(labels, value, numbers.choice([1.0, 100.0, -30.0])) for labels, value, _age_s in new]
+        elif change == "order":
+            numbers.shuffle(new)
+        elif change == "remove":
+            del new[place : place + 1]
+        elif change == "add":
+            new.insert(place, ({"instance": f"{numbers.choice('abcd')}:1", "job": "new"}, "4", 5.0))
+        elif change == "labels" and new:
+            labels, value, age_s = new.pop()
+            new.insert(place, ({**labels, "instance": f"{numbers.choice('abcd')}:1"}, value, age_s))
+        found[name] = _distinct(new)
+    return found
+
+
+def fill(server: Server, cluster: Cluster, change: str) -> None:
+    """Let the server answer with these rows."""
+    for text, name in VALUES.items():
+        server.vectors[text] = [(labels, value) for labels, value, _age_s in cluster[name]]
+    for text, name in TIMES.items():
+        times = [(labels, str(NOW_S - age_s)) for labels, _value, age_s in cluster[name]]
+        server.vectors[text] = times[1:][::-1] if change == "times" else times
+    server.vectors["node_uname_info"] = [({"instance": "d:1", "nodename": "c"}, "1")]
+
+
+def source_of(server: Server) -> PrometheusSource:
+    return PrometheusSource(PrometheusSettings((server.url,), timeout_s=5.0), clock=lambda: 5000.0)
+
+
+def shown(readings: Readings) -> tuple[t.Any, ...]:
+    """Return everything that a refresh has found, with the series of each node in their order."""
+    values = {query: {node: tuple(of_node) for node, of_node in by_node.items()} for query, by_node in readings.values.items()}
+    return values, readings.unmapped, readings.problems
+
+
+@settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(CLUSTERS, st.lists(CHANGES, min_size=2, max_size=5), st.integers(0, 10**6))
+def test_a_source_that_knows_the_last_refresh_returns_the_same_as_a_new_one(
+    server: Server, cluster: Cluster, changes: list[str], seed: int
+) -> None:
+    numbers, kept, table = random.Random(seed), source_of(server), TABLES[0]
+    for change in ("", *changes):
+        cluster = changed(cluster, change, numbers)
+        table = numbers.choice(TABLES) if change == "table" else table
+        fill(server, cluster, change)
+        # The second source does not know the host names that the first one has read in the refreshes before.
+        found = shown(kept.read(QUERIES, table))
+        new = source_of(server)
+        new.read(QUERIES, table)
+        assert found == shown(new.read(QUERIES, table))
+
+
+@pytest.fixture
+def whole_paths(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[], tuple[int, int]]]:
+    """Return the number of parts that were decoded as a whole and of queries whose rows were selected, since the last call."""
+    calls = {"parts": 0, "queries": 0}
+    decode, selection = client.decode_samples, RowCollector.selection
+
+    def counted_decode(part: bytes) -> t.Any:
+        calls["parts"] += 1
+        return decode(part)
+
+    def counted_selection(self: RowCollector, *arguments: t.Any) -> t.Any:
+        calls["queries"] += 1
+        return selection(self, *arguments)
+
+    def counted() -> tuple[int, int]:
+        found = calls["parts"], calls["queries"]
+        calls.update(parts=0, queries=0)
+        return found
+
+    monkeypatch.setattr(client, "decode_samples", counted_decode)
+    monkeypatch.setattr(RowCollector, "selection", counted_selection)
+    yield counted
+
+
+ROWS_OF_NODES: list[Row] = [({"instance": f"{node}:1", "device": device}, "1", 5.0) for node in "abcd" for device in "pq"]
+
+
+def test_only_values_and_times_are_decoded_of_the_series_of_the_last_refresh(
+    server: Server, whole_paths: Callable[[], tuple[int, int]]
+) -> None:
+    cluster: Cluster = {"received": ROWS_OF_NODES, "speed": ROWS_OF_NODES, "free": ROWS_OF_NODES[::2]}
+    source, numbers = source_of(server), random.Random(1)
+    fill(server, cluster, "")
+    source.read(QUERIES, TABLES[0])
+    source.read(QUERIES, TABLES[0])
+    whole_paths()
+    for _refresh in range(3):
+        cluster = changed(cluster, "values", numbers)
+        fill(server, cluster, "")
+        readings = source.read(QUERIES, TABLES[0])
+        parts, queries = whole_paths()
+        assert (parts, queries) == (0, 0)
+        value = float(cluster["received"][1][1])
+        assert readings.values[RECEIVED]["a"][1].value == value and readings.unmapped.count == 6
+
+
+def test_a_row_that_is_no_number_costs_only_its_part(server: Server, whole_paths: Callable[[], tuple[int, int]]) -> None:
+    nan = [(labels, "NaN" if number == 3 else value, age_s) for number, (labels, value, age_s) in enumerate(ROWS_OF_NODES)]
+    fill(server, {"received": nan, "speed": ROWS_OF_NODES, "free": []}, "")
+    source = source_of(server)
+    for _refresh in range(3):
+        whole_paths()
+        assert len(source.read([RECEIVED], TABLES[0]).values[RECEIVED]["b"]) == 1
+    assert whole_paths() == (1, 0)
