@@ -10,7 +10,7 @@ from lab.cluster import Cluster
 from tests.integration.rebalancer.conftest import Start
 from tests.integration.rebalancer.held_rollouts import pile_up_held, released
 from tests.integration.rebalancer.program import LEASE, Rebalancer, holder
-from tests.integration.workloads import known_outcome, restarted_at, wait_rolled_out, wait_until
+from tests.integration.workloads import known_outcome, pod_uids, restarted_at, wait_rolled_out, wait_until
 
 
 def begun(cluster: Cluster, webs: list[dict[str, Any]], process: Rebalancer) -> dict[str, Any]:
@@ -80,3 +80,19 @@ def test_a_pass_survives_a_restart_of_the_api_server(cluster: Cluster, namespace
     with released(cluster, namespace):
         assert process.code(240) == 0, process.log.read_text()
     assert [known_outcome(cluster, web)["outcome"] for web in webs] == ["improved"] * 2, process.log.read_text()
+
+
+def test_sigterm_between_two_evictions_evicts_no_other_pod(cluster: Cluster, namespace: str, rebalancers: Start) -> None:
+    (web,) = pile_up_held(cluster, namespace, "web", replicas=3)
+    old = pod_uids(cluster, web)
+    process = rebalancers("--strategy=evict_surplus", "--max-skew=1")
+    wait_until(lambda: len(old & pod_uids(cluster, web)) == 2, what=f"the first eviction; {process.log.read_text()}")
+    assert process.stop() == 0, process.log.read_text()
+    line = process.decision("web")
+    assert (line["action"], line["outcome"], line["evicted"]) == ("evicted", "pending", 1), line
+    assert "told to stop" in line["text"] and len(old & pod_uids(cluster, web)) == 2 and holder(cluster) == ""
+    with released(cluster, namespace):
+        done = rebalancers("--strategy=evict_surplus", "--max-skew=1")
+        assert done.code() == 0, done.log.read_text()
+    assert done.decision("web")["outcome"] == "improved", done.log.read_text()
+    assert len(old & pod_uids(cluster, web)) == 1 and known_outcome(cluster, web)["attempts"] == 0
