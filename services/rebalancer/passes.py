@@ -41,10 +41,8 @@ class Passes:
         self.error = ""
         try:
             result = run_pass(self._api, self._settings.options, interrupted=self._interrupted)
-        except (OptionError, ConfigurationError) as error:
-            return self._end(PassResult(error=error))
-        except TEMPORARY as error:
-            return self._end(PassResult(error=error))
+        except (OptionError, ConfigurationError, *TEMPORARY) as error:
+            result = PassResult(error=error)
         return self._end(result)
 
     def _interrupted(self) -> Reason | None:

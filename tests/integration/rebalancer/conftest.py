@@ -7,14 +7,13 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
 import pytest
 
 from lab.cluster import Cluster
 from tests.integration.modules.conftest import cluster, modules, namespace
 from tests.integration.rebalancer.program import LEASE, Rebalancer, holder
-from tests.integration.workloads import deployment
 
 __all__ = ["cluster", "modules", "namespace", "rebalancers"]
 
@@ -40,10 +39,3 @@ def rebalancers(cluster: Cluster, namespace: str, tmp_path: Path) -> Iterator[St
     yield start
     for process in started:
         process.kill()
-
-
-def slow(namespace: str, name: str, seconds: int, replicas: int = 2) -> dict[str, Any]:
-    """A Deployment whose pods need some seconds to become ready, so that its rollout can be interrupted."""
-    found = deployment(namespace, name, replicas)
-    found["spec"]["template"]["metadata"]["annotations"] = {"lab.onprem/ready-delay": str(seconds)}
-    return found

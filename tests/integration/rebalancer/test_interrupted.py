@@ -7,11 +7,10 @@ from __future__ import annotations
 from typing import Any
 
 from lab.cluster import Cluster
-from tests.integration.rebalancer.conftest import Start, slow
+from tests.integration.rebalancer.conftest import Start
+from tests.integration.rebalancer.held_rollouts import pile_up_held, released
 from tests.integration.rebalancer.program import LEASE, Rebalancer, holder
-from tests.integration.workloads import known_outcome, pile_up, restarted_at, wait_rolled_out, wait_until
-
-READY_AFTER_S = 6
+from tests.integration.workloads import known_outcome, pod_uids, restarted_at, wait_rolled_out, wait_until
 
 
 def begun(cluster: Cluster, webs: list[dict[str, Any]], process: Rebalancer) -> dict[str, Any]:
@@ -25,9 +24,10 @@ def assert_next_pass_completes(cluster: Cluster, rebalancers: Start, first: dict
     """The next pass records the outcome of the begun restart, does not repeat it, and restarts the others."""
     stamp = restarted_at(cluster, first)
     assert known_outcome(cluster, first)["outcome"] == "pending"
-    wait_rolled_out(cluster, first)
-    done = rebalancers("--max-parallel=3")
-    assert done.code() == 0, done.log.read_text()
+    with released(cluster, first["metadata"]["namespace"]):
+        wait_rolled_out(cluster, first)
+        done = rebalancers("--max-parallel=3")
+        assert done.code() == 0, done.log.read_text()
     line = done.decision(first["metadata"]["name"])
     assert (line["action"], line["reason"], line["outcome"]) == ("skipped", "already_restarted", "improved"), line
     assert restarted_at(cluster, first) == stamp
@@ -35,8 +35,7 @@ def assert_next_pass_completes(cluster: Cluster, rebalancers: Start, first: dict
 
 
 def test_sigterm_leaves_the_outcome_pending_and_releases_the_lease(cluster: Cluster, namespace: str, rebalancers: Start) -> None:
-    webs = [slow(namespace, f"web-{number}", READY_AFTER_S) for number in range(2)]
-    pile_up(cluster, *webs)
+    webs = pile_up_held(cluster, namespace, "web-0", "web-1")
     process = rebalancers()
     first = begun(cluster, webs, process)
     assert process.stop() == 0, process.log.read_text()
@@ -50,8 +49,7 @@ def test_sigterm_leaves_the_outcome_pending_and_releases_the_lease(cluster: Clus
 
 
 def test_a_pass_continues_after_one_that_was_killed(cluster: Cluster, namespace: str, rebalancers: Start) -> None:
-    webs = [slow(namespace, f"web-{number}", READY_AFTER_S) for number in range(2)]
-    pile_up(cluster, *webs)
+    webs = pile_up_held(cluster, namespace, "web-0", "web-1")
     process = rebalancers()
     first = begun(cluster, webs, process)
     process.kill()
@@ -61,8 +59,7 @@ def test_a_pass_continues_after_one_that_was_killed(cluster: Cluster, namespace:
 
 
 def test_a_lost_lease_stops_further_moves(cluster: Cluster, namespace: str, rebalancers: Start) -> None:
-    webs = [slow(namespace, f"web-{number}", READY_AFTER_S) for number in range(2)]
-    pile_up(cluster, *webs)
+    webs = pile_up_held(cluster, namespace, "web-0", "web-1")
     process = rebalancers()
     first = begun(cluster, webs, process)
     cluster.api.merge_patch(LEASE, {"spec": {"holderIdentity": "another", "leaseDurationSeconds": 15}})
@@ -75,11 +72,27 @@ def test_a_lost_lease_stops_further_moves(cluster: Cluster, namespace: str, reba
 
 
 def test_a_pass_survives_a_restart_of_the_api_server(cluster: Cluster, namespace: str, rebalancers: Start) -> None:
-    webs = [slow(namespace, f"web-{number}", READY_AFTER_S) for number in range(2)]
-    pile_up(cluster, *webs)
+    webs = pile_up_held(cluster, namespace, "web-0", "web-1")
     process = rebalancers()
     begun(cluster, webs, process)
     cluster.kill("kube-apiserver")
     cluster.start("kube-apiserver")
-    assert process.code(240) == 0, process.log.read_text()
+    with released(cluster, namespace):
+        assert process.code(240) == 0, process.log.read_text()
     assert [known_outcome(cluster, web)["outcome"] for web in webs] == ["improved"] * 2, process.log.read_text()
+
+
+def test_sigterm_between_two_evictions_evicts_no_other_pod(cluster: Cluster, namespace: str, rebalancers: Start) -> None:
+    (web,) = pile_up_held(cluster, namespace, "web", replicas=3)
+    old = pod_uids(cluster, web)
+    process = rebalancers("--strategy=evict_surplus", "--max-skew=1")
+    wait_until(lambda: len(old & pod_uids(cluster, web)) == 2, what=f"the first eviction; {process.log.read_text()}")
+    assert process.stop() == 0, process.log.read_text()
+    line = process.decision("web")
+    assert (line["action"], line["outcome"], line["evicted"]) == ("evicted", "pending", 1), line
+    assert "told to stop" in line["text"] and len(old & pod_uids(cluster, web)) == 2 and holder(cluster) == ""
+    with released(cluster, namespace):
+        done = rebalancers("--strategy=evict_surplus", "--max-skew=1")
+        assert done.code() == 0, done.log.read_text()
+    assert done.decision("web")["outcome"] == "improved", done.log.read_text()
+    assert len(old & pod_uids(cluster, web)) == 1 and known_outcome(cluster, web)["attempts"] == 0

@@ -10,7 +10,8 @@ from pathlib import Path
 
 from lab.cluster import Cluster
 from tests.integration.modules.module_process import Modules
-from tests.integration.rebalancer.conftest import Start, slow
+from tests.integration.rebalancer.conftest import Start
+from tests.integration.rebalancer.held_rollouts import pile_up_held, released
 from tests.integration.rebalancer.program import Rebalancer, holder, samples
 from tests.integration.workloads import (
     deployment,
@@ -21,8 +22,6 @@ from tests.integration.workloads import (
     restarted_at,
     wait_until,
 )
-
-READY_AFTER_S = 6
 
 
 def nodes_of(cluster: Cluster, web: dict[str, object]) -> int:
@@ -54,8 +53,7 @@ def test_a_pass_spreads_a_piled_up_deployment(cluster: Cluster, namespace: str, 
 def test_a_second_run_names_the_holder_and_two_runs_keep_the_limit(
     cluster: Cluster, namespace: str, rebalancers: Start, modules: Modules
 ) -> None:
-    webs = [slow(namespace, f"web-{number}", READY_AFTER_S) for number in range(3)]
-    pile_up(cluster, *webs)
+    webs = pile_up_held(cluster, namespace, "web-0", "web-1", "web-2")
     spread = modules.check(namespace)
     first = rebalancers("--max-workloads=1")
     wait_until(lambda: any(restarted_at(cluster, web) for web in webs), what=f"the first restart; {first.log.read_text()}")
@@ -68,7 +66,8 @@ def test_a_second_run_names_the_holder_and_two_runs_keep_the_limit(
     assert not third["failed"] and not third["changed"]
     assert [(entry["action"], entry["reason"]) for entry in third["workloads"]] == [("skipped", "another_run")] * 3
     assert all(owner in entry["message"] for entry in third["workloads"])
-    assert first.code() == 0, first.log.read_text()
+    with released(cluster, namespace):
+        assert first.code() == 0, first.log.read_text()
     assert [restarted_at(cluster, web) is not None for web in webs].count(True) == 1
     assert {line["reason"] for line in first.said("decision", action="skipped")} == {"limit_reached"}
 
@@ -142,8 +141,7 @@ def test_a_namespace_that_does_not_exist_is_2(rebalancers: Start) -> None:
 
 
 def test_a_failed_restart_is_1_and_is_counted(cluster: Cluster, namespace: str, rebalancers: Start, tmp_path: Path) -> None:
-    web = slow(namespace, "web", 2)
-    pile_up(cluster, web)
+    pile_up_held(cluster, namespace, "web")
     file = tmp_path / "rebalance.prom"
     done = rebalancers("--wait-timeout=1", f"--metrics-path={file}", "--pushgateway-url=http://127.0.0.1:1")
     assert done.code() == 1 and done.decision("web")["reason"] == "rollout_not_finished", done.log.read_text()

@@ -20,6 +20,7 @@ SPREAD_SIDE = (
     "operations/common",
     "operations/restart",
     "operations/check",
+    "operations/rebalance",
     "scheduler",
     "spread",
     "state/restart_outcome.py",

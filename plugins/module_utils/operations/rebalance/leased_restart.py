@@ -39,14 +39,14 @@ def run_leased_restart(
         results[0].warnings.append(f"the limits hold only for this run, because the Lease {PATH} cannot be used: {error}")
         return results
     if not acquired:
-        return [skipped(target, lease.another_run) for target in dict.fromkeys(targets)]
+        return [_skipped(target, lease.another_run) for target in dict.fromkeys(targets)]
     try:
         return run_restart(api, targets, options, undecodable=undecodable, stop=lease.violation)
     finally:
         lease.release()
 
 
-def skipped(target: Target, reason: Reason) -> RestartResult:
+def _skipped(target: Target, reason: Reason) -> RestartResult:
     """Return the result of a target that is not begun."""
     result = RestartResult(target)
     result.end(SKIPPED, reason)
