@@ -27,7 +27,7 @@ PLAY = """
         name: onprem.kube_scheduling.service_image
         tasks_from: "{{ tasks_from | default('main') }}"
     - ansible.builtin.set_stats:
-        data: "{{ {inventory_hostname: service_image_result | default({})} }}"
+        data: {results: "{{ {inventory_hostname: service_image_result | default({})} }}"}
 """
 
 
@@ -86,7 +86,7 @@ class Role:
         output = done.stdout + done.stderr
         changed, stats = re.findall(r"changed=(\d+)", output), re.search(r"^\s*RUN: (\{.*\})$", output, re.MULTILINE)
         assert changed, output
-        return Answer(done.returncode, output, json.loads(stats[1]) if stats else {}, errors_in(output), sum(map(int, changed)))
+        return Answer(done.returncode, output, json.loads(stats[1])["results"] if stats else {}, errors_in(output), sum(map(int, changed)))
 
 
 def errors_in(output: str) -> dict[str, str]:

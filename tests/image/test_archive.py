@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 from collections.abc import Iterator
@@ -125,18 +126,17 @@ def test_an_archive_with_another_content_is_refused(role: Role, empty: Container
 def test_a_node_that_cannot_use_the_archive_is_refused_by_name_and_the_others_get_it(role: Role, empty: Containerd, tmp_path: Path) -> None:
     for name in ("crio.sock", "cri-dockerd.sock"):
         (tmp_path / name).touch()
+    runtimes = {"of-crio": {str(tmp_path / "crio.sock"): "CRI-O"}, "of-docker": {str(tmp_path / "cri-dockerd.sock"): "cri-dockerd"}}
     hosts = {
         NODE: {},
-        "of-crio": {"__service_image_other_runtimes": {str(tmp_path / "crio.sock"): "CRI-O"}},
-        "of-docker": {"__service_image_other_runtimes": {str(tmp_path / "cri-dockerd.sock"): "cri-dockerd"}},
+        **{host: {} for host in runtimes},
         "of-arm": {"service_image_architecture": "arm64"},
         "without-containerd": {"service_image_containerd_socket": "/nowhere/sock"},
         "without-ctr": {"service_image_ctr": ["no-ctr"]},
     }
-    # Variables of the role's vars have precedence over those of hosts, so that the runtimes come from the command line.
-    runtimes = {host: given.pop("__service_image_other_runtimes", {}) for host, given in hosts.items()}
-    extra = f"__service_image_other_runtimes={{{{ {runtimes!r}[inventory_hostname] }}}}"
-    answer = role.run("--extra-vars", extra, hosts=hosts)
+    # Variables of the role have precedence over those of hosts, so that the runtimes come from the command line.
+    of_host = f"{{{{ ({runtimes!r})[inventory_hostname] | default({{}}) }}}}"
+    answer = role.run("--extra-vars", json.dumps({"__service_image_other_runtimes": of_host}), hosts=hosts)
     assert answer.code == 2 and empty.images() == {answer.reference: True}, answer.output
     assert set(answer.errors) == set(hosts) - {NODE}
     assert answer.errors["of-crio"].startswith("of-crio runs CRI-O") and "Set service_image_delivery: registry" in answer.errors["of-crio"]
