@@ -146,21 +146,28 @@ def test_a_node_that_cannot_use_the_archive_is_refused_by_name_and_the_others_ge
     assert answer.errors["without-ctr"].startswith("without-ctr: no-ctr")
 
 
-def test_a_build_that_cannot_succeed_names_the_remedy_and_leaves_nothing(role: Role, empty: Containerd, tmp_path: Path) -> None:
-    archives = tmp_path / "archives"
-    cases: list[tuple[dict[str, str], str]] = [
+@pytest.mark.parametrize(
+    ("variables", "text"),
+    [
         ({"service_image_wheelhouse": "/nowhere"}, "/nowhere has no wheel of"),
-        ({"service_image_engine": "podman", "PATH": ""}, "No container engine answers on the controller"),
+        ({"service_image_engine": "docker"}, "No container engine answers on the controller"),
         (
             {"service_image_base": "kube-scheduling.lab/missing:1"},
             "Check that service_image_base (kube-scheduling.lab/missing:1) can be pulled",
         ),
-    ]
-    for variables, text in cases:
-        answer = role.run(service_image_archive_folder=str(archives), **variables)
-        assert answer.code == 2 and text in answer.errors[NODE], answer.output
-        assert all(remedy in answer.errors[NODE] for remedy in REMEDIES)
-        assert empty.images() == {} and not list(archives.glob("*"))
+    ],
+    ids=["no wheels", "no engine", "no base image"],
+)
+def test_a_build_that_cannot_succeed_names_the_remedy_and_leaves_nothing(
+    role: Role, empty: Containerd, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, variables: dict[str, str], text: str
+) -> None:
+    if "service_image_engine" in variables:
+        monkeypatch.setenv("DOCKER_HOST", "unix:///nowhere/sock")
+    archives = tmp_path / "archives"
+    answer = role.run(service_image_archive_folder=str(archives), **variables)
+    assert answer.code == 2 and text in answer.errors[NODE], answer.output
+    assert all(remedy in answer.errors[NODE] for remedy in REMEDIES)
+    assert empty.images() == {} and not list(archives.glob("*"))
 
 
 def test_a_containerd_that_does_not_honour_the_label_is_named(role: Role, empty: Containerd) -> None:
