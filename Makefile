@@ -18,7 +18,7 @@ COLLECTION := ansible_collections.onprem.kube_scheduling
 TYPED := lab tools tests.bench tests.soak $(COLLECTION).plugins.module_utils $(if $(wildcard services),$(COLLECTION).services)
 
 .DEFAULT_GOAL := help
-.PHONY: help env demo test lab-binaries lab-up lab-down bench soak molecule kind format tables build integration $(CHECKS)
+.PHONY: help env demo test lab-binaries lab-up lab-down bench soak molecule kind format tables build integration image image-lock sbom $(CHECKS)
 
 help: ## list the targets
 	@echo "Targets of this Makefile:"
@@ -45,6 +45,7 @@ lab-binaries: env ## build the programs of the simulated cluster (minutes once, 
 
 test: env ## run every check
 	@$(MAKE) --no-print-directory -j2 HOLD=--hold $(CHECKS)
+	@$(MAKE) --no-print-directory image
 	@$(MAKE) --no-print-directory kind
 	@$(MAKE) --no-print-directory integration
 
@@ -84,6 +85,9 @@ build: env ## build the collection artifact into dist/
 
 importer: build ## check: galaxy-importer on the built artifact
 	@$(STEP) importer -- python -m tools.galaxy_importer
+
+image: env ## check: build the image of the services with a container engine, run its programs, and import it into containerd
+	@$(STEP) image -- python -m pytest tests/image
 
 # Between the checks and the integration tests, because it takes minutes of both processors.
 kind: lab-binaries ## check: roles and playbooks on a real cluster in containers (scenario `kind` of molecule)

@@ -1,6 +1,6 @@
 # Copyright: onprem.kube_scheduling contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Run the role service_image for one node, and return its result."""
+"""Run the role service_image for nodes, and return its result."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import os
 import re
 import subprocess
 import sys
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -26,23 +27,27 @@ PLAY = """
         name: onprem.kube_scheduling.service_image
         tasks_from: "{{ tasks_from | default('main') }}"
     - ansible.builtin.set_stats:
-        data: {result: "{{ service_image_result | default({}) }}"}
+        data: {results: "{{ {inventory_hostname: service_image_result | default({})} }}"}
 """
 
 
 @dataclass(frozen=True)
 class Answer:
-    """The result of a run."""
+    """The result of a run.
+
+    ``results`` has the fact service_image_result of each host, ``errors`` the text of the error of each failed host.
+    """
 
     code: int
     output: str
-    result: dict[str, Any]
+    results: dict[str, dict[str, Any]]
+    errors: dict[str, str]
     changed: int
 
     @property
-    def text(self) -> str:
-        """Return the output with one blank in place of the line breaks and the indentation."""
-        return " ".join(self.output.split())
+    def reference(self) -> str:
+        """Return the reference of the image."""
+        return str(self.results[NODE]["reference"])
 
 
 @dataclass(frozen=True)
@@ -54,9 +59,9 @@ class Role:
     node: Containerd
     folder: Path
 
-    def run(self, *arguments: str, **variables: Any) -> Answer:
-        """Run the role, and return what it has printed and changed."""
-        play, given = self.folder / "play.yml", self.folder / "variables.json"
+    def run(self, *arguments: str, hosts: Mapping[str, Mapping[str, Any]] | None = None, **variables: Any) -> Answer:
+        """Run the role, and return what it has printed and changed. ``hosts`` has variables of single hosts, and names all hosts."""
+        play, inventory = self.folder / "play.yml", self.folder / "inventory.json"
         play.write_text(PLAY)
         own = {
             "service_image_base": self.base,
@@ -68,8 +73,8 @@ class Role:
             "ansible_connection": "local",
             "ansible_python_interpreter": sys.executable,
         }
-        given.write_text(json.dumps({**own, **variables}))
-        command = [str(Path(sys.executable).with_name("ansible-playbook")), "-i", f"{NODE},", str(play), "-e", f"@{given}", *arguments]
+        inventory.write_text(json.dumps({"all": {"hosts": hosts or {NODE: {}}, "vars": {**own, **variables}}}))
+        command = [str(Path(sys.executable).with_name("ansible-playbook")), "-i", str(inventory), str(play), *arguments]
         environment = {
             **os.environ,
             "ANSIBLE_CONFIG": str(ROOT / "ansible.cfg"),
@@ -79,6 +84,14 @@ class Role:
         }
         done = subprocess.run(command, cwd=self.folder, env=environment, capture_output=True, text=True)
         output = done.stdout + done.stderr
-        changed, stats = re.search(r"changed=(\d+)", output), re.search(r"^\s*RUN: (\{.*\})$", output, re.MULTILINE)
-        assert changed is not None, output
-        return Answer(done.returncode, output, json.loads(stats[1])["result"] if stats else {}, int(changed[1]))
+        changed, stats = re.findall(r"changed=(\d+)", output), re.search(r"^\s*RUN: (\{.*\})$", output, re.MULTILINE)
+        assert changed, output
+        return Answer(done.returncode, output, json.loads(stats[1])["results"] if stats else {}, errors_in(output), sum(map(int, changed)))
+
+
+def errors_in(output: str) -> dict[str, str]:
+    """Return the text of the last error of each failed host, with one blank in place of each line break."""
+    found = {}
+    for host, result in re.findall(r"^(?:fatal|failed): \[([\w-]+).*? => (\{.*\})$", output, re.MULTILINE):
+        found[host] = " ".join(str(json.loads(result).get("msg", "")).split())
+    return found

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 from collections.abc import Iterator
@@ -11,12 +12,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from ansible_collections.onprem.kube_scheduling.services.image_context import describe
 
+from lab import base_image
 from tests.image.node import Containerd
 from tests.image.role import NODE, Role
 
-ALREADY_SMALL_BYTES = 100_000_000
+SMALL_DISK_BYTES = 100_000_000
 REMEDIES = ("service_image_delivery: registry", "service_image_delivery: preloaded")
+FOREIGN, BY_ID = "registry.example.org/services:1", "sha256:" + "0" * 64
 
 
 @pytest.fixture
@@ -38,14 +42,19 @@ def upgraded(base: str) -> Iterator[dict[str, Any]]:
     subprocess.run(["docker", "rmi", name], check=True, capture_output=True)
 
 
+def archive_of(role: Role, reference: str) -> Path:
+    (found,) = role.archives.glob(f"*{reference.rpartition(':')[2]}*.tar")
+    return found
+
+
 def test_the_first_run_imports_and_pins_the_image_and_the_second_changes_nothing(role: Role, empty: Containerd) -> None:
     planned = role.run("--check", "--diff")
-    assert planned.code == 0 and planned.changed >= 1 and empty.images() == {}
+    assert planned.code == 0 and planned.changed >= 1 and empty.images() == {}, planned.output
     first = role.run()
-    assert first.code == 0 and first.result["pull_policy"] == "Never"
-    assert planned.result == first.result
-    assert empty.images() == {first.result["reference"]: True}
-    assert [file.name for file in role.folder.glob("*.tar")] == []
+    assert first.code == 0 and first.results[NODE]["pull_policy"] == "Never", first.output
+    assert planned.results == first.results
+    assert empty.images() == {first.reference: True}
+    assert list(role.folder.glob("*.tar")) == []
     second = role.run()
     assert (second.code, second.changed) == (0, 0), second.output
     again = role.run("--check", "--diff")
@@ -54,63 +63,48 @@ def test_the_first_run_imports_and_pins_the_image_and_the_second_changes_nothing
 
 def test_the_reference_is_known_without_a_build(role: Role, empty: Containerd, tmp_path: Path) -> None:
     answer = role.run(tasks_from="reference", service_image_archive_folder=str(tmp_path / "nowhere"))
-    assert (answer.code, answer.changed) == (0, 0) and empty.images() == {}
-    assert answer.result == role.run().result
+    assert (answer.code, answer.changed) == (0, 0) and empty.images() == {}, answer.output
+    tag = describe(base=role.base, python=base_image.PYTHON, architecture="amd64")["tag"]
+    assert answer.reference == f"kube-scheduling.onprem/services:{tag}"
 
 
-def test_an_upgrade_replaces_the_image_except_where_a_container_uses_the_old_one(
+def test_an_upgrade_removes_the_old_image_when_no_container_uses_it_and_nothing_of_others(
     role: Role, empty: Containerd, upgraded: dict[str, Any]
 ) -> None:
-    old = role.run().result["reference"]
+    old = role.run().reference
+    empty.ctr("images", "tag", old, BY_ID)
     empty.ctr("containers", "create", old, "running")
-    new = role.run(**upgraded).result["reference"]
-    assert new != old and empty.images() == {old: True, new: True}
+    new = role.run(**upgraded).reference
+    assert new != old and set(empty.images()) == {old, new, BY_ID}
     empty.ctr("containers", "delete", "running")
-    answer = role.run(**upgraded)
-    assert answer.changed == 1 and empty.images() == {new: True}
-
-
-def test_images_of_others_and_their_names_by_id_stay(role: Role, empty: Containerd, upgraded: dict[str, Any]) -> None:
-    old = role.run().result["reference"]
-    foreign, by_id = "registry.example.org/services:1", "sha256:" + "0" * 64
-    empty.ctr("images", "tag", old, foreign)
-    empty.ctr("images", "tag", old, by_id)
-    new = role.run(**upgraded).result["reference"]
-    assert set(empty.images()) == {new, foreign, by_id}
-    empty.ctr("images", "remove", foreign)
-    empty.ctr("images", "tag", by_id, old)
-    role.run(**upgraded)
-    assert set(empty.images()) == {new}
-
-
-def test_an_image_that_has_lost_its_label_is_pinned_again(role: Role, empty: Containerd) -> None:
-    reference = role.run().result["reference"]
-    empty.ctr("images", "label", reference, "io.cri-containerd.pinned=")
-    assert empty.images() == {reference: False}
-    assert role.run().changed == 1 and empty.images() == {reference: True}
+    empty.ctr("images", "tag", old, FOREIGN)
+    assert role.run(**upgraded).changed == 1 and set(empty.images()) == {new, FOREIGN, BY_ID}
+    empty.ctr("images", "tag", FOREIGN, old)
+    empty.ctr("images", "remove", FOREIGN)
+    assert role.run(**upgraded).changed == 1 and empty.images() == {new: True}
 
 
 def test_an_interrupted_import_is_repeated(role: Role, empty: Containerd) -> None:
-    reference = role.run().result["reference"]
+    reference = role.run().reference
     empty.remove_images()
-    (archive,) = role.archives.glob(f"*{reference.rpartition(':')[2]}*.tar")
-    empty.ctr("images", "import", "--no-unpack", str(archive))
+    empty.ctr("images", "import", "--no-unpack", str(archive_of(role, reference)))
     assert " false" in empty.ctr("images", "check")
     answer = role.run()
     assert answer.code == 0 and answer.changed > 0 and " true" in empty.ctr("images", "check"), answer.output
+    assert empty.images() == {reference: True}
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can mount a small disk")
 def test_a_full_disk_is_an_error_that_names_the_node_and_the_remedies(role: Role, tmp_path: Path) -> None:
     disk = tmp_path / "disk"
     disk.mkdir()
-    if os.geteuid() != 0:
-        pytest.skip("only root can mount a small disk")
-    subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={ALREADY_SMALL_BYTES}", "tmpfs", str(disk)], check=True)
+    subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={SMALL_DISK_BYTES}", "tmpfs", str(disk)], check=True)
     try:
         with Containerd(disk) as full:
             answer = role.run(service_image_containerd_socket=str(full.socket))
-            assert answer.code == 2 and f"{NODE}: the image" in answer.text and "no space left on device" in answer.text, answer.output
-            assert "Check the free disk space" in answer.text and all(remedy in answer.text for remedy in REMEDIES)
+            error = answer.errors[NODE]
+            assert answer.code == 2 and error.startswith(f"{NODE}: the image") and "no space left on device" in error, answer.output
+            assert "Check the free disk space" in error and all(remedy in error for remedy in REMEDIES)
             assert not any(full.images().values())
         assert list(role.folder.glob("*.tar")) == []
     finally:
@@ -118,75 +112,79 @@ def test_a_full_disk_is_an_error_that_names_the_node_and_the_remedies(role: Role
 
 
 def test_an_archive_with_another_content_is_refused(role: Role, empty: Containerd, tmp_path: Path) -> None:
-    role.run()
+    archive = archive_of(role, role.run().reference)
     empty.remove_images()
-    for file in role.archives.iterdir():
-        (tmp_path / "damaged").mkdir(exist_ok=True)
-        (tmp_path / "damaged" / file.name).write_bytes(file.read_bytes() + (b"x" if file.suffix == ".tar" else b""))
-    answer = role.run(service_image_archive_folder=str(tmp_path / "damaged"))
-    assert answer.code == 2 and "has the SHA-256 sum" in answer.text and "copy both files again" in answer.text
+    damaged = tmp_path / "damaged"
+    damaged.mkdir()
+    (damaged / archive.name).symlink_to(archive)
+    (damaged / f"{archive.name}.sha256").write_text(f"{'0' * 64}  {archive.name}\n")
+    answer = role.run(service_image_archive_folder=str(damaged))
+    assert answer.code == 2 and "has the SHA-256 sum" in answer.errors[NODE] and "copy both files again" in answer.errors[NODE]
     assert empty.images() == {}
+
+
+def test_a_node_that_cannot_use_the_archive_is_refused_by_name_and_the_others_get_it(role: Role, empty: Containerd, tmp_path: Path) -> None:
+    for name in ("crio.sock", "cri-dockerd.sock"):
+        (tmp_path / name).touch()
+    runtimes = {"of-crio": {str(tmp_path / "crio.sock"): "CRI-O"}, "of-docker": {str(tmp_path / "cri-dockerd.sock"): "cri-dockerd"}}
+    hosts = {
+        NODE: {},
+        **{host: {} for host in runtimes},
+        "of-arm": {"service_image_architecture": "arm64"},
+        "without-containerd": {"service_image_containerd_socket": "/nowhere/sock"},
+        "without-ctr": {"service_image_ctr": ["no-ctr"]},
+    }
+    # Variables of the role have precedence over those of hosts, so that the runtimes come from the command line.
+    of_host = f"{{{{ ({runtimes!r})[inventory_hostname] | default({{}}) }}}}"
+    answer = role.run("--extra-vars", json.dumps({"__service_image_other_runtimes": of_host}), hosts=hosts)
+    assert answer.code == 2 and empty.images() == {answer.reference: True}, answer.output
+    assert set(answer.errors) == set(hosts) - {NODE}
+    assert answer.errors["of-crio"].startswith("of-crio runs CRI-O") and "Set service_image_delivery: registry" in answer.errors["of-crio"]
+    assert answer.errors["of-docker"].startswith("of-docker runs cri-dockerd")
+    assert answer.errors["of-arm"].startswith("of-arm is amd64, and the image is built for arm64")
+    assert answer.errors["without-containerd"].startswith("without-containerd has no socket /nowhere/sock: start containerd")
+    assert answer.errors["without-ctr"].startswith("without-ctr: no-ctr")
 
 
 @pytest.mark.parametrize(
     ("variables", "text"),
     [
-        ({"service_image_architecture": "arm64"}, f"{NODE} is amd64, and the image is built for arm64"),
-        ({"service_image_containerd_socket": "/nowhere/sock"}, f"{NODE} has no socket /nowhere/sock: start containerd"),
-        ({"service_image_ctr": ["no-ctr"]}, f"{NODE}: no-ctr"),
         ({"service_image_wheelhouse": "/nowhere"}, "/nowhere has no wheel of"),
-        ({"service_image_engine": "podman"}, "No container engine answers on the controller"),
+        ({"service_image_engine": "docker"}, "No container engine answers on the controller"),
         (
             {"service_image_base": "kube-scheduling.lab/missing:1"},
             "Check that service_image_base (kube-scheduling.lab/missing:1) can be pulled",
         ),
-        ({"service_image_delivery": "preloaded"}, "no image is named: set service_image_reference to an image that the nodes have"),
-        ({"service_image_reference": "a/b:1"}, "which builds an image with a name of its own: remove service_image_reference"),
-        ({"service_image_pul_secrets": []}, "There is no variable service_image_pul_secrets. The variables are service_image_"),
-        ({"service_image_state": "gone"}, "service_image_state must be one of: present, absent"),
     ],
+    ids=["no wheels", "no engine", "no base image"],
 )
-def test_a_run_that_cannot_succeed_is_refused_and_changes_nothing(
-    role: Role, empty: Containerd, tmp_path: Path, variables: dict[str, object], text: str
+def test_a_build_that_cannot_succeed_names_the_remedy_and_leaves_nothing(
+    role: Role, empty: Containerd, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, variables: dict[str, str], text: str
 ) -> None:
+    if "service_image_engine" in variables:
+        monkeypatch.setenv("DOCKER_HOST", "unix:///nowhere/sock")
     archives = tmp_path / "archives"
-    answer = role.run(**{"service_image_archive_folder": str(archives), **variables})
-    assert answer.code == 2 and text in answer.text, answer.output
+    answer = role.run(service_image_archive_folder=str(archives), **variables)
+    assert answer.code == 2 and text in answer.errors[NODE], answer.output
+    assert all(remedy in answer.errors[NODE] for remedy in REMEDIES)
     assert empty.images() == {} and not list(archives.glob("*"))
 
 
-@pytest.mark.parametrize(("file", "name"), [("crio.sock", "CRI-O"), ("cri-dockerd.sock", "cri-dockerd")])
-def test_another_runtime_is_refused_by_name(role: Role, empty: Containerd, tmp_path: Path, file: str, name: str) -> None:
-    (tmp_path / file).touch()
-    answer = role.run(__service_image_other_runtimes={str(tmp_path / file): name})
-    assert answer.code == 2 and f"{NODE} runs {name}" in answer.text and "Set service_image_delivery: registry" in answer.text
-    assert empty.images() == {}
-
-
 def test_a_containerd_that_does_not_honour_the_label_is_named(role: Role, empty: Containerd) -> None:
-    assert "WARNING" in role.run(__service_image_pin_version="99.0.0").text
-    assert "WARNING" not in role.run(__service_image_pin_version="1.0.0").text
+    for version, warned in (("99.0.0", True), ("1.0.0", False)):
+        assert ("WARNING: worker-7 has containerd" in role.run("-e", f"__service_image_pin_version={version}").output) == warned
 
 
-def test_absent_removes_the_images_and_the_archives(role: Role, empty: Containerd, upgraded: dict[str, Any], tmp_path: Path) -> None:
-    archives = str(tmp_path / "archives")
-    reference = role.run(service_image_archive_folder=archives).result["reference"]
-    empty.ctr("images", "tag", reference, "registry.example.org/other:1")
+def test_absent_removes_the_images_and_the_archives(role: Role, empty: Containerd, tmp_path: Path) -> None:
+    reference = role.run().reference
+    archive, archives = archive_of(role, reference), tmp_path / "archives"
+    archives.mkdir()
+    for file in (archive, archive.with_name(f"{archive.name}.sha256")):
+        os.link(file, archives / file.name)
+    empty.ctr("images", "tag", reference, FOREIGN)
     empty.ctr("images", "tag", reference, "kube-scheduling.onprem/services:0.0.9-123456789abc")
-    planned = role.run("--check", service_image_state="absent", service_image_archive_folder=archives)
-    assert planned.code == 0 and planned.changed > 0 and reference in empty.images()
-    answer = role.run(service_image_state="absent", service_image_archive_folder=archives)
-    assert answer.code == 0 and set(empty.images()) == {"registry.example.org/other:1"} and list((tmp_path / "archives").iterdir()) == []
-    assert role.run(service_image_state="absent", service_image_archive_folder=archives).changed == 0
-
-
-def test_an_image_of_others_is_only_referred_to(role: Role, empty: Containerd) -> None:
-    answer = role.run(
-        service_image_delivery="registry",
-        service_image_reference="registry.example.org/services@sha256:1",
-        service_image_pull_secrets=["key"],
-    )
-    assert (answer.code, answer.changed) == (0, 0) and empty.images() == {}
-    assert answer.result == {"reference": "registry.example.org/services@sha256:1", "pull_policy": "IfNotPresent", "pull_secrets": ["key"]}
-    loaded = role.run(service_image_delivery="preloaded", service_image_reference="services:1")
-    assert (loaded.changed, loaded.result["pull_policy"]) == (0, "Never")
+    gone = {"service_image_state": "absent", "service_image_archive_folder": str(archives)}
+    assert role.run("--check", **gone).changed > 0 and reference in empty.images() and len(list(archives.iterdir())) == 2
+    answer = role.run(**gone)
+    assert answer.code == 0 and set(empty.images()) == {FOREIGN} and list(archives.iterdir()) == [], answer.output
+    assert role.run(**gone).changed == 0

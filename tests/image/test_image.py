@@ -26,7 +26,7 @@ def image(base: str, archives: Path, node: object, tmp_path_factory: pytest.Temp
     """The reference of the image, which the role has built."""
     answer = Role(base=base, archives=archives, node=node, folder=tmp_path_factory.mktemp("role")).run()  # type: ignore[arg-type]
     assert answer.code == 0, answer.output
-    reference = str(answer.result["reference"])
+    reference = str(answer.reference)
     docker("load", "--input", str(archive_of(reference, archives)))
     yield reference
     docker("rmi", reference)

@@ -1,0 +1,53 @@
+# Copyright: onprem.kube_scheduling contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The role refuses wrong variables by name, and only refers to an image that exists. No engine and no containerd is needed for that."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.image.role import NODE, Role
+
+REFERENCE = "registry.example.org/services@sha256:1"
+
+
+@pytest.fixture
+def role(tmp_path: Path) -> Role:
+    """The role without a node."""
+    return Role(base="no-base", archives=tmp_path, node=NoNode(), folder=tmp_path)  # type: ignore[arg-type]
+
+
+class NoNode:
+    """A node without containerd."""
+
+    socket = "/nowhere/sock"
+
+
+def test_wrong_variables_are_refused_by_name(role: Role) -> None:
+    hosts = {
+        "typo": {"service_image_pul_secrets": []},
+        "state": {"service_image_state": "gone"},
+        "nothing-named": {"service_image_delivery": "preloaded"},
+        "no-registry": {"service_image_delivery": "registry"},
+        "two-names": {"service_image_reference": REFERENCE},
+    }
+    answer = role.run(hosts=hosts)
+    assert answer.code == 2 and answer.changed == 0 and set(answer.errors) == set(hosts), answer.output
+    assert answer.errors["typo"].startswith("There is no variable service_image_pul_secrets. The variables are service_image_")
+    assert "service_image_state must be one of: present, absent" in answer.errors["state"]
+    assert "set service_image_reference to an image that the nodes have" in answer.errors["nothing-named"]
+    assert "or service_image_registry to the place where the image is pushed" in answer.errors["no-registry"]
+    assert "which builds an image with a name of its own: remove service_image_reference" in answer.errors["two-names"]
+
+
+def test_an_image_of_others_is_only_referred_to(role: Role) -> None:
+    preloaded = {"service_image_delivery": "preloaded", "service_image_reference": "services:1"}
+    registry = {"service_image_delivery": "registry", "service_image_reference": REFERENCE, "service_image_pull_secrets": ["key"]}
+    answer = role.run(hosts={NODE: preloaded, "other": registry})
+    assert (answer.code, answer.changed) == (0, 0), answer.output
+    assert answer.results == {
+        NODE: {"reference": "services:1", "pull_policy": "Never", "pull_secrets": []},
+        "other": {"reference": REFERENCE, "pull_policy": "IfNotPresent", "pull_secrets": ["key"]},
+    }
