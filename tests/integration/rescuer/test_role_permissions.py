@@ -7,6 +7,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import pytest
 import yaml
 
 from lab.audit import COMPLETE, STARTED, AuditEvent
@@ -22,6 +23,8 @@ from tools.paths import ROOT
 
 NAMESPACE, NAME = "kube-scheduling", "kube-scheduling-rescuer"
 DECLARED = yaml.safe_load((ROOT / "roles" / "critical_rescuer" / "vars" / "permissions.yml").read_text())
+# Each run of a role takes many seconds on a machine with other work.
+pytestmark = pytest.mark.timeout(1800)
 RBAC = "/apis/rbac.authorization.k8s.io/v1"
 
 
