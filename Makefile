@@ -6,7 +6,7 @@ BASE := $(or $(BASE_PYTHON),python3)
 PYTHON := .venv/bin/python
 STEP := $(PYTHON) -m tools.run_step $(HOLD)
 
-# `test` runs these two at a time, and then the integration tests, which want the machine for themselves. Sanity takes longest.
+# `test` runs these two at a time, then the scenario `kind` and the integration tests, which want the machine for themselves. Sanity takes longest.
 CHECKS := ruff sanity yamllint changelog-lint mypy unit browser docs-lint ansible-lint docs importer
 
 # Integration tests wait more than they work. Each worker has a shared cluster of its own; a file stays on one worker.
@@ -18,7 +18,7 @@ COLLECTION := ansible_collections.onprem.kube_scheduling
 TYPED := lab tools tests.bench tests.soak $(COLLECTION).plugins.module_utils $(if $(wildcard services),$(COLLECTION).services)
 
 .DEFAULT_GOAL := help
-.PHONY: help env demo test lab-binaries lab-up lab-down bench soak format tables build integration $(CHECKS)
+.PHONY: help env demo test lab-binaries lab-up lab-down bench soak molecule kind format tables build integration $(CHECKS)
 
 help: ## list the targets
 	@echo "Targets of this Makefile:"
@@ -45,6 +45,7 @@ lab-binaries: env ## build the programs of the simulated cluster (minutes once, 
 
 test: env ## run every check
 	@$(MAKE) --no-print-directory -j2 HOLD=--hold $(CHECKS)
+	@$(MAKE) --no-print-directory kind
 	@$(MAKE) --no-print-directory integration
 
 ruff: env ## check: Python style and formatting
@@ -84,11 +85,18 @@ build: env ## build the collection artifact into dist/
 importer: build ## check: galaxy-importer on the built artifact
 	@$(STEP) importer -- python -m tools.galaxy_importer
 
+# Between the checks and the integration tests, because it takes minutes of both processors.
+kind: lab-binaries ## check: roles and playbooks on a real cluster in containers (scenario `kind` of molecule)
+	@$(STEP) kind -- python -m pytest tests/molecule/test_scenarios.py::test_kind
+
 # Last, and without a closing line of its own, so that pytest's summary is the last line of `make test`.
 integration: lab-binaries ## check: integration tests on the simulated cluster
 	@$(STEP) --quiet-end integration -- python -m pytest tests/integration --durations=10 $(SIDE_BY_SIDE) $(REPEATED)
 
 ## Measurements and long runs, for releases
+
+molecule: lab-binaries ## all scenarios of molecule, each on a cluster of its own
+	@$(STEP) molecule -- python -m pytest tests/molecule
 
 bench: lab-binaries ## measure spread check, rescues and extender on 5,000 nodes; writes docs/development/benchmarks.md (PART=spread|uneven|start|rescue|extender: only that)
 	@$(PYTHON) -m tests.bench $(if $(PART),--part $(PART))

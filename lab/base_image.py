@@ -51,7 +51,7 @@ def ensure(log: Callable[[str], None]) -> str:
 def _make(archive: Path, log: Callable[[str], None]) -> None:
     if os.geteuid() != 0:
         raise LabError(f"base image {name()}: debootstrap needs root: run it as root")
-    packages.install(packages.missing({"debootstrap": "debootstrap"}), log)
+    packages.ensure({"debootstrap": "debootstrap"}, log, install=packages.permitted())
     with tempfile.TemporaryDirectory(dir=archive.parent) as scratch:
         root, unfinished = Path(scratch, "root"), Path(scratch, archive.name)
         command = ["debootstrap", "--variant=minbase", f"--include={','.join(PACKAGES)}", RELEASE, str(root)]

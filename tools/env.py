@@ -15,13 +15,13 @@ from pathlib import Path
 
 from lab.layout import project_cache_dir
 from lab.locks import locked
-from tools import interpreters, kubernetes_core, venvs
+from tools import collections_of_ansible, interpreters, venvs
 from tools.errors import exit_with
 from tools.paths import COLLECTIONS, ENVIRONMENT, NAME, NAMESPACE, ROOT
 
 REQUIREMENTS = (ROOT / "requirements.txt", ROOT / "services" / "extender" / "requirements.txt", ROOT / "requirements-dev.txt")
 CONSTRAINTS = (ROOT / "tools" / "constraints.txt",)
-INPUTS = (*REQUIREMENTS, *CONSTRAINTS, *(ROOT / "tools" / f"{name}.py" for name in ("env", "venvs", "kubernetes_core")))
+INPUTS = (*REQUIREMENTS, *CONSTRAINTS, *(ROOT / "tools" / f"{name}.py" for name in ("env", "venvs", "collections_of_ansible")))
 STAMP = ENVIRONMENT / "stamp"
 VENV_PARTS = ("bin", "include", "lib", "pyvenv.cfg")
 
@@ -49,7 +49,8 @@ def _stamp(wanted: str | None) -> str:
 
 def _is_current(stamp: str) -> bool:
     # Existence follows links: the cache or the interpreter may have been removed since.
-    links = (ENVIRONMENT / "bin" / "python", COLLECTIONS / "ansible_collections" / "kubernetes" / "core")
+    collections = [COLLECTIONS / "ansible_collections" / name for name in collections_of_ansible.COLLECTIONS]
+    links = (ENVIRONMENT / "bin" / "python", *collections)
     return all(link.exists() for link in links) and STAMP.exists() and STAMP.read_text() == stamp
 
 
@@ -58,13 +59,14 @@ def _make(wanted: str | None) -> None:
     version = interpreters.version_of(python)
     print(f"environment: Python {version[0]}.{version[1]} ({python})")
     venv = venvs.ensure("dev", python, REQUIREMENTS, CONSTRAINTS)
-    kubernetes = kubernetes_core.ensure(venv / "bin" / "python", version)
+    collections = collections_of_ansible.ensure(venv / "bin" / "python", version)
     if not STAMP.exists():
         # Made by hand or by another tool, or left half done: links cannot be laid over that.
         _remove(ENVIRONMENT)
     for part in VENV_PARTS:
         _link(ENVIRONMENT / part, venv / part)
-    _link(COLLECTIONS / "ansible_collections" / "kubernetes", kubernetes)
+    for namespace in collections_of_ansible.NAMESPACES:
+        _link(COLLECTIONS / "ansible_collections" / namespace, collections / namespace)
     _link(COLLECTIONS / "ansible_collections" / NAMESPACE / NAME, Path("../../../.."))
     print("environment: .venv is ready")
 

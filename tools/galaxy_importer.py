@@ -12,7 +12,7 @@ import subprocess
 import tempfile
 from pathlib import Path
 
-from tools import interpreters, kubernetes_core, venvs
+from tools import collections_of_ansible, interpreters, venvs
 from tools.errors import ToolError, exit_with
 from tools.paths import ROOT
 
@@ -34,7 +34,7 @@ def main() -> int:
     if not link.exists():
         link.parent.mkdir(exist_ok=True)
         link.unlink(missing_ok=True)
-        link.symlink_to(kubernetes_core.ensure(venv / "bin" / "python", interpreters.version_of(python)))
+        link.symlink_to(collections_of_ansible.ensure(venv / "bin" / "python", interpreters.version_of(python)) / "kubernetes")
     output = _run(venv, artifact)
     print("\n".join(line for line in output.splitlines() if not line.startswith("Loading ")))
     if "ERROR" in output:

@@ -19,8 +19,6 @@ from lab.layout import NAME_PATTERN, SOURCES, cache_dir
 from lab.locks import locked
 
 IMAGE_VARIABLE = "KUBE_SCHEDULING_KIND_IMAGE"
-BUILT = "built"
-"""As the name of an image: the one that `lab.kind.node_image` builds."""
 READY_TIMEOUT = "180s"
 REMEDY = "Remove what is left with `python -m lab kind down`, then run it again. `docker logs NODE` shows the log of a node."
 
@@ -70,17 +68,16 @@ class KindCluster:
     def up(self, log: Callable[[str], None], *, image: str | None = None) -> None:
         """Return when all nodes and DNS are ready. A cluster that is up and answers is kept; what else is left of one is removed.
 
-        `image`: a node image that the engine has or can pull; `built`: build one; default: kind's own choice.
+        `image`: a node image that the engine has or can pull (default: kind's own choice).
         """
         engine.ensure(log)
         kind = programs.kind(log)
-        chosen = node_image.ensure(log) if image == BUILT else image
         with locked(cache_dir() / f"kind-{self.name}.lock", why=f"which works on cluster {self.name}", log=log):
             if self.nodes() and self._answers():
                 log(f"cluster {self.name} is up already")
                 return
             self._delete(kind, log)
-            self._create(kind, chosen, log)
+            self._create(kind, image, log)
 
     def down(self, log: Callable[[str], None]) -> None:
         """Remove the cluster and its files. One that is not there is fine."""
@@ -109,9 +106,7 @@ class KindCluster:
         for path in (self.audit_policy, self.audit_log):
             path.parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(SOURCES / self.audit_policy.name, self.audit_policy)
-        text = config.render(
-            audit_policy=self.audit_policy, audit_log=self.audit_log, capacity=config.machine(), own_network=own_network
-        )
+        text = config.render(audit_policy=self.audit_policy, audit_log=self.audit_log, capacity=config.machine(), own_network=own_network)
         self.config_file.write_text(text)
 
     def _answers(self) -> bool:

@@ -1,18 +1,22 @@
 # Copyright: onprem.kube_scheduling contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The part `kind` of the lab's command line: up, down, image, kubeconfig, engine up|down|status."""
+"""The part `kind` of the lab's command line: up, down, kubeconfig, audit, image, engine."""
 
 from __future__ import annotations
 
 import argparse
+import json
 from collections.abc import Callable
+from dataclasses import asdict
 from pathlib import Path
 
 from lab.errors import LabError
 from lab.kind import engine, node_image
-from lab.kind.cluster import BUILT, IMAGE_VARIABLE, KindCluster, image_of_environment
+from lab.kind.cluster import IMAGE_VARIABLE, KindCluster, image_of_environment
 from lab.layout import REPOSITORY
 
+BUILT = "built"
+"""As the name of an image: the one that `lab.kind.node_image` builds."""
 DEFAULT_NAME = "kube-scheduling"
 
 
@@ -28,6 +32,10 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     )
     _with_cluster(_command(parts, "down", _down, "remove a cluster and its files"))
     _with_cluster(_command(parts, "kubeconfig", _kubeconfig, "print the path of the kubeconfig"))
+    audit = _with_cluster(_command(parts, "audit", _audit, "print the answered requests of the audit log, one JSON object a line"))
+    audit.add_argument("--user", default=None, help="only this user's")
+    audit.add_argument("--verb", default=None, help="only this verb")
+    audit.add_argument("--resource", default=None, help="only this resource, with its subresource if there is one: pods/eviction")
     _command(parts, "image", _image, "build the node image if needed, and print its name")
     actions = _command(parts, "engine", _engine, "the container engine: install and start it, end it, or say whether one answers")
     actions.add_argument("action", choices=["up", "down", "status"])
@@ -60,7 +68,10 @@ def _say(line: str) -> None:
 
 def _up(options: argparse.Namespace) -> int:
     cluster = _cluster(options)
-    cluster.up(_say, image=options.image or image_of_environment())
+    engine.ensure(_say)
+    # The option is explicit, so it needs no further permission to install packages.
+    image = node_image.ensure(_say, install=True) if options.image == BUILT else options.image or image_of_environment()
+    cluster.up(_say, image=image)
     _say(f"export KUBECONFIG={cluster.kubeconfig}")
     return 0
 
@@ -78,9 +89,20 @@ def _kubeconfig(options: argparse.Namespace) -> int:
     return 0
 
 
+def _audit(options: argparse.Namespace) -> int:
+    cluster = _cluster(options)
+    if not cluster.audit_log.exists():
+        raise LabError(f"{cluster.audit_log}: there is no audit log: start the cluster with python -m lab kind up --name {cluster.name}")
+    resource, _, subresource = (options.resource or "").partition("/")
+    for event in cluster.audit().events(user=options.user, verb=options.verb, resource=resource or None):
+        if not resource or event.subresource == subresource:
+            _say(json.dumps(asdict(event)))
+    return 0
+
+
 def _image(_options: argparse.Namespace) -> int:
     engine.ensure(_say)
-    _say(node_image.ensure(_say))
+    _say(node_image.ensure(_say, install=True))
     return 0
 
 

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from dataclasses import dataclass
 from pathlib import Path
@@ -35,7 +36,8 @@ ALLOCATABLE = Resources(cpu_m=1000, memory_mi=3072)
 def machine() -> Resources:
     """The resources of this machine, which every node claims as its capacity."""
     memory_bytes = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    return Resources(cpu_m=1000 * (os.cpu_count() or 1), memory_mi=memory_bytes // MEBIBYTE)
+    # Rounded up, so that the nodes never offer more than ALLOCATABLE.
+    return Resources(cpu_m=1000 * (os.cpu_count() or 1), memory_mi=math.ceil(memory_bytes / MEBIBYTE))
 
 
 def reserved(capacity: Resources) -> dict[str, str]:

@@ -121,7 +121,7 @@ def _install_wrapper() -> Path:
     """Install a copy of the wrapper of runc, because this checkout may be removed before the engine."""
     path = RUN / "runc-wrapper"
     # Without the site packages it starts faster.
-    shell = f"#!/bin/sh\nexec {shlex.quote(str(Path(sys.executable).resolve()))} -I -S {shlex.quote(f'{path}.py')} \"$@\"\n"
+    shell = f'#!/bin/sh\nexec {shlex.quote(str(Path(sys.executable).resolve()))} -I -S {shlex.quote(f"{path}.py")} "$@"\n'
     path.with_suffix(".py").write_text(Path(runc_wrapper.__file__).read_text())
     path.write_text(shell)
     path.chmod(0o755)

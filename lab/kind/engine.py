@@ -4,7 +4,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import subprocess
 from collections.abc import Callable
@@ -13,8 +12,7 @@ from lab.errors import LabError
 from lab.kind import dockerd, packages
 from lab.locks import locked
 
-PERMISSION = "KUBE_SCHEDULING_REQUIRE_ENGINE"
-REMEDY = f"Start Docker, or permit the lab to install and start one as root: python -m lab kind engine up, or set {PERMISSION}=1."
+REMEDY = f"Start Docker, or permit the lab to install and start one as root: python -m lab kind engine up, or set {packages.PERMISSION}=1."
 ANSWER_TIMEOUT_S = 30
 
 
@@ -34,22 +32,22 @@ def problem() -> str:
     return failures[0] if failures else f"docker info ends with exit code {result.returncode}"
 
 
-def permitted() -> bool:
-    """Return whether the environment permits the installation and the start of an engine."""
-    return os.environ.get(PERMISSION) == "1"
+def ensure(log: Callable[[str], None], *, install: bool | None = None) -> bool:
+    """Return when an engine answers. The result is True if this call has started it.
 
-
-def ensure(log: Callable[[str], None], *, install: bool | None = None) -> None:
-    """Return when an engine answers. `install`: whether one may be installed and started (default: as the environment says)."""
+    `install`: whether one may be installed and started (default: as the environment says).
+    """
     reason = problem()
     if not reason:
-        return
-    if not (permitted() if install is None else install):
+        return False
+    if not (packages.permitted() if install is None else install):
         raise LabError(f"container engine: {reason}. {REMEDY}")
     with locked(dockerd.lock_file(), why="which starts the container engine", log=log):
-        if problem():
-            packages.install(packages.missing(packages.PROGRAMS | {"docker": "docker.io"}), log)
-            dockerd.start(log, lambda: not problem())
+        if not problem():
+            return False
+        packages.ensure(packages.ENGINE_PROGRAMS, log, install=True)
+        dockerd.start(log, lambda: not problem())
+    return True
 
 
 def stop(log: Callable[[str], None]) -> None:

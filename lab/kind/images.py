@@ -77,8 +77,8 @@ def _kube_proxy(reference: str, program: Path, root: Path, scratch: Path) -> Ima
         (folder / "usr/sbin" / name).symlink_to("xtables-nft-multi")
     extensions = next((root / "usr/lib").glob("*/xtables")).relative_to(root)
     shutil.copytree(root / extensions, folder / extensions, symlinks=True)
-    loaded = _libraries(root, [*(f"/{name}" for name in KUBE_PROXY_PROGRAMS), *(f"/{path.relative_to(root)}" for path in (root / extensions).glob("*.so"))])
-    for name in loaded:
+    callers = [*(root / name for name in KUBE_PROXY_PROGRAMS), *(root / extensions).glob("*.so")]
+    for name in _libraries(root, [f"/{path.relative_to(root)}" for path in callers]):
         target = folder / name.lstrip("/")
         target.parent.mkdir(parents=True, exist_ok=True)
         shutil.copy2((root / name.lstrip("/")).resolve(), target)

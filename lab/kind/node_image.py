@@ -55,13 +55,16 @@ def reference() -> str:
     return f"{REPOSITORY}:v{KUBERNETES_VERSION}-{key()}"
 
 
-def ensure(log: Callable[[str], None]) -> str:
-    """Return the reference of the node image, which the engine has. It is built if needed, which needs root."""
+def ensure(log: Callable[[str], None], *, install: bool | None = None) -> str:
+    """Return the reference of the node image, which the engine has. It is built if needed, which needs root.
+
+    `install`: whether Debian packages may be installed for that (default: as the environment says).
+    """
     image = reference()
     if not _has(image):
         with locked(cache_dir() / "kind-node.lock", why="which builds the node image", log=log):
             if not _has(image):
-                _build(image, log)
+                _build(image, log, install=packages.permitted() if install is None else install)
     return image
 
 
@@ -69,13 +72,15 @@ def _has(image: str) -> bool:
     return bool(answer(["docker", "images", "--quiet", image]).strip())
 
 
-def _build(image: str, log: Callable[[str], None]) -> None:
+def _build(image: str, log: Callable[[str], None], *, install: bool) -> None:
     if os.geteuid() != 0:
-        raise LabError(f"node image {image}: only root can build it: run it as root, or give an image: KUBE_SCHEDULING_KIND_IMAGE")
-    packages.install(packages.missing(packages.BUILD_PROGRAMS), log)
+        raise LabError(
+            f"node image {image}: only root can build it. Run it as root, or set KUBE_SCHEDULING_KIND_IMAGE to another image."
+        )
+    packages.ensure(packages.BUILD_PROGRAMS, log, install=install)
     built = programs.ensure(log)
     files = programs.kind_sources(log) / "images" / "base" / "files"
-    root = root_file_system.ensure(log)
+    root = root_file_system.ensure(log, install=install)
     for path in cache_dir().glob(".kind-node-*"):
         shutil.rmtree(path, ignore_errors=True)  # of a killed run: the caller has the lock
     scratch = Path(tempfile.mkdtemp(prefix=".kind-node-", dir=cache_dir()))

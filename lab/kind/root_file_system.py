@@ -32,20 +32,25 @@ def key() -> str:
     return hashlib.sha256("\0".join((RELEASE, *PACKAGES, *UNNEEDED)).encode()).hexdigest()[:12]
 
 
-def ensure(log: Callable[[str], None]) -> Path:
-    """Return the folder of the root file system. It is made if the cache lacks it. Nothing may be changed in it."""
+def ensure(log: Callable[[str], None], *, install: bool) -> Path:
+    """Return the folder of the root file system. It is made if the cache lacks it. Nothing may be changed in it.
+
+    `install`: whether debootstrap may be installed if it is missing.
+    """
     folder = cache_dir() / f"node-root-{key()}"
     if not folder.is_dir():
         if os.geteuid() != 0:
-            raise LabError("root file system of a node: debootstrap needs root: run it as root, or give an image: KUBE_SCHEDULING_KIND_IMAGE")
+            raise LabError(
+                "root file system of a node: debootstrap needs root: run it as root, or give an image: KUBE_SCHEDULING_KIND_IMAGE"
+            )
         with locked(folder.with_suffix(".lock"), why="which makes the root file system of a node", log=log):
             if not folder.is_dir():
+                packages.ensure({"debootstrap": "debootstrap"}, log, install=install)
                 _make(folder, log)
     return folder
 
 
 def _make(folder: Path, log: Callable[[str], None]) -> None:
-    packages.install(packages.missing({"debootstrap": "debootstrap"}), log)
     _remove_unfinished(folder)
     log(f"root file system of a node: debootstrap {RELEASE} with {len(PACKAGES)} packages, about a minute")
     scratch = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))

@@ -8,6 +8,7 @@ capability from the specification, and then becomes the real runc. `lab.kind.doc
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import sys
@@ -36,8 +37,7 @@ def without_capability(path: Path) -> None:
 
 
 def _value(arguments: list[str], *names: str) -> str | None:
-    pairs = zip(arguments, arguments[1:], strict=False)
-    return next((value for name, value in pairs if name in names), None)
+    return next((value for name, value in itertools.pairwise(arguments) if name in names), None)
 
 
 def main() -> None:

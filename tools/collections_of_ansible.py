@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: onprem.kube_scheduling contributors
-"""The collection kubernetes.core, taken out of the PyPI package `ansible`.
+"""The collections kubernetes.core and community.docker, taken out of the PyPI package `ansible`.
 
-That needs no second package source beside pip's. Only this one collection of the package is kept.
+That needs no second package source beside pip's. Only these collections of the package are kept. Scenarios of molecule reach the nodes of a
+kind cluster, which are containers, by a connection of community.docker.
 """
 
 from __future__ import annotations
 
-import shutil
 import tempfile
 import zipfile
 from pathlib import Path
@@ -23,31 +23,34 @@ ANSIBLE_FOR_PYTHON = {(3, 11): "12.3.0"}
 ANSIBLE = "14.5.0"
 """Has kubernetes.core 6.6.0."""
 
-WANTED = "ansible_collections/kubernetes/"
+ROOT = "ansible_collections"
+COLLECTIONS = ("kubernetes/core", "community/docker")
+"""Namespace and name of each."""
+NAMESPACES = tuple(name.partition("/")[0] for name in COLLECTIONS)
 
 
 def ensure(python: Path, version: tuple[int, int]) -> Path:
-    """The folder `ansible_collections/kubernetes`; `python` has pip and is of that minor version."""
+    """The folder `ansible_collections` with them; `python` has pip and is of that minor version."""
     release = ANSIBLE_FOR_PYTHON.get(version, ANSIBLE)
-    folder = project_cache_dir() / "collections" / release
-    wanted = folder / WANTED
-    if not wanted.is_dir():
-        with locked(folder.with_suffix(".lock"), why="which fetches the same collection", log=print):
-            if not wanted.is_dir():
+    names = [name.replace("/", ".") for name in COLLECTIONS]
+    folder = project_cache_dir() / "collections" / "-".join([release, *names])
+    if not folder.is_dir():
+        with locked(folder.with_name(f"{folder.name}.lock"), why="which fetches the same collections", log=print):
+            if not folder.is_dir():
                 _fetch(python, release, folder)
-    return wanted
+    return folder / ROOT
 
 
 def _fetch(python: Path, release: str, folder: Path) -> None:
-    print(f"environment: fetching kubernetes.core out of the PyPI package ansible {release} (50 MB)")
+    print(f"environment: fetching {', '.join(COLLECTIONS)} out of the PyPI package ansible {release} (50 MB)")
     folder.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=folder.parent) as scratch:
         wheel = _download(python, release, Path(scratch))
         unpacked = Path(scratch) / "unpacked"
         with zipfile.ZipFile(wheel) as archive:
-            archive.extractall(unpacked, [name for name in archive.namelist() if name.startswith(WANTED)])
+            wanted = tuple(f"{ROOT}/{name}/" for name in COLLECTIONS)
+            archive.extractall(unpacked, [name for name in archive.namelist() if name.startswith(wanted)])
         # Under its final name only when complete, so that an interrupted run leaves nothing half done.
-        shutil.rmtree(folder, ignore_errors=True)
         unpacked.rename(folder)
 
 

@@ -1,0 +1,66 @@
+# Copyright: onprem.kube_scheduling contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""An engine and a node image for the scenarios of molecule."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from typing import NoReturn
+
+import pytest
+
+from lab import base_image
+from lab.errors import LabError
+from lab.kind import engine, node_image, packages
+from lab.kind.cluster import IMAGE_VARIABLE, image_of_environment
+
+BASE_VARIABLE = "KUBE_SCHEDULING_IMAGE_BASE"
+PYTHON_VARIABLE = "KUBE_SCHEDULING_IMAGE_PYTHON"
+
+
+def _say(line: str) -> None:
+    print(line, flush=True)
+
+
+@pytest.fixture(scope="session")
+def container_engine() -> Iterator[None]:
+    """An engine that answers. Without one the tests are skipped, or fail under KUBE_SCHEDULING_REQUIRE_ENGINE=1."""
+    try:
+        started = engine.ensure(_say)
+    except LabError as error:
+        _not_run(error)
+    yield
+    if started:
+        engine.stop(_say)
+
+
+@pytest.fixture(scope="session")
+def kind_image(container_engine: None) -> str:
+    """The node image: the one that the environment names, or else one that is built here."""
+    try:
+        return image_of_environment() or node_image.ensure(_say)
+    except LabError as error:
+        _not_run(error)
+
+
+@pytest.fixture(scope="session")
+def service_base(container_engine: None) -> dict[str, str]:
+    """The base of the service image, as variables: the one that the environment names, or else one that is made here."""
+    if os.environ.get(BASE_VARIABLE):
+        return {}
+    try:
+        return {BASE_VARIABLE: base_image.ensure(_say), PYTHON_VARIABLE: base_image.PYTHON}
+    except LabError as error:
+        _not_run(error)
+
+
+@pytest.fixture
+def kind_environment(kind_image: str, service_base: dict[str, str]) -> dict[str, str]:
+    """The environment of molecule, for scenarios with a kind cluster."""
+    return {**os.environ, IMAGE_VARIABLE: kind_image, **service_base}
+
+
+def _not_run(error: LabError) -> NoReturn:
+    refuse = pytest.fail if packages.permitted() else pytest.skip
+    refuse(f"not run: {error}")

@@ -1,0 +1,54 @@
+# Copyright: onprem.kube_scheduling contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Run one scenario of molecule, and read its exit code."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+from tools.paths import ENVIRONMENT, ROOT
+
+SCENARIOS = ROOT / "extensions" / "molecule"
+OUTPUT = ROOT / "tests" / "output"
+LAST_LINES = 60
+
+
+def run_scenario(name: str, environment: Mapping[str, str]) -> None:
+    """Run all steps of a scenario. The log is written to tests/output/. Raises AssertionError with its last lines."""
+    OUTPUT.mkdir(parents=True, exist_ok=True)
+    log_file = OUTPUT / f"molecule-{name}.log"
+    command = [sys.executable, "-m", "molecule", "test", "--scenario-name", name]
+    with log_file.open("wb") as log:
+        # From the root: molecule finds extensions/molecule/config.yml only there.
+        process = subprocess.Popen(
+            command, cwd=ROOT, env=_environment(environment), stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT
+        )
+        try:
+            code = process.wait()
+        finally:
+            # On a time limit or an interrupt molecule removes the cluster.
+            if process.poll() is None:
+                process.terminate()
+                process.wait()
+    last = "\n".join(log_file.read_text(errors="replace").splitlines()[-LAST_LINES:])
+    assert code == 0, f"molecule test --scenario-name {name} ended with exit code {code}. The whole log is {log_file}.\n{last}"
+
+
+def scenarios() -> set[str]:
+    """Return the names of the folders that have a scenario."""
+    return {path.parent.name for path in SCENARIOS.glob("*/molecule.yml")}
+
+
+def cluster_name(scenario: str, checkout: Path = ROOT) -> str:
+    """Return a name for the scenario's cluster that no other checkout uses."""
+    return f"molecule-{scenario}-{hashlib.sha256(str(checkout).encode()).hexdigest()[:6]}"
+
+
+def _environment(environment: Mapping[str, str]) -> dict[str, str]:
+    path = os.pathsep.join([str(ENVIRONMENT / "bin"), os.environ.get("PATH", os.defpath)])
+    return {**environment, "PATH": path, "NO_COLOR": "1", "ANSIBLE_FORCE_COLOR": "0", "PY_COLORS": "0"}

@@ -1,0 +1,16 @@
+# Copyright: onprem.kube_scheduling contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Each scenario of molecule is one test with the name of its folder, and with its own time limit."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.molecule.scenario import cluster_name, run_scenario
+
+
+@pytest.mark.timeout(15 * 60)
+def test_kind(kind_environment: dict[str, str], capsys: pytest.CaptureFixture[str]) -> None:
+    run_scenario("kind", {**kind_environment, "KUBE_SCHEDULING_KIND_NAME": cluster_name("kind")})
+    with capsys.disabled():
+        print("SCENARIO kind: passed")

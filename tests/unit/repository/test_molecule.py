@@ -1,0 +1,43 @@
+# Copyright: onprem.kube_scheduling contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Each scenario of molecule has a test with its name, a time limit, and settings that isolate it."""
+
+from __future__ import annotations
+
+import inspect
+
+import pytest
+import yaml
+
+from tests.molecule import test_scenarios
+from tests.molecule.scenario import SCENARIOS, cluster_name, scenarios
+from tools.paths import ROOT
+
+FUNCTIONS = dict(inspect.getmembers(test_scenarios, inspect.isfunction))
+TESTS = {name.removeprefix("test_"): function for name, function in FUNCTIONS.items() if name.startswith("test_")}
+
+
+def test_each_scenario_has_one_test_with_its_name() -> None:
+    assert set(TESTS) == scenarios()
+
+
+@pytest.mark.parametrize("name", sorted(TESTS))
+def test_each_scenario_has_its_own_time_limit(name: str) -> None:
+    assert [mark.name for mark in TESTS[name].pytestmark] == ["timeout"]
+
+
+@pytest.mark.parametrize("name", sorted(scenarios()))
+def test_a_scenario_begins_and_ends_without_a_cluster_and_verifies_idempotence(name: str) -> None:
+    sequence = yaml.safe_load((SCENARIOS / name / "molecule.yml").read_text())["scenario"]["test_sequence"]
+    assert sequence[0] == sequence[-1] == "destroy"
+    assert sequence.index("converge") < sequence.index("idempotence") < sequence.index("verify")
+
+
+def test_molecule_tests_the_checkout_and_shares_no_cluster() -> None:
+    config = yaml.safe_load((SCENARIOS / "config.yml").read_text())
+    assert config["prerun"] is False and config["shared_state"] is False
+    assert config["ansible"]["cfg"]["defaults"]["collections_path"] == "${MOLECULE_PROJECT_DIRECTORY}/.venv/collections"
+
+
+def test_two_checkouts_have_clusters_with_different_names() -> None:
+    assert cluster_name("kind") != cluster_name("kind", ROOT.parent)
