@@ -7,6 +7,7 @@ No kubelet runs here. The test starts the program of the manifest and ends it wh
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import socket
@@ -22,11 +23,12 @@ import yaml
 
 from lab.cluster import Cluster
 from lab.kind.programs import NODE
+from lab.layout import REPOSITORY
 from tests.integration.rescue.scene import SYSTEM, Scene
 from tests.integration.rescuer.daemons import Daemon
 from tests.integration.rescuer.test_rescuer import full_node
 from tests.integration.roles.installed import installed
-from tests.integration.roles.role_play import RolePlay, RoleRun
+from tests.integration.roles.role_play import RolePlay, RoleRun, ansible_playbook
 from tests.integration.workloads import wait_until
 
 USER = "kube-scheduling-rescuer"
@@ -87,7 +89,10 @@ def host(cluster: Cluster, tmp_path: Path) -> Iterator[Host]:
     manifests.mkdir()
     inventory = tmp_path / "inventory.yml"
     control_plane = {"ansible_connection": "local", "ansible_python_interpreter": sys.executable}
-    inventory.write_text(yaml.safe_dump({"kube_control_plane": {"hosts": {"cp-1": control_plane}}}))
+    # Nothing listens on port 1, so this host cannot be reached.
+    away = {"ansible_host": "127.0.0.1", "ansible_port": 1}
+    groups = {"kube_control_plane": {"hosts": {"cp-1": control_plane}}, "others": {"hosts": {"cp-2": away}}}
+    inventory.write_text(yaml.safe_dump(groups))
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     manifest, folder = manifests / "kube-scheduling-rescuer.yaml", tmp_path / "rescuer"
@@ -131,6 +136,9 @@ def test_files_of_a_host_are_made_repeated_and_renewed(cluster: Cluster, host: H
     cluster.kubectl("create", "--dry-run=server", "--validate=strict", "-f", str(host.manifest))
     check_rights_of_user(cluster)
 
+    verified = verify(host)
+    assert verified.code == 0 and "cp-1: the client certificate of the rescuer expires in 364 days" in verified.output, verified.output
+
     # The certificate is valid for a year.
     again = host.run("--diff", critical_rescuer_static_renew_days=360)
     assert again.code == 0 and again.changed == 0, again.output
@@ -138,6 +146,13 @@ def test_files_of_a_host_are_made_repeated_and_renewed(cluster: Cluster, host: H
     renewed = host.run(critical_rescuer_static_renew_days=370)
     assert renewed.code == 0 and host.certificate != certificate, renewed.output
     assert host.pod["metadata"]["annotations"] != pod["metadata"]["annotations"] and host.pod["spec"] == pod["spec"]
+
+
+def verify(host: Host) -> RoleRun:
+    kubeconfig = host.role.variables["critical_rescuer_kubeconfig"]
+    variables = host.role.variables | {"site_spread_cronjob": False, "site_kubeconfig": kubeconfig}
+    arguments = ("-i", str(host.inventory), "-e", json.dumps(variables))
+    return ansible_playbook(REPOSITORY / "playbooks" / "verify.yml", *arguments, folder=host.role.folder)
 
 
 def check_rights_of_user(cluster: Cluster) -> None:
@@ -198,6 +213,12 @@ def test_kubeadm_that_cannot_be_used_is_named_and_no_manifest_is_written(cluster
     missing = host.run(critical_rescuer_kubeadm="/nowhere/kubeadm")
     assert missing.code == 2 and "cp-1: /nowhere/kubeadm kubeconfig user made no kubeconfig" in missing.output, missing.output
     assert not host.manifest.exists()
+    # The play has the connection local, which must not be used for the host.
+    unreachable = host.run(critical_rescuer_static_hosts=["cp-2"])
+    assert unreachable.code == 4 and "UNREACHABLE" in unreachable.output, unreachable.output
+    assert not host.manifest.exists()
+    unlisted = host.run(critical_rescuer_static_hosts=["cp-3"])
+    assert unlisted.code == 2 and "critical_rescuer_static_hosts has cp-3, which is not in the inventory" in unlisted.output
     cluster.api.request("DELETE", f"{KUBEADM_CONFIG}/kubeadm-config")
     try:
         unknown = host.run()
