@@ -22,7 +22,8 @@ __all__ = ["cluster", "namespace"]
 
 NAME = "kube-scheduling-rebalancer"
 USER = f"system:serviceaccount:kube-scheduling:{NAME}"
-PERMISSIONS = yaml.safe_load((REPOSITORY / "roles" / "spread_cronjob" / "vars" / "permissions.yml").read_text())["__spread_cronjob_permissions"]
+FILE = REPOSITORY / "roles" / "spread_cronjob" / "vars" / "permissions.yml"
+PERMISSIONS = yaml.safe_load(FILE.read_text())["__spread_cronjob_permissions"]
 
 CONFIG_MAP = "/api/v1/namespaces/kube-system/configmaps/kube-scheduling-rebalance"
 

@@ -24,7 +24,8 @@ def name_of(role: Path) -> str:
 
 def options_of(role: Path) -> dict[str, dict[str, Any]]:
     """Return the options of the main entry point."""
-    found: dict[str, dict[str, Any]] = yaml.safe_load((role / "meta" / "argument_specs.yml").read_text())["argument_specs"]["main"]["options"]
+    specs = yaml.safe_load((role / "meta" / "argument_specs.yml").read_text())["argument_specs"]
+    found: dict[str, dict[str, Any]] = specs["main"]["options"]
     return found
 
 
