@@ -18,7 +18,7 @@ COLLECTION := ansible_collections.onprem.kube_scheduling
 TYPED := lab tools tests.bench tests.soak $(COLLECTION).plugins.module_utils $(if $(wildcard services),$(COLLECTION).services)
 
 .DEFAULT_GOAL := help
-.PHONY: help env demo test lab-binaries lab-up lab-down bench soak molecule kind format tables build integration image image-lock sbom $(CHECKS)
+.PHONY: help env demo test lab-binaries lab-up lab-down bench soak molecule kind deploy format tables build integration image image-lock sbom $(CHECKS)
 
 help: ## list the targets
 	@echo "Targets of this Makefile:"
@@ -119,6 +119,9 @@ sbom: env ## write dist/services-sbom.cdx.json, the list of the libraries in the
 
 tables: env ## write the tables of the playbooks' variables into the guides
 	@$(PYTHON) -m tools.tables
+
+deploy: env ## render the objects of the roles into deploy/, the base for kustomize
+	@$(PYTHON) -m tools.rendered_base
 
 format: env ## rewrite Python files as `ruff` wants them
 	@.venv/bin/ruff check --fix-only . && .venv/bin/ruff format .

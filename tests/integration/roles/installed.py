@@ -29,6 +29,15 @@ PATHS = (
 
 def installed(cluster: Cluster) -> set[str]:
     """Return the objects whose name or namespace begins like those of this collection, such as ``configmaps kube-scheduling/x``."""
+    return _found(cluster) - state_of(cluster)
+
+
+def state_of(cluster: Cluster) -> set[str]:
+    """Return the Leases and ConfigMaps in which the programs store their state, and which no role makes."""
+    return {name for name in _found(cluster) if name.startswith(("leases kube-system/", "configmaps kube-system/"))}
+
+
+def _found(cluster: Cluster) -> set[str]:
     found = set()
     for path in PATHS:
         for item in cluster.get(path)["items"]:
