@@ -44,7 +44,12 @@ def ensure(log: Callable[[str], None]) -> str:
     with locked(archive.with_suffix(".lock"), why="which makes the base image", log=log):
         if not archive.is_file():
             _make(archive, log)
-    run(["docker", "import", str(archive), name()], what="docker import", log=log, remedy="Start the container engine: docker info must answer.")
+    run(
+        ["docker", "import", str(archive), name()],
+        what="docker import",
+        log=log,
+        remedy="Start the container engine: docker info must answer.",
+    )
     return name()
 
 
@@ -62,4 +67,3 @@ def _make(archive: Path, log: Callable[[str], None]) -> None:
         run(["tar", "-C", str(root), "--numeric-owner", "-cf", str(unfinished), "."], what="tar", log=log)
         # Under its final name only when complete, so that an interrupted run leaves nothing half done.
         unfinished.rename(archive)
-

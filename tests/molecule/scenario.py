@@ -31,8 +31,7 @@ def run_scenario(name: str, environment: Mapping[str, str]) -> None:
         try:
             code = process.wait()
         finally:
-            # On a time limit or an interrupt molecule removes the cluster.
-            if process.poll() is None:
+            if process.poll() is None:  # a time limit or an interrupt
                 process.terminate()
                 process.wait()
     last = "\n".join(log_file.read_text(errors="replace").splitlines()[-LAST_LINES:])
