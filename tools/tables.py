@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: onprem.kube_scheduling contributors
-"""Writes the tables of the playbooks' variables into the guides, from the argument specs in playbooks/vars."""
+"""Writes tables into the guides: the variables of the playbooks from playbooks/vars, and the rights of the roles' programs."""
 
 from __future__ import annotations
 
@@ -16,6 +16,13 @@ from tools.paths import ROOT
 GUIDES = {"rebalance": "docs/rebalance.md", "rescue": "docs/rescue.md"}
 """The guide with the table, by the name of the playbook."""
 
+RIGHTS = {"critical_rescuer": "docs/rescuer.md"}
+"""The guide with the rights of a role's program, by the name of the role. They are in vars/permissions.yml of the role."""
+
+PLACES = {"_in_namespaces": "each of `namespaces`", "_with_windows": "only with `respect_windows`"}
+"""The place of the rights in a list with such a name. Other rights have a namespace, or apply to the whole cluster."""
+
+RIGHTS_HEAD = "| resources | verbs | namespace | |\n|---|---|---|---|\n"
 HEAD = "| variable | default | meaning |\n|---|---|---|\n"
 
 
@@ -23,17 +30,46 @@ def main() -> int:
     for playbook, guide in GUIDES.items():
         file = ROOT / guide
         file.write_text(with_table(file.read_text(), playbook))
+    for role, guide in RIGHTS.items():
+        file = ROOT / guide
+        file.write_text(with_rights(file.read_text(), role))
     return 0
 
 
 def with_table(text: str, playbook: str) -> str:
     """Return the text of a guide with the present table between its two marks."""
     start, end = f"<!-- variables of {playbook}.yml: `make tables` writes them -->\n", "<!-- end of variables -->\n"
+    return _between(text, start, end, table(playbook), GUIDES[playbook])
+
+
+def with_rights(text: str, role: str) -> str:
+    """Return the text of a guide with the present rights of a role's program between its two marks."""
+    start, end = f"<!-- rights of {role}: `make tables` writes them -->\n", "<!-- end of rights -->\n"
+    return _between(text, start, end, rights(role), RIGHTS[role])
+
+
+def _between(text: str, start: str, end: str, table_text: str, guide: str) -> str:
     before, found, rest = text.partition(start)
     _old, ended, after = rest.partition(end)
     if not found or not ended:
-        raise ToolError(f"{GUIDES[playbook]} has no place for the variables: add the lines {start.strip()} and {end.strip()}")
-    return f"{before}{start}\n{table(playbook)}\n{end}{after}"
+        raise ToolError(f"{guide} has no place for a table: add the lines {start.strip()} and {end.strip()}")
+    return f"{before}{start}\n{table_text}\n{end}{after}"
+
+
+def rights(role: str) -> str:
+    """Return the table of the rights of a role's program in Markdown."""
+    lists: dict[str, Any] = yaml.safe_load(Path(ROOT, "roles", role, "vars", "permissions.yml").read_text())
+    places = {name: PLACES.get(name.removeprefix(f"__{role}_permissions"), "") for name in lists}
+    return RIGHTS_HEAD + "".join(_right(entry, places[name]) for name, entries in lists.items() for entry in entries)
+
+
+def _right(entry: dict[str, Any], place: str) -> str:
+    resources = ", ".join(f"`{resource}`" for resource in entry["resources"])
+    names = f" named {', '.join(f'`{name}`' for name in entry['names'])}" if "names" in entry else ""
+    where = f"`{entry['namespace']}`" if "namespace" in entry else place
+    why = "; ".join(entry[key] for key in ("why", "rare") if key in entry)
+    group = f" of {entry['api_group']}" if entry["api_group"] else ""
+    return f"| {resources}{group}{names} | {', '.join(entry['verbs'])} | {where} | {why} |\n"
 
 
 def table(playbook: str) -> str:

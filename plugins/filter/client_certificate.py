@@ -18,8 +18,6 @@ options:
     description: The text of the field. It contains no private key.
     type: str
     required: true
-requirements:
-  - cryptography, which ansible-core needs, too
 """
 
 EXAMPLES = r"""
@@ -40,29 +38,59 @@ _value:
 
 import base64
 import binascii
-from datetime import timezone
+import ssl
+from datetime import datetime, timezone
 
-from ansible.errors import AnsibleFilterError
-
-try:
-    from cryptography import x509
-except ImportError as error:
-    x509 = None
-    X509_IMPORT_ERROR = error
+VERSION, UTC_TIME = 0xA0, 0x17
+"""Tags of DER (ITU-T X.690): of the version of a certificate, and of a time whose year has two digits."""
+COMMON_NAME = bytes((0x55, 0x04, 0x03))
+"""The object identifier 2.5.4.3."""
 
 
 def client_certificate(text):
-    """Return the user and the expiry of a certificate. Raises AnsibleFilterError without the library."""
-    if x509 is None:
-        raise AnsibleFilterError("client_certificate: the Python library cryptography is missing on the controller") from X509_IMPORT_ERROR
+    """Return the user and the expiry of a certificate, or an empty dict if the text is not one."""
     try:
-        certificate = x509.load_pem_x509_certificate(base64.b64decode(str(text).strip(), validate=True))
-    except (binascii.Error, ValueError):
+        pem = base64.b64decode(str(text).strip(), validate=True).decode("ascii")
+        ((_tag, certificate),) = _elements(ssl.PEM_cert_to_DER_cert(pem))
+        fields = _elements(_elements(certificate)[0][1])
+        # RFC 5280, 4.1: an optional version, the serial number, the algorithm, the issuer, the validity and the subject.
+        first = 1 if fields[0][0] == VERSION else 0
+        validity, subject = fields[first + 3][1], fields[first + 4][1]
+        return {"common_name": _common_name(subject), "not_after": _epoch_s(*_elements(validity)[1])}
+    except (binascii.Error, IndexError, ValueError):
         return {}
-    names = certificate.subject.get_attributes_for_oid(x509.NameOID.COMMON_NAME)
-    # Older versions of the library have only the time without a zone, which is UTC.
-    not_after = getattr(certificate, "not_valid_after_utc", None) or certificate.not_valid_after.replace(tzinfo=timezone.utc)
-    return {"common_name": str(names[0].value) if names else "", "not_after": int(not_after.timestamp())}
+
+
+def _elements(data):
+    """Return the tag and the content of each element of a DER text. Raises ValueError and IndexError if it is cut off."""
+    found, at = [], 0
+    while at < len(data):
+        tag, length, at = data[at], data[at + 1], at + 2
+        if length & 0x80:  # the length itself has so many bytes
+            size = length & 0x7F
+            length, at = int.from_bytes(data[at : at + size], "big"), at + size
+        if at + length > len(data):
+            raise ValueError("the text is cut off")
+        found.append((tag, data[at : at + length]))
+        at += length
+    return found
+
+
+def _common_name(subject):
+    for _tag, names in _elements(subject):
+        for _tag, name in _elements(names):
+            (_tag, identifier), (_tag, value) = _elements(name)
+            if identifier == COMMON_NAME:
+                return value.decode("utf-8")
+    return ""
+
+
+def _epoch_s(tag, content):
+    text = content.decode("ascii")
+    if tag == UTC_TIME:
+        # RFC 5280, 4.1.2.5.1: years from 1950 to 2049.
+        text = ("19" if text[:2] >= "50" else "20") + text
+    return int(datetime.strptime(text, "%Y%m%d%H%M%SZ").replace(tzinfo=timezone.utc).timestamp())
 
 
 class FilterModule:

@@ -73,10 +73,10 @@ def test_the_documented_roles_are_enough_and_everything_in_them_is_used(scene: S
     for path in (ATTEMPTS, LEASE):  # so that they are created
         scene.api.request("DELETE", path)
     mark = scene.cluster.audit().mark()
-    for another in (lambda: pod, lambda: _one_without_the_toleration(scene)):
+    for another in (lambda: pod, lambda: one_without_the_toleration(scene)):
         done = rescues.result(rescues.start(kubeconfig=str(kubeconfig), name=another()))
         assert done["pods"][0]["status"] == "rescued" and not done.get("warnings"), done
-    silent = rescues.result(rescues.start(kubeconfig=str(kubeconfig), name=_one_of_a_silent_scheduler(scene)))
+    silent = rescues.result(rescues.start(kubeconfig=str(kubeconfig), name=one_of_a_silent_scheduler(scene)))
     assert silent["failed"] and silent["pods"][0]["reason"] == "scheduler_silent", silent
 
     user = f"system:serviceaccount:{SYSTEM}:rescuer"
@@ -130,13 +130,13 @@ def _may(scene: Scene, account: str, question: list[str]) -> bool:
     return bool(answer["status"]["allowed"])
 
 
-def _one_without_the_toleration(scene: Scene) -> str:
+def one_without_the_toleration(scene: Scene) -> str:
     (node,) = scene.nodes()
     scene.occupant("other", node, cpu="800m")
     return scene.critical("nominated", cpu="700m", tolerates=False)
 
 
-def _one_of_a_silent_scheduler(scene: Scene) -> str:
+def one_of_a_silent_scheduler(scene: Scene) -> str:
     """It was reported long ago."""
     pod = scene.critical("silent", wait=False, schedulerName="silent")
     scene.api.merge_patch(f"/api/v1/namespaces/{SYSTEM}/pods/{pod}/status", {"status": {"conditions": [SILENT]}})
@@ -156,7 +156,7 @@ def _less(scene: Scene, account: str, without: str) -> str:
 
 def test_nobody_is_evicted_for_a_pod_that_may_not_be_nominated(scene: Scene, rescues: Rescues) -> None:
     kubeconfig = _less(scene, "less", "pods/status")
-    pod = _one_without_the_toleration(scene)
+    pod = one_without_the_toleration(scene)
     for check_mode in (True, False):
         refused = rescues.result(rescues.start(kubeconfig=kubeconfig, name=pod, check_mode=check_mode))
         assert refused["failed"] and "Grant the verb 'patch' on pods/status in namespace kube-system" in refused["msg"]

@@ -112,3 +112,9 @@ def test_the_guide_names_all_tags_of_the_playbook(playbook: str, expected: set[s
     guide = (ROOT / "docs" / f"{playbook}.md").read_text()
     assert tags == expected
     assert all(f"`{tag}`" in guide for tag in tags)
+
+
+@pytest.mark.parametrize(("role", "guide"), tables.RIGHTS.items())
+def test_the_guide_has_the_rights_of_the_role(role: str, guide: str) -> None:
+    text = (ROOT / guide).read_text()
+    assert tables.with_rights(text, role) == text, "run `make tables`"

@@ -175,7 +175,7 @@ def test_a_file_that_is_not_there(tmp_path: Path) -> None:
         read(file=tmp_path / "nowhere.yml")
 
 
-def test_every_mistake_is_named_at_once(tmp_path: Path) -> None:
+def test_one_run_names_every_mistake(tmp_path: Path) -> None:
     """Unknown names, values of a wrong form, and values that the rescue or the program refuses."""
     text = "grace_perod: 1\nmax_victims: many\nhold: rope\nwait_timeout: 0\nnamespaces: [kube_system]\nstop_timeout: 2y\n"
     with pytest.raises(SettingsError) as raised:

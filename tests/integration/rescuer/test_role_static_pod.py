@@ -1,0 +1,211 @@
+# Copyright: onprem.kube_scheduling contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The role critical_rescuer with static pods: files of a host in a folder, a certificate by the real kubeadm, and the end of a pod.
+
+No kubelet runs here. The test starts the program of the manifest and ends it when the manifest is gone, as the kubelet does.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import sys
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from lab.cluster import Cluster
+from lab.kind.programs import NODE
+from tests.integration.rescue.scene import SYSTEM, Scene
+from tests.integration.rescuer.daemons import Daemon
+from tests.integration.rescuer.test_rescuer import full_node
+from tests.integration.roles.installed import installed
+from tests.integration.roles.role_play import RolePlay, RoleRun
+from tests.integration.workloads import wait_until
+
+USER = "kube-scheduling-rescuer"
+NAME = "kube-scheduling-rescuer-static"
+KUBEADM_CONFIG = f"/api/v1/namespaces/{SYSTEM}/configmaps"
+RIGHTS = {
+    *(f"{kind} /{NAME}" for kind in ("clusterroles", "clusterrolebindings")),
+    *(f"{kind} {namespace}/{NAME}" for kind in ("roles", "rolebindings") for namespace in (SYSTEM, "default")),
+}
+
+pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files to the user of the pod")
+
+
+@dataclass(frozen=True)
+class Host:
+    """A control plane of which only the files exist, and the role that writes them."""
+
+    role: RolePlay
+    manifest: Path
+    folder: Path
+    inventory: Path
+
+    def run(self, *arguments: str, **variables: Any) -> RoleRun:
+        return self.role.run("-i", str(self.inventory), *arguments, **variables)
+
+    @property
+    def pod(self) -> dict[str, Any]:
+        found: dict[str, Any] = yaml.safe_load(self.manifest.read_text())
+        return found
+
+    @property
+    def certificate(self) -> str:
+        text: str = yaml.safe_load((self.folder / "kubeconfig").read_text())["users"][0]["user"]["client-certificate-data"]
+        return text
+
+
+def make_kubeadm_config(cluster: Cluster, configuration: str) -> None:
+    cluster.api.post(KUBEADM_CONFIG, {"metadata": {"name": "kubeadm-config"}, "data": {"ClusterConfiguration": configuration}})
+
+
+@pytest.fixture
+def host(cluster: Cluster, tmp_path: Path) -> Iterator[Host]:
+    """The files of a control plane. They are removed after the test."""
+    server = cluster.server.removeprefix("https://")
+    configuration = {
+        "apiVersion": "kubeadm.k8s.io/v1beta4",
+        "kind": "ClusterConfiguration",
+        "kubernetesVersion": "v1.36.3",
+        "certificatesDir": str(cluster.layout.pki),
+        "controlPlaneEndpoint": server,
+    }
+    make_kubeadm_config(cluster, yaml.safe_dump(configuration))
+    manifests = tmp_path / "manifests"
+    manifests.mkdir()
+    inventory = tmp_path / "inventory.yml"
+    control_plane = {"ansible_connection": "local", "ansible_python_interpreter": sys.executable}
+    inventory.write_text(yaml.safe_dump({"kube_control_plane": {"hosts": {"cp-1": control_plane}}}))
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    manifest, folder = manifests / "kube-scheduling-rescuer.yaml", tmp_path / "rescuer"
+    variables = {
+        "critical_rescuer_form": "static_pod",
+        "critical_rescuer_kubeconfig": str(cluster.kubeconfig),
+        "critical_rescuer_image": "registry.example.org/kube-scheduling/services:1",
+        "critical_rescuer_manifest_path": str(manifest),
+        "critical_rescuer_static_folder": str(folder),
+        "critical_rescuer_static_become": False,
+        "critical_rescuer_kubeadm": str(NODE.ensure(print) / "kubeadm"),
+        "critical_rescuer_port": port,
+        # There is no kubelet that would report the pod.
+        "critical_rescuer_wait_timeout": 0,
+    }
+    made = Host(RolePlay("critical_rescuer", tmp_path, variables), manifest, folder, inventory)
+    yield made
+    assert made.run(critical_rescuer_state="absent").code == 0
+    assert installed(cluster) == set()
+    cluster.api.request("DELETE", f"{KUBEADM_CONFIG}/kubeadm-config")
+
+
+def mode_and_owner(path: Path) -> tuple[str, int]:
+    found = path.stat()
+    return oct(found.st_mode & 0o777), found.st_uid
+
+
+def test_files_of_a_host_are_made_repeated_renewed_and_removed(cluster: Cluster, host: Host) -> None:
+    planned = host.run("--check")
+    assert planned.code == 0 and planned.changed, planned.output
+    assert not host.folder.exists() and not host.manifest.exists() and installed(cluster) == set()
+
+    done = host.run()
+    assert done.code == 0, done.output
+    assert "PRIVATE KEY" not in done.output and "client-key-data" not in done.output
+    assert installed(cluster) == RIGHTS
+    assert mode_and_owner(host.folder / "kubeconfig") == mode_and_owner(host.folder / "config.yml") == ("0o600", 65532)
+    assert mode_and_owner(host.folder) == ("0o700", 65532) and mode_and_owner(host.manifest) == ("0o600", 0)
+    assert [file.name for file in host.manifest.parent.iterdir()] == [host.manifest.name]
+    cluster.kubectl("create", "--dry-run=server", "--validate=strict", "-f", str(host.manifest))
+    before, pod = host.certificate, host.pod
+
+    for arguments in ((), ("--check", "--diff")):
+        again = host.run(*arguments)
+        assert again.code == 0 and again.changed == 0, again.output
+
+    # The certificate is valid for a year.
+    assert host.run(critical_rescuer_static_renew_days=360).changed == 0
+    renewed = host.run(critical_rescuer_static_renew_days=370)
+    assert renewed.code == 0 and host.certificate != before, renewed.output
+    assert host.pod["metadata"]["annotations"] != pod["metadata"]["annotations"] and host.pod["spec"] == pod["spec"]
+    renewed_pod = host.pod
+    assert host.run(critical_rescuer_settings={"max_victims": 2}).code == 0
+    assert host.pod["metadata"]["annotations"] != renewed_pod["metadata"]["annotations"] and host.pod["spec"] == pod["spec"]
+
+    assert host.run(critical_rescuer_state="absent").code == 0
+    assert not host.folder.exists() and not host.manifest.exists() and installed(cluster) == set()
+    assert host.run(critical_rescuer_state="absent").changed == 0
+
+
+def test_end_of_a_static_pod_releases_its_node_before_its_rights_are_gone(
+    scene: Scene, cluster: Cluster, host: Host, tmp_path: Path
+) -> None:
+    installed_run = host.run(critical_rescuer_settings={"stop_timeout": "1s"})
+    assert installed_run.code == 0, installed_run.output
+    spec = host.pod["spec"]
+    assert spec["terminationGracePeriodSeconds"] == 31
+    mounted = [argument.replace("/etc/kube-scheduling/", f"{host.folder}/") for argument in spec["containers"][0]["args"]]
+    program, *flags = mounted
+    port = spec["containers"][0]["ports"][0]["containerPort"]
+    assert program == "rescuer"
+    daemon = Daemon(cluster, tmp_path / "daemon.log", *flags, f"--listen-address=127.0.0.1:{port}", kubeconfig=host.folder / "kubeconfig")
+    try:
+        wait_until(lambda: daemon.leads, timeout_s=40, what=f"a leader; {daemon.log.read_text()}")
+        node = full_node(scene, grace=25)
+        scene.critical("dns")
+        wait_until(lambda: daemon.said("pod evicted"), timeout_s=40, what=f"an eviction; {daemon.log.read_text()}")
+        assert scene.held() == [node]
+
+        def end_with_manifest() -> None:
+            wait_until(lambda: not host.manifest.exists(), timeout_s=120, what="the end of the manifest")
+            daemon.process.send_signal(signal.SIGTERM)
+
+        kubelet = threading.Thread(target=end_with_manifest)
+        kubelet.start()
+        removed = host.run(critical_rescuer_form="deployment", critical_rescuer_state="absent")
+        kubelet.join()
+        assert removed.code == 0, removed.output
+        assert daemon.process.wait(10) == 0 and scene.held() == []
+        assert daemon.said("node released", node=node) and not host.folder.exists()
+        assert installed(cluster) == set()
+    finally:
+        daemon.kill()
+
+
+def test_another_form_removes_the_static_pod(cluster: Cluster, host: Host) -> None:
+    assert host.run().code == 0
+    changed = host.run(critical_rescuer_form="deployment")
+    assert changed.code == 0, changed.output
+    assert not host.folder.exists() and not host.manifest.exists()
+    assert not RIGHTS & installed(cluster) and f"deployments kube-scheduling/{USER}" in installed(cluster)
+    assert host.run().code == 0
+    assert host.manifest.exists() and installed(cluster) == RIGHTS
+
+
+def test_user_has_only_the_rights_of_the_rescuer(cluster: Cluster, host: Host) -> None:
+    assert host.run().code == 0
+    questions = {("patch", "", "nodes"): True, ("get", "", "secrets"): False, ("delete", "", "pods"): False, ("update", "", "nodes"): False}
+    for (verb, group, resource), allowed in questions.items():
+        attributes = {"verb": verb, "group": group, "resource": resource, "namespace": "" if resource == "nodes" else SYSTEM}
+        review = {"spec": {"user": USER, "groups": ["system:authenticated"], "resourceAttributes": attributes}}
+        answer = cluster.api.post("/apis/authorization.k8s.io/v1/subjectaccessreviews", review)
+        assert answer["status"]["allowed"] is allowed, (verb, resource)
+
+
+def test_kubeadm_that_cannot_be_used_is_named_and_no_manifest_is_written(cluster: Cluster, host: Host) -> None:
+    missing = host.run(critical_rescuer_kubeadm="/nowhere/kubeadm")
+    assert missing.code == 2 and "cp-1: /nowhere/kubeadm kubeconfig user made no kubeconfig" in missing.output, missing.output
+    assert not host.manifest.exists()
+    cluster.api.request("DELETE", f"{KUBEADM_CONFIG}/kubeadm-config")
+    try:
+        unknown = host.run()
+        assert unknown.code == 2 and "There is no ConfigMap kube-system/kubeadm-config" in unknown.output, unknown.output
+    finally:
+        make_kubeadm_config(cluster, "")
