@@ -13,10 +13,10 @@ import yaml
 from tools.errors import ToolError, exit_with
 from tools.paths import ROOT
 
-GUIDES = {"rebalance": "docs/rebalance.md", "rescue": "docs/rescue.md"}
+GUIDES = {"rebalance": "docs/rebalance.md", "rescue": "docs/rescue.md", "site": "docs/install.md"}
 """The guide with the table, by the name of the playbook."""
 
-RIGHTS = {"critical_rescuer": "docs/rescuer.md"}
+RIGHTS = {"critical_rescuer": "docs/rescuer.md", "spread_cronjob": "docs/install.md"}
 """The guide with the rights of a role's program, by the name of the role. They are in vars/permissions.yml of the role."""
 
 PLACES = {"_in_namespaces": "each of `namespaces`", "_with_windows": "only with `respect_windows`"}

@@ -15,7 +15,7 @@ from prometheus_client import CollectorRegistry, push_to_gateway
 from prometheus_client.metrics_core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from ...plugins.module_utils.report.rebalance_metrics import Gauge, metrics_text
+from ...plugins.module_utils.report.rebalance_metrics import RunGauge, metrics_text
 
 JOB = "kube_scheduling_rebalance"
 """The value of the label ``job`` of the pushed metrics. It is their group in the Pushgateway."""
@@ -28,7 +28,7 @@ class LastPass(Collector):
     """The gauges of the last pass. It has none before the end of the first one."""
 
     def __init__(self) -> None:
-        self.gauges: Sequence[Gauge] = ()
+        self.gauges: Sequence[RunGauge] = ()
 
     def collect(self) -> Iterable[Metric]:
         """Return the gauges as metrics of prometheus_client."""

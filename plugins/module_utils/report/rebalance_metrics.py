@@ -19,7 +19,7 @@ VERDICTS = (HEALTHY, COLLAPSED, SKEWED, ROLLING, SKIPPED, UNKNOWN)
 Json = Mapping[str, t.Any]
 
 
-class Gauge(t.NamedTuple):
+class RunGauge(t.NamedTuple):
     """A metric: its name, its description, and its values by the value of its only label. Without a label the key is empty."""
 
     name: str
@@ -30,7 +30,7 @@ class Gauge(t.NamedTuple):
 
 def rebalance_gauges(
     before: t.Optional[Json], *, after: t.Optional[Json] = None, restart: t.Optional[Json] = None, error: str = "", now_s: float
-) -> list[Gauge]:
+) -> list[RunGauge]:
     """Return the metrics of a run that ended at ``now_s``, in seconds since the epoch.
 
     ``before`` and ``after``: results of k8s_spread_check. ``restart``: the result of k8s_rollout_restart. Each may be missing. Without any
@@ -39,8 +39,8 @@ def rebalance_gauges(
     summary = (after or {}).get("summary") or (before or {}).get("summary") or {}
     failed = sum(entry["action"] == FAILED_ACTION for entry in (restart or {}).get("workloads") or ())
     gauges = [
-        Gauge(f"{PREFIX}last_run_timestamp_seconds", "The end of the last run, in seconds since 1970.", "", {"": now_s}),
-        Gauge(
+        RunGauge(f"{PREFIX}last_run_timestamp_seconds", "The end of the last run, in seconds since 1970.", "", {"": now_s}),
+        RunGauge(
             f"{PREFIX}failed",
             "Workloads whose restart or eviction failed in the last run. At least 1 if the run ended with an error.",
             "",
@@ -49,16 +49,17 @@ def rebalance_gauges(
     ]
     if summary:
         values = {verdict: float(summary.get(verdict, 0)) for verdict in VERDICTS}
-        gauges.append(Gauge(f"{PREFIX}workloads", "Workloads at the end of the last run, by the verdict of the check.", "verdict", values))
+        description = "Workloads at the end of the last run, by the verdict of the check."
+        gauges.append(RunGauge(f"{PREFIX}workloads", description, "verdict", values))
     return gauges
 
 
-def metrics_text(gauges: Iterable[Gauge]) -> str:
+def metrics_text(gauges: Iterable[RunGauge]) -> str:
     """Return the gauges in the text format of Prometheus."""
     return "".join(line for gauge in gauges for line in _lines(gauge))
 
 
-def _lines(gauge: Gauge) -> Iterable[str]:
+def _lines(gauge: RunGauge) -> Iterable[str]:
     # The values and the descriptions are made here, so they have no character that needs an escape.
     yield f"# HELP {gauge.name} {gauge.description}\n"
     yield f"# TYPE {gauge.name} gauge\n"

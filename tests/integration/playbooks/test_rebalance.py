@@ -76,6 +76,7 @@ class Inventory:
             # Relative to where ansible-playbook is started, not to the playbook.
             "rebalance_report_path": "{{ inventory_hostname }}.html",
             "rebalance_map_path": "{{ inventory_hostname }}.txt",
+            "rebalance_metrics_path": "{{ inventory_hostname }}.prom",
         }
         self._file.write_text(json.dumps({"clusters": {"hosts": hosts, "vars": common}}))
 
@@ -97,6 +98,10 @@ class Inventory:
 
     def map(self, host: str) -> str:
         return (self._folder / f"{host}.txt").read_text()
+
+    def metrics(self, host: str) -> str:
+        file = self._folder / f"{host}.prom"
+        return file.read_text() if file.exists() else ""
 
 
 @pytest.fixture(scope="module")
@@ -152,8 +157,10 @@ def test_two_clusters_are_planned_then_spread_and_not_changed_after_that(
         assert (plan.stats[host]["plan"], plan.stats[host]["restarted"]) == (True, 1)
         assert "collapsed, to restart" in inventory.map(host)
         assert "This is what a run would do." in inventory.report(host)
+        assert inventory.metrics(host) == ""
 
-    done = inventory.play()
+    # Both are one cluster in truth, and a cluster has one run at a time.
+    done = inventory.play("--forks", "1")
     assert done.code == 0, done.output
     for host, namespace in places.items():
         assert len(set(_nodes(cluster, namespace).values())) == REPLICAS
@@ -163,9 +170,11 @@ def test_two_clusters_are_planned_then_spread_and_not_changed_after_that(
         assert (numbers["collapsed_before"], numbers["collapsed_after"]) == (1, 0)
         assert "collapsed → healthy" in inventory.map(host)
         assert namespace in inventory.report(host)
+        assert 'kube_scheduling_rebalance_workloads{verdict="healthy"} 1.0' in inventory.metrics(host)
+        assert "kube_scheduling_rebalance_failed 0.0" in inventory.metrics(host)
 
     spread = {host: _nodes(cluster, namespace) for host, namespace in places.items()}
-    again = inventory.play(playbook="site")
+    again = inventory.play("--tags", "rebalance", playbook="site")
     assert again.code == 0, again.output
     for host, namespace in places.items():
         assert again.recap(host)["changed"] == 0
@@ -215,6 +224,7 @@ def test_a_cluster_that_cannot_be_reached_does_not_stop_the_others(cluster: Clus
     assert "(the whole error is above)" in run.output
     assert "Error." in inventory.report("gone")
     assert inventory.map("gone").startswith("gone: error: ")
+    assert "kube_scheduling_rebalance_failed 1.0" in inventory.metrics("gone") and "verdict" not in inventory.metrics("gone")
 
 
 def test_a_restart_that_does_not_finish_fails_the_run_and_is_reported(

@@ -1,0 +1,64 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Copyright: onprem.kube_scheduling contributors
+"""The variables of a role are declared once with their defaults, and each permission has a reason."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tools import tables
+from tools.paths import ROOT
+
+ROLES = sorted(file.parents[1] for file in (ROOT / "roles").glob("*/meta/argument_specs.yml"))
+WITH_PERMISSIONS = sorted(file.parents[1] for file in (ROOT / "roles").glob("*/vars/permissions.yml"))
+
+
+def name_of(role: Path) -> str:
+    return role.name
+
+
+def options_of(role: Path) -> dict[str, dict[str, Any]]:
+    """Return the options of the main entry point."""
+    found: dict[str, dict[str, Any]] = yaml.safe_load((role / "meta" / "argument_specs.yml").read_text())["argument_specs"]["main"]["options"]
+    return found
+
+
+def test_there_are_roles() -> None:
+    assert {"spread_cronjob"} <= {role.name for role in ROLES} and WITH_PERMISSIONS
+
+
+@pytest.mark.parametrize("role", ROLES, ids=name_of)
+def test_the_defaults_are_those_of_the_argument_spec(role: Path) -> None:
+    defaults = yaml.safe_load((role / "defaults" / "main.yml").read_text())
+    assert defaults == {name: option["default"] for name, option in options_of(role).items()}
+
+
+@pytest.mark.parametrize("role", ROLES, ids=name_of)
+def test_each_declared_variable_is_read_and_each_read_one_is_declared(role: Path) -> None:
+    files = [file for folder in ("tasks", "templates", "vars") for file in (role / folder).rglob("*") if file.is_file()]
+    text = "\n".join(re.sub(r"^\s*#.*", "", file.read_text(), flags=re.MULTILINE) for file in files)
+    read = set(re.findall(rf"(?<![\w.:/]){role.name}_[a-z_]*[a-z]", text))
+    results = {f"{role.name}_result"}
+    assert read - results <= set(options_of(role)), "not declared"
+    assert set(options_of(role)) <= read | {f"{role.name}_enabled"}, "not read"
+
+
+@pytest.mark.parametrize("role", WITH_PERMISSIONS, ids=name_of)
+def test_each_permission_has_a_reason_and_nothing_unknown(role: Path) -> None:
+    lists: dict[str, list[dict[str, Any]]] = yaml.safe_load((role / "vars" / "permissions.yml").read_text())
+    for entry in (entry for entries in lists.values() for entry in entries):
+        assert {"api_group", "resources", "verbs", "why"} <= set(entry) <= {
+            "api_group", "resources", "verbs", "why", "names", "namespace", "rare"
+        }  # fmt: skip
+        assert "*" not in [entry["api_group"], *entry["resources"], *entry["verbs"]], entry
+
+
+@pytest.mark.parametrize("role", sorted(tables.RIGHTS))
+def test_the_guide_has_the_present_table_of_rights(role: str) -> None:
+    guide = (ROOT / tables.RIGHTS[role]).read_text()
+    assert tables.with_rights(guide, role) == guide, "run `make tables`"
