@@ -48,8 +48,8 @@ def key() -> str:
     """Short hash over everything that decides what the image is."""
     modules = (CLUSTER, programs.NODE, programs.KIND, programs.COREDNS, programs.PAUSE)
     parts = [root_file_system.key(), *(module.cache_key() for module in modules)]
-    builders = ("archive", "images", "node_image", "preload")
-    parts += [(SOURCES / "kind" / f"{name}.py").read_text() for name in builders]
+    sources = ("archive", "images", "node_image", "preload")
+    parts += [(SOURCES / "kind" / f"{name}.py").read_text() for name in sources]
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:12]
 
 
