@@ -17,6 +17,7 @@ from lab.kind import config, engine, network, node_image, programs
 from lab.kind.commands import answer, run
 from lab.layout import NAME_PATTERN, SOURCES, cache_dir
 from lab.locks import locked
+from lab.progress import silent
 
 IMAGE_VARIABLE = "KUBE_SCHEDULING_KIND_IMAGE"
 READY_TIMEOUT = "180s"
@@ -60,10 +61,10 @@ class KindCluster:
         listed = answer(["docker", "ps", "--all", "--filter", f"label=io.x-k8s.kind.cluster={self.name}", "--format", "{{.Names}}"])
         return sorted(listed.split())
 
-    def kubectl(self, *arguments: str, text: str | None = None) -> str:
+    def kubectl(self, *arguments: str) -> str:
         """Run kubectl as the administrator and return its output."""
-        program = binaries.ensure() / "kubectl"
-        return answer([str(program), f"--kubeconfig={self.kubeconfig}", *arguments], text=text)
+        program = binaries.ensure(silent) / "kubectl"
+        return answer([str(program), f"--kubeconfig={self.kubeconfig}", *arguments])
 
     def up(self, log: Callable[[str], None], *, image: str | None = None) -> None:
         """Return when all nodes and DNS are ready. A cluster that is up and answers is kept; what else is left of one is removed.

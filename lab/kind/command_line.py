@@ -1,6 +1,6 @@
 # Copyright: onprem.kube_scheduling contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The part `kind` of the lab's command line: up, down, kubeconfig, audit, image, engine."""
+"""The part `kind` of the lab's command line: up, down, kubeconfig, kubectl, audit, image, engine."""
 
 from __future__ import annotations
 
@@ -36,6 +36,8 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     audit.add_argument("--user", default=None, help="only this user's")
     audit.add_argument("--verb", default=None, help="only this verb")
     audit.add_argument("--resource", default=None, help="only this resource, with its subresource if there is one: pods/eviction")
+    kubectl = _with_cluster(_command(parts, "kubectl", _kubectl, "run kubectl as the administrator"))
+    kubectl.add_argument("arguments", nargs=argparse.REMAINDER, help="the arguments of kubectl")
     _command(parts, "image", _image, "build the node image if needed, and print its name")
     actions = _command(parts, "engine", _engine, "the container engine: install and start it, end it, or say whether one answers")
     actions.add_argument("action", choices=["up", "down", "status"])
@@ -86,6 +88,11 @@ def _kubeconfig(options: argparse.Namespace) -> int:
     if not cluster.kubeconfig.exists():
         raise LabError(f"cluster {cluster.name} is not up: python -m lab kind up --name {cluster.name}")
     _say(str(cluster.kubeconfig))
+    return 0
+
+
+def _kubectl(options: argparse.Namespace) -> int:
+    print(_cluster(options).kubectl(*options.arguments), end="")
     return 0
 
 

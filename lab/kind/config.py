@@ -30,7 +30,7 @@ class Resources:
 
 
 ALLOCATABLE = Resources(cpu_m=1000, memory_mi=3072)
-"""What each node offers to pods. The containers of all nodes see the whole machine, so the scheduler would find room for everything."""
+"""The resources that each node offers to pods. The containers of all nodes see the whole machine, so everything would fit."""
 
 
 def machine() -> Resources:

@@ -22,6 +22,8 @@ from lab.locks import locked
 
 REPOSITORY = "kube-scheduling.onprem/kind-node"
 """The name of the home-built node images. `lab.kind.cluster` knows by it that they have no CNI plugin of kind's."""
+KEPT_IMAGES = 3
+"""Each has 1 GB."""
 # Units that make no sense in a container. kind's own image lacks them, too.
 UNNEEDED_UNITS = (
     "lib/systemd/system/sysinit.target.wants/systemd-tmpfiles-setup.service",
@@ -46,8 +48,8 @@ def key() -> str:
     """Short hash over everything that decides what the image is."""
     modules = (CLUSTER, programs.NODE, programs.KIND, programs.COREDNS, programs.PAUSE)
     parts = [root_file_system.key(), *(module.cache_key() for module in modules)]
-    builders = ("archive", "images", "node_image", "preload")
-    parts += [(SOURCES / "kind" / f"{name}.py").read_text() for name in builders]
+    sources = ("archive", "images", "node_image", "preload")
+    parts += [(SOURCES / "kind" / f"{name}.py").read_text() for name in sources]
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:12]
 
 
@@ -74,9 +76,7 @@ def _has(image: str) -> bool:
 
 def _build(image: str, log: Callable[[str], None], *, install: bool) -> None:
     if os.geteuid() != 0:
-        raise LabError(
-            f"node image {image}: only root can build it. Run it as root, or set KUBE_SCHEDULING_KIND_IMAGE to another image."
-        )
+        raise LabError(f"node image {image}: only root can build it. Run it as root, or set KUBE_SCHEDULING_KIND_IMAGE to another image.")
     packages.ensure(packages.BUILD_PROGRAMS, log, install=install)
     built = programs.ensure(log)
     files = programs.kind_sources(log) / "images" / "base" / "files"
@@ -95,7 +95,15 @@ def _build(image: str, log: Callable[[str], None], *, install: bool) -> None:
         _import(node, image)
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
+    _remove_old()
     log(f"node image {image}: done")
+
+
+def _remove_old() -> None:
+    """Remove all but the newest images. Other checkouts of this repository may use the newest ones. One that runs is not removed."""
+    listed = answer(["docker", "images", "--format", "{{.Repository}}:{{.Tag}}", REPOSITORY]).split()
+    for old in listed[KEPT_IMAGES:]:
+        subprocess.run(["docker", "rmi", old], capture_output=True, check=False)
 
 
 def _assemble(node: Path, root: Path, files: Path, built: programs.Programs, pause: str) -> None:

@@ -6,9 +6,10 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from tools.paths import ENVIRONMENT, ROOT
@@ -16,6 +17,7 @@ from tools.paths import ENVIRONMENT, ROOT
 SCENARIOS = ROOT / "extensions" / "molecule"
 OUTPUT = ROOT / "tests" / "output"
 LAST_LINES = 60
+FAILURE = re.compile(r": ok=\d+ .*\b(unreachable|failed)=[1-9]")
 
 
 def run_scenario(name: str, environment: Mapping[str, str]) -> None:
@@ -31,12 +33,19 @@ def run_scenario(name: str, environment: Mapping[str, str]) -> None:
         try:
             code = process.wait()
         finally:
-            # On a time limit or an interrupt molecule removes the cluster.
-            if process.poll() is None:
+            if process.poll() is None:  # a time limit or an interrupt
                 process.terminate()
                 process.wait()
-    last = "\n".join(log_file.read_text(errors="replace").splitlines()[-LAST_LINES:])
+    lines = log_file.read_text(errors="replace").splitlines()
+    last = "\n".join(lines[-LAST_LINES:])
     assert code == 0, f"molecule test --scenario-name {name} ended with exit code {code}. The whole log is {log_file}.\n{last}"
+    failed = failed_hosts(lines)
+    assert not failed, f"the exit code is 0, and hosts have failed. The whole log is {log_file}.\n" + "\n".join(failed)
+
+
+def failed_hosts(lines: Sequence[str]) -> list[str]:
+    """Return the lines of recaps that count a failure. ansible-playbook ends with 0 if a file of a role is missing within a block."""
+    return [line for line in lines if FAILURE.search(line)]
 
 
 def scenarios() -> set[str]:

@@ -6,11 +6,18 @@ from __future__ import annotations
 
 import pytest
 
+from lab.kind.cluster import KindCluster
 from tests.molecule.scenario import cluster_name, run_scenario
+from tools.paths import ROOT
 
 
 @pytest.mark.timeout(15 * 60)
 def test_kind(kind_environment: dict[str, str], capsys: pytest.CaptureFixture[str]) -> None:
-    run_scenario("kind", {**kind_environment, "KUBE_SCHEDULING_KIND_NAME": cluster_name("kind")})
+    name = cluster_name("kind")
+    try:
+        run_scenario("kind", {**kind_environment, "KUBE_SCHEDULING_KIND_NAME": name})
+    finally:
+        # Molecule removes it, but not after an interrupt.
+        KindCluster.at(ROOT / ".lab" / "kind" / name, name).down(print)
     with capsys.disabled():
         print("SCENARIO kind: passed")

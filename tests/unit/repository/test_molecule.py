@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from tests.molecule import test_scenarios
-from tests.molecule.scenario import SCENARIOS, cluster_name, scenarios
+from tests.molecule.scenario import SCENARIOS, cluster_name, failed_hosts, scenarios
 from tools.paths import ROOT
 
 FUNCTIONS = dict(inspect.getmembers(test_scenarios, inspect.isfunction))
@@ -41,3 +41,8 @@ def test_molecule_tests_the_checkout_and_shares_no_cluster() -> None:
 
 def test_two_checkouts_have_clusters_with_different_names() -> None:
     assert cluster_name("kind") != cluster_name("kind", ROOT.parent)
+
+
+def test_a_failed_host_is_found_though_the_exit_code_is_0() -> None:
+    recap = "localhost                  : ok=37   changed=0    unreachable=0    failed={}    skipped=8    rescued=1    ignored=0"
+    assert failed_hosts([recap.format(0), recap.format(1)]) == [recap.format(1)]
