@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: onprem.kube_scheduling contributors
-"""What the last refresh has found out about the rows of the answers changes no result."""
+"""A source that knows the rows of the last refresh returns the same as a new one."""
 
 from __future__ import annotations
 
