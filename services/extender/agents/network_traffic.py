@@ -77,22 +77,16 @@ class NetworkTraffic(Agent):
     def prepare(self, nodes: Sequence[NodeView], now_s: float) -> Prepared:
         """Return the traffic of all nodes, and what the nodes without a speed are compared with."""
         directions = [self._by_direction(node, now_s) for node in nodes]
-        estimates = {direction: self._estimate(nodes, directions, direction) for direction in self._directions}
-        traffic, speeds, largest = dict[str, tuple[NodeView, Traffic]](), list[float](), 0.0
-        directions.reverse()
-        for node in nodes:
-            # They are freed one after the other. In one step, which requests would wait for, this takes milliseconds.
-            one = busiest(directions.pop(), estimates)
-            traffic[node.name] = node, one
-            if not one.problem:
-                largest = max(largest, one.measured)
-                speeds += [one.speed] if one.speed is not None else []
+        estimates = {direction: self._estimate(directions, direction) for direction in self._directions}
+        traffic = {node.name: (node, busiest(found, estimates)) for node, found in zip(nodes, directions, strict=True)}
+        known = [one for _node, one in traffic.values() if not one.problem]
+        speeds = [one.speed for one in known if one.speed is not None]
+        largest = max((one.measured for one in known), default=0.0)
         if speeds:
             assumed, assumed_from = median_low(speeds), "the median of the other nodes"
         else:
             assumed, assumed_from = max(ASSUMED_BYTES_PER_S, largest), "no node knows its speed"
         # A link never has more traffic than its speed: such a speed is wrong, and does not set the scale for all nodes.
-        known = (one for one in (traffic[node.name][1] for node in nodes) if not one.problem)
         plausible = (one for one in known if one.speed is None or one.measured <= one.speed)
         highest = max((one.rate / (one.speed or max(assumed, one.rate)) for one in plausible), default=0.0)
         worst = max(self.args.worst_utilisation, min(1.0, highest))
@@ -134,18 +128,15 @@ class NetworkTraffic(Agent):
         devices = next((found for nodes, found in self._entries if nodes.fullmatch(node.name)), None)
         if devices is None:
             return [Traffic(problem="no entry of devices matches this node")]
-        speeds = {device: series.value for device, series in self._devices_of(node, self._speed, devices).items()}
-        return [self._direction(node, devices, direction, speeds, now_s) for direction in self._directions]
+        return [self._direction(node, devices, direction, now_s) for direction in self._directions]
 
-    def _estimate(self, nodes: Sequence[NodeView], directions: Sequence[Sequence[Traffic]], direction: str) -> float:
-        """Return the bytes per second of a new pod that declares none. ``directions``: the traffic of the nodes."""
+    def _estimate(self, of_nodes: Sequence[Sequence[Traffic]], direction: str) -> float:
+        """Return the bytes per second of a new pod that declares none."""
         if self.args.estimate != AUTO:
             return float(self.args.estimate_bytes_per_s)
-        return automatic_estimate(
-            one for _node, found in zip(nodes, directions, strict=True) for one in found if one.direction == direction
-        )
+        return automatic_estimate(one for found in of_nodes for one in found if one.direction == direction)
 
-    def _direction(self, node: NodeView, devices: DeviceFilter, direction: str, speeds: Mapping[str, float], now_s: float) -> Traffic:
+    def _direction(self, node: NodeView, devices: DeviceFilter, direction: str, now_s: float) -> Traffic:
         series = self._devices_of(node, self._rates[direction], devices)
         if not series:
             return Traffic(problem=f"no value is known ({direction})")
@@ -156,7 +147,7 @@ class NetworkTraffic(Agent):
         if problem:
             return Traffic(measured_at_s=measured_at_s, problem=problem)
         measured = max(0.0, sum(series[device].value for device in counted))
-        speed = self._speed_of(node, layers, speeds, [device for device in counted if series[device].value > 0])
+        speed = self._speed_of(node, devices, layers, [device for device in counted if series[device].value > 0])
         pods = pod_traffic(
             node.pods,
             direction,
@@ -183,11 +174,12 @@ class NetworkTraffic(Agent):
         return {device: series for device, series in found.items() if devices.matches(device)}
 
     def _speed_of(
-        self, node: NodeView, layers: Sequence[Sequence[str]], speeds: Mapping[str, float], with_traffic: Sequence[str]
+        self, node: NodeView, devices: DeviceFilter, layers: Sequence[Sequence[str]], with_traffic: Sequence[str]
     ) -> float | None:
         for nodes, speed in self._overrides:
             if nodes.fullmatch(node.name):
                 return speed
+        speeds = {device: series.value for device, series in self._devices_of(node, self._speed, devices).items()}
         return link_speed(layers, speeds, with_traffic)
 
 

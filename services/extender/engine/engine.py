@@ -4,7 +4,6 @@
 
 from __future__ import annotations
 
-import gc
 import threading
 import time
 import typing as t
@@ -120,13 +119,12 @@ class Engine:
             if name in self.current.states:
                 state.take_over_demands(self.current.states[name], self._pause)
         self._replace_changed(current)
-        neutral_table, old_parts = self._made_neutral_table(current.nodes), _parts_of_nodes(self.current)
-        self._pause()
+        old_nodes = list(self.current.nodes.views)
         with self._writing:
             for node in self._replaced.values():
                 _replace_node(current, node)
-            self.neutral_table, self.current, self._replaced = neutral_table, current, None
-        free_with_pauses(old_parts, self._pause)
+            self.neutral_table, self.current, self._replaced = self._made_neutral_table(current.nodes), current, None
+        free_with_pauses(old_nodes, self._pause)
         self._fragments.retain_only(current.nodes.numbers)
         self._observer.on_refreshed(view, current.states)
 
@@ -146,15 +144,6 @@ class Engine:
 
     def _made_neutral_table(self, nodes: Nodes) -> Table:
         return Table(nodes.names, [fragments[0] for fragments in nodes.fragments], 0)
-
-
-def _parts_of_nodes(current: Current) -> list[t.Any]:
-    """Return the views of the nodes, and what agents have prepared for each of them in a dictionary."""
-    parts: list[t.Any] = list(current.nodes.views)
-    for state in current.states.values():
-        for found in gc.get_referents(*state.prepared):
-            parts += found.values() if isinstance(found, dict) else ()
-    return parts
 
 
 def _replace_node(current: Current, node: NodeView) -> None:

@@ -61,14 +61,9 @@ def automatic_estimate(of_nodes: Iterable[Traffic]) -> float:
     It is the traffic of a node for each of its pods: the median of the nodes, so that one node with other traffic changes little. It is
     limited, because on nodes with few pods most of the traffic can be that of the nodes themselves.
     """
-    of_pods, speeds = list[float](), list[float]()
-    for one in of_nodes:
-        if one.problem:
-            continue
-        if one.measured_pods >= 1:
-            of_pods.append(one.measured / one.measured_pods)
-        if one.speed is not None:
-            speeds.append(one.speed)
+    known = [one for one in of_nodes if not one.problem]
+    of_pods = [one.measured / one.measured_pods for one in known if one.measured_pods >= 1]
+    speeds = [one.speed for one in known if one.speed is not None]
     most = MOST_ESTIMATE * (median_low(speeds) if speeds else ASSUMED_BYTES_PER_S)
     return max(LEAST_ESTIMATE_BYTES_PER_S, min(most, median_low(of_pods))) if of_pods else LEAST_ESTIMATE_BYTES_PER_S
 
