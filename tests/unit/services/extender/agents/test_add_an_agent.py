@@ -68,12 +68,3 @@ def test_a_wrong_argument_of_the_agent_is_refused_by_its_name(package: Path) -> 
     (package / "wrong.yaml").write_text(FILES["config.yaml"].replace("device:", "devise:"))
     answer = run(package, "-m", "ansible_collections.onprem.kube_scheduling.services.extender", "--config", "wrong.yaml", "--check-config")
     assert answer.returncode == 2 and "devise" in answer.stderr and "device" in answer.stderr
-
-
-def test_the_image_installs_the_files_of_the_package() -> None:
-    instructions = [line.split(maxsplit=1) for line in FILES["Containerfile"].splitlines()]
-    assert [name for name, _rest in instructions] == ["ARG", "FROM", "COPY", "RUN"]
-    *copied, target = instructions[2][1].split()
-    modules = tomllib.loads(FILES["pyproject.toml"])["tool"]["setuptools"]["py-modules"]
-    assert set(copied) == {"pyproject.toml", *(f"{module}.py" for module in modules)}
-    assert instructions[3][1].endswith(f" {target.rstrip('/')}")
