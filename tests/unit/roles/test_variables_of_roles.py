@@ -44,7 +44,7 @@ def test_each_declared_variable_is_read_and_each_read_one_is_declared(role: Path
     files = [file for folder in ("tasks", "templates", "vars") for file in (role / folder).rglob("*") if file.is_file()]
     text = "\n".join(re.sub(r"^\s*#.*", "", file.read_text(), flags=re.MULTILINE) for file in files)
     read = set(re.findall(rf"(?<![\w.:/]){role.name}_[a-z_]*[a-z]", text))
-    results = {f"{role.name}_result"}
+    results = {f"{role.name}_result", f"{role.name}_missing"}
     assert read - results <= set(options_of(role)), "not declared"
     assert set(options_of(role)) <= read | {f"{role.name}_enabled"}, "not read"
 
