@@ -27,7 +27,6 @@ UNNEEDED = (
     *("var/cache/apt/*", "var/lib/apt/lists/*", "var/lib/dpkg/info", "var/log/*"),
     *("usr/share/man", "usr/share/doc", "usr/share/locale", "usr/share/info"),
 )
-REMEDY = "Check that a Debian mirror answers (debootstrap uses http://deb.debian.org/debian), then run the same command again."
 
 
 def name() -> str:
@@ -60,7 +59,7 @@ def _make(archive: Path, log: Callable[[str], None]) -> None:
     with tempfile.TemporaryDirectory(dir=archive.parent) as scratch:
         root, unfinished = Path(scratch, "root"), Path(scratch, archive.name)
         command = ["debootstrap", "--variant=minbase", f"--include={','.join(PACKAGES)}", RELEASE, str(root)]
-        run(command, what=f"debootstrap {RELEASE}", log=log, remedy=REMEDY, env={"PATH": packages.PATHS})
+        run(command, what=f"debootstrap {RELEASE}", log=log, remedy=packages.MIRROR_REMEDY, env={"PATH": packages.PATHS})
         for pattern in UNNEEDED:
             for path in root.glob(pattern):
                 shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink()

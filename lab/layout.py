@@ -40,6 +40,12 @@ def default_folder(name: str) -> Path:
     return base if name == DEFAULT_NAME else base / "clusters" / name
 
 
+def check_cluster_name(name: str) -> None:
+    """Raise LabError for a text that cannot be the name of a cluster."""
+    if not NAME_PATTERN.fullmatch(name):
+        raise LabError(f"cluster name {name!r}: use up to 40 lower case letters, digits and dashes")
+
+
 @dataclass(frozen=True)
 class Layout:
     """The files of one cluster. kwokctl wants its own tree below a work folder, the rest is ours."""
@@ -49,8 +55,7 @@ class Layout:
 
     @classmethod
     def of(cls, folder: Path | str, name: str) -> Layout:
-        if not NAME_PATTERN.fullmatch(name):
-            raise LabError(f"cluster name {name!r}: use up to 40 lower case letters, digits and dashes")
+        check_cluster_name(name)
         return cls(folder=Path(folder).resolve(), name=name)
 
     @property

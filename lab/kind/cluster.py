@@ -15,7 +15,7 @@ from lab.audit import AuditLog
 from lab.errors import LabError
 from lab.kind import config, engine, network, node_image, programs
 from lab.kind.commands import answer, run
-from lab.layout import NAME_PATTERN, SOURCES, cache_dir
+from lab.layout import SOURCES, cache_dir, check_cluster_name
 from lab.locks import locked
 from lab.progress import silent
 
@@ -33,8 +33,7 @@ class KindCluster:
 
     @classmethod
     def at(cls, folder: Path | str, name: str) -> KindCluster:
-        if not NAME_PATTERN.fullmatch(name):
-            raise LabError(f"cluster name {name!r}: use up to 40 lower case letters, digits and dashes")
+        check_cluster_name(name)
         return cls(name, Path(folder).resolve())
 
     @property

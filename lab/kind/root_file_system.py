@@ -25,7 +25,6 @@ PACKAGES = (
     *("python3", "hostname", "busybox-static"),
 )
 UNNEEDED = ("var/cache/apt/archives/*.deb", "var/lib/apt/lists/*", "usr/share/man/*", "usr/share/doc/*", "usr/share/locale/*")
-REMEDY = "Check that a Debian mirror answers (debootstrap uses http://deb.debian.org/debian), then run the same command again."
 
 
 def key() -> str:
@@ -56,7 +55,7 @@ def _make(folder: Path, log: Callable[[str], None]) -> None:
     scratch = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
     try:
         command = ["debootstrap", "--variant=minbase", f"--include={','.join(PACKAGES)}", RELEASE, str(scratch / "root")]
-        run(command, what="debootstrap", log=log, remedy=REMEDY, env={"PATH": packages.PATHS})
+        run(command, what="debootstrap", log=log, remedy=packages.MIRROR_REMEDY, env={"PATH": packages.PATHS})
         for pattern in UNNEEDED:
             for path in (scratch / "root").glob(pattern):
                 shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink()

@@ -91,3 +91,11 @@ INTEGER = Kind("N", _integer)
 SWITCH = Kind("true|false", _switch)
 TEXT = Kind("TEXT", parse_text)
 NAMES = Kind("NAME,NAME", _names)
+
+CONNECTION_AND_LOG = (
+    Option("kubeconfig", Kind("FILE", parse_text), "the connection (the pod's service account, otherwise as kubectl)", own=True),
+    Option("context", TEXT, "the kubeconfig's context", own=True),
+    Option("log_format", Kind("|".join(LOG_FORMATS), one_of(*LOG_FORMATS)), "one JSON object a line, or readable text (json)", own=True),
+    Option("log_level", Kind("|".join(LOG_LEVELS), one_of(*LOG_LEVELS)), "the lowest level of the lines that are written (info)", own=True),
+)
+"""The options for the connection and the log, which the rebalancer and the rescuer have."""

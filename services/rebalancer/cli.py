@@ -4,7 +4,6 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -17,11 +16,11 @@ from ...plugins.module_utils.kube.client.open_transport import open_transport
 from ..common.endpoints import Endpoints
 from ..common.health import Health
 from ..common.leadership import TEMPORARY
-from ..common.log import Log, set_up_log
+from ..common.log import Log
+from ..common.program_run import API, CONFIGURATION, GOOD_ORDER, run_program
 from ..common.registry import new_registry
-from ..common.settings import SettingsError, errors_of
 from ..common.signals import ShutdownSignal, StoppedAtStartError
-from .passes import API, CONFIGURATION, FAILED, GOOD_ORDER, Passes
+from .passes import Passes
 from .settings import PROGRAM, Settings, read_settings
 
 USER_AGENT = "onprem.kube_scheduling/rebalancer"
@@ -31,24 +30,7 @@ SLICE_S = 0.2
 
 def main(arguments: Sequence[str], environment: Mapping[str, str]) -> int:
     """Make one pass, or passes until a signal stops the program. Return the exit code."""
-    try:
-        settings = read_settings(arguments, environment)
-    except SettingsError as error:
-        for one in errors_of(error):
-            print(f"rebalancer: {one}", file=sys.stderr)
-        return CONFIGURATION
-    if settings.check_config:
-        print("the settings can be used")
-        return GOOD_ORDER
-    log = set_up_log(PROGRAM.name, form=settings.log_format, level=settings.log_level)
-    shutdown = ShutdownSignal()
-    shutdown.install()
-    try:
-        return _connected(settings, log, shutdown)
-    # The last line is the reason for the end of the process. The Job shows it.
-    except Exception as error:
-        log.error(f"ended by an error: {error}", cause=error)
-        return FAILED
+    return run_program(PROGRAM, lambda: read_settings(arguments, environment), _connected)
 
 
 def _connected(settings: Settings, log: Log, shutdown: ShutdownSignal) -> int:

@@ -9,7 +9,7 @@ import typing as t
 from ...plugins.module_utils.model.api.workload import WORKLOAD_KINDS
 from ...plugins.module_utils.model.values.shown import shown_value
 from ...plugins.module_utils.spread.restart.options import STRATEGIES
-from ..common.options import DURATION, INTEGER, LOG_FORMATS, LOG_LEVELS, NAMES, SWITCH, TEXT, Kind, Option, one_of, parse_text
+from ..common.options import CONNECTION_AND_LOG, DURATION, INTEGER, NAMES, SWITCH, Kind, Option, one_of, parse_text
 
 
 def parse_kinds(value: t.Any) -> list[str]:
@@ -63,8 +63,5 @@ OPTIONS = (
     Option("metrics_path", Kind("FILE", parse_text), "a file for node_exporter's textfile collector with these metrics (none)", own=True),
     Option("dry_run", SWITCH, "log the plan and change nothing (false)", own=True),
     Option("check_config", SWITCH, "check the settings and end: 0 good, 2 bad (false)", own=True),
-    Option("kubeconfig", Kind("FILE", parse_text), "the connection (the pod's service account, otherwise as kubectl)", own=True),
-    Option("context", TEXT, "the kubeconfig's context", own=True),
-    Option("log_format", Kind("|".join(LOG_FORMATS), one_of(*LOG_FORMATS)), "one JSON object a line, or readable text (json)", own=True),
-    Option("log_level", Kind("|".join(LOG_LEVELS), one_of(*LOG_LEVELS)), "the lowest level of the lines that are written (info)", own=True),
+    *CONNECTION_AND_LOG,
 )

@@ -19,11 +19,11 @@ from ...plugins.module_utils.spread.namespace_selection import UNREADABLE
 from ..common.health import Health
 from ..common.leadership import TEMPORARY
 from ..common.log import Log
+from ..common.program_run import API, CONFIGURATION, FAILED, GOOD_ORDER
 from ..common.signals import ShutdownSignal
 from .metrics import LastPass, push, write_file
 from .settings import Settings
 
-GOOD_ORDER, FAILED, CONFIGURATION, API = 0, 1, 2, 3
 STOPPING = Reason("stopping", "the program was told to stop; the next pass continues")
 
 

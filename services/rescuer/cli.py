@@ -4,7 +4,6 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from collections.abc import Mapping, Sequence
 
@@ -15,37 +14,19 @@ from ...plugins.module_utils.kube.client.open_transport import open_transport
 from ..common.endpoints import Endpoints
 from ..common.health import Health
 from ..common.leadership import TEMPORARY
-from ..common.log import Log, set_up_log
-from ..common.settings import SettingsError, errors_of
+from ..common.log import Log
+from ..common.program_run import API, CONFIGURATION, GOOD_ORDER, run_program
 from ..common.signals import ShutdownSignal, StoppedAtStartError
 from .daemon import Daemon
 from .metrics import Metrics
 from .settings import PROGRAM, Settings, read_settings
 
 USER_AGENT = "onprem.kube_scheduling/rescuer"
-GOOD_ORDER, BROKEN, CONFIGURATION, API = 0, 1, 2, 3
 
 
 def main(arguments: Sequence[str], environment: Mapping[str, str]) -> int:
     """Run until a signal stops the program, and return the exit code."""
-    try:
-        settings = read_settings(arguments, environment)
-    except SettingsError as error:
-        for one in errors_of(error):
-            print(f"rescuer: {one}", file=sys.stderr)
-        return CONFIGURATION
-    if settings.check_config:
-        print("the settings can be used")
-        return GOOD_ORDER
-    log = set_up_log(PROGRAM.name, form=settings.log_format, level=settings.log_level)
-    shutdown = ShutdownSignal()
-    shutdown.install()
-    try:
-        return _serve(settings, log, shutdown)
-    # The last line is the reason for the end of the process. The kubelet restarts the process.
-    except Exception as error:
-        log.error(f"ended by an error: {error}", cause=error)
-        return BROKEN
+    return run_program(PROGRAM, lambda: read_settings(arguments, environment), _serve)
 
 
 def _serve(settings: Settings, log: Log, shutdown: ShutdownSignal) -> int:

@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 from ...plugins.module_utils.rescue.options import HOLDS, HONORED
-from ..common.options import DURATION, INTEGER, LOG_FORMATS, LOG_LEVELS, NAMES, SWITCH, TEXT, Kind, Option, one_of, parse_text
+from ..common.options import CONNECTION_AND_LOG, DURATION, INTEGER, NAMES, SWITCH, TEXT, Kind, Option, one_of, parse_text
 
 OPTIONS = (
     Option("namespaces", NAMES, "the namespaces whose pods are rescued (kube-system)", original_flag="--system-namespace"),
@@ -43,8 +43,5 @@ OPTIONS = (
     ),
     Option("check_config", SWITCH, "check the settings and end: 0 good, 2 bad", own=True),
     Option("dry_run", SWITCH, "log the plans and change nothing (false)", own=True),
-    Option("kubeconfig", Kind("FILE", parse_text), "the connection (the pod's service account, otherwise as kubectl)", own=True),
-    Option("context", TEXT, "the kubeconfig's context", own=True),
-    Option("log_format", Kind("|".join(LOG_FORMATS), one_of(*LOG_FORMATS)), "one JSON object a line, or readable text (json)", own=True),
-    Option("log_level", Kind("|".join(LOG_LEVELS), one_of(*LOG_LEVELS)), "the lowest level of the lines that are written (info)", own=True),
+    *CONNECTION_AND_LOG,
 )

@@ -1,0 +1,57 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Copyright: onprem.kube_scheduling contributors
+"""The run of a program that reads settings: its errors, its log, its signals and its exit code."""
+
+from __future__ import annotations
+
+import sys
+import typing as t
+from collections.abc import Callable
+
+from .log import Log, set_up_log
+from .settings import Program, SettingsError, errors_of
+from .signals import ShutdownSignal
+
+GOOD_ORDER, FAILED, CONFIGURATION, API = 0, 1, 2, 3
+"""The exit codes."""
+
+
+class CommonSettings(t.Protocol):
+    """The settings that every program has."""
+
+    @property
+    def check_config(self) -> bool:
+        """Return whether only the settings are checked."""
+
+    @property
+    def log_format(self) -> str:
+        """Return the form of the log, such as json."""
+
+    @property
+    def log_level(self) -> str:
+        """Return the lowest level of the lines."""
+
+
+S = t.TypeVar("S", bound=CommonSettings)
+
+
+def run_program(program: Program, read_settings: Callable[[], S], work: Callable[[S, Log, ShutdownSignal], int]) -> int:
+    """Read the settings and do the work with them. Return the exit code."""
+    try:
+        settings = read_settings()
+    except SettingsError as error:
+        for one in errors_of(error):
+            print(f"{program.name}: {one}", file=sys.stderr)
+        return CONFIGURATION
+    if settings.check_config:
+        print("the settings can be used")
+        return GOOD_ORDER
+    log = set_up_log(program.name, form=settings.log_format, level=settings.log_level)
+    shutdown = ShutdownSignal()
+    shutdown.install()
+    try:
+        return work(settings, log, shutdown)
+    # The last line is the reason for the end of the process. The pod's status or the Job shows it.
+    except Exception as error:
+        log.error(f"ended by an error: {error}", cause=error)
+        return FAILED
