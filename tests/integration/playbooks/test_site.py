@@ -33,9 +33,7 @@ class Site:
 
     def play(self, playbook: str, *arguments: str, **variables: Any) -> RoleRun:
         given = {"site_kubeconfig": str(self._cluster.kubeconfig), "spread_cronjob_schedule": "0 0 1 1 *", **IMAGE, **variables}
-        file = (
-            Path(playbook) if playbook.endswith(".yml") else playbook if "." in playbook else REPOSITORY / "playbooks" / f"{playbook}.yml"
-        )
+        file = playbook if "." in playbook else REPOSITORY / "playbooks" / f"{playbook}.yml"
         return ansible_playbook(file, *arguments, "-e", json.dumps(given), folder=self.folder)
 
     def importing(self, playbook: str) -> str:
