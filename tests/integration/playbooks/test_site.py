@@ -83,6 +83,14 @@ def test_install_repeat_verify_and_uninstall(cluster: Cluster, namespace: str, s
     assert no_nodes.code == 2 and stats_of(no_nodes, "kube_scheduling_verify")["missing"] == 1, no_nodes.output
     assert "site_node_hosts is kube_control_plane:kube_node, and no host matches it, so the image is not verified" in no_nodes.output
 
+    nodes = {"node-1": {"ansible_connection": "local", "service_image_ctr": ["/nowhere/ctr"]}, "node-2": {"ansible_port": 1}}
+    inventory = site.folder / "nodes.yml"
+    inventory.write_text(json.dumps({"kube_node": {"hosts": nodes, "vars": {"ansible_host": "127.0.0.1"}}}))
+    without_image = site.play("verify", "-i", str(inventory), service_image_delivery="archive", service_image_reference="")
+    assert without_image.code == 2 and stats_of(without_image, "kube_scheduling_verify")["missing"] == 2, without_image.output
+    assert "node-1: /nowhere/ctr cannot read the images: " in without_image.output
+    assert "node-2 cannot be reached, so it is not known whether it has the image: " in without_image.output
+
     web = deployment(namespace, "web")
     cluster.apply(web)
     wait_rolled_out(cluster, web)
