@@ -58,8 +58,8 @@ def stats_of(run: RoleRun, name: str) -> dict[str, Any]:
 
 def test_install_repeat_verify_and_uninstall(cluster: Cluster, namespace: str, site: Site) -> None:
     before = site.play("verify")
-    assert before.code == 2
-    assert "Deployment kube-scheduling/kube-scheduling-rescuer is missing: run site.yml" in before.output
+    assert before.code == 2, before.output
+    assert "Deployment kube-scheduling/kube-scheduling-rescuer is missing: run site.yml" in before.output, before.output
     assert "ClusterRole kube-scheduling-rebalancer is missing: run site.yml" in before.output
     assert "CronJob kube-scheduling/kube-scheduling-rebalancer is missing: run site.yml" in before.output
 
