@@ -22,6 +22,8 @@ from tests.integration.workloads import OUTCOME, deployment, pod_uids, restarted
 
 __all__ = ["cluster", "gateway", "gateway_program", "namespace"]
 
+# Each run of a role takes many seconds on a machine with other work.
+pytestmark = pytest.mark.timeout(1800)
 IMAGE = {"service_image_delivery": "preloaded", "service_image_reference": "registry.example.org/kube-scheduling/services:1"}
 
 

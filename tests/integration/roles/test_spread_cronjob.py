@@ -14,6 +14,8 @@ from lab.cluster import Cluster
 from tests.integration.roles.installed import installed, remove_all
 from tests.integration.roles.role_play import RolePlay
 
+# Each run of a role takes many seconds on a machine with other work.
+pytestmark = pytest.mark.timeout(1800)
 NAMESPACE = "kube-scheduling"
 NAME = "kube-scheduling-rebalancer"
 CRON_JOB = f"/apis/batch/v1/namespaces/{NAMESPACE}/cronjobs/{NAME}"
