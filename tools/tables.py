@@ -13,7 +13,12 @@ import yaml
 from tools.errors import ToolError, exit_with
 from tools.paths import ROOT
 
-GUIDES = {"rebalance": "docs/rebalance.md", "rescue": "docs/rescue.md", "site": "docs/install.md"}
+GUIDES = {
+    "after_maintenance": "docs/after-maintenance.md",
+    "rebalance": "docs/rebalance.md",
+    "rescue": "docs/rescue.md",
+    "site": "docs/install.md",
+}
 """The guide with the table, by the name of the playbook."""
 
 RIGHTS = {"critical_rescuer": "docs/rescuer.md", "spread_cronjob": "docs/install.md"}

@@ -14,12 +14,16 @@ import pytest
 from lab.cluster import Cluster
 from lab.layout import REPOSITORY
 from tests.integration.modules.conftest import cluster, namespace
+from tests.integration.pushgateway import gateway, gateway_program, get, push
 from tests.integration.roles.installed import installed, state_of
-from tests.integration.roles.role_play import RoleRun, ansible_playbook
-from tests.integration.workloads import OUTCOME, deployment, wait_rolled_out
+from tests.integration.roles.restricted_user import restricted_user
+from tests.integration.roles.role_play import RolePlay, RoleRun, ansible_playbook
+from tests.integration.workloads import OUTCOME, deployment, pod_uids, restarted_at, wait_rolled_out
 
-__all__ = ["cluster", "namespace"]
+__all__ = ["cluster", "gateway", "gateway_program", "namespace"]
 
+# Each run of a role takes many seconds on a machine with other work.
+pytestmark = pytest.mark.timeout(1800)
 IMAGE = {"service_image_delivery": "preloaded", "service_image_reference": "registry.example.org/kube-scheduling/services:1"}
 
 
@@ -27,12 +31,18 @@ class Site:
     """The three playbooks for one cluster."""
 
     def __init__(self, cluster: Cluster, folder: Path) -> None:
-        self._cluster, self._folder = cluster, folder
+        self._cluster, self.folder = cluster, folder
 
     def play(self, playbook: str, *arguments: str, **variables: Any) -> RoleRun:
         given = {"site_kubeconfig": str(self._cluster.kubeconfig), "spread_cronjob_schedule": "0 0 1 1 *", **IMAGE, **variables}
         file = playbook if "." in playbook else REPOSITORY / "playbooks" / f"{playbook}.yml"
-        return ansible_playbook(file, *arguments, "-e", json.dumps(given), folder=self._folder)
+        return ansible_playbook(file, *arguments, "-e", json.dumps(given), folder=self.folder)
+
+    def importing(self, playbook: str) -> str:
+        """Return a playbook in another folder that imports this one."""
+        file = self.folder / "cluster.yml"
+        file.write_text(json.dumps([{"ansible.builtin.import_playbook": playbook}]))
+        return str(file)
 
 
 @pytest.fixture
@@ -50,36 +60,77 @@ def stats_of(run: RoleRun, name: str) -> dict[str, Any]:
 
 def test_install_repeat_verify_and_uninstall(cluster: Cluster, namespace: str, site: Site) -> None:
     before = site.play("verify")
-    assert before.code == 2
-    assert "Deployment kube-scheduling/kube-scheduling-rescuer is missing: run site.yml" in before.output
+    assert before.code == 2, before.output
+    assert "Deployment kube-scheduling/kube-scheduling-rescuer is missing: run site.yml" in before.output, before.output
     assert "ClusterRole kube-scheduling-rebalancer is missing: run site.yml" in before.output
     assert "CronJob kube-scheduling/kube-scheduling-rebalancer is missing: run site.yml" in before.output
 
-    first = site.play("site")
-    assert first.code == 0, first.output
+    # A user with exactly the rights for which the checks ask.
+    with restricted_user(cluster) as kubeconfig:
+        first = site.play("site", site_kubeconfig=str(kubeconfig))
+        assert first.code == 0, first.output
     numbers = stats_of(first, "kube_scheduling_site")
     assert numbers == {
         "ok": True, "plan": False, "changed": True, "installed": ["spread_cronjob", "critical_rescuer"], "error": ""
     }  # fmt: skip
     assert stats_of(first, "kube_scheduling_verify")["ok"] and "rebalance" not in first.output.partition("RUN:")[2]
 
-    again = site.play("onprem.kube_scheduling.site", "--diff")
+    planned = site.play("onprem.kube_scheduling.site", "--check", "--diff")
+    assert planned.code == 0 and planned.changed == 0, planned.output
+    again = site.play(site.importing("onprem.kube_scheduling.site"))
     assert again.code == 0 and again.changed == 0, again.output
-    assert not stats_of(again, "kube_scheduling_site")["changed"]
+    assert not stats_of(again, "kube_scheduling_site")["changed"] and stats_of(again, "kube_scheduling_verify")["ok"]
+
+    no_nodes = site.play("verify", service_image_delivery="archive", service_image_reference="")
+    assert no_nodes.code == 2 and stats_of(no_nodes, "kube_scheduling_verify")["missing"] == 1, no_nodes.output
+    assert "site_node_hosts is kube_control_plane:kube_node, and no host matches it, so the image is not verified" in no_nodes.output
+
+    nodes = {"node-1": {"ansible_connection": "local", "service_image_ctr": ["/nowhere/ctr"]}, "node-2": {"ansible_port": 1}}
+    inventory = site.folder / "nodes.yml"
+    inventory.write_text(json.dumps({"kube_node": {"hosts": nodes, "vars": {"ansible_host": "127.0.0.1"}}}))
+    without_image = site.play("verify", "-i", str(inventory), service_image_delivery="archive", service_image_reference="")
+    assert without_image.code == 2 and stats_of(without_image, "kube_scheduling_verify")["missing"] == 2, without_image.output
+    assert "node-1: /nowhere/ctr cannot read the images: " in without_image.output
+    assert "node-2 cannot be reached, so it is not known whether it has the image: " in without_image.output
 
     web = deployment(namespace, "web")
     cluster.apply(web)
     wait_rolled_out(cluster, web)
+    cluster.kubectl("--namespace", namespace, "rollout", "restart", "deployment/web")
+    wait_rolled_out(cluster, web)
+    restarted, pods = restarted_at(cluster, web), pod_uids(cluster, web)
     cluster.kubectl("--namespace", namespace, "annotate", "deployment,replicaset", "--all", f"{OUTCOME}=old", "collectdeployments=allow")
     # As a pass of the CronJob has left it.
     cluster.kubectl("--namespace", "kube-system", "create", "configmap", "kube-scheduling-rescue", "--save-config")
     gone = site.play("uninstall")
     assert gone.code == 0 and installed(cluster) | state_of(cluster) == set(), gone.output
-    assert "Annotations that users have set" in gone.output and stats_of(gone, "kube_scheduling_uninstall")["outcomes"] == 2
+    # The Deployment and both ReplicaSets
+    assert "Annotations that users have set" in gone.output and stats_of(gone, "kube_scheduling_uninstall")["outcomes"] == 3
     annotations = "jsonpath={.items[*].metadata.annotations}"
     left = cluster.kubectl("--namespace", namespace, "get", "deployment,replicaset", "--output", annotations)
     assert OUTCOME not in left and "collectdeployments" in left
-    assert site.play("uninstall").changed == 0
+    assert restarted_at(cluster, web) == restarted is not None and pod_uids(cluster, web) == pods
+
+
+def test_uninstall_deletes_the_metrics_that_a_pass_has_pushed_and_a_second_one_changes_nothing(
+    cluster: Cluster, site: Site, gateway: str
+) -> None:
+    role = RolePlay("spread_cronjob", site.folder, {"spread_cronjob_kubeconfig": str(cluster.kubeconfig), "spread_cronjob_image": "x"})
+    installed_run = role.run(spread_cronjob_schedule="0 0 1 1 *", spread_cronjob_settings={"pushgateway_url": gateway})
+    assert installed_run.code == 0, installed_run.output
+    push(gateway, "kube_scheduling_rebalance", "kube_scheduling_rebalance_failed 0\n")
+    push(gateway, "backup", "backup_failed 0\n")
+
+    # The address is that of the installed settings.
+    gone = site.play("uninstall")
+    assert gone.code == 0 and installed(cluster) == set(), gone.output
+    metrics = get(f"{gateway}/metrics")
+    assert "kube_scheduling_rebalance" not in metrics and "backup_failed" in metrics
+    assert "No metrics in a Pushgateway." in gone.output
+
+    again = site.play("uninstall", spread_cronjob_settings={"pushgateway_url": "http://127.0.0.1:1"})
+    assert again.code == 0 and again.changed == 0, again.output
+    assert "in the Pushgateway http://127.0.0.1:1, which did not answer: delete it there." in again.output
 
 
 def test_all_failed_checks_are_in_one_list_and_nothing_is_changed(cluster: Cluster, site: Site) -> None:

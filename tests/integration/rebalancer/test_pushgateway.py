@@ -4,91 +4,27 @@
 
 from __future__ import annotations
 
-import os
-import shutil
-import socket
-import subprocess
-import urllib.request
-from collections.abc import Iterator
-from pathlib import Path
-
-import pytest
-
 from lab.cluster import Cluster
+from tests.integration.pushgateway import gateway, gateway_program, get
 from tests.integration.rebalancer.conftest import Start
 from tests.integration.rebalancer.program import samples
-from tests.integration.workloads import deployment, pile_up, wait_until
+from tests.integration.workloads import deployment, pile_up
 
-PROGRAM = "prometheus-pushgateway"
-LISTENING_WITHIN_S = 30
-
-
-@pytest.fixture(scope="module")
-def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The program, from PATH or from Debian's package. The package is not installed.
-
-    Without both the test is skipped, or fails under KUBE_SCHEDULING_REQUIRE_ENGINE=1.
-    """
-    installed = shutil.which(PROGRAM)
-    if installed is not None:
-        return Path(installed)
-    folder = tmp_path_factory.mktemp("package")
-    required = os.environ.get("KUBE_SCHEDULING_REQUIRE_ENGINE") == "1"
-    try:
-        if not _download(folder) and required:
-            subprocess.run(["apt-get", "-q", "update"], check=True, capture_output=True)
-            _download(folder)
-        (package,) = folder.glob("*.deb")
-        subprocess.run(["dpkg", "-x", str(package), str(folder)], check=True, capture_output=True)
-    except (OSError, ValueError, subprocess.CalledProcessError) as error:
-        (pytest.fail if required else pytest.skip)(f"there is no {PROGRAM}, and apt-get cannot download it: {error}")
-    return folder / "usr" / "bin" / PROGRAM
-
-
-def _download(folder: Path) -> bool:
-    return subprocess.run(["apt-get", "-q", "download", PROGRAM], cwd=folder, capture_output=True).returncode == 0
-
-
-@pytest.fixture
-def gateway(program: Path, tmp_path: Path) -> Iterator[str]:
-    """The address of a Pushgateway without metrics."""
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        address = f"127.0.0.1:{free.getsockname()[1]}"
-    with (tmp_path / "gateway.log").open("wb") as log:
-        process = subprocess.Popen([program, f"--web.listen-address={address}"], stdout=log, stderr=log)
-    try:
-        wait_until(lambda: _answers(f"http://{address}"), timeout_s=LISTENING_WITHIN_S, what="an answer of the Pushgateway")
-        yield f"http://{address}"
-    finally:
-        process.kill()
-        process.wait()
-
-
-def _answers(url: str) -> bool:
-    try:
-        return bool(_get(f"{url}/-/ready"))
-    except OSError:
-        return False
-
-
-def _get(url: str) -> str:
-    with urllib.request.urlopen(url, timeout=10) as answer:
-        text: str = answer.read().decode()
-    return text
+__all__ = ["gateway", "gateway_program"]
 
 
 def test_each_pass_replaces_the_metrics_of_the_last_one(cluster: Cluster, namespace: str, rebalancers: Start, gateway: str) -> None:
     pile_up(cluster, deployment(namespace, "web", 2))
     assert rebalancers(f"--pushgateway-url={gateway}").code() == 0
-    first = samples(_get(f"{gateway}/metrics"))
+    first = samples(get(f"{gateway}/metrics"))
     assert (first["healthy"], first["collapsed"], first["failed"]) == (1, 0, 0)
     nobody = cluster.service_account("nobody", cluster_role=None)
     assert rebalancers(f"--pushgateway-url={gateway}", kubeconfig=nobody).code() == 3
-    second = samples(_get(f"{gateway}/metrics"))
+    second = samples(get(f"{gateway}/metrics"))
     assert second["failed"] == 1 and "healthy" not in second
     assert second["last_run_timestamp_seconds"] > first["last_run_timestamp_seconds"]
 
 
 def test_a_plan_pushes_nothing(rebalancers: Start, gateway: str) -> None:
     assert rebalancers(f"--pushgateway-url={gateway}", "--dry-run").code() == 0
-    assert samples(_get(f"{gateway}/metrics")) == {}
+    assert samples(get(f"{gateway}/metrics")) == {}

@@ -27,7 +27,7 @@ from lab.layout import REPOSITORY
 from tests.integration.rescue.scene import SYSTEM, Scene
 from tests.integration.rescuer.daemons import Daemon
 from tests.integration.rescuer.test_rescuer import full_node
-from tests.integration.roles.installed import installed
+from tests.integration.roles.installed import installed, remove_all
 from tests.integration.roles.role_play import RolePlay, RoleRun, ansible_playbook
 from tests.integration.workloads import wait_until
 
@@ -78,7 +78,7 @@ def make_kubeadm_config(cluster: Cluster, configuration: str) -> None:
 
 @pytest.fixture
 def host(cluster: Cluster, tmp_path: Path) -> Iterator[Host]:
-    """The files of a control plane. They are removed after the test."""
+    """The files of a control plane. The objects of the role are removed after the test."""
     server = cluster.server.removeprefix("https://")
     configuration = {
         "apiVersion": "kubeadm.k8s.io/v1beta4",
@@ -113,10 +113,9 @@ def host(cluster: Cluster, tmp_path: Path) -> Iterator[Host]:
     }
     control_plane_host = Host(RolePlay("critical_rescuer", tmp_path, variables), manifest, folder, inventory)
     yield control_plane_host
-    removed = control_plane_host.run(critical_rescuer_state="absent")
+    # The files are in the folder of the test.
+    remove_all(cluster)
     cluster.api.request("DELETE", f"{KUBEADM_CONFIG}/kubeadm-config")
-    assert removed.code == 0, removed.output
-    assert not folder.exists() and not manifest.exists() and made(cluster) == set()
 
 
 def made(cluster: Cluster) -> set[str]:
@@ -129,7 +128,7 @@ def mode_and_owner(path: Path) -> tuple[str, int]:
     return oct(found.st_mode & 0o777), found.st_uid
 
 
-def test_files_of_a_host_are_made_repeated_and_renewed(cluster: Cluster, host: Host) -> None:
+def test_files_of_a_host_are_made_repeated_renewed_and_replaced_by_the_other_form(cluster: Cluster, host: Host) -> None:
     planned = host.run("--check")
     assert planned.code == 0 and planned.changed, planned.output
     assert not host.folder.exists() and not host.manifest.exists() and made(cluster) == set()
@@ -155,10 +154,19 @@ def test_files_of_a_host_are_made_repeated_and_renewed(cluster: Cluster, host: H
     assert renewed.code == 0 and host.certificate != certificate, renewed.output
     assert host.pod["metadata"]["annotations"] != pod["metadata"]["annotations"] and host.pod["spec"] == pod["spec"]
 
+    # The wanted form replaces the other one, in both directions.
+    changed = host.run(critical_rescuer_form="deployment")
+    assert changed.code == 0, changed.output
+    assert not host.folder.exists() and not host.manifest.exists()
+    assert not RIGHTS & made(cluster) and f"deployments kube-scheduling/{USER}" in made(cluster)
+    assert host.run().code == 0
+    assert host.manifest.exists() and made(cluster) == RIGHTS
+
 
 def verify(host: Host) -> RoleRun:
     kubeconfig = host.role.variables["critical_rescuer_kubeconfig"]
-    variables = host.role.variables | {"site_spread_cronjob": False, "site_kubeconfig": kubeconfig}
+    image = {"service_image_delivery": "preloaded", "service_image_reference": host.role.variables["critical_rescuer_image"]}
+    variables = host.role.variables | image | {"site_spread_cronjob": False, "site_kubeconfig": kubeconfig}
     arguments = ("-i", str(host.inventory), "-e", json.dumps(variables))
     return ansible_playbook(REPOSITORY / "playbooks" / "verify.yml", *arguments, folder=host.role.folder)
 
@@ -205,16 +213,6 @@ def test_end_of_a_static_pod_releases_its_node_before_its_rights_are_gone(
         assert made(cluster) == set()
     finally:
         daemon.kill()
-
-
-def test_another_form_removes_the_static_pod(cluster: Cluster, host: Host) -> None:
-    assert host.run().code == 0
-    changed = host.run(critical_rescuer_form="deployment")
-    assert changed.code == 0, changed.output
-    assert not host.folder.exists() and not host.manifest.exists()
-    assert not RIGHTS & made(cluster) and f"deployments kube-scheduling/{USER}" in made(cluster)
-    assert host.run().code == 0
-    assert host.manifest.exists() and made(cluster) == RIGHTS
 
 
 def test_kubeadm_that_cannot_be_used_is_named_and_no_manifest_is_written(cluster: Cluster, host: Host) -> None:

@@ -15,6 +15,7 @@ from lab.layout import REPOSITORY
 from tests.integration.modules.conftest import cluster, namespace
 from tests.integration.modules.test_documented_permissions import LIMITED_NODE
 from tests.integration.rebalancer.program import LEASE, Rebalancer
+from tests.integration.roles.installed import remove_all
 from tests.integration.roles.role_play import RolePlay
 from tests.integration.workloads import deployment, known_outcome, pile_up, stateful_set
 
@@ -91,5 +92,4 @@ def test_a_pass_uses_each_right_that_is_not_rare_and_no_other_one(cluster: Clust
     assert [event for event in events if event.code in (401, 403)] == []
     named = {name for entry in PERMISSIONS for name in entry.get("names", [])}
     assert {event.name for event in events if event.resource in ("leases", "configmaps") and event.verb != "create"} <= named
-    gone = role.run(spread_cronjob_state="absent")
-    assert gone.code == 0, gone.output
+    remove_all(cluster)
