@@ -40,12 +40,6 @@ def made(cluster: Cluster) -> set[str]:
     return {name for name in installed(cluster) if not name.startswith(OF_CONTROLLERS)}
 
 
-@pytest.fixture(scope="module")
-def cluster(lab_cluster: Cluster) -> Cluster:
-    """The shared cluster, whose nodes run pods as simulated ones."""
-    return lab_cluster
-
-
 @pytest.fixture
 def role(cluster: Cluster, tmp_path: Path) -> Iterator[RolePlay]:
     """The role with an image that no node has, because the pods are simulated. What a test has installed is deleted after it."""

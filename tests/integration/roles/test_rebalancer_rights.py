@@ -12,14 +12,14 @@ import yaml
 from lab.audit import COMPLETE, STARTED, AuditEvent
 from lab.cluster import Cluster
 from lab.layout import REPOSITORY
-from tests.integration.modules.conftest import cluster, namespace
+from tests.integration.modules.conftest import namespace
 from tests.integration.modules.test_documented_permissions import LIMITED_NODE
 from tests.integration.rebalancer.program import LEASE, Rebalancer
 from tests.integration.roles.installed import remove_all
 from tests.integration.roles.role_play import RolePlay
 from tests.integration.workloads import deployment, known_outcome, pile_up, stateful_set
 
-__all__ = ["cluster", "namespace"]
+__all__ = ["namespace"]
 
 NAME = "kube-scheduling-rebalancer"
 USER = f"system:serviceaccount:kube-scheduling:{NAME}"

@@ -35,12 +35,6 @@ OF_BOTH_FORMS = {
 AS_CRON_JOB = OF_BOTH_FORMS | {f"cronjobs {NAMESPACE}/{NAME}"}
 
 
-@pytest.fixture(scope="module")
-def cluster(lab_cluster: Cluster) -> Cluster:
-    """The shared cluster."""
-    return lab_cluster
-
-
 @pytest.fixture
 def role(cluster: Cluster, tmp_path: Path) -> Iterator[RolePlay]:
     """The role with an image that no node has, because the pods are simulated. What a test has installed is deleted after it."""
