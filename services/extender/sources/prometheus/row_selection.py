@@ -23,8 +23,8 @@ STALE_DUPLICATE_S = 60.0
 
 WEAK = "a series with the name or address of the node {node} in its own label is used instead"
 
-Rows = array[int] | None
-"""Numbers of rows, or None for all rows in their order."""
+Rows: t.TypeAlias = "array[int] | None"
+"""Numbers of rows, or None for all rows in their order. It is a text, because Python 3.11 has no subscript of array."""
 
 
 class RowSelection(t.NamedTuple):
