@@ -126,10 +126,7 @@ def test_an_image_in_the_registry_is_referred_to_and_one_with_a_wrong_digest_is_
     assert answer.results[NODE]["reference"] == pushed.reference and answer.results["by-tag"]["reference"] == name
     for host in ("wrong", "wrong-tag"):
         assert f"has no image {hosts[host]['service_image_reference']}: check the name" in answer.errors[host]
-    assert (
-        f"service_image_reference is {name}@{digest[:20]}, and its digest is not sha256: and 64 hexadecimal digits"
-        in answer.errors["short"]
-    )
+    assert f"service_image_reference is {name}@{digest[:20]}, and its digest is not complete" in answer.errors["short"]
 
 
 def test_a_registry_that_cannot_be_reached_is_named_with_the_remedy(pushed: Answer, role: Role) -> None:
