@@ -24,7 +24,8 @@ ROOT = SERVICES.parent
 CONTAINERFILE = SERVICES / "Containerfile"
 LOCK = SERVICES / "requirements.txt"
 BUILD_LOCK = SERVICES / "requirements-build.txt"
-SLIM = SERVICES / "image_slim.py"
+BUILD_PROGRAMS = tuple(SERVICES / f"image_{name}.py" for name in ("slim", "elf", "bytecode"))
+"""The programs that the first stage of the build runs."""
 
 SOURCES = (SERVICES, ROOT / "plugins" / "module_utils")
 SUFFIXES = (".py", ".yml")
@@ -49,7 +50,7 @@ def source_files() -> dict[str, Path]:
     found = {}
     for folder in SOURCES:
         for file in folder.rglob("*"):
-            if file.suffix in SUFFIXES and file.is_file() and file not in (SLIM, Path(__file__).resolve()):
+            if file.suffix in SUFFIXES and file.is_file() and file not in (*BUILD_PROGRAMS, Path(__file__).resolve()):
                 found[f"{COLLECTION}/{file.relative_to(ROOT).as_posix()}"] = file
     return {**dict(sorted(found.items())), f"{COLLECTION}/LICENSE": ROOT / "LICENSE"}
 
@@ -74,7 +75,7 @@ def content_hash(*, base: str, python: str, architecture: str) -> str:
 
 
 def _contents() -> Iterable[tuple[str, bytes]]:
-    for file in (CONTAINERFILE, LOCK, BUILD_LOCK, SLIM):
+    for file in (CONTAINERFILE, LOCK, BUILD_LOCK, *BUILD_PROGRAMS):
         yield file.name, file.read_bytes()
     yield f"{COLLECTION}/MANIFEST.json", manifest()
     for name, file in source_files().items():

@@ -16,6 +16,9 @@ FOLDERS = ("tests", "f2py", "_pyinstaller")
 
 SUFFIXES = (".pyi", ".pyx", ".pxd", ".pxi", ".c", ".h", ".a")
 
+OF_TESTS = ("conftest.py", "_*_tests.*.so", "_simd.*.so")
+"""Modules of numpy that only its own tests import. _simd offers them the instructions of the processor."""
+
 
 def slim(root: Path) -> None:
     """Remove the files of the libraries below ``root``."""
@@ -23,7 +26,7 @@ def slim(root: Path) -> None:
     for path in sorted(root.rglob("*")):
         if path.name in FOLDERS and path.is_dir():
             shutil.rmtree(path)
-        elif path.suffix in SUFFIXES and path.is_file():
+        elif path.is_file() and (path.suffix in SUFFIXES or any(path.match(pattern) for pattern in OF_TESTS)):
             path.unlink()
 
 

@@ -172,7 +172,14 @@ def test_a_build_that_cannot_succeed_names_the_remedy_and_leaves_nothing(
 
 def test_a_containerd_that_does_not_honour_the_label_is_named(role: Role, empty: Containerd) -> None:
     for version, warned in (("99.0.0", True), ("1.0.0", False)):
-        assert ("WARNING: worker-7 has containerd" in role.run("-e", f"__service_image_pin_version={version}").output) == warned
+        assert ("may not tell the kubelet" in role.run("-e", f"__service_image_pin_version={version}").output) == warned
+
+
+def test_a_containerd_that_notices_the_label_later_is_named_when_the_image_is_pinned(role: Role, empty: Containerd) -> None:
+    later = ("-e", "__service_image_label_version=99.0.0")
+    assert ["restart containerd" in role.run(*later).output for _run in range(2)] == [True, False]
+    empty.remove_images()
+    assert "WARNING" not in role.run("-e", "__service_image_label_version=1.0.0").output
 
 
 def test_absent_removes_the_images_and_the_archives(role: Role, empty: Containerd, tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from tests.image.role import NODE, Role
 
-REFERENCE = "registry.example.org/services@sha256:1"
+REFERENCE = f"registry.example.org/services@sha256:{'1' * 64}"
 
 
 @pytest.fixture
@@ -32,6 +32,7 @@ def test_wrong_variables_are_refused_by_name(role: Role) -> None:
         "nothing-named": {"service_image_delivery": "preloaded"},
         "no-registry": {"service_image_delivery": "registry"},
         "two-names": {"service_image_reference": REFERENCE},
+        "short-digest": {"service_image_delivery": "preloaded", "service_image_reference": REFERENCE[:-1]},
     }
     answer = role.run(hosts=hosts)
     assert answer.code == 2 and answer.changed == 0 and set(answer.errors) == set(hosts), answer.output
@@ -39,6 +40,7 @@ def test_wrong_variables_are_refused_by_name(role: Role) -> None:
     assert "service_image_state must be one of: present, absent" in answer.errors["state"]
     assert "set service_image_reference to an image that the nodes have" in answer.errors["nothing-named"]
     assert "or service_image_registry to the place where the image is pushed" in answer.errors["no-registry"]
+    assert f"service_image_reference is {REFERENCE[:-1]}, and its digest is not complete" in answer.errors["short-digest"]
     assert "which builds an image with a name of its own: remove service_image_reference" in answer.errors["two-names"]
 
 

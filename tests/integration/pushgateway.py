@@ -4,8 +4,6 @@
 
 from __future__ import annotations
 
-import os
-import shutil
 import socket
 import subprocess
 import urllib.request
@@ -14,36 +12,16 @@ from pathlib import Path
 
 import pytest
 
+from tests.debian_program import debian_program
 from tests.integration.workloads import wait_until
 
-PROGRAM = "prometheus-pushgateway"
 LISTENING_WITHIN_S = 30
 
 
 @pytest.fixture(scope="module")
 def gateway_program(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The program, from PATH or from Debian's package. The package is not installed.
-
-    Without both the test is skipped, or fails under KUBE_SCHEDULING_REQUIRE_ENGINE=1.
-    """
-    installed = shutil.which(PROGRAM)
-    if installed is not None:
-        return Path(installed)
-    folder = tmp_path_factory.mktemp("package")
-    required = os.environ.get("KUBE_SCHEDULING_REQUIRE_ENGINE") == "1"
-    try:
-        if not _download(folder) and required:
-            subprocess.run(["apt-get", "-q", "update"], check=True, capture_output=True)
-            _download(folder)
-        (package,) = folder.glob("*.deb")
-        subprocess.run(["dpkg", "-x", str(package), str(folder)], check=True, capture_output=True)
-    except (OSError, ValueError, subprocess.CalledProcessError) as error:
-        (pytest.fail if required else pytest.skip)(f"there is no {PROGRAM}, and apt-get cannot download it: {error}")
-    return folder / "usr" / "bin" / PROGRAM
-
-
-def _download(folder: Path) -> bool:
-    return subprocess.run(["apt-get", "-q", "download", PROGRAM], cwd=folder, capture_output=True).returncode == 0
+    """The program of Debian."""
+    return debian_program("prometheus-pushgateway", tmp_path_factory.mktemp("package"))
 
 
 @pytest.fixture

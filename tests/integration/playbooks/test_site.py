@@ -149,6 +149,29 @@ def test_all_failed_checks_are_in_one_list_and_nothing_is_changed(cluster: Clust
     assert "the user may not create cronjobs.batch in namespace kube-scheduling: grant the verb" in text
 
 
+def test_an_image_that_cannot_be_built_is_refused_with_the_other_deliveries(
+    cluster: Cluster, site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DOCKER_HOST", "unix:///nowhere/sock")
+    image = {"service_image_reference": "", "service_image_engine": "docker", "service_image_archive_folder": str(tmp_path / "archives")}
+    for given in (
+        {"service_image_delivery": "archive", "site_node_hosts": "localhost", "service_image_containerd_socket": "/nowhere/sock"},
+        {"service_image_delivery": "registry", "service_image_registry": "registry.example.org/platform"},
+    ):
+        failed = site.play("site", **image, **given)
+        text = failed.output.partition("Nothing was changed. Failed checks:")[2]
+        assert failed.code == 2 and "No container engine answers on the controller" in text, failed.output
+        assert "service_image_delivery: registry" in text and "service_image_delivery: preloaded" in text
+        # The checks of the node are in the same list.
+        assert ("localhost has no socket /nowhere/sock" in text) == (given["service_image_delivery"] == "archive")
+    assert installed(cluster) == set()
+    # Other parts do not deliver the image.
+    planned = site.play(
+        "site", "--check", "--tags", "spread_cronjob", **image, service_image_delivery="archive", site_node_hosts="localhost"
+    )
+    assert planned.code == 0, planned.output
+
+
 def test_check_mode_on_an_empty_cluster_and_wrong_hosts(cluster: Cluster, site: Site) -> None:
     planned = site.play("site", "--check", "--diff")
     assert planned.code == 0 and planned.changed and installed(cluster) == set(), planned.output
