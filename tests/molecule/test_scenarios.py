@@ -11,7 +11,7 @@ from tests.molecule.scenario import cluster_name, run_scenario
 from tools.paths import ROOT
 
 
-@pytest.mark.timeout(15 * 60)
+@pytest.mark.timeout(25 * 60)
 def test_kind(kind_environment: dict[str, str], capsys: pytest.CaptureFixture[str]) -> None:
     name = cluster_name("kind")
     try:
