@@ -41,8 +41,10 @@ import binascii
 import ssl
 from datetime import datetime, timezone
 
-VERSION, UTC_TIME = 0xA0, 0x17
-"""Tags of DER (ITU-T X.690): of the version of a certificate, and of a time whose year has two digits."""
+VERSION = 0xA0
+"""The tag of DER (ITU-T X.690) of the version of a certificate."""
+UTC_TIME = 0x17
+"""The tag of DER of a time whose year has two digits."""
 COMMON_NAME = bytes((0x55, 0x04, 0x03))
 """The object identifier 2.5.4.3."""
 

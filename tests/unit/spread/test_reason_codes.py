@@ -15,15 +15,17 @@ from lab.layout import REPOSITORY
 
 MODULE_UTILS = REPOSITORY / "plugins" / "module_utils"
 PLACES = (
-    "spread/check.py",
-    "spread/verdict.py",
-    "spread/preconditions",
-    "spread/prediction",
-    "spread/topology",
-    "spread/restart",
-    "spread/eviction",
-    "operations/restart",
-    "model/undecodable.py",
+    "plugins/module_utils/spread/check.py",
+    "plugins/module_utils/spread/verdict.py",
+    "plugins/module_utils/spread/preconditions",
+    "plugins/module_utils/spread/prediction",
+    "plugins/module_utils/spread/topology",
+    "plugins/module_utils/spread/restart",
+    "plugins/module_utils/spread/eviction",
+    "plugins/module_utils/operations/restart",
+    "plugins/module_utils/operations/rebalance",
+    "plugins/module_utils/model/undecodable.py",
+    "services/rebalancer",
 )
 """The files and folders whose reasons may be the reason for the action on a workload."""
 
@@ -34,7 +36,7 @@ HEADING = "### The reasons of the actions"
 
 
 def files() -> list[Path]:
-    places = [MODULE_UTILS / place for place in PLACES]
+    places = [REPOSITORY / place for place in PLACES]
     return [file for place in places for file in ([place] if place.is_file() else sorted(place.rglob("*.py")))]
 
 
@@ -66,7 +68,7 @@ def codes_in(code: ast.expr, known: dict[str, str]) -> set[str]:
     return set()
 
 
-@pytest.mark.parametrize("file", files(), ids=lambda file: str(file.relative_to(MODULE_UTILS)))
+@pytest.mark.parametrize("file", files(), ids=lambda file: str(file.relative_to(REPOSITORY)))
 def test_no_reason_of_an_action_has_an_empty_message(file: Path) -> None:
     for call in calls_of("Reason", file):
         text = call.args[1] if len(call.args) > 1 else next((one.value for one in call.keywords if one.arg == "text"), None)
