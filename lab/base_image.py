@@ -5,22 +5,18 @@
 from __future__ import annotations
 
 import hashlib
-import os
-import shutil
 import subprocess
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
-from lab.errors import LabError
-from lab.kind import packages
+from lab.kind import debootstrap, packages
 from lab.kind.commands import run
 from lab.layout import cache_dir
 from lab.locks import locked
 
-RELEASE = "bookworm"
 PYTHON = "3.11"
-"""The Python of that release."""
+"""The Python of the release of debootstrap."""
 
 PACKAGES = ("python3", "ca-certificates")
 UNNEEDED = (
@@ -31,8 +27,8 @@ UNNEEDED = (
 
 def name() -> str:
     """Return the name of the image. It changes with the content."""
-    key = hashlib.sha256("\0".join((RELEASE, *PACKAGES, *UNNEEDED)).encode()).hexdigest()[:12]
-    return f"kube-scheduling.lab/python:{PYTHON}-{RELEASE}-{key}"
+    key = hashlib.sha256("\0".join((debootstrap.RELEASE, *PACKAGES, *UNNEEDED)).encode()).hexdigest()[:12]
+    return f"kube-scheduling.lab/python:{PYTHON}-{debootstrap.RELEASE}-{key}"
 
 
 def ensure(log: Callable[[str], None]) -> str:
@@ -53,16 +49,9 @@ def ensure(log: Callable[[str], None]) -> str:
 
 
 def _make(archive: Path, log: Callable[[str], None]) -> None:
-    if os.geteuid() != 0:
-        raise LabError(f"base image {name()}: debootstrap needs root: run it as root")
-    packages.ensure({"debootstrap": "debootstrap"}, log, install=packages.permitted())
     with tempfile.TemporaryDirectory(dir=archive.parent) as scratch:
         root, unfinished = Path(scratch, "root"), Path(scratch, archive.name)
-        command = ["debootstrap", "--variant=minbase", f"--include={','.join(PACKAGES)}", RELEASE, str(root)]
-        run(command, what=f"debootstrap {RELEASE}", log=log, remedy=packages.MIRROR_REMEDY, env={"PATH": packages.PATHS})
-        for pattern in UNNEEDED:
-            for path in root.glob(pattern):
-                shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink()
+        debootstrap.make(root, PACKAGES, UNNEEDED, log, what=f"base image {name()}", install=packages.permitted())
         run(["tar", "-C", str(root), "--numeric-owner", "-cf", str(unfinished), "."], what="tar", log=log)
         # Under its final name only when complete, so that an interrupted run leaves nothing half done.
         unfinished.rename(archive)

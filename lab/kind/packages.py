@@ -20,7 +20,6 @@ PATHS = os.pathsep.join([os.environ.get("PATH", os.defpath), "/usr/sbin", "/sbin
 
 
 REMEDY = "Install them yourself, or run `python -m lab kind image` as root on Debian, which installs them."
-MIRROR_REMEDY = "Check that debootstrap reaches a Debian mirror, then run the same command again."
 PERMISSION = "KUBE_SCHEDULING_REQUIRE_ENGINE"
 
 

@@ -11,13 +11,22 @@ from tests.molecule.scenario import cluster_name, run_scenario
 from tools.paths import ROOT
 
 
-@pytest.mark.timeout(15 * 60)
+@pytest.mark.timeout(25 * 60)
 def test_kind(kind_environment: dict[str, str], capsys: pytest.CaptureFixture[str]) -> None:
-    name = cluster_name("kind")
+    _run("kind", kind_environment, capsys)
+
+
+@pytest.mark.timeout(60 * 60)
+def test_faults(kind_environment: dict[str, str], capsys: pytest.CaptureFixture[str]) -> None:
+    _run("faults", kind_environment, capsys)
+
+
+def _run(scenario: str, environment: dict[str, str], capsys: pytest.CaptureFixture[str]) -> None:
+    name = cluster_name(scenario)
     try:
-        run_scenario("kind", {**kind_environment, "KUBE_SCHEDULING_KIND_NAME": name})
+        run_scenario(scenario, {**environment, "KUBE_SCHEDULING_KIND_NAME": name})
     finally:
         # Molecule removes it, but not after an interrupt.
         KindCluster.at(ROOT / ".lab" / "kind" / name, name).down(print)
     with capsys.disabled():
-        print("SCENARIO kind: passed")
+        print(f"SCENARIO {scenario}: passed")
