@@ -143,7 +143,6 @@ def test_all_wrong_variables_and_settings_are_named_in_one_message(cluster: Clus
         spread_cronjob_shedule=NEVER,
         spread_cronjob_wait_timeout=0,
         spread_cronjob_image="",
-        spread_cronjob_image_pull_policy="Sometimes",
         spread_cronjob_settings={"max_worklods": 3, "strategy": "evict", "interval": 60},
     )
     assert wrong.code == 2
@@ -153,5 +152,7 @@ def test_all_wrong_variables_and_settings_are_named_in_one_message(cluster: Clus
     assert "spread_cronjob_settings: max_worklods is not a setting; the nearest is max_workloads" in wrong.output
     assert "spread_cronjob_settings, strategy: 'evict' is not one of " in wrong.output
     assert "each Job of a CronJob makes one pass" in wrong.output
-    assert "spread_cronjob_image_pull_policy must be one of: " in wrong.output
+    # A value that the argument spec refuses ends the run before these checks.
+    refused = role.run(spread_cronjob_form="pod")
+    assert refused.code == 2 and "value of spread_cronjob_form must be one of: cronjob, deployment" in refused.output, refused.output
     assert installed(cluster) == set()
