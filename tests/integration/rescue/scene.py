@@ -114,9 +114,9 @@ class Scene:
             self.wait_ready(name, replicas, namespace=namespace)
 
     def bare(self, name: str, node: str, *, cpu: str = "500m", priority: str = "", grace: int = 1, **spec: Any) -> None:
-        """A pod without a controller."""
+        """A pod without a controller, which nothing replaces after it is deleted."""
         pod = {**self._spec(cpu, priority, grace), "nodeSelector": {"kubernetes.io/hostname": node}, **spec}
-        self.cluster.apply(_pod(self.namespace, name, pod))
+        self.cluster.apply(_pod(self.namespace, name, pod, labels={"app": name}))
         wait_until(lambda: self.bound_to(name, self.namespace), what=f"pod {name}")
 
     def budget(self, name: str, app: str, *, allowed: int, replicas: int) -> None:
