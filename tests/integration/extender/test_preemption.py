@@ -85,7 +85,7 @@ def test_only_the_unprotected_pod_is_preempted(scene: Scene, extender: Extender,
 
 
 def test_a_budget_that_allows_a_disruption_is_used(scene: Scene, extender: Extender, start: StartScheduler) -> None:
-    """The preempted pod has no controller: a new pod may be bound to the node first, and then the budget allows no disruption for a while."""
+    """The preempted pod has no controller. A new pod could take its place, and then the budget allows no disruption for a while."""
     first, second = scene.nodes(2)
     scene.bare("web", first, cpu="800m", priority="scene-low")
     scene.bare("other", second, cpu="800m", priority="scene-low")

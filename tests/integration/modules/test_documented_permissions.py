@@ -5,8 +5,11 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
+import pytest
 import yaml
 
 from lab.audit import COMPLETE, STARTED, AuditEvent
@@ -18,7 +21,7 @@ GUIDE = (Path(__file__).parents[3] / "docs" / "rebalance.md").read_text()
 SECTION = GUIDE[GUIDE.index("\n## Permissions\n") :].split("\n## ")[1]
 LOOK, RESTART, EVICT = re.findall(r"^```yaml\n(.*?)^```", SECTION, re.MULTILINE | re.DOTALL)
 # Storage is asked for where a workload mounts a claim, attachments only where a node limits them as well.
-LIMITED_NODE = {
+LIMITED_NODE: dict[str, Any] = {
     "apiVersion": "storage.k8s.io/v1",
     "kind": "CSINode",
     "metadata": {"name": "limited"},
@@ -52,9 +55,19 @@ def asked(events: list[AuditEvent]) -> set[Verb]:
     return {(event.group, names[event], event.verb) for event in events}
 
 
-def test_the_documented_roles_are_enough(cluster: Cluster, namespace: str) -> None:
+@pytest.fixture
+def rights(cluster: Cluster) -> Iterator[None]:
+    """The rights for checks. All objects of the guide are deleted at the end, because tests of the roles list what has such names."""
+    cluster.apply([LIMITED_NODE])
     cluster.apply(LOOK)
     cluster.wait_namespace("kube-scheduling")
+    yield
+    cluster.kubectl("delete", "--filename", "-", "--ignore-not-found", input=f"{LOOK}\n---\n{RESTART}")
+    cluster.kubectl("delete", "csinode", LIMITED_NODE["metadata"]["name"])
+
+
+@pytest.mark.usefixtures("rights")
+def test_the_documented_roles_are_enough(cluster: Cluster, namespace: str) -> None:
     web, queue, shop = deployment(namespace, "web", 2), stateful_set(namespace, "queue", 2), deployment(namespace, "shop", 2)
     for workload in (web, queue, shop):
         # A workload that is ready at the first read after its restart would not have to be watched.
@@ -63,7 +76,7 @@ def test_the_documented_roles_are_enough(cluster: Cluster, namespace: str) -> No
     mounting = deployment(namespace, "mounting", 0, template={"volumes": volumes})
     # Device classes are asked for where a workload asks for an extended resource.
     mounting["spec"]["template"]["spec"]["containers"][0]["resources"]["limits"] = {"example.com/gpu": "1"}
-    cluster.apply([mounting, LIMITED_NODE])
+    cluster.apply(mounting)
     pile_up(cluster, web, queue, shop)
     modules = Modules(cluster.service_account("rebalance", namespace="kube-scheduling", cluster_role=None))
 
