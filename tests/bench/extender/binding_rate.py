@@ -27,7 +27,7 @@ from tests.bench.extender.settings import PROFILE, Json
 from tests.bench.extender.stored_series import DEVICE, stored_series
 from tests.integration.workloads import wait_until
 
-ROUNDS = 3
+ROUNDS = 5
 NONE, GO, OWN = "no extender", "Go extender, constant scores", "network_traffic"
 PER_NODE = "one query for each node and pod"
 TRAFFIC: Json = {"name": "network_traffic", "args": {"device": DEVICE, "direction": "receive"}}
@@ -51,7 +51,7 @@ class Share:
 
 SHARES = (
     # The default for 5,000 nodes is 10 %: 50 % less 1 % for each 125 nodes (numFeasibleNodesToFind of kube-scheduler).
-    Share(percentage=0, names=500, pods=400, slow_pods=3),
+    Share(percentage=0, names=500, pods=1_000, slow_pods=3),
     Share(percentage=100, names=5_000, pods=200, slow_pods=2),
 )
 
