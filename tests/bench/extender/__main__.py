@@ -17,7 +17,7 @@ def main() -> None:
     """Measure everything and write the part of the page."""
     parser = argparse.ArgumentParser(prog="python -m tests.bench.extender", description=__doc__)
     parser.add_argument("--names", type=int, help="measure this number of names only, and write no page")
-    parser.add_argument("--rounds", type=int, default=throughput.ROUNDS, help="turns of each contender")
+    parser.add_argument("--rounds", type=int, default=throughput.ROUNDS, help="turns of each contender of the requests")
     options = parser.parse_args()
     if options.names:
         print(report.speed_table(options.names, throughput.measure(options.names, options.rounds)))
@@ -25,7 +25,7 @@ def main() -> None:
     speed = {names: throughput.measure(names, options.rounds) for names in SIZES}
     footprint = memory.measure()
     print(footprint, file=sys.stderr, flush=True)
-    section = report.section(speed, footprint, binding_rate.measure(options.rounds))
+    section = report.section(speed, footprint, binding_rate.measure())
     print(section)
     page.write("extender", section)
 

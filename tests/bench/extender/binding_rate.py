@@ -27,7 +27,7 @@ from tests.bench.extender.settings import PROFILE, Json
 from tests.bench.extender.stored_series import DEVICE, stored_series
 from tests.integration.workloads import wait_until
 
-ROUNDS = 3
+ROUNDS = 5
 NONE, GO, OWN = "no extender", "Go extender, constant scores", "network_traffic"
 PER_NODE = "one query for each node and pod"
 TRAFFIC: Json = {"name": "network_traffic", "args": {"device": DEVICE, "direction": "receive"}}
@@ -51,7 +51,7 @@ class Share:
 
 SHARES = (
     # The default for 5,000 nodes is 10 %: 50 % less 1 % for each 125 nodes (numFeasibleNodesToFind of kube-scheduler).
-    Share(percentage=0, names=500, pods=400, slow_pods=3),
+    Share(percentage=0, names=500, pods=1_000, slow_pods=3),
     Share(percentage=100, names=5_000, pods=200, slow_pods=2),
 )
 
@@ -68,7 +68,7 @@ Rates = dict[int, dict[str, Bindings]]
 """The figures of each contender, by the number of names in a request."""
 
 
-def measure(rounds: int = ROUNDS) -> Rates:
+def measure() -> Rates:
     """Return the medians of all turns."""
     program = build(GO_EXTENDER)
     with tempfile.TemporaryDirectory(prefix="onprem-bench-") as temporary:
@@ -79,12 +79,12 @@ def measure(rounds: int = ROUNDS) -> Rates:
             for component in ("kube-scheduler", "kube-controller-manager", "kwok-controller"):
                 cluster.kill(component)
             with stored_series(cluster, folder / "prometheus", node_names(NODES)) as prometheus:
-                return _measure(cluster, prometheus.url, program, folder, rounds)
+                return _measure(cluster, prometheus.url, program, folder)
         finally:
             cluster.down()
 
 
-def _measure(cluster: Cluster, prometheus: str, program: Path, folder: Path, rounds: int) -> Rates:
+def _measure(cluster: Cluster, prometheus: str, program: Path, folder: Path) -> Rates:
     fixture = Fixture(prometheus, str(cluster.kubeconfig))
     query = ["-prometheus", prometheus, "-device", DEVICE, "-parallelism", str(PARALLELISM)]
     contenders: dict[str, Callable[[], AbstractContextManager[Running | None]]] = {
@@ -95,14 +95,14 @@ def _measure(cluster: Cluster, prometheus: str, program: Path, folder: Path, rou
     }
     numbers = itertools.count(1)
     rates: dict[int, dict[str, list[Bindings]]] = {share.names: {name: [] for name in contenders} for share in SHARES}
-    for share, number, (name, contender) in itertools.product(SHARES, range(rounds), contenders.items()):
+    for share, number, (name, contender) in itertools.product(SHARES, range(ROUNDS), contenders.items()):
         if name == PER_NODE and number:
             continue
         with contender() as running:
             pods = share.slow_pods if name == PER_NODE else share.pods
             found = _turn(cluster, folder / f"turn-{next(numbers)}", running, share.percentage, pods)
         rates[share.names][name].append(found)
-        print(f"{share.names} names, round {number + 1} of {rounds}, {name}: {found}", file=sys.stderr, flush=True)
+        print(f"{share.names} names, round {number + 1} of {ROUNDS}, {name}: {found}", file=sys.stderr, flush=True)
     return {names: {name: _median(found) for name, found in turns.items()} for names, turns in rates.items()}
 
 

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import compileall
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -16,17 +17,21 @@ from lab.cluster import Cluster
 from tests.bench import big_cluster
 from tests.bench.extender import request_bodies
 from tests.bench.extender.cluster_fixture import REPOSITORY, Fixture, cluster_fixture, node_names
-from tests.bench.extender.contenders import REFRESH_S, own_extender
+from tests.bench.extender.contenders import REFRESH_S, Running, own_extender
 from tests.bench.extender.programs import LOAD_GENERATOR, build
 from tests.bench.extender.settings import ALL
 
 PODS = 20_000
 REFRESHES = 4
+SAMPLE_EVERY_S = 0.2
 
 
 @dataclass(frozen=True)
 class Footprint:
     """Resident memory in MB: when the extender is ready, after refreshes and requests, and at its highest point.
+
+    ``loaded_mb`` is the median over one refresh interval. During a refresh the values of two refreshes are in memory, and one sample would
+    depend on whether a refresh runs. ``peak_mb`` includes it.
 
     ``cpu``: CPU seconds for each second without requests, with a refresh every 15 s.
     """
@@ -65,4 +70,13 @@ def _measure(cluster: Cluster, series: Fixture, generator: Path, folder: Path) -
         cpu = (running.cpu_s() - began_s) / (REFRESHES * REFRESH_S)
         command = [str(generator), "-address", str(running.address), "-requests", str(bodies), "-names", str(len(names))]
         subprocess.run([*command, "-duration", f"{2 * REFRESH_S}s"], check=True, capture_output=True)
-        return Footprint(ready_mb, running.memory_mb(), running.memory_mb("VmHWM"), cpu)
+        return Footprint(ready_mb, _median_mb(running), running.memory_mb("VmHWM"), cpu)
+
+
+def _median_mb(running: Running) -> float:
+    """Return the median of samples over one refresh interval."""
+    samples = []
+    for _ in range(int(REFRESH_S / SAMPLE_EVERY_S)):
+        samples.append(running.memory_mb())
+        time.sleep(SAMPLE_EVERY_S)
+    return statistics.median(samples)

@@ -110,7 +110,8 @@ def _goals(speed: Speed, footprint: Footprint, rates: Rates) -> Iterator[list[st
 
 def _memory(found: Footprint) -> str:
     text = f"""A real API server has 5,000 nodes and {PODS:,} pods, and all nine agents are in the profile. The
-requests are those of the part above, and refreshes continue meanwhile."""
+requests are those of the part above, and refreshes continue meanwhile. The resident memory after them is the median of {REFRESH_S} s,
+which is one refresh interval. The highest point includes the values of two refreshes."""
     rows = [
         ["resident when it is ready", f"{found.ready_mb:.0f} MB"],
         ["resident after refreshes and load", f"{found.loaded_mb:.0f} MB"],
