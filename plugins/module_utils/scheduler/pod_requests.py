@@ -22,6 +22,9 @@ POD_SLOTS = "pods"
 HUGE_PAGES_PREFIX = "hugepages-"
 ATTACHABLE_VOLUMES_PREFIX = "attachable-volumes-"
 
+RESIZE_PENDING = "PodResizePending"
+"""The condition of a pod whose requested resize was not granted yet."""
+
 NanoAmounts = dict[str, int]
 """Resource name to nano-units. They are exact, so only the sum is rounded."""
 
@@ -164,7 +167,7 @@ class _Resize(t.NamedTuple):
         statuses = {container.name: container for container in reported if container.resources is not None and container.name not in ending}
         if not statuses and status.resources is None:
             return None
-        pending = next((condition for condition in status.conditions or () if condition.type == "PodResizePending"), None)
+        pending = next((condition for condition in status.conditions or () if condition.type == RESIZE_PENDING), None)
         return cls(pod, pending is not None and pending.reason == "Infeasible", statuses)
 
     def container_requests(self, container: Container) -> NanoAmounts:

@@ -32,13 +32,14 @@ COUNTERS = {"receive": "node_network_receive_bytes_total", "transmit": "node_net
 class Prepared:
     """The traffic of all nodes of a refresh. Rates and speeds are in bytes per second.
 
+    ``traffic``: by node, its state at the refresh, its traffic by direction without an estimate, and its traffic.
     ``largest_rate``: the largest measured rate. ``assumed_speed``: the speed of nodes that report none. ``estimates``: the rate of a new
     pod that declares none, by direction. ``worst``: the utilisation with the score 0. New pods count in it, up to the speed of a link.
 
     What was added for new pods does not count in ``largest_rate``, so that the annotation of one pod cannot make all other nodes equal.
     """
 
-    traffic: dict[str, tuple[NodeView, Traffic]]
+    traffic: dict[str, tuple[NodeView, Sequence[Traffic], Traffic]]
     largest_rate: float
     assumed_speed: float
     assumed_from: str
@@ -78,8 +79,8 @@ class NetworkTraffic(Agent):
         """Return the traffic of all nodes, and what the nodes without a speed are compared with."""
         directions = [self._by_direction(node, now_s) for node in nodes]
         estimates = {direction: self._estimate(directions, direction) for direction in self._directions}
-        traffic = {node.name: (node, busiest(found, estimates)) for node, found in zip(nodes, directions, strict=True)}
-        known = [one for _node, one in traffic.values() if not one.problem]
+        traffic = {node.name: (node, found, busiest(found, estimates)) for node, found in zip(nodes, directions, strict=True)}
+        known = [one for _node, _found, one in traffic.values() if not one.problem]
         speeds = [one.speed for one in known if one.speed is not None]
         largest = max((one.measured for one in known), default=0.0)
         if speeds:
@@ -94,9 +95,7 @@ class NetworkTraffic(Agent):
 
     def judge(self, prepared: Prepared, node: NodeView, pod: PodView | None, now_s: float) -> Judgement:
         """Return the score of a node by its traffic. A node without a known speed is judged by an assumed one."""
-        seen, traffic = prepared.traffic.get(node.name, (None, Traffic()))
-        if seen is not node:
-            traffic = busiest(self._by_direction(node, now_s), prepared.estimates)
+        traffic = self._newest(prepared, node, now_s)
         problem = traffic.problem or age_violation(traffic.measured_at_s, now_s, self.args.max_age_s)
         if problem:
             return Judgement(None, explanation=problem, measured_at_s=traffic.measured_at_s)
@@ -123,6 +122,17 @@ class NetworkTraffic(Agent):
             return ""
         return f"network traffic is {traffic.measured / traffic.speed:.0%} of {bit_text(traffic.speed)}, and max_utilisation is {limit:.0%}"
 
+    def _newest(self, prepared: Prepared, node: NodeView, now_s: float) -> Traffic:
+        """Return the traffic of a node with the pods that it has now. Its measured values are those of the refresh, or newer ones."""
+        seen, directions, traffic = prepared.traffic.get(node.name, (None, (), Traffic()))
+        if seen is node:
+            return traffic
+        if seen is not None and seen.series is node.series:
+            directions = [self._with_pods(one, node, now_s) for one in directions]
+        else:
+            directions = self._by_direction(node, now_s)
+        return busiest(directions, prepared.estimates)
+
     def _by_direction(self, node: NodeView, now_s: float) -> list[Traffic]:
         """Return the traffic of each direction, without an estimate of the pods that declare none."""
         devices = next((found for nodes, found in self._entries if nodes.fullmatch(node.name)), None)
@@ -148,26 +158,23 @@ class NetworkTraffic(Agent):
             return Traffic(measured_at_s=measured_at_s, problem=problem)
         measured = max(0.0, sum(series[device].value for device in counted))
         speed = self._speed_of(node, devices, layers, [device for device in counted if series[device].value > 0])
+        found = Traffic(measured=measured, direction=direction, devices=counted, speed=speed, measured_at_s=measured_at_s)
+        return self._with_pods(found, node, now_s)
+
+    def _with_pods(self, traffic: Traffic, node: NodeView, now_s: float) -> Traffic:
+        """Return the measured traffic of a direction with the new and ended pods of the node."""
+        if traffic.problem:
+            return traffic
         pods = pod_traffic(
             node.pods,
-            direction,
-            measured_at_s=now_s if measured_at_s is None else measured_at_s,
+            traffic.direction,
+            measured_at_s=now_s if traffic.measured_at_s is None else traffic.measured_at_s,
             window_s=self._window_s,
-            most=most_of_one_pod(speed, measured),
-            rate=measured,
+            most=most_of_one_pod(traffic.speed, traffic.measured),
+            rate=traffic.measured,
         )
-        added = max(0.0, pods.new - min(pods.ended, measured))
-        return Traffic(
-            rate=measured + added,
-            measured=measured,
-            added=added,
-            direction=direction,
-            devices=counted,
-            speed=speed,
-            measured_at_s=measured_at_s,
-            measured_pods=pods.measured,
-            undeclared_pods=pods.undeclared,
-        )
+        added = max(0.0, pods.new - min(pods.ended, traffic.measured))
+        return traffic._replace(rate=traffic.measured + added, added=added, measured_pods=pods.measured, undeclared_pods=pods.undeclared)
 
     def _devices_of(self, node: NodeView, query: Query, devices: DeviceFilter) -> dict[str, Series]:
         found = newest_by_label(node.series.get(query, ()), "device")

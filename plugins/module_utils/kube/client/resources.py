@@ -29,14 +29,12 @@ from ...model.values.quantity import QuantityError
 from ...model.values.quantity_check import check_quantities
 from .errors import RequestTarget, ResponseDecodeError, UndecodableError
 
-CHECKED_WHEN_INTERNED = (Pod, Node)
-"""Types with many objects. ``model/interning.py`` checks the quantities of each different part once."""
-
 
 class Resource(t.NamedTuple):
     """A resource of the API: ``prefix`` is its group's path, ``plural`` its name in paths and roles.
 
     ``namespaced`` is false for resources of the whole cluster. ``part``: the subresource that is read and written instead of the object.
+    ``checked_by_store``: there are many objects, so the store that keeps them checks the quantities of each different part once.
     """
 
     prefix: str
@@ -45,6 +43,7 @@ class Resource(t.NamedTuple):
     type: type[t.Any]
     namespaced: bool = True
     part: str = ""
+    checked_by_store: bool = False
 
     @property
     def role_name(self) -> str:
@@ -104,7 +103,7 @@ class Resource(t.NamedTuple):
         """
         if not (item.metadata.uid or item.metadata.name):
             return self._undecodable(data, "it has neither uid nor name")
-        if self.type not in CHECKED_WHEN_INTERNED:
+        if not self.checked_by_store:
             try:
                 check_quantities(item)
             except QuantityError as error:
@@ -153,8 +152,8 @@ class Resource(t.NamedTuple):
         return f"{self.role_name} in namespace {namespace}" if namespace else f"{self.role_name} in all namespaces"
 
 
-NODES = Resource("/api/v1", "nodes", "Node", Node, namespaced=False)
-PODS = Resource("/api/v1", "pods", "Pod", Pod)
+NODES = Resource("/api/v1", "nodes", "Node", Node, namespaced=False, checked_by_store=True)
+PODS = Resource("/api/v1", "pods", "Pod", Pod, checked_by_store=True)
 POD_STATUS = PODS._replace(part="status")
 NAMESPACES = Resource("/api/v1", "namespaces", "Namespace", Namespace, namespaced=False)
 QUOTAS = Resource("/api/v1", "resourcequotas", "ResourceQuota", ResourceQuota)

@@ -7,9 +7,13 @@ from __future__ import annotations
 import re
 import typing as t
 from datetime import datetime, timezone
+from functools import lru_cache
 
 EARLIEST_S, LATEST_S = -62135596800.0, 253402300799.0
 """The first and the last second of Python's calendar: the years 1 and 9999."""
+
+MOST_TIMES = 1024
+"""Times that are kept. Many objects of a cluster are written in the same second."""
 
 # A Go program converts times to UTC, and writes years before 1 and after 9999 without a limit.
 _YEAR = re.compile(r"(-?[0-9]+)-")
@@ -20,6 +24,7 @@ def format_time(epoch_s: float) -> str:
     return _text(int(epoch_s), "seconds")
 
 
+@lru_cache(maxsize=MOST_TIMES)
 def parse_time(text: str) -> float:
     """Return seconds since the epoch. Raises ValueError if the text is not an RFC 3339 time with a time zone.
 

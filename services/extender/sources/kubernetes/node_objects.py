@@ -43,7 +43,7 @@ class _Node(ApiStruct, frozen=True):
     status: _Status = field(default_factory=_Status)
 
 
-NODE_RESOURCE = NODES._replace(type=_Node)
+NODE_RESOURCE = NODES._replace(type=_Node, checked_by_store=False)
 
 
 class NodeRecord(Struct, frozen=True, gc=False):

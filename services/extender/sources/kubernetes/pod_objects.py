@@ -7,21 +7,26 @@ The structs belong to this file, so that those of the rescuer need no field for 
 
 from __future__ import annotations
 
+import hashlib
 import typing as t
 from collections.abc import Hashable, Mapping
 
 from .....plugins.module_utils.kube.client.resources import PODS
 from .....plugins.module_utils.model.api.meta import ApiStruct, Condition, OwnerReference, ResourceList, controller_of
 from .....plugins.module_utils.model.api.pod import Container, ContainerStatus, Pod, PodSpec, PodStatus, ResourceRequirements
-from .....plugins.module_utils.model.codec import Struct, field
+from .....plugins.module_utils.model.codec import Struct, encode_json, field
+from .....plugins.module_utils.model.values.quantity_check import check_quantities
 from .....plugins.module_utils.model.values.timestamps import read_time
+from .....plugins.module_utils.scheduler.pod_requests import RESIZE_PENDING
 from ...interface import Demand
 from ...pod_limits import limited_labels
 from .metadata import Identity, Metadata
-from .pod_demand import demand_of
+from .pod_demand import BANDWIDTHS, demand_of
 from .pod_owner import owner_name
 
 CRASH_LOOP = "CrashLoopBackOff"
+DIGEST_BYTES = 16
+"""A digest is kept instead of its source, which can have a megabyte."""
 ENDED_PHASES = ("Succeeded", "Failed")
 
 
@@ -109,17 +114,25 @@ class SharedParts:
         return t.cast(str, self._parts.setdefault(text, text))
 
     def labels(self, labels: Mapping[str, str]) -> Mapping[str, str]:
-        """Return the first labels that were equal to these."""
-        key = frozenset(labels.items())
-        found = self._parts.get(key)
+        """Return the first labels that were equal to these, within the limits."""
+        found = self._parts.get(frozenset(labels.items()))
         if found is None:
-            found = self._parts[key] = {self.text(name): self.text(text) for name, text in labels.items()}
+            kept = limited_labels(labels)
+            found = self._parts.setdefault(frozenset(kept.items()), {self.text(name): self.text(text) for name, text in kept.items()})
         return t.cast("Mapping[str, str]", found)
 
     def demand(self, demand: Demand) -> Demand:
         """Return the first demand that was equal to this one."""
         key = (frozenset(demand.requests.items()), demand.ingress_bits_per_s, demand.egress_bits_per_s)
         return t.cast(Demand, self._parts.setdefault(key, demand))
+
+    def demand_of(self, pod: WatchedPod) -> Demand:
+        """Return the demand of a pod. It is calculated once for pods that are equal in what it depends on. Raises QuantityError."""
+        key = _demand_digest(pod)
+        found = self._parts.get(key)
+        if found is None:
+            found = self._parts[key] = self.demand(_demand(pod))
+        return t.cast(Demand, found)
 
     def keep(self, labels: Mapping[str, str], demand: Demand) -> None:
         """Keep these parts, which another instance has returned."""
@@ -137,8 +150,8 @@ def pod_record_of(pod: WatchedPod, shared: SharedParts) -> PodRecord:
         metadata=Identity(metadata.name, shared.text(metadata.namespace), metadata.uid, metadata.resource_version),
         node=shared.text(spec.node_name),
         scheduler_name=shared.text(spec.scheduler_name),
-        labels=shared.labels(limited_labels(metadata.labels or {})),
-        demand=shared.demand(_demand(pod)),
+        labels=shared.labels(metadata.labels or {}),
+        demand=shared.demand_of(pod),
         bound_time_s=_bound_time(pod),
         ended=status.phase in ENDED_PHASES,
         succeeded=_succeeded(status),
@@ -146,7 +159,22 @@ def pod_record_of(pod: WatchedPod, shared: SharedParts) -> PodRecord:
     )
 
 
+def _demand_digest(pod: WatchedPod) -> bytes:
+    """Return a digest of everything that the demand of a pod depends on. It is calculated faster than the demand."""
+    spec, status, annotations = pod.spec, pod.status, pod.metadata.annotations or {}
+    reported = [
+        [(entry.name, entry.resources, entry.allocated_resources) for entry in containers or ()]
+        for containers in (status.container_statuses, status.init_container_statuses)
+    ]
+    resize = [entry.reason for entry in status.conditions or () if entry.type == RESIZE_PENDING]
+    declared = [annotations.get(key) for key in BANDWIDTHS]
+    of_pod = (spec.resources, spec.overhead, status.resources, status.allocated_resources)
+    source = encode_json((spec.containers, spec.init_containers, of_pod, reported, resize, declared))
+    return hashlib.blake2b(source, digest_size=DIGEST_BYTES).digest()
+
+
 def _demand(pod: WatchedPod) -> Demand:
+    check_quantities(pod)
     spec, status = pod.spec, pod.status
     counted = Pod(
         spec=PodSpec(containers=spec.containers, init_containers=spec.init_containers, resources=spec.resources, overhead=spec.overhead),

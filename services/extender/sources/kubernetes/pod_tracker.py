@@ -9,6 +9,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 
 from .....plugins.module_utils.kube.cache.store import ADDED, Store, key_of
+from .....plugins.module_utils.model.undecodable import Undecodable, as_undecodable
+from .....plugins.module_utils.model.values.quantity import QuantityError
 from ...interface import Outcome, PodView
 from ..clock import Clock
 from .pod_objects import POD_FIELD_SELECTOR, POD_RESOURCE, PodRecord, SharedParts, pod_record_of
@@ -162,8 +164,11 @@ class TrackedPodStore(Store):
         self._forget_unused(self._items.values())
         return changed
 
-    def _interned(self, item: t.Any) -> PodRecord:
-        return pod_record_of(item, self._shared)
+    def _interned(self, item: t.Any) -> PodRecord | Undecodable:
+        try:
+            return pod_record_of(item, self._shared)
+        except QuantityError as error:
+            return as_undecodable(self.resource.kind, item, str(error))
 
     def _forget_unused(self, records: Iterable[PodRecord]) -> None:
         """Remove the shared parts that no pod has any more. They are found by making them again."""

@@ -5,9 +5,10 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import pytest
-from ansible_collections.onprem.kube_scheduling.services.extender.interface import Agent, Gauge, NodeView, Rate
+from ansible_collections.onprem.kube_scheduling.services.extender.interface import Agent, Gauge, NodeView, PodView, Rate
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -149,6 +150,32 @@ def test_both_directions_are_judged_by_the_larger_one() -> None:
     judgement = judgements(of, [one])["n"]
     assert judgement.explanation.startswith("60% of 800 bit/s") and "transmit" in judgement.explanation
     assert judgements(of, [measured(of, "n", {"eth0": 10.0})])["n"].score is None
+
+
+PODS = st.lists(
+    st.builds(
+        pod,
+        ingress=st.none() | st.integers(0, 1000),
+        egress=st.none() | st.integers(0, 1000),
+        bound_s_ago=st.floats(0, 400),
+        ended_s_ago=st.none() | st.floats(0, 400),
+    ),
+    max_size=4,
+)
+
+
+@given(PODS, PODS, st.sampled_from(["receive", "both"]), st.sampled_from(["auto", 500]), st.sampled_from([5.0, 200.0, None]))
+@settings(max_examples=200, deadline=None)
+def test_a_node_with_new_pods_is_judged_as_if_its_values_were_read_again(
+    before: list[PodView], after: list[PodView], direction: str, estimate: str | int, age_s: float | None
+) -> None:
+    of = traffic_agent(direction=direction, estimate=estimate)
+    rates, speed = {"eth0": 10.0}, {"eth0": 100.0}
+    at_refresh = [measured(of, name, rates, transmit={"eth0": 20.0}, speed=speed, age_s=age_s, pods=tuple(before)) for name in ("n", "m")]
+    prepared = of.prepare(at_refresh, NOW_S)
+    changed = replace(at_refresh[0], pods=tuple(after))
+    read_again = replace(changed, series=dict(changed.series))
+    assert of.judge(prepared, changed, None, NOW_S) == of.judge(prepared, read_again, None, NOW_S)
 
 
 def test_the_first_entry_of_devices_that_matches_counts() -> None:

@@ -193,6 +193,50 @@ def test_requests_follow_the_rule_of_the_scheduler(pods: Pods) -> None:
     assert pods.on("a")["web-1"].demand.requests["cpu"] == 2000 + 100 + 50
 
 
+REQUESTS = {"requests": {"cpu": "700m", "memory": "1Gi"}}
+PENDING = [{"type": "PodResizePending", "status": "True", "reason": "Infeasible"}]
+STATUS: Json = {"containerStatuses": [{"name": "main", "resources": REQUESTS, "allocatedResources": {"cpu": "900m"}}]}
+SMALLER = [{"name": "main", "resources": {"requests": {"cpu": "200m", "memory": "1Gi"}}}]
+SOURCES_OF_DEMAND: dict[str, tuple[Json, Json, Json]] = {
+    "nothing": ({}, {}, {}),
+    "a limit": ({"containers": [{"name": "main", "resources": {"limits": {"cpu": "3"}}}]}, {}, {}),
+    "another name": ({"containers": [{"name": "other", "resources": {"requests": {"cpu": "100m"}}}]}, STATUS, {}),
+    "an init container": ({"initContainers": [{"name": "init", "resources": {"requests": {"cpu": "2"}}}]}, {}, {}),
+    "a sidecar": ({"initContainers": [{"name": "init", "restartPolicy": "Always", "resources": {"requests": {"cpu": "2"}}}]}, {}, {}),
+    "pod-level requests": ({"resources": {"requests": {"cpu": "5"}}}, {}, {}),
+    "pod-level requests in a resize": ({"resources": {"requests": {"cpu": "5"}}}, {"resources": {"requests": {"cpu": "6"}}}, {}),
+    "pod-level requests that are allocated": (
+        {"resources": {"requests": {"cpu": "5"}}},
+        {"resources": {"requests": {"cpu": "5"}}, "allocatedResources": {"cpu": "7"}},
+        {},
+    ),
+    "overhead": ({"overhead": {"cpu": "50m"}}, {}, {}),
+    "a resize": ({}, STATUS, {}),
+    "a resize without allocated resources": ({}, {"containerStatuses": [{"name": "main", "resources": REQUESTS}]}, {}),
+    "a smaller resize, which changes nothing": ({}, {"containerStatuses": SMALLER}, {}),
+    "a resize that is not possible": ({}, {"containerStatuses": SMALLER, "conditions": PENDING}, {}),
+    "ingress": ({}, {}, {"kubernetes.io/ingress-bandwidth": "10M"}),
+    "egress": ({}, {}, {"kubernetes.io/egress-bandwidth": "10M"}),
+}
+
+
+def test_pods_share_a_demand_only_if_it_is_calculated_from_equal_parts(pods: Pods) -> None:
+    items = {}
+    for number, (name, (spec, status, declared)) in enumerate(SOURCES_OF_DEMAND.items()):
+        items[name] = pod(f"web-{number}", "a", annotations=declared, **status)
+        items[name]["spec"] |= spec
+        pods.event(ADDED, items[name])
+    found = dict(zip(items, (view.demand for view in pods.on("a").values()), strict=True))
+    expected = {}
+    for name, item in items.items():
+        alone = Pods()
+        alone.read_list(item)
+        expected[name] = next(iter(alone.on("a").values())).demand
+    assert found == expected
+    distinct = {(*sorted(one.requests.items()), one.ingress_bits_per_s, one.egress_bits_per_s) for one in found.values()}
+    assert len(distinct) == len(found) - 1
+
+
 def test_a_resize_changes_the_demand_of_the_node(pods: Pods) -> None:
     pods.event(ADDED, pod("web-1", "a"))
     pods.tracker.take_changes()
@@ -274,3 +318,7 @@ def test_a_pod_with_a_wrong_quantity_is_undecodable_and_the_others_are_known(pod
     broken["spec"]["containers"][0]["resources"]["requests"]["cpu"] = "lots"
     pods.read_list(pod("web-1", "a"), broken)
     assert list(pods.on("a")) == ["web-1"] and [one.metadata.name for one in pods.store.undecodable] == ["web-2"]
+    from_list = pods.store.undecodable
+    pods.event(MODIFIED, broken)
+    assert [one.text for one in pods.store.undecodable] == [one.text for one in from_list]
+    assert from_list[0].text.startswith("Pod default/web-2 cannot be decoded: 'lots'")
