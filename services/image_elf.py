@@ -27,7 +27,7 @@ SHARED = 3
 """ET_DYN, the type of shared libraries."""
 
 
-def reduced(content: bytes) -> bytes:
+def without_sections(content: bytes) -> bytes:
     """Return a shared library with its segments only. Other content is returned unchanged.
 
     A part between segments is replaced by zeros, so that no segment is at another place. Raises ValueError if the content is incomplete.
@@ -58,7 +58,7 @@ def reduce_all(root: Path) -> None:
             continue
         content = path.read_bytes()
         try:
-            smaller = reduced(content)
+            smaller = without_sections(content)
         except (ValueError, struct.error) as error:
             raise ValueError(f"{path}: {error}: this is no complete shared library") from None
         if smaller != content:

@@ -77,7 +77,7 @@ class NetworkTraffic(Agent):
 
     def prepare(self, nodes: Sequence[NodeView], now_s: float) -> Prepared:
         """Return the traffic of all nodes, and what the nodes without a speed are compared with."""
-        directions = [self._by_direction(node, now_s) for node in nodes]
+        directions: list[Sequence[Traffic]] = [self._by_direction(node, now_s) for node in nodes]
         estimates = {direction: self._estimate(directions, direction) for direction in self._directions}
         traffic = {node.name: (node, found, busiest(found, estimates)) for node, found in zip(nodes, directions, strict=True)}
         known = [one for _node, _found, one in traffic.values() if not one.problem]

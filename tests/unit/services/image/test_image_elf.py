@@ -11,7 +11,7 @@ from pathlib import Path
 
 import httptools.parser.parser
 import pytest
-from ansible_collections.onprem.kube_scheduling.services.image_elf import MAGIC, SHARED, reduce_all, reduced
+from ansible_collections.onprem.kube_scheduling.services.image_elf import MAGIC, SHARED, reduce_all, without_sections
 
 LIBRARY = Path(httptools.parser.parser.__file__)
 """A real shared library with symbols for debuggers and with comments of the compiler."""
@@ -34,17 +34,20 @@ def test_a_reduced_library_is_smaller_and_can_be_used(tmp_path: Path) -> None:
 
 
 def test_a_reduced_library_is_not_changed_again() -> None:
-    once = reduced(LIBRARY.read_bytes())
-    assert reduced(once) == once
+    once = without_sections(LIBRARY.read_bytes())
+    assert without_sections(once) == once
 
 
 def test_the_segments_keep_their_places_and_the_part_between_them_is_zeros() -> None:
-    assert reduced(library(segments=[(200, 10), (300, 10)])) == library(segments=[(200, 10), (300, 10)], between=b"\0", sections=0)[:310]
+    assert (
+        without_sections(library(segments=[(200, 10), (300, 10)]))
+        == library(segments=[(200, 10), (300, 10)], between=b"\0", sections=0)[:310]
+    )
 
 
 @pytest.mark.parametrize("content", [b"", b"GROUP ( libc.so.6 )", MAGIC[:4] + b"\1" + b"x" * 100, MAGIC + b"x" * 10 + b"\1\0" + b"x" * 100])
 def test_other_files_are_not_changed(content: bytes) -> None:
-    assert reduced(content) == content
+    assert without_sections(content) == content
 
 
 def test_an_incomplete_library_is_named(tmp_path: Path) -> None:
