@@ -25,8 +25,6 @@ from .pod_demand import BANDWIDTHS, demand_of
 from .pod_owner import owner_name
 
 CRASH_LOOP = "CrashLoopBackOff"
-DIGEST_BYTES = 16
-"""A digest is kept instead of its source, which can have a megabyte."""
 ENDED_PHASES = ("Succeeded", "Failed")
 
 
@@ -170,7 +168,8 @@ def _demand_digest(pod: WatchedPod) -> bytes:
     declared = [annotations.get(key) for key in BANDWIDTHS]
     of_pod = (spec.resources, spec.overhead, status.resources, status.allocated_resources)
     source = encode_json((spec.containers, spec.init_containers, of_pod, reported, resize, declared))
-    return hashlib.blake2b(source, digest_size=DIGEST_BYTES).digest()
+    # The source itself can have a megabyte.
+    return hashlib.sha256(source).digest()
 
 
 def _demand(pod: WatchedPod) -> Demand:
