@@ -4,7 +4,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import json
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,34 @@ import pytest
 from lab.cluster import Cluster
 from tests.integration.roles.installed import installed, remove_all
 from tests.integration.roles.role_play import RolePlay
+
+TEXT, MAP = {"type": "string"}, {"type": "object", "additionalProperties": {"type": "string"}}
+ENDPOINT = {"type": "object", "properties": {"port": TEXT, "path": TEXT}}
+SELECTOR = {"type": "object", "properties": {"matchLabels": MAP}}
+SPEC = {
+    "type": "object",
+    "required": ["selector"],
+    "properties": {"selector": SELECTOR, "podMetricsEndpoints": {"type": "array", "items": ENDPOINT}},
+}
+POD_MONITORS: dict[str, Any] = {
+    "apiVersion": "apiextensions.k8s.io/v1",
+    "kind": "CustomResourceDefinition",
+    "metadata": {"name": "podmonitors.monitoring.coreos.com"},
+    "spec": {
+        "group": "monitoring.coreos.com",
+        "scope": "Namespaced",
+        "names": {"kind": "PodMonitor", "listKind": "PodMonitorList", "plural": "podmonitors", "singular": "podmonitor"},
+        "versions": [
+            {
+                "name": "v1",
+                "served": True,
+                "storage": True,
+                "schema": {"openAPIV3Schema": {"type": "object", "required": ["spec"], "properties": {"spec": SPEC}}},
+            }
+        ],
+    },
+}
+"""The kind PodMonitor with the fields of the Prometheus operator's API (monitoring.coreos.com/v1) that the role uses."""
 
 NAMESPACE = "kube-scheduling"
 NAME = "kube-scheduling-rescuer"
@@ -30,6 +59,7 @@ OBJECTS = RIGHTS | {
         for kind in ("serviceaccounts", "configmaps", "services", "networkpolicies", "poddisruptionbudgets", "deployments")
     ),
 }
+POD_MONITOR = f"/apis/monitoring.coreos.com/v1/namespaces/{NAMESPACE}/podmonitors/{NAME}"
 # Each run of a role takes many seconds on a machine with other work.
 pytestmark = pytest.mark.timeout(1800)
 OF_CONTROLLERS = ("replicasets ", "pods ")
@@ -59,7 +89,21 @@ def monitoring(cluster: Cluster) -> Iterator[str]:
     cluster.kubectl("delete", "namespace", "monitoring")
 
 
-def test_installation_is_planned_made_repeated_changed_and_removed(cluster: Cluster, role: RolePlay, monitoring: str) -> None:
+@pytest.fixture
+def prometheus_operator(cluster: Cluster) -> Iterator[Callable[[], None]]:
+    """Make the kind PodMonitor, as an installation of the Prometheus operator does."""
+
+    def make() -> None:
+        cluster.apply(POD_MONITORS)
+        cluster.kubectl("wait", "--for=condition=Established", f"customresourcedefinition/{POD_MONITORS['metadata']['name']}")
+
+    yield make
+    cluster.kubectl("delete", "customresourcedefinition", POD_MONITORS["metadata"]["name"], "--ignore-not-found")
+
+
+def test_installation_is_planned_made_repeated_changed_and_removed(
+    cluster: Cluster, role: RolePlay, monitoring: str, prometheus_operator: Callable[[], None]
+) -> None:
     planned = role.run("--check", "--diff")
     assert planned.code == 0 and planned.changed, planned.output
     assert '+    "kind": "ClusterRole"' in planned.output and f"Deployment {NAME}" in planned.output
@@ -79,9 +123,11 @@ def test_installation_is_planned_made_repeated_changed_and_removed(cluster: Clus
     again = role.run("--diff", critical_rescuer_settings=settings)
     assert again.code == 0 and again.changed == 0, again.output
 
-    # A changed setting replaces the pods.
-    changed = role.run()
+    # A changed setting replaces the pods. The Prometheus operator was installed meanwhile.
+    prometheus_operator()
+    changed = role.run(critical_rescuer_pod_monitor_labels={"release": "monitoring"})
     assert changed.code == 0, changed.output
+    check_pod_monitor(cluster)
     assert made(cluster) == OBJECTS and rules_of_workloads(cluster) == []
     assert cluster.get(DEPLOYMENT)["spec"]["template"]["metadata"]["annotations"] != before
 
@@ -90,6 +136,19 @@ def test_installation_is_planned_made_repeated_changed_and_removed(cluster: Clus
     assert made(cluster) == OBJECTS
     absent = role.run(critical_rescuer_state="absent")
     assert absent.code == 0 and installed(cluster) == set(), absent.output
+    assert cluster.get(POD_MONITOR.rpartition("/")[0])["items"] == []
+
+
+def check_pod_monitor(cluster: Cluster) -> None:
+    """The PodMonitor selects the pods of the Deployment, and a port that they have."""
+    monitor = cluster.get(POD_MONITOR)
+    assert monitor["metadata"]["labels"]["release"] == "monitoring"
+    selector = ",".join(f"{key}={value}" for key, value in monitor["spec"]["selector"]["matchLabels"].items())
+    pods = json.loads(cluster.kubectl("get", "pods", "--namespace", NAMESPACE, "--selector", selector, "--output", "json"))["items"]
+    assert len(pods) >= 2
+    (endpoint,) = monitor["spec"]["podMetricsEndpoints"]
+    ports = {port["name"] for pod in pods for container in pod["spec"]["containers"] for port in container["ports"]}
+    assert endpoint["port"] in ports and endpoint["path"] == "/metrics"
 
 
 def check_deployment(cluster: Cluster) -> None:
