@@ -34,12 +34,13 @@ def without_sections(content: bytes) -> bytes:
     """
     if not content.startswith(MAGIC):
         return content
-    identification, kind, *between, table, _sections, flags, size, entry_size, count, _, _, _ = HEADER.unpack_from(content)
+    header = HEADER.unpack_from(content)
+    identification, kind, *between, table, _sections, flags, size, entry_size, count, _section_size, _section_count, _names = header
     if kind != SHARED:
         return content
     kept = [(0, HEADER.size), (table, entry_size * count)]
     for place in range(table, table + entry_size * count, entry_size):
-        _type, _flags, offset, _virtual, _physical, length, *_ = SEGMENT.unpack_from(content, place)
+        _type, _flags, offset, _virtual, _physical, length, *_rest = SEGMENT.unpack_from(content, place)
         kept.append((offset, length))
     end = max(offset + length for offset, length in kept)
     if end > len(content):
