@@ -179,7 +179,9 @@ def test_a_containerd_that_notices_the_label_later_is_named_when_the_image_is_pi
     later = ("-e", "__service_image_label_version=99.0.0")
     assert ["restart containerd" in role.run(*later).output for _run in range(2)] == [True, False]
     empty.remove_images()
-    assert "restart containerd" not in role.run("-e", "__service_image_label_version=1.0.0").output
+    # The containerd of the machine may also be older than the version of the other warning.
+    earlier = ("-e", "__service_image_label_version=1.0.0", "-e", "__service_image_pin_version=1.0.0")
+    assert "WARNING" not in role.run(*earlier).output
 
 
 def test_absent_removes_the_images_and_the_archives(role: Role, empty: Containerd, tmp_path: Path) -> None:

@@ -48,7 +48,8 @@ def test_the_packages_are_included_and_unneeded_files_are_removed(program: Path,
 
 def test_a_failure_has_its_last_lines_and_a_remedy(program: Path, tmp_path: Path) -> None:
     program.write_text("#!/bin/sh\necho 'E: no mirror'\nexit 3\n")
-    with pytest.raises(LabError, match=r"bookworm failed \(exit code 3\): E: no mirror\nCheck that debootstrap reaches a Debian mirror"):
+    text = r"debootstrap bookworm failed \(exit code 3\): E: no mirror\nCheck that debootstrap reaches a Debian mirror"
+    with pytest.raises(LabError, match=text):
         make(tmp_path / "root")
 
 
