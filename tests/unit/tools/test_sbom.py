@@ -1,6 +1,6 @@
 # Copyright: onprem.kube_scheduling contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The list of the libraries in the image has each pinned library with its hashes. A replaced cyclonedx-py writes it here, without a network."""
+"""The list of the libraries in the image has each pinned library with its hashes. No network is needed here."""
 
 from __future__ import annotations
 
