@@ -93,6 +93,9 @@ def test_install_repeat_verify_and_uninstall(cluster: Cluster, namespace: str, s
     assert "node-1: /nowhere/ctr cannot read the images: " in without_image.output
     assert "node-2 cannot be reached, so it is not known whether it has the image: " in without_image.output
 
+    limited = site.play("verify", "-i", str(inventory), "--limit", "node-1", service_image_delivery="archive", service_image_reference="")
+    assert limited.code == 2 and "node-1: /nowhere/ctr cannot read the images: " in limited.output, limited.output
+
     web = deployment(namespace, "web")
     cluster.apply(web)
     wait_rolled_out(cluster, web)

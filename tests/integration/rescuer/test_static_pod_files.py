@@ -26,7 +26,7 @@ SSH = """#!{python}
 import subprocess, sys
 if sys.argv[1:] == ["-o", "ControlPersist"]:
     sys.exit(0)
-given = sys.stdin.buffer.read()
+given = b"" if sys.stdin.isatty() else sys.stdin.buffer.read()
 done = subprocess.run(["/bin/sh", "-c", sys.argv[-1]], input=given, capture_output=True)
 with open({log!r}, "ab") as log:
     log.write(sys.argv[-1].encode() + given + done.stdout + done.stderr)
@@ -72,6 +72,7 @@ def host(tmp_path: Path) -> Host:
     variables = {
         "ansible_ssh_executable": str(ssh),
         "ansible_pipelining": True,
+        "ansible_ssh_transfer_method": "piped",
         "ansible_python_interpreter": sys.executable,
     }
     (tmp_path / "inventory.yml").write_text(yaml.safe_dump({"kube_control_plane": {"hosts": {"cp-1": variables}}}))
