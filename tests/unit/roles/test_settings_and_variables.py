@@ -61,8 +61,8 @@ def test_all_wrong_variables_are_named_and_the_environment_of_the_controller_doe
         "spread_cronjob_settings has context: remove it, because ",
         "and spread_cronjob_kubeconfig is the kubeconfig of the role",
         "spread_cronjob_settings has the interval 0m: a Deployment needs an interval above 0",
-        'which is no list: write spread_cronjob_tolerations: [{KEY: VALUE}]',
-        'which is no dictionary: write spread_cronjob_node_selector: {KEY: VALUE}',
+        "which is no list: write spread_cronjob_tolerations: [{KEY: VALUE}]",
+        "which is no dictionary: write spread_cronjob_node_selector: {KEY: VALUE}",
         "spread_cronjob_api_server_ports is 443, which is no list: write spread_cronjob_api_server_ports: [VALUE]",
     ):
         assert text in wrong.output, (text, wrong.output)
