@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import os
+import re
 import socket
 import stat
 import subprocess
@@ -132,6 +133,8 @@ def test_kubeconfig_is_made_on_the_host_and_again_for_another_server_or_authorit
     assert planned.code == 0 and planned.changed and not host.folder.exists(), planned.output
     first = host.run("static_present", **authority.variables)
     assert first.code == 0 and host.field("cluster", "server") == "https://10.0.0.1:6443", first.output
+    # Without the quotation marks a hash of digits would be a number, which the kubelet refuses.
+    assert re.search(r'^    kube-scheduling.onprem/files-hash: "[0-9a-f]{12}"$', host.manifest.read_text(), re.MULTILINE)
     key = host.field("user", "client-key-data")
 
     again = host.run("static_present", **authority.variables)
