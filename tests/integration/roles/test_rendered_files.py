@@ -47,4 +47,6 @@ def test_files_of_another_form_are_removed_and_those_of_others_stay(tmp_path: Pa
     listed = (target / "kustomization.yaml").read_text()
     assert "rescuer-deployment.yaml" not in listed and "rescuer-static-permissions.yaml" in listed and "notes" not in listed
     again = rescuer.run()
-    assert again.code == 0 and not (target / "rescuer-static-permissions.yaml").exists() and (target / "rebalancer-deployment.yaml").exists()
+    assert (
+        again.code == 0 and not (target / "rescuer-static-permissions.yaml").exists() and (target / "rebalancer-deployment.yaml").exists()
+    )
