@@ -21,7 +21,7 @@ from tests.integration.pushgateway import gateway, gateway_program, get, push
 from tests.integration.roles.installed import installed, state_of
 from tests.integration.roles.restricted_user import restricted_user
 from tests.integration.roles.role_play import RolePlay, RoleRun, ansible_playbook
-from tests.integration.workloads import OUTCOME, deployment, pod_uids, restarted_at, wait_rolled_out
+from tests.integration.workloads import OUTCOME, deployment, pod_uids, restarted_at, stateful_set, wait_rolled_out
 
 __all__ = ["cluster", "gateway", "gateway_program", "namespace"]
 
@@ -29,6 +29,11 @@ __all__ = ["cluster", "gateway", "gateway_program", "namespace"]
 pytestmark = pytest.mark.timeout(1800)
 LOCAL = {"ansible_connection": "local", "ansible_python_interpreter": sys.executable}
 IMAGE = {"service_image_delivery": "preloaded", "service_image_reference": "registry.example.org/kube-scheduling/services:1"}
+EMPTY_NAMESPACE = {
+    "namespaces /kube-scheduling",
+    "configmaps kube-scheduling/kube-root-ca.crt",
+    "serviceaccounts kube-scheduling/default",
+}
 
 
 class Site:
@@ -113,10 +118,28 @@ def test_install_repeat_verify_and_uninstall(cluster: Cluster, namespace: str, s
     cluster.kubectl("--namespace", namespace, "annotate", "deployment,replicaset", "--all", f"{OUTCOME}=old", "collectdeployments=allow")
     # As a pass of the CronJob has left it.
     cluster.kubectl("--namespace", "kube-system", "create", "configmap", "kube-scheduling-rescue", "--save-config")
-    gone = site.play("uninstall")
-    assert gone.code == 0 and installed(cluster) | state_of(cluster) == set(), gone.output
+    here = installed(cluster)
+    planned = site.play("uninstall", "--check")
+    assert planned.code == 0 and planned.changed and installed(cluster) == here, planned.output
+    for text in (
+        "CronJob kube-scheduling/kube-scheduling-rebalancer",
+        f"the outcome on Deployment {namespace}/web",
+        "Namespace kube-scheduling",
+    ):
+        assert re.search(rf"Would be (deleted|removed): .*{text}", planned.output), planned.output
+    with restricted_user(cluster, uninstalls=True) as kubeconfig:
+        gone = site.play("uninstall", site_kubeconfig=str(kubeconfig))
+    # The user may not list all kinds, so the namespace stays.
+    assert gone.code == 0 and installed(cluster) | state_of(cluster) <= EMPTY_NAMESPACE, gone.output
+    assert "Namespace kube-scheduling is not deleted, because it has objects of others: " in gone.output
+    assert "Ingress (cannot be listed: ingresses.networking.k8s.io is forbidden: " in gone.output
     # The Deployment and both ReplicaSets
-    assert "Annotations that users have set" in gone.output and stats_of(gone, "kube_scheduling_uninstall")["outcomes"] == 3
+    numbers = stats_of(gone, "kube_scheduling_uninstall")
+    assert numbers == {
+        "ok": True, "plan": False, "changed": True, "removed": ["spread_cronjob", "critical_rescuer"], "outcomes": 3, "error": ""
+    }  # fmt: skip
+    assert "Annotations that users have set" in gone.output
+    assert site.play("uninstall").code == 0 and installed(cluster) == set()
     annotations = "jsonpath={.items[*].metadata.annotations}"
     left = cluster.kubectl("--namespace", namespace, "get", "deployment,replicaset", "--output", annotations)
     assert OUTCOME not in left and "collectdeployments" in left
@@ -140,8 +163,66 @@ def test_uninstall_deletes_the_metrics_that_a_pass_has_pushed_and_a_second_one_c
     assert "No metrics in a Pushgateway." in gone.output
 
     again = site.play("uninstall", spread_cronjob_settings={"pushgateway_url": "http://127.0.0.1:1"})
-    assert again.code == 0 and again.changed == 0, again.output
-    assert "in the Pushgateway http://127.0.0.1:1, which did not answer: delete it there." in again.output
+    assert again.code == 0 and again.changed == 0 and not stats_of(again, "kube_scheduling_uninstall")["changed"], again.output
+    assert (
+        "in the Pushgateway http://127.0.0.1:1, which could not be deleted (Status code was -1 and not [202]: Request failed: "
+        in again.output
+    )
+
+
+def test_uninstall_keeps_objects_of_others_and_can_be_repeated_after_an_error(cluster: Cluster, namespace: str, site: Site) -> None:
+    nobody = cluster.service_account("nobody-uninstalls", cluster_role=None)
+    refused = site.play("uninstall", site_kubeconfig=str(nobody))
+    text = refused.output.partition("Nothing was changed. Failed checks:")[2]
+    assert refused.code == 2 and "the user may not delete cronjobs.batch in namespace kube-scheduling: grant the verb" in text
+    assert "the user may not patch controllerrevisions.apps: grant the verb" in text, refused.output
+
+    role = RolePlay("spread_cronjob", site.folder, {"spread_cronjob_kubeconfig": str(cluster.kubeconfig), "spread_cronjob_image": "x"})
+    assert role.run(spread_cronjob_schedule="0 0 1 1 *").code == 0
+    place = ("--namespace", "kube-scheduling")
+    # A user's NetworkPolicy under the name of the role, settings that are no YAML, and objects of the user. The claim has all our labels.
+    cluster.kubectl(*place, "label", "networkpolicy", "kube-scheduling-rebalancer", "app.kubernetes.io/managed-by=user", "--overwrite")
+    cluster.kubectl(*place, "patch", "configmap", "kube-scheduling-rebalancer", "--patch", json.dumps({"data": {"config.yml": "a: [b"}}))
+    labels = cluster.get("/apis/batch/v1/namespaces/kube-scheduling/cronjobs/kube-scheduling-rebalancer")["metadata"]["labels"]
+    claim = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
+    metadata = {"name": "data", "namespace": "kube-scheduling", "labels": labels}
+    quota = {"name": "users", "namespace": "kube-scheduling"}
+    named = [deployment(namespace, "123", 0), stateful_set(namespace, "null", 0)]
+    for workload in named:
+        workload["metadata"]["annotations"] = {OUTCOME: "old"}
+    cluster.apply([
+        {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": metadata, "spec": claim},
+        {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": quota, "spec": {"hard": {"pods": "100"}}},
+        *named,
+    ])  # fmt: skip
+    taken = role.run()
+    assert taken.code == 2 and "Nothing was applied." in taken.output, taken.output
+    assert "NetworkPolicy kube-scheduling/kube-scheduling-rebalancer. Delete or rename them." in taken.output
+
+    # The deletion of the service account waits for the finalizer, which ends the playbook in the middle.
+    account = (*place, "patch", "serviceaccount", "kube-scheduling-rebalancer", "--type=merge", "--patch")
+    cluster.kubectl(*account, json.dumps({"metadata": {"finalizers": ["example.org/slow"]}}))
+    failed = site.play("uninstall", spread_cronjob_wait_timeout=2)
+    numbers = stats_of(failed, "kube_scheduling_uninstall")
+    assert failed.code == 2 and "Run the playbook again" in failed.output, failed.output
+    assert not numbers["ok"] and numbers["removed"] == [] and numbers["error"].startswith("Delete the objects: "), numbers
+    cluster.kubectl(*account, json.dumps({"metadata": {"finalizers": None}}))
+
+    again = site.play("uninstall")
+    assert again.code == 0 and stats_of(again, "kube_scheduling_uninstall")["outcomes"] == 4, again.output
+    for text in (
+        "Objects without the labels of this collection: NetworkPolicy kube-scheduling/kube-scheduling-rebalancer.",
+        "ResourceQuota/users",
+        "PersistentVolumeClaim/data",
+        "The metrics in a Pushgateway, if an earlier run that did not end",
+    ):
+        assert text in again.output, again.output
+    assert installed(cluster) == EMPTY_NAMESPACE | {"networkpolicies kube-scheduling/kube-scheduling-rebalancer"}
+    annotations = "jsonpath={.items[*].metadata.annotations}"
+    assert OUTCOME not in cluster.kubectl(
+        "--namespace", namespace, "get", "deployment,replicaset,statefulset,controllerrevision", "-o", annotations
+    )
+    cluster.kubectl("delete", "namespace", "kube-scheduling")
 
 
 def test_all_failed_checks_are_in_one_list_and_nothing_is_changed(cluster: Cluster, site: Site) -> None:
