@@ -9,16 +9,18 @@ import re
 import socket
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
 import pytest
+from ansible_collections.onprem.kube_scheduling.services.image_context import describe
 
 from lab.cluster import Cluster
 from lab.layout import REPOSITORY
 from tests.integration.modules.conftest import cluster, namespace
 from tests.integration.pushgateway import gateway, gateway_program, get, push
-from tests.integration.roles.installed import installed, state_of
+from tests.integration.roles.installed import installed, remove_all, state_of
 from tests.integration.roles.restricted_user import restricted_user
 from tests.integration.roles.role_play import RolePlay, RoleRun, ansible_playbook
 from tests.integration.workloads import OUTCOME, deployment, pod_uids, restarted_at, stateful_set, wait_rolled_out
@@ -34,6 +36,7 @@ EMPTY_NAMESPACE = {
     "configmaps kube-scheduling/kube-root-ca.crt",
     "serviceaccounts kube-scheduling/default",
 }
+PIN = "io.cri-containerd.pinned=pinned"
 
 
 class Site:
@@ -223,6 +226,55 @@ def test_uninstall_keeps_objects_of_others_and_can_be_repeated_after_an_error(cl
         "--namespace", namespace, "get", "deployment,replicaset,statefulset,controllerrevision", "-o", annotations
     )
     cluster.kubectl("delete", "namespace", "kube-scheduling")
+
+
+def containerd_client(folder: Path, name: str, *, reference: str, fails: bool = False) -> list[str]:
+    """Return a command like ``ctr`` of a node that has the image, and whose list of images fails with ``fails``."""
+    program = folder / name
+    listed = "echo 'input/output error' >&2; exit 1" if fails else f"echo REF; echo '{reference} type sha256:0 1 MiB linux/amd64 {PIN}'"
+    program.write_text(f"""#!/bin/sh
+case "$*" in
+  *version) printf 'Server:\\n  Version:  2.0.0\\n' ;;
+  *"images check"*) echo '{reference} type sha256:0 complete (1/1) 1 MiB/1 MiB true' ;;
+  *"images list"*) {listed} ;;
+  *"containers list"*) echo CONTAINER ;;
+  *) exit 1 ;;
+esac
+""")
+    program.chmod(0o755)
+    return [str(program)]
+
+
+def test_nodes_that_fail_and_that_are_down_do_not_stop_the_others_and_are_named_at_the_end(
+    cluster: Cluster, site: Site, tmp_path: Path
+) -> None:
+    tag = describe(base="example.org/python", python="3.13", architecture="amd64")["tag"]
+    archive = tmp_path / f"kube-scheduling-services-{tag}-amd64.tar"
+    archive.write_text("It is not imported, because the nodes have it.")
+    Path(f"{archive}.sha256").write_text(f"{sha256(archive.read_bytes()).hexdigest()}  {archive.name}\n")
+    reference = f"kube-scheduling.onprem/services:{tag}"
+    here = {"ansible_connection": "local", "ansible_python_interpreter": sys.executable}
+    good = {**here, "service_image_ctr": containerd_client(tmp_path, "ctr", reference=reference)}
+    fails = {**good, "service_image_ctr": containerd_client(tmp_path, "failing-ctr", reference=reference, fails=True)}
+    nodes = {"node-1": fails, "node-2": good, "node-3": {"ansible_port": 1}, "node-4": good}
+    inventory = tmp_path / "nodes.yml"
+    inventory.write_text(json.dumps({"kube_node": {"hosts": nodes, "vars": {"ansible_host": "127.0.0.1"}}}))
+    image = {
+        "service_image_delivery": "archive",
+        "service_image_reference": "",
+        "service_image_base": "example.org/python",
+        "service_image_python_version": "3.13",
+        "service_image_archive_folder": str(tmp_path),
+        "service_image_containerd_socket": str(tmp_path),
+    }
+    run = site.play("site", "-i", str(inventory), site_serial=2, **image)
+    assert run.code != 0 and "input/output error" in run.output, run.output
+    assert stats_of(run, "kube_scheduling_site")["ok"] and "cronjobs kube-scheduling/kube-scheduling-rebalancer" in installed(cluster)
+    verified = stats_of(run, "kube_scheduling_verify")
+    assert verified["missing"] == 2, run.output
+    for name, text in zip(("node-1", "node-3"), sorted(verified["error"].splitlines()), strict=True):
+        assert text.startswith(f"{name} has failed or could not be reached"), run.output
+    remove_all(cluster)
 
 
 def test_all_failed_checks_are_in_one_list_and_nothing_is_changed(cluster: Cluster, site: Site) -> None:

@@ -29,7 +29,9 @@ def rules(*, uninstalls: bool) -> dict[str, list[Rule]]:
         {"group": RBAC, "resource": resource, "verbs": ["escalate", "bind"], "namespaces": namespaces}
         for resource, namespaces in (("clusterroles", [""]), ("roles", ["kube-system", "default"]))
     ]
-    removing = [{**entry, "verbs": [verb for verb in entry["verbs"] if verb != "create"]} for entry in installing] + declared["__site_removal_rights"]
+    removing = [{**entry, "verbs": [verb for verb in entry["verbs"] if verb != "create"]} for entry in installing] + declared[
+        "__site_removal_rights"
+    ]
     found: dict[str, list[Rule]] = {}
     for entry in removing if uninstalls else (*installing, *granting):
         for namespace in entry.get("namespaces", [""]):
