@@ -35,14 +35,14 @@ LISTENING = re.compile(r'msg="Listening on".* address=127\.0\.0\.1:(\d+)')
 class PrometheusServer:
     """One Prometheus with its data in ``folder``. It keeps its port when it is started again."""
 
-    def __init__(self, program: Path, folder: Path, targets: Sequence[Target], *, scrape_interval: str, rule_files: Sequence[Path]) -> None:
+    def __init__(self, program: Path, folder: Path, settings: dict[str, Any]) -> None:
         self._program = program
         self._folder = folder
         self._port = 0
         self._process: subprocess.Popen[bytes] | None = None
         self.log_file = folder / "prometheus.log"
         self._config = folder / "prometheus.yml"
-        self._config.write_text(yaml.safe_dump(configuration(targets, scrape_interval=scrape_interval, rule_files=rule_files)))
+        self._config.write_text(yaml.safe_dump(settings))
 
     @property
     def url(self) -> str:
@@ -102,14 +102,21 @@ class PrometheusServer:
 
 @contextmanager
 def prometheus_server(
-    cluster: Cluster, folder: Path, targets: Sequence[Target], *, scrape_interval: str = "1s", rule_files: Sequence[Path] = ()
+    cluster: Cluster,
+    folder: Path,
+    targets: Sequence[Target],
+    *,
+    scrape_interval: str = "1s",
+    rule_files: Sequence[Path] = (),
+    scrape_config_files: Sequence[Path] = (),
 ) -> Iterator[PrometheusServer]:
     """Run a Prometheus on a free port; it is built if needed. ``folder`` gets its configuration, its data and its log."""
     # A process that is started from the folder of the cluster's programs is ended with the cluster.
     program = cluster.layout.bin / "prometheus"
     if not program.exists():
         program.symlink_to(binaries.prometheus())
-    server = PrometheusServer(program, folder, targets, scrape_interval=scrape_interval, rule_files=rule_files)
+    settings = configuration(targets, scrape_interval=scrape_interval, rule_files=rule_files, scrape_config_files=scrape_config_files)
+    server = PrometheusServer(program, folder, settings)
     try:
         server.start()
         yield server
