@@ -168,7 +168,6 @@ def test_a_host_without_an_address_is_named_and_no_part_is_written_that_promtool
 
 def test_all_mistakes_are_named(side: PrometheusSide) -> None:
     wrong = side.run(
-        node_exporter_prometheus_taregts="x",
         node_exporter_prometheus_targets="nobody",
         node_exporter_prometheus_username="else",
         node_exporter_basic_auth_users={"prom": HASH_OF_TEST},
@@ -176,7 +175,6 @@ def test_all_mistakes_are_named(side: PrometheusSide) -> None:
     )
     assert wrong.code == 2 and not side.output.exists()
     for text in (
-        "There is no variable node_exporter_prometheus_taregts.",
         "node_exporter_prometheus_targets is nobody, and no host matches it",
         "node_exporter_prometheus_username is else, and node_exporter_basic_auth_users has no such user",
         "node_exporter_prometheus_secret is empty, and Prometheus needs a password",
