@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: onprem.kube_scheduling contributors
-"""The role node_exporter on the side of Prometheus: files that a real Prometheus uses and the extender maps, and objects for the operator."""
+"""The role node_exporter for Prometheus: files that a real Prometheus uses and the extender maps, and objects for the operator."""
 
 from __future__ import annotations
 
