@@ -1,6 +1,6 @@
 # Copyright: onprem.kube_scheduling contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Command line of the lab: python -m lab up|down|status|kubeconfig|logs|binaries|kind.
+"""Command line of the lab: python -m lab up|down|status|kubeconfig|logs|binaries|kind|hosts.
 
 Errors are printed without a traceback; an interrupted `up` ends what it has started.
 """
@@ -16,6 +16,7 @@ from types import FrameType
 from lab import binaries, scenario
 from lab.cluster import Cluster, up
 from lab.errors import LabError
+from lab.hosts import command_line as hosts
 from lab.kind import command_line as kind
 from lab.kwok_config import VARIANTS
 from lab.layout import DEFAULT_NAME, default_folder
@@ -66,6 +67,7 @@ def _parser() -> argparse.ArgumentParser:
     build = _command(commands, "binaries", _binaries, "build the programs if needed and print their folder", named=False)
     build.add_argument("--with-test-programs", action="store_true", help="build Prometheus, promtool and node_exporter as well")
     kind.add_parser(commands)
+    hosts.add_parser(commands)
     return parser
 
 
