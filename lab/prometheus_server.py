@@ -37,13 +37,14 @@ LISTENING = re.compile(r'msg="Listening on".* address=127\.0\.0\.1:(\d+)')
 class PrometheusServer:
     """One Prometheus with its data in ``folder``. It keeps its port when it is started again."""
 
-    def __init__(self, program: Path, folder: Path, config: Path) -> None:
+    def __init__(self, program: Path, folder: Path, settings: dict[str, Any]) -> None:
         self._program = program
         self._folder = folder
         self._port = 0
         self._process: subprocess.Popen[bytes] | None = None
         self.log_file = folder / "prometheus.log"
-        self._config = config
+        self._config = folder / "prometheus.yml"
+        self._config.write_text(yaml.safe_dump(settings))
 
     @property
     def url(self) -> str:
@@ -103,25 +104,34 @@ class PrometheusServer:
 
 @contextmanager
 def prometheus_server(
-    cluster: Cluster, folder: Path, targets: Sequence[Target], *, scrape_interval: str = "1s", rule_files: Sequence[Path] = ()
+    cluster: Cluster,
+    folder: Path,
+    targets: Sequence[Target],
+    *,
+    scrape_interval: str = "1s",
+    rule_files: Sequence[Path] = (),
+    scrape_config_files: Sequence[Path] = (),
 ) -> Iterator[PrometheusServer]:
     """Run a Prometheus on a free port; it is built if needed. ``folder`` gets its configuration, its data and its log."""
     # A process that is started from the folder of the cluster's programs is ended with the cluster.
     program = cluster.layout.bin / "prometheus"
     if not program.exists():
         program.symlink_to(binaries.prometheus())
-    config = folder / "prometheus.yml"
-    config.write_text(yaml.safe_dump(configuration(targets, scrape_interval=scrape_interval, rule_files=rule_files)))
-    with _running(PrometheusServer(program, folder, config)) as server:
+    settings = configuration(targets, scrape_interval=scrape_interval, rule_files=rule_files, scrape_config_files=scrape_config_files)
+    with _running(PrometheusServer(program, folder, settings)) as server:
         yield server
 
 
 def query_with(config: Path, promql: str, *, timeout_s: float) -> list[dict[str, Any]]:
-    """Run a Prometheus with a configuration of its own until the query has a result, and return that.
+    """Run a Prometheus with this configuration until the query has a result, and return that. Paths in the file must be absolute.
 
     The result is empty if there is none in time. Prometheus is built if needed.
     """
-    with tempfile.TemporaryDirectory() as folder, _running(PrometheusServer(binaries.prometheus(silent), Path(folder), config)) as server:
+    program = binaries.prometheus(silent)
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        _running(PrometheusServer(program, Path(folder), yaml.safe_load(config.read_text()))) as server,
+    ):
         deadline_s = time.monotonic() + timeout_s
         while not (result := server.query(promql)) and time.monotonic() < deadline_s:
             time.sleep(POLL_S)
