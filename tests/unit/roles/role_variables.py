@@ -38,10 +38,17 @@ class RoleVariables:
     given: Mapping[str, Any] = field(default_factory=dict)
 
     def __call__(self, template: str, **more: Any) -> Any:
-        """Return the value of a template."""
+        """Return the value of a template, as of a variable of a task."""
+        return self._templar(more).template(trust_as_template(template))
+
+    def render(self, name: str) -> str:
+        """Return the text that a file of `templates` becomes. Unlike in a variable, a backslash of a file is one of Jinja."""
+        text: str = self._templar({}).template(trust_as_template((self.role / "templates" / name).read_text()), escape_backslashes=False)
+        return text
+
+    def _templar(self, more: Mapping[str, Any]) -> Templar:
         own: dict[str, Any] = {}
         for folder in ("defaults", "vars"):
             own |= trusted(yaml.safe_load((self.role / folder / "main.yml").read_text()))
-        variables = {"ansible_search_path": [str(self.role)], "role_path": str(self.role), "inventory_hostname": "node-3"}
-        templar = Templar(loader=DataLoader(), variables=variables | own | dict(self.given) | trusted(more))
-        return templar.template(trust_as_template(template))
+        variables = {"role_path": str(self.role), "inventory_hostname": "node-3"}
+        return Templar(loader=DataLoader(), variables=variables | own | dict(self.given) | trusted(more))

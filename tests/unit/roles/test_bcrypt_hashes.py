@@ -47,14 +47,14 @@ def test_password_of_which_bcrypt_would_ignore_the_end_is_refused() -> None:
 @pytest.mark.parametrize("library", [None, "libc.so.6"])
 def test_controller_without_bcrypt_names_the_remedy_and_no_password(monkeypatch: pytest.MonkeyPatch, library: str | None) -> None:
     monkeypatch.setattr(plugin.ctypes.util, "find_library", lambda name: library)
-    monkeypatch.setattr(plugin.ctypes, "CDLL", lambda name: type("Library", (), {"crypt_r": _no_bcrypt})())
+    monkeypatch.setattr(plugin.ctypes, "CDLL", lambda name: type("Library", (), {"crypt_r": _NoBcrypt})())
     with pytest.raises(AnsibleFilterError, match=r"password of user a: give its bcrypt hash \(htpasswd") as error:
         bcrypt_hashes({"a": "secret", "b": KNOWN})
     assert "secret" not in str(error.value)
     assert bcrypt_hashes({"b": KNOWN}) == {"b": KNOWN}
 
 
-class _no_bcrypt:  # noqa: N801
+class _NoBcrypt:
     """A function of a library that knows no bcrypt."""
 
     def __new__(cls, *arguments: object) -> bytes:  # type: ignore[misc]
