@@ -72,11 +72,11 @@ def test_all_entry_points_have_the_same_variables(entry_point: str) -> None:
 
 def test_the_readme_names_each_variable_with_its_default() -> None:
     rows = dict(re.findall(r"^\| `(node_exporter_[a-z_]+)` \| (.*?) \|", (ROLE / "README.md").read_text(), re.MULTILINE))
-    assert set(rows) == {name for name in OPTIONS if not name.startswith(("node_exporter_prometheus_", "node_exporter_kube_"))}
+    assert set(rows) == set(OPTIONS)
     described = {"node_exporter_binary_url", "node_exporter_enabled_collectors"}
     shown = {name: json.dumps(option["default"]).strip('"') or "empty" for name, option in OPTIONS.items()}
     assert {name: default.replace("`", "") for name, default in rows.items() if name not in described} == {
-        name: default for name, default in shown.items() if name in rows and name not in described
+        name: default for name, default in shown.items() if name not in described
     }
 
 
