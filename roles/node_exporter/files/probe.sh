@@ -36,7 +36,7 @@ ss --no-header --listening --tcp --numeric --processes 2>&1 | while read -r _sta
   if echo "$PROBE_PORTS" | grep -qx "${address##*:}"; then
     name=$(echo "$processes" | sed -n 's/.*(("\([^"]*\)".*/\1/p')
     pid=$(echo "$processes" | sed -n 's/[^=]*pid=\([0-9]*\).*/\1/p')
-    unit=$([ -n "$pid" ] && sed -n 's|.*/\([^/]*\.\(service\|scope\)\).*|\1|p' "/proc/$pid/cgroup" | tail -n 1)
+    unit=$([ -n "$pid" ] && sed -n 's,.*/\([^/]*\.\(service\|scope\)\).*,\1,p' "/proc/$pid/cgroup" | tail -n 1)
     echo "listener $address ${pid:-0} ${unit:--} ${name:-kernel}"
   fi
 done
