@@ -38,6 +38,8 @@ def main() -> int:
     for role, guide in RIGHTS.items():
         file = ROOT / guide
         file.write_text(with_rights(file.read_text(), role))
+    file = ROOT / GUIDES["site"]
+    file.write_text(with_installing_rights(file.read_text()))
     return 0
 
 
@@ -51,6 +53,22 @@ def with_rights(text: str, role: str) -> str:
     """Return the text of a guide with the present rights of a role's program between its two marks."""
     start, end = f"<!-- rights of {role}: `make tables` writes them -->\n", "<!-- end of rights -->\n"
     return _between(text, start, end, rights(role), RIGHTS[role])
+
+
+def with_installing_rights(text: str) -> str:
+    """Return the text of a guide with the present rights of the user of site.yml between its two marks."""
+    start, end = "<!-- rights of site.yml: `make tables` writes them -->\n", "<!-- end of rights of site.yml -->\n"
+    entries = variables("site")["__site_rights"]
+    return _between(text, start, end, RIGHTS_HEAD + "".join(map(_installing_right, entries)), GUIDES["site"])
+
+
+def _installing_right(entry: dict[str, Any]) -> str:
+    group = f" of {entry['group']}" if entry["group"] else ""
+    names = f" named {', '.join(f'`{name}`' for name in entry['names'])}" if "names" in entry else ""
+    # Namespaces that depend on the settings are in `only`.
+    given = entry.get("namespaces", [])
+    where = ", ".join(f"`{name}`" for name in given).replace("{{ __site_namespace }}", "site_namespace") if isinstance(given, list) else ""
+    return f"| `{entry['resource']}`{group}{names} | {', '.join(entry['verbs'])} | {where} | {entry.get('only', '')} |\n"
 
 
 def _between(text: str, start: str, end: str, table_text: str, guide: str) -> str:

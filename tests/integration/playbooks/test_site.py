@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import json
 import re
+import socket
 from pathlib import Path
 from typing import Any
 
@@ -182,3 +183,70 @@ def test_check_mode_on_an_empty_cluster_and_wrong_hosts(cluster: Cluster, site: 
     wrong = site.play("site", site_kubeconfg="x")
     assert wrong.code == 2 and "There is no variable site_kubeconfg. The variables are site_cluster_hosts, " in wrong.output
     assert installed(cluster) == set()
+
+
+def test_the_objects_are_tried_before_anything_is_changed_and_all_failed_checks_are_in_the_numbers(cluster: Cluster, site: Site) -> None:
+    """The namespace does not exist, so the API server tries the objects in another one."""
+    failed = site.play(
+        "site",
+        "--limit", "localhost",
+        spread_cronjob_schedule="every minute",
+        spread_cronjob_time_zone="Mars/Olympus",
+        spread_cronjob_labels={"team": 7},
+        critical_rescuer_pod_monitor="present",
+        critical_rescuer_priority_class="Not A Name",
+        site_max_clock_skew="soon",
+        site_namespace="Kube_Scheduling",
+        spread_cronjob_settings={"max_parallel": 2},
+    )  # fmt: skip
+    assert failed.code == 2 and installed(cluster) == set(), failed.output
+    text = stats_of(failed, "kube_scheduling_site")["error"]
+    assert text.startswith("Nothing was changed. Failed checks:\n"), failed.output
+    for part in (
+        "site_max_clock_skew",
+        "Namespace Kube_Scheduling is refused: ",
+        "CronJob kube-scheduling-rebalancer in namespace Kube_Scheduling is refused: ",
+        "PodMonitor kube-scheduling-rescuer in namespace Kube_Scheduling is refused: ",
+    ):
+        assert part in text, (part, text)
+
+
+def test_versions_and_clocks_of_the_cluster_are_checked(cluster: Cluster, site: Site) -> None:
+    """The lowest versions are raised and the largest difference is lowered, because the cluster itself is new and has the same clock."""
+    versions = {"ansible_core": "99.1", "kubernetes_core": "99.2", "kubernetes": "99.3"}
+    failed = site.play(
+        "site", "--tags", "preflight", __site_minimum_versions=versions, __site_max_clock_skew_s=-1, spread_cronjob_schedule="x"
+    )
+    text = stats_of(failed, "kube_scheduling_site")["error"]
+    for part in ("update it to 99.1", "update it to 99.2", "update it to 99.3", "s behind the clock", "CronJob kube-scheduling-rebalancer"):
+        assert part in text, (part, text)
+    assert failed.code == 2 and installed(cluster) == set()
+
+
+def test_one_node_for_two_replicas_is_enough_and_static_pods_need_a_free_port(cluster: Cluster, site: Site) -> None:
+    nodes = len(cluster.get("/api/v1/nodes")["items"])
+    first = site.play("site", critical_rescuer_replicas=nodes + 1, spread_cronjob_form="deployment", site_namespace="123")
+    assert first.code == 0, first.output
+    assert f"Deployment 123/kube-scheduling-rescuer: {nodes} of {nodes + 1} replicas are available. That is enough." in first.output
+    again = site.play("site", critical_rescuer_replicas=nodes + 1, spread_cronjob_form="deployment", site_namespace="123")
+    assert again.code == 0 and again.changed == 0, again.output
+
+    hosts = {
+        "kube_control_plane": {
+            "hosts": {"node-1": {"ansible_connection": "local"}, "node-2": {"ansible_host": "127.0.0.1", "ansible_port": 1}}
+        }
+    }
+    inventory = site.folder / "hosts.yml"
+    inventory.write_text(json.dumps(hosts))
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        port = other.getsockname()[1]
+        failed = site.play(
+            "site", "-i", str(inventory), "--tags", "preflight", critical_rescuer_form="static_pod", critical_rescuer_port=port
+        )
+    assert failed.code == 2, failed.output
+    text = stats_of(failed, "kube_scheduling_site")["error"]
+    assert f"node-1: another program uses port {port}, which the static pod needs" in text, text
+    assert "node-2 cannot be reached, and its static pod needs files: " in text, text
+
+    gone = site.play("uninstall", site_namespace="123")
+    assert gone.code == 0, gone.output

@@ -21,19 +21,18 @@ Rule = dict[str, Any]
 
 def rules() -> dict[str, list[Rule]]:
     """Return the rights by namespace. Those of the whole cluster have an empty namespace."""
-    declared = variables("site")
-    written = [{**entry, "verbs": declared["__site_verbs"]} for entry in declared["__site_written_resources"]]
-    read = [{**entry, "verbs": [entry["verb"]]} for entry in declared["__site_read_resources"]]
+    # Those with `only` are for other forms and tags.
+    installing = [entry for entry in variables("site")["__site_rights"] if "only" not in entry]
     # The user grants the programs rights that it does not have.
     granting = [
-        {"group": RBAC, "resource": resource, "verbs": ["escalate", "bind"], "namespace": namespace}
-        for resource, namespace in (("clusterroles", ""), ("roles", "kube-system"), ("roles", "default"))
+        {"group": RBAC, "resource": resource, "verbs": ["escalate", "bind"], "namespaces": namespaces}
+        for resource, namespaces in (("clusterroles", [""]), ("roles", ["kube-system", "default"]))
     ]
     found: dict[str, list[Rule]] = {}
-    for entry in (*written, *read, *granting):
-        namespace = entry.get("namespace", "").replace("{{ __site_namespace }}", NAMESPACE)
-        rule = {"apiGroups": [entry["group"]], "resources": [entry["resource"]], "verbs": entry["verbs"]}
-        found.setdefault(namespace, []).append(rule)
+    for entry in (*installing, *granting):
+        for namespace in entry.get("namespaces", [""]):
+            rule = {"apiGroups": [entry["group"]], "resources": [entry["resource"]], "verbs": entry["verbs"]}
+            found.setdefault(namespace.replace("{{ __site_namespace }}", NAMESPACE), []).append(rule)
     return found
 
 

@@ -150,7 +150,7 @@ def test_all_wrong_variables_and_settings_are_named_in_one_message(cluster: Clus
     assert "spread_cronjob_wait_timeout is 0: it must be a number, at least 1" in wrong.output
     assert "spread_cronjob_image is empty: set it to the reference of the service image" in wrong.output
     assert "spread_cronjob_settings: max_worklods is not a setting; the nearest is max_workloads" in wrong.output
-    assert "spread_cronjob_settings, strategy: 'evict' is not one of " in wrong.output
+    assert "spread_cronjob_settings: strategy: 'evict' is not one of " in wrong.output
     assert "each Job of a CronJob makes one pass" in wrong.output
     # A value that the argument spec refuses ends the run before these checks.
     refused = role.run(spread_cronjob_form="pod")

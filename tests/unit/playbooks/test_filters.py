@@ -1,0 +1,49 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Copyright: onprem.kube_scheduling contributors
+"""The filters of the roles and of site.yml: durations, lines of a text, and the state of a Deployment."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from ansible.errors import AnsibleFilterError
+from ansible_collections.onprem.kube_scheduling.plugins.filter.deployment_status import deployment_status
+from ansible_collections.onprem.kube_scheduling.plugins.filter.duration_seconds import duration_seconds
+from ansible_collections.onprem.kube_scheduling.plugins.filter.text_lines import text_lines
+
+
+def test_a_duration_is_read_as_the_settings_of_the_programs_are() -> None:
+    assert [duration_seconds(value) for value in (600, "600", "10m", "1m15s", "0m")] == [600, 600, 600, 75, 0]
+    with pytest.raises(AnsibleFilterError, match="'soon' is not a duration"):
+        duration_seconds("soon")
+
+
+def test_the_lines_of_a_template_without_text_are_none() -> None:
+    assert text_lines("\n  one\n\n two \n") == ["one", "two"] and text_lines(None) == []
+
+
+def found(generation: int, **status: int) -> dict[str, Any]:
+    return {"metadata": {"generation": generation}, "status": status}
+
+
+@pytest.mark.parametrize(
+    ("deployment", "replicas", "ready", "text"),
+    [
+        ({}, 2, False, "its controller has not read it yet"),
+        (found(2, observedGeneration=1, updatedReplicas=2, availableReplicas=2), 2, False, "its controller has not read it yet"),
+        (found(1, observedGeneration=1, updatedReplicas=1, availableReplicas=2), 2, False, "1 of 2 replicas are updated"),
+        # Scaled by hand
+        (found(3, observedGeneration=3), 2, False, "0 of 2 replicas are updated"),
+        (found(1, observedGeneration=1, updatedReplicas=2), 2, False, "0 of 2 replicas are available"),
+        # A cluster with one node
+        (found(1, observedGeneration=1, updatedReplicas=2, availableReplicas=1), 2, True, "1 of 2 replicas are available"),
+        (found(1, observedGeneration=1, updatedReplicas=3, availableReplicas=1), 3, False, "1 of 3 replicas are available"),
+        (found(1, observedGeneration=1, updatedReplicas=1), 1, False, "0 of 1 replicas are available"),
+        (found(1, observedGeneration=1, updatedReplicas=2, availableReplicas=2), 2, True, ""),
+        # Suspended
+        (found(1, observedGeneration=1), 0, True, ""),
+    ],
+)
+def test_a_deployment_is_ready_with_all_replicas_but_one(deployment: dict[str, Any], replicas: int, ready: bool, text: str) -> None:
+    assert deployment_status(deployment, replicas) == {"ready": ready, "text": text}

@@ -1,0 +1,73 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Copyright: onprem.kube_scheduling contributors
+"""Runs of the roles without a cluster: what they render, and the wrong variables and settings that they name."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.integration.roles.role_play import RolePlay
+
+CRITICAL, SPREAD = "critical_rescuer", "spread_cronjob"
+
+
+def rendered(role: str, folder: Path, **variables: Any) -> dict[str, dict[str, Any]]:
+    """Return the objects of the rendered files by kind and name."""
+    to = folder / "rendered"
+    run = RolePlay(role, folder, {f"{role}_render_to": str(to), f"{role}_image": "registry.example.org/services:1"}).run(
+        **{f"{role}_{name}": value for name, value in variables.items()}
+    )
+    assert run.code == 0, run.output
+    documents = [yaml.safe_load(file.read_text()) for file in to.glob("*.yaml") if file.name != "kustomization.yaml"]
+    objects = [item for document in documents for item in document.get("items", [document])]
+    return {f"{item['kind']} {item['metadata']['name']}": item for item in objects}
+
+
+def test_a_setting_without_a_value_is_not_given_and_a_namespace_of_digits_is_a_text(tmp_path: Path) -> None:
+    objects = rendered(SPREAD, tmp_path, namespace="123", suspend="y", settings={"wait_timeout": None, "max_parallel": "2"})
+    cron_job = objects["CronJob kube-scheduling-rebalancer"]
+    # 5 groups of 10 minutes, and 300 seconds.
+    assert cron_job["spec"]["jobTemplate"]["spec"]["activeDeadlineSeconds"] == 3300 and cron_job["spec"]["suspend"] is True
+    assert objects["Namespace 123"] and {item["metadata"].get("namespace", "123") for item in objects.values()} == {"123", "kube-system"}
+    assert "wait_timeout" not in objects["ConfigMap kube-scheduling-rebalancer"]["data"]["config.yml"]
+
+
+def test_the_rescuer_keeps_its_default_for_a_setting_without_a_value(tmp_path: Path) -> None:
+    objects = rendered(CRITICAL, tmp_path, namespace="123", settings={"stop_timeout": None}, network_policy="off")
+    deployment = objects["Deployment kube-scheduling-rescuer"]
+    assert deployment["spec"]["template"]["spec"]["terminationGracePeriodSeconds"] == 75
+    assert deployment["metadata"]["namespace"] == "123" and "NetworkPolicy kube-scheduling-rescuer" not in objects
+
+
+def test_all_wrong_variables_are_named_and_the_environment_of_the_controller_does_not_count(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("REBALANCER_STRATEGY", "from-environment")
+    settings = {"check_config": True, "context": "x", "interval": "0m", "kubeconfig": "/x"}
+    wrong = RolePlay(SPREAD, tmp_path, {"spread_cronjob_image": "x", "spread_cronjob_form": "deployment"}).run(
+        spread_cronjob_settings=settings,
+        spread_cronjob_tolerations="key=infra",
+        spread_cronjob_node_selector="disk=ssd",
+        spread_cronjob_api_server_ports=443,
+        spread_cronjob_render_to=str(tmp_path / "rendered"),
+    )
+    assert wrong.code == 2 and "from-environment" not in wrong.output, wrong.output
+    for text in (
+        "spread_cronjob_settings has check_config: remove it, because the program would end after the check",
+        "spread_cronjob_settings has context: remove it, because ",
+        "and spread_cronjob_kubeconfig is the kubeconfig of the role",
+        "spread_cronjob_settings has the interval 0m: a Deployment needs an interval above 0",
+        "which is no list: write spread_cronjob_tolerations: [{KEY: VALUE}]",
+        "which is no dictionary: write spread_cronjob_node_selector: {KEY: VALUE}",
+        "spread_cronjob_api_server_ports is 443, which is no list: write spread_cronjob_api_server_ports: [VALUE]",
+    ):
+        assert text in wrong.output, (text, wrong.output)
+
+
+def test_a_disabled_rescuer_needs_no_image_with_any_word_for_no(tmp_path: Path) -> None:
+    run = RolePlay(CRITICAL, tmp_path).run(critical_rescuer_enabled="off")
+    assert run.code == 0 and run.changed == 0, run.output
