@@ -67,7 +67,9 @@ def _hash_of(user, password, kept):
     if HASH.match(password):
         return password
     if len(password.encode()) > LONGEST_PASSWORD_BYTES:
-        raise AnsibleFilterError(f"the password of user {user} has more than {LONGEST_PASSWORD_BYTES} bytes, which bcrypt ignores: shorten it")
+        raise AnsibleFilterError(
+            f"the password of user {user} has more than {LONGEST_PASSWORD_BYTES} bytes, which bcrypt ignores: shorten it"
+        )
     if HASH.match(kept) and _crypt(user, password, kept) == kept:
         return kept
     salt = "".join(secrets.choice(DIGITS) for _digit in range(SALT_DIGITS - 1)) + secrets.choice(LAST_DIGITS)
@@ -83,7 +85,9 @@ def _crypt(user, password, setting):
         crypt.argtypes, crypt.restype = [ctypes.c_char_p] * 3, ctypes.c_char_p
         found = crypt(password.encode(), setting.encode(), ctypes.create_string_buffer(STATE_BYTES))
     if found is None or not HASH.match(found.decode("ascii", "replace")):
-        raise AnsibleFilterError(f"the controller cannot hash the password of user {user}: give its bcrypt hash (htpasswd -nBC {COST} {user})")
+        raise AnsibleFilterError(
+            f"the controller cannot hash the password of user {user}: give its bcrypt hash (htpasswd -nBC {COST} {user})"
+        )
     return found.decode("ascii")
 
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -56,3 +57,50 @@ def test_the_tag_rebalance_works_on_the_cluster_of_site_yml(tmp_path: Path, vari
     inventory.write_text(json.dumps({"all": {"hosts": {"bastion": {"ansible_connection": "local"}}}}))
     run = site(tmp_path, "--tags", "rebalance", "-i", str(inventory), site_cluster_hosts="bastion", **given)
     assert run.code == 2 and error in stats_of(run, "kube_scheduling_rebalance")["bastion"]["error"], run.output
+
+
+def test_a_run_for_one_node_checks_only_that_node(tmp_path: Path) -> None:
+    """The play of the cluster has no host then, so no API server is needed."""
+    inventory = tmp_path / "inventory.yml"
+    nodes = {"node-1": {"ansible_connection": "local", "ansible_python_interpreter": sys.executable}, "node-2": {"ansible_port": 1}}
+    inventory.write_text(json.dumps({"kube_node": {"hosts": nodes}}))
+    image = {"service_image_delivery": "archive", "service_image_reference": "", "service_image_containerd_socket": "/nowhere/sock"}
+    run = site(tmp_path, "-i", str(inventory), "--limit", "node-1", "--tags", "preflight", **image)
+    assert run.code == 2 and "Failed checks:" in run.output and "node-1 has no socket /nowhere/sock" in run.output, run.output
+    assert "node-2" not in run.output and "API server" not in run.output
+
+
+def test_a_skipped_tag_that_the_checks_have_is_refused(tmp_path: Path) -> None:
+    run = site(tmp_path, "--skip-tags", "verify,critical_rescuer,preflight")
+    assert run.code == 2 and "--skip-tags critical_rescuer,preflight would skip the checks before the installation, too." in run.output, (
+        run.output
+    )
+
+
+def test_all_mistakes_are_named_without_an_api_server_and_the_connection_is_named(tmp_path: Path) -> None:
+    inventory = tmp_path / "inventory.yml"
+    # A variable of the host of the cluster, which localhost does not have.
+    bastion = {"ansible_connection": "local", "site_kubeconfg": "x", "site_context": "of-site", "critical_rescuer_port": 1}
+    inventory.write_text(json.dumps({"all": {"hosts": {"bastion": bastion}}}))
+    (tmp_path / "kubeconfig").write_text(json.dumps(KUBECONFIG))
+    run = site(
+        tmp_path,
+        "-i", str(inventory),
+        site_cluster_hosts="bastion",
+        site_kubeconfig=str(tmp_path / "kubeconfig"),
+        spread_cronjob_settings={"max_worklods": 1},
+    )  # fmt: skip
+    numbers = stats_of(run, "kube_scheduling_site")["bastion"]
+    assert run.code == 2 and not numbers["ok"] and not numbers["changed"], run.output
+    for text in (
+        "There is no variable site_kubeconfg. The variables are ",
+        f'the API server does not answer with site_kubeconfig "{tmp_path}/kubeconfig" and site_context "of-site": ',
+        "spread_cronjob_settings: max_worklods is not a setting",
+        "critical_rescuer_port is 1: it must be a number, at least 1024",
+    ):
+        assert text in numbers["error"], (text, numbers["error"])
+    # A disabled rescuer has no variables to check.
+    disabled = site(tmp_path, "-i", str(inventory), site_cluster_hosts="bastion", critical_rescuer_enabled="off")
+    assert disabled.code == 2 and "critical_rescuer_port" not in stats_of(disabled, "kube_scheduling_site")["bastion"]["error"], (
+        disabled.output
+    )
