@@ -31,6 +31,10 @@ echo "$PROBE_INTERFACES" | while read -r interface; do
     $3 ~ /^inet6?$/ && / scope global / && !/ (temporary|deprecated|tentative|dadfailed)( |$)/ { split($4, parts, "/"); print "address", interface, parts[1] }'
 done
 
+# The address with which the host reaches others. No packet is sent. A host without a route for it has its first address.
+source=$(ip -oneline route get 192.0.2.1 2>&1 | sed -n 's/.* src \([^ ]*\).*/\1/p')
+echo "source ${source:-$(ip -4 -oneline address show scope global 2>&1 | sed -n '1s/.* inet \([^/]*\).*/\1/p')}"
+
 # Listeners without a process are those of the kernel, such as NFS.
 ss --no-header --listening --tcp --numeric --processes 2>&1 | while read -r _state _received _sent address _peer processes; do
   if echo "$PROBE_PORTS" | grep -qx "${address##*:}"; then
