@@ -1,14 +1,13 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: onprem.kube_scheduling contributors
 #
-# Print everything of a machine that a role may change: packages, users, units, and files with their mode, owner and content. Files that
-# Debian's own programs write by themselves are left out.
+# Print everything of a machine that a role may change: packages, users, units, and files with their mode, owner and content. The links in
+# /etc/systemd/system are the units that are enabled. Files that Debian's own programs write by themselves are left out.
 set -eu
 
 dpkg-query --show --showformat='package ${Package} ${Version} ${db:Status-Status}\n'
 sed 's/^/user /' /etc/passwd
 sed 's/^/group /' /etc/group
-systemctl list-unit-files --no-legend --no-pager --state=enabled,enabled-runtime,masked | sed 's/^/unit file /'
 systemctl list-units --no-legend --no-pager --plain --all --type=service '*node*exporter*' | sed 's/^/unit /'
 for unit in node_exporter prometheus-node-exporter; do
   echo "process $unit $(systemctl show --property=MainPID --property=NRestarts "$unit" | sort | tr '\n' ' ')"
