@@ -85,7 +85,7 @@ def check(tmp_path: Path, **variables: Any) -> RoleRun:
     include = {"name": "onprem.kube_scheduling.node_exporter", "tasks_from": "check"}
     play = {"hosts": "localhost", "connection": "local", "gather_facts": False, "tasks": [{"ansible.builtin.include_role": include}]}
     (tmp_path / "play.yml").write_text(json.dumps([play]))
-    return ansible_playbook(tmp_path / "play.yml", "-e", json.dumps(variables), folder=tmp_path)
+    return ansible_playbook(tmp_path / "play.yml", "-vvv", "-e", json.dumps(variables), folder=tmp_path)
 
 
 def test_wrong_variables_are_refused_in_one_message(tmp_path: Path) -> None:
@@ -99,7 +99,7 @@ def test_wrong_variables_are_refused_in_one_message(tmp_path: Path) -> None:
         node_exporter_web_listen_address=["::1:9100", "eno1:9100", "[fd00::1]:9100", "9100"],
         node_exporter_tls_server_config={"cert_file": "/etc/tls/cert.pem"},
         node_exporter_config_dir="etc",
-        node_exporter_basic_auth_users={"prometheus": ""},
+        node_exporter_basic_auth_users={"prometheus": "", "other": "word-of-other"},
     )
     output = re.sub(r"\s+", " ", run.output)
     assert run.code == 2
@@ -116,6 +116,7 @@ def test_wrong_variables_are_refused_in_one_message(tmp_path: Path) -> None:
         "node_exporter_basic_auth_users has no password for prometheus",
     ):
         assert text in output, text
+    assert "word-of-other" not in output
     assert "has eno1" not in output and "has [fd00" not in output and "node_exporter_textfile_dir is" not in output
 
 
