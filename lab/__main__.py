@@ -1,6 +1,6 @@
 # Copyright: onprem.kube_scheduling contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Command line of the lab: python -m lab up|down|status|kubeconfig|logs|binaries|kind.
+"""Command line of the lab: python -m lab up|down|status|kubeconfig|logs|binaries|query|kind|hosts.
 
 Errors are printed without a traceback; an interrupted `up` ends what it has started.
 """
@@ -8,17 +8,21 @@ Errors are printed without a traceback; an interrupted `up` ends what it has sta
 from __future__ import annotations
 
 import argparse
+import json
 import signal
 import sys
 from collections.abc import Callable
+from pathlib import Path
 from types import FrameType
 
 from lab import binaries, scenario
 from lab.cluster import Cluster, up
 from lab.errors import LabError
+from lab.hosts import command_line as hosts
 from lab.kind import command_line as kind
 from lab.kwok_config import VARIANTS
 from lab.layout import DEFAULT_NAME, default_folder
+from lab.prometheus_server import query_with
 
 EXIT_ERROR = 1
 EXIT_INTERRUPTED = 130
@@ -65,7 +69,12 @@ def _parser() -> argparse.ArgumentParser:
     logs.add_argument("component", nargs="?", default="kube-apiserver")
     build = _command(commands, "binaries", _binaries, "build the programs if needed and print their folder", named=False)
     build.add_argument("--with-test-programs", action="store_true", help="build Prometheus, promtool and node_exporter as well")
+    query = _command(commands, "query", _query, "run a Prometheus until a query has a result, and print that as JSON", named=False)
+    query.add_argument("config", type=Path, help="the configuration file of Prometheus")
+    query.add_argument("promql", help="the query")
+    query.add_argument("--timeout", type=float, default=30.0, metavar="SECONDS", help="default: %(default)s; then the exit code is 1")
     kind.add_parser(commands)
+    hosts.add_parser(commands)
     return parser
 
 
@@ -149,6 +158,12 @@ def _binaries(options: argparse.Namespace) -> int:
         binaries.node_exporter(_report)
     _say(str(folder))
     return 0
+
+
+def _query(options: argparse.Namespace) -> int:
+    result = query_with(options.config, options.promql, timeout_s=options.timeout)
+    _say(json.dumps(result))
+    return 0 if result else EXIT_ERROR
 
 
 def _report(line: str) -> None:

@@ -21,11 +21,14 @@ class Target:
     labels: Mapping[str, str] = field(default_factory=dict)
 
 
-def configuration(targets: Sequence[Target], *, scrape_interval: str, rule_files: Sequence[Path] = ()) -> dict[str, Any]:
-    """Return the configuration. ``scrape_interval`` is a duration of Prometheus such as `200ms`."""
+def configuration(
+    targets: Sequence[Target], *, scrape_interval: str, rule_files: Sequence[Path] = (), scrape_config_files: Sequence[Path] = ()
+) -> dict[str, Any]:
+    """Return the configuration. ``scrape_interval`` is a duration of Prometheus such as `200ms`. ``scrape_config_files``: more targets."""
     return {
         "global": {"scrape_interval": scrape_interval, "scrape_timeout": scrape_interval, "evaluation_interval": scrape_interval},
         "rule_files": [str(path) for path in rule_files],
+        "scrape_config_files": [str(path) for path in scrape_config_files],
         "scrape_configs": [{"job_name": JOB, "static_configs": [_static(target) for target in targets]}],
     }
 

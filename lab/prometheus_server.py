@@ -1,6 +1,6 @@
 # Copyright: onprem.kube_scheduling contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A real Prometheus with fixed targets. It belongs to a cluster and ends with it at the latest."""
+"""A real Prometheus. That of a cluster has fixed targets, and ends with the cluster at the latest."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import json
 import re
 import signal
 import subprocess
+import tempfile
 import time
 import urllib.parse
 import urllib.request
@@ -22,6 +23,7 @@ import yaml
 from lab import binaries
 from lab.cluster import Cluster
 from lab.errors import LabError
+from lab.progress import silent
 from lab.prometheus_config import Target, configuration
 from lab.readiness import is_healthy
 
@@ -35,14 +37,14 @@ LISTENING = re.compile(r'msg="Listening on".* address=127\.0\.0\.1:(\d+)')
 class PrometheusServer:
     """One Prometheus with its data in ``folder``. It keeps its port when it is started again."""
 
-    def __init__(self, program: Path, folder: Path, targets: Sequence[Target], *, scrape_interval: str, rule_files: Sequence[Path]) -> None:
+    def __init__(self, program: Path, folder: Path, settings: dict[str, Any]) -> None:
         self._program = program
         self._folder = folder
         self._port = 0
         self._process: subprocess.Popen[bytes] | None = None
         self.log_file = folder / "prometheus.log"
         self._config = folder / "prometheus.yml"
-        self._config.write_text(yaml.safe_dump(configuration(targets, scrape_interval=scrape_interval, rule_files=rule_files)))
+        self._config.write_text(yaml.safe_dump(settings))
 
     @property
     def url(self) -> str:
@@ -102,14 +104,42 @@ class PrometheusServer:
 
 @contextmanager
 def prometheus_server(
-    cluster: Cluster, folder: Path, targets: Sequence[Target], *, scrape_interval: str = "1s", rule_files: Sequence[Path] = ()
+    cluster: Cluster,
+    folder: Path,
+    targets: Sequence[Target],
+    *,
+    scrape_interval: str = "1s",
+    rule_files: Sequence[Path] = (),
+    scrape_config_files: Sequence[Path] = (),
 ) -> Iterator[PrometheusServer]:
     """Run a Prometheus on a free port; it is built if needed. ``folder`` gets its configuration, its data and its log."""
     # A process that is started from the folder of the cluster's programs is ended with the cluster.
     program = cluster.layout.bin / "prometheus"
     if not program.exists():
         program.symlink_to(binaries.prometheus())
-    server = PrometheusServer(program, folder, targets, scrape_interval=scrape_interval, rule_files=rule_files)
+    settings = configuration(targets, scrape_interval=scrape_interval, rule_files=rule_files, scrape_config_files=scrape_config_files)
+    with _running(PrometheusServer(program, folder, settings)) as server:
+        yield server
+
+
+def query_with(config: Path, promql: str, *, timeout_s: float) -> list[dict[str, Any]]:
+    """Run a Prometheus with this configuration until the query has a result, and return that. Paths in the file must be absolute.
+
+    The result is empty if there is none in time. Prometheus is built if needed.
+    """
+    program = binaries.prometheus(silent)
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        _running(PrometheusServer(program, Path(folder), yaml.safe_load(config.read_text()))) as server,
+    ):
+        deadline_s = time.monotonic() + timeout_s
+        while not (result := server.query(promql)) and time.monotonic() < deadline_s:
+            time.sleep(POLL_S)
+        return result
+
+
+@contextmanager
+def _running(server: PrometheusServer) -> Iterator[PrometheusServer]:
     try:
         server.start()
         yield server

@@ -53,7 +53,7 @@ def architecture() -> str:
 def _add(archive: tarfile.TarFile, image: Image) -> dict[str, Any]:
     with tempfile.TemporaryFile(dir=image.root.parent) as stream:
         with tarfile.open(fileobj=stream, mode="w") as layer:
-            layer.add(image.root, arcname=".", filter=_reproducible)
+            layer.add(image.root, arcname=".", filter=reproducible)
         size_bytes = stream.tell()
         stream.seek(0)
         digest = hashlib.sha256()
@@ -87,7 +87,7 @@ def _add_bytes(archive: tarfile.TarFile, name: str, content: bytes) -> None:
     archive.addfile(entry, io.BytesIO(content))
 
 
-def _reproducible(entry: tarfile.TarInfo) -> tarfile.TarInfo:
+def reproducible(entry: tarfile.TarInfo) -> tarfile.TarInfo:
     """Leave out what differs between two builds of the same files."""
     entry.mtime = 0
     entry.uid = entry.gid = 0

@@ -26,6 +26,7 @@ def make(
     *,
     what: str,
     install: bool,
+    release: str = RELEASE,
     alternative: str = "",
 ) -> None:
     """Make the folder `root` with the minimal system and the packages `included`, and without the files `unneeded`.
@@ -36,9 +37,9 @@ def make(
     if os.geteuid() != 0:
         raise LabError(f"{what}: debootstrap needs root: run it as root{alternative}")
     packages.ensure({"debootstrap": "debootstrap"}, log, install=install)
-    log(f"{what}: debootstrap {RELEASE} with {len(included)} packages, about a minute")
-    command = ["debootstrap", "--variant=minbase", f"--include={','.join(included)}", RELEASE, str(root)]
-    run(command, what=f"debootstrap {RELEASE}", log=log, remedy=REMEDY, env={"PATH": packages.PATHS})
+    log(f"{what}: debootstrap {release} with {len(included)} packages, about a minute")
+    command = ["debootstrap", "--variant=minbase", f"--include={','.join(included)}", release, str(root)]
+    run(command, what=f"debootstrap {release}", log=log, remedy=REMEDY, env={"PATH": packages.PATHS})
     for pattern in unneeded:
         for path in root.glob(pattern):
             shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink()

@@ -4,8 +4,12 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Mapping
+
 import pytest
 
+from lab.hosts.machines import Hosts
 from lab.kind.cluster import KindCluster
 from tests.molecule.scenario import cluster_name, run_scenario
 from tools.paths import ROOT
@@ -13,20 +17,32 @@ from tools.paths import ROOT
 
 @pytest.mark.timeout(25 * 60)
 def test_kind(kind_environment: dict[str, str], capsys: pytest.CaptureFixture[str]) -> None:
-    _run("kind", kind_environment, capsys)
+    _run_on_kind("kind", kind_environment, capsys)
+
+
+@pytest.mark.timeout(20 * 60)
+def test_hosts(container_engine: None, capsys: pytest.CaptureFixture[str]) -> None:
+    name = cluster_name("hosts")
+    machines = Hosts.at(ROOT / ".lab" / "hosts" / name, name)
+    _run("hosts", {**os.environ, "KUBE_SCHEDULING_HOSTS_NAME": name}, machines, capsys)
 
 
 @pytest.mark.timeout(60 * 60)
 def test_faults(kind_environment: dict[str, str], capsys: pytest.CaptureFixture[str]) -> None:
-    _run("faults", kind_environment, capsys)
+    _run_on_kind("faults", kind_environment, capsys)
 
 
-def _run(scenario: str, environment: dict[str, str], capsys: pytest.CaptureFixture[str]) -> None:
+def _run_on_kind(scenario: str, environment: Mapping[str, str], capsys: pytest.CaptureFixture[str]) -> None:
     name = cluster_name(scenario)
+    cluster = KindCluster.at(ROOT / ".lab" / "kind" / name, name)
+    _run(scenario, {**environment, "KUBE_SCHEDULING_KIND_NAME": name}, cluster, capsys)
+
+
+def _run(scenario: str, environment: Mapping[str, str], machines: KindCluster | Hosts, capsys: pytest.CaptureFixture[str]) -> None:
     try:
-        run_scenario(scenario, {**environment, "KUBE_SCHEDULING_KIND_NAME": name})
+        run_scenario(scenario, environment)
     finally:
-        # Molecule removes it, but not after an interrupt.
-        KindCluster.at(ROOT / ".lab" / "kind" / name, name).down(print)
+        # Molecule removes them, but not after an interrupt.
+        machines.down(print)
     with capsys.disabled():
         print(f"SCENARIO {scenario}: passed")

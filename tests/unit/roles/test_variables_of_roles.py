@@ -41,7 +41,7 @@ def test_the_defaults_are_those_of_the_argument_spec(role: Path) -> None:
 
 @pytest.mark.parametrize("role", ROLES, ids=name_of)
 def test_each_declared_variable_is_read_and_each_read_one_is_declared(role: Path) -> None:
-    files = [file for folder in ("tasks", "templates", "vars") for file in (role / folder).rglob("*") if file.is_file()]
+    files = [file for folder in ("tasks", "handlers", "templates", "vars") for file in (role / folder).rglob("*") if file.is_file()]
     text = "\n".join(re.sub(r"^\s*#.*", "", file.read_text(), flags=re.MULTILINE) for file in files)
     read = set(re.findall(rf"(?<![\w.:/]){role.name}_[a-z_]*[a-z]", text))
     results = {f"{role.name}_result", f"{role.name}_missing"}

@@ -1,6 +1,8 @@
 # Copyright: onprem.kube_scheduling contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The guide docs/network-aware-scheduling.md: its files can be used, its tables are complete, its charts show the agents' scores."""
+"""The guide docs/network-aware-scheduling.md: its tables are complete, its charts show the agents' scores. Its files, and those of
+docs/node-exporter.md, can be used.
+"""
 
 from __future__ import annotations
 
@@ -40,7 +42,8 @@ from ansible_collections.onprem.kube_scheduling.services.extender.sources.settin
 from tools.paths import ROOT
 
 GUIDE = (ROOT / "docs" / "network-aware-scheduling.md").read_text(encoding="utf-8")
-BLOCKS = [textwrap.dedent(text) for text in re.findall(r"^ *```yaml\n(.*?)^ *```$", GUIDE, re.MULTILINE | re.DOTALL)]
+OF_PROMETHEUS = (ROOT / "docs" / "node-exporter.md").read_text(encoding="utf-8")
+BLOCKS = [textwrap.dedent(text) for text in re.findall(r"^ *```yaml\n(.*?)^ *```$", GUIDE + OF_PROMETHEUS, re.MULTILINE | re.DOTALL)]
 ROW = re.compile(r"^\| (`[^|]*?) \|(.*)\|$", re.MULTILINE)
 PALETTE = """%%{init: {"themeVariables": {"xyChart": {"plotColorPalette": "#1f6feb, #d1242f"}}}}%%"""
 """Without these colours of lines the first one is nearly white."""
@@ -88,7 +91,7 @@ def test_a_file_of_the_guide_can_be_used(
 
 
 def test_each_agent_has_a_file_and_a_section() -> None:
-    assert len(FILES) == 12
+    assert len(FILES) == 14
     used = {agent["name"] for file in FILES for profile in yaml.safe_load(file)["profiles"].values() for agent in profile["agents"]}
     assert used == set(BUILT_IN)
     assert set(cells("| agent | signal |")) == set()

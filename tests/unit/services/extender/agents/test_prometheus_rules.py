@@ -4,11 +4,13 @@
 
 from __future__ import annotations
 
+import re
 import typing as t
 
 import promql_parser
 import pytest
 import yaml
+from ansible_collections.onprem.kube_scheduling.services.extender.agents.network.devices import VIRTUAL_DEVICES
 from ansible_collections.onprem.kube_scheduling.services.extender.interface import Expression
 
 from tests.unit.services.extender.agents.views import agent
@@ -39,3 +41,10 @@ def test_rules_follow_those_that_they_use() -> None:
     for rule in RULES:
         assert {name for name in (one["record"] for one in RULES) if name in rule["expr"]} <= known
         known.add(rule["record"])
+
+
+def test_the_recorded_network_rates_are_of_the_devices_that_the_agent_measures() -> None:
+    network = [rule["expr"] for rule in RULES if "node_network_" in rule["expr"]]
+    assert len(network) == 2
+    for expression in network:
+        assert "|".join(re.findall(r'device!~"(.*?)"', expression)) == VIRTUAL_DEVICES

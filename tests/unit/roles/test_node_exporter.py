@@ -1,0 +1,394 @@
+# Copyright: onprem.kube_scheduling contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The role node_exporter: its variables, the unit that it writes, and the reasons with which it refuses a host."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+import shutil
+import socket
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.integration.roles.role_play import RoleRun, ansible_playbook
+from tests.unit.roles.role_variables import RoleVariables, task
+from tools.paths import ROOT
+
+ROLE = ROOT / "roles" / "node_exporter"
+SPECS: dict[str, Any] = yaml.safe_load((ROLE / "meta" / "argument_specs.yml").read_text())["argument_specs"]
+OPTIONS: dict[str, dict[str, Any]] = SPECS["main"]["options"]
+SUM = "ab" * 32
+ARCHIVE = {
+    "node_exporter_method": "archive",
+    "node_exporter_version": "1.11.1",
+    "node_exporter_archive_path": "/srv/node_exporter-{version}.linux-{architecture}.tar.gz",
+    "node_exporter_checksum": f"sha256:{SUM}",
+}
+FACTS = {
+    "architecture": "x86_64",
+    "distribution": "Debian",
+    "distribution_version": "12",
+    "os_family": "Debian",
+    "service_mgr": "systemd",
+    "user_id": "root",
+}
+SECURED = {"node_exporter_tls_server_config": {"cert_file": "/etc/tls/cert.pem", "key_file": "/etc/tls/key.pem"}}
+CONFLICT = "listener *:9100 812 cri-containerd-4f.scope node_exporter"
+
+
+def role(*lines: str, facts: dict[str, str] | None = None, **variables: Any) -> RoleVariables:
+    """The role on a host for which files/probe.sh has printed these lines."""
+    return RoleVariables(
+        ROLE,
+        {
+            "ansible_facts": FACTS | (facts or {}),
+            "__node_exporter_probe": {"stdout_lines": list(lines)},
+            "__node_exporter_hashes": {"prometheus": "$2b$10$hash"},
+            **variables,
+        },
+    )
+
+
+def arguments(*lines: str, **variables: Any) -> list[str]:
+    """The arguments of node_exporter, as systemd reads them from the unit."""
+    text = role(*lines, **variables).render("unit.j2")
+    (command,) = re.findall(r"^ExecStart=(.+)$", text.replace("\\\n", ""), re.MULTILINE)
+    return [word.replace("%%", "%").replace("$$", "$") for word in shlex.split(command)]
+
+
+# Variables
+
+
+@pytest.mark.parametrize("entry_point", sorted(SPECS))
+def test_all_entry_points_have_the_same_variables(entry_point: str) -> None:
+    assert SPECS[entry_point]["options"] == OPTIONS and (ROLE / "tasks" / f"{entry_point}.yml").exists()
+
+
+def test_the_readme_names_each_variable_with_its_default() -> None:
+    rows = dict(re.findall(r"^\| `(node_exporter_[a-z_]+)` \| (.*?) \|", (ROLE / "README.md").read_text(), re.MULTILINE))
+    assert set(rows) == set(OPTIONS)
+    described = {"node_exporter_binary_url", "node_exporter_enabled_collectors"}
+    shown = {name: json.dumps(option["default"]).strip('"') or "empty" for name, option in OPTIONS.items()}
+    assert {name: default.replace("`", "") for name, default in rows.items() if name not in described} == {
+        name: default for name, default in shown.items() if name not in described
+    }
+
+
+def check(tmp_path: Path, **variables: Any) -> RoleRun:
+    """Run only the check of the variables."""
+    include = {"name": "onprem.kube_scheduling.node_exporter", "tasks_from": "check"}
+    play = {"hosts": "localhost", "connection": "local", "gather_facts": False, "tasks": [{"ansible.builtin.include_role": include}]}
+    (tmp_path / "play.yml").write_text(json.dumps([play]))
+    return ansible_playbook(tmp_path / "play.yml", "-vvv", "-e", json.dumps(variables), folder=tmp_path)
+
+
+def test_wrong_variables_are_refused_in_one_message(tmp_path: Path) -> None:
+    run = check(
+        tmp_path,
+        node_exporter_method="archive",
+        node_exporter_listen_address="0.0.0.0:9100",
+        node_exporter_checksum="ab12",
+        node_exporter_enabled_collectors=["systemd", {"netdev": "eth0"}],
+        node_exporter_disabled_collectors=["systemd"],
+        node_exporter_web_listen_address=["::1:9100", "eno1:9100", "[fd00::1]:9100", "9100"],
+        node_exporter_tls_server_config={"cert_file": "/etc/tls/cert.pem"},
+        node_exporter_config_dir="etc",
+        node_exporter_basic_auth_users={"prometheus": "", "other": "word-of-other"},
+    )
+    output = re.sub(r"\s+", " ", run.output)
+    assert run.code == 2
+    for text in (
+        "There is no variable node_exporter_listen_address.",
+        "node_exporter_version is empty: set it",
+        "node_exporter_checksum is ab12: it must be sha256:",
+        'node_exporter_enabled_collectors has the item {"netdev": "eth0"}: it must be a name',
+        "node_exporter_disabled_collectors has systemd, which node_exporter_enabled_collectors has, too",
+        "node_exporter_web_listen_address has ::1:9100: it must be IPv4:port",
+        "node_exporter_web_listen_address has 9100: it must be",
+        "node_exporter_tls_server_config has no key_file",
+        "node_exporter_config_dir is etc: it must begin with /",
+        "node_exporter_basic_auth_users has no password for prometheus",
+    ):
+        assert text in output, text
+    assert "word-of-other" not in output
+    assert "has eno1" not in output and "has [fd00" not in output and "node_exporter_textfile_dir is" not in output
+
+
+def test_variables_of_the_other_role_are_accepted_with_a_warning(tmp_path: Path) -> None:
+    run = check(tmp_path, node_exporter_local_cache_path="/tmp/x", node_exporter_skip_install=True, node_exporter_textfile_dir="")
+    assert run.code == 0, run.output
+    assert "WARNING: node_exporter_local_cache_path has no effect in this role" in re.sub(r"\s+", " ", run.output)
+    assert "node_exporter_method to present" in re.sub(r"\s+", " ", run.output)
+
+
+# The unit
+
+
+def test_default_arguments_leave_out_the_devices_of_pods_and_have_one_address() -> None:
+    found = arguments()
+    (excluded,) = [word.partition("=")[2] for word in found if word.startswith("--collector.netdev.device-exclude=")]
+    assert [name for name in ("eth0", "eno1", "bond0", "lo", "veth1a", "cali12", "cilium_host") if re.search(excluded, name)] == [
+        "lo", "veth1a", "cali12", "cilium_host"
+    ]  # fmt: skip
+    assert found[0] == "/usr/bin/prometheus-node-exporter" and found[-2:] == [
+        "--web.listen-address=0.0.0.0:9100", "--web.telemetry-path=/metrics"
+    ]  # fmt: skip
+    assert "--collector.textfile.directory=/var/lib/node_exporter" in found
+    assert not [word for word in found if word.startswith("--web.config")]
+
+
+@pytest.mark.parametrize(
+    ("collectors", "expected"),
+    [
+        (["systemd"], ["--collector.systemd"]),
+        ([{"netdev": {"device-include": "^eth0$"}}],
+         ["--collector.netdev", "--collector.netdev.device-exclude=", "--collector.netdev.device-include=^eth0$"]),
+        ([{"netdev": {"device-exclude": "lo"}}], ["--collector.netdev", "--collector.netdev.device-exclude=lo"]),
+        ([{"netclass": {"ignore-invalid-speed": True, "netlink": False}}],
+         ["--collector.netclass", "--collector.netclass.ignore-invalid-speed", "--no-collector.netclass.netlink"]),
+        ([{"sysctl": {"include": ["vm.swappiness", "fs.file-nr"]}}],
+         ["--collector.sysctl", "--collector.sysctl.include=vm.swappiness", "--collector.sysctl.include=fs.file-nr"]),
+        ([{"cpu": {}}, {"ntp": {"server-port": 123}}], ["--collector.cpu", "--collector.ntp", "--collector.ntp.server-port=123"]),
+        ([{"filesystem": {"mount-points-exclude": r'^/(a "b"|100%|$x|\d+)$'}}],
+         ["--collector.filesystem", r'--collector.filesystem.mount-points-exclude=^/(a "b"|100%|$x|\d+)$']),
+    ],
+)  # fmt: skip
+def test_options_of_collectors_become_arguments(collectors: list[Any], expected: list[str]) -> None:
+    found = arguments(node_exporter_enabled_collectors=collectors, node_exporter_disabled_collectors=["arp"])
+    assert found[1 : len(expected) + 2] == [*expected, "--no-collector.arp"]
+
+
+def test_folder_of_textfile_is_given_once() -> None:
+    given = [{"textfile": {"directory": "/run/metrics"}}]
+    assert [word for word in arguments(node_exporter_enabled_collectors=given) if "directory" in word] == [
+        "--collector.textfile.directory=/run/metrics"
+    ]
+    assert not [word for word in arguments(node_exporter_textfile_dir="") if "textfile" in word]
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ("[::]:9100", ["[::]:9100"]),
+        (["10.0.0.1:9100", "[fd00::1]:9101"], ["10.0.0.1:9100", "[fd00::1]:9101"]),
+        ("eno1:9100", ["10.0.0.7:9100", "[fd00::7]:9100"]),
+        (["eno1:9100", "10.0.0.7:9100"], ["10.0.0.7:9100", "[fd00::7]:9100"]),
+        (":9100", [":9100"]),
+    ],
+)
+def test_interface_becomes_its_addresses(given: Any, expected: list[str]) -> None:
+    lines = ("address eno1 10.0.0.7", "address eno1 fd00::7", "address eno2 10.9.9.9")
+    found = arguments(*lines, node_exporter_web_listen_address=given)
+    assert [word.partition("=")[2] for word in found if word.startswith("--web.listen-address=")] == expected
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ("0.0.0.0:9100", "http://127.0.0.1:9100/metrics"),
+        (":9200", "http://127.0.0.1:9200/metrics"),
+        ("[::]:9100", "http://[::1]:9100/metrics"),
+        (["10.0.0.7:9100", "0.0.0.0:9200"], "http://10.0.0.7:9100/metrics"),
+    ],
+)
+def test_host_asks_itself_at_the_first_address(given: Any, expected: str) -> None:
+    assert role(node_exporter_web_listen_address=given)("{{ __node_exporter_own_url }}") == expected
+
+
+def test_web_configuration_has_only_what_is_given() -> None:
+    assert role()("{{ __node_exporter_has_web_config }}") is False
+    secured = role(node_exporter_basic_auth_users={"prometheus": "secret"}, **SECURED)
+    assert secured("{{ __node_exporter_web_config }}") == {
+        "tls_server_config": SECURED["node_exporter_tls_server_config"],
+        "basic_auth_users": {"prometheus": "$2b$10$hash"},
+    }
+    assert secured("{{ __node_exporter_own_url }}").startswith("https://")
+    assert "--web.config.file=/etc/node_exporter/web_config.yml" in arguments(**SECURED)
+
+
+def test_drop_in_replaces_the_command_of_the_package_and_the_archive_has_a_whole_unit() -> None:
+    drop_in, unit = role().render("unit.j2"), role(**ARCHIVE).render("unit.j2")
+    assert "EnvironmentFile=\nExecStart=\nExecStart=/usr/bin/prometheus-node-exporter" in drop_in and "[Install]" not in drop_in
+    assert "WantedBy=multi-user.target" in unit and "EnvironmentFile" not in unit and unit.count("ExecStart=") == 1
+    hardening = unit[unit.index("NoNewPrivileges") :]
+    assert drop_in.endswith(hardening) and "ProtectSystem=strict" in hardening and "CapabilityBoundingSet=\n" in hardening
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"node_exporter_log_level": "warn"},
+        {"node_exporter_system_user": "other"},
+        {"node_exporter_checksum": "sha256:" + "cd" * 32},
+        SECURED,
+        {"node_exporter_http_server_config": {"http2": False}},
+    ],
+)
+def test_each_change_gives_another_configuration(other: dict[str, Any]) -> None:
+    first, same, changed = role(**ARCHIVE), role(**ARCHIVE), role(**ARCHIVE | other)
+    found = [
+        each("{{ __node_exporter_configuration }}", __node_exporter_unit_text=each.render("unit.j2")) for each in (first, same, changed)
+    ]
+    assert found[0] == found[1] != found[2]
+
+
+# What the host has
+
+
+@pytest.mark.parametrize(
+    ("installed", "wanted", "enough"),
+    [
+        ("installed 1.5.0-1+b6", "", True),
+        ("installed 1.5.0-1+b6", "1.5.0", True),
+        ("installed 1.5.0-1+b6", "1.5.0-1+b6", True),
+        ("installed 1.5.0-1+b6", "1.5", True),
+        ("installed 1.50.0-1", "1.5", False),
+        ("config-files 1.5.0-1", "", False),
+        ("installed 1.9.0-1", "1.5.0", False),
+    ],
+)
+def test_package_is_installed_if_its_version_begins_with_the_wanted_one(installed: str, wanted: str, enough: bool) -> None:
+    assert role(f"package {installed}", node_exporter_version=wanted)("{{ __node_exporter_has_package }}") is enough
+
+
+def test_archive_is_installed_if_neither_it_nor_the_program_has_changed() -> None:
+    name = "{{ __node_exporter_has_archive }}"
+    assert role("program 01", f"record {SUM} 01", **ARCHIVE)(name) is True
+    assert role("program 02", f"record {SUM} 01", **ARCHIVE)(name) is False
+    assert role("program 01", "record 00 01", **ARCHIVE)(name) is False
+    assert role(f"record {SUM} 01", **ARCHIVE)(name) is False
+    assert role(**ARCHIVE)(name) is False
+
+
+def test_checksum_may_depend_on_the_architecture() -> None:
+    sums = {"node_exporter_checksum": {"amd64": "sha256:" + "AB" * 32, "arm64": "sha256:" + "cd" * 32}}
+    found = role(facts={"architecture": "aarch64"}, **ARCHIVE | sums)("{{ __node_exporter_archive }}")
+    assert found == {"url": "", "file": "/srv/node_exporter-1.11.1.linux-arm64.tar.gz", "sum": "cd" * 32}
+    assert role(**ARCHIVE | sums)("{{ __node_exporter_archive.sum }}") == SUM
+
+
+def test_download_has_a_name_with_its_sum() -> None:
+    found = role(**ARCHIVE | {"node_exporter_archive_path": ""})("{{ __node_exporter_archive }}")
+    assert found["url"].endswith("/v1.11.1/node_exporter-1.11.1.linux-amd64.tar.gz")
+    assert found["file"].endswith(f"/node_exporter/{SUM[:12]}-node_exporter-1.11.1.linux-amd64.tar.gz")
+
+
+# Refusals of a host
+
+
+def reasons(*lines: str, facts: dict[str, str] | None = None, saved: dict[str, Any] | None = None, **variables: Any) -> list[str]:
+    """The reasons with which preflight refuses the host."""
+    evaluate = role(*lines, facts=facts, **variables)
+    chosen = evaluate("{{ [__node_exporter_archive] if __node_exporter_is_archive else [] }}")
+    answers = {"results": [{"item": archive, "stat": saved or {"exists": True, "checksum": SUM}} for archive in chosen]}
+    texts = task(ROLE, "preflight.yml", "Fail with each reason")["vars"]
+    found: list[str] = evaluate("{{ __node_exporter_reasons }}", **texts, __node_exporter_chosen=chosen, __node_exporter_archives=answers)
+    return found
+
+
+@pytest.mark.parametrize("variables", [{}, ARCHIVE, {"node_exporter_method": "present"}, SECURED])
+def test_good_host_has_no_reason(variables: dict[str, Any]) -> None:
+    assert reasons("user 997", "group 997", **variables) == []
+
+
+@pytest.mark.parametrize(
+    ("facts", "variables", "text"),
+    [
+        ({"user_id": "admin"}, {}, "node-3: the tasks run as admin, and the role needs root: set become: true"),
+        ({"service_mgr": "openrc"}, ARCHIVE, "node-3 has openrc as its service manager"),
+        ({"os_family": "RedHat", "distribution": "Rocky"}, {}, "node-3 runs Rocky, and node_exporter_method: package is for Debian"),
+        ({"distribution_version": "11"}, {}, "node-3 runs Debian 11, whose package is older than node_exporter 1.5.0"),
+        ({"distribution": "Ubuntu", "distribution_version": "22.04"}, {}, "node-3 runs Ubuntu 22.04, whose package is older"),
+        ({"architecture": "aarch64"}, ARCHIVE | {"node_exporter_checksum": {"amd64": f"sha256:{SUM}"}}, "node-3 is arm64, and"),
+        ({}, {"node_exporter_web_listen_address": "eno9:9100"}, "node-3 has no interface eno9 with a global address"),
+    ],
+)
+def test_host_is_refused_by_name(facts: dict[str, str], variables: dict[str, Any], text: str) -> None:
+    (found,) = reasons(facts=facts, **variables)
+    assert found.startswith(text)
+
+
+@pytest.mark.parametrize(
+    ("saved", "text"),
+    [
+        ({"exists": False}, "The controller has no file /srv/node_exporter-1.11.1.linux-amd64.tar.gz"),
+        ({"exists": True, "checksum": "cd" * 32}, f"/srv/node_exporter-1.11.1.linux-amd64.tar.gz has the SHA-256 sum {'cd' * 32}"),
+    ],
+)
+def test_wrong_archive_is_refused(saved: dict[str, Any], text: str) -> None:
+    (found,) = reasons(saved=saved, **ARCHIVE)
+    assert found.startswith(text)
+
+
+@pytest.mark.parametrize(
+    ("address", "listener", "refused"),
+    [
+        ("0.0.0.0:9100", CONFLICT, True),
+        ("0.0.0.0:9100", "listener 127.0.0.1:9100 812 - nginx", True),
+        ("10.0.0.7:9100", CONFLICT, True),
+        ("10.0.0.7:9100", "listener 127.0.0.1:9100 812 - nginx", False),
+        ("10.0.0.7:9100", "listener 10.0.0.7:9100 812 - nginx", True),
+        ("[fd00::7]:9100", "listener [fd00::7]:9100 812 - nginx", True),
+        ("0.0.0.0:9100", "listener *:9100 812 prometheus-node-exporter.service prometheus-node", False),
+        ("0.0.0.0:9100", "listener *:9100 812 node_exporter.service node_exporter", True),
+    ],
+)
+def test_listener_is_refused_if_the_addresses_are_in_conflict(address: str, listener: str, refused: bool) -> None:
+    assert bool(reasons(listener, node_exporter_web_listen_address=address)) is refused
+
+
+def test_refusal_names_the_program_its_pid_and_its_unit() -> None:
+    (found,) = reasons(CONFLICT)
+    assert found.startswith("node-3: *:9100 is used by node_exporter (PID 812, unit cri-containerd-4f.scope): stop it, or set")
+    assert reasons(CONFLICT, node_exporter_method="present") == []
+
+
+def test_unit_of_the_other_method_is_accepted_only_if_this_role_has_written_it() -> None:
+    listener = "listener *:9100 812 prometheus-node-exporter.service prometheus-node"
+    managed = "managed /etc/systemd/system/prometheus-node-exporter.service.d/kube-scheduling.conf"
+    assert reasons(listener, managed, **ARCHIVE) == [] and len(reasons(listener, **ARCHIVE)) == 1
+
+
+def test_unreadable_key_is_refused_with_the_commands() -> None:
+    (found,) = reasons("user 997", "group 997", "unreadable /etc/tls/key.pem Permission denied", **SECURED)
+    assert found.startswith("node-3: node-exp, the user of the service, cannot read /etc/tls/key.pem (Permission denied)")
+    assert "chgrp node-exp and chmod g+r" in found and "groupadd" not in found
+    (found,) = reasons("unreadable /etc/tls/key.pem Permission denied", **SECURED)
+    assert found.endswith("groupadd --system node-exp")
+    (found,) = reasons("unreadable /etc/tls/key.pem No such file or directory", **SECURED)
+    assert "create it" in found
+
+
+# The program that reads the host
+
+
+@pytest.mark.skipif(shutil.which("ss") is None or shutil.which("systemctl") is None, reason="needs ss and systemctl")
+def test_probe_names_the_listener_and_the_address_of_an_interface(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        environment = {
+            "PATH": "/usr/sbin:/usr/bin:/sbin:/bin",
+            "LC_ALL": "C",
+            "PROBE_USER": "no-such-user",
+            "PROBE_GROUP": "no-such-group",
+            "PROBE_PROGRAM": str(tmp_path / "program"),
+            "PROBE_RECORD": str(tmp_path / "record"),
+            "PROBE_TEXTFILE": str(tmp_path),
+            "PROBE_INTERFACES": "lo\nno-such-interface",
+            "PROBE_PORTS": str(port),
+            "PROBE_FILES": "",
+        }
+        (tmp_path / "program").write_text("")
+        (tmp_path / "record").write_text("one two\n")
+        script = ROLE / "files" / "probe.sh"
+        lines = subprocess.run(["sh", str(script)], env=environment, capture_output=True, text=True, check=True).stdout.splitlines()
+    assert [line.split()[1] for line in lines if line.startswith("listener ")] == [f"127.0.0.1:{port}"]
+    assert "record one two" in lines and "textfile" in lines and not [line for line in lines if line.startswith(("user", "group"))]
+    assert "program e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855" in lines
+    assert not [line for line in lines if line.startswith("address no-such")]
