@@ -337,3 +337,59 @@ def test_the_extender_maps_each_node_of_a_prometheus_with_these_files(
             assert f"of the node {simulated[0]}: server returned HTTP status 404" in summary(named), named.output
             wait_until(lambda: check_sources(file).returncode == 2, timeout_s=30, what="the end of the values")
             assert f"no fresh value for {simulated[0]}" in check_sources(file).stderr
+
+
+def custom_resource(kind: str, version: str) -> dict[str, Any]:
+    """A kind of the Prometheus operator, whose fields the API server does not check."""
+    schema = {"type": "object", "properties": {"spec": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}}}
+    names = {"kind": kind, "listKind": f"{kind}List", "plural": f"{kind.lower()}s", "singular": kind.lower()}
+    served = {"name": version, "served": True, "storage": True, "schema": {"openAPIV3Schema": schema}}
+    return {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": f"{names['plural']}.monitoring.coreos.com"},
+        "spec": {"group": "monitoring.coreos.com", "scope": "Namespaced", "names": names, "versions": [served]},
+    }
+
+
+OPERATOR = [custom_resource("PrometheusRule", "v1"), custom_resource("ScrapeConfig", "v1alpha1"), custom_resource("ServiceMonitor", "v1")]
+KINDS = "prometheusrules,scrapeconfigs,servicemonitors,services,endpoints"
+
+
+@pytest.fixture
+def monitoring(lab_cluster: Cluster) -> Iterator[str]:
+    """The namespace of a Prometheus operator."""
+    lab_cluster.kubectl("create", "namespace", "monitoring")
+    yield "monitoring"
+    lab_cluster.kubectl("delete", "namespace", "monitoring")
+    lab_cluster.kubectl("delete", "customresourcedefinition", "--ignore-not-found", *(one["metadata"]["name"] for one in OPERATOR))
+
+
+def test_objects_are_applied_replaced_and_deleted(lab_cluster: Cluster, monitoring: str, side: PrometheusSide) -> None:
+    side.nodes["node-3"] |= {"node_exporter_scrape_address": "10.0.0.3:9443"}
+    https = {name: result | {"scheme": "https"} for name, result in RESULTS.items()}
+    side.variables |= {
+        "node_exporter_prometheus_dir": "",
+        "node_exporter_prometheus_secret": "node-exporter",
+        "node_exporter_prometheus_kubeconfig": str(lab_cluster.kubeconfig),
+    }
+
+    def objects() -> set[str]:
+        listed = lab_cluster.kubectl("get", KINDS, "--namespace", monitoring, "--output", "jsonpath={range .items[*]}{.kind} {end}")
+        return set(listed.split())
+
+    unknown = side.run(results=https, node_exporter_prometheus_objects="scrape_config")
+    assert unknown.code == 2 and "The cluster has no scrapeconfigs.monitoring.coreos.com: install the Prometheus operator" in summary(
+        unknown
+    )
+    for definition in OPERATOR:
+        lab_cluster.apply(definition)
+        lab_cluster.kubectl("wait", "--for=condition=Established", f"customresourcedefinition/{definition['metadata']['name']}")
+    first = side.run(results=https, node_exporter_prometheus_objects="scrape_config")
+    assert first.code == 0 and objects() == {"PrometheusRule", "ScrapeConfig"}, first.output
+    again = side.run("--diff", results=https, node_exporter_prometheus_objects="scrape_config")
+    assert again.code == 0 and again.changed == 0, again.output
+    other = side.run(results=https, node_exporter_prometheus_objects="service_monitor")
+    assert other.code == 0 and objects() == {"PrometheusRule", "ServiceMonitor", "Service", "Endpoints"}, other.output
+    gone = side.run(node_exporter_prometheus_objects="service_monitor", node_exporter_state="absent")
+    assert gone.code == 0 and objects() == set(), gone.output
