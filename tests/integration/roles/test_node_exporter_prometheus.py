@@ -22,6 +22,7 @@ import yaml
 from lab import binaries, ports
 from lab.cluster import Cluster
 from lab.exporter_process import Exporters, exporters
+from lab.layout import REPOSITORY
 from lab.prometheus_server import PrometheusServer, prometheus_server
 from tests.integration.extender.conftest import extender_kubeconfig
 from tests.integration.extender.extender_process import FOREIGN, PACKAGE
@@ -393,3 +394,43 @@ def test_objects_are_applied_replaced_and_deleted(lab_cluster: Cluster, monitori
     assert other.code == 0 and objects() == {"PrometheusRule", "ServiceMonitor", "Service", "Endpoints"}, other.output
     gone = side.run(node_exporter_prometheus_objects="service_monitor", node_exporter_state="absent")
     assert gone.code == 0 and objects() == set(), gone.output
+
+
+def test_the_playbooks_name_hosts_without_node_exporter_and_a_prometheus_without_targets(lab_cluster: Cluster, tmp_path: Path) -> None:
+    host = {"ansible_connection": "local", "ansible_python_interpreter": sys.executable, "node_exporter_method": "present"}
+    nodes = {
+        "node-1": host | {"node_exporter_web_listen_address": "127.0.0.1:1"},
+        "node-2": {"ansible_host": "127.0.0.1", "ansible_port": 1},
+    }
+    (tmp_path / "inventory.json").write_text(json.dumps({"kube_node": {"hosts": nodes}, "kube_control_plane": {"hosts": {}}}))
+    given = {
+        "service_image_delivery": "preloaded",
+        "service_image_reference": "registry.example.org/services:1",
+        "site_kubeconfig": str(lab_cluster.kubeconfig),
+        "site_spread_cronjob": False,
+        "site_critical_rescuer": False,
+        "site_node_exporter": True,
+        "node_exporter_prometheus_dir": str(tmp_path / "nowhere"),
+        "node_exporter_prometheus_user": "nobody-of-this-name",
+        "node_exporter_prometheus_username": "prom",
+        "node_exporter_prometheus_password": "test",
+    }
+    arguments = ("-i", str(tmp_path / "inventory.json"), "-e", json.dumps(given))
+    verified = ansible_playbook(REPOSITORY / "playbooks" / "verify.yml", *arguments, folder=tmp_path)
+    assert verified.code == 2
+    for text in (
+        "node-1: http://127.0.0.1:1/metrics does not answer with metrics",
+        "node-2 has failed or could not be reached, so its node_exporter was not verified",
+        "localhost has no targets of node_exporter for Prometheus: run site.yml",
+    ):
+        assert text in summary(verified), verified.output
+
+    # The checks before the installation are in one list.
+    del nodes["node-2"]
+    nodes["node-1"]["node_exporter_method"] = "archive"
+    (tmp_path / "inventory.json").write_text(json.dumps({"kube_node": {"hosts": nodes}, "kube_control_plane": {"hosts": {}}}))
+    failed = ansible_playbook(REPOSITORY / "playbooks" / "site.yml", *arguments, "--tags", "node_exporter", folder=tmp_path)
+    text = summary(failed).partition("Nothing was changed. Failed checks:")[2]
+    assert failed.code == 2 and "node_exporter_method is archive, and node_exporter_version is empty" in text, failed.output
+    assert "localhost has no user nobody-of-this-name: set node_exporter_prometheus_user" in text, failed.output
+    assert not (tmp_path / "nowhere").exists()
