@@ -4,12 +4,16 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 import shlex
 import shutil
 import socket
 import subprocess
+import threading
+from collections.abc import Iterator
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -85,7 +89,7 @@ def check(tmp_path: Path, **variables: Any) -> RoleRun:
     include = {"name": "onprem.kube_scheduling.node_exporter", "tasks_from": "check"}
     play = {"hosts": "localhost", "connection": "local", "gather_facts": False, "tasks": [{"ansible.builtin.include_role": include}]}
     (tmp_path / "play.yml").write_text(json.dumps([play]))
-    return ansible_playbook(tmp_path / "play.yml", "-e", json.dumps(variables), folder=tmp_path)
+    return ansible_playbook(tmp_path / "play.yml", "-vvv", "-e", json.dumps(variables), folder=tmp_path)
 
 
 def test_wrong_variables_are_refused_in_one_message(tmp_path: Path) -> None:
@@ -99,7 +103,7 @@ def test_wrong_variables_are_refused_in_one_message(tmp_path: Path) -> None:
         node_exporter_web_listen_address=["::1:9100", "eno1:9100", "[fd00::1]:9100", "9100"],
         node_exporter_tls_server_config={"cert_file": "/etc/tls/cert.pem"},
         node_exporter_config_dir="etc",
-        node_exporter_basic_auth_users={"prometheus": ""},
+        node_exporter_basic_auth_users={"prometheus": "", "other": "word-of-other"},
     )
     output = re.sub(r"\s+", " ", run.output)
     assert run.code == 2
@@ -116,6 +120,7 @@ def test_wrong_variables_are_refused_in_one_message(tmp_path: Path) -> None:
         "node_exporter_basic_auth_users has no password for prometheus",
     ):
         assert text in output, text
+    assert "word-of-other" not in output
     assert "has eno1" not in output and "has [fd00" not in output and "node_exporter_textfile_dir is" not in output
 
 
@@ -362,6 +367,57 @@ def test_unreadable_key_is_refused_with_the_commands() -> None:
     assert found.endswith("groupadd --system node-exp")
     (found,) = reasons("unreadable /etc/tls/key.pem No such file or directory", **SECURED)
     assert "create it" in found
+
+
+# The download on the controller
+
+
+@pytest.fixture
+def mirror(tmp_path: Path) -> Iterator[str]:
+    """The URL of a server with one archive."""
+    (tmp_path / "www").mkdir()
+    (tmp_path / "www" / "good.tar.gz").write_text("archive")
+
+    class Handler(SimpleHTTPRequestHandler):
+        def __init__(self, *arguments: Any) -> None:
+            super().__init__(*arguments, directory=str(tmp_path / "www"))
+
+        def log_message(self, format: str, *arguments: Any) -> None:
+            """Write nothing."""
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_address[1]}"
+        server.shutdown()
+
+
+def test_archive_is_downloaded_and_a_wrong_sum_or_a_missing_archive_is_an_error(
+    mirror: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    good = hashlib.sha256(b"archive").hexdigest()
+    cache = tmp_path / "home" / ".cache" / "onprem-kube-scheduling" / "node_exporter"
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    include = {"name": "onprem.kube_scheduling.node_exporter", "tasks_from": "download"}
+    plays = []
+    for number, (name, checksum) in enumerate([("good.tar.gz", good), ("good.tar.gz", SUM), ("missing.tar.gz", SUM)]):
+        archive = {"url": f"{mirror}/{name}", "file": str(cache / f"{number}-{name}"), "sum": checksum}
+        answers = {"results": [{"item": archive, "stat": {"exists": False}}]}
+        error = {"ansible.builtin.debug": {"msg": "ERROR {{ ansible_failed_result.results | map(attribute='msg') | join }}"}}
+        plays.append(
+            {
+                "hosts": "localhost",
+                "gather_facts": False,
+                "vars": {"__node_exporter_archives": answers},
+                "tasks": [{"block": [{"ansible.builtin.include_role": include}], "rescue": [error]}],
+            }
+        )
+    (tmp_path / "play.yml").write_text(json.dumps(plays))
+    output = re.sub(r"\s+", " ", ansible_playbook(tmp_path / "play.yml", folder=tmp_path).output)
+    assert [file.name for file in cache.iterdir()] == ["0-good.tar.gz"]
+    assert f"The controller cannot download {mirror}/good.tar.gz: The checksum for" in output
+    assert f"did not match {SUM}; it was {good}. Correct node_exporter_checksum, or set" in output
+    assert f"The controller cannot download {mirror}/missing.tar.gz: Request failed" in output
+    assert output.count("ERROR The controller") == 2
 
 
 # The program that reads the host
