@@ -22,6 +22,7 @@ import yaml
 from lab import binaries, ports
 from lab.cluster import Cluster
 from lab.exporter_process import Exporters, exporters
+from lab.layout import REPOSITORY
 from lab.prometheus_server import PrometheusServer, prometheus_server
 from tests.integration.extender.conftest import extender_kubeconfig
 from tests.integration.extender.extender_process import FOREIGN, PACKAGE
@@ -337,3 +338,99 @@ def test_the_extender_maps_each_node_of_a_prometheus_with_these_files(
             assert f"of the node {simulated[0]}: server returned HTTP status 404" in summary(named), named.output
             wait_until(lambda: check_sources(file).returncode == 2, timeout_s=30, what="the end of the values")
             assert f"no fresh value for {simulated[0]}" in check_sources(file).stderr
+
+
+def custom_resource(kind: str, version: str) -> dict[str, Any]:
+    """A kind of the Prometheus operator, whose fields the API server does not check."""
+    schema = {"type": "object", "properties": {"spec": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}}}
+    names = {"kind": kind, "listKind": f"{kind}List", "plural": f"{kind.lower()}s", "singular": kind.lower()}
+    served = {"name": version, "served": True, "storage": True, "schema": {"openAPIV3Schema": schema}}
+    return {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": f"{names['plural']}.monitoring.coreos.com"},
+        "spec": {"group": "monitoring.coreos.com", "scope": "Namespaced", "names": names, "versions": [served]},
+    }
+
+
+OPERATOR = [custom_resource("PrometheusRule", "v1"), custom_resource("ScrapeConfig", "v1alpha1"), custom_resource("ServiceMonitor", "v1")]
+KINDS = "prometheusrules,scrapeconfigs,servicemonitors,services,endpoints"
+
+
+@pytest.fixture
+def monitoring(lab_cluster: Cluster) -> Iterator[str]:
+    """The namespace of a Prometheus operator."""
+    lab_cluster.kubectl("create", "namespace", "monitoring")
+    yield "monitoring"
+    lab_cluster.kubectl("delete", "namespace", "monitoring")
+    lab_cluster.kubectl("delete", "customresourcedefinition", "--ignore-not-found", *(one["metadata"]["name"] for one in OPERATOR))
+
+
+def test_objects_are_applied_replaced_and_deleted(lab_cluster: Cluster, monitoring: str, side: PrometheusSide) -> None:
+    side.nodes["node-3"] |= {"node_exporter_scrape_address": "10.0.0.3:9443"}
+    https = {name: result | {"scheme": "https"} for name, result in RESULTS.items()}
+    side.variables |= {
+        "node_exporter_prometheus_dir": "",
+        "node_exporter_prometheus_secret": "node-exporter",
+        "node_exporter_prometheus_kubeconfig": str(lab_cluster.kubeconfig),
+    }
+
+    def objects() -> set[str]:
+        listed = lab_cluster.kubectl("get", KINDS, "--namespace", monitoring, "--output", "jsonpath={range .items[*]}{.kind} {end}")
+        return set(listed.split())
+
+    unknown = side.run(results=https, node_exporter_prometheus_objects="scrape_config")
+    assert unknown.code == 2 and "The cluster has no scrapeconfigs.monitoring.coreos.com: install the Prometheus operator" in summary(
+        unknown
+    )
+    for definition in OPERATOR:
+        lab_cluster.apply(definition)
+        lab_cluster.kubectl("wait", "--for=condition=Established", f"customresourcedefinition/{definition['metadata']['name']}")
+    first = side.run(results=https, node_exporter_prometheus_objects="scrape_config")
+    assert first.code == 0 and objects() == {"PrometheusRule", "ScrapeConfig"}, first.output
+    again = side.run("--diff", results=https, node_exporter_prometheus_objects="scrape_config")
+    assert again.code == 0 and again.changed == 0, again.output
+    other = side.run(results=https, node_exporter_prometheus_objects="service_monitor")
+    assert other.code == 0 and objects() == {"PrometheusRule", "ServiceMonitor", "Service", "Endpoints"}, other.output
+    gone = side.run(node_exporter_prometheus_objects="service_monitor", node_exporter_state="absent")
+    assert gone.code == 0 and objects() == set(), gone.output
+
+
+def test_the_playbooks_name_hosts_without_node_exporter_and_a_prometheus_without_targets(lab_cluster: Cluster, tmp_path: Path) -> None:
+    host = {"ansible_connection": "local", "ansible_python_interpreter": sys.executable, "node_exporter_method": "present"}
+    nodes = {
+        "node-1": host | {"node_exporter_web_listen_address": "127.0.0.1:1"},
+        "node-2": {"ansible_host": "127.0.0.1", "ansible_port": 1},
+    }
+    (tmp_path / "inventory.json").write_text(json.dumps({"kube_node": {"hosts": nodes}, "kube_control_plane": {"hosts": {}}}))
+    given = {
+        "service_image_delivery": "preloaded",
+        "service_image_reference": "registry.example.org/services:1",
+        "site_kubeconfig": str(lab_cluster.kubeconfig),
+        "site_spread_cronjob": False,
+        "site_critical_rescuer": False,
+        "site_node_exporter": True,
+        "node_exporter_prometheus_dir": str(tmp_path / "nowhere"),
+        "node_exporter_prometheus_user": "nobody-of-this-name",
+        "node_exporter_prometheus_username": "prom",
+        "node_exporter_prometheus_password": "test",
+    }
+    arguments = ("-i", str(tmp_path / "inventory.json"), "-e", json.dumps(given))
+    verified = ansible_playbook(REPOSITORY / "playbooks" / "verify.yml", *arguments, folder=tmp_path)
+    assert verified.code == 2
+    for text in (
+        "node-1: http://127.0.0.1:1/metrics does not answer with metrics",
+        "node-2 has failed or could not be reached, so its node_exporter was not verified",
+        "localhost has no targets of node_exporter for Prometheus: run site.yml",
+    ):
+        assert text in summary(verified), verified.output
+
+    # The checks before the installation are in one list.
+    del nodes["node-2"]
+    nodes["node-1"]["node_exporter_method"] = "archive"
+    (tmp_path / "inventory.json").write_text(json.dumps({"kube_node": {"hosts": nodes}, "kube_control_plane": {"hosts": {}}}))
+    failed = ansible_playbook(REPOSITORY / "playbooks" / "site.yml", *arguments, "--tags", "node_exporter", folder=tmp_path)
+    text = summary(failed).partition("Nothing was changed. Failed checks:")[2]
+    assert failed.code == 2 and "node_exporter_method is archive, and node_exporter_version is empty" in text, failed.output
+    assert "localhost has no user nobody-of-this-name: set node_exporter_prometheus_user" in text, failed.output
+    assert not (tmp_path / "nowhere").exists()

@@ -91,7 +91,7 @@ def test_a_file_of_the_guide_can_be_used(
 
 
 def test_each_agent_has_a_file_and_a_section() -> None:
-    assert len(FILES) == 12
+    assert len(FILES) == 14
     used = {agent["name"] for file in FILES for profile in yaml.safe_load(file)["profiles"].values() for agent in profile["agents"]}
     assert used == set(BUILT_IN)
     assert set(cells("| agent | signal |")) == set()
