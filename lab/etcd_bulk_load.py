@@ -19,7 +19,7 @@ from typing import Any
 from lab.errors import LabError
 from lab.etcd import Etcd
 
-# Where the API server looks for them below /registry.
+# Where the API server reads them below /registry.
 STORED_AS = {
     "Deployment": "deployments",
     "Namespace": "namespaces",

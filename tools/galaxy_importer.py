@@ -28,7 +28,7 @@ def main() -> int:
     artifact = _artifact()
     python = interpreters.choose(os.environ.get("BASE_PYTHON"))
     venv = venvs.ensure("importer", python, [REQUIREMENTS])
-    # It looks for dependencies beside its own libraries only; without them it reads no documentation.
+    # It finds dependencies beside its own libraries only; without them it reads no documentation.
     site_packages = next(venv.glob("lib/python3*/site-packages"))
     link = site_packages / "ansible_collections" / "kubernetes"
     if not link.exists():

@@ -4,8 +4,11 @@
 
 from __future__ import annotations
 
+import json
 import os
+import re
 from pathlib import Path
+from typing import Any
 
 from lab.progress import run_with_heartbeat
 from tools import interpreters, venvs
@@ -32,6 +35,19 @@ def write(file: Path) -> None:
     result = run_with_heartbeat(command, what="cyclonedx-py", log=print)
     if result.code != 0:
         raise ToolError(f"cyclonedx-py failed:\n{result.tail(10)}")
+    components = json.loads(file.read_text(encoding="utf-8")).get("components", [])
+    listed = {(component["name"], component["version"]) for component in components if component.get("hashes") or _has_hashes(component)}
+    if missing := sorted(" ".join(library) for library in pinned() - listed):
+        raise ToolError(f"{file} does not have all libraries of {LOCK.name} with their hashes: {', '.join(missing)}")
+
+
+def pinned() -> set[tuple[str, str]]:
+    """Return the names and versions of all libraries in the image."""
+    return set(re.findall(r"^([A-Za-z0-9._-]+)==([^ ;\\]+)", LOCK.read_text(encoding="utf-8"), re.MULTILINE))
+
+
+def _has_hashes(component: dict[str, Any]) -> bool:
+    return any(reference.get("hashes") for reference in component.get("externalReferences", []))
 
 
 if __name__ == "__main__":

@@ -28,7 +28,8 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     up.add_argument(
         "--image",
         default=None,
-        help=f"the node image; `{BUILT}`: build one without a registry, as root (default: {IMAGE_VARIABLE}, or else kind's own, pulled)",
+        help=f"the node image; `{BUILT}`: build one without a registry, as root "
+        f"(default: {IMAGE_VARIABLE}, or else kind's own, or where that cannot be pulled `{BUILT}`)",
     )
     _with_cluster(_command(parts, "down", _down, "remove a cluster and its files"))
     _with_cluster(_command(parts, "kubeconfig", _kubeconfig, "print the path of the kubeconfig"))
@@ -72,8 +73,8 @@ def _up(options: argparse.Namespace) -> int:
     cluster = _cluster(options)
     engine.ensure(_say)
     # The option is explicit, so it needs no further permission to install packages.
-    image = node_image.ensure(_say, install=True) if options.image == BUILT else options.image or image_of_environment()
-    cluster.up(_say, image=image)
+    named = node_image.ensure(_say, install=True) if options.image == BUILT else options.image or image_of_environment()
+    cluster.up(_say, image=named or node_image.choose(_say))
     _say(f"export KUBECONFIG={cluster.kubeconfig}")
     return 0
 

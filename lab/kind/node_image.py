@@ -19,9 +19,13 @@ from lab.kind import images, packages, preload, programs, root_file_system
 from lab.kind.commands import answer, run
 from lab.layout import SOURCES, cache_dir
 from lab.locks import locked
+from lab.progress import run_with_heartbeat
 
 REPOSITORY = "kube-scheduling.onprem/kind-node"
 """The name of the home-built node images. `lab.kind.cluster` knows by it that they have no CNI plugin of kind's."""
+DEFAULTS = "pkg/apis/config/defaults/image.go"
+"""The file of kind's sources that names its own node image."""
+KINDS_OWN = re.compile(r'const Image = "([^"]+)"')
 KEPT_IMAGES = 3
 """Each has 1 GB."""
 # Units that make no sense in a container. kind's own image lacks them, too.
@@ -68,6 +72,21 @@ def ensure(log: Callable[[str], None], *, install: bool | None = None) -> str:
             if not _has(image):
                 _build(image, log, install=packages.permitted() if install is None else install)
     return image
+
+
+def choose(log: Callable[[str], None]) -> str:
+    """Return the node image where none is named: kind's own if the engine has it or can pull it, or else the one that is built here."""
+    found = KINDS_OWN.search((programs.kind_sources(log) / DEFAULTS).read_text())
+    if found is None:
+        raise LabError(f"kind {programs.KIND_VERSION}: {DEFAULTS} names no node image. Set KUBE_SCHEDULING_KIND_IMAGE to one.")
+    image = found[1]
+    if _has(image):
+        return image
+    pulled = run_with_heartbeat(["docker", "pull", "--quiet", image], what=f"docker pull {image}", log=log)
+    if pulled.code == 0:
+        return image
+    log(f"{image} cannot be pulled, so that a node image is built here: {pulled.tail(1)}")
+    return ensure(log)
 
 
 def _has(image: str) -> bool:

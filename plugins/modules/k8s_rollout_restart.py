@@ -380,7 +380,7 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.undec
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.rebalance.leased_restart import run_leased_restart
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.restart.result import not_begun, restart_result
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.restart.run import run_restart
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.restart.options import ROLLOUT, restart_options
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.restart.options import restart_options
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.restart.targets import named_targets, read_check
 
 
@@ -434,14 +434,13 @@ def main():
         targets = named_targets(module.params) if checked is None else []
         options = restart_options(module.params, checked, dry_run=module.check_mode)
         if checked is not None:
-            targets = checked.targets(rollout=options.strategy == ROLLOUT, only_if_helps=options.only_if_helps)
+            targets = options.targets(checked)
         api = connect(module, name="k8s_rollout_restart")
         run = run_restart if checked is None else run_leased_restart
         results = run(api, targets, options, undecodable=undecodable) if targets else []
     except (KubeError, OptionError) as error:
         fail(module, error, changed=False, workloads=not_begun(targets, error), skipped_objects=undecodable_results(undecodable))
-    result = restart_result(results, named=module.params["name"] is not None, diff=module._diff)
-    result["skipped_objects"] = undecodable_results(undecodable)
+    result = restart_result(results, named=module.params["name"] is not None, diff=module._diff, undecodable=undecodable)
     for warning in result.pop("warnings"):
         module.warn(warning)
     if result["failed"]:

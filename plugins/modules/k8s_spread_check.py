@@ -394,9 +394,9 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.optio
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.check.result import (
     check_result,
     nodes_to_result,
+    read_error,
 )
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.check.run import run_check
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.namespace_selection import UNREADABLE
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.options import check_options
 
 
@@ -443,8 +443,9 @@ def _check(module):
     result = check_result(report, options, include_healthy=module.params["include_healthy"])
     if module.params["include_nodes"]:
         result["node_list"] = nodes_to_result(snapshot)
-    if report.reason is not None and report.reason.code == UNREADABLE:
-        module.fail_json(msg=report.reason.text, **result)
+    error = read_error(result)
+    if error:
+        module.fail_json(msg=error, **result)
     module.exit_json(changed=False, **result)
 
 

@@ -12,10 +12,10 @@ from ...plugins.module_utils.kube.client.api import KubeApi
 from ...plugins.module_utils.kube.client.errors import ConfigurationError
 from ...plugins.module_utils.model.option_values import OptionError
 from ...plugins.module_utils.model.reason import Reason
+from ...plugins.module_utils.operations.check.result import read_error
 from ...plugins.module_utils.operations.rebalance.run import PassResult, run_pass
 from ...plugins.module_utils.report.rebalance_metrics import rebalance_gauges
 from ...plugins.module_utils.report.rows import Report, Row, build_report
-from ...plugins.module_utils.spread.namespace_selection import UNREADABLE
 from ..common.health import Health
 from ..common.leadership import TEMPORARY
 from ..common.log import Log
@@ -116,10 +116,7 @@ def _totals(report: Report) -> dict[str, t.Any]:
 
 
 def _error_of(result: PassResult) -> str:
-    if result.error is not None:
-        return str(result.error)
-    before = result.before or {}
-    return str(before["message"]) if before.get("reason") == UNREADABLE else ""
+    return read_error(result.before or {}) if result.error is None else str(result.error)
 
 
 def _exit_code(result: PassResult, report: Report) -> int:
@@ -127,4 +124,4 @@ def _exit_code(result: PassResult, report: Report) -> int:
         return CONFIGURATION
     if report.error:
         return API
-    return FAILED if report.totals["failed"] else GOOD_ORDER
+    return GOOD_ORDER if report.totals["ok"] else FAILED

@@ -1,6 +1,6 @@
 # Copyright: onprem.kube_scheduling contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The descheduler's strategy for the same purpose: RemoveDuplicates, one pass as a dry run, looking for a node that fits each pod."""
+"""The descheduler's strategy for the same purpose: RemoveDuplicates, one pass as a dry run that searches a node for each pod."""
 
 from __future__ import annotations
 

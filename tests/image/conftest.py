@@ -12,19 +12,18 @@ import pytest
 from lab import base_image
 from lab.errors import LabError
 from lab.kind import engine
+from tests.container_engine import not_run
 from tests.image.node import Containerd
 from tests.image.role import Role
 
 
 @pytest.fixture(scope="session")
 def base() -> str:
-    """The name of the base image. The tests are skipped if no engine answers and none may be started."""
+    """The name of the base image. Without an engine the tests are skipped, or fail under KUBE_SCHEDULING_REQUIRE_ENGINE=1."""
     try:
         engine.ensure(print)
     except LabError as error:
-        if engine.permitted():
-            raise
-        pytest.skip(str(error))
+        not_run(error)
     return base_image.ensure(print)
 
 

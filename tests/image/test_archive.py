@@ -4,10 +4,13 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import subprocess
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -54,7 +57,7 @@ def test_the_first_run_imports_and_pins_the_image_and_the_second_changes_nothing
     assert first.code == 0 and first.results[NODE]["pull_policy"] == "Never", first.output
     assert planned.results == first.results
     assert empty.images() == {first.reference: True}
-    assert list(role.folder.glob("*.tar")) == []
+    assert list(role.folder.glob("*.tar")) == list(role.folder.glob("kube-scheduling-*")) == []
     second = role.run()
     assert (second.code, second.changed) == (0, 0), second.output
     again = role.run("--check", "--diff")
@@ -94,6 +97,40 @@ def test_an_interrupted_import_is_repeated(role: Role, empty: Containerd) -> Non
     assert empty.images() == {reference: True}
 
 
+def test_an_import_removes_its_own_copy_and_those_of_interrupted_runs_but_nothing_of_another_run(role: Role, empty: Containerd) -> None:
+    archive = archive_of(role, role.run().reference)
+    empty.remove_images()
+    present, abandoned = role.folder / "kube-scheduling-image-1", role.folder / "kube-scheduling-image-2"
+    for folder in (present, abandoned):
+        folder.mkdir()
+        (folder / "image.tar").write_text("x")
+    os.utime(abandoned, (0, 0))
+    (role.folder / archive.name).write_text("x")
+    answer = role.run()
+    assert answer.code == 0 and set(role.folder.glob("kube-scheduling-*")) == {present, role.folder / archive.name}, answer.output
+    assert (present / "image.tar").read_text() == (role.folder / archive.name).read_text() == "x"
+
+
+def test_two_controllers_can_deliver_the_image_at_the_same_time(role: Role, empty: Containerd, tmp_path: Path) -> None:
+    archives = tmp_path / "archives"
+    roles = []
+    for name in ("first", "second"):
+        (tmp_path / name).mkdir()
+        roles.append(replace(role, folder=tmp_path / name))
+    variables = {"service_image_archive_folder": str(archives), "service_image_node_folder": str(tmp_path)}
+    with ThreadPoolExecutor() as threads:
+        first, second = threads.map(lambda one: one.run(**variables), roles)
+    assert (first.code, second.code) == (0, 0) and first.reference == second.reference, first.output + second.output
+    assert empty.images() == {first.reference: True} and list(tmp_path.glob("kube-scheduling-*")) == []
+    archive = archive_of(replace(role, archives=archives), first.reference)
+    with archive.open("rb") as content:
+        checksum = hashlib.file_digest(content, "sha256").hexdigest()
+    assert archive.with_name(f"{archive.name}.sha256").read_text().split() == [checksum, archive.name]
+    assert {file.name for file in archives.iterdir()} == {archive.name, f"{archive.name}.sha256"}
+    names = ["docker", "images", "--quiet", first.reference.partition(":")[0]]
+    assert subprocess.run(names, capture_output=True, text=True, check=True).stdout == ""
+
+
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can mount a small disk")
 def test_a_full_disk_is_an_error_that_names_the_node_and_the_remedies(role: Role, tmp_path: Path) -> None:
     disk = tmp_path / "disk"
@@ -106,7 +143,7 @@ def test_a_full_disk_is_an_error_that_names_the_node_and_the_remedies(role: Role
             assert answer.code == 2 and error.startswith(f"{NODE}: the image") and "no space left on device" in error, answer.output
             assert "Check the free disk space" in error and all(remedy in error for remedy in REMEDIES)
             assert not any(full.images().values())
-        assert list(role.folder.glob("*.tar")) == []
+        assert list(role.folder.glob("kube-scheduling-*")) == []
     finally:
         subprocess.run(["umount", str(disk)], check=True)
 
@@ -130,18 +167,26 @@ def test_a_node_that_cannot_use_the_archive_is_refused_by_name_and_the_others_ge
     hosts = {
         NODE: {},
         **{host: {} for host in runtimes},
-        "of-arm": {"service_image_architecture": "arm64"},
+        "of-arm": {},
+        "with-arm": {"service_image_architecture": "arm64"},
+        "of-and-with-arm": {"service_image_architecture": "arm64"},
         "without-containerd": {"service_image_containerd_socket": "/nowhere/sock"},
         "without-ctr": {"service_image_ctr": ["no-ctr"]},
     }
     # Variables of the role have precedence over those of hosts, so that the runtimes come from the command line.
     of_host = f"{{{{ ({runtimes!r})[inventory_hostname] | default({{}}) }}}}"
-    answer = role.run("--extra-vars", json.dumps({"__service_image_other_runtimes": of_host}), hosts=hosts)
+    machines = "{{ {'x86_64': 'arm64' if inventory_hostname is match('of-.*arm') else 'amd64'} }}"
+    overridden = {"__service_image_other_runtimes": of_host, "__service_image_machines": machines}
+    answer = role.run("--extra-vars", json.dumps(overridden), hosts=hosts)
     assert answer.code == 2 and empty.images() == {answer.reference: True}, answer.output
     assert set(answer.errors) == set(hosts) - {NODE}
     assert answer.errors["of-crio"].startswith("of-crio runs CRI-O") and "Set service_image_delivery: registry" in answer.errors["of-crio"]
     assert answer.errors["of-docker"].startswith("of-docker runs cri-dockerd")
-    assert answer.errors["of-arm"].startswith("of-arm is amd64, and the image is built for arm64")
+    assert answer.errors["of-arm"].startswith("of-arm is arm64, and the image is built for amd64. All pods refer to one image")
+    assert "set service_image_delivery: registry, and service_image_reference to an image for all architectures" in answer.errors["of-arm"]
+    for host, machine in (("with-arm", "amd64"), ("of-and-with-arm", "arm64")):
+        text = f"{host} is {machine} and has service_image_architecture arm64, and the image is built for amd64."
+        assert answer.errors[host].startswith(text), answer.errors[host]
     assert answer.errors["without-containerd"].startswith("without-containerd has no socket /nowhere/sock: start containerd")
     assert answer.errors["without-ctr"].startswith("without-ctr: no-ctr")
 
@@ -194,6 +239,7 @@ def test_absent_removes_the_images_and_the_archives(role: Role, empty: Container
     empty.ctr("images", "tag", reference, "kube-scheduling.onprem/services:0.0.9-123456789abc")
     gone = {"service_image_state": "absent", "service_image_archive_folder": str(archives)}
     assert role.run("--check", **gone).changed > 0 and reference in empty.images() and len(list(archives.iterdir())) == 2
-    answer = role.run(**gone)
+    # The delivery may have changed since the image was imported.
+    answer = role.run(**gone, service_image_delivery="registry")
     assert answer.code == 0 and set(empty.images()) == {FOREIGN} and list(archives.iterdir()) == [], answer.output
     assert role.run(**gone).changed == 0

@@ -33,6 +33,9 @@ def test_wrong_variables_are_refused_by_name(role: Role) -> None:
         "no-registry": {"service_image_delivery": "registry"},
         "two-names": {"service_image_reference": REFERENCE},
         "short-digest": {"service_image_delivery": "preloaded", "service_image_reference": REFERENCE[:-1]},
+        "scheme": {"service_image_delivery": "registry", "service_image_registry": "https://registry.example.org:5000/platform/"},
+        "slash": {"service_image_delivery": "registry", "service_image_registry": "registry.example.org/"},
+        "capitals": {"service_image_delivery": "registry", "service_image_registry": "registry.example.org/Platform"},
     }
     answer = role.run(hosts=hosts)
     assert answer.code == 2 and answer.changed == 0 and set(answer.errors) == set(hosts), answer.output
@@ -42,6 +45,31 @@ def test_wrong_variables_are_refused_by_name(role: Role) -> None:
     assert "or service_image_registry to the place where the image is pushed" in answer.errors["no-registry"]
     assert f"service_image_reference is {REFERENCE[:-1]}, and its digest is not complete" in answer.errors["short-digest"]
     assert "which builds an image with a name of its own: remove service_image_reference" in answer.errors["two-names"]
+    for host, good in (
+        ("scheme", "registry.example.org:5000/platform"),
+        ("slash", "registry.example.org"),
+        ("capitals", "registry.example.org/platform"),
+    ):
+        assert answer.errors[host].startswith(f"service_image_registry is {hosts[host]['service_image_registry']}: set it to the name of")
+        assert answer.errors[host].endswith(f"without a scheme, a tag and a / at the end, such as {good}"), answer.errors[host]
+
+
+def test_the_checks_before_an_installation_name_all_wrong_variables_in_one_list(role: Role) -> None:
+    answer = role.run(
+        tasks_from="check",
+        service_image_delivery="registry",
+        service_image_engine="nerdctl",
+        service_image_registry="registry.example.org/services:1",
+        service_image_reference=f"https://{REFERENCE[:-1]}",
+    )
+    for text in (
+        "value of service_image_engine must be one of",
+        "which builds an image with a name of its own: remove service_image_reference or service_image_registry",
+        "its digest is not complete",
+        "remove https://, because the name of an image has no scheme",
+        "service_image_registry is registry.example.org/services:1: set it to the name of the registry",
+    ):
+        assert text in answer.errors[NODE], answer.output
 
 
 def test_an_image_of_others_is_only_referred_to(role: Role) -> None:

@@ -6,14 +6,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from typing import NoReturn
 
 import pytest
 
 from lab import base_image
 from lab.errors import LabError
-from lab.kind import engine, node_image, packages
+from lab.kind import engine, node_image
 from lab.kind.cluster import IMAGE_VARIABLE, image_of_environment
+from tests.container_engine import not_run
 
 BASE_VARIABLE = "KUBE_SCHEDULING_IMAGE_BASE"
 PYTHON_VARIABLE = "KUBE_SCHEDULING_IMAGE_PYTHON"
@@ -29,7 +29,7 @@ def container_engine() -> Iterator[None]:
     try:
         started = engine.ensure(_say)
     except LabError as error:
-        _not_run(error)
+        not_run(error)
     yield
     if started:
         engine.stop(_say)
@@ -41,7 +41,7 @@ def kind_image(container_engine: None) -> str:
     try:
         return image_of_environment() or node_image.ensure(_say)
     except LabError as error:
-        _not_run(error)
+        not_run(error)
 
 
 @pytest.fixture(scope="session")
@@ -52,15 +52,10 @@ def service_base(container_engine: None) -> dict[str, str]:
     try:
         return {BASE_VARIABLE: base_image.ensure(_say), PYTHON_VARIABLE: base_image.PYTHON}
     except LabError as error:
-        _not_run(error)
+        not_run(error)
 
 
 @pytest.fixture
 def kind_environment(kind_image: str, service_base: dict[str, str]) -> dict[str, str]:
     """The environment of molecule, for scenarios with a kind cluster."""
     return {**os.environ, IMAGE_VARIABLE: kind_image, **service_base}
-
-
-def _not_run(error: LabError) -> NoReturn:
-    refuse = pytest.fail if packages.permitted() else pytest.skip
-    refuse(f"not run: {error}")

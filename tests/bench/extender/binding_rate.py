@@ -64,12 +64,22 @@ class Bindings:
     cpu_ms: float
 
 
-Rates = dict[int, dict[str, Bindings]]
+@dataclass(frozen=True)
+class Summary:
+    """The medians of some turns, and the pods per second of the slowest and of the fastest one."""
+
+    pods_per_s: float
+    slowest: float
+    fastest: float
+    cpu_ms: float
+
+
+Rates = dict[int, dict[str, Summary]]
 """The figures of each contender, by the number of names in a request."""
 
 
 def measure() -> Rates:
-    """Return the medians of all turns."""
+    """Return the figures of all turns."""
     program = build(GO_EXTENDER)
     with tempfile.TemporaryDirectory(prefix="onprem-bench-") as temporary:
         folder = Path(temporary)
@@ -103,11 +113,13 @@ def _measure(cluster: Cluster, prometheus: str, program: Path, folder: Path) -> 
             found = _turn(cluster, folder / f"turn-{next(numbers)}", running, share.percentage, pods)
         rates[share.names][name].append(found)
         print(f"{share.names} names, round {number + 1} of {ROUNDS}, {name}: {found}", file=sys.stderr, flush=True)
-    return {names: {name: _median(found) for name, found in turns.items()} for names, turns in rates.items()}
+    return {names: {name: summary(found) for name, found in turns.items()} for names, turns in rates.items()}
 
 
-def _median(turns: list[Bindings]) -> Bindings:
-    return Bindings(statistics.median(turn.pods_per_s for turn in turns), statistics.median(turn.cpu_ms for turn in turns))
+def summary(turns: list[Bindings]) -> Summary:
+    """Return the figures of these turns."""
+    rates = [turn.pods_per_s for turn in turns]
+    return Summary(statistics.median(rates), min(rates), max(rates), statistics.median(turn.cpu_ms for turn in turns))
 
 
 def _turn(cluster: Cluster, folder: Path, running: Running | None, percentage: int, pods: int) -> Bindings:

@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from tests.bench.extender import binding_rate
-from tests.bench.extender.binding_rate import Bindings, Rates
+from tests.bench.extender.binding_rate import Rates, Summary
 from tests.bench.extender.cluster_fixture import BINDINGS_PER_S, PODS_PER_NODE
 from tests.bench.extender.contenders import OFTEN_S, REFRESH_S
 from tests.bench.extender.memory import PODS, Footprint
@@ -43,8 +43,8 @@ scores 10 % of 5,000 nodes by default, and all of them with `percentageOfNodesTo
 {REFRESH_S} s and follows each binding: the API server sends a watch event for each pod, and the extender decodes it, which the Go extender
 does not do. *One query for each node and pod* is the way of cylonchau/customScheduler, in Go, for {binding_rate.PARALLELISM} nodes at the
 same time. Its query reads the counters of all nodes. Every row with an extender also has what any extender costs: kube-scheduler cannot
-take the result of one pod for the next equal one. The figures are medians of {binding_rate.ROUNDS} turns, one turn for the slow row. CPU
-is that of the extender's process, for each pod."""
+take the result of one pod for the next equal one. The figures are medians of {binding_rate.ROUNDS} turns, with the slowest and the fastest
+turn in parentheses, and one turn for the slow row. CPU is that of the extender's process, for each pod."""
 
 
 def section(speed: Speed, footprint: Footprint, rates: Rates) -> str:
@@ -83,9 +83,13 @@ def binding_table(rates: Rates) -> str:
     return table(header, ([name, *(cell for found in rates.values() for cell in _binding_cells(found, name))] for name in contenders))
 
 
-def _binding_cells(found: Mapping[str, Bindings], name: str) -> list[str]:
-    rate, cpu_ms = found[name].pods_per_s, found[name].cpu_ms
-    return [f"{rate:.3g}", f"{rate / found[binding_rate.GO].pods_per_s:.2g}", "" if name == binding_rate.NONE else f"{cpu_ms:.2f}"]
+def _binding_cells(found: Mapping[str, Summary], name: str) -> list[str]:
+    turns = found[name]
+    rate = f"{turns.pods_per_s:.3g}"
+    if turns.slowest < turns.fastest:
+        rate += f" ({turns.slowest:.3g} to {turns.fastest:.3g})"
+    ratio = turns.pods_per_s / found[binding_rate.GO].pods_per_s
+    return [rate, f"{ratio:.2f}" if ratio >= 0.1 else f"{ratio:.2g}", "" if name == binding_rate.NONE else f"{turns.cpu_ms:.2f}"]
 
 
 def _goals(speed: Speed, footprint: Footprint, rates: Rates) -> Iterator[list[str]]:

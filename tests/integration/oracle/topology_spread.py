@@ -47,5 +47,5 @@ def _selectors() -> st.SearchStrategy[Json | None]:
     )
     by_expressions = st.lists(st.sampled_from(expressions), min_size=1, max_size=2).map(lambda found: {"matchExpressions": found})
     by_label = st.sampled_from(({"app": "web"}, {"app": "db"}, {"app": "web", "tier": "1"})).map(lambda found: {"matchLabels": found})
-    rare = st.sampled_from((None, {}))
-    return st.one_of(by_label, by_label, by_expressions, rare)
+    without_conditions = st.sampled_from((None, {}))
+    return st.one_of(by_label, by_label, by_expressions, without_conditions)

@@ -8,19 +8,22 @@ import json
 import re
 import socket
 import sys
+from concurrent.futures import ThreadPoolExecutor
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
 import pytest
+from ansible_collections.onprem.kube_scheduling.services.image_context import describe
 
 from lab.cluster import Cluster
 from lab.layout import REPOSITORY
 from tests.integration.modules.conftest import cluster, namespace
 from tests.integration.pushgateway import gateway, gateway_program, get, push
-from tests.integration.roles.installed import installed, state_of
+from tests.integration.roles.installed import installed, remove_all, state_of
 from tests.integration.roles.restricted_user import restricted_user
 from tests.integration.roles.role_play import RolePlay, RoleRun, ansible_playbook
-from tests.integration.workloads import OUTCOME, deployment, pod_uids, restarted_at, wait_rolled_out
+from tests.integration.workloads import OUTCOME, deployment, pod_uids, restarted_at, stateful_set, wait_rolled_out
 
 __all__ = ["cluster", "gateway", "gateway_program", "namespace"]
 
@@ -28,6 +31,12 @@ __all__ = ["cluster", "gateway", "gateway_program", "namespace"]
 pytestmark = pytest.mark.timeout(1800)
 LOCAL = {"ansible_connection": "local", "ansible_python_interpreter": sys.executable}
 IMAGE = {"service_image_delivery": "preloaded", "service_image_reference": "registry.example.org/kube-scheduling/services:1"}
+EMPTY_NAMESPACE = {
+    "namespaces /kube-scheduling",
+    "configmaps kube-scheduling/kube-root-ca.crt",
+    "serviceaccounts kube-scheduling/default",
+}
+PIN = "io.cri-containerd.pinned=pinned"
 
 
 class Site:
@@ -68,15 +77,19 @@ def test_install_repeat_verify_and_uninstall(cluster: Cluster, namespace: str, s
     assert "ClusterRole kube-scheduling-rebalancer is missing: run site.yml" in before.output
     assert "CronJob kube-scheduling/kube-scheduling-rebalancer is missing: run site.yml" in before.output
 
-    # A user with exactly the rights for which the checks ask.
-    with restricted_user(cluster) as kubeconfig:
-        first = site.play("site", site_kubeconfig=str(kubeconfig))
-        assert first.code == 0, first.output
-    numbers = stats_of(first, "kube_scheduling_site")
-    assert numbers == {
-        "ok": True, "plan": False, "changed": True, "installed": ["spread_cronjob", "critical_rescuer"], "error": ""
-    }  # fmt: skip
-    assert stats_of(first, "kube_scheduling_verify")["ok"] and "rebalance" not in first.output.partition("RUN:")[2]
+    # Two controllers at the same time, for a user with exactly the rights for which the checks ask.
+    (site.folder / "second").mkdir()
+    with restricted_user(cluster) as kubeconfig, ThreadPoolExecutor(2) as pool:
+        controllers = (site, Site(cluster, site.folder / "second"))
+        runs = list(pool.map(lambda controller: controller.play("site", site_kubeconfig=str(kubeconfig)), controllers))
+    for run in runs:
+        assert run.code == 0, run.output
+        numbers = stats_of(run, "kube_scheduling_site")
+        assert numbers == {
+            "ok": True, "plan": False, "changed": numbers["changed"], "installed": ["spread_cronjob", "critical_rescuer"], "error": ""
+        }  # fmt: skip
+        assert stats_of(run, "kube_scheduling_verify")["ok"] and "rebalance" not in run.output.partition("RUN:")[2]
+    assert any(stats_of(run, "kube_scheduling_site")["changed"] for run in runs)
 
     planned = site.play("onprem.kube_scheduling.site", "--check", "--diff")
     assert planned.code == 0 and planned.changed == 0, planned.output
@@ -96,6 +109,9 @@ def test_install_repeat_verify_and_uninstall(cluster: Cluster, namespace: str, s
     assert "node-1: /nowhere/ctr cannot read the images: " in without_image.output
     assert "node-2 cannot be reached, so it is not known whether it has the image: " in without_image.output
 
+    limited = site.play("verify", "-i", str(inventory), "--limit", "node-1", service_image_delivery="archive", service_image_reference="")
+    assert limited.code == 2 and "node-1: /nowhere/ctr cannot read the images: " in limited.output, limited.output
+
     web = deployment(namespace, "web")
     cluster.apply(web)
     wait_rolled_out(cluster, web)
@@ -105,10 +121,28 @@ def test_install_repeat_verify_and_uninstall(cluster: Cluster, namespace: str, s
     cluster.kubectl("--namespace", namespace, "annotate", "deployment,replicaset", "--all", f"{OUTCOME}=old", "collectdeployments=allow")
     # As a pass of the CronJob has left it.
     cluster.kubectl("--namespace", "kube-system", "create", "configmap", "kube-scheduling-rescue", "--save-config")
-    gone = site.play("uninstall")
-    assert gone.code == 0 and installed(cluster) | state_of(cluster) == set(), gone.output
+    here = installed(cluster)
+    planned = site.play("uninstall", "--check")
+    assert planned.code == 0 and planned.changed and installed(cluster) == here, planned.output
+    for text in (
+        "CronJob kube-scheduling/kube-scheduling-rebalancer",
+        f"the outcome on Deployment {namespace}/web",
+        "Namespace kube-scheduling",
+    ):
+        assert re.search(rf"Would be (deleted|removed): .*{text}", planned.output), planned.output
+    with restricted_user(cluster, uninstalls=True) as kubeconfig:
+        gone = site.play("uninstall", site_kubeconfig=str(kubeconfig))
+    # The user may not list all kinds, so the namespace stays.
+    assert gone.code == 0 and installed(cluster) | state_of(cluster) <= EMPTY_NAMESPACE, gone.output
+    assert "Namespace kube-scheduling is not deleted, because it has objects of others: " in gone.output
+    assert "Ingress (cannot be listed: ingresses.networking.k8s.io is forbidden: " in gone.output
     # The Deployment and both ReplicaSets
-    assert "Annotations that users have set" in gone.output and stats_of(gone, "kube_scheduling_uninstall")["outcomes"] == 3
+    numbers = stats_of(gone, "kube_scheduling_uninstall")
+    assert numbers == {
+        "ok": True, "plan": False, "changed": True, "removed": ["spread_cronjob", "critical_rescuer"], "outcomes": 3, "error": ""
+    }  # fmt: skip
+    assert "Annotations that users have set" in gone.output
+    assert site.play("uninstall").code == 0 and installed(cluster) == set()
     annotations = "jsonpath={.items[*].metadata.annotations}"
     left = cluster.kubectl("--namespace", namespace, "get", "deployment,replicaset", "--output", annotations)
     assert OUTCOME not in left and "collectdeployments" in left
@@ -132,8 +166,115 @@ def test_uninstall_deletes_the_metrics_that_a_pass_has_pushed_and_a_second_one_c
     assert "No metrics in a Pushgateway." in gone.output
 
     again = site.play("uninstall", spread_cronjob_settings={"pushgateway_url": "http://127.0.0.1:1"})
-    assert again.code == 0 and again.changed == 0, again.output
-    assert "in the Pushgateway http://127.0.0.1:1, which did not answer: delete it there." in again.output
+    assert again.code == 0 and again.changed == 0 and not stats_of(again, "kube_scheduling_uninstall")["changed"], again.output
+    assert (
+        "in the Pushgateway http://127.0.0.1:1, which could not be deleted (Status code was -1 and not [202]: Request failed: "
+        in again.output
+    )
+
+
+def test_uninstall_keeps_objects_of_others_and_can_be_repeated_after_an_error(cluster: Cluster, namespace: str, site: Site) -> None:
+    nobody = cluster.service_account("nobody-uninstalls", cluster_role=None)
+    refused = site.play("uninstall", site_kubeconfig=str(nobody))
+    text = refused.output.partition("Nothing was changed. Failed checks:")[2]
+    assert refused.code == 2 and "the user may not delete cronjobs.batch in namespace kube-scheduling: grant the verb" in text
+    assert "the user may not patch controllerrevisions.apps: grant the verb" in text, refused.output
+
+    role = RolePlay("spread_cronjob", site.folder, {"spread_cronjob_kubeconfig": str(cluster.kubeconfig), "spread_cronjob_image": "x"})
+    assert role.run(spread_cronjob_schedule="0 0 1 1 *").code == 0
+    place = ("--namespace", "kube-scheduling")
+    # A user's NetworkPolicy under the name of the role, settings that are no YAML, and objects of the user. The claim has all our labels.
+    cluster.kubectl(*place, "label", "networkpolicy", "kube-scheduling-rebalancer", "app.kubernetes.io/managed-by=user", "--overwrite")
+    cluster.kubectl(*place, "patch", "configmap", "kube-scheduling-rebalancer", "--patch", json.dumps({"data": {"config.yml": "a: [b"}}))
+    labels = cluster.get("/apis/batch/v1/namespaces/kube-scheduling/cronjobs/kube-scheduling-rebalancer")["metadata"]["labels"]
+    claim = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
+    metadata = {"name": "data", "namespace": "kube-scheduling", "labels": labels}
+    quota = {"name": "users", "namespace": "kube-scheduling"}
+    named = [deployment(namespace, "123", 0), stateful_set(namespace, "null", 0)]
+    for workload in named:
+        workload["metadata"]["annotations"] = {OUTCOME: "old"}
+    cluster.apply([
+        {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": metadata, "spec": claim},
+        {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": quota, "spec": {"hard": {"pods": "100"}}},
+        *named,
+    ])  # fmt: skip
+    taken = role.run()
+    assert taken.code == 2 and "Nothing was applied." in taken.output, taken.output
+    assert "NetworkPolicy kube-scheduling/kube-scheduling-rebalancer. Delete or rename them." in taken.output
+
+    # The deletion of the service account waits for the finalizer, which ends the playbook in the middle.
+    account = (*place, "patch", "serviceaccount", "kube-scheduling-rebalancer", "--type=merge", "--patch")
+    cluster.kubectl(*account, json.dumps({"metadata": {"finalizers": ["example.org/slow"]}}))
+    failed = site.play("uninstall", spread_cronjob_wait_timeout=2)
+    numbers = stats_of(failed, "kube_scheduling_uninstall")
+    assert failed.code == 2 and "Run the playbook again" in failed.output, failed.output
+    assert not numbers["ok"] and numbers["removed"] == [] and numbers["error"].startswith("Delete the objects: "), numbers
+    cluster.kubectl(*account, json.dumps({"metadata": {"finalizers": None}}))
+
+    again = site.play("uninstall")
+    assert again.code == 0 and stats_of(again, "kube_scheduling_uninstall")["outcomes"] == 4, again.output
+    for text in (
+        "Objects without the labels of this collection: NetworkPolicy kube-scheduling/kube-scheduling-rebalancer.",
+        "ResourceQuota/users",
+        "PersistentVolumeClaim/data",
+        "The metrics in a Pushgateway, if an earlier run that did not end",
+    ):
+        assert text in again.output, again.output
+    assert installed(cluster) == EMPTY_NAMESPACE | {"networkpolicies kube-scheduling/kube-scheduling-rebalancer"}
+    annotations = "jsonpath={.items[*].metadata.annotations}"
+    assert OUTCOME not in cluster.kubectl(
+        "--namespace", namespace, "get", "deployment,replicaset,statefulset,controllerrevision", "-o", annotations
+    )
+    cluster.kubectl("delete", "namespace", "kube-scheduling")
+
+
+def containerd_client(folder: Path, name: str, *, reference: str, fails: bool = False) -> list[str]:
+    """Return a command like ``ctr`` of a node that has the image, and whose list of images fails with ``fails``."""
+    program = folder / name
+    listed = "echo 'input/output error' >&2; exit 1" if fails else f"echo REF; echo '{reference} type sha256:0 1 MiB linux/amd64 {PIN}'"
+    program.write_text(f"""#!/bin/sh
+case "$*" in
+  *version) printf 'Server:\\n  Version:  2.0.0\\n' ;;
+  *"images check"*) echo '{reference} type sha256:0 complete (1/1) 1 MiB/1 MiB true' ;;
+  *"images list"*) {listed} ;;
+  *"containers list"*) echo CONTAINER ;;
+  *) exit 1 ;;
+esac
+""")
+    program.chmod(0o755)
+    return [str(program)]
+
+
+def test_nodes_that_fail_and_that_are_down_do_not_stop_the_others_and_are_named_at_the_end(
+    cluster: Cluster, site: Site, tmp_path: Path
+) -> None:
+    tag = describe(base="example.org/python", python="3.13", architecture="amd64")["tag"]
+    archive = tmp_path / f"kube-scheduling-services-{tag}-amd64.tar"
+    archive.write_text("It is not imported, because the nodes have it.")
+    Path(f"{archive}.sha256").write_text(f"{sha256(archive.read_bytes()).hexdigest()}  {archive.name}\n")
+    reference = f"kube-scheduling.onprem/services:{tag}"
+    here = {"ansible_connection": "local", "ansible_python_interpreter": sys.executable}
+    good = {**here, "service_image_ctr": containerd_client(tmp_path, "ctr", reference=reference)}
+    fails = {**good, "service_image_ctr": containerd_client(tmp_path, "failing-ctr", reference=reference, fails=True)}
+    nodes = {"node-1": fails, "node-2": good, "node-3": {"ansible_port": 1}, "node-4": good}
+    inventory = tmp_path / "nodes.yml"
+    inventory.write_text(json.dumps({"kube_node": {"hosts": nodes, "vars": {"ansible_host": "127.0.0.1"}}}))
+    image = {
+        "service_image_delivery": "archive",
+        "service_image_reference": "",
+        "service_image_base": "example.org/python",
+        "service_image_python_version": "3.13",
+        "service_image_archive_folder": str(tmp_path),
+        "service_image_containerd_socket": str(tmp_path),
+    }
+    run = site.play("site", "-i", str(inventory), site_serial=2, **image)
+    assert run.code != 0 and "input/output error" in run.output, run.output
+    assert stats_of(run, "kube_scheduling_site")["ok"] and "cronjobs kube-scheduling/kube-scheduling-rebalancer" in installed(cluster)
+    verified = stats_of(run, "kube_scheduling_verify")
+    assert verified["missing"] == 2, run.output
+    for name, text in zip(("node-1", "node-3"), sorted(verified["error"].splitlines()), strict=True):
+        assert text.startswith(f"{name} has failed or could not be reached"), run.output
+    remove_all(cluster)
 
 
 def test_all_failed_checks_are_in_one_list_and_nothing_is_changed(cluster: Cluster, site: Site) -> None:

@@ -30,8 +30,8 @@ from tests.integration.rescue.rescues import Rescues
 SOAK = os.environ.get("SOAK") == "1"
 CASES = int(os.environ.get("RESCUE_CASES", "300" if SOAK else "20"))
 SEED = int(os.environ.get("RESCUE_SEED", str(time.time_ns() % 10**9) if SOAK else "5050"))
-RARE = 0.1
-"""A kind of verdict that is rarer than that in a run of many cases is hardly tested."""
+SMALLEST_SHARE = 0.1
+"""A kind of verdict with a smaller share of many cases is hardly tested."""
 MAX_LOST = 0.1
 """Share of the pods whose capacity is lost although no taint keeps the taker off."""
 A_FEW = 2
@@ -74,7 +74,7 @@ def played(cluster: Cluster) -> Played:
 def test_verdicts_and_victims_are_those_of_brute_force(played: Played, record_property: Callable[[str, object], None]) -> None:
     assert not played.problems, "\n".join([played.summary, *played.problems])
     if CASES >= MANY:
-        assert min(played.seen["rescued"], played.seen["impossible"]) > RARE * played.pods, played.summary
+        assert min(played.seen["rescued"], played.seen["impossible"]) > SMALLEST_SHARE * played.pods, played.summary
     record_property(SUMMARY, played.summary)
 
 

@@ -1,6 +1,6 @@
 # Copyright: onprem.kube_scheduling contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The rescuer needs no writable folder, as in the documented Deployment, whose root file system is read-only."""
+"""The rescuer needs no writable folder, as in the Deployment in deploy/, whose root file system is read-only."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ import yaml
 
 from lab.cluster import Cluster
 from tests.integration.modules.module_process import COLLECTIONS
-from tests.integration.rescuer.test_start import documented
+from tests.integration.rescuer.test_start import in_base
 from tests.integration.workloads import wait_until
 
 # An interpreter in which every file and folder is read-only, also for root, and the pod's service account is in a folder of the test.
@@ -41,12 +41,13 @@ sys.exit(main(sys.argv[2:], {}))
 """
 
 
-def test_the_documented_container_has_no_writable_folder() -> None:
-    (deployment,) = [item for item in documented("rescuer.md") if item["kind"] == "Deployment"]
-    pod = deployment["spec"]["template"]["spec"]  # type: ignore[index]
+def test_the_container_of_the_base_has_no_writable_folder() -> None:
+    (deployment,) = in_base("rescuer-deployment")
+    pod = deployment["spec"]["template"]["spec"]
     (container,) = pod["containers"]
     assert container["securityContext"]["readOnlyRootFilesystem"] is True
-    assert "volumes" not in pod and "volumeMounts" not in container
+    assert [volume for volume in pod["volumes"] if "configMap" not in volume] == []
+    assert [mount for mount in container["volumeMounts"] if not mount["readOnly"]] == []
 
 
 @pytest.mark.parametrize("login", ["service account of the pod", "token in a kubeconfig", "client certificate in a kubeconfig"])

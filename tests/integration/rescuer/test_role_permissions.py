@@ -37,7 +37,7 @@ def granted_to_account(cluster: Cluster) -> set[Grant]:
 
 
 def rare() -> set[tuple[str, str, str]]:
-    """Return group, resource and verb of the rights with a reason why a normal run does not use them."""
+    """Return group, resource and verb of the rights that only some runs use."""
     entries: list[dict[str, Any]] = [entry for entries in DECLARED.values() for entry in entries if "rare" in entry]
     return {(entry["api_group"], resource, verb) for entry in entries for resource in entry["resources"] for verb in entry["verbs"]}
 

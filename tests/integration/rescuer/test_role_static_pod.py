@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import socket
 import sys
@@ -94,17 +95,19 @@ def host(cluster: Cluster, tmp_path: Path) -> Iterator[Host]:
     control_plane = {"ansible_connection": "local", "ansible_python_interpreter": sys.executable}
     # Nothing listens on port 1, so this host cannot be reached.
     away = {"ansible_host": "127.0.0.1", "ansible_port": 1}
-    groups = {"kube_control_plane": {"hosts": {"cp-1": control_plane}}, "others": {"hosts": {"cp-2": away}}}
+    groups = {"kube_control_plane": {"hosts": {"cp-1": control_plane}}, "others": {"hosts": {"cp-2": away, "cp-3": control_plane}}}
     inventory.write_text(yaml.safe_dump(groups))
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     manifest, folder = manifests / "kube-scheduling-rescuer.yaml", tmp_path / "rescuer"
+    # All hosts are this machine. The other ones have files with other names.
+    other = "{{ '-' ~ __critical_rescuer_host if __critical_rescuer_host | default('cp-1') != 'cp-1' else '' }}"
     variables = {
         "critical_rescuer_form": "static_pod",
         "critical_rescuer_kubeconfig": str(cluster.kubeconfig),
         "critical_rescuer_image": "registry.example.org/kube-scheduling/services:1",
-        "critical_rescuer_manifest_path": str(manifest),
-        "critical_rescuer_static_folder": str(folder),
+        "critical_rescuer_manifest_path": f"{manifest}{other}",
+        "critical_rescuer_static_folder": f"{folder}{other}",
         "critical_rescuer_static_become": False,
         "critical_rescuer_kubeadm": str(NODE.ensure(print) / "kubeadm"),
         "critical_rescuer_port": port,
@@ -150,6 +153,7 @@ def test_files_of_a_host_are_made_repeated_renewed_and_replaced_by_the_other_for
     again = host.run("--diff", critical_rescuer_static_renew_days=360)
     assert again.code == 0 and again.changed == 0, again.output
     certificate, pod = host.certificate, host.pod
+    assert pod["metadata"]["annotations"]["kube-scheduling.onprem/inventory-host"] == "cp-1"
     renewed = host.run(critical_rescuer_static_renew_days=370)
     assert renewed.code == 0 and host.certificate != certificate, renewed.output
     assert host.pod["metadata"]["annotations"] != pod["metadata"]["annotations"] and host.pod["spec"] == pod["spec"]
@@ -159,8 +163,36 @@ def test_files_of_a_host_are_made_repeated_renewed_and_replaced_by_the_other_for
     assert changed.code == 0, changed.output
     assert not host.folder.exists() and not host.manifest.exists()
     assert not RIGHTS & made(cluster) and f"deployments kube-scheduling/{USER}" in made(cluster)
-    assert host.run().code == 0
-    assert host.manifest.exists() and made(cluster) == RIGHTS
+
+    # A host that has left the list, one that cannot be reached, and one that has left the inventory.
+    left = {name: make_mirror_pod(cluster, name) for name in ("cp-1", "cp-2", "cp-3", "cp-9")}
+    manifest, folder = Path(f"{host.manifest}-cp-3"), Path(f"{host.folder}-cp-3")
+    manifest.touch()
+    folder.mkdir()
+    (folder / "kubeconfig").touch()
+    try:
+        static = host.run()
+        assert static.code == 0 and host.manifest.exists() and made(cluster) == RIGHTS, static.output
+        assert not manifest.exists() and not folder.exists()
+        assert "WARNING: a static pod of the rescuer runs on cp-9, which is not in the inventory" in static.output
+        cluster.api.request("DELETE", left["cp-3"])
+        named = verify(host)
+        assert named.code == 2 and re.findall(r"(cp-\d) has a static pod of the rescuer and is not", named.output) == ["cp-2", "cp-9"] * 2
+    finally:
+        for path in left.values():
+            cluster.api.request("DELETE", path)
+
+
+def make_mirror_pod(cluster: Cluster, host: str) -> str:
+    """Create the pod that a kubelet makes for the manifest of this host, and return its path."""
+    pods = f"/api/v1/namespaces/{SYSTEM}/pods"
+    metadata = {
+        "name": f"mirror-{host}",
+        "labels": {"app.kubernetes.io/name": NAME},
+        "annotations": {"kube-scheduling.onprem/inventory-host": host},
+    }
+    cluster.api.post(pods, {"metadata": metadata, "spec": {"schedulerName": "none", "containers": [{"name": "x", "image": "x"}]}})
+    return f"{pods}/mirror-{host}"
 
 
 def verify(host: Host) -> RoleRun:

@@ -8,6 +8,7 @@ import re
 import signal
 import socket
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -17,18 +18,17 @@ from tests.integration.rescue.scene import SYSTEM, Scene
 from tests.integration.rescuer.conftest import Start
 from tests.integration.rescuer.daemons import start
 from tests.integration.rescuer.test_rescuer import full_node, wait_bound, wait_free
+from tests.integration.roles.installed import remove_all
 from tests.integration.workloads import wait_until
-from tools.paths import ROOT
+from tools.rendered_base import BASE
 
-BLOCK = re.compile(r"^```yaml\n(.*?)^```", re.DOTALL | re.MULTILINE)
 NAME = "kube-scheduling-rescuer"
 
 
-def documented(document: str) -> list[dict[str, object]]:
-    """The Kubernetes objects in the YAML of a document."""
-    text = (ROOT / "docs" / document).read_text()
-    objects = (item for block in BLOCK.findall(text) for item in yaml.safe_load_all(block))
-    return [item for item in objects if isinstance(item, dict) and "metadata" in item]
+def in_base(name: str) -> list[dict[str, Any]]:
+    """Return the objects of a file in deploy/."""
+    document = yaml.safe_load((BASE / f"{name}.yaml").read_text())
+    return document["items"] if document["kind"] == "List" else [document]
 
 
 def ended(log: Path, *flags: str, **environment: str) -> tuple[int, str]:
@@ -79,17 +79,10 @@ def test_a_namespace_that_is_not_there_is_said_at_the_start(daemons: Start) -> N
     wait_until(lambda: daemon.said("namespaces: there is no namespace kube-sytem; check the spelling and the cluster (context)"), what="it")
 
 
-def test_the_documented_deployment_is_valid(cluster: Cluster) -> None:
-    objects = documented("rescuer.md")
-    (deployment,) = [item for item in objects if item["kind"] == "Deployment"]
-    cluster.kubectl("apply", "--server-side", "--dry-run=server", "--validate=strict", "-f", "-", input=yaml.safe_dump(deployment))
-
-
-def test_the_documented_roles_are_enough_and_it_survives_their_loss(scene: Scene, cluster: Cluster, daemons: Start) -> None:
-    permissions = [item for item in documented("rescue.md") if str(item["kind"]).endswith("Role")]
-    bindings = [item for item in documented("rescuer.md") if item["kind"] != "Deployment"]
-    cluster.apply([*permissions, *bindings])
-    daemon = daemons(kubeconfig=cluster.service_account(NAME, namespace=SYSTEM, cluster_role=None))
+def test_the_rights_in_the_base_are_enough_and_it_survives_their_loss(scene: Scene, cluster: Cluster, daemons: Start) -> None:
+    rights = [item for name in ("namespace", "rescuer-permissions") for item in in_base(name)]
+    cluster.apply(rights)
+    daemon = daemons(kubeconfig=cluster.service_account(NAME, namespace="kube-scheduling", cluster_role=None))
     wait_until(lambda: daemon.leads, what="a leader")
     node = full_node(scene)
     wait_bound(scene, scene.critical("dns"), node, daemon)
@@ -100,8 +93,10 @@ def test_the_documented_roles_are_enough_and_it_survives_their_loss(scene: Scene
     wait_until(lambda: not daemon.leads, what="a lost Lease")
     wait_until(lambda: not daemon.ready, timeout_s=30, what="no readiness")
     assert "leases" in daemon.ask("/readyz")[1] and daemon.ask("/healthz")[0] == 200
-    cluster.apply(bindings)
+    cluster.apply(rights)
     wait_until(lambda: daemon.leads and daemon.ready, what="the Lease again")
+    assert daemon.stop() == 0
+    remove_all(cluster)
 
 
 def alive(cluster: Cluster, component: str) -> bool:

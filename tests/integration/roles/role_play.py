@@ -33,11 +33,12 @@ class RoleRun:
 
 @dataclass(frozen=True)
 class RolePlay:
-    """A role with its variables, which all runs get. ``folder`` is for the playbook."""
+    """A role with its variables, which all runs get. ``folder`` is for the playbook, ``tasks_from`` one file of the role's tasks."""
 
     role: str
     folder: Path
     variables: dict[str, Any] = field(default_factory=dict)
+    tasks_from: str = "main"
 
     def run(self, *arguments: str, **variables: Any) -> RoleRun:
         """Run the role, with more variables."""
@@ -46,7 +47,7 @@ class RolePlay:
             "connection": "local",
             "gather_facts": False,
             "vars": {"ansible_python_interpreter": "{{ ansible_playbook_python }}"},
-            "tasks": [{"ansible.builtin.include_role": {"name": f"onprem.kube_scheduling.{self.role}"}}],
+            "tasks": [{"ansible.builtin.include_role": {"name": f"onprem.kube_scheduling.{self.role}", "tasks_from": self.tasks_from}}],
         }
         playbook = self.folder / "play.yml"
         playbook.write_text(json.dumps([play]))

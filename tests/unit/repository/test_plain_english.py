@@ -23,7 +23,8 @@ WITH_STATEMENTS = [file for file in PYTHON if file.relative_to(ROOT).parts[0] in
 MORE_MESSAGES = [file for file in PYTHON if file.relative_to(ROOT).parts[0] in ("lab", "tools", "tests")]
 TESTS = [file for file in PYTHON if file.relative_to(ROOT).parts[0] == "tests"]
 DOCUMENTS = [file for file in FILES if file.suffix == ".md" and file.name != "CHANGELOG.md"]
-PLAYBOOKS = [file for file in FILES if file.relative_to(ROOT).parts[0] in ("playbooks", "changelogs") and file.suffix in (".yml", ".j2")]
+YAML = [file for file in FILES if file.suffix in (".yml", ".yaml", ".j2")]
+"""Playbooks, roles, scenarios, workflows, settings of tools, and rendered objects."""
 QUESTION = re.compile(r"\s*(What|Whether|Why|How|When|Where|Which|Who|Those)\b")
 """The first word of a docstring that is no statement."""
 IDIOMS = {
@@ -65,7 +66,7 @@ IDIOMS = {
     r"wins\b|win over\b": "has precedence, overrides",
     r"be told\b": "be distinguished, be given",
     r"(least|less|more|most) important\b": "with a lower priority, with the lowest priority",
-    r"look(s|ed|ing)? (at|again|into|through|up)\b": "check, read",
+    r"look(s|ed|ing)? (at|again|for|into|through|up)\b": "check, find, read",
     r"(a|an|the|one|first|second|next|old|other|another|some|more|two) looks?\b": "check, observation",
     r"(other|another|second|each|running) cop(y|ies)\b": "replica",
     r"cop(y|ies) (of the rescuer|leads?|takes?)\b": "replica",
@@ -163,8 +164,8 @@ def test_names_of_functions_in_tests_have_no_idiom(file: Path) -> None:
     assert not found
 
 
-@pytest.mark.parametrize("file", [*DOCUMENTS, *PLAYBOOKS], ids=id_of)
-def test_documents_and_playbooks_have_no_idiom(file: Path) -> None:
+@pytest.mark.parametrize("file", [*DOCUMENTS, *YAML], ids=id_of)
+def test_documents_and_yaml_files_have_no_idiom(file: Path) -> None:
     text = file.read_text(encoding="utf-8")
     parts = paragraphs(text) if file.suffix == ".md" else re.sub(r"^\s*#+", "", text, flags=re.MULTILINE).split("\n\n")
     assert not [f"{file.name}: {idiom} in: {part.strip()[:60]}" for part in parts for idiom in idioms_in(part)]

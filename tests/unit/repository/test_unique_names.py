@@ -13,8 +13,8 @@ from tools.paths import ROOT
 from tools.working_copy import repository_files
 
 SAME_ROLE = {
-    "FilterModule": "Ansible looks for a class of this name in each file of filters",
-    "ModuleDocFragment": "Ansible looks for a class of this name in each file of documentation",
+    "FilterModule": "Ansible loads a class of this name from each file of filters",
+    "ModuleDocFragment": "Ansible loads a class of this name from each file of documentation",
     "argument_spec": "the options of a module, in each module",
     "main": "the entry point of a module or program, in each of them",
     "pre_filter": "the check of a pod for all nodes, in each filter of the scheduler",

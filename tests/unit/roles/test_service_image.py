@@ -1,6 +1,6 @@
 # Copyright: onprem.kube_scheduling contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The variables of the role service_image are declared once, with equal names and defaults."""
+"""The variables of the role service_image are the same in its entry points and its README."""
 
 from __future__ import annotations
 
@@ -18,18 +18,8 @@ SPECS: dict[str, Any] = yaml.safe_load((ROLE / "meta" / "argument_specs.yml").re
 OPTIONS: dict[str, dict[str, Any]] = SPECS["main"]["options"]
 
 
-def test_the_defaults_are_those_of_the_argument_spec() -> None:
-    assert yaml.safe_load((ROLE / "defaults" / "main.yml").read_text()) == {name: option["default"] for name, option in OPTIONS.items()}
-
-
 def test_both_entry_points_have_the_same_variables() -> None:
     assert SPECS["reference"]["options"] == OPTIONS
-
-
-def test_each_variable_is_read_and_each_one_that_is_read_is_declared() -> None:
-    texts = [file.read_text() for folder in ("tasks", "vars") for file in (ROLE / folder).glob("*.yml")]
-    read = set(re.findall(r"(?<![_a-z])service_image_[a-z_]+\b", "\n".join(texts)))
-    assert read - {"service_image_result"} == set(OPTIONS)
 
 
 def test_the_readme_names_each_variable_with_its_default() -> None:

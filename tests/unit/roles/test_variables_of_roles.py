@@ -63,3 +63,10 @@ def test_each_permission_has_a_reason_and_nothing_unknown(role: Path) -> None:
 def test_the_guide_has_the_present_table_of_rights(role: str) -> None:
     guide = (ROOT / tables.RIGHTS[role]).read_text()
     assert tables.with_rights(guide, role) == guide, "run `make tables`"
+
+
+def test_a_hash_in_a_template_is_a_text_also_if_it_has_only_digits() -> None:
+    lines = [
+        line for role in ROLES for file in (role / "templates").glob("*.j2") for line in file.read_text().splitlines() if "-hash: " in line
+    ]
+    assert len(lines) == 3 and all(line.endswith(" | to_json }}") for line in lines), lines

@@ -11,6 +11,7 @@ from ...model.snapshot import ClusterSnapshot
 from ...model.undecodable import undecodable_results
 from ...model.well_known import HOSTNAME, ZONE
 from ...spread.distribution import listed_by_key
+from ...spread.namespace_selection import UNREADABLE
 from ...spread.options import CheckOptions
 from ...spread.spread_report import SpreadReport, WorkloadReport
 from ...spread.verdict import COLLAPSED, HEALTHY, ROLLING, SKEWED, SKIPPED, UNKNOWN
@@ -54,6 +55,11 @@ def check_result(report: SpreadReport, options: CheckOptions, *, include_healthy
         "skipped_objects": undecodable_results(report.undecodable),
         "options": options_to_result(options),
     }
+
+
+def read_error(check: t.Mapping[str, t.Any]) -> str:
+    """Return the error in the result of a check that could read none of the chosen namespaces. It is empty after any other check."""
+    return str(check["message"]) if check.get("reason") == UNREADABLE else ""
 
 
 def options_to_result(options: CheckOptions) -> dict[str, t.Any]:

@@ -11,9 +11,9 @@ from ...kube.client.api import KubeApi
 from ...kube.client.errors import KubeError
 from ...model.option_values import OptionError
 from ...model.reason import Reason
-from ...model.undecodable import Undecodable, undecodable_results
+from ...model.undecodable import Undecodable
 from ...spread.options import CheckOptions
-from ...spread.restart.options import ROLLOUT, RestartOptions
+from ...spread.restart.options import RestartOptions
 from ...spread.restart.targets import read_check
 from ..check.result import check_result
 from ..check.run import run_check
@@ -90,12 +90,12 @@ class _Pass:
 
     def _restart(self, before: Json) -> None:
         options = self._options.restart
-        targets = read_check(before).targets(rollout=options.strategy == ROLLOUT, only_if_helps=options.only_if_helps)
+        targets = options.targets(read_check(before))
         if not targets:
             return
         undecodable: list[Undecodable] = []
         results = run_restart(self._api, targets, options, undecodable=undecodable, stop=self._ask)
-        self._result.restart = {**restart_result(results, named=False), "skipped_objects": undecodable_results(undecodable)}
+        self._result.restart = restart_result(results, named=False, undecodable=undecodable)
 
     def _ask(self) -> t.Optional[Reason]:
         """Return the reason to stop, and record it."""

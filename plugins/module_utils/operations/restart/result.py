@@ -12,6 +12,7 @@ from dataclasses import asdict, dataclass, field
 from ...model.api.pod import Pod
 from ...model.messages import missing_permission
 from ...model.reason import Reason, reason_fields
+from ...model.undecodable import Undecodable, undecodable_results
 from ...spread.history import RESTARTED_AT
 from ...spread.restart.actions import FAILED_ACTION, REFUSED, SKIPPED
 from ...spread.restart.targets import Target
@@ -117,8 +118,10 @@ class RestartResult:
 MAX_NAMED = 12
 
 
-def restart_result(results: Sequence[RestartResult], *, named: bool, diff: bool = False) -> dict[str, t.Any]:
-    """Return ``changed``, ``failed``, ``msg``, ``warnings`` and ``workloads``, in the same form for any number of results.
+def restart_result(
+    results: Sequence[RestartResult], *, named: bool, diff: bool = False, undecodable: Iterable[Undecodable] = ()
+) -> dict[str, t.Any]:
+    """Return ``changed``, ``failed``, ``msg``, ``warnings``, ``workloads`` and ``skipped_objects``, in one form for any number of results.
 
     ``diff`` adds the changes for ``--diff``. A failed target fails the task. A refused or missing one fails it only if it was ``named``.
     """
@@ -132,6 +135,7 @@ def restart_result(results: Sequence[RestartResult], *, named: bool, diff: bool 
         "msg": "; ".join(_complaints(bad)),
         "warnings": list({missing_permission(warning) or warning: warning for warning in warnings}.values()),
         "workloads": [_entry(result) for result in results],
+        "skipped_objects": undecodable_results(undecodable),
     }
 
 

@@ -2,7 +2,7 @@
 # Copyright: onprem.kube_scheduling contributors
 """Free capacity on the node (kubernetes ``plugins/noderesources/fit.go``).
 
-A DeviceClass may offer extended resources. If no device plugin of a node offers such a resource, dynamic resource allocation looks for
+A DeviceClass may offer extended resources. If no device plugin of a node offers such a resource, dynamic resource allocation searches
 devices (shouldDelegateResourceToDRA). The devices that it would find are not computed.
 """
 

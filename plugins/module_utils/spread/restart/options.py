@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from ...model.option_values import check_minima
 from ...model.well_known import HOSTNAME
 from ..options import DEFAULT_COOLDOWN_S, DEFAULT_MAX_ATTEMPTS, check_topology_keys, option_times
-from .targets import CheckedResult
+from .targets import CheckedResult, Target
 
 ROLLOUT = "rollout"
 EVICT_SURPLUS = "evict_surplus"
@@ -59,6 +59,10 @@ class RestartOptions:
     asks_server: bool = True
     topology_keys: Sequence[str] = (HOSTNAME,)
     max_skew: t.Optional[int] = None
+
+    def targets(self, checked: CheckedResult) -> list[Target]:
+        """Return the workloads to restart, or to evict pods from. Raise OptionError, see ``CheckedResult.targets``."""
+        return checked.targets(rollout=self.strategy == ROLLOUT, only_if_helps=self.only_if_helps)
 
 
 def restart_options(params: Mapping[str, t.Any], checked: t.Optional[CheckedResult] = None, *, dry_run: bool) -> RestartOptions:

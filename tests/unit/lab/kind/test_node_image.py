@@ -4,7 +4,9 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -71,3 +73,28 @@ def test_the_programs_of_a_simulated_cluster_do_not_include_those_of_kind() -> N
     simulated = {program.name for program in binaries.CLUSTER.programs}
     modules = (programs.NODE, programs.KIND, programs.COREDNS, programs.PAUSE)
     assert not simulated & {program.name for module in modules for program in module.programs}
+
+
+@pytest.mark.parametrize(
+    ("docker", "chosen"),
+    [
+        ('[ "$1" = images ] && echo 123456', "kindest/node:v1@sha256:1"),
+        ('[ "$1" = pull ] && echo "$4" && exit 0; [ "$1" = images ]', "kindest/node:v1@sha256:1"),
+        ('[ "$1" = images ] || { echo no such host >&2; exit 1; }', "home-built"),
+    ],
+    ids=["the engine has it", "it is pulled", "it cannot be pulled"],
+)
+def test_kinds_own_image_is_used_if_it_can_be_pulled_and_else_one_is_built(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, docker: str, chosen: str
+) -> None:
+    (tmp_path / "docker").write_text(f"#!/bin/sh\n{docker}\n")
+    (tmp_path / "docker").chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
+    sources = tmp_path / node_image.DEFAULTS
+    sources.parent.mkdir(parents=True)
+    sources.write_text('package defaults\n\nconst Image = "kindest/node:v1@sha256:1"\n')
+    monkeypatch.setattr(programs, "kind_sources", lambda _log: tmp_path)
+    monkeypatch.setattr(node_image, "ensure", lambda _log: "home-built")
+    said: list[str] = []
+    assert node_image.choose(said.append) == chosen
+    assert any("cannot be pulled" in line and "no such host" in line for line in said) is (chosen == "home-built")
