@@ -20,7 +20,7 @@ def test_kind(kind_environment: dict[str, str], capsys: pytest.CaptureFixture[st
     _run_on_kind("kind", kind_environment, capsys)
 
 
-@pytest.mark.timeout(20 * 60)
+@pytest.mark.timeout(30 * 60)
 def test_hosts(container_engine: None, capsys: pytest.CaptureFixture[str]) -> None:
     name = cluster_name("hosts")
     machines = Hosts.at(ROOT / ".lab" / "hosts" / name, name)
