@@ -15,7 +15,7 @@ import pytest
 from lab.cluster import Cluster
 from lab.layout import REPOSITORY
 from tests.integration.modules.conftest import cluster, namespace
-from tests.integration.playbooks.test_site import stats_of
+from tests.integration.playbooks.site_runs import stats_of
 from tests.integration.roles.role_play import RoleRun, ansible_playbook
 from tests.integration.workloads import deployment, pile_up, pod_uids, pods_of, restarted_at, wait_until
 

@@ -6,68 +6,31 @@ from __future__ import annotations
 
 import json
 import re
-import socket
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from hashlib import sha256
 from pathlib import Path
-from typing import Any
 
 import pytest
 from ansible_collections.onprem.kube_scheduling.services.image_context import describe
 
 from lab.cluster import Cluster
-from lab.layout import REPOSITORY
 from tests.integration.modules.conftest import cluster, namespace
-from tests.integration.pushgateway import gateway, gateway_program, get, push
+from tests.integration.playbooks.site_runs import Site, site, stats_of
 from tests.integration.roles.installed import installed, remove_all, state_of
 from tests.integration.roles.restricted_user import restricted_user
-from tests.integration.roles.role_play import RolePlay, RoleRun, ansible_playbook
-from tests.integration.workloads import OUTCOME, deployment, pod_uids, restarted_at, stateful_set, wait_rolled_out
+from tests.integration.workloads import OUTCOME, deployment, pod_uids, restarted_at, wait_rolled_out
 
-__all__ = ["cluster", "gateway", "gateway_program", "namespace"]
+__all__ = ["cluster", "namespace", "site"]
 
 # Each run of a role takes many seconds on a machine with other work.
 pytestmark = pytest.mark.timeout(1800)
-LOCAL = {"ansible_connection": "local", "ansible_python_interpreter": sys.executable}
-IMAGE = {"service_image_delivery": "preloaded", "service_image_reference": "registry.example.org/kube-scheduling/services:1"}
 EMPTY_NAMESPACE = {
     "namespaces /kube-scheduling",
     "configmaps kube-scheduling/kube-root-ca.crt",
     "serviceaccounts kube-scheduling/default",
 }
 PIN = "io.cri-containerd.pinned=pinned"
-
-
-class Site:
-    """The three playbooks for one cluster."""
-
-    def __init__(self, cluster: Cluster, folder: Path) -> None:
-        self._cluster, self.folder = cluster, folder
-
-    def play(self, playbook: str, *arguments: str, **variables: Any) -> RoleRun:
-        given = {"site_kubeconfig": str(self._cluster.kubeconfig), "spread_cronjob_schedule": "0 0 1 1 *", **IMAGE, **variables}
-        file = playbook if "." in playbook else REPOSITORY / "playbooks" / f"{playbook}.yml"
-        return ansible_playbook(file, *arguments, "-e", json.dumps(given), folder=self.folder)
-
-    def importing(self, playbook: str) -> str:
-        """Return a playbook in another folder that imports this one."""
-        file = self.folder / "cluster.yml"
-        file.write_text(json.dumps([{"ansible.builtin.import_playbook": playbook}]))
-        return str(file)
-
-
-@pytest.fixture
-def site(cluster: Cluster, tmp_path: Path) -> Site:
-    return Site(cluster, tmp_path)
-
-
-def stats_of(run: RoleRun, name: str) -> dict[str, Any]:
-    """The numbers that a playbook reports with set_stats."""
-    found = re.search(r"^\s*RUN: (\{.*\})$", run.output, re.MULTILINE)
-    assert found, run.output
-    stats: dict[str, Any] = json.loads(found.group(1))[name]["localhost"]
-    return stats
 
 
 def test_install_repeat_verify_and_uninstall(cluster: Cluster, namespace: str, site: Site) -> None:
@@ -149,85 +112,6 @@ def test_install_repeat_verify_and_uninstall(cluster: Cluster, namespace: str, s
     assert restarted_at(cluster, web) == restarted is not None and pod_uids(cluster, web) == pods
 
 
-def test_uninstall_deletes_the_metrics_that_a_pass_has_pushed_and_a_second_one_changes_nothing(
-    cluster: Cluster, site: Site, gateway: str
-) -> None:
-    role = RolePlay("spread_cronjob", site.folder, {"spread_cronjob_kubeconfig": str(cluster.kubeconfig), "spread_cronjob_image": "x"})
-    installed_run = role.run(spread_cronjob_schedule="0 0 1 1 *", spread_cronjob_settings={"pushgateway_url": gateway})
-    assert installed_run.code == 0, installed_run.output
-    push(gateway, "kube_scheduling_rebalance", "kube_scheduling_rebalance_failed 0\n")
-    push(gateway, "backup", "backup_failed 0\n")
-
-    # The address is that of the installed settings.
-    gone = site.play("uninstall")
-    assert gone.code == 0 and installed(cluster) == set(), gone.output
-    metrics = get(f"{gateway}/metrics")
-    assert "kube_scheduling_rebalance" not in metrics and "backup_failed" in metrics
-    assert "No metrics in a Pushgateway." in gone.output
-
-    again = site.play("uninstall", spread_cronjob_settings={"pushgateway_url": "http://127.0.0.1:1"})
-    assert again.code == 0 and again.changed == 0 and not stats_of(again, "kube_scheduling_uninstall")["changed"], again.output
-    assert (
-        "in the Pushgateway http://127.0.0.1:1, which could not be deleted (Status code was -1 and not [202]: Request failed: "
-        in again.output
-    )
-
-
-def test_uninstall_keeps_objects_of_others_and_can_be_repeated_after_an_error(cluster: Cluster, namespace: str, site: Site) -> None:
-    nobody = cluster.service_account("nobody-uninstalls", cluster_role=None)
-    refused = site.play("uninstall", site_kubeconfig=str(nobody))
-    text = refused.output.partition("Nothing was changed. Failed checks:")[2]
-    assert refused.code == 2 and "the user may not delete cronjobs.batch in namespace kube-scheduling: grant the verb" in text
-    assert "the user may not patch controllerrevisions.apps: grant the verb" in text, refused.output
-
-    role = RolePlay("spread_cronjob", site.folder, {"spread_cronjob_kubeconfig": str(cluster.kubeconfig), "spread_cronjob_image": "x"})
-    assert role.run(spread_cronjob_schedule="0 0 1 1 *").code == 0
-    place = ("--namespace", "kube-scheduling")
-    # A user's NetworkPolicy under the name of the role, settings that are no YAML, and objects of the user. The claim has all our labels.
-    cluster.kubectl(*place, "label", "networkpolicy", "kube-scheduling-rebalancer", "app.kubernetes.io/managed-by=user", "--overwrite")
-    cluster.kubectl(*place, "patch", "configmap", "kube-scheduling-rebalancer", "--patch", json.dumps({"data": {"config.yml": "a: [b"}}))
-    labels = cluster.get("/apis/batch/v1/namespaces/kube-scheduling/cronjobs/kube-scheduling-rebalancer")["metadata"]["labels"]
-    claim = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
-    metadata = {"name": "data", "namespace": "kube-scheduling", "labels": labels}
-    quota = {"name": "users", "namespace": "kube-scheduling"}
-    named = [deployment(namespace, "123", 0), stateful_set(namespace, "null", 0)]
-    for workload in named:
-        workload["metadata"]["annotations"] = {OUTCOME: "old"}
-    cluster.apply([
-        {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": metadata, "spec": claim},
-        {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": quota, "spec": {"hard": {"pods": "100"}}},
-        *named,
-    ])  # fmt: skip
-    taken = role.run()
-    assert taken.code == 2 and "Nothing was applied." in taken.output, taken.output
-    assert "NetworkPolicy kube-scheduling/kube-scheduling-rebalancer. Delete or rename them." in taken.output
-
-    # The deletion of the service account waits for the finalizer, which ends the playbook in the middle.
-    account = (*place, "patch", "serviceaccount", "kube-scheduling-rebalancer", "--type=merge", "--patch")
-    cluster.kubectl(*account, json.dumps({"metadata": {"finalizers": ["example.org/slow"]}}))
-    failed = site.play("uninstall", spread_cronjob_wait_timeout=2)
-    numbers = stats_of(failed, "kube_scheduling_uninstall")
-    assert failed.code == 2 and "Run the playbook again" in failed.output, failed.output
-    assert not numbers["ok"] and numbers["removed"] == [] and numbers["error"].startswith("Delete the objects: "), numbers
-    cluster.kubectl(*account, json.dumps({"metadata": {"finalizers": None}}))
-
-    again = site.play("uninstall")
-    assert again.code == 0 and stats_of(again, "kube_scheduling_uninstall")["outcomes"] == 4, again.output
-    for text in (
-        "Objects without the labels of this collection: NetworkPolicy kube-scheduling/kube-scheduling-rebalancer.",
-        "ResourceQuota/users",
-        "PersistentVolumeClaim/data",
-        "The metrics in a Pushgateway, if an earlier run that did not end",
-    ):
-        assert text in again.output, again.output
-    assert installed(cluster) == EMPTY_NAMESPACE | {"networkpolicies kube-scheduling/kube-scheduling-rebalancer"}
-    annotations = "jsonpath={.items[*].metadata.annotations}"
-    assert OUTCOME not in cluster.kubectl(
-        "--namespace", namespace, "get", "deployment,replicaset,statefulset,controllerrevision", "-o", annotations
-    )
-    cluster.kubectl("delete", "namespace", "kube-scheduling")
-
-
 def containerd_client(folder: Path, name: str, *, reference: str, fails: bool = False) -> list[str]:
     """Return a command like ``ctr`` of a node that has the image, and whose list of images fails with ``fails``."""
     program = folder / name
@@ -275,117 +159,3 @@ def test_nodes_that_fail_and_that_are_down_do_not_stop_the_others_and_are_named_
     for name, text in zip(("node-1", "node-3"), sorted(verified["error"].splitlines()), strict=True):
         assert text.startswith(f"{name} has failed or could not be reached"), run.output
     remove_all(cluster)
-
-
-def test_all_failed_checks_are_in_one_list_and_nothing_is_changed(cluster: Cluster, site: Site) -> None:
-    nobody = cluster.service_account("nobody-installs", cluster_role=None)
-    failed = site.play(
-        "site",
-        site_kubeconfig=str(nobody),
-        spread_cronjob_settings={"max_worklods": 1},
-        critical_rescuer_port=1,
-    )
-    assert failed.code == 2 and installed(cluster) == set()
-    text = failed.output.partition("Nothing was changed. Failed checks:")[2]
-    assert "spread_cronjob_settings: max_worklods is not a setting" in text, failed.output
-    assert "critical_rescuer_port is 1: it must be a number, at least 1024" in text
-    assert "the user may not patch clusterroles.rbac.authorization.k8s.io: grant the verb" in text
-    assert "the user may not create cronjobs.batch in namespace kube-scheduling: grant the verb" in text
-
-
-def test_an_image_that_cannot_be_built_is_refused_with_the_other_deliveries(
-    cluster: Cluster, site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("DOCKER_HOST", "unix:///nowhere/sock")
-    image = {"service_image_reference": "", "service_image_engine": "docker", "service_image_archive_folder": str(tmp_path / "archives")}
-    for given in (
-        {"service_image_delivery": "archive", "site_node_hosts": "localhost", "service_image_containerd_socket": "/nowhere/sock"},
-        {"service_image_delivery": "registry", "service_image_registry": "registry.example.org/platform"},
-    ):
-        failed = site.play("site", **image, **given)
-        text = failed.output.partition("Nothing was changed. Failed checks:")[2]
-        assert failed.code == 2 and "No container engine answers on the controller" in text, failed.output
-        assert "service_image_delivery: registry" in text and "service_image_delivery: preloaded" in text
-        # The checks of the node are in the same list.
-        assert ("localhost has no socket /nowhere/sock" in text) == (given["service_image_delivery"] == "archive")
-    assert installed(cluster) == set()
-    # Other parts do not deliver the image.
-    planned = site.play(
-        "site", "--check", "--tags", "spread_cronjob", **image, service_image_delivery="archive", site_node_hosts="localhost"
-    )
-    assert planned.code == 0, planned.output
-
-
-def test_check_mode_on_an_empty_cluster_and_wrong_hosts(cluster: Cluster, site: Site) -> None:
-    planned = site.play("site", "--check", "--diff")
-    assert planned.code == 0 and planned.changed and installed(cluster) == set(), planned.output
-    assert "CronJob kube-scheduling-rebalancer" in planned.output
-
-    no_nodes = site.play("site", service_image_delivery="archive", service_image_reference="")
-    assert no_nodes.code == 2 and "site_node_hosts is kube_control_plane:kube_node, and no host matches it" in no_nodes.output
-    wrong = site.play("site", site_kubeconfg="x")
-    assert wrong.code == 2 and "There is no variable site_kubeconfg. The variables are site_cluster_hosts, " in wrong.output
-    assert installed(cluster) == set()
-
-
-def test_the_objects_are_tried_before_anything_is_changed_and_all_failed_checks_are_in_the_numbers(cluster: Cluster, site: Site) -> None:
-    """The namespace does not exist, so the API server tries the objects in another one."""
-    failed = site.play(
-        "site",
-        "--limit", "localhost",
-        spread_cronjob_schedule="every minute",
-        spread_cronjob_time_zone="Mars/Olympus",
-        spread_cronjob_labels={"team": 7},
-        critical_rescuer_pod_monitor="present",
-        critical_rescuer_priority_class="Not A Name",
-        site_max_clock_skew="soon",
-        site_namespace="Kube_Scheduling",
-        spread_cronjob_settings={"max_parallel": 2},
-    )  # fmt: skip
-    assert failed.code == 2 and installed(cluster) == set(), failed.output
-    text = stats_of(failed, "kube_scheduling_site")["error"]
-    assert text.startswith("Nothing was changed. Failed checks:\n"), failed.output
-    for part in (
-        "site_max_clock_skew",
-        "Namespace Kube_Scheduling is refused: ",
-        "CronJob kube-scheduling-rebalancer in namespace Kube_Scheduling is refused: ",
-        "PodMonitor kube-scheduling-rescuer in namespace Kube_Scheduling is refused: ",
-    ):
-        assert part in text, (part, text)
-
-
-def test_versions_and_clocks_of_the_cluster_are_checked(cluster: Cluster, site: Site) -> None:
-    """The lowest versions are raised and the largest difference is lowered, because the cluster itself is new and has the same clock."""
-    versions = {"ansible_core": "99.1", "kubernetes": "99.3"}
-    failed = site.play(
-        "site", "--tags", "preflight", __site_minimum_versions=versions, __site_max_clock_skew_s=-1, spread_cronjob_schedule="x"
-    )
-    text = stats_of(failed, "kube_scheduling_site")["error"]
-    for part in ("update it to 99.1", "update it to 99.3", "s behind the clock", "CronJob kube-scheduling-rebalancer"):
-        assert part in text, (part, text)
-    assert failed.code == 2 and installed(cluster) == set()
-
-
-def test_one_node_for_two_replicas_is_enough_and_static_pods_need_a_free_port(cluster: Cluster, site: Site) -> None:
-    nodes = len(cluster.get("/api/v1/nodes")["items"])
-    first = site.play("site", critical_rescuer_replicas=nodes + 1, spread_cronjob_form="deployment", site_namespace="123")
-    assert first.code == 0, first.output
-    assert f"Deployment 123/kube-scheduling-rescuer: {nodes} of {nodes + 1} replicas are available. That is enough." in first.output
-    again = site.play("site", critical_rescuer_replicas=nodes + 1, spread_cronjob_form="deployment", site_namespace="123")
-    assert again.code == 0 and again.changed == 0, again.output
-
-    hosts = {"kube_control_plane": {"hosts": {"node-1": LOCAL, "node-2": {"ansible_host": "127.0.0.1", "ansible_port": 1}}}}
-    inventory = site.folder / "hosts.yml"
-    inventory.write_text(json.dumps(hosts))
-    with socket.create_server(("127.0.0.1", 0)) as other:
-        port = other.getsockname()[1]
-        failed = site.play(
-            "site", "-i", str(inventory), "--tags", "preflight", critical_rescuer_form="static_pod", critical_rescuer_port=port
-        )
-    assert failed.code == 2, failed.output
-    text = stats_of(failed, "kube_scheduling_site")["error"]
-    assert f"node-1: another program uses port {port}, which the static pod needs" in text, text
-    assert "node-2: it is not known whether port " in text, text
-
-    gone = site.play("uninstall", site_namespace="123")
-    assert gone.code == 0, gone.output
