@@ -21,6 +21,11 @@ __all__ = ["cluster"]
 
 LOCAL = {"ansible_connection": "local", "ansible_python_interpreter": sys.executable}
 IMAGE = {"service_image_delivery": "preloaded", "service_image_reference": "registry.example.org/kube-scheduling/services:1"}
+EMPTY_NAMESPACE = {
+    "namespaces /kube-scheduling",
+    "configmaps kube-scheduling/kube-root-ca.crt",
+    "serviceaccounts kube-scheduling/default",
+}
 
 
 class Site:

@@ -16,7 +16,7 @@ from ansible_collections.onprem.kube_scheduling.services.image_context import de
 
 from lab.cluster import Cluster
 from tests.integration.modules.conftest import cluster, namespace
-from tests.integration.playbooks.site_runs import Site, site, stats_of
+from tests.integration.playbooks.site_runs import EMPTY_NAMESPACE, Site, site, stats_of
 from tests.integration.roles.installed import installed, remove_all, state_of
 from tests.integration.roles.restricted_user import restricted_user
 from tests.integration.workloads import OUTCOME, deployment, pod_uids, restarted_at, wait_rolled_out
@@ -25,11 +25,6 @@ __all__ = ["cluster", "namespace", "site"]
 
 # Each run of a role takes many seconds on a machine with other work.
 pytestmark = pytest.mark.timeout(1800)
-EMPTY_NAMESPACE = {
-    "namespaces /kube-scheduling",
-    "configmaps kube-scheduling/kube-root-ca.crt",
-    "serviceaccounts kube-scheduling/default",
-}
 PIN = "io.cri-containerd.pinned=pinned"
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from lab.cluster import Cluster
 from tests.integration.modules.conftest import cluster, namespace
-from tests.integration.playbooks.site_runs import Site, site, stats_of
+from tests.integration.playbooks.site_runs import EMPTY_NAMESPACE, Site, site, stats_of
 from tests.integration.pushgateway import gateway, gateway_program, get, push
 from tests.integration.roles.installed import installed
 from tests.integration.roles.role_play import RolePlay
@@ -20,11 +20,6 @@ __all__ = ["cluster", "gateway", "gateway_program", "namespace", "site"]
 
 # Each run of a role takes many seconds on a machine with other work.
 pytestmark = pytest.mark.timeout(1800)
-EMPTY_NAMESPACE = {
-    "namespaces /kube-scheduling",
-    "configmaps kube-scheduling/kube-root-ca.crt",
-    "serviceaccounts kube-scheduling/default",
-}
 
 
 def test_uninstall_deletes_the_metrics_that_a_pass_has_pushed_and_a_second_one_changes_nothing(
