@@ -6,7 +6,7 @@ BASE := $(or $(BASE_PYTHON),python3)
 PYTHON := .venv/bin/python
 STEP := $(PYTHON) -m tools.run_step $(HOLD)
 
-# `test` runs these two at a time, then the scenarios `kind` and `hosts` and the integration tests, which want the machine for themselves. Sanity takes longest.
+# `test` runs these two at a time, then the scenario `kind` and the integration tests, which want the machine for themselves. Sanity takes longest.
 CHECKS := ruff sanity yamllint changelog-lint mypy unit browser docs-lint ansible-lint docs importer
 
 # Integration tests wait more than they work. Each worker has a shared cluster of its own; a file stays on one worker.
@@ -47,7 +47,6 @@ test: env ## run every check
 	@$(MAKE) --no-print-directory -j2 HOLD=--hold $(CHECKS)
 	@$(MAKE) --no-print-directory image
 	@$(MAKE) --no-print-directory kind
-	@$(MAKE) --no-print-directory hosts
 	@$(MAKE) --no-print-directory integration
 
 ruff: env ## check: Python style and formatting
@@ -94,7 +93,7 @@ image: env ## check: build the image of the services with a container engine, ru
 kind: lab-binaries ## check: roles and playbooks on a real cluster in containers (scenario `kind` of molecule)
 	@$(STEP) kind -- python -m pytest tests/molecule/test_scenarios.py::test_kind
 
-hosts: lab-binaries ## check: the role node_exporter on Debian machines in containers, scraped by a Prometheus (scenario `hosts` of molecule)
+hosts: lab-binaries ## the role node_exporter on Debian machines in containers, scraped by a Prometheus (scenario `hosts` of molecule)
 	@$(STEP) hosts -- python -m pytest tests/molecule/test_scenarios.py::test_hosts
 
 # Last, and without a closing line of its own, so that pytest's summary is the last line of `make test`.
