@@ -1,0 +1,92 @@
+# Copyright: onprem.kube_scheduling contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The real kube-scheduler accepts each of its configurations in docs/network-aware-scheduling.md, and knows all of their fields."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+import trustme
+import yaml
+
+from lab import binaries
+from tests.unit.services.extender.test_guide import BLOCKS
+
+Json = dict[str, Any]
+
+CONFIGURATIONS: list[Json] = [yaml.safe_load(block) for block in BLOCKS if "urlPrefix" in block]
+(WHOLE,) = [one for one in CONFIGURATIONS if one.get("kind") == "KubeSchedulerConfiguration"]
+"""``scheduler.yaml`` of the guide. The others are parts, which it completes."""
+KUBECONFIG = """
+apiVersion: v1
+kind: Config
+current-context: none
+clusters: [{name: none, cluster: {server: "http://127.0.0.1:1"}}]
+users: [{name: none, user: {}}]
+contexts: [{name: none, context: {cluster: none, user: none}}]
+"""
+TIMEOUT_S = 60
+
+
+@pytest.fixture(scope="module")
+def program() -> str:
+    """The path of kube-scheduler."""
+    return str(binaries.ensure() / "kube-scheduler")
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> dict[str, str]:
+    """The paths of the files that the configurations name, by the field."""
+    authority = trustme.CA()
+    pair = authority.issue_cert("extender")
+    paths = {name: tmp_path / name for name in ("caFile", "certFile", "keyFile", "kubeconfig")}
+    authority.cert_pem.write_to_path(str(paths["caFile"]))
+    pair.cert_chain_pems[0].write_to_path(str(paths["certFile"]))
+    pair.private_key_pem.write_to_path(str(paths["keyFile"]))
+    paths["kubeconfig"].write_text(KUBECONFIG)
+    return {name: str(path) for name, path in paths.items()}
+
+
+def with_files(configuration: Json, files: dict[str, str]) -> Json:
+    """Return the configuration with the paths of this test."""
+    made = {**WHOLE, **configuration, "clientConnection": {"kubeconfig": files["kubeconfig"]}}
+    made["extenders"] = [
+        {**entry, "tlsConfig": {name: files[name] for name in entry["tlsConfig"]}} if "tlsConfig" in entry else entry
+        for entry in made["extenders"]
+    ]
+    return made
+
+
+def as_written(entry: Json) -> Json:
+    """Return the entry as kube-scheduler writes it: with the default that the guide has for ``httpTimeout``, and without false values."""
+    return {name: value for name, value in {"httpTimeout": "5s", **entry}.items() if value is not False}
+
+
+def run(program: str, configuration: Json, folder: Path) -> subprocess.CompletedProcess[str]:
+    """Run the command of the guide that checks ``scheduler.yaml`` and ends, and write the result to ``written.yaml``."""
+    (folder / "scheduler.yaml").write_text(yaml.safe_dump(configuration))
+    command = [program, "--config", "scheduler.yaml", "--secure-port", "0", "--write-config-to", "written.yaml"]
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=TIMEOUT_S)
+
+
+@pytest.mark.parametrize("number", range(len(CONFIGURATIONS)))
+def test_the_scheduler_has_the_entries_and_the_profile_of_the_guide(
+    number: int, program: str, files: dict[str, str], tmp_path: Path
+) -> None:
+    given = with_files(CONFIGURATIONS[number], files)
+    answer = run(program, given, tmp_path)
+    assert answer.returncode == 0, answer.stderr
+    written = yaml.safe_load((tmp_path / "written.yaml").read_text())
+    assert written["extenders"] == [as_written(entry) for entry in given["extenders"]]
+    assert [profile["schedulerName"] for profile in written["profiles"]] == ["network-traffic"]
+    assert written["clientConnection"]["kubeconfig"] == files["kubeconfig"] and written["leaderElection"]["leaderElect"] is False
+
+
+def test_the_scheduler_refuses_a_field_that_it_does_not_know(program: str, files: dict[str, str], tmp_path: Path) -> None:
+    given = with_files(WHOLE, files)
+    answer = run(program, {**given, "extenders": [{**given["extenders"][0], "ignoreable": True}]}, tmp_path)
+    assert answer.returncode == 1 and "unknown field" in answer.stderr and "extenders[0].ignoreable" in answer.stderr
+    assert not (tmp_path / "written.yaml").exists()
