@@ -31,6 +31,8 @@ SEED = int(os.environ.get("PREEMPTION_SEED", str(time.time_ns() % 10**9) if SOAK
 MANY = 20
 """The number of cases from which some must need a preemption that breaks a budget."""
 PROTECTED, UNPROTECTED = "keeps-budgets", "breaks-budgets"
+COUNTS = ("pods bound", "pods waiting", "victims", "cases with victims", "cases with a breach")
+"""The counts of the summary. A case is a cluster with one or more critical pods."""
 
 pytestmark = pytest.mark.timeout(0)
 
@@ -54,7 +56,7 @@ def test_budgets_are_kept(cluster: Cluster, record_property: Callable[[str, obje
     breaches = play(cluster, PROTECTED, PreemptionScene.preempt_one_by_one, seen)
     summary = f"preemption with the agent budgets: {text_of(seen)}, seed {SEED}"
     assert not breaches, "\n".join([summary, *breaches])
-    assert seen["bound"], summary
+    assert seen["pods bound"], summary
     record_property(SUMMARY, summary)
 
 
@@ -75,7 +77,7 @@ def test_pods_that_come_together(cluster: Cluster, record_property: Callable[[st
     summary = f"preemption for pods that come together: {text_of(seen)}, seed {SEED}"
     unprotected: Counter[str] = Counter()
     play(cluster, UNPROTECTED, PreemptionScene.preempt_together, unprotected)
-    assert seen["with a breach"] < max(1, unprotected["with a breach"]), "\n".join([summary, *breaches])
+    assert seen["cases with a breach"] < max(1, unprotected["cases with a breach"]), "\n".join([summary, *breaches])
     record_property(SUMMARY, f"{summary}; without the agent: {text_of(unprotected)}")
 
 
@@ -90,7 +92,7 @@ def play(cluster: Cluster, scheduler_name: str, preempt: Preempt, seen: Counter[
 
 def text_of(seen: Counter[str]) -> str:
     """Return the counts as text."""
-    return f"{CASES} cases, " + ", ".join(f"{seen[what]} {what}" for what in ("bound", "waiting", "victims", "with a breach"))
+    return f"{CASES} cases, " + ", ".join(f"{seen[what]} {what}" for what in COUNTS)
 
 
 def _play_batch(
@@ -106,8 +108,8 @@ def _play_batch(
         for scene in scenes:
             bound = scene.bound()
             victims = len(before[scene.id] - _uids(scene))
-            counts = {"bound": bound, "waiting": len(scene.task.critical) - bound, "victims": victims}
-            seen.update({**counts, "with a breach": bool(breaches[scene.id])})
+            pods = {"pods bound": bound, "pods waiting": len(scene.task.critical) - bound, "victims": victims}
+            seen.update({**pods, "cases with victims": bool(victims), "cases with a breach": bool(breaches[scene.id])})
         return [f"PREEMPTION_CASES=1 PREEMPTION_SEED={scene.task.seed}: {text}" for scene in scenes for text in breaches[scene.id]]
     finally:
         list(pool.map(lambda scene: scene.close(), scenes))
