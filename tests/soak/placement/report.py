@@ -8,11 +8,11 @@ import textwrap
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from tests.bench.estimate import CONFIDENCE, Estimate, difference, estimate
 from tests.bench.page import machine, table
 from tests.soak.placement import workload
 from tests.soak.placement.cluster import SCRAPE_S, START_S
 from tests.soak.placement.contenders import WINDOW_S, ExactKnowledge, RiskBalancing
-from tests.soak.placement.figures import CONFIDENCE, Estimate, difference, estimate
 from tests.soak.placement.own_extender import OWN, OwnExtender, OwnExtenderWithFreeShare, OwnExtenderWithLongWindow
 from tests.soak.placement.simulation import CYCLE_S, WATCH_S, WEIGHT, Outcome
 
@@ -156,8 +156,7 @@ def _limits(results: Results, seeds: int) -> str:
 
 
 def _verdict(found: Estimate) -> str:
-    word = "met" if found.is_positive else "missed" if Estimate(-found.mean, found.half).is_positive else "even"
-    return f"{word}: {_signed(found)}"
+    return f"{found.verdict(0)}: {_signed(found)}"
 
 
 def _figures(outcomes: Mapping[str, Sequence[Outcome]]) -> str:

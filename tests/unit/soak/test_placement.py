@@ -12,7 +12,6 @@ from ansible_collections.onprem.kube_scheduling.services.extender.interface impo
 
 from tests.soak.placement import report
 from tests.soak.placement.__main__ import OTHERS, REFERENCE, makers
-from tests.soak.placement.figures import difference, estimate
 from tests.soak.placement.own_extender import OWN
 from tests.soak.placement.query_server import QueryServer
 from tests.soak.placement.simulation import Outcome, Simulation, run
@@ -119,8 +118,3 @@ def test_replicas_cost_points_and_requests_too() -> None:
     assert found[FIT].tolist() == [80, 40, 90] and found[SPREAD].tolist()[0] < found[SPREAD].tolist()[1] == 200
     assert stock.feasible((600, 100)).tolist() == [0, 2]
     assert len(set(stock.scores("b", (100, 100), nodes)[SPREAD].tolist())) == 1
-
-
-def test_the_interval_of_paired_differences_is_narrow() -> None:
-    values, others = [1.0, 5.0, 9.0], [1.1, 5.1, 9.11]
-    assert difference(values, others).is_positive and not estimate(values).half < 5

@@ -1,6 +1,6 @@
 # Copyright: onprem.kube_scheduling contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Means over seeds with their confidence intervals."""
+"""Means with their confidence intervals, and the verdict about a goal that they allow."""
 
 from __future__ import annotations
 
@@ -20,10 +20,11 @@ class Estimate(NamedTuple):
     mean: float
     half: float
 
-    @property
-    def is_positive(self) -> bool:
-        """Return whether the whole interval is above 0."""
-        return self.mean > self.half
+    def verdict(self, limit: float) -> str:
+        """Return "met" or "missed" if the whole interval is above or below the limit, and "even" if it contains the limit."""
+        if abs(self.mean - limit) <= self.half:
+            return "even"
+        return "met" if self.mean > limit else "missed"
 
 
 def estimate(values: Sequence[float]) -> Estimate:
@@ -33,5 +34,10 @@ def estimate(values: Sequence[float]) -> Estimate:
 
 
 def difference(values: Sequence[float], others: Sequence[float]) -> Estimate:
-    """Return the mean of others − values. The values of one seed belong together, so the interval is that of their differences."""
+    """Return the mean of others − values. Values at the same position belong together, so the interval is that of their differences."""
     return estimate([other - value for value, other in zip(values, others, strict=True)])
+
+
+def ratio(values: Sequence[float], others: Sequence[float]) -> Estimate:
+    """Return the mean of values / others. Values at the same position belong together, so the interval is that of their ratios."""
+    return estimate([value / other for value, other in zip(values, others, strict=True)])
