@@ -105,7 +105,7 @@ integration: lab-binaries ## check: integration tests on the simulated cluster
 molecule: lab-binaries ## all scenarios of molecule, each on a cluster of its own
 	@$(STEP) molecule -- python -m pytest tests/molecule
 
-bench: lab-binaries ## measure spread check, rescues and extender on 5,000 nodes; writes docs/development/benchmarks.md (PART=spread|uneven|start|rescue|extender: only that)
+bench: lab-binaries ## measure spread check, rescues and extender on 5,000 nodes; writes docs/development/benchmarks.md (PART=spread|uneven|start|rescue|extender|extender-binding: only that)
 	@$(PYTHON) -m tests.bench $(if $(PART),--part $(PART))
 
 soak: lab-binaries ## long random runs: 200,000 decisions, 300 rescues, 200 clusters with preemption, 80,000 choices of victims, 100,000 objects of every kind, 1,000,000 requests to the extender, 1,080,000 placements

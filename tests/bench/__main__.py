@@ -20,6 +20,15 @@ from lab.processes import cpu_s
 from tests.bench import big_cluster, descheduler, floor, page, report, requests, spread_check, start, uneven
 from tests.bench.measure import COLLECTIONS, python, run_in_turn, run_once
 
+PROCESSES = {
+    "rescue": ["tests.bench.rescue"],
+    "extender": ["tests.bench.extender"],
+    "extender-binding": ["tests.bench.extender", "--bindings"],
+}
+"""The modules and arguments of the parts that are measured by a process of their own.
+
+What they import does not count then as memory of the processes that the spread part starts.
+"""
 REPOSITORY = Path(__file__).resolve().parents[2]
 
 
@@ -50,9 +59,8 @@ def main() -> None:
         if options.part not in (None, part):
             continue
         started = time.monotonic()
-        if part in ("rescue", "extender"):
-            # A process of its own, so that what it imports does not count as memory of the processes that the spread part starts.
-            subprocess.run([sys.executable, "-m", f"tests.bench.{part}"], check=True, cwd=REPOSITORY, env=_environment())
+        if part in PROCESSES:
+            subprocess.run([sys.executable, "-m", *PROCESSES[part]], check=True, cwd=REPOSITORY, env=_environment())
         elif part == "uneven":
             section = uneven.measure(options.runs or uneven.RUNS)
             print(section)

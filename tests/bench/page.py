@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "development" / "benchmarks.md"
-PARTS = ("spread", "uneven", "start", "rescue", "extender")
+PARTS = ("spread", "uneven", "start", "rescue", "extender", "extender-binding")
 HEADER = """<!--
 SPDX-License-Identifier: GPL-3.0-or-later
 Copyright: onprem.kube_scheduling contributors
@@ -22,7 +22,7 @@ Copyright: onprem.kube_scheduling contributors
 can be compared: cluster and client share the machine's cores. `python -m tests.bench --part rescue` measures one part, and leaves the
 others as they are.
 """
-_MARK = re.compile(r"^<!-- part: (\w+) -->\n", re.MULTILINE)
+_MARK = re.compile(r"^<!-- part: ([\w-]+) -->\n", re.MULTILINE)
 
 
 def write(part: str, section: str) -> None:

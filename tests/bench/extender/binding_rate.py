@@ -10,7 +10,7 @@ import statistics
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +19,7 @@ from typing import Any
 from lab.cluster import Cluster, up
 from lab.second_scheduler import SecondScheduler, render, second_scheduler
 from tests.bench.big_cluster import NAME, NODES
+from tests.bench.estimate import Estimate, ratio
 from tests.bench.extender import request_bodies
 from tests.bench.extender.cluster_fixture import Fixture, node_names
 from tests.bench.extender.contenders import REFRESH_S, Running, go_extender, own_extender
@@ -27,7 +28,6 @@ from tests.bench.extender.settings import PROFILE, Json
 from tests.bench.extender.stored_series import DEVICE, stored_series
 from tests.integration.workloads import wait_until
 
-ROUNDS = 5
 NONE, GO, OWN = "no extender", "Go extender, constant scores", "network_traffic"
 PER_NODE = "one query for each node and pod"
 TRAFFIC: Json = {"name": "network_traffic", "args": {"device": DEVICE, "direction": "receive"}}
@@ -40,19 +40,23 @@ PARALLELISM = 16
 
 @dataclass(frozen=True)
 class Share:
-    """A share of the nodes that the scheduler scores for a pod, in percent, and how many pods a turn has. 0 is the scheduler's default."""
+    """A share of the nodes that the scheduler scores for a pod, in percent, and how many pods a turn has. 0 is the scheduler's default.
+
+    ``rounds``: the turns of each extender. The extender that sends a query for each node has only one turn, with ``slow_pods`` pods.
+    """
 
     percentage: int
     names: int
     pods: int
     slow_pods: int
-    """Pods of the turn of the extender that sends a query for each node."""
+    rounds: int
 
 
 SHARES = (
     # The default for 5,000 nodes is 10 %: 50 % less 1 % for each 125 nodes (numFeasibleNodesToFind of kube-scheduler).
-    Share(percentage=0, names=500, pods=1_000, slow_pods=3),
-    Share(percentage=100, names=5_000, pods=200, slow_pods=2),
+    # The rates of single turns differ by a tenth. With this number of rounds the interval of the mean ratio is a few percent wide.
+    Share(percentage=0, names=500, pods=1_000, slow_pods=3, rounds=11),
+    Share(percentage=100, names=5_000, pods=200, slow_pods=2, rounds=5),
 )
 
 
@@ -74,12 +78,12 @@ class Summary:
     cpu_ms: float
 
 
-Rates = dict[int, dict[str, Summary]]
-"""The figures of each contender, by the number of names in a request."""
+Rates = Mapping[int, Mapping[str, Sequence[Bindings]]]
+"""The turns of each contender in the order of the rounds, by the number of names in a request."""
 
 
 def measure() -> Rates:
-    """Return the figures of all turns."""
+    """Return all turns."""
     program = build(GO_EXTENDER)
     with tempfile.TemporaryDirectory(prefix="onprem-bench-") as temporary:
         folder = Path(temporary)
@@ -105,21 +109,29 @@ def _measure(cluster: Cluster, prometheus: str, program: Path, folder: Path) -> 
     }
     numbers = itertools.count(1)
     rates: dict[int, dict[str, list[Bindings]]] = {share.names: {name: [] for name in contenders} for share in SHARES}
-    for share, number, (name, contender) in itertools.product(SHARES, range(ROUNDS), contenders.items()):
+    turns = ((share, number, name) for share in SHARES for number in range(share.rounds) for name in contenders)
+    for share, number, name in turns:
         if name == PER_NODE and number:
             continue
-        with contender() as running:
+        with contenders[name]() as running:
             pods = share.slow_pods if name == PER_NODE else share.pods
             found = _turn(cluster, folder / f"turn-{next(numbers)}", running, share.percentage, pods)
         rates[share.names][name].append(found)
-        print(f"{share.names} names, round {number + 1} of {ROUNDS}, {name}: {found}", file=sys.stderr, flush=True)
-    return {names: {name: summary(found) for name, found in turns.items()} for names, turns in rates.items()}
+        print(f"{share.names} names, round {number + 1} of {share.rounds}, {name}: {found}", file=sys.stderr, flush=True)
+    return rates
 
 
-def summary(turns: list[Bindings]) -> Summary:
-    """Return the figures of these turns."""
+def summary(turns: Sequence[Bindings]) -> Summary:
+    """Return the medians of these turns."""
     rates = [turn.pods_per_s for turn in turns]
     return Summary(statistics.median(rates), min(rates), max(rates), statistics.median(turn.cpu_ms for turn in turns))
+
+
+def paired_ratio(turns: Sequence[Bindings], others: Sequence[Bindings]) -> Estimate | None:
+    """Return the mean of turns / others in pods per second, each divided by the turn of the same round. None if rounds are missing."""
+    if len(turns) != len(others) or len(turns) < 2:
+        return None
+    return ratio([turn.pods_per_s for turn in turns], [turn.pods_per_s for turn in others])
 
 
 def _turn(cluster: Cluster, folder: Path, running: Running | None, percentage: int, pods: int) -> Bindings:

@@ -20,7 +20,7 @@ from tests.integration.extender.extender_process import Extender
 from tests.integration.workloads import wait_until
 
 REFRESH_S = 15
-"""The default of ``refresh_s``. No turn is longer, so no refresh is in it."""
+"""The default of ``refresh_s``."""
 OFTEN_S = 1
 """The least value of ``refresh_s``."""
 

@@ -17,6 +17,11 @@ def test_a_part_leaves_the_other_as_it_is() -> None:
     assert again == both.replace("fast", "faster") and both.index("slow") < both.index("fast")
 
 
+def test_a_part_whose_name_begins_with_the_name_of_another_one_is_not_changed() -> None:
+    both = page.replaced(page.replaced("", "extender", "## The extender\n\nslow"), "extender-binding", "## Pods bound per second\n\nmany")
+    assert page.replaced(both, "extender", "## The extender\n\nfast") == both.replace("slow", "fast")
+
+
 def test_the_same_section_changes_nothing() -> None:
     once = page.replaced("", "spread", "## The spread check\n\nslow")
     assert page.replaced(once, "spread", "## The spread check\n\nslow") == once
