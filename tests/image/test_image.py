@@ -6,8 +6,11 @@ from __future__ import annotations
 
 import gzip
 import json
+import os
 import re
+import shlex
 import subprocess
+import sys
 import tarfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,6 +19,8 @@ import pytest
 from ansible_collections.onprem.kube_scheduling.services.__main__ import PROGRAMS
 
 from tests.image.role import Role
+from tests.unit.services.extender.agents.test_add_an_agent import FILES, GUIDE
+from tools import service_image
 
 RESTRICTED = ("--pull=never", "--rm", "--read-only", "--network=none", "--cap-drop=ALL", "--security-opt=no-new-privileges")
 MAX_COMPRESSED_BYTES = 20_000_000
@@ -52,6 +57,7 @@ while True:
             raise
         time.sleep(0.2)
 """
+DERIVED = "kube-scheduling.lab/services-with-quiet-disks:1.0.0"
 LOADED = re.compile(r"^# code object from '?(/opt/kube-scheduling/[^'\n]+?)'?$", re.MULTILINE)
 """A line of Python's verbose output. It names a file with byte code, or a source that is compiled."""
 
@@ -101,6 +107,35 @@ def settings(tmp_path_factory: pytest.TempPathFactory) -> str:
 def test_the_extender_loads_all_of_its_agents(image: str, settings: str) -> None:
     answer = docker("run", *RESTRICTED, settings, image, "extender", "--config=/etc/kube-scheduling/config.yml", "--check-config")
     assert "config.yml can be used" in answer
+
+
+@pytest.fixture
+def derived(image: str, tmp_path: Path) -> Iterator[str]:
+    """The image that docs/add-an-agent.md builds from the one of the services. Its wheels are in a folder, and the build has no network."""
+    for name, content in FILES.items():
+        (tmp_path / name).write_text(content, encoding="utf-8")
+    (install,) = re.findall(r"^pip (install --target .*)$", GUIDE, re.MULTILINE)
+    wheels = service_image.build_wheels(Path(sys.executable))
+    environment = {**os.environ, "PIP_NO_INDEX": "1", "PIP_FIND_LINKS": str(wheels), "PIP_DISABLE_PIP_VERSION_CHECK": "1"}
+    command = [sys.executable, "-m", "pip", *shlex.split(install)]
+    answer = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True)
+    assert answer.returncode == 0, answer.stdout + answer.stderr
+    docker("build", "--network=none", f"--file={tmp_path}/Containerfile", f"--build-arg=BASE={image}", f"--tag={DERIVED}", str(tmp_path))
+    yield DERIVED
+    docker("rmi", DERIVED)
+
+
+def test_a_derived_image_has_the_agent_of_the_guide_and_the_image_has_not(image: str, derived: str, tmp_path: Path) -> None:
+    folder = tmp_path / "settings"
+    folder.mkdir()
+    (folder / "config.yaml").write_text(FILES["config.yaml"], encoding="utf-8")
+    check = ("extender", "--config=/etc/kube-scheduling/config.yaml", "--check-config")
+    found = {}
+    for name in (derived, image):
+        command = ["docker", "run", *RESTRICTED, f"--volume={folder}:/etc/kube-scheduling:ro", name, *check]
+        found[name] = subprocess.run(command, capture_output=True, text=True)
+    assert found[derived].returncode == 0 and "profile quiet-disks: quiet_disks (weight 1)" in found[derived].stdout, found
+    assert found[image].returncode == 2 and "there is no agent quiet_disks" in found[image].stderr, found
 
 
 def test_it_runs_as_a_user_without_a_name_and_without_root(image: str) -> None:
