@@ -264,6 +264,33 @@ def test_an_agent_that_cannot_be_imported_is_refused_by_name_and_the_others_cont
     assert "line 5, profiles.quiet.agents[1].name: there is no agent missing_agent" in settings.refused[0]
 
 
+FAILING = {
+    "__init__": (lambda _agent, _args: {}["x"], "agent template cannot be started: KeyError: 'x'"),
+    "queries": (property(lambda _agent: 1 // 0), "the queries of the agent template cannot be used: ZeroDivisionError"),
+    "ineffective_filter": (property(lambda _agent: 1 // 0), "the filter of the agent template cannot be used: ZeroDivisionError"),
+}
+
+
+@pytest.mark.parametrize("method", FAILING)
+def test_an_agent_whose_code_fails_is_refused_by_name_and_the_others_continue(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, method: str
+) -> None:
+    code, complaint = FAILING[method]
+    text = PROFILES.replace("template}", "template, filter: true}") + "    - {name: budgets}\n"
+    monkeypatch.setattr(load_agent("template"), "can_filter", True)
+    before = read(tmp_path, text)
+    monkeypatch.setattr(load_agent("template"), method, code)
+    settings = read(tmp_path, text)
+    assert [one.name for one in settings.profiles["quiet"].agents] == ["budgets"]
+    (refused,) = settings.refused
+    assert f"line 4, profiles.quiet.agents[0].name: {complaint}" in refused
+    if method != "__init__":
+        again = read_settings(read_inputs([f"--config={tmp_path / 'extender.yaml'}"], {}), before)
+        assert again.refused == settings.refused
+    with pytest.raises(SettingsError, match=r"agents\[1\].weight is 0.*agents\[0\].name: "):
+        read(tmp_path, text.replace("budgets", "budgets, weight: 0"))
+
+
 # --- changes while the program runs ---
 
 
