@@ -112,6 +112,10 @@ def test_variables_of_the_original_apply_to_the_agents_of_every_profile(tmp_path
     assert settings.notes == ("variable SAFEFORECASTWEIGHT is '101' and is ignored: a whole number from 0 to 100 is expected",)
 
 
+def test_the_variable_for_the_table_of_the_original_is_noted(tmp_path: Path) -> None:
+    assert read(tmp_path, SAFEPRINTTABLE="true").notes == ("variable SAFEPRINTTABLE is 'true' and is ignored: /explain has the table",)
+
+
 def test_variables_for_agents_that_no_profile_has_are_noted(tmp_path: Path) -> None:
     assert "no profile of FILE has one of these agents" in read(tmp_path, CONGESTION_FACTOR_MAX="10").notes[0]
 
