@@ -155,7 +155,7 @@ class Extender:
         self._metrics.refused_agents.set(len(settings.refused))
         for text in (*settings.refused, *settings.notes):
             self._log.warning(text)
-        self._learned.replace_agents(settings.profiles)
+        self._learned.replace(settings.sources.kubernetes, settings.profiles)
         self._engine.reconfigure(settings.profiles)
         if settings.sources == before.sources:
             self._sources.set_queries(queries)

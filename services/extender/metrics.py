@@ -79,7 +79,9 @@ class Metrics:
             f"{PREFIX}configuration_valid", "1 if FILE can be used, 0 if the previous settings are in use.", registry=registry
         )
         self.reloads = Counter(f"{PREFIX}reloads", "Changes of FILE or of a certificate.", ["result"], registry=registry)
-        self.refused_agents = Gauge(f"{PREFIX}refused_agents", "Agents of FILE that could not be imported.", registry=registry)
+        self.refused_agents = Gauge(
+            f"{PREFIX}refused_agents", "Agents of FILE that are left out, because they cannot be used.", registry=registry
+        )
         self.state_errors = Counter(f"{PREFIX}state_errors", "Failures to load or save what agents have learned.", registry=registry)
         self.configuration_valid.set(1)
         for result in ("success", "failure"):

@@ -59,7 +59,10 @@ def load_agent(name: str) -> type[Agent]:
 
 
 def build_agent(name: str, args: Mapping[str, t.Any] | None = None) -> Agent:
-    """Return an agent with its ``args`` of FILE. Raises AgentError, which names the agent and the argument."""
+    """Return an agent with its ``args`` of FILE. Raises AgentError, which names the agent and the argument.
+
+    The cause of the error is an ArgumentError if the arguments cannot be used. Otherwise the code of the agent has failed.
+    """
     kind = load_agent(name)
     try:
         return kind(read_arguments(kind.args_type, args))
@@ -79,7 +82,7 @@ def agent_names() -> list[str]:
 def _load_built_in(name: str) -> t.Any:
     try:
         return getattr(importlib.import_module(f"{__package__}.{name}"), BUILT_IN[name])
-    except ImportError as error:
+    except Exception as error:  # a library may raise anything, such as numpy on a processor without the instructions that it needs
         raise AgentError(f"agent {name} cannot be imported: {_text_of(error)}") from error
 
 

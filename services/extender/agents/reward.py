@@ -13,7 +13,7 @@ import math
 import threading
 import typing as t
 from collections import Counter
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 
 from ....plugins.module_utils.model.codec import DecodeError, Struct, decode_json, encode_json
 from ..interface import BEST_SCORE, Agent, Judgement, NodeView, Outcome, PodView, Scores
@@ -187,7 +187,8 @@ class Reward(Agent):
     def load(self, state: bytes) -> None:
         """Take over saved entries. Raises ValueError if the state cannot be read.
 
-        If this process has observed the same type and node since its start, the entry with more observations stays.
+        If this process has observed the same type and node since its start, or has loaded them from another state, the entry with more
+        observations stays.
         """
         try:
             saved = decode_json(SavedState, state)
@@ -198,7 +199,7 @@ class Reward(Agent):
         if not all(_is_valid(one) for one in saved.entries):
             raise ValueError("the saved rewards have numbers outside their ranges")
         with self._lock:
-            self._loaded = saved.entries[:MAX_ENTRIES]
+            self._loaded = _joined(self._loaded, saved.entries)[:MAX_ENTRIES]
 
     def _take_loaded(self, now_s: float) -> None:
         """Take over the loaded entries as soon as the time is known. Their ages count from then on."""
@@ -251,6 +252,16 @@ def workload_of(pod: PodView) -> WorkloadType:
     """Return the workload of a pod: its namespace, and the first of the labels podtype, app and name, else its controller or its name."""
     kind = next((value for label in TYPE_LABELS if (value := pod.labels.get(label))), pod.owner or pod.name)
     return WorkloadType(pod.namespace, kind[:MAX_TYPE_CHARACTERS])
+
+
+def _joined(first: Iterable[SavedEntry], second: Iterable[SavedEntry]) -> tuple[SavedEntry, ...]:
+    """Return the entries of two states, the newest first. Of the same workload and node, the entry with more observations stays."""
+    found: dict[tuple[str, str, str], SavedEntry] = {}
+    for one in (*first, *second):
+        other = found.setdefault((one.namespace, one.workload, one.node), one)
+        if other.observations < one.observations:
+            found[one.namespace, one.workload, one.node] = one
+    return tuple(sorted(found.values(), key=lambda one: one.age_s))
 
 
 def _that_fit(entries: list[SavedEntry]) -> list[SavedEntry]:

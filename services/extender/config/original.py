@@ -60,6 +60,9 @@ VARIABLES = {
     "NUM_RESOURCES": AgentVariable(("pigeon",), "num_resources", lambda text: _integer(text, 1, 5)),
     "POLICY_OBJECTIVE": AgentVariable(("pigeon",), "policy_objective", _objective),
 }
+IGNORED_VARIABLES = {"SAFEPRINTTABLE": "/explain has the table"}
+"""The variables of the original without a setting, with the reason."""
+
 PIGEON_KEYS = {
     "policyResourceIndex": AgentVariable(("pigeon",), "policy_resource_index", lambda text: _integer(text, 0, 4)),
     "policyObjective": AgentVariable(("pigeon",), "policy_objective", _objective),
@@ -75,6 +78,9 @@ def read_original(environment: Mapping[str, str], folder: Path) -> Original:
     for name, variable in VARIABLES.items():
         if environment.get(name):
             _apply(f"variable {name}", environment[name].strip(), variable, args, notes)
+    for name, reason in IGNORED_VARIABLES.items():
+        if environment.get(name):
+            notes.append(f"variable {name} is {environment[name].strip()!r} and is ignored: {reason}")
     host = environment.get("HTTP_HOST", "").strip() or None
     return Original(host, _port(environment, notes), _level(environment, notes), args, tuple(notes))
 

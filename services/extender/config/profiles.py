@@ -52,7 +52,7 @@ AgentKey = tuple[str, str, bytes]
 
 
 class Built(t.NamedTuple):
-    """The profiles with their agents. ``refused``: sentences about agents that could not be imported.
+    """The profiles with their agents. ``refused``: sentences about agents that are left out, because they cannot be used.
 
     ``notes``: sentences about settings without an effect. ``agents``: the agents by the profile, the name and the arguments, for the next
     reading of FILE.
@@ -104,8 +104,8 @@ class ProfileBuilder:
     def build(self, entries: Sequence[ProfileEntry]) -> Built:
         """Return the profiles.
 
-        An agent that cannot be imported is left out, and the others continue. Wrong arguments are errors, and so is a FILE all of whose
-        agents are left out.
+        An agent whose code fails is left out, and the others continue. Wrong arguments are errors, and so is a FILE all of whose agents are
+        left out.
         """
         profiles = {entry.name: self._profile(entry) for entry in entries}
         if self._refused and (self._errors.errors or not self._used):
@@ -120,7 +120,7 @@ class ProfileBuilder:
         return Profile(entry.name, _labelled(agents), entry.unknown)
 
     def _configured(self, profile: str, entry: AgentEntry) -> list[ConfiguredAgent]:
-        """Return the agent, or nothing for one that cannot be imported. Raises FileSettingError."""
+        """Return the agent, or nothing for one whose code fails. Raises FileSettingError."""
         args = {**entry.args, **self._original_args.get(entry.name, {})}
         try:
             key = (profile, entry.name, encode_json(args))
@@ -129,11 +129,16 @@ class ProfileBuilder:
         agent = self._known.get(key) or _agent(entry, args, self._refused, self._errors)
         if agent is None:
             return []
-        _check_queries(entry, agent)
+        try:
+            _check_queries(entry, agent)
+            notes = _notes(entry, agent)
+        except AgentError as error:
+            self._refused.append(_refusal(entry, error))
+            return []
         if self._sources is not None:
             _check_sources(entry, agent, self._sources)
         self._used[key] = agent
-        self._notes += [self._document.shown(note) for note in _notes(entry, agent)]
+        self._notes += [self._document.shown(note) for note in notes]
         return [ConfiguredAgent(agent, entry.weight, entry.filters)]
 
 
@@ -171,11 +176,11 @@ def _entry(path: SettingPath, value: t.Any, errors: ErrorList) -> list[AgentEntr
 
 
 def _agent(entry: AgentEntry, args: Mapping[str, t.Any], refused: list[SettingsError], errors: ErrorList) -> Agent | None:
-    """Return the agent, or None for one that cannot be imported. Raises FileSettingError for wrong arguments."""
+    """Return the agent, or None for one whose code fails. Raises FileSettingError for wrong arguments."""
     try:
         kind = load_agent(entry.name)
     except AgentError as error:
-        refused.append(FileSettingError((*entry.path, "name"), f": {error}"))
+        refused.append(_refusal(entry, error))
         return None
     if entry.filters and not kind.can_filter:
         errors.add((*entry.path, "filter"), f" is true: the agent {entry.name} has no filter")
@@ -185,26 +190,36 @@ def _agent(entry: AgentEntry, args: Mapping[str, t.Any], refused: list[SettingsE
         wrong = error.__cause__
         if isinstance(wrong, ArgumentError):
             raise FileSettingError((*entry.path, "args", *wrong.place), wrong.problem) from None
-        raise FileSettingError((*entry.path, "args"), f": {error}") from None
+        refused.append(_refusal(entry, error))
+        return None
+
+
+def _refusal(entry: AgentEntry, error: AgentError) -> FileSettingError:
+    """Return the sentence about an agent that is left out."""
+    return FileSettingError((*entry.path, "name"), f": {error}")
 
 
 def _notes(entry: AgentEntry, agent: Agent) -> list[FileSettingError]:
-    """Return notes about settings of an agent without an effect. They have the type of an error, so that they are shown with the line."""
-    reason = agent.ineffective_filter if entry.filters else ""
+    """Return notes about settings of an agent without an effect. They have the type of an error, so that they are shown with the line.
+
+    Raises AgentError.
+    """
+    try:
+        reason = agent.ineffective_filter if entry.filters else ""
+    except Exception as error:  # the code of other packages may raise anything
+        raise AgentError(f"the filter of the agent {entry.name} cannot be used: {type(error).__name__}: {error}") from error
     return [FileSettingError((*entry.path, "filter"), f" is true, and rejects no node: {reason}")] if reason else []
 
 
 def _check_queries(entry: AgentEntry, agent: Agent) -> None:
-    """Raise FileSettingError if the queries of an agent cannot be used. Later nobody could refuse the agent alone."""
+    """Raise AgentError if the queries of an agent cannot be used. Later nobody could refuse the agent alone."""
     try:
         wrong = [query for query in agent.queries if not isinstance(query, Query)]
         hash(tuple(agent.queries))
     except Exception as error:  # the code of other packages may raise anything
-        reason = f"{type(error).__name__}: {error}"
-        raise FileSettingError((*entry.path, "name"), f": the queries of the agent {entry.name} cannot be used: {reason}") from None
+        raise AgentError(f"the queries of the agent {entry.name} cannot be used: {type(error).__name__}: {error}") from error
     if wrong:
-        problem = f": the agent {entry.name} has the query {wrong[0]!r}, which is none of interface.Query"
-        raise FileSettingError((*entry.path, "name"), problem)
+        raise AgentError(f"the agent {entry.name} has the query {wrong[0]!r}, which is none of interface.Query")
 
 
 def _check_sources(entry: AgentEntry, agent: Agent, sources: SourceSettings) -> None:

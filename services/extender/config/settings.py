@@ -45,7 +45,7 @@ class Settings:
     """The settings of the extender.
 
     ``status`` is None if there is no second address. ``agents``: the agents by profile, name and arguments. ``refused``: sentences about
-    agents that could not be imported. ``notes``: sentences about settings that are ignored or have no effect.
+    agents that are left out, because they cannot be used. ``notes``: sentences about settings that are ignored or have no effect.
     """
 
     document: Document

@@ -7,15 +7,12 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Mapping
 
-from ....plugins.module_utils.kube.client.errors import KubeError
 from ...common.log import Log
 from ..engine.profile import Profile
 from ..interface import Agent
-from ..sources.kubernetes.connection import open_kube_api
 from ..sources.settings import KubernetesSettings
-from .state_keeper import StateKeeper
-
-RETRY_S = 10.0
+from .handover import hand_over
+from .state_connection import StateConnection
 
 
 def learning_agents(profiles: Mapping[str, Profile]) -> dict[str, Agent]:
@@ -34,57 +31,54 @@ class LearnedState:
     ) -> None:
         self._kubernetes, self._log, self._on_error = kubernetes, log, on_error
         self._agents = learning_agents(profiles)
-        self._keeper: StateKeeper | None = None
+        self._connection: StateConnection | None = None
+        """The last connection, which may have ended."""
+        self._is_stopped = False
         self._changing = threading.Lock()
-        self._stopping = threading.Event()
-        self._thread: threading.Thread | None = None
 
     def start(self) -> None:
         """Connect in a thread."""
         with self._changing:
-            self._start_if_needed()
+            self._connect_if_needed()
 
-    def replace_agents(self, profiles: Mapping[str, Profile]) -> None:
-        """Take over the agents of other profiles."""
+    def replace(self, kubernetes: KubernetesSettings | None, profiles: Mapping[str, Profile]) -> None:
+        """Take over another cluster, or the same, and the agents of other profiles.
+
+        The agents keep what they have learned. In another cluster it is joined with what is saved there. The state is saved in the cluster
+        before for the last time; a thread does that, so that an API server that is gone does not delay this method.
+        """
         with self._changing:
-            self._agents = learning_agents(profiles)
-            if self._keeper is not None:
-                self._keeper.replace_agents(self._agents)
-            self._start_if_needed()
+            if self._is_stopped:
+                return
+            before, self._agents = self._agents, learning_agents(profiles)
+            self._kubernetes = kubernetes
+            if self._connection is not None:
+                if self._connection.is_of(kubernetes):
+                    self._connection.replace_agents(self._agents)
+                    return
+                self._connection.end()
+            hand_over(before, self._agents, self._fail)
+            self._connect_if_needed()
 
     def stop(self) -> None:
         """Save for the last time."""
-        self._stopping.set()
         with self._changing:
-            if self._keeper is not None:
-                self._keeper.stop()
+            self._is_stopped = True
+            if self._connection is not None:
+                self._connection.end()
+        if self._connection is not None:
+            self._connection.join()
 
-    def _start_if_needed(self) -> None:
-        if not self._agents or self._thread is not None:
+    def _connect_if_needed(self) -> None:
+        if not self._agents:
             return
         if self._kubernetes is None:
             names = sorted(self._agents)
             self._log.warning("the agents forget at the end what they learn, because sources.kubernetes is not configured", agents=names)
             return
-        self._thread = threading.Thread(target=self._connect, args=(self._kubernetes,), name="connect the state of agents", daemon=True)
-        self._thread.start()
+        self._connection = StateConnection(self._kubernetes, self._agents, self._log, self._on_error, self._connection)
+        self._connection.start()
 
-    def _connect(self, kubernetes: KubernetesSettings) -> None:
-        problem = ""
-        while not self._stopping.is_set():
-            try:
-                api = open_kube_api(kubernetes)
-            except KubeError as error:
-                self._on_error(str(error))
-                if str(error) != problem:
-                    self._log.warning("what the agents have learned cannot be loaded yet", error=str(error))
-                problem = str(error)
-                self._stopping.wait(RETRY_S)
-                continue
-            with self._changing:
-                if self._stopping.is_set():
-                    return
-                self._keeper = StateKeeper.connected(api, self._agents, self._log, on_error=self._on_error)
-                self._keeper.load()
-                self._keeper.start()
-                return
+    def _fail(self, text: str) -> None:
+        self._on_error(text)
+        self._log.warning(text)

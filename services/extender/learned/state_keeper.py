@@ -18,6 +18,7 @@ from ....plugins.module_utils.operations.common.config_map_store import Changes,
 from ....plugins.module_utils.operations.common.leader_lease import LeaderLease, identity
 from ...common.log import Log
 from ..interface import Agent
+from .handover import give, hand_over, state_of
 from .state_texts import MAX_STATE_BYTES, StateTextError, decode_state, encode_state, state_key
 
 NAMESPACE, NAME = "kube-system", "kube-scheduling-extender"
@@ -104,10 +105,7 @@ class StateKeeper:
     def replace_agents(self, agents: Mapping[str, Agent]) -> None:
         """Take over other agents after a change of FILE. An agent with a known key takes over the present state of the agent before it."""
         with self._working:
-            for key, agent in agents.items():
-                before = self._agents.get(key)
-                if before is not None and before is not agent:
-                    self._give(key, agent, self._state_of(key, before))
+            hand_over(self._agents, agents, self._fail)
             new = {key: agent for key, agent in agents.items() if key not in self._agents}
             self._agents = dict(agents)
             if new:
@@ -144,19 +142,11 @@ class StateKeeper:
             if text is None:
                 continue
             try:
-                self._give(key, agent, decode_state(text))
+                give(key, agent, decode_state(text), self._fail)
             except StateTextError as error:
                 self._fail(f"the saved state of agent {key} is not used: {error}")
         self._loaded = True
         return True
-
-    def _give(self, key: str, agent: Agent, state: bytes | None) -> None:
-        if state is None:
-            return
-        try:
-            agent.load(state)
-        except Exception as error:  # the agent of another package may raise anything
-            self._fail(f"the saved state of agent {key} is not used: {error}")
 
     def _write(self) -> None:
         texts = self._texts()
@@ -186,7 +176,7 @@ class StateKeeper:
         found: dict[str, str] = {}
         size = 0
         for key, agent in self._agents.items():
-            state = self._state_of(key, agent)
+            state = state_of(key, agent, self._fail)
             if state is None:
                 continue
             try:
@@ -201,13 +191,6 @@ class StateKeeper:
                 continue
             found[state_key(key)] = text
         return found
-
-    def _state_of(self, key: str, agent: Agent) -> bytes | None:
-        try:
-            return agent.save()
-        except Exception as error:  # the agent of another package may raise anything
-            self._fail(f"the state of agent {key} is not saved: {type(error).__name__}: {error}")
-            return None
 
     def _fail(self, text: str) -> None:
         if self._on_error is not None:

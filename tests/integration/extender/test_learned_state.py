@@ -6,17 +6,23 @@ from __future__ import annotations
 
 import typing as t
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.api import KubeApi
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.open_transport import open_transport
 from ansible_collections.onprem.kube_scheduling.services.extender.agents.registry import build_agent
 from ansible_collections.onprem.kube_scheduling.services.extender.interface import Agent, Demand, Outcome, PodView
+from ansible_collections.onprem.kube_scheduling.services.extender.learned.learned_state import LearnedState
 from ansible_collections.onprem.kube_scheduling.services.extender.learned.state_keeper import NAME, NAMESPACE, StateKeeper
+from ansible_collections.onprem.kube_scheduling.services.extender.sources.settings import KubernetesSettings
 
 from lab.cluster import Cluster
+from tests.integration.workloads import wait_until
+from tests.unit.services.extender.extender_objects import profile, quiet_log
 
 USER = "extender-state"
+CONNECTED_WITHIN_S = 30
 ROLE: list[dict[str, t.Any]] = [
     {
         "apiVersion": "rbac.authorization.k8s.io/v1",
@@ -101,3 +107,28 @@ def test_a_missing_role_is_a_warning_with_a_remedy(cluster: Cluster) -> None:
     on.keeper.stop()
     (warning,) = on.warnings
     assert "what the agents have learned was not loaded" in warning and f"configmaps {NAME}" in warning.replace('"', "")
+
+
+def test_another_kubeconfig_while_the_program_runs_loses_nothing(cluster: Cluster, tmp_path: Path) -> None:
+    cluster.apply(ROLE)
+    kubeconfig = cluster.service_account(USER, cluster_role=None)
+    other = tmp_path / "other"
+    other.write_text(kubeconfig.read_text())
+    agent, errors = build_agent("reward"), list[str]()
+    profiles = {"*": profile(agent, name="*")}
+    state = LearnedState(KubernetesSettings(str(kubeconfig)), profiles, quiet_log(), errors.append)
+
+    def is_connected() -> bool:
+        return state._connection is not None and state._connection._keeper is not None
+
+    state.start()
+    wait_until(is_connected, timeout_s=CONNECTED_WITHIN_S, what="the first connection")
+    learn(agent, 3)
+    state.replace(KubernetesSettings(str(other)), profiles)
+    learn(agent, 5)
+    wait_until(is_connected, timeout_s=CONNECTED_WITHIN_S, what="the second connection")
+    state.stop()
+    restarted = program(cluster)
+    assert restarted.keeper.load() and restarted.agent.save() == agent.save()
+    restarted.keeper.stop()
+    assert errors == restarted.warnings == []

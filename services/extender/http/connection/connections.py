@@ -12,6 +12,8 @@ from collections.abc import Callable
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
+from .....plugins.module_utils.model.codec import encode_json
+
 MAX_CONNECTIONS, MAX_OF_ADDRESS = 512, 256
 """Open connections in sum, and of one client address. The next one replaces an idle one. kube-scheduler has at most 100 idle ones."""
 
@@ -25,8 +27,16 @@ UNUSED_S = 120.0
 """Seconds until a connection is closed that has sent nothing. Clients open connections in advance, and use them later."""
 
 
-HEAD_TOO_LARGE = (b"431 Request Header Fields Too Large", b"the URL and the headers have more than %d bytes\n" % MAX_HEAD_BYTES)
-UPGRADE_WITH_BODY = (b"400 Bad Request", b"a request with a body must not have the header Upgrade: this server has only HTTP/1.1\n")
+class Refusal(t.NamedTuple):
+    """The answer to a request that the parser must not continue to read."""
+
+    status: bytes
+    text: str
+
+
+HEAD_TOO_LARGE = Refusal(b"431 Request Header Fields Too Large", f"the URL and the headers have more than {MAX_HEAD_BYTES} bytes")
+UPGRADE_WITH_BODY = Refusal(b"400 Bad Request", "a request with a body must not have the header Upgrade: this server has only HTTP/1.1")
+NOT_HTTP = Refusal(b"400 Bad Request", "the request is not valid HTTP/1.1: check its first line, its headers and the form of its body")
 BODY_HEADERS = (b"content-length", b"transfer-encoding")
 
 
@@ -92,8 +102,8 @@ class LimitedProtocol(HttpToolsProtocol):
         """The bytes of an incomplete header, 0 between two requests, and None while a body is received."""
         self._deadline: asyncio.TimerHandle | None = None
         self._has_completed = False
-        self._refusal: tuple[bytes, bytes] | None = None
-        """The status and the text of the answer to a request that the parser must not continue to read."""
+        self._refusal = NOT_HTTP
+        """The answer if the parser stops."""
         self.active_at_s = 0.0
         self.on_made: Callable[[], None] = do_nothing
         """Is called at the beginning of ``connection_made``."""
@@ -138,7 +148,7 @@ class LimitedProtocol(HttpToolsProtocol):
             self._forget_deadline()
             self._deadline = self.loop.call_later(self._head_s, self.drop)
         if self._head_bytes > MAX_HEAD_BYTES and not self.transport.is_closing():
-            self._refuse(*HEAD_TOO_LARGE)
+            self._refuse(HEAD_TOO_LARGE)
 
     def on_message_begin(self) -> None:
         """Note the first byte of a header. After another request in the same data the number of bytes is not known."""
@@ -192,20 +202,18 @@ class LimitedProtocol(HttpToolsProtocol):
         else:
             super().timeout_keep_alive_handler()
 
-    def send_400_response(self, msg: str) -> None:
-        """Answer a request that cannot be parsed."""
-        if self._refusal is not None:
-            self._refuse(*self._refusal)
-        else:
-            super().send_400_response(msg)
+    def send_400_response(self, _msg: str) -> None:
+        """Answer a request that cannot be parsed. uvicorn's text names no reason, and is not sent."""
+        self._refuse(self._refusal)
 
     def drop(self) -> None:
         """End the connection."""
         self.transport.abort()
 
-    def _refuse(self, status: bytes, text: bytes) -> None:
-        head = b"HTTP/1.1 %b\r\ncontent-type: text/plain\r\nconnection: close\r\n" % status
-        self.transport.write(b"%bcontent-length: %d\r\n\r\n%b" % (head, len(text), text))
+    def _refuse(self, refusal: Refusal) -> None:
+        body = encode_json({"error": refusal.text})
+        head = b"HTTP/1.1 %b\r\ncontent-type: application/json\r\nconnection: close\r\n" % refusal.status
+        self.transport.write(b"%bcontent-length: %d\r\n\r\n%b" % (head, len(body), body))
         self.transport.close()
 
     def _keep_alive(self, seconds: float) -> None:

@@ -1,6 +1,6 @@
 # Copyright: onprem.kube_scheduling contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The parts together, in a thread: the readiness follows the sources, and changed certificates are taken over."""
+"""The parts together, in a thread: the readiness follows the sources, and changed settings and certificates are taken over."""
 
 from __future__ import annotations
 
@@ -20,8 +20,10 @@ import yaml
 from ansible_collections.onprem.kube_scheduling.services.common.signals import ShutdownSignal
 from ansible_collections.onprem.kube_scheduling.services.extender import assembly
 from ansible_collections.onprem.kube_scheduling.services.extender.config.settings import read_inputs, read_settings
+from ansible_collections.onprem.kube_scheduling.services.extender.learned import state_connection
 
 from tests.unit.services.extender.extender_objects import quiet_log, view
+from tests.unit.services.extender.learned.state_server import Server as StateServer
 from tests.unit.services.extender.sources.prometheus_server import Server, answer_data, silent
 
 WAIT_S = 20.0
@@ -32,14 +34,18 @@ class Running:
     """An extender in a thread."""
 
     def __init__(self, folder: Path, **settings: object) -> None:
-        file = folder / "extender.yaml"
-        addresses = {"listen": "127.0.0.1:0", "status_address": "127.0.0.1:0"}
-        file.write_text(yaml.safe_dump({**addresses, "profiles": {"quiet": {"agents": [{"name": "template"}]}}, **settings}))
-        inputs = read_inputs([f"--config={file}"], {})
+        self._file = folder / "extender.yaml"
+        self.write(**settings)
+        inputs = read_inputs([f"--config={self._file}"], {})
         self.signal = ShutdownSignal()
         self.extender = assembly.Extender(inputs, read_settings(inputs), quiet_log(), self.signal)
         self.thread = threading.Thread(target=self.extender.run, daemon=True)
         self.thread.start()
+
+    def write(self, **settings: object) -> None:
+        """Write FILE with these settings."""
+        addresses = {"listen": "127.0.0.1:0", "status_address": "127.0.0.1:0"}
+        self._file.write_text(yaml.safe_dump({**addresses, "profiles": {"quiet": {"agents": [{"name": "template"}]}}, **settings}))
 
     def get(self, path: str) -> tuple[int, str]:
         """Return an answer of the address for people."""
@@ -132,3 +138,25 @@ def test_a_changed_certificate_is_taken_over_while_the_program_runs(tmp_path: Pa
         wait_for(lambda: program.is_trusted_by(after))
         assert not program.is_trusted_by(before)
         wait_for(lambda: 'reloads_total{result="success"} 1.0' in program.get("/metrics")[1])
+
+
+def test_a_cluster_that_is_added_or_changed_in_file_keeps_what_the_agents_learn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    servers = {name: StateServer() for name in ("first", "second")}
+    monkeypatch.setattr(state_connection, "open_kube_api", lambda kubernetes: servers[kubernetes.context])
+    profiles = {"quiet": {"agents": [{"name": "reward"}]}}
+
+    def sources(context: str) -> dict[str, object]:
+        return {"kubernetes": {"kubeconfig": str(tmp_path / "missing"), "context": context}}
+
+    with running(tmp_path, profiles=profiles) as program:
+        program.write(profiles=profiles, sources=sources("first"))
+        wait_for(lambda: is_connected(program, "first"))
+        program.write(profiles=profiles, sources=sources("second"))
+        wait_for(lambda: is_connected(program, "second"))
+    assert all(server.data and server.holder is None for server in servers.values())
+
+
+def is_connected(program: Running, context: str) -> bool:
+    """Return whether the state of the agents is kept in this cluster."""
+    connection = program.extender._learned._connection
+    return connection is not None and connection._kubernetes.context == context and connection._keeper is not None

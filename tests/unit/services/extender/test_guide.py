@@ -26,7 +26,7 @@ from ansible_collections.onprem.kube_scheduling.services.extender.agents.registr
 from ansible_collections.onprem.kube_scheduling.services.extender.agents.safe.beta import overload_risk
 from ansible_collections.onprem.kube_scheduling.services.extender.cli import main
 from ansible_collections.onprem.kube_scheduling.services.extender.config.options import OPTIONS
-from ansible_collections.onprem.kube_scheduling.services.extender.config.original import VARIABLES
+from ansible_collections.onprem.kube_scheduling.services.extender.config.original import IGNORED_VARIABLES, VARIABLES
 from ansible_collections.onprem.kube_scheduling.services.extender.config.settings import DEFAULT_LISTEN, ServerSettings, Settings
 from ansible_collections.onprem.kube_scheduling.services.extender.engine.explanation import IN_TREE_WEIGHTS, POINTS
 from ansible_collections.onprem.kube_scheduling.services.extender.http.scheduler_api import ORIGINAL_NAMES
@@ -169,7 +169,7 @@ def test_the_settings_that_are_only_in_file(prefix: str) -> None:
 
 def test_the_rules_the_variables_and_the_paths_of_the_original() -> None:
     assert tuple(cells("| rule | the series")) == NODE_RULES
-    assert set(cells("| variable | setting |")) == {"HTTP_HOST", "HTTP_PORT", "LOG_LEVEL", *VARIABLES}
+    assert set(cells("| variable | setting |")) == {"HTTP_HOST", "HTTP_PORT", "LOG_LEVEL", *VARIABLES, *IGNORED_VARIABLES}
     paths = {path: row[0].strip("`") for path, row in cells("| path below `/scheduler/predicates/`").items() if path in ORIGINAL_NAMES}
     assert paths == ORIGINAL_NAMES
 
@@ -212,6 +212,8 @@ def test_the_entries_of_the_scheduler_name_paths_that_exist() -> None:
     for entry in entries:
         assert set(entry) <= EXTENDER_FIELDS and entry["urlPrefix"].endswith("/scheduler")
         assert {entry[verb] for verb in ("filterVerb", "prioritizeVerb", "preemptVerb") if verb in entry} <= paths
+        # The preemption must not delete pods on a node that the filter rejects.
+        assert "filterVerb" not in entry or entry.get("preemptVerb") == "preempt"
         # kube-scheduler refuses a prioritizeVerb without a positive weight.
         assert ("prioritizeVerb" in entry) == (entry.get("weight", 0) > 0)
 

@@ -227,10 +227,27 @@ def test_a_name_that_two_packages_provide_is_refused(packages: Path) -> None:
         load_agent("large")
 
 
-def test_an_agent_whose_library_is_missing_is_refused_and_the_others_continue(monkeypatch: pytest.MonkeyPatch) -> None:
+def forget_agents(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Make the next request for an agent import its module again."""
     for name in [name for name in sys.modules if ".extender.agents." in name and not name.endswith((".registry", ".arguments"))]:
         monkeypatch.delitem(sys.modules, name)
+
+
+def test_an_agent_whose_library_is_missing_is_refused_and_the_others_continue(monkeypatch: pytest.MonkeyPatch) -> None:
+    forget_agents(monkeypatch)
     monkeypatch.setitem(sys.modules, "numpy", None)
     with pytest.raises(AgentError, match=r"agent pigeon cannot be imported: ModuleNotFoundError: .*numpy"):
         load_agent("pigeon")
     assert build_agent("congestion").name == "congestion"
+
+
+def test_an_agent_whose_library_refuses_the_processor_is_refused_and_the_others_continue(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    forget_agents(monkeypatch)
+    monkeypatch.delitem(sys.modules, "numpy", raising=False)
+    (tmp_path / "numpy.py").write_text("raise RuntimeError('the processor has no X86_V2')")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    with pytest.raises(AgentError, match="agent safe_overload cannot be imported: RuntimeError: the processor has no X86_V2"):
+        load_agent("safe_overload")
+    assert build_agent("network_traffic").name == "network_traffic"

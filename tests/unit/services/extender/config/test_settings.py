@@ -112,6 +112,10 @@ def test_variables_of_the_original_apply_to_the_agents_of_every_profile(tmp_path
     assert settings.notes == ("variable SAFEFORECASTWEIGHT is '101' and is ignored: a whole number from 0 to 100 is expected",)
 
 
+def test_the_variable_for_the_table_of_the_original_is_noted(tmp_path: Path) -> None:
+    assert read(tmp_path, SAFEPRINTTABLE="true").notes == ("variable SAFEPRINTTABLE is 'true' and is ignored: /explain has the table",)
+
+
 def test_variables_for_agents_that_no_profile_has_are_noted(tmp_path: Path) -> None:
     assert "no profile of FILE has one of these agents" in read(tmp_path, CONGESTION_FACTOR_MAX="10").notes[0]
 
@@ -262,6 +266,33 @@ def test_an_agent_that_cannot_be_imported_is_refused_by_name_and_the_others_cont
     settings = read(tmp_path, PROFILES + "    - {name: missing_agent}\n")
     assert [one.name for one in settings.profiles["quiet"].agents] == ["template"]
     assert "line 5, profiles.quiet.agents[1].name: there is no agent missing_agent" in settings.refused[0]
+
+
+FAILING = {
+    "__init__": (lambda _agent, _args: {}["x"], "agent template cannot be started: KeyError: 'x'"),
+    "queries": (property(lambda _agent: 1 // 0), "the queries of the agent template cannot be used: ZeroDivisionError"),
+    "ineffective_filter": (property(lambda _agent: 1 // 0), "the filter of the agent template cannot be used: ZeroDivisionError"),
+}
+
+
+@pytest.mark.parametrize("method", FAILING)
+def test_an_agent_whose_code_fails_is_refused_by_name_and_the_others_continue(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, method: str
+) -> None:
+    code, complaint = FAILING[method]
+    text = PROFILES.replace("template}", "template, filter: true}") + "    - {name: budgets}\n"
+    monkeypatch.setattr(load_agent("template"), "can_filter", True)
+    before = read(tmp_path, text)
+    monkeypatch.setattr(load_agent("template"), method, code)
+    settings = read(tmp_path, text)
+    assert [one.name for one in settings.profiles["quiet"].agents] == ["budgets"]
+    (refused,) = settings.refused
+    assert f"line 4, profiles.quiet.agents[0].name: {complaint}" in refused
+    if method != "__init__":
+        again = read_settings(read_inputs([f"--config={tmp_path / 'extender.yaml'}"], {}), before)
+        assert again.refused == settings.refused
+    with pytest.raises(SettingsError, match=r"agents\[1\].weight is 0.*agents\[0\].name: "):
+        read(tmp_path, text.replace("budgets", "budgets, weight: 0"))
 
 
 # --- changes while the program runs ---

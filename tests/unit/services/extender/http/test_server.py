@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 from dataclasses import dataclass
 
 import pytest
@@ -44,7 +45,7 @@ async def end_of_timer(protocol: LimitedProtocol) -> None:
     protocol.timeout_keep_alive_handler()
 
 
-def test_a_body_that_is_too_large_and_a_request_that_is_none_do_not_stop_the_next() -> None:
+def test_a_body_that_is_too_large_does_not_stop_the_next_request() -> None:
     with running(max_body_bytes=1_000_000) as server:
         with server.connect() as connection:
             connection.sendall(HEAD % 10_000_000)
@@ -56,11 +57,42 @@ def test_a_body_that_is_too_large_and_a_request_that_is_none_do_not_stop_the_nex
                 for _ in range(40):
                     connection.sendall(b"10000\r\n" + b" " * 0x10000 + b"\r\n")
             assert receive(connection)[0].startswith(b"HTTP/1.1 413")
-        for nonsense in (b"\x00\xff\r\n\r\n", b"GET \xff\xfe HTTP/1.1\r\n\r\n", b"POST /scheduler/filter\r\n\r\n"):
-            with server.connect() as connection:
-                connection.sendall(nonsense)
-                answer = connection.recv(100)
-                assert not answer or answer.startswith(b"HTTP/1.1 4"), answer
+        with server.connect() as connection:
+            assert ask(connection) == ANSWER
+
+
+def error_in(head: bytes, body: bytes) -> str:
+    """Return the text of an answer that refuses a request and closes the connection."""
+    assert {b"content-type: application/json", b"connection: close"} <= set(head.split(b"\r\n"))
+    answer = json.loads(body)
+    assert list(answer) == ["error"]
+    return str(answer["error"])
+
+
+NOT_HTTP = connections.NOT_HTTP.text
+
+
+@pytest.mark.parametrize(
+    ("nonsense", "complaint"),
+    [
+        (b"\x00\xff\r\n\r\n", NOT_HTTP),
+        (b"GET \xff\xfe HTTP/1.1\r\n\r\n", NOT_HTTP),
+        (b"GET /healthz HTTP/1.1\r\nno colon\r\n\r\n", NOT_HTTP),
+        (HEAD.replace(b"%d", b"ten"), NOT_HTTP),
+        (HEAD.replace(b"Content-Length: %d", b"Transfer-Encoding: chunked") + b"no length\r\n", NOT_HTTP),
+        # A request of HTTP/0.9 has neither a version nor headers.
+        (b"POST /scheduler/filter\r\n\r\n", "the body is not ExtenderArgs: Input data was truncated"),
+    ],
+    ids=["bytes", "URL", "header", "length", "chunk", "version"],
+)
+def test_a_request_that_is_not_http_is_refused_with_a_json_error_and_does_not_stop_the_next(nonsense: bytes, complaint: str) -> None:
+    with running() as server:
+        with server.connect() as connection:
+            connection.sendall(nonsense)
+            head, body = receive(connection)
+            assert head.startswith(b"HTTP/1.1 400 ")
+            assert error_in(head, body) == complaint
+            assert is_closed(connection)
         with server.connect() as connection:
             assert ask(connection) == ANSWER
 
@@ -158,7 +190,9 @@ LONG = b"x" * connections.MAX_HEAD_BYTES
 def test_a_header_that_is_too_large_is_refused(head: bytes) -> None:
     with running() as server, server.connect() as connection:
         connection.sendall(head)
-        assert receive(connection)[0].startswith(b"HTTP/1.1 431 ")
+        head, body = receive(connection)
+        assert head.startswith(b"HTTP/1.1 431 ")
+        assert error_in(head, body) == "the URL and the headers have more than 65536 bytes"
 
 
 def test_a_large_body_does_not_count_as_the_header_of_the_next_request() -> None:
@@ -180,8 +214,8 @@ def test_a_request_with_a_body_that_asks_for_another_protocol_is_refused_with_th
     with running() as server, server.connect() as connection:
         connection.sendall(request_bytes.replace(b"Host: x", UPGRADE))
         head, body = receive(connection)
-        assert head.startswith(b"HTTP/1.1 400") and b"connection: close" in head
-        assert b"must not have the header Upgrade" in body
+        assert head.startswith(b"HTTP/1.1 400 ")
+        assert "must not have the header Upgrade" in error_in(head, body)
         assert is_closed(connection)
 
 

@@ -1,22 +1,29 @@
 # Copyright: onprem.kube_scheduling contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Agents that learn get their saved state, and an API server that does not answer holds nothing up."""
+"""Agents that learn get their saved state, also after a change of the cluster. An API server that does not answer holds nothing up."""
 
 from __future__ import annotations
 
 import io
 import socket
+import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.errors import UnreachableError
 from ansible_collections.onprem.kube_scheduling.services.common.log import set_up_log
 from ansible_collections.onprem.kube_scheduling.services.extender.agents.registry import build_agent
 from ansible_collections.onprem.kube_scheduling.services.extender.engine.profile import ConfiguredAgent
+from ansible_collections.onprem.kube_scheduling.services.extender.interface import Agent
+from ansible_collections.onprem.kube_scheduling.services.extender.learned import state_connection
 from ansible_collections.onprem.kube_scheduling.services.extender.learned.learned_state import LearnedState, learning_agents
+from ansible_collections.onprem.kube_scheduling.services.extender.learned.state_texts import decode_state, state_key
 from ansible_collections.onprem.kube_scheduling.services.extender.sources.settings import KubernetesSettings
 
 from tests.unit.services.extender.extender_objects import ScoreAgent, profile
+from tests.unit.services.extender.learned.state_server import Server, learn
 
 KUBECONFIG = """
 apiVersion: v1
@@ -28,12 +35,13 @@ current-context: c
 
 
 class Started:
-    """The state of a profile whose agents are these, with the log as text."""
+    """The state of a profile with these agents, and the log as text."""
 
-    def __init__(self, kubernetes: KubernetesSettings | None, *names: str) -> None:
+    def __init__(self, kubernetes: KubernetesSettings | None, *agents: str | Agent) -> None:
         self.text, self.errors = io.StringIO(), list[str]()
         log = set_up_log("extender", form="json", level="info", stream=self.text)
-        profiles = {"quiet": profile(ConfiguredAgent(ScoreAgent()), *(build_agent(name) for name in names))}
+        found = [build_agent(one) if isinstance(one, str) else one for one in agents]
+        profiles = {"quiet": profile(ConfiguredAgent(ScoreAgent()), *found)}
         self.state = LearnedState(kubernetes, profiles, log, self.errors.append)
         self.state.start()
 
@@ -71,5 +79,128 @@ def test_an_api_server_that_is_down_does_not_hold_up_the_start_and_the_end(nobod
     while not started.errors and time.monotonic() - began_at_s < 20:
         time.sleep(0.05)
     assert started.errors
-    started.state.replace_agents({"quiet": profile(build_agent("reward"))})
+    started.state.replace(nobody_listens, {"quiet": profile(build_agent("reward"))})
     started.state.stop()
+
+
+# --- other settings while the program runs ---
+
+KEY = "quiet.reward"
+OLD, NEW = KubernetesSettings(context="old"), KubernetesSettings(context="new")
+WAIT_S = 20.0
+
+
+@pytest.fixture
+def servers(monkeypatch: pytest.MonkeyPatch) -> dict[str | None, Server]:
+    """The API servers by the context."""
+    found: dict[str | None, Server] = {"old": Server(), "new": Server()}
+    monkeypatch.setattr(state_connection, "open_kube_api", lambda kubernetes: found[kubernetes.context])
+    return found
+
+
+def replace(started: Started, kubernetes: KubernetesSettings | None, *agents: Agent) -> None:
+    started.state.replace(kubernetes, {"quiet": profile(ConfiguredAgent(ScoreAgent()), *agents)})
+
+
+def wait_for(condition: Callable[[], bool]) -> None:
+    deadline_s = time.monotonic() + WAIT_S
+    while not condition():
+        assert time.monotonic() < deadline_s
+        time.sleep(0.005)
+
+
+def wait_until_connected(started: Started) -> None:
+    wait_for(lambda: started.state._connection is not None and started.state._connection._keeper is not None)
+
+
+def saved(server: Server) -> bytes | None:
+    text = server.data.get(state_key(KEY))
+    return decode_state(text) if text is not None else None
+
+
+def test_a_cluster_that_is_added_while_the_program_runs_keeps_what_was_learned(servers: dict[str | None, Server]) -> None:
+    of = build_agent("reward")
+    started = Started(None, of)
+    learn(of)
+    before = started.text.getvalue()
+    replace(started, NEW, of)
+    assert started.text.getvalue() == before, "nothing is forgotten any more"
+    wait_until_connected(started)
+    started.state.stop()
+    assert saved(servers["new"]) == of.save() and servers["new"].holder is None and started.errors == []
+
+
+@pytest.mark.parametrize("is_same_agent", [True, False])
+def test_another_cluster_gets_what_was_learned_and_the_one_before_is_left_complete(
+    servers: dict[str | None, Server], is_same_agent: bool
+) -> None:
+    first, third = build_agent("reward"), build_agent("reward")
+    other = Started(NEW, third)
+    wait_until_connected(other)
+    learn(third, "other")
+    other.state.stop()
+    started = Started(OLD, first)
+    wait_until_connected(started)
+    learn(first)
+    before = first.save()
+    second = first if is_same_agent else build_agent("reward", {"rate": 0.5})
+    replace(started, NEW, second)
+    wait_until_connected(started)
+    assert saved(servers["old"]) == before and servers["old"].holder is None, "the connection before has ended"
+    learn(second, "later")
+    started.state.stop()
+    assert saved(servers["old"]) == before and saved(servers["new"]) == second.save()
+    assert all(node in second.save() for node in (b'"n"', b'"later"', b'"other"'))
+    assert (servers["old"].holder, servers["new"].holder, started.errors) == (None, None, [])
+
+
+def test_a_cluster_that_is_removed_gets_the_last_state_and_the_loss_is_said(servers: dict[str | None, Server]) -> None:
+    of = build_agent("reward")
+    started = Started(OLD, of)
+    wait_until_connected(started)
+    learn(of)
+    replace(started, None, of)
+    assert "because sources.kubernetes is not configured" in started.text.getvalue()
+    started.state.stop()
+    assert saved(servers["old"]) == of.save() and servers["old"].holder is None
+
+
+def test_an_old_cluster_that_does_not_answer_holds_up_no_change_and_the_end_waits_for_it(servers: dict[str | None, Server]) -> None:
+    of, reached, released = build_agent("reward"), threading.Event(), threading.Event()
+
+    def hang(verb: str, plural: str) -> Exception | None:
+        reached.set()
+        released.wait(WAIT_S)
+        return None
+
+    started = Started(OLD, of)
+    wait_until_connected(started)
+    servers["old"].refuse = hang
+    learn(of)
+    replace(started, NEW, of)
+    assert reached.wait(WAIT_S)
+    replace(started, OLD, of)
+    replace(started, NEW, of)
+    assert not servers["new"].kept, "the state before must be saved first"
+    threading.Timer(0.1, released.set).start()
+    started.state.stop()
+    assert saved(servers["old"]) == of.save() and servers["old"].holder is None and servers["new"].holder is None
+
+
+def test_a_cluster_that_is_replaced_before_it_answers_is_not_used(servers: dict[str | None, Server]) -> None:
+    servers["old"].refuse = lambda _verb, _plural: UnreachableError("no answer")
+    of, second = build_agent("reward"), build_agent("reward", {"rate": 0.5})
+    started = Started(OLD, of)
+    learn(of)
+    replace(started, NEW, second)
+    assert second.save() == of.save()
+    wait_until_connected(started)
+    started.state.stop()
+    assert saved(servers["new"]) == second.save() and not servers["old"].kept
+
+
+def test_nothing_is_connected_after_the_end(servers: dict[str | None, Server]) -> None:
+    started = Started(OLD, "reward")
+    started.state.stop()
+    replace(started, NEW, build_agent("reward"))
+    assert not servers["new"].kept and started.state._connection is not None and not started.state._connection.is_of(NEW)
