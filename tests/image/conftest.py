@@ -19,12 +19,12 @@ from tests.image.role import Role
 
 @pytest.fixture(scope="session")
 def base() -> str:
-    """The name of the base image. Without an engine the tests are skipped, or fail under KUBE_SCHEDULING_REQUIRE_ENGINE=1."""
+    """The name of the base image. Without one, or without an engine, tests are skipped, or fail under KUBE_SCHEDULING_REQUIRE_ENGINE=1."""
     try:
         engine.ensure(print)
+        return base_image.ensure(print)
     except LabError as error:
         not_run(error)
-    return base_image.ensure(print)
 
 
 @pytest.fixture(scope="session")

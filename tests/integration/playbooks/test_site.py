@@ -15,6 +15,8 @@ from ansible_collections.onprem.kube_scheduling.services.image_context import de
 
 from lab.cluster import Cluster
 from tests.integration.modules.conftest import cluster, namespace
+from tests.integration.playbooks.containerd_client import containerd_client
+from tests.integration.playbooks.held_node import hold_node, is_held
 from tests.integration.playbooks.site_runs import EMPTY_NAMESPACE, LOCAL, Site, site, stats_of
 from tests.integration.roles.installed import installed, remove_all, state_of
 from tests.integration.roles.restricted_user import restricted_user
@@ -24,7 +26,6 @@ __all__ = ["cluster", "namespace", "site"]
 
 # Each run of a role takes many seconds on a machine with other work.
 pytestmark = pytest.mark.timeout(1800)
-PIN = "io.cri-containerd.pinned=pinned"
 
 
 def test_install_repeat_verify_and_uninstall(cluster: Cluster, namespace: str, site: Site) -> None:
@@ -67,12 +68,17 @@ def test_install_repeat_verify_and_uninstall(cluster: Cluster, namespace: str, s
     assert "site_node_hosts is kube_control_plane:kube_node, and no host matches it, so the image is not verified" in no_nodes.output
 
     nodes = {"node-1": {"ansible_connection": "local", "service_image_ctr": ["/nowhere/ctr"]}, "node-2": {"ansible_port": 1}}
+    for name, labels in (("node-3", None), ("node-4", "-")):
+        nodes[name] = {"ansible_connection": "local", "service_image_ctr": containerd_client(site.folder, name, labels=labels)}
     inventory = site.folder / "nodes.yml"
     inventory.write_text(json.dumps({"kube_node": {"hosts": nodes, "vars": {"ansible_host": "127.0.0.1"}}}))
     without_image = site.play("verify", "-i", str(inventory), service_image_delivery="archive", service_image_reference="")
-    assert without_image.code == 2 and stats_of(without_image, "kube_scheduling_verify")["missing"] == 2, without_image.output
+    assert without_image.code == 2 and stats_of(without_image, "kube_scheduling_verify")["missing"] == 4, without_image.output
     assert "node-1: /nowhere/ctr cannot read the images: " in without_image.output
     assert "node-2 cannot be reached, so it is not known whether it has the image: " in without_image.output
+    own_image = r"the image kube-scheduling\.onprem/services:\S+"
+    assert re.search(rf"node-3 does not have {own_image}: run site.yml", without_image.output), without_image.output
+    assert re.search(rf"node-4 has {own_image}, which is not pinned, so the kubelet may delete it: run site.yml", without_image.output)
 
     limited = site.play("verify", "-i", str(inventory), "--limit", "node-1", service_image_delivery="archive", service_image_reference="")
     assert limited.code == 2 and "node-1: /nowhere/ctr cannot read the images: " in limited.output, limited.output
@@ -84,8 +90,7 @@ def test_install_repeat_verify_and_uninstall(cluster: Cluster, namespace: str, s
     wait_rolled_out(cluster, web)
     restarted, pods = restarted_at(cluster, web), pod_uids(cluster, web)
     cluster.kubectl("--namespace", namespace, "annotate", "deployment,replicaset", "--all", f"{OUTCOME}=old", "collectdeployments=allow")
-    # As a pass of the CronJob has left it.
-    cluster.kubectl("--namespace", "kube-system", "create", "configmap", "kube-scheduling-rescue", "--save-config")
+    held = hold_node(cluster)
     here = installed(cluster)
     planned = site.play("uninstall", "--check")
     assert planned.code == 0 and planned.changed and installed(cluster) == here, planned.output
@@ -93,10 +98,12 @@ def test_install_repeat_verify_and_uninstall(cluster: Cluster, namespace: str, s
         "CronJob kube-scheduling/kube-scheduling-rebalancer",
         f"the outcome on Deployment {namespace}/web",
         "Namespace kube-scheduling",
+        f"{held}, which is held for kube-system/dns",
     ):
-        assert re.search(rf"Would be (deleted|removed): .*{text}", planned.output), planned.output
+        assert re.search(rf"Would be (deleted|removed|released): .*{text}", planned.output), planned.output
     with restricted_user(cluster, uninstalls=True) as kubeconfig:
         gone = site.play("uninstall", site_kubeconfig=str(kubeconfig))
+    assert not is_held(cluster, held), gone.output
     # The user may not list all kinds, so the namespace stays.
     assert gone.code == 0 and installed(cluster) | state_of(cluster) <= EMPTY_NAMESPACE, gone.output
     assert "Namespace kube-scheduling is not deleted, because it has objects of others: " in gone.output
@@ -127,23 +134,6 @@ def add_waiting_pod(cluster: Cluster) -> None:
     status = {"containerStatuses": [{**container, "state": {"waiting": {"reason": "ErrImageNeverPull"}}}]}
     arguments = ("--subresource=status", "--patch", json.dumps({"status": status}))
     cluster.kubectl("--namespace", "kube-scheduling", "patch", "pod", "waiting", *arguments)
-
-
-def containerd_client(folder: Path, name: str, *, reference: str, fails: bool = False) -> list[str]:
-    """Return a command like ``ctr`` of a node that has the image, and whose list of images fails with ``fails``."""
-    program = folder / name
-    listed = "echo 'input/output error' >&2; exit 1" if fails else f"echo REF; echo '{reference} type sha256:0 1 MiB linux/amd64 {PIN}'"
-    program.write_text(f"""#!/bin/sh
-case "$*" in
-  *version) printf 'Server:\\n  Version:  2.0.0\\n' ;;
-  *"images check"*) echo '{reference} type sha256:0 complete (1/1) 1 MiB/1 MiB true' ;;
-  *"images list"*) {listed} ;;
-  *"containers list"*) echo CONTAINER ;;
-  *) exit 1 ;;
-esac
-""")
-    program.chmod(0o755)
-    return [str(program)]
 
 
 def test_nodes_that_fail_and_that_are_down_do_not_stop_the_others_and_are_named_at_the_end(

@@ -6,7 +6,9 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import socket
+import time
 from pathlib import Path
 
 import pytest
@@ -117,14 +119,19 @@ def test_the_objects_are_tried_before_anything_is_changed_and_all_failed_checks_
 
 
 def test_versions_and_clocks_of_the_cluster_are_checked(cluster: Cluster, site: Site) -> None:
-    """The lowest versions are raised and the largest difference is lowered, because the cluster itself is new and has the same clock."""
+    """The lowest versions are raised, and the time of the controller is a day later, because the cluster is new and has the same clock."""
     versions = {"ansible_core": "99.1", "kubernetes_core": "99.2", "kubernetes": "99.3"}
+    day_s = 86_400
+    later_s = int(time.time()) + day_s
     failed = site.play(
-        "site", "--tags", "preflight", __site_minimum_versions=versions, __site_max_clock_skew_s=-1, spread_cronjob_schedule="x"
+        "site", "--tags", "preflight", __site_minimum_versions=versions, __site_before_s=later_s, spread_cronjob_schedule="x"
     )
     text = stats_of(failed, "kube_scheduling_site")["error"]
-    for part in ("update it to 99.1", "update it to 99.3", "s behind the clock", "CronJob kube-scheduling-rebalancer"):
+    for part in ("update it to 99.1", "update it to 99.2", "update it to 99.3", "CronJob kube-scheduling-rebalancer"):
         assert part in text, (part, text)
+    ahead = re.search(r"the clock of the controller is (\d+) s ahead of the clock of the API server: ", text)
+    # The API server answers some time after the start of the playbook.
+    assert ahead and day_s - 1800 < int(ahead.group(1)) <= day_s, text
     assert failed.code == 2 and installed(cluster) == set()
 
 
@@ -151,3 +158,25 @@ def test_one_node_for_two_replicas_is_enough_and_static_pods_need_a_free_port(cl
 
     gone = site.play("uninstall", site_namespace="123")
     assert gone.code == 0, gone.output
+
+
+def test_missing_rights_that_only_some_runs_need_are_named(cluster: Cluster, site: Site) -> None:
+    """Two hosts have the same cluster: one for the static pods, and one for a Deployment with a PodMonitor."""
+    nobody = cluster.service_account("nobody-installs-more", cluster_role=None)
+    static = {"critical_rescuer_form": "static_pod", "critical_rescuer_static_hosts": ["static"]}
+    static["critical_rescuer_settings"] = {"namespaces": "kube-system, monitoring"}
+    hosts = {"static": {**LOCAL, **static}, "deployment": {**LOCAL, "critical_rescuer_pod_monitor": "present"}}
+    inventory = site.folder / "hosts.yml"
+    inventory.write_text(json.dumps({"kube": {"hosts": hosts}}))
+    failed = site.play("site", "-i", str(inventory), "--tags", "run_now", site_cluster_hosts="kube", site_kubeconfig=str(nobody))
+    text = failed.output.partition("Nothing was changed. Failed checks:")[2]
+    assert failed.code == 2 and installed(cluster) == set(), failed.output
+    for right in (
+        "create roles.rbac.authorization.k8s.io in namespace monitoring",
+        "create rolebindings.rbac.authorization.k8s.io in namespace monitoring",
+        "create podmonitors.monitoring.coreos.com in namespace kube-scheduling",
+        "get configmaps named kubeadm-config in namespace kube-system",
+        "list pods in namespace kube-system",
+        "create jobs.batch in namespace kube-scheduling",
+    ):
+        assert f"the user may not {right}: grant the verb" in text, (right, failed.output)
