@@ -149,8 +149,8 @@ def test_several_pods_get_nodes_of_their_own_the_highest_priority_first(scene: S
     scene.critical("a", cpu="600m")
     node_critical = scene.critical("b", cpu="600m", priority="system-node-critical")
     rows = {row["name"]: row for row in rescues.run(label_selector=f"scene={scene.id}")["pods"]}
-    # Both tolerate the hold of the other, so that the scheduler may take either node for either. If it takes the first free node for the pod
-    # with the lower priority, while the nomination of the other one is renewed, that one needs both victims.
+    # Both tolerate the hold of the other, so that the scheduler may take either node for either. If it takes the first free node for the
+    # pod with the lower priority, while the nomination of the other one is renewed, that one needs both victims.
     assert victims(rows[node_critical]) in ({"cheap"}, {"cheap", "dear"})
     assert sorted(app for row in rows.values() for app in victims(row)) == ["cheap", "dear"] and len(scene.evictions()) == 2
     assert {row["node"] for row in rows.values()} == {cheap, dear}
