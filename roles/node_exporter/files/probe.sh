@@ -2,10 +2,11 @@
 # Copyright: onprem.kube_scheduling contributors
 #
 # Print what a host has, each line as a word and its values. Changes nothing. One program for all of it costs one task.
-# vars/main.yml reads the lines. These variables are set: PROBE_USER, PROBE_GROUP, PROBE_PROGRAM, PROBE_RECORD, PROBE_TEXTFILE, and as lines
+# vars/main.yml reads the lines. These variables are set: PROBE_USER, PROBE_GROUP, PROBE_PROGRAM, PROBE_RECORD, PROBE_PREVIOUS, PROBE_TEXTFILE, and as lines
 # PROBE_INTERFACES, PROBE_PORTS and PROBE_FILES.
 set -u
 
+echo "self $(id -u) $(id -un)"
 uid=$(id -u "$PROBE_USER" 2>&1) && echo "user $uid" || uid=
 gid=$(getent group "$PROBE_GROUP" | cut -d: -f3)
 [ -n "$gid" ] && echo "group $gid"
@@ -24,11 +25,19 @@ done
 package=$(dpkg-query --show --showformat='${db:Status-Status} ${Version}' prometheus-node-exporter 2>&1) && echo "package $package"
 [ -f "$PROBE_PROGRAM" ] && echo "program $(sha256sum < "$PROBE_PROGRAM" | cut -d' ' -f1)"
 [ -f "$PROBE_RECORD" ] && echo "record $(cat "$PROBE_RECORD")"
+[ -f "$PROBE_PREVIOUS" ] && echo "interrupted"
 [ -n "$PROBE_TEXTFILE" ] && [ -d "$PROBE_TEXTFILE" ] && echo "textfile"
 
 echo "$PROBE_INTERFACES" | while read -r interface; do
   [ -n "$interface" ] && ip -oneline address show dev "$interface" 2>&1 | awk -v interface="$interface" '
-    $3 ~ /^inet6?$/ && / scope global / && !/ (temporary|deprecated|tentative|dadfailed)( |$)/ { split($4, parts, "/"); print "address", interface, parts[1] }'
+    $3 ~ /^inet6?$/ && / scope global / && !/ (temporary|deprecated|tentative|dadfailed)( |$)/ {
+      # A floating address, such as of keepalived or kube-vip, has no network. It may move to another host.
+      split($4, parts, "/")
+      floats = parts[2] == "" || parts[2] == ($3 == "inet" ? 32 : 128)
+      family[++count] = $3; address[count] = parts[1]; floating[count] = floats
+      if (!floats) fixed[$3] = 1
+    }
+    END { for (i = 1; i <= count; i++) if (!floating[i] || !fixed[family[i]]) print "address", interface, address[i] }'
 done
 
 # The address with which the host reaches others. No packet is sent. A host without a route for it has its first address.

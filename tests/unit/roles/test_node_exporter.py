@@ -4,8 +4,10 @@
 
 from __future__ import annotations
 
+import getpass
 import hashlib
 import json
+import os
 import re
 import shlex
 import shutil
@@ -40,9 +42,11 @@ FACTS = {
     "distribution_version": "12",
     "os_family": "Debian",
     "service_mgr": "systemd",
-    "user_id": "root",
 }
 SECURED = {"node_exporter_tls_server_config": {"cert_file": "/etc/tls/cert.pem", "key_file": "/etc/tls/key.pem"}}
+CLIENTS = {
+    "node_exporter_tls_server_config": SECURED["node_exporter_tls_server_config"] | {"client_auth_type": "RequireAndVerifyClientCert"}
+}
 CONFLICT = "listener *:9100 812 cri-containerd-4f.scope node_exporter"
 
 
@@ -122,6 +126,92 @@ def test_wrong_variables_are_refused_in_one_message(tmp_path: Path) -> None:
         assert text in output, text
     assert "word-of-other" not in output
     assert "has eno1" not in output and "has [fd00" not in output and "node_exporter_textfile_dir is" not in output
+
+
+def mistakes(**variables: Any) -> list[str]:
+    """The mistakes in the variables that the argument spec does not find."""
+    evaluate = role(**ARCHIVE | variables)
+    texts = {
+        name: value
+        for name, value in task(ROLE, "check.yml", "Check the variables")["vars"].items()
+        if name.endswith("mistakes") or name == "check_variables_others"
+    }
+    found: list[str] = evaluate("{{ check_variables_others }}", **texts)
+    return found
+
+
+PACKAGE = {"node_exporter_method": "package"}
+
+
+@pytest.mark.parametrize(
+    "variables",
+    [
+        {},
+        {"node_exporter_version": "1.11.1-rc.0"},
+        PACKAGE | {"node_exporter_version": 1.9},
+        PACKAGE | {"node_exporter_version": None},
+        PACKAGE | {"node_exporter_version": "1.9.0-1+b4"},
+        {"node_exporter_enabled_collectors": None, "node_exporter_disabled_collectors": None},
+        {"node_exporter_enabled_collectors": ["cpu", {"netdev": {"device-exclude": "", "address-info": False, "x": ["a", 0]}}]},
+        {"node_exporter_basic_auth_users": "prometheus:word"},
+        {"node_exporter_web_listen_address": ["[fd00::7]:65535", ":1"]},
+        {"node_exporter_system_user": "_node.exp-1"},
+    ],
+)
+def test_good_values_are_no_mistakes(variables: dict[str, Any]) -> None:
+    assert mistakes(**variables) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "text"),
+    [
+        ("version", "latest", "is latest: it must be the version of the archive in full"),
+        ("version", "v1.11.1", "is v1.11.1: it must be the version of the archive in full"),
+        ("version", 1.9, "is 1.9: it must be the version of the archive in full"),
+        ("version", "1.4.0", "is 1.4.0: it must be 1.5.0 or later"),
+        ("enabled_collectors", 5, "has the item 5: it must be a name"),
+        ("enabled_collectors", [None], "has the item null: it must be a name"),
+        ("enabled_collectors", ["cpu\n"], "has the item"),
+        ("enabled_collectors", [{"netdev": {"device-include": "^eth0$\n"}}], 'has the item {"netdev": {"device-include"'),
+        ("enabled_collectors", [{"sysctl": {"include": ["a", "b\n"]}}], "has the item"),
+        ("enabled_collectors", [{"netdev": {"device-include": None}}], "has the item"),
+        ("web_listen_address", "0.0.0.0:99999", "has 0.0.0.0:99999: the port must be from 1 to 65535"),
+        ("web_listen_address", ":0", "has :0: the port"),
+        ("web_listen_address", "0.0.0.0:9100\n", "has 0.0.0.0:9100"),
+        ("system_user", "", 'is "": it must be a name'),
+        ("system_user", "a b", 'is "a b": it must be a name'),
+        ("system_user", "root", "is root: set it to a user without rights"),
+        ("system_group", None, "is null: it must be a name"),
+        ("tls_server_config", {"cert_file": None, "key_file": "/k"}, "has no cert_file"),
+    ],
+)  # fmt: skip
+def test_each_wrong_value_is_one_mistake(name: str, value: Any, text: str) -> None:
+    found = mistakes(**{f"node_exporter_{name}": value})
+    assert found and found[0].startswith(f"node_exporter_{name} {text}")
+
+
+@pytest.mark.parametrize("version", ["latest", "v1.9.0", "1.9*", "1.9 "])
+def test_wrong_version_of_the_package_is_refused(version: str) -> None:
+    (found,) = mistakes(node_exporter_method="package", node_exporter_version=version)
+    assert found.startswith(f"node_exporter_version is {version.strip()}") and "a version of the package" in found
+
+
+def test_variable_of_another_type_hides_no_other_mistake_and_its_secret_is_not_shown(tmp_path: Path) -> None:
+    run = check(
+        tmp_path,
+        node_exporter_basic_auth_users="prometheus:word-of-user",
+        node_exporter_enabled_collectors=None,
+        node_exporter_disabled_collectors=None,
+        node_exporter_version="latest",
+    )
+    output = re.sub(r"\s+", " ", run.output)
+    for text in (
+        "node_exporter_basic_auth_users is no dictionary: write",
+        "node_exporter_enabled_collectors is null, which is no list: write",
+        "node_exporter_version is latest",
+    ):
+        assert text in output, text
+    assert run.code == 2 and "word-of-user" not in re.sub(r"ansible-playbook .* -e .*", "", run.output)
 
 
 def test_variables_of_the_other_role_are_accepted_with_a_warning(tmp_path: Path) -> None:
@@ -254,10 +344,12 @@ def test_each_change_gives_another_configuration(other: dict[str, Any]) -> None:
         ("installed 1.5.0-1+b6", "1.5", True),
         ("installed 1.50.0-1", "1.5", False),
         ("config-files 1.5.0-1", "", False),
+        ("installed 1.9.0-1", 1.9, True),
+        ("installed 1.9.0-1", None, True),
         ("installed 1.9.0-1", "1.5.0", False),
     ],
 )
-def test_package_is_installed_if_its_version_begins_with_the_wanted_one(installed: str, wanted: str, enough: bool) -> None:
+def test_package_is_installed_if_its_version_begins_with_the_wanted_one(installed: str, wanted: Any, enough: bool) -> None:
     assert role(f"package {installed}", node_exporter_version=wanted)("{{ __node_exporter_has_package }}") is enough
 
 
@@ -304,7 +396,6 @@ def test_good_host_has_no_reason(variables: dict[str, Any]) -> None:
 @pytest.mark.parametrize(
     ("facts", "variables", "text"),
     [
-        ({"user_id": "admin"}, {}, "node-3: the tasks run as admin, and the role needs root: set become: true"),
         ({"service_mgr": "openrc"}, ARCHIVE, "node-3 has openrc as its service manager"),
         ({"os_family": "RedHat", "distribution": "Rocky"}, {}, "node-3 runs Rocky, and node_exporter_method: package is for Debian"),
         ({"distribution_version": "11"}, {}, "node-3 runs Debian 11, whose package is older than node_exporter 1.5.0"),
@@ -316,6 +407,11 @@ def test_good_host_has_no_reason(variables: dict[str, Any]) -> None:
 def test_host_is_refused_by_name(facts: dict[str, str], variables: dict[str, Any], text: str) -> None:
     (found,) = reasons(facts=facts, **variables)
     assert found.startswith(text)
+
+
+def test_host_on_which_the_tasks_do_not_run_as_root_is_refused() -> None:
+    assert reasons("self 0 root") == []
+    assert reasons("self 1000 admin") == ["node-3: the tasks run as admin, and the role needs root: set become: true"]
 
 
 @pytest.mark.parametrize(
@@ -339,6 +435,11 @@ def test_wrong_archive_is_refused(saved: dict[str, Any], text: str) -> None:
         ("10.0.0.7:9100", "listener 127.0.0.1:9100 812 - nginx", False),
         ("10.0.0.7:9100", "listener 10.0.0.7:9100 812 - nginx", True),
         ("[fd00::7]:9100", "listener [fd00::7]:9100 812 - nginx", True),
+        ("[fd00::7]:9100", "listener 0.0.0.0:9100 812 - nginx", False),
+        ("[fd00::7]:9100", "listener [::]:9100 812 - nginx", True),
+        ("10.0.0.7:9100", "listener 0.0.0.0:9100 812 - nginx", True),
+        ("10.0.0.7:9100", "listener [::]:9100 812 - nginx", False),
+        ("[::]:9100", "listener 0.0.0.0:9100 812 - nginx", True),
         ("0.0.0.0:9100", "listener *:9100 812 prometheus-node-exporter.service prometheus-node", False),
         ("0.0.0.0:9100", "listener *:9100 812 node_exporter.service node_exporter", True),
     ],
@@ -351,6 +452,8 @@ def test_refusal_names_the_program_its_pid_and_its_unit() -> None:
     (found,) = reasons(CONFLICT)
     assert found.startswith("node-3: *:9100 is used by node_exporter (PID 812, unit cri-containerd-4f.scope): stop it, or set")
     assert reasons(CONFLICT, node_exporter_method="present") == []
+    (found,) = reasons("listener *:9100 812 node_exporter.service node_exporter")
+    assert "unit node_exporter.service): set node_exporter_method: archive, which replaces it, or stop it, or set" in found
 
 
 def test_unit_of_the_other_method_is_accepted_only_if_this_role_has_written_it() -> None:
@@ -399,10 +502,20 @@ def test_archive_is_downloaded_and_a_wrong_sum_or_a_missing_archive_is_an_error(
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
     include = {"name": "onprem.kube_scheduling.node_exporter", "tasks_from": "download"}
     plays = []
-    for number, (name, checksum) in enumerate([("good.tar.gz", good), ("good.tar.gz", SUM), ("missing.tar.gz", SUM)]):
-        archive = {"url": f"{mirror}/{name}", "file": str(cache / f"{number}-{name}"), "sum": checksum}
+    file_url = (tmp_path / "www" / "good.tar.gz").as_uri()
+    secret = mirror.replace("http://", "http://user:word-of-user@")
+    for number, (name, url, checksum) in enumerate(
+        [
+            ("good.tar.gz", mirror, good),
+            ("file.tar.gz", file_url, good),
+            ("good.tar.gz", mirror, SUM),
+            ("missing.tar.gz", secret, SUM),
+            ("file.tar.gz", file_url, SUM),
+        ]
+    ):
+        archive = {"url": url if name == "file.tar.gz" else f"{url}/{name}", "file": str(cache / f"{number}-{name}"), "sum": checksum}
         answers = {"results": [{"item": archive, "stat": {"exists": False}}]}
-        error = {"ansible.builtin.debug": {"msg": "ERROR {{ ansible_failed_result.results | map(attribute='msg') | join }}"}}
+        error = {"ansible.builtin.debug": {"msg": "ERROR {{ ansible_failed_result.msg }}"}}
         plays.append(
             {
                 "hosts": "localhost",
@@ -413,11 +526,12 @@ def test_archive_is_downloaded_and_a_wrong_sum_or_a_missing_archive_is_an_error(
         )
     (tmp_path / "play.yml").write_text(json.dumps(plays))
     output = re.sub(r"\s+", " ", ansible_playbook(tmp_path / "play.yml", folder=tmp_path).output)
-    assert [file.name for file in cache.iterdir()] == ["0-good.tar.gz"]
+    assert sorted(file.name for file in cache.iterdir()) == ["0-good.tar.gz", "1-file.tar.gz"]
     assert f"The controller cannot download {mirror}/good.tar.gz: The checksum for" in output
     assert f"did not match {SUM}; it was {good}. Correct node_exporter_checksum, or set" in output
     assert f"The controller cannot download {mirror}/missing.tar.gz: Request failed" in output
-    assert output.count("ERROR The controller") == 2
+    assert f"The controller cannot download {file_url}: The checksum for" in output
+    assert output.count("ERROR The controller") == 3 and "word-of-user" not in output
 
 
 # The program that reads the host
@@ -434,6 +548,7 @@ def test_probe_names_the_listener_and_the_address_of_an_interface(tmp_path: Path
             "PROBE_GROUP": "no-such-group",
             "PROBE_PROGRAM": str(tmp_path / "program"),
             "PROBE_RECORD": str(tmp_path / "record"),
+            "PROBE_PREVIOUS": str(tmp_path / "record"),
             "PROBE_TEXTFILE": str(tmp_path),
             "PROBE_INTERFACES": "lo\nno-such-interface",
             "PROBE_PORTS": str(port),
@@ -444,6 +559,144 @@ def test_probe_names_the_listener_and_the_address_of_an_interface(tmp_path: Path
         script = ROLE / "files" / "probe.sh"
         lines = subprocess.run(["sh", str(script)], env=environment, capture_output=True, text=True, check=True).stdout.splitlines()
     assert [line.split()[1] for line in lines if line.startswith("listener ")] == [f"127.0.0.1:{port}"]
-    assert "record one two" in lines and "textfile" in lines and not [line for line in lines if line.startswith(("user", "group"))]
+    assert "record one two" in lines and "interrupted" in lines and f"self {os.getuid()} {getpass.getuser()}" in lines
+    assert "textfile" in lines and not [line for line in lines if line.startswith(("user", "group"))]
     assert "program e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855" in lines
     assert not [line for line in lines if line.startswith("address no-such")]
+
+
+@pytest.mark.parametrize(
+    ("output", "expected"),
+    [
+        (["2: eno1 inet 10.0.0.7/24 brd 10.0.0.255 scope global eno1", "2: eno1 inet 10.0.0.9/32 scope global eno1"], ["10.0.0.7"]),
+        (["2: eno1 inet 10.0.0.7/32 scope global eno1", "2: eno1 inet6 fd00::7/64 scope global \\ valid_lft forever"], ["10.0.0.7", "fd00::7"]),
+        (["2: eno1 inet6 fd00::9/128 scope global \\ valid_lft forever", "2: eno1 inet6 fd00::7/64 scope global \\ valid_lft forever"], ["fd00::7"]),
+        (["2: eno1 inet6 fd00::8/64 scope global temporary dynamic", "2: eno1 inet6 fe80::1/64 scope link"], []),
+    ],
+)
+def test_floating_address_of_an_interface_is_left_out(output: list[str], expected: list[str], tmp_path: Path) -> None:
+    program = tmp_path / "ip"
+    program.write_text('#!/bin/sh\n[ "$2" = address ] && [ "$4" = dev ] && cat <<\'END\'\n' + "\n".join(output) + "\nEND\nexit 0\n")
+    program.chmod(0o755)
+    names = ("USER", "GROUP", "PROGRAM", "RECORD", "PREVIOUS", "TEXTFILE", "PORTS", "FILES")
+    environment = {"PATH": f"{tmp_path}:/usr/bin:/bin", "PROBE_INTERFACES": "eno1"} | {f"PROBE_{name}": "" for name in names}
+    lines = subprocess.run(["sh", str(ROLE / "files" / "probe.sh")], env=environment, capture_output=True, text=True, check=True).stdout
+    assert [line.split()[1:] for line in lines.splitlines() if line.startswith("address ")] == [["eno1", address] for address in expected]
+
+
+# The earlier files
+
+
+class Host:
+    """A folder with the files of a host, and the program that keeps their earlier state."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.old, self.new = folder / "old", folder / "new"
+
+    def run(self, action: str, state: str = "") -> list[str]:
+        """Run an action of files/previous.sh for both files. Return its output."""
+        environment = {
+            "PATH": "/usr/bin:/bin",
+            "PREVIOUS_RECORD": str(self.folder / "record"),
+            "PREVIOUS_SCRATCH": str(self.folder / "scratch"),
+            "PREVIOUS_STATE": state,
+        }
+        files = [] if action == "restore" else [str(self.old), str(self.new)]
+        command = ["sh", str(ROLE / "files" / "previous.sh"), action, *files]
+        return subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout.splitlines()
+
+    def write(self, text: str) -> None:
+        """Replace both files, as Ansible does."""
+        for file in (self.old, self.new):
+            (self.folder / "temporary").write_text(text)
+            (self.folder / "temporary").rename(file)
+
+    def files(self) -> dict[str, str]:
+        return {file.name: file.read_text() for file in sorted(self.folder.iterdir()) if file.is_file()}
+
+
+def test_files_of_an_interrupted_run_are_restored_by_the_next_one(tmp_path: Path) -> None:
+    host = Host(tmp_path)
+    host.old.write_text("first")
+    first = host.run("keep", "package installed 1.5.0-1\npid node_exporter.service 812")
+    assert first == [f"file {host.old}", f"absent {host.new}", "package installed 1.5.0-1", "pid node_exporter.service 812"]
+    host.write("broken")
+    assert host.run("keep", "package installed 1.9.0-1") == first
+    host.write("broken, too")
+    host.run("restore")
+    host.run("restore")
+    assert host.old.read_text() == "first" and not host.new.exists()
+    (tmp_path / "scratch").mkdir()
+    host.run("forget")
+    assert host.files() == {"old": "first"} and not (tmp_path / "scratch").exists()
+
+
+def test_earlier_files_are_removed_after_a_start(tmp_path: Path) -> None:
+    host = Host(tmp_path)
+    host.old.write_text("first")
+    host.run("keep")
+    host.write("second")
+    host.run("forget")
+    assert host.files() == {"new": "second", "old": "second"}
+    host.run("keep")
+    host.run("restore")
+    host.run("forget")
+    host.run("forget")
+    assert host.files() == {"new": "second", "old": "second"}
+
+
+def test_kept_files_without_a_record_are_replaced(tmp_path: Path) -> None:
+    host = Host(tmp_path)
+    host.write("second")
+    (tmp_path / "old.kube-scheduling-previous").write_text("of a run that was interrupted while it kept the files")
+    host.run("keep")
+    host.run("restore")
+    assert host.old.read_text() == "second"
+
+
+# The start
+
+
+@pytest.mark.parametrize(
+    ("answer", "secured", "accepted"),
+    [
+        ({"status": 200}, {}, True),
+        ({"status": 401}, {}, False),
+        ({"status": 401}, {"node_exporter_basic_auth_users": {"a": "$2b$10$hash"}}, True),
+        ({"status": -1, "msg": "Request failed: <urlopen error [Errno 111] Connection refused>"}, CLIENTS, False),
+        ({"status": -1, "msg": "Connection failure: The read operation timed out"}, CLIENTS, False),
+        ({"status": -1, "msg": "Request failed: [SSL: TLSV13_ALERT_CERTIFICATE_REQUIRED] alert certificate required"}, CLIENTS, True),
+        ({"status": -1, "msg": "Connection failure: [Errno 104] Connection reset by peer"}, CLIENTS, True),
+        ({"status": -1, "msg": "Connection failure: [Errno 104] Connection reset by peer"}, {}, False),
+        ({}, CLIENTS, False),
+    ],
+)  # fmt: skip
+def test_end_of_the_connection_is_an_answer_only_of_a_server_that_requires_certificates(
+    answer: dict[str, Any], secured: dict[str, Any], accepted: bool
+) -> None:
+    texts = task(ROLE, "answer.yml", "Request the metrics")["vars"]
+    assert role(**secured)("{{ __node_exporter_is_answer }}", **texts, __node_exporter_answer=answer) is accepted
+
+
+@pytest.mark.parametrize(
+    ("running", "unit", "program", "lines", "restarted"),
+    [
+        ("same", False, False, (), False),
+        ("other", False, False, (), True),
+        ("same", True, False, (), True),
+        ("same", False, True, (), True),
+        ("same", False, False, ("interrupted",), True),
+    ],
+)
+def test_service_is_restarted_if_anything_has_changed(
+    running: str, unit: bool, program: bool, lines: tuple[str, ...], restarted: bool
+) -> None:
+    found = role(
+        f"running prometheus-node-exporter.service {running}",
+        *lines,
+        __node_exporter_configuration="same",
+        __node_exporter_unit_written={"changed": unit},
+        __node_exporter_program_written={"changed": program},
+    )("{{ __node_exporter_is_new }}", **task(ROLE, "start.yml", "Start the service")["vars"])
+    assert found is restarted
