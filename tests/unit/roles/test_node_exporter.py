@@ -128,7 +128,7 @@ def test_variables_of_the_other_role_are_accepted_with_a_warning(tmp_path: Path)
     run = check(tmp_path, node_exporter_local_cache_path="/tmp/x", node_exporter_skip_install=True, node_exporter_textfile_dir="")
     assert run.code == 0, run.output
     assert "WARNING: node_exporter_local_cache_path has no effect in this role" in re.sub(r"\s+", " ", run.output)
-    assert "node_exporter_method to present" in re.sub(r"\s+", " ", run.output)
+    assert "or to package or archive, which write both" in re.sub(r"\s+", " ", run.output)
 
 
 # The unit
@@ -270,6 +270,20 @@ def test_archive_is_installed_if_neither_it_nor_the_program_has_changed() -> Non
     assert role(**ARCHIVE)(name) is False
 
 
+@pytest.mark.parametrize(
+    ("lines", "owned"),
+    [
+        ([], True),
+        (["textfile"], False),
+        (["textfile", "tmpfiles /var/lib/node_exporter"], True),
+        (["textfile", "tmpfiles /var/lib/other"], False),
+    ],
+)
+def test_folder_of_textfile_that_another_tool_has_created_is_not_declared(lines: list[str], owned: bool) -> None:
+    assert role(*lines)("{{ __node_exporter_owns_textfile }}") is owned
+    assert role(*lines, node_exporter_textfile_dir="")("{{ __node_exporter_owns_textfile }}") is False
+
+
 def test_checksum_may_depend_on_the_architecture() -> None:
     sums = {"node_exporter_checksum": {"amd64": "sha256:" + "AB" * 32, "arm64": "sha256:" + "cd" * 32}}
     found = role(facts={"architecture": "aarch64"}, **ARCHIVE | sums)("{{ __node_exporter_archive }}")
@@ -304,7 +318,7 @@ def test_good_host_has_no_reason(variables: dict[str, Any]) -> None:
 @pytest.mark.parametrize(
     ("facts", "variables", "text"),
     [
-        ({"user_id": "admin"}, {}, "node-3: the tasks run as admin, and the role needs root: set become: true"),
+        ({"user_id": "admin"}, {}, "node-3: the tasks run as admin, and the role needs root: run the playbook with -b (--become)"),
         ({"service_mgr": "openrc"}, ARCHIVE, "node-3 has openrc as its service manager"),
         ({"os_family": "RedHat", "distribution": "Rocky"}, {}, "node-3 runs Rocky, and node_exporter_method: package is for Debian"),
         ({"distribution_version": "11"}, {}, "node-3 runs Debian 11, whose package is older than node_exporter 1.5.0"),
@@ -447,3 +461,30 @@ def test_probe_names_the_listener_and_the_address_of_an_interface(tmp_path: Path
     assert "record one two" in lines and "textfile" in lines and not [line for line in lines if line.startswith(("user", "group"))]
     assert "program e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855" in lines
     assert not [line for line in lines if line.startswith("address no-such")]
+
+
+@pytest.mark.parametrize(
+    ("answers", "expected"),
+    [
+        ({"route get 192.0.2.1": "192.0.2.1 via 10.0.0.1 dev eth0 src 10.0.0.7 uid 0"}, "10.0.0.7"),
+        ({"-4 -oneline address": "2: eth0    inet 10.0.0.8/24 scope global eth0"}, "10.0.0.8"),
+        ({"route get 2001:db8::1": "2001:db8::1 from :: via fe80::1 dev eth0 src fd00::7 metric 1024"}, "fd00::7"),
+        ({"-6 -oneline address": "2: eth0    inet6 fd00::8/64 scope global"}, "fd00::8"),
+        (
+            {
+                "-4 -oneline address": "2: eth0    inet 10.0.0.8/24 scope global eth0",
+                "route get 2001:db8::1": "2001:db8::1 from :: via fe80::1 dev eth0 src fd00::7 metric 1024",
+            },
+            "10.0.0.8",
+        ),
+    ],
+)
+def test_probe_names_the_ipv6_address_of_a_host_without_ipv4(answers: dict[str, str], expected: str, tmp_path: Path) -> None:
+    cases = "".join(f"*'{words}'*) echo '{answer}';;\n" for words, answer in answers.items())
+    (tmp_path / "ip").write_text(f'#!/bin/sh\ncase "$*" in\n{cases}*) echo "RTNETLINK answers: Network is unreachable" >&2;;\nesac\n')
+    (tmp_path / "ip").chmod(0o755)
+    empty = dict.fromkeys(("USER", "GROUP", "PROGRAM", "RECORD", "TEXTFILE", "INTERFACES", "PORTS", "FILES"), "")
+    environment = {"PATH": f"{tmp_path}:/usr/bin:/bin"} | {f"PROBE_{name}": value for name, value in empty.items()}
+    script = ROLE / "files" / "probe.sh"
+    lines = subprocess.run(["sh", str(script)], env=environment, capture_output=True, text=True, check=True).stdout.splitlines()
+    assert [line for line in lines if line.startswith("source")] == [f"source {expected}"]
