@@ -27,6 +27,7 @@ package=$(dpkg-query --show --showformat='${db:Status-Status} ${Version}' promet
 [ -f "$PROBE_RECORD" ] && echo "record $(cat "$PROBE_RECORD")"
 [ -f "$PROBE_PREVIOUS" ] && echo "interrupted"
 [ -n "$PROBE_TEXTFILE" ] && [ -d "$PROBE_TEXTFILE" ] && echo "textfile"
+[ -f /etc/tmpfiles.d/node_exporter.conf ] && sed -n 's/^d \([^ ]*\) .*/tmpfiles \1/p' /etc/tmpfiles.d/node_exporter.conf
 
 echo "$PROBE_INTERFACES" | while read -r interface; do
   [ -n "$interface" ] && ip -oneline address show dev "$interface" 2>&1 | awk -v interface="$interface" '
@@ -40,9 +41,14 @@ echo "$PROBE_INTERFACES" | while read -r interface; do
     END { for (i = 1; i <= count; i++) if (!floating[i] || !fixed[family[i]]) print "address", interface, address[i] }'
 done
 
-# The address with which the host reaches others. No packet is sent. A host without a route for it has its first address.
-source=$(ip -oneline route get 192.0.2.1 2>&1 | sed -n 's/.* src \([^ ]*\).*/\1/p')
-echo "source ${source:-$(ip -4 -oneline address show scope global 2>&1 | sed -n '1s/.* inet \([^/]*\).*/\1/p')}"
+# The address with which the host reaches others, by IPv6 if it has no IPv4. No packet is sent. A host without a route for it has its first address.
+read_source() {
+  source=$(ip "-$1" -oneline route get "$2" 2>&1 | sed -n 's/.* src \([^ ]*\).*/\1/p')
+  [ -n "$source" ] || source=$(ip "-$1" -oneline address show scope global 2>&1 | sed -n '1s/.* inet6* \([^/]*\).*/\1/p')
+}
+read_source 4 192.0.2.1
+[ -n "$source" ] || read_source 6 2001:db8::1
+echo "source $source"
 
 # Listeners without a process are those of the kernel, such as NFS.
 ss --no-header --listening --tcp --numeric --processes 2>&1 | while read -r _state _received _sent address _peer processes; do

@@ -9,6 +9,7 @@ import os
 import re
 import subprocess
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -40,14 +41,15 @@ class RolePlay:
     variables: dict[str, Any] = field(default_factory=dict)
     tasks_from: str = "main"
 
-    def run(self, *arguments: str, **variables: Any) -> RoleRun:
-        """Run the role, with more variables."""
+    def run(self, *arguments: str, then: Sequence[dict[str, Any]] = (), **variables: Any) -> RoleRun:
+        """Run the role with more variables, and the tasks `then` after it."""
+        role = {"name": f"onprem.kube_scheduling.{self.role}", "tasks_from": self.tasks_from}
         play = {
             "hosts": "localhost",
             "connection": "local",
             "gather_facts": False,
             "vars": {"ansible_python_interpreter": "{{ ansible_playbook_python }}"},
-            "tasks": [{"ansible.builtin.include_role": {"name": f"onprem.kube_scheduling.{self.role}", "tasks_from": self.tasks_from}}],
+            "tasks": [{"ansible.builtin.include_role": role}, *then],
         }
         playbook = self.folder / "play.yml"
         playbook.write_text(json.dumps([play]))

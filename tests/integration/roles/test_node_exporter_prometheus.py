@@ -7,6 +7,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import stat
 import subprocess
 import sys
@@ -27,7 +28,7 @@ from lab.prometheus_server import PrometheusServer, prometheus_server
 from tests.integration.extender.conftest import extender_kubeconfig
 from tests.integration.extender.extender_process import FOREIGN, PACKAGE
 from tests.integration.modules.module_process import COLLECTIONS
-from tests.integration.roles.role_play import RoleRun, ansible_playbook
+from tests.integration.roles.role_play import RolePlay, RoleRun, ansible_playbook
 from tests.integration.workloads import wait_until
 
 __all__ = ["extender_kubeconfig"]
@@ -188,6 +189,28 @@ def test_all_mistakes_are_named(side: PrometheusSide) -> None:
     assert twice.code == 2 and "Several hosts of node_exporter_prometheus_targets have the node name node-1" in summary(twice), twice.output
 
 
+def test_one_machine_is_not_a_target_of_several_nodes(side: PrometheusSide) -> None:
+    elsewhere = {"ansible_connection": "ssh"}
+    side.nodes = {f"node-{number}": dict(elsewhere) for number in range(1, 6)}
+    side.nodes["node-3"]["node_exporter_scrape_address"] = "10.0.0.9:9100"
+    side.nodes["node-4"] |= {"node_exporter_scrape_address": "10.0.0.9:9100", "node_exporter_web_telemetry_path": "/four"}
+    side.nodes["node-5"]["ansible_connection"] = "local"
+    left = {"scheme": "http", "auth": False}
+    addresses = {"node-1": "127.0.0.1:9100", "node-2": "10.0.0.9:9100", "node-5": "[::1]:9100"}
+    results = {name: left | {"addresses": [address]} for name, address in addresses.items()}
+    wrong = side.run(results=results)
+    assert wrong.code == 2 and not side.output.exists(), wrong.output
+    assert "The target of node-1 is 127.0.0.1:9100, which is another machine for Prometheus: set node_exporter_web_listen" in summary(wrong)
+    assert "node-2, node-3 have the same target 10.0.0.9:9100/metrics, so one machine would count as several nodes: set" in summary(wrong)
+    assert "The target of node-5" not in summary(wrong) and "node-4" not in summary(wrong).partition("have the same")[2]
+
+
+def test_without_a_folder_and_objects_no_prometheus_is_configured(side: PrometheusSide) -> None:
+    none = {"node_exporter_prometheus_dir": "", "node_exporter_prometheus_targets": "nobody", "node_exporter_prometheus_username": "else"}
+    run = side.run(**none)
+    assert run.code == 0 and run.changed == 0 and "No Prometheus is configured, because" in summary(run), run.output
+
+
 def test_objects_for_the_operator_have_the_same_labels_and_no_password(side: PrometheusSide) -> None:
     side.nodes["node-3"] |= {"node_exporter_scrape_address": "10.0.0.3:9443"}
     https = {name: result | {"scheme": "https"} for name, result in RESULTS.items()}
@@ -233,6 +256,11 @@ def test_objects_for_the_operator_have_the_same_labels_and_no_password(side: Pro
     assert addresses == [("10.0.0.1", "node-1", 9100), ("fd00::2", "two.example.org", 9100), ("10.0.0.3", "node-3", 9443)]
     (endpoint,) = objects["ServiceMonitor"]["spec"]["endpoints"]
     assert {key: endpoint[key] for key in login} == login and endpoint["scheme"] == "https"
+    # Each role of the service discovery has a label of its own for the node.
+    both = ["__meta_kubernetes_endpoint_node_name", "__meta_kubernetes_endpointslice_endpoint_node_name"]
+    assert [one for one in endpoint["relabelings"] if "sourceLabels" in one] == [
+        {"sourceLabels": both, "separator": "", "targetLabel": label} for label in ("instance", "node")
+    ]
     assert objects["ServiceMonitor"]["spec"]["selector"]["matchLabels"].items() <= objects["Service"]["metadata"]["labels"].items()
     assert "s3cret" not in "".join(file.read_text() for file in (side.folder / "objects").iterdir())
 
@@ -338,6 +366,31 @@ def test_the_extender_maps_each_node_of_a_prometheus_with_these_files(
             assert f"of the node {simulated[0]}: server returned HTTP status 404" in summary(named), named.output
             wait_until(lambda: check_sources(file).returncode == 2, timeout_s=30, what="the end of the values")
             assert f"no fresh value for {simulated[0]}" in check_sources(file).stderr
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="the role needs root")
+def test_a_node_exporter_of_another_tool_is_accepted_and_another_program_is_not(running: Exporters, tmp_path: Path) -> None:
+    present = RolePlay("node_exporter", tmp_path, {"node_exporter_method": "present"})
+    show = {"ansible.builtin.debug": {"msg": "{{ node_exporter_result | to_json }}"}}
+    with real_exporter(tmp_path) as (address, _):
+        accepted = present.run(
+            then=[show],
+            node_exporter_web_listen_address=address,
+            node_exporter_tls_server_config={"cert_file": str(tmp_path / "tls.crt"), "key_file": str(tmp_path / "tls.key")},
+            node_exporter_basic_auth_users={"prom": "test"},
+        )
+    assert accepted.code == 0 and accepted.changed == 0, accepted.output
+    (text,) = re.findall(r'"msg": "(\{.*method.*\})"', accepted.output)
+    result = json.loads(text.replace('\\"', '"'))
+    expected = {"method": "present", "version": binaries.NODE_EXPORTER_VERSION, "addresses": [address], "scheme": "https", "auth": True}
+    assert result == expected | {"unit": result["unit"]}
+    running.set_traffic("other", speed=SPEED)
+    other = {
+        "node_exporter_web_listen_address": running.url.removeprefix("http://"),
+        "node_exporter_web_telemetry_path": "/nodes/other/metrics",
+    }
+    refused = present.run(**other)
+    assert refused.code == 2 and "answers, and it is no node_exporter: correct" in summary(refused), refused.output
 
 
 def custom_resource(kind: str, version: str) -> dict[str, Any]:

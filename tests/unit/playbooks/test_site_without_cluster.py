@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from lab.layout import REPOSITORY
 from tests.integration.roles.role_play import RoleRun, ansible_playbook
@@ -106,3 +107,22 @@ def test_all_mistakes_are_named_without_an_api_server_and_the_connection_is_name
     assert disabled.code == 2 and "critical_rescuer_port" not in stats_of(disabled, "kube_scheduling_site")["bastion"]["error"], (
         disabled.output
     )
+
+
+def test_the_failed_checks_of_all_hosts_are_read_once() -> None:
+    """On each of 1,000 hosts, a task that reads the variables of all hosts would take minutes."""
+    plays = yaml.safe_load((REPOSITORY / "playbooks" / "site.yml").read_text())
+    (play,) = [play for play in plays if play["name"] == "Fail if a check has failed"]
+    assert [task["name"] for task in play["tasks"] if not task.get("run_once")] == []
+
+
+def test_each_cluster_has_the_failed_checks(tmp_path: Path) -> None:
+    here = {"ansible_connection": "local", "ansible_python_interpreter": sys.executable}
+    hosts = {"first": here | {"site_kubeconfg": "x"}, "second": here, "node-1": here}
+    inventory = tmp_path / "inventory.yml"
+    inventory.write_text(json.dumps({"all": {"hosts": hosts, "children": {"kube_node": {"hosts": {"node-1": {}}}}}}))
+    (tmp_path / "kubeconfig").write_text(json.dumps(KUBECONFIG))
+    run = site(tmp_path, "-i", str(inventory), site_cluster_hosts="first:second", site_kubeconfig=str(tmp_path / "kubeconfig"))
+    numbers = stats_of(run, "kube_scheduling_site")
+    assert run.code == 2 and set(numbers) == {"first", "second"}, run.output
+    assert all("There is no variable site_kubeconfg." in each["error"] for each in numbers.values()), numbers

@@ -218,7 +218,7 @@ def test_variables_of_the_other_role_are_accepted_with_a_warning(tmp_path: Path)
     run = check(tmp_path, node_exporter_local_cache_path="/tmp/x", node_exporter_skip_install=True, node_exporter_textfile_dir="")
     assert run.code == 0, run.output
     assert "WARNING: node_exporter_local_cache_path has no effect in this role" in re.sub(r"\s+", " ", run.output)
-    assert "node_exporter_method to present" in re.sub(r"\s+", " ", run.output)
+    assert "or to package or archive, which write both" in re.sub(r"\s+", " ", run.output)
 
 
 # The unit
@@ -362,6 +362,20 @@ def test_archive_is_installed_if_neither_it_nor_the_program_has_changed() -> Non
     assert role(**ARCHIVE)(name) is False
 
 
+@pytest.mark.parametrize(
+    ("lines", "owned"),
+    [
+        ([], True),
+        (["textfile"], False),
+        (["textfile", "tmpfiles /var/lib/node_exporter"], True),
+        (["textfile", "tmpfiles /var/lib/other"], False),
+    ],
+)
+def test_folder_of_textfile_that_another_tool_has_created_is_not_declared(lines: list[str], owned: bool) -> None:
+    assert role(*lines)("{{ __node_exporter_owns_textfile }}") is owned
+    assert role(*lines, node_exporter_textfile_dir="")("{{ __node_exporter_owns_textfile }}") is False
+
+
 def test_checksum_may_depend_on_the_architecture() -> None:
     sums = {"node_exporter_checksum": {"amd64": "sha256:" + "AB" * 32, "arm64": "sha256:" + "cd" * 32}}
     found = role(facts={"architecture": "aarch64"}, **ARCHIVE | sums)("{{ __node_exporter_archive }}")
@@ -411,7 +425,8 @@ def test_host_is_refused_by_name(facts: dict[str, str], variables: dict[str, Any
 
 def test_host_on_which_the_tasks_do_not_run_as_root_is_refused() -> None:
     assert reasons("self 0 root") == []
-    assert reasons("self 1000 admin") == ["node-3: the tasks run as admin, and the role needs root: set become: true"]
+    root = "the role needs root: run the playbook with -b (--become), or set ansible_become: true"
+    assert reasons("self 1000 admin") == [f"node-3: the tasks run as admin, and {root}"]
 
 
 @pytest.mark.parametrize(
@@ -569,8 +584,14 @@ def test_probe_names_the_listener_and_the_address_of_an_interface(tmp_path: Path
     ("output", "expected"),
     [
         (["2: eno1 inet 10.0.0.7/24 brd 10.0.0.255 scope global eno1", "2: eno1 inet 10.0.0.9/32 scope global eno1"], ["10.0.0.7"]),
-        (["2: eno1 inet 10.0.0.7/32 scope global eno1", "2: eno1 inet6 fd00::7/64 scope global \\ valid_lft forever"], ["10.0.0.7", "fd00::7"]),
-        (["2: eno1 inet6 fd00::9/128 scope global \\ valid_lft forever", "2: eno1 inet6 fd00::7/64 scope global \\ valid_lft forever"], ["fd00::7"]),
+        (
+            ["2: eno1 inet 10.0.0.7/32 scope global eno1", "2: eno1 inet6 fd00::7/64 scope global"],
+            ["10.0.0.7", "fd00::7"],
+        ),
+        (
+            ["2: eno1 inet6 fd00::9/128 scope global", "2: eno1 inet6 fd00::7/64 scope global"],
+            ["fd00::7"],
+        ),
         (["2: eno1 inet6 fd00::8/64 scope global temporary dynamic", "2: eno1 inet6 fe80::1/64 scope link"], []),
     ],
 )
@@ -700,3 +721,30 @@ def test_service_is_restarted_if_anything_has_changed(
         __node_exporter_program_written={"changed": program},
     )("{{ __node_exporter_is_new }}", **task(ROLE, "start.yml", "Start the service")["vars"])
     assert found is restarted
+
+
+@pytest.mark.parametrize(
+    ("answers", "expected"),
+    [
+        ({"route get 192.0.2.1": "192.0.2.1 via 10.0.0.1 dev eth0 src 10.0.0.7 uid 0"}, "10.0.0.7"),
+        ({"-4 -oneline address": "2: eth0    inet 10.0.0.8/24 scope global eth0"}, "10.0.0.8"),
+        ({"route get 2001:db8::1": "2001:db8::1 from :: via fe80::1 dev eth0 src fd00::7 metric 1024"}, "fd00::7"),
+        ({"-6 -oneline address": "2: eth0    inet6 fd00::8/64 scope global"}, "fd00::8"),
+        (
+            {
+                "-4 -oneline address": "2: eth0    inet 10.0.0.8/24 scope global eth0",
+                "route get 2001:db8::1": "2001:db8::1 from :: via fe80::1 dev eth0 src fd00::7 metric 1024",
+            },
+            "10.0.0.8",
+        ),
+    ],
+)
+def test_probe_names_the_ipv6_address_of_a_host_without_ipv4(answers: dict[str, str], expected: str, tmp_path: Path) -> None:
+    cases = "".join(f"*'{words}'*) echo '{answer}';;\n" for words, answer in answers.items())
+    (tmp_path / "ip").write_text(f'#!/bin/sh\ncase "$*" in\n{cases}*) echo "RTNETLINK answers: Network is unreachable" >&2;;\nesac\n')
+    (tmp_path / "ip").chmod(0o755)
+    empty = dict.fromkeys(("USER", "GROUP", "PROGRAM", "RECORD", "PREVIOUS", "TEXTFILE", "INTERFACES", "PORTS", "FILES"), "")
+    environment = {"PATH": f"{tmp_path}:/usr/bin:/bin"} | {f"PROBE_{name}": value for name, value in empty.items()}
+    script = ROLE / "files" / "probe.sh"
+    lines = subprocess.run(["sh", str(script)], env=environment, capture_output=True, text=True, check=True).stdout.splitlines()
+    assert [line for line in lines if line.startswith("source")] == [f"source {expected}"]
