@@ -585,11 +585,11 @@ def test_probe_names_the_listener_and_the_address_of_an_interface(tmp_path: Path
     [
         (["2: eno1 inet 10.0.0.7/24 brd 10.0.0.255 scope global eno1", "2: eno1 inet 10.0.0.9/32 scope global eno1"], ["10.0.0.7"]),
         (
-            ["2: eno1 inet 10.0.0.7/32 scope global eno1", "2: eno1 inet6 fd00::7/64 scope global"],
+            ["2: eno1 inet 10.0.0.7/32 scope global eno1", "2: eno1 inet6 fd00::7/64 scope global dynamic"],
             ["10.0.0.7", "fd00::7"],
         ),
         (
-            ["2: eno1 inet6 fd00::9/128 scope global", "2: eno1 inet6 fd00::7/64 scope global"],
+            ["2: eno1 inet6 fd00::9/128 scope global dynamic", "2: eno1 inet6 fd00::7/64 scope global dynamic"],
             ["fd00::7"],
         ),
         (["2: eno1 inet6 fd00::8/64 scope global temporary dynamic", "2: eno1 inet6 fe80::1/64 scope link"], []),
