@@ -51,9 +51,9 @@ def site(cluster: Cluster, tmp_path: Path) -> Site:
     return Site(cluster, tmp_path)
 
 
-def stats_of(run: RoleRun, name: str) -> dict[str, Any]:
+def stats_of(run: RoleRun, name: str, host: str = "localhost") -> dict[str, Any]:
     """The numbers that a playbook reports with set_stats."""
     found = re.search(r"^\s*RUN: (\{.*\})$", run.output, re.MULTILINE)
     assert found, run.output
-    stats: dict[str, Any] = json.loads(found.group(1))[name]["localhost"]
+    stats: dict[str, Any] = json.loads(found.group(1))[name][host]
     return stats

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import json
 import re
-import sys
 from concurrent.futures import ThreadPoolExecutor
 from hashlib import sha256
 from pathlib import Path
@@ -18,7 +17,7 @@ from lab.cluster import Cluster
 from tests.integration.modules.conftest import cluster, namespace
 from tests.integration.playbooks.containerd_client import containerd_client
 from tests.integration.playbooks.held_node import hold_node, is_held
-from tests.integration.playbooks.site_runs import EMPTY_NAMESPACE, Site, site, stats_of
+from tests.integration.playbooks.site_runs import EMPTY_NAMESPACE, LOCAL, Site, site, stats_of
 from tests.integration.roles.installed import installed, remove_all, state_of
 from tests.integration.roles.restricted_user import restricted_user
 from tests.integration.workloads import OUTCOME, deployment, pod_uids, restarted_at, wait_rolled_out
@@ -30,8 +29,12 @@ pytestmark = pytest.mark.timeout(1800)
 
 
 def test_install_repeat_verify_and_uninstall(cluster: Cluster, namespace: str, site: Site) -> None:
-    before = site.play("verify")
-    assert before.code == 2, before.output
+    # The second one of these hosts wants neither program. Both have the same cluster.
+    removed = {**LOCAL, "spread_cronjob_state": "absent", "critical_rescuer_state": "absent"}
+    hosts = site.folder / "hosts.yml"
+    hosts.write_text(json.dumps({"all": {"hosts": {"localhost": LOCAL, "second": removed}}}))
+    before = site.play("verify", "-i", str(hosts), site_cluster_hosts="localhost:second")
+    assert before.code == 2 and stats_of(before, "kube_scheduling_verify", "second")["ok"], before.output
     assert "Deployment kube-scheduling/kube-scheduling-rescuer is missing: run site.yml" in before.output, before.output
     assert "ClusterRole kube-scheduling-rebalancer is missing: run site.yml" in before.output
     assert "CronJob kube-scheduling/kube-scheduling-rebalancer is missing: run site.yml" in before.output
@@ -48,6 +51,7 @@ def test_install_repeat_verify_and_uninstall(cluster: Cluster, namespace: str, s
             "ok": True, "plan": False, "changed": numbers["changed"], "installed": ["spread_cronjob", "critical_rescuer"], "error": ""
         }  # fmt: skip
         assert stats_of(run, "kube_scheduling_verify")["ok"] and "rebalance" not in run.output.partition("RUN:")[2]
+        assert "It is not known whether the pods of the CronJob start, because they cannot be listed: " in run.output, run.output
     assert any(stats_of(run, "kube_scheduling_site")["changed"] for run in runs)
 
     planned = site.play("onprem.kube_scheduling.site", "--check", "--diff")
@@ -56,8 +60,11 @@ def test_install_repeat_verify_and_uninstall(cluster: Cluster, namespace: str, s
     assert again.code == 0 and again.changed == 0, again.output
     assert not stats_of(again, "kube_scheduling_site")["changed"] and stats_of(again, "kube_scheduling_verify")["ok"]
 
+    add_waiting_pod(cluster)
     no_nodes = site.play("verify", service_image_delivery="archive", service_image_reference="")
-    assert no_nodes.code == 2 and stats_of(no_nodes, "kube_scheduling_verify")["missing"] == 1, no_nodes.output
+    cluster.kubectl("--namespace", "kube-scheduling", "delete", "pod", "waiting")
+    assert no_nodes.code == 2 and stats_of(no_nodes, "kube_scheduling_verify")["missing"] == 2, no_nodes.output
+    assert "Pod kube-scheduling/waiting of the CronJob does not start (ErrImageNeverPull): see kubectl " in no_nodes.output
     assert "site_node_hosts is kube_control_plane:kube_node, and no host matches it, so the image is not verified" in no_nodes.output
 
     nodes = {"node-1": {"ansible_connection": "local", "service_image_ctr": ["/nowhere/ctr"]}, "node-2": {"ansible_port": 1}}
@@ -114,6 +121,21 @@ def test_install_repeat_verify_and_uninstall(cluster: Cluster, namespace: str, s
     assert restarted_at(cluster, web) == restarted is not None and pod_uids(cluster, web) == pods
 
 
+def add_waiting_pod(cluster: Cluster) -> None:
+    """Create a pod of the CronJob whose image cannot be pulled. It has no node, so its status does not change."""
+    cronjob = cluster.get("/apis/batch/v1/namespaces/kube-scheduling/cronjobs/kube-scheduling-rebalancer")
+    template = cronjob["spec"]["jobTemplate"]["spec"]["template"]
+    pod = {
+        "metadata": {"name": "waiting", "labels": template["metadata"]["labels"]},
+        "spec": {**template["spec"], "schedulerName": "none"},
+    }
+    cluster.api.post("/api/v1/namespaces/kube-scheduling/pods", pod)
+    container = {"name": template["spec"]["containers"][0]["name"], "image": "x", "imageID": "", "ready": False, "restartCount": 0}
+    status = {"containerStatuses": [{**container, "state": {"waiting": {"reason": "ErrImageNeverPull"}}}]}
+    arguments = ("--subresource=status", "--patch", json.dumps({"status": status}))
+    cluster.kubectl("--namespace", "kube-scheduling", "patch", "pod", "waiting", *arguments)
+
+
 def test_nodes_that_fail_and_that_are_down_do_not_stop_the_others_and_are_named_at_the_end(
     cluster: Cluster, site: Site, tmp_path: Path
 ) -> None:
@@ -122,8 +144,7 @@ def test_nodes_that_fail_and_that_are_down_do_not_stop_the_others_and_are_named_
     archive.write_text("It is not imported, because the nodes have it.")
     Path(f"{archive}.sha256").write_text(f"{sha256(archive.read_bytes()).hexdigest()}  {archive.name}\n")
     reference = f"kube-scheduling.onprem/services:{tag}"
-    here = {"ansible_connection": "local", "ansible_python_interpreter": sys.executable}
-    good = {**here, "service_image_ctr": containerd_client(tmp_path, "ctr", reference=reference)}
+    good = {**LOCAL, "service_image_ctr": containerd_client(tmp_path, "ctr", reference=reference)}
     fails = {**good, "service_image_ctr": containerd_client(tmp_path, "failing-ctr", reference=reference, fails=True)}
     nodes = {"node-1": fails, "node-2": good, "node-3": {"ansible_port": 1}, "node-4": good}
     inventory = tmp_path / "nodes.yml"
@@ -136,11 +157,20 @@ def test_nodes_that_fail_and_that_are_down_do_not_stop_the_others_and_are_named_
         "service_image_archive_folder": str(tmp_path),
         "service_image_containerd_socket": str(tmp_path),
     }
-    run = site.play("site", "-i", str(inventory), site_serial=2, **image)
-    assert run.code != 0 and "input/output error" in run.output, run.output
-    assert stats_of(run, "kube_scheduling_site")["ok"] and "cronjobs kube-scheduling/kube-scheduling-rebalancer" in installed(cluster)
+    all_failed = site.play("site", "-i", str(inventory), "--limit", "localhost:node-1", **image)
+    numbers = stats_of(all_failed, "kube_scheduling_site")
+    assert all_failed.code == 2 and not numbers["ok"] and installed(cluster) == set(), all_failed.output
+    assert re.search(r"because no node has got the image:\nnode-1: .*input/output error", numbers["error"]), numbers
+
+    # What is not wanted is not verified.
+    run = site.play("site", "-i", str(inventory), site_serial=2, critical_rescuer_state="absent", **image)
+    assert run.code != 0, run.output
+    numbers = stats_of(run, "kube_scheduling_site")
+    assert numbers["ok"] and numbers["installed"] == ["spread_cronjob"], run.output
+    assert "cronjobs kube-scheduling/kube-scheduling-rebalancer" in installed(cluster)
     verified = stats_of(run, "kube_scheduling_verify")
     assert verified["missing"] == 2, run.output
-    for name, text in zip(("node-1", "node-3"), sorted(verified["error"].splitlines()), strict=True):
-        assert text.startswith(f"{name} has failed or could not be reached"), run.output
+    first, second = sorted(verified["error"].splitlines())
+    assert first.startswith("node-1 did not get the image: ") and first.endswith("input/output error"), run.output
+    assert second.startswith("node-3 has failed or could not be reached"), run.output
     remove_all(cluster)

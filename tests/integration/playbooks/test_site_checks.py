@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import socket
 import time
@@ -23,17 +24,32 @@ __all__ = ["cluster", "namespace", "site"]
 pytestmark = pytest.mark.timeout(1800)
 
 
-def test_all_failed_checks_are_in_one_list_and_nothing_is_changed(cluster: Cluster, site: Site) -> None:
+def test_all_failed_checks_are_in_one_list_and_nothing_is_changed(
+    cluster: Cluster, site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     nobody = cluster.service_account("nobody-installs", cluster_role=None)
+    # The engine only answers.
+    engine = tmp_path / "docker"
+    engine.write_text("#!/bin/sh\necho amd64\n")
+    engine.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    # Nothing listens on port 1.
+    registry = {"service_image_delivery": "registry", "service_image_reference": "", "service_image_registry": "127.0.0.1:1/platform"}
     failed = site.play(
         "site",
         site_kubeconfig=str(nobody),
         spread_cronjob_settings={"max_worklods": 1},
+        spread_cronjob_render_to=str(tmp_path / "rendered"),
+        critical_rescuer_render_to=str(tmp_path / "rendered"),
         critical_rescuer_port=1,
+        service_image_engine="docker",
+        **registry,
     )
-    assert failed.code == 2 and installed(cluster) == set()
+    assert failed.code == 2 and installed(cluster) == set() and not (tmp_path / "rendered").exists()
     text = failed.output.partition("Nothing was changed. Failed checks:")[2]
     assert "spread_cronjob_settings: max_worklods is not a setting" in text, failed.output
+    assert "the registry 127.0.0.1:1 does not answer on the controller" in text
+    assert "spread_cronjob_render_to is set, so the role would write files" in text and "critical_rescuer_render_to is set" in text
     assert "critical_rescuer_port is 1: it must be a number, at least 1024" in text
     assert "the user may not patch clusterroles.rbac.authorization.k8s.io: grant the verb" in text
     assert "the user may not create cronjobs.batch in namespace kube-scheduling: grant the verb" in text
@@ -69,6 +85,8 @@ def test_check_mode_on_an_empty_cluster_and_wrong_hosts(cluster: Cluster, site: 
 
     no_nodes = site.play("site", service_image_delivery="archive", service_image_reference="")
     assert no_nodes.code == 2 and "site_node_hosts is kube_control_plane:kube_node, and no host matches it" in no_nodes.output
+    numbers = stats_of(no_nodes, "kube_scheduling_site")
+    assert not numbers["ok"] and numbers["installed"] == [] and "site_node_hosts is " in numbers["error"], numbers
     wrong = site.play("site", site_kubeconfg="x")
     assert wrong.code == 2 and "There is no variable site_kubeconfg. The variables are site_cluster_hosts, " in wrong.output
     assert installed(cluster) == set()

@@ -10,7 +10,7 @@ import pytest
 
 from lab.cluster import Cluster
 from tests.integration.modules.conftest import cluster, namespace
-from tests.integration.playbooks.site_runs import EMPTY_NAMESPACE, Site, site, stats_of
+from tests.integration.playbooks.site_runs import EMPTY_NAMESPACE, LOCAL, Site, site, stats_of
 from tests.integration.pushgateway import gateway, gateway_program, get, push
 from tests.integration.roles.installed import installed
 from tests.integration.roles.role_play import RolePlay
@@ -31,8 +31,11 @@ def test_uninstall_deletes_the_metrics_that_a_pass_has_pushed_and_a_second_one_c
     push(gateway, "kube_scheduling_rebalance", "kube_scheduling_rebalance_failed 0\n")
     push(gateway, "backup", "backup_failed 0\n")
 
-    # The address is that of the installed settings.
-    gone = site.play("uninstall")
+    # The address is that of the installed settings. With the variables of the inventory, the roles would only write files.
+    rendering = {name: str(site.folder / "rendered") for name in ("spread_cronjob_render_to", "critical_rescuer_render_to")}
+    inventory = site.folder / "hosts.yml"
+    inventory.write_text(json.dumps({"all": {"hosts": {"localhost": LOCAL}, "vars": rendering}}))
+    gone = site.play("uninstall", "-i", str(inventory))
     assert gone.code == 0 and installed(cluster) == set(), gone.output
     metrics = get(f"{gateway}/metrics")
     assert "kube_scheduling_rebalance" not in metrics and "backup_failed" in metrics
@@ -48,10 +51,11 @@ def test_uninstall_deletes_the_metrics_that_a_pass_has_pushed_and_a_second_one_c
 
 def test_uninstall_keeps_objects_of_others_and_can_be_repeated_after_an_error(cluster: Cluster, namespace: str, site: Site) -> None:
     nobody = cluster.service_account("nobody-uninstalls", cluster_role=None)
-    refused = site.play("uninstall", site_kubeconfig=str(nobody))
+    refused = site.play("uninstall", site_kubeconfig=str(nobody), critical_rescuer_render_to="rendered")
     text = refused.output.partition("Nothing was changed. Failed checks:")[2]
     assert refused.code == 2 and "the user may not delete cronjobs.batch in namespace kube-scheduling: grant the verb" in text
     assert "the user may not patch controllerrevisions.apps: grant the verb" in text, refused.output
+    assert "critical_rescuer_render_to is set, so the role would write files" in text, refused.output
 
     role = RolePlay("spread_cronjob", site.folder, {"spread_cronjob_kubeconfig": str(cluster.kubeconfig), "spread_cronjob_image": "x"})
     assert role.run(spread_cronjob_schedule="0 0 1 1 *").code == 0

@@ -75,6 +75,8 @@ def test_a_skipped_tag_that_the_checks_have_is_refused(tmp_path: Path) -> None:
     assert run.code == 2 and "--skip-tags critical_rescuer,preflight would skip the checks before the installation, too." in run.output, (
         run.output
     )
+    numbers = stats_of(run, "kube_scheduling_site")["localhost"]
+    assert not numbers["ok"] and numbers["error"].startswith("--skip-tags critical_rescuer,preflight "), numbers
 
 
 def test_all_mistakes_are_named_without_an_api_server_and_the_connection_is_named(tmp_path: Path) -> None:
