@@ -5,14 +5,12 @@
 from __future__ import annotations
 
 import json
-from hashlib import sha256
 from pathlib import Path
 
 import pytest
-from ansible_collections.onprem.kube_scheduling.services.image_context import describe
 
 from lab.layout import REPOSITORY
-from tests.integration.playbooks.containerd_client import PIN, containerd_client
+from tests.integration.playbooks.archived_image import PIN, containerd_client, saved_image
 from tests.integration.playbooks.site_runs import LOCAL
 from tests.integration.roles.role_play import ansible_playbook
 
@@ -20,24 +18,13 @@ pytestmark = pytest.mark.timeout(1800)
 
 
 def test_a_new_node_gets_the_pinned_image_by_a_run_with_limit(tmp_path: Path) -> None:
-    tag = describe(base="example.org/python", python="3.13", architecture="amd64")["tag"]
-    archive = tmp_path / f"kube-scheduling-services-{tag}-amd64.tar"
-    archive.write_text("The script does not read it.")
-    Path(f"{archive}.sha256").write_text(f"{sha256(archive.read_bytes()).hexdigest()}  {archive.name}\n")
-    reference = f"kube-scheduling.onprem/services:{tag}"
+    reference, image = saved_image(tmp_path)
     new = {**LOCAL, "service_image_ctr": containerd_client(tmp_path, "new", reference=reference, labels=None)}
     inventory = tmp_path / "nodes.yml"
     # The other node cannot be reached, and is not read.
     nodes = {"node-1": {"ansible_host": "127.0.0.1", "ansible_port": 1}, "node-2": new}
     inventory.write_text(json.dumps({"kube_node": {"hosts": nodes}}))
-    given = {
-        "service_image_base": "example.org/python",
-        "service_image_python_version": "3.13",
-        "service_image_archive_folder": str(tmp_path),
-        "service_image_containerd_socket": str(tmp_path),
-        "service_image_node_folder": str(tmp_path),
-    }
-    arguments = ("-i", str(inventory), "--limit", "node-2", "-e", json.dumps(given))
+    arguments = ("-i", str(inventory), "--limit", "node-2", "-e", json.dumps(image))
     run = ansible_playbook(REPOSITORY / "playbooks" / "site.yml", *arguments, folder=tmp_path)
     assert run.code == 0 and "node-1" not in run.output and "localhost" not in run.output.partition("PLAY RECAP")[2], run.output
     assert (tmp_path / "new.labels").read_text().strip() == PIN

@@ -7,15 +7,13 @@ from __future__ import annotations
 import json
 import re
 from concurrent.futures import ThreadPoolExecutor
-from hashlib import sha256
 from pathlib import Path
 
 import pytest
-from ansible_collections.onprem.kube_scheduling.services.image_context import describe
 
 from lab.cluster import Cluster
 from tests.integration.modules.conftest import cluster, namespace
-from tests.integration.playbooks.containerd_client import containerd_client
+from tests.integration.playbooks.archived_image import containerd_client, saved_image
 from tests.integration.playbooks.held_node import hold_node, is_held
 from tests.integration.playbooks.site_runs import EMPTY_NAMESPACE, LOCAL, Site, site, stats_of
 from tests.integration.roles.installed import installed, remove_all, state_of
@@ -139,24 +137,12 @@ def add_waiting_pod(cluster: Cluster) -> None:
 def test_nodes_that_fail_and_that_are_down_do_not_stop_the_others_and_are_named_at_the_end(
     cluster: Cluster, site: Site, tmp_path: Path
 ) -> None:
-    tag = describe(base="example.org/python", python="3.13", architecture="amd64")["tag"]
-    archive = tmp_path / f"kube-scheduling-services-{tag}-amd64.tar"
-    archive.write_text("It is not imported, because the nodes have it.")
-    Path(f"{archive}.sha256").write_text(f"{sha256(archive.read_bytes()).hexdigest()}  {archive.name}\n")
-    reference = f"kube-scheduling.onprem/services:{tag}"
+    reference, image = saved_image(tmp_path)
     good = {**LOCAL, "service_image_ctr": containerd_client(tmp_path, "ctr", reference=reference)}
     fails = {**good, "service_image_ctr": containerd_client(tmp_path, "failing-ctr", reference=reference, fails=True)}
     nodes = {"node-1": fails, "node-2": good, "node-3": {"ansible_port": 1}, "node-4": good}
     inventory = tmp_path / "nodes.yml"
     inventory.write_text(json.dumps({"kube_node": {"hosts": nodes, "vars": {"ansible_host": "127.0.0.1"}}}))
-    image = {
-        "service_image_delivery": "archive",
-        "service_image_reference": "",
-        "service_image_base": "example.org/python",
-        "service_image_python_version": "3.13",
-        "service_image_archive_folder": str(tmp_path),
-        "service_image_containerd_socket": str(tmp_path),
-    }
     all_failed = site.play("site", "-i", str(inventory), "--limit", "localhost:node-1", **image)
     numbers = stats_of(all_failed, "kube_scheduling_site")
     assert all_failed.code == 2 and not numbers["ok"] and installed(cluster) == set(), all_failed.output

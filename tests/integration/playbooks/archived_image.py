@@ -1,12 +1,33 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: onprem.kube_scheduling contributors
-"""A script in the place of a node's ``ctr``."""
+"""An image that the controller has as an archive, and a script in the place of a node's ``ctr``."""
 
 from __future__ import annotations
 
+from hashlib import sha256
 from pathlib import Path
 
+from ansible_collections.onprem.kube_scheduling.services.image_context import describe
+
 PIN = "io.cri-containerd.pinned=pinned"
+
+
+def saved_image(folder: Path) -> tuple[str, dict[str, str]]:
+    """Return the name of the image, and the variables for its delivery. The script does not read the archive."""
+    tag = describe(base="example.org/python", python="3.13", architecture="amd64")["tag"]
+    archive = folder / f"kube-scheduling-services-{tag}-amd64.tar"
+    archive.write_text("no image")
+    Path(f"{archive}.sha256").write_text(f"{sha256(archive.read_bytes()).hexdigest()}  {archive.name}\n")
+    variables = {
+        "service_image_delivery": "archive",
+        "service_image_reference": "",
+        "service_image_base": "example.org/python",
+        "service_image_python_version": "3.13",
+        "service_image_archive_folder": str(folder),
+        "service_image_containerd_socket": str(folder),
+        "service_image_node_folder": str(folder),
+    }
+    return f"kube-scheduling.onprem/services:{tag}", variables
 
 
 def containerd_client(
