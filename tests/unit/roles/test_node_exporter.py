@@ -483,7 +483,7 @@ def test_probe_names_the_ipv6_address_of_a_host_without_ipv4(answers: dict[str, 
     cases = "".join(f"*'{words}'*) echo '{answer}';;\n" for words, answer in answers.items())
     (tmp_path / "ip").write_text(f'#!/bin/sh\ncase "$*" in\n{cases}*) echo "RTNETLINK answers: Network is unreachable" >&2;;\nesac\n')
     (tmp_path / "ip").chmod(0o755)
-    empty = dict.fromkeys(("USER", "GROUP", "PROGRAM", "RECORD", "TEXTFILE", "INTERFACES", "PORTS", "FILES"), "")
+    empty = dict.fromkeys(("USER", "GROUP", "PROGRAM", "RECORD", "PREVIOUS", "TEXTFILE", "INTERFACES", "PORTS", "FILES"), "")
     environment = {"PATH": f"{tmp_path}:/usr/bin:/bin"} | {f"PROBE_{name}": value for name, value in empty.items()}
     script = ROLE / "files" / "probe.sh"
     lines = subprocess.run(["sh", str(script)], env=environment, capture_output=True, text=True, check=True).stdout.splitlines()
