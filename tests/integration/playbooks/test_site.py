@@ -65,9 +65,9 @@ def test_install_repeat_verify_and_uninstall(cluster: Cluster, namespace: str, s
     assert "Pod kube-scheduling/waiting of the CronJob does not start (ErrImageNeverPull): see kubectl " in no_nodes.output
     assert "site_node_hosts is kube_control_plane:kube_node, and no host matches it, so the image is not verified" in no_nodes.output
 
-    nodes = {"node-1": {"ansible_connection": "local", "service_image_ctr": ["/nowhere/ctr"]}, "node-2": {"ansible_port": 1}}
+    nodes = {"node-1": {**LOCAL, "service_image_ctr": ["/nowhere/ctr"]}, "node-2": {"ansible_port": 1}}
     for name, labels in (("node-3", None), ("node-4", "-")):
-        nodes[name] = {"ansible_connection": "local", "service_image_ctr": containerd_client(site.folder, name, labels=labels)}
+        nodes[name] = {**LOCAL, "service_image_ctr": containerd_client(site.folder, name, labels=labels)}
     inventory = site.folder / "nodes.yml"
     inventory.write_text(json.dumps({"kube_node": {"hosts": nodes, "vars": {"ansible_host": "127.0.0.1"}}}))
     without_image = site.play("verify", "-i", str(inventory), service_image_delivery="archive", service_image_reference="")
