@@ -12,6 +12,8 @@ CHECKS := ruff sanity yamllint changelog-lint mypy unit browser docs-lint ansibl
 # Integration tests wait more than they work. Each worker has a shared cluster of its own; a file stays on one worker.
 SIDE_BY_SIDE := -n 3 --dist loadfile --no-loadscope-reorder
 # Only failures in a time in which the machine did not run are repeated (tests/integration/machine.py). The summary names them.
+# Tests with the marker `full` are those of `make molecule FULL=1`.
+NOT_FULL := -m "not full"
 REPEATED := --reruns 2 --only-rerun MachineStoodStillError -raR
 
 COLLECTION := ansible_collections.onprem.kube_scheduling
@@ -98,12 +100,13 @@ hosts: lab-binaries ## the role node_exporter on Debian machines in containers, 
 
 # Last, and without a closing line of its own, so that pytest's summary is the last line of `make test`.
 integration: lab-binaries ## check: integration tests on the simulated cluster
-	@$(STEP) --quiet-end integration -- python -m pytest tests/integration --durations=10 $(SIDE_BY_SIDE) $(REPEATED)
+	@$(STEP) --quiet-end integration -- python -m pytest tests/integration $(NOT_FULL) --durations=20 $(SIDE_BY_SIDE) $(REPEATED)
 
 ## Measurements and long runs, for releases
 
-molecule: lab-binaries ## all scenarios of molecule, each on a cluster of its own
+molecule: lab-binaries ## all scenarios of molecule, each on a cluster of its own; FULL=1: then also the long tests of playbooks and roles
 	@$(STEP) molecule -- python -m pytest tests/molecule
+	$(if $(FULL),@$(STEP) full -- python -m pytest tests/integration -m full --durations=20 $(SIDE_BY_SIDE) $(REPEATED))
 
 bench: lab-binaries ## measure spread check, rescues and extender on 5,000 nodes; writes docs/development/benchmarks.md (PART=spread|uneven|start|rescue|extender|extender-binding: only that)
 	@$(PYTHON) -m tests.bench $(if $(PART),--part $(PART))

@@ -23,7 +23,7 @@ from tests.integration.workloads import OUTCOME, deployment, pod_uids, restarted
 __all__ = ["cluster", "namespace", "site"]
 
 # Each run of a role takes many seconds on a machine with other work.
-pytestmark = pytest.mark.timeout(1800)
+pytestmark = [pytest.mark.full, pytest.mark.timeout(1800)]
 
 
 def test_install_repeat_verify_and_uninstall(cluster: Cluster, namespace: str, site: Site) -> None:

@@ -55,6 +55,7 @@ def test_all_failed_checks_are_in_one_list_and_nothing_is_changed(
     assert "the user may not create cronjobs.batch in namespace kube-scheduling: grant the verb" in text
 
 
+@pytest.mark.full
 def test_an_image_that_cannot_be_built_is_refused_with_the_other_deliveries(
     cluster: Cluster, site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -78,6 +79,7 @@ def test_an_image_that_cannot_be_built_is_refused_with_the_other_deliveries(
     assert planned.code == 0, planned.output
 
 
+@pytest.mark.full
 def test_check_mode_on_an_empty_cluster_and_wrong_hosts(cluster: Cluster, site: Site) -> None:
     planned = site.play("site", "--check", "--diff")
     assert planned.code == 0 and planned.changed and installed(cluster) == set(), planned.output
@@ -135,6 +137,7 @@ def test_versions_and_clocks_of_the_cluster_are_checked(cluster: Cluster, site: 
     assert failed.code == 2 and installed(cluster) == set()
 
 
+@pytest.mark.full
 def test_one_node_for_two_replicas_is_enough_and_static_pods_need_a_free_port(cluster: Cluster, site: Site) -> None:
     nodes = len(cluster.get("/api/v1/nodes")["items"])
     first = site.play("site", critical_rescuer_replicas=nodes + 1, spread_cronjob_form="deployment", site_namespace="123")
@@ -160,6 +163,7 @@ def test_one_node_for_two_replicas_is_enough_and_static_pods_need_a_free_port(cl
     assert gone.code == 0, gone.output
 
 
+@pytest.mark.full
 def test_missing_rights_that_only_some_runs_need_are_named(cluster: Cluster, site: Site) -> None:
     """Two hosts have the same cluster: one for the static pods, and one for a Deployment with a PodMonitor."""
     nobody = cluster.service_account("nobody-installs-more", cluster_role=None)

@@ -19,7 +19,7 @@ from tests.integration.workloads import OUTCOME, deployment, stateful_set
 __all__ = ["cluster", "gateway", "gateway_program", "namespace", "site"]
 
 # Each run of a role takes many seconds on a machine with other work.
-pytestmark = pytest.mark.timeout(1800)
+pytestmark = [pytest.mark.full, pytest.mark.timeout(1800)]
 
 
 def test_uninstall_deletes_the_metrics_that_a_pass_has_pushed_and_a_second_one_changes_nothing(

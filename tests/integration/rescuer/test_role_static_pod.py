@@ -131,6 +131,7 @@ def mode_and_owner(path: Path) -> tuple[str, int]:
     return oct(found.st_mode & 0o777), found.st_uid
 
 
+@pytest.mark.full
 def test_files_of_a_host_are_made_repeated_renewed_and_replaced_by_the_other_form(cluster: Cluster, host: Host) -> None:
     planned = host.run("--check")
     assert planned.code == 0 and planned.changed, planned.output
@@ -247,6 +248,7 @@ def test_end_of_a_static_pod_releases_its_node_before_its_rights_are_gone(
         daemon.kill()
 
 
+@pytest.mark.full
 def test_kubeadm_that_cannot_be_used_is_named_and_no_manifest_is_written(cluster: Cluster, host: Host) -> None:
     missing = host.run(critical_rescuer_kubeadm="/nowhere/kubeadm")
     assert missing.code == 2 and "cp-1: /nowhere/kubeadm kubeconfig user made no kubeconfig" in missing.output, missing.output
