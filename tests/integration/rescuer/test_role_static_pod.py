@@ -262,8 +262,8 @@ def test_kubeadm_that_cannot_be_used_is_named_and_no_manifest_is_written(cluster
     kept = host.run(critical_rescuer_static_hosts=["cp-2", "cp-1"], critical_rescuer_state="absent")
     assert kept.code == 2 and "its static pod may run on hosts that could not be reached: cp-2. " in kept.output, kept.output
     assert not host.manifest.exists() and made(cluster) == RIGHTS
-    unlisted = host.run(critical_rescuer_static_hosts=["cp-3"])
-    assert unlisted.code == 2 and "critical_rescuer_static_hosts has cp-3, which is not in the inventory" in unlisted.output
+    unlisted = host.run(critical_rescuer_static_hosts=["cp-9"])
+    assert unlisted.code == 2 and "critical_rescuer_static_hosts has cp-9, which is not in the inventory" in unlisted.output
     cluster.api.request("DELETE", f"{KUBEADM_CONFIG}/kubeadm-config")
     try:
         unknown = host.run()
