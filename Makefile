@@ -89,7 +89,7 @@ importer: build ## check: galaxy-importer on the built artifact
 	@$(STEP) importer -- python -m tools.galaxy_importer
 
 image: env ## check: build the image of the services with a container engine, run its programs, and import it into containerd
-	@$(STEP) image -- python -m pytest tests/image
+	@$(STEP) image -- python -m pytest tests/image $(NOT_FULL) --durations=10
 
 # Between the checks and the integration tests, because it takes minutes of both processors.
 kind: lab-binaries ## check: roles and playbooks on a real cluster in containers (scenario `kind` of molecule)
@@ -104,9 +104,10 @@ integration: lab-binaries ## check: integration tests on the simulated cluster
 
 ## Measurements and long runs, for releases
 
-molecule: lab-binaries ## all scenarios of molecule, each on a cluster of its own; FULL=1: then also the long tests of playbooks and roles
+molecule: lab-binaries ## all scenarios of molecule, each on a cluster of its own; FULL=1: then also the long tests of playbooks, roles and the image
 	@$(STEP) molecule -- python -m pytest tests/molecule
-	$(if $(FULL),@$(STEP) full -- python -m pytest tests/integration -m full --durations=20 $(SIDE_BY_SIDE) $(REPEATED))
+	$(if $(FULL),@$(STEP) full-image -- python -m pytest tests/image -m full)
+	$(if $(FULL),@$(STEP) full-integration -- python -m pytest tests/integration -m full --durations=20 $(SIDE_BY_SIDE) $(REPEATED))
 
 bench: lab-binaries ## measure spread check, rescues and extender on 5,000 nodes; writes docs/development/benchmarks.md (PART=spread|uneven|start|rescue|extender|extender-binding: only that)
 	@$(PYTHON) -m tests.bench $(if $(PART),--part $(PART))
