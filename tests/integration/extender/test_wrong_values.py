@@ -80,7 +80,8 @@ def test_a_value_that_is_no_number_is_unknown(extender: Extender, traffic: Traff
     traffic.set_load(broken, load(math.nan))
     traffic.set_load(without_speed, load(BUSY, speed=math.nan))
     wait_until(lambda: judgement(extender, broken)["value"] is None, timeout_s=20, what="an unknown value")
-    assert is_about(judgement(extender, without_speed)["value"], BUSY)
+    # A rate over a short window differs by more if Prometheus scrapes late on a busy machine.
+    wait_until(lambda: is_about(judgement(extender, without_speed)["value"], BUSY), timeout_s=20, what="a rate without a known speed")
     assert traffic.rate(broken) is None or math.isnan(traffic.rate(broken) or 0.0)
 
     def are_about_equal() -> bool:
