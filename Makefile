@@ -11,9 +11,9 @@ CHECKS := ruff sanity yamllint changelog-lint mypy unit browser docs-lint ansibl
 
 # Integration tests wait more than they work. Each worker has a shared cluster of its own; a file stays on one worker.
 SIDE_BY_SIDE := -n 3 --dist loadfile --no-loadscope-reorder
-# Only failures in a time in which the machine did not run are repeated (tests/integration/machine.py). The summary names them.
 # Tests with the marker `full` are those of `make molecule FULL=1`.
 NOT_FULL := -m "not full"
+# Only failures in a time in which the machine did not run are repeated (tests/integration/machine.py). The summary names them.
 REPEATED := --reruns 2 --only-rerun MachineStoodStillError -raR
 
 COLLECTION := ansible_collections.onprem.kube_scheduling

@@ -20,6 +20,7 @@ from ansible_collections.onprem.kube_scheduling.services.__main__ import PROGRAM
 
 from tests.image.role import Role
 from tests.unit.services.extender.agents.test_add_an_agent import FILES, GUIDE
+from tests.unreachable_cluster import KUBECONFIG
 from tools import service_image
 
 RESTRICTED = ("--pull=never", "--rm", "--read-only", "--network=none", "--cap-drop=ALL", "--security-opt=no-new-privileges")
@@ -33,14 +34,6 @@ sources:
 profiles:
   all:
     agents: [{name: network_traffic}, {name: safe_overload}, {name: pigeon}, {name: reward}]
-"""
-KUBECONFIG = """
-apiVersion: v1
-kind: Config
-current-context: none
-clusters: [{name: none, cluster: {server: "http://127.0.0.1:1"}}]
-users: [{name: none, user: {}}]
-contexts: [{name: none, context: {cluster: none, user: none}}]
 """
 SCORE = """
 import json, time, urllib.request

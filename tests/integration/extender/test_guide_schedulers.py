@@ -14,20 +14,13 @@ import yaml
 
 from lab import binaries
 from tests.unit.services.extender.test_guide import BLOCKS
+from tests.unreachable_cluster import KUBECONFIG
 
 Json = dict[str, Any]
 
 CONFIGURATIONS: list[Json] = [yaml.safe_load(block) for block in BLOCKS if "urlPrefix" in block]
 (WHOLE,) = [one for one in CONFIGURATIONS if one.get("kind") == "KubeSchedulerConfiguration"]
 """``scheduler.yaml`` of the guide. The others are parts, which it completes."""
-KUBECONFIG = """
-apiVersion: v1
-kind: Config
-current-context: none
-clusters: [{name: none, cluster: {server: "http://127.0.0.1:1"}}]
-users: [{name: none, user: {}}]
-contexts: [{name: none, context: {cluster: none, user: none}}]
-"""
 TIMEOUT_S = 60
 
 
