@@ -15,6 +15,8 @@ from typing import Any
 
 COMPLETE = "ResponseComplete"
 STARTED = "ResponseStarted"
+BEGIN = b'{"kind":"Event",'
+"""What each line begins with."""
 
 
 @dataclass(frozen=True)
@@ -99,5 +101,8 @@ class AuditLog:
                 stream.readline()
             for line in stream:
                 # The server may be in the middle of its last line. Most lines are of others; decoding them all takes long.
-                if line.endswith(b"\n") and containing in line:
-                    yield AuditEvent.of(json.loads(line))
+                # The kernel cuts the line that a killed server writes, at the end of a page. The next server's first line then follows
+                # on the same line. The request of the cut line is lost.
+                whole = line[max(0, line.rfind(BEGIN)) :]
+                if whole.endswith(b"\n") and containing in whole:
+                    yield AuditEvent.of(json.loads(whole))

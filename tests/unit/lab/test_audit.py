@@ -13,8 +13,14 @@ from lab.audit import COMPLETE, AuditLog
 
 
 def line(name: str) -> bytes:
-    event = {"stage": COMPLETE, "verb": "get", "requestURI": f"/api/v1/nodes/{name}", "objectRef": {"resource": "nodes", "name": name}}
-    return json.dumps(event).encode() + b"\n"
+    event = {
+        "kind": "Event",
+        "stage": COMPLETE,
+        "verb": "get",
+        "requestURI": f"/api/v1/nodes/{name}",
+        "objectRef": {"resource": "nodes", "name": name},
+    }
+    return json.dumps(event, separators=(",", ":")).encode() + b"\n"
 
 
 @pytest.mark.parametrize("written", [0, 1, 20, len(line("second")) - 1])
@@ -30,3 +36,10 @@ def test_a_line_without_its_end_is_not_read(tmp_path: Path) -> None:
     log = AuditLog(tmp_path / "audit.log")
     log.path.write_bytes(line("first") + line("second")[:-1])
     assert [event.name for event in log.events()] == ["first"]
+
+
+@pytest.mark.parametrize("written", [1, 20, len(line("second")) - 1])
+def test_the_line_that_a_killed_server_was_writing_is_left_out_and_the_next_one_is_read(tmp_path: Path, written: int) -> None:
+    log = AuditLog(tmp_path / "audit.log")
+    log.path.write_bytes(line("first") + line("second")[:written] + line("third") + line("fourth"))
+    assert [event.name for event in log.events()] == ["first", "third", "fourth"]
