@@ -16,7 +16,7 @@ from tests.unit.support.documented_results import differences
 
 REPOSITORY = Path(__file__).resolve().parents[3]
 COLLECTIONS = REPOSITORY / ".venv" / "collections"
-DOCUMENTED = ("k8s_spread_check", "k8s_rollout_restart")
+DOCUMENTED = ("k8s_spread_check", "k8s_rollout_restart", "k8s_namespace_objects")
 PACKAGE = "ansible_collections.onprem.kube_scheduling.plugins.modules"
 
 

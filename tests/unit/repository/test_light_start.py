@@ -24,7 +24,7 @@ def loaded_by(module: str) -> set[str]:
     return set(answer.stdout.split())
 
 
-@pytest.mark.parametrize("module", ["k8s_spread_check", "k8s_rollout_restart", "k8s_critical_rescue"])
+@pytest.mark.parametrize("module", ["k8s_spread_check", "k8s_rollout_restart", "k8s_critical_rescue", "k8s_namespace_objects"])
 def test_a_module_starts_without_the_kubernetes_client_and_with_nothing_of_kubernetes_core_but_its_options(module: str) -> None:
     loaded = loaded_by(module)
     assert "kubernetes" not in loaded and "asyncio" not in loaded

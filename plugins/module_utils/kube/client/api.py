@@ -224,6 +224,14 @@ class KubeApi(Watches):
         """Return one object as the JSON bytes of the server."""
         return self._read(resource.path(namespace, name), (), verb="get", target=resource.target(namespace, name)).unpack()
 
+    def get_path(self, path: str, kind: type[T]) -> T:
+        """Return the answer of a path that is no object and no collection, such as /apis, as a struct."""
+        data = self._read(path, (), verb="get", target=RequestTarget(f"the path {path}")).unpack()
+        try:
+            return decode_object(kind, data)
+        except DecodeError as error:
+            raise ResponseDecodeError(f"{path}: {error}") from error
+
     def merge_patch(self, resource: Resource, namespace: str, name: str, patch: dict[str, t.Any], *, dry_run: bool = False) -> t.Any:
         """Apply an RFC 7386 merge patch and return the changed object.
 
