@@ -101,6 +101,7 @@ def prometheus_operator(cluster: Cluster) -> Iterator[Callable[[], None]]:
     cluster.kubectl("delete", "customresourcedefinition", POD_MONITORS["metadata"]["name"], "--ignore-not-found")
 
 
+@pytest.mark.full
 def test_installation_is_planned_made_repeated_changed_and_removed(
     cluster: Cluster, role: RolePlay, monitoring: str, prometheus_operator: Callable[[], None]
 ) -> None:

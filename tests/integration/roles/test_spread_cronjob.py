@@ -59,6 +59,7 @@ VARIABLES: dict[str, Any] = {
 }
 
 
+@pytest.mark.full
 def test_installation_is_planned_made_repeated_changed_and_removed(cluster: Cluster, role: RolePlay) -> None:
     planned = role.run("--check", "--diff")
     assert planned.code == 0 and planned.changed, planned.output
