@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: onprem.kube_scheduling contributors
-"""Writes the tables of kube-scheduler by Kubernetes version into the collection: its plugins, its defaults and the fields of its configuration.
+"""Writes the plugins of kube-scheduler and the fields of its configuration, by Kubernetes version, into the collection.
 
 Run it for a new Kubernetes version: add the version to VERSIONS, then `python -m tools.scheduler_tables`. It reads Go sources, and compiles
 nothing. tests/integration/scheduler_config compares the newest version with the program.
@@ -67,7 +67,10 @@ BASIC = {"string", "bool", "int32", "int64", "float32"}
 
 @dataclass
 class Release:
-    """The tables of one minor version: extension points by plugin, weights by default plugin, invalid plugins, types by struct and field."""
+    """The tables of one minor version.
+
+    They are the extension points by plugin, the weights by default plugin, the removed plugins, and the types by struct and field.
+    """
 
     points: dict[str, set[str]] = field(default_factory=dict)
     defaults: dict[str, int] = field(default_factory=dict)
@@ -231,31 +234,37 @@ def rendered(releases: Mapping[int, Release]) -> str:
         "# Copyright: onprem.kube_scheduling contributors",
         '"""The plugins of kube-scheduler and the fields of its configuration, by Kubernetes version.',
         "",
-        "`python -m tools.scheduler_tables` writes this file from the sources of Kubernetes. A pair of numbers is the first and the last minor",
-        'version of Kubernetes 1 to which an entry applies."""',
+        "`python -m tools.scheduler_tables` writes this file from the sources of Kubernetes. A pair of numbers is the first and the last",
+        "minor version of Kubernetes 1 to which an entry applies.",
+        '"""',
         "from __future__ import annotations",
         f"OLDEST, NEWEST = {min(releases)}, {max(releases)}",
         '"""The minor versions of the tables."""',
         f"EXTENSION_POINTS = {tuple(points)!r}",
-        "PLUGINS = {",
+        "_Span = tuple[int, int]",
+        "PLUGINS: dict[str, dict[str, _Span]] = {",
     ]
     for name in sorted({name for name, _point in plugins}):
         own = {point: plugins[name, point][0][1] for point in points if (name, point) in plugins}
         lines.append(f"    {name!r}: {own!r},")
-    lines += ["}", '"""The extension points at which each plugin can be enabled."""', "DEFAULT_PLUGINS = {"]
-    lines += [f"    {name!r}: {tuple(found)!r}," for name, found in defaults.items()]
-    lines += ["}", '"""The weights of the plugins that are enabled by default; 0 is no weight."""', "INVALID_PLUGINS = {"]
-    lines += [f"    {name!r}: {found[0][1]!r}," for name, found in sorted(invalid.items())]
-    lines += ["}", '"""The removed plugins that v1 refuses by name, also in pluginConfig."""', "FIELDS = {"]
-    for name in sorted({name for name, _key in fields}):
-        own_fields = {key: found[-1] for (struct, key), found in fields.items() if struct == name}
-        lines.append(f"    {name!r}: {own_fields!r},")
     lines += [
         "}",
-        '"""The fields of each struct of API version v1 with their Go types. ``*Duration`` may be null, ``raw`` is any mapping."""',
-        "",
+        '"""The extension points at which each plugin can be enabled."""',
+        "DEFAULT_PLUGINS: dict[str, tuple[tuple[int, _Span], ...]] = {",
     ]
-    return "\n".join(lines)
+    lines += [f"    {name!r}: {tuple(found)!r}," for name, found in defaults.items()]
+    lines += ["}", '"""The weights of the plugins that are enabled by default; 0 is no weight."""', "INVALID_PLUGINS: dict[str, _Span] = {"]
+    lines += [f"    {name!r}: {found[0][1]!r}," for name, found in sorted(invalid.items())]
+    lines += [
+        "}",
+        '"""The removed plugins that v1 refuses by name, also in pluginConfig."""',
+        "FIELDS: dict[str, dict[str, tuple[str, _Span]]] = {",
+    ]
+    for name in sorted({name for name, _key in fields}):
+        own_fields = {key: (found[-1][0], (found[0][1][0], found[-1][1][1])) for (struct, key), found in fields.items() if struct == name}
+        lines.append(f"    {name!r}: {own_fields!r},")
+    what = "The fields of each struct of API version v1 with their Go types. ``*Duration`` may be null, ``raw`` is any mapping."
+    return "\n".join([*lines, "}", f'"""{what}"""', ""])
 
 
 def _spans(by_minor: Mapping[int, Mapping[object, object]]) -> dict[object, list[tuple[object, tuple[int, int]]]]:

@@ -2,8 +2,8 @@
 # Copyright: onprem.kube_scheduling contributors
 """Changes of a YAML text that keep everything else in it byte by byte: comments, order, quotes and indentation.
 
-A library that writes the whole document again would change these. The editor finds the places of the values by PyYAML's marks, and replaces,
-inserts and removes lines. The result is read again: if it does not have the wanted value, the whole text is written anew.
+A library that writes the whole document again would change these. The editor finds the places of the values by PyYAML's marks, and
+replaces, inserts and removes lines. The result is read again: if it does not have the wanted value, the whole text is rendered.
 """
 
 from __future__ import annotations
@@ -71,8 +71,9 @@ class _Editor:
         """Return the changed text, or None if the changes do not lead to the wanted value."""
         self._edit_mapping(self._node, self._value, wanted)
         text = self._text
-        # A change never contains another one; those that begin at the same place are insertions, in their order.
-        for change in sorted(reversed(self._changes), key=lambda change: change.start, reverse=True):
+        # From the end, so that the indexes of the others stay valid. Insertions at one place are in their order.
+        in_order = sorted(self._changes, key=lambda change: (change.start, change.end))
+        for change in reversed(in_order):
             text = text[: change.start] + change.text + text[change.end :]
         return text if same_value(_value_of(text), wanted) else None
 
@@ -99,9 +100,7 @@ class _Editor:
         elif block and isinstance(value, list) and isinstance(wanted, list) and wanted:
             if not self._edit_list(node, value, wanted):
                 self._replace_entry(key, node, wanted)
-        elif isinstance(node, yaml.ScalarNode) and node.style not in ("|", ">") and node.value and not isinstance(wanted, (dict, list)):
-            self._changes.append(_Change(node.start_mark.index, node.end_mark.index, render_flow(wanted)))
-        elif isinstance(node, yaml.CollectionNode) and node.flow_style and isinstance(wanted, (dict, list)):
+        elif _fits_in_place(node, wanted):
             self._changes.append(_Change(node.start_mark.index, node.end_mark.index, render_flow(wanted)))
         else:
             self._replace_entry(key, node, wanted)
@@ -191,6 +190,13 @@ class _Editor:
     def _line_end(self, index):
         end = self._text.find("\n", index)
         return len(self._text) if end < 0 else end
+
+
+def _fits_in_place(node, wanted):
+    """Return whether the new value can be written in the place of the old one, in the same line."""
+    if isinstance(node, yaml.ScalarNode):
+        return node.style not in ("|", ">") and bool(node.value) and not isinstance(wanted, (dict, list))
+    return node.flow_style and bool(node.value) and isinstance(wanted, (dict, list))
 
 
 def _matched(value, wanted):

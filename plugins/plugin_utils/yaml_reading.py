@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: onprem.kube_scheduling contributors
-"""YAML and JSON texts as kube-scheduler reads them (YAML 1.1 with Go's numbers, without dates), and new YAML texts that it reads as intended."""
+"""YAML and JSON texts as kube-scheduler reads them: YAML 1.1 with Go's numbers and without dates. Also new texts that it reads as intended."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ _Loader.add_constructor("tag:yaml.org,2002:float", _Loader.construct_go_float)
 class _Dumper(yaml.SafeDumper):
     """A dumper without aliases, which quotes texts that Go's library would read as numbers."""
 
-    def ignore_aliases(self, data):
+    def ignore_aliases(self, _data):
         """Write equal parts again."""
         return True
 

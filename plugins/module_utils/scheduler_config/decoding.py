@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: onprem.kube_scheduling contributors
-"""The types of all fields, as kube-scheduler's strict decoder checks them (``pkg/scheduler/apis/config/scheme``, Go's ``encoding/json``)."""
+"""The types of all fields, as kube-scheduler's strict decoder checks them (``pkg/scheduler/apis/config/scheme``)."""
 
 from __future__ import annotations
 

@@ -105,7 +105,9 @@ def _values(flags: Mapping[str, str], table: Mapping[str, _Place]) -> Iterator[t
             try:
                 yield flag, (section, key, convert(flags[flag]))
             except ValueError:
-                raise SchedulerConfigError(f"--{flag}: its value {flags[flag]!r} cannot be read; correct the flag of kube-scheduler") from None
+                raise SchedulerConfigError(
+                    f"--{flag}: its value {flags[flag]!r} cannot be read; correct the flag of kube-scheduler"
+                ) from None
 
 
 def _same(one: t.Any, other: t.Any) -> bool:

@@ -17,6 +17,7 @@ Args = Mapping[str, t.Any]
 
 SCORING_TYPES = ("LeastAllocated", "MostAllocated", "RequestedToCapacityRatio")
 QUALIFIED_FORM = "write a name such as example.com/gpu"
+KEY_FORM = "write a key such as topology.kubernetes.io/zone"
 SECOND_NS = 10**9
 
 
@@ -126,9 +127,7 @@ def _constraint_problems(constraint: Args, path: str) -> Iterator[Problem]:
     yield from _range_problem(f"{path}.maxSkew", number_of(constraint.get("maxSkew")), 1, None)
     key = constraint.get("topologyKey")
     if not is_qualified_name(text_of(key)):
-        yield Problem(
-            f"{path}.topologyKey", f"{shown_value(key)} is not the key of a label", "write a key such as topology.kubernetes.io/zone"
-        )
+        yield Problem(f"{path}.topologyKey", f"{shown_value(key)} is not the key of a label", KEY_FORM)
     action = constraint.get("whenUnsatisfiable")
     if action not in ("DoNotSchedule", "ScheduleAnyway"):
         yield Problem(f"{path}.whenUnsatisfiable", f"{shown_value(action)} is not allowed", "write DoNotSchedule or ScheduleAnyway")
@@ -161,7 +160,7 @@ def _term_problems(term: Args, path: str) -> Iterator[Problem]:
 def _expression_problems(expression: Args, path: str) -> Iterator[Problem]:
     key, operator, values = expression.get("key"), expression.get("operator"), [text_of(one) for one in list_of(expression.get("values"))]
     if not is_qualified_name(text_of(key)):
-        yield Problem(f"{path}.key", f"{shown_value(key)} is not the key of a label", "write a key such as topology.kubernetes.io/zone")
+        yield Problem(f"{path}.key", f"{shown_value(key)} is not the key of a label", KEY_FORM)
     wrong = _wrong_values(operator, values)
     if wrong is not None:
         field = "operator" if wrong[0].endswith("operator") else "values"

@@ -22,7 +22,7 @@ Entry = tuple[str, int]
 
 
 class KnownPlugins(t.NamedTuple):
-    """The plugins that a kube-scheduler has: those of the tables, and the names of out-of-tree plugins, whose extension points are unknown."""
+    """The plugins that a kube-scheduler has: those of the tables, and out-of-tree ones, whose extension points are not known."""
 
     target: Target
     out_of_tree: frozenset[str] = frozenset()
@@ -41,11 +41,12 @@ class KnownPlugins(t.NamedTuple):
 
     def is_invalid(self, name: str) -> bool:
         """Return whether the plugin was removed, so that v1 refuses its name."""
-        return name in INVALID_PLUGINS and self.target.has(INVALID_PLUGINS[name])
+        return name in INVALID_PLUGINS and self.target.has(INVALID_PLUGINS[name]) and not self.points(name)
 
     def defaults(self) -> list[Entry]:
         """Return the plugins that are enabled by default."""
-        return [(name, weight) for name, found in DEFAULT_PLUGINS.items() for weight, span in found[-1:] if self.target.has(span)]
+        weights = ((name, [weight for weight, span in found if self.target.has(span)]) for name, found in DEFAULT_PLUGINS.items())
+        return [(name, found[-1]) for name, found in weights if found]
 
 
 class EnabledPlugins:

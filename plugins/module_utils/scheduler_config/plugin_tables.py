@@ -2,8 +2,9 @@
 # Copyright: onprem.kube_scheduling contributors
 """The plugins of kube-scheduler and the fields of its configuration, by Kubernetes version.
 
-`python -m tools.scheduler_tables` writes this file from the sources of Kubernetes. A pair of numbers is the first and the last minor
-version of Kubernetes 1 to which an entry applies."""
+`python -m tools.scheduler_tables` writes this file from the sources of Kubernetes. A pair of numbers is the first and the last
+minor version of Kubernetes 1 to which an entry applies.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +26,8 @@ EXTENSION_POINTS = (
     "placementGenerate",
     "placementScore",
 )
-PLUGINS = {
+_Span = tuple[int, int]
+PLUGINS: dict[str, dict[str, _Span]] = {
     "DefaultBinder": {"bind": (36, 36)},
     "DefaultPreemption": {"preEnqueue": (36, 36), "postFilter": (36, 36)},
     "DynamicResources": {
@@ -66,7 +68,7 @@ PLUGINS = {
     "VolumeZone": {"preFilter": (36, 36), "filter": (36, 36)},
 }
 """The extension points at which each plugin can be enabled."""
-DEFAULT_PLUGINS = {
+DEFAULT_PLUGINS: dict[str, tuple[tuple[int, _Span], ...]] = {
     "SchedulingGates": ((0, (36, 36)),),
     "PrioritySort": ((0, (36, 36)),),
     "NodeUnschedulable": ((0, (36, 36)),),
@@ -89,14 +91,14 @@ DEFAULT_PLUGINS = {
     "DynamicResources": ((2, (36, 36)),),
 }
 """The weights of the plugins that are enabled by default; 0 is no weight."""
-INVALID_PLUGINS = {
+INVALID_PLUGINS: dict[str, _Span] = {
     "AzureDiskLimits": (36, 36),
     "CinderLimits": (36, 36),
     "EBSLimits": (36, 36),
     "GCEPDLimits": (36, 36),
 }
 """The removed plugins that v1 refuses by name, also in pluginConfig."""
-FIELDS = {
+FIELDS: dict[str, dict[str, tuple[str, _Span]]] = {
     "ClientConnectionConfiguration": {
         "kubeconfig": ("string", (36, 36)),
         "acceptContentTypes": ("string", (36, 36)),

@@ -80,7 +80,7 @@ def _election_problems(election: Mapping[str, t.Any]) -> Iterator[Problem]:
         yield Problem(
             "leaderElection.leaseDuration", "it is not longer than renewDeadline", "write a longer one; the defaults are 15s and 10s"
         )
-    elif 0 < retry and deadline <= JITTER * retry:
+    elif retry > 0 and deadline <= JITTER * retry:
         message = f"it is not longer than {JITTER} times retryPeriod, so kube-scheduler ends when it starts to lead"
         yield Problem("leaderElection.renewDeadline", message, "write a longer one; the defaults are 10s and 2s", UNSAFE)
     if (election.get("resourceLock") or "leases") != "leases":

@@ -20,7 +20,7 @@ _VERSION = re.compile(r"v?1\.([0-9]{1,3})(?:\.[0-9]+)?(?:[-+].*)?")
 
 
 class Target(t.NamedTuple):
-    """The wanted API version, and the minor version of Kubernetes whose tables apply. None: any version of the tables."""
+    """The wanted API version, and the minor version of Kubernetes whose tables apply. None: any version that reads the API version."""
 
     api_version: str
     minor: t.Optional[int]
@@ -28,12 +28,16 @@ class Target(t.NamedTuple):
     @property
     def has_tables(self) -> bool:
         """Return whether the plugins and fields of the version are known. For older versions they are not."""
-        return self.minor is None or self.minor >= OLDEST
+        first, last = self.minors
+        return OLDEST <= first <= last
 
     @property
     def minors(self) -> tuple[int, int]:
         """Return the range of minor versions whose entries apply. For a version after the tables this is their newest version."""
-        return (OLDEST, NEWEST) if self.minor is None else (min(self.minor, NEWEST),) * 2
+        if self.minor is not None:
+            return (min(self.minor, NEWEST),) * 2
+        first, last = SERVED[self.api_version]
+        return max(first, OLDEST), NEWEST if last is None else min(last, NEWEST)
 
     def has(self, span: tuple[int, int]) -> bool:
         """Return whether an entry of the tables with this first and last minor version applies."""
