@@ -15,6 +15,7 @@ from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
 from ansible_collections.kubernetes.core.plugins.module_utils.args_common import AUTH_ARG_SPEC
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduler_config.problem import SchedulerConfigError
+from ansible_collections.onprem.kube_scheduling.plugins.plugin_utils.kubeconfig_action import hide_adhoc_options
 from ansible_collections.onprem.kube_scheduling.plugins.plugin_utils.profile_plan import command_of, plan_profile
 
 NEW_FILE_MODE = "0600"
@@ -64,6 +65,7 @@ class ActionModule(ActionBase):
     def run(self, tmp=None, task_vars=None):
         """Return the result of the task."""
         super().run(tmp, task_vars)
+        hide_adhoc_options(self._task)
         try:
             options = self._options()
             write = self._run_file if options["path"] else self._run_config_map

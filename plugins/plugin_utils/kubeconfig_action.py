@@ -33,6 +33,16 @@ def _is_secret(variable, value):
     return variable in SECRET_VARIABLES or (variable in KUBECONFIG_VARIABLES and _is_content(value))
 
 
+def hide_adhoc_options(task):
+    """Hide the secrets among the options of an ad-hoc task, which Ansible prints as the origin of a failure."""
+    given = task.get_ds()
+    options = given.get("args") if isinstance(given, dict) else None
+    if not isinstance(options, dict):
+        return
+    secrets = secrets_in(options, os.environ)
+    given["args"] = {name: HIDDEN if any(secret in str(value) for secret in secrets) else value for name, value in options.items()}
+
+
 class ActionModule(CoreActionModule):
     """The action of all modules."""
 
@@ -43,7 +53,7 @@ class ActionModule(CoreActionModule):
         for variable, option in SECRET_VARIABLES.items():
             if environment.get(variable) and self._task.args.get(option) is None:
                 self._task.args[option] = environment[variable]
-        self._hide_adhoc_options()
+        hide_adhoc_options(self._task)
         for variable in KUBECONFIG_VARIABLES:
             if _is_content(environment.get(variable)) and self._task.args.get("kubeconfig") is None:
                 raise AnsibleActionFail(
@@ -64,15 +74,6 @@ class ActionModule(CoreActionModule):
     def _ensure_invocation(self, result):
         """Add nothing: the module returns its invocation where that is wanted, and Ansible has hidden the secrets in it."""
         return result
-
-    def _hide_adhoc_options(self):
-        """Hide the secrets among the options of an ad-hoc task, which Ansible prints as the origin of a failure."""
-        given = self._task.get_ds()
-        options = given.get("args") if isinstance(given, dict) else None
-        if not isinstance(options, dict):
-            return
-        secrets = secrets_in(options, os.environ)
-        given["args"] = {name: HIDDEN if any(secret in str(value) for secret in secrets) else value for name, value in options.items()}
 
     def get_kubeconfig(self, kubeconfig, remote_transport, new_module_args):
         """As kubernetes.core's; raises AnsibleActionFail."""

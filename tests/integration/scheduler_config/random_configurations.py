@@ -160,7 +160,9 @@ class RandomConfigurations:
             disabled = [{"name": name} for name in self._random.sample(IN_TREE, self._random.choice([1, 2]))]
             needed = {"bind", "multiPoint", "queueSort"}
             every = self._is_mistake() if point in needed else self._random.random() < 0.4
-            made["disabled"] = [{"name": "*"}] if every else [one for one in disabled if point not in needed or self._is_optional(one["name"])]
+            made["disabled"] = (
+                [{"name": "*"}] if every else [one for one in disabled if point not in needed or self._is_optional(one["name"])]
+            )
             if self._is_mistake():
                 made["disabled"].append({"name": self._random.choice(["NoSuchPlugin", "DefaultBinder", "PrioritySort"])})
         if self._is_mistake():
@@ -186,7 +188,9 @@ class RandomConfigurations:
         if name not in WITH_ARGS:
             return {"name": name, "args": {"any": 1}}
         if self._is_mistake():
-            return self._random.choice([{"name": name}, {"name": name, "args": None}, {"name": name, "args": "x"}, {"name": name, "args": []}])
+            return self._random.choice(
+                [{"name": name}, {"name": name, "args": None}, {"name": name, "args": "x"}, {"name": name, "args": []}]
+            )
         args = self._struct(f"{name}Args", leave_out=("apiVersion", "kind", *(["shape"] if name == "VolumeBinding" else [])))
         if name == "PodTopologySpread" and not args.get("defaultConstraints") and not self._is_mistake():
             args["defaultingType"] = self._random.choice(["System", "List", ""])
