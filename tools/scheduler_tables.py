@@ -24,7 +24,7 @@ VERSIONS = {
     28: "1.28.15",
     29: "1.29.15",
     30: "1.30.14",
-    31: "1.31.14",
+    31: "1.31.4",
     32: "1.32.13",
     33: "1.33.13",
     34: "1.34.4",
@@ -97,7 +97,7 @@ def read_release(minor: int, version: str) -> Release:
     return Release(
         points=dict(plugin_points(files, names)),
         defaults=default_plugins(files.read(f"{CONFIG}/v1/default_plugins.go"), names, gates),
-        invalid=re.findall(r'^\t\t\t"(\w+)",$', validation.partition("invalidPluginsByVersion")[2].partition("\n}\n")[0], re.MULTILINE),
+        invalid=re.findall(r'"(\w+)"', validation.partition("var invalidPluginsByVersion")[2].partition("\n}\n")[0]),
         fields=field_types(f"v0.{version.partition('.')[2]}"),
     )
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: onprem.kube_scheduling contributors
-"""YAML and JSON texts as kube-scheduler reads them: YAML 1.1 with Go's numbers and without dates. Also new texts that it reads as intended."""
+"""YAML and JSON texts as kube-scheduler reads them (YAML 1.1 with Go's numbers, without dates), and new texts for it."""
 
 from __future__ import annotations
 

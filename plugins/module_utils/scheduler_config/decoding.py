@@ -10,7 +10,7 @@ import typing as t
 from collections.abc import Iterator, Mapping
 
 from ..model.values.shown import shown_key, shown_value
-from .plugin_tables import FIELDS
+from .plugin_tables import FIELDS, OLDEST
 from .problem import UNKNOWN_FIELD, Problem
 from .values import duration_ns, list_of, mapping_of, text_of
 from .versions import Target, full_name
@@ -20,11 +20,14 @@ _LARGEST_FLOAT = 3.4028235677973366e38
 _WORDS = {"string": "a text", "bool": "true or false", "float32": "a number"}
 
 LATER_FIELDS = {
-    ("Plugins", "multiPoint"): ("v1beta3", "v1"),
-    ("KubeSchedulerProfile", "percentageOfNodesToScore"): ("v1",),
-    ("KubeSchedulerConfiguration", "delayCacheUntilActive"): ("v1",),
+    ("Plugins", "multiPoint"): ("v1beta2", 23),
+    ("Plugins", "preEnqueue"): ("v1beta2", 26),
+    ("KubeSchedulerProfile", "percentageOfNodesToScore"): ("v1", 26),
+    ("KubeSchedulerConfiguration", "delayCacheUntilActive"): ("v1", 28),
 }
-"""Fields that older API versions do not have, and the API versions that have them."""
+"""Fields that were added, with the oldest API version and the oldest minor version of Kubernetes that have each."""
+EARLIER_FIELDS = {"KubeSchedulerConfiguration": {"healthzBindAddress": "string", "metricsBindAddress": "string"}}
+"""Fields that v1beta3 does not have any more."""
 
 
 def type_problems(config: t.Any, target: Target) -> Iterator[Problem]:
@@ -63,8 +66,15 @@ def args_struct(plugin: t.Any, target: Target) -> t.Optional[str]:
 
 
 def _fields_of(struct: str, target: Target) -> dict[str, str]:
-    fields = {key: kind for key, (kind, span) in FIELDS[struct].items() if target.has(span) or not target.has_tables}
-    return {key: kind for key, kind in fields.items() if target.api_version in LATER_FIELDS.get((struct, key), (target.api_version,))}
+    fields = {key: kind for key, (kind, span) in FIELDS[struct].items() if _applies(struct, key, span, target)}
+    return fields if target.is_since("v1beta3") else {**fields, **EARLIER_FIELDS.get(struct, {})}
+
+
+def _applies(struct: str, key: str, span: tuple[int, int], target: Target) -> bool:
+    api_version, minor = LATER_FIELDS.get((struct, key), ("v1beta1", 0))
+    if not target.is_since(api_version) or (target.minor is not None and target.minor < minor):
+        return False
+    return target.has(span) if target.has_tables else span[0] == OLDEST
 
 
 def _remedy(key: str, fields: Mapping[str, str]) -> str:

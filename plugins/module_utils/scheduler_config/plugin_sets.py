@@ -41,7 +41,9 @@ class KnownPlugins(t.NamedTuple):
 
     def is_invalid(self, name: str) -> bool:
         """Return whether the plugin was removed, so that v1 refuses its name."""
-        return name in INVALID_PLUGINS and self.target.has(INVALID_PLUGINS[name]) and not self.points(name)
+        if name not in INVALID_PLUGINS or self.target.api_version != "v1" or not self.target.has(INVALID_PLUGINS[name]):
+            return False
+        return self.target.minor is not None or not self.points(name)
 
     def defaults(self) -> list[Entry]:
         """Return the plugins that are enabled by default."""
@@ -108,6 +110,8 @@ def _entry_problems(name: str, weight: int, point: str, path: str, known: KnownP
     elif not known.has(name):
         remedy = "correct its name, or add it to known_plugins if this kube-scheduler has it"
         yield Problem(path, f"kube-scheduler has no plugin {shown_value(name)}", remedy)
+    elif point != MULTI_POINT and known.is_invalid(name):
+        yield Problem(path, f"v1 refuses the plugin {name}, which is deprecated", "remove the entry")
     elif point != MULTI_POINT and not known.extends(name, point):
         points = ", ".join(known.points(name))
         yield Problem(path, f"the plugin {name} has no extension point {point}", f"enable it at one of {points}, or at multiPoint")

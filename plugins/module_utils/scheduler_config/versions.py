@@ -39,6 +39,11 @@ class Target(t.NamedTuple):
         first, last = SERVED[self.api_version]
         return max(first, OLDEST), NEWEST if last is None else min(last, NEWEST)
 
+    def is_since(self, api_version: str) -> bool:
+        """Return whether the API version is this one or a newer one."""
+        order = list(SERVED)
+        return order.index(self.api_version) >= order.index(api_version)
+
     def has(self, span: tuple[int, int]) -> bool:
         """Return whether an entry of the tables with this first and last minor version applies."""
         first, last = self.minors

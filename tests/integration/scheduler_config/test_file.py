@@ -101,7 +101,7 @@ def test_a_file_that_the_program_refuses_is_not_written(file: Path, validation: 
 )
 def test_wrong_options_change_nothing(file: Path, tmp_path: Path, options: Json, said: str) -> None:
     before = file.read_text()
-    (result,) = run_tasks(tmp_path, Task(**{"path": str(file), **{key: value for key, value in options.items()}}))
+    (result,) = run_tasks(tmp_path, Task(**{"path": str(file), **options}))
     assert result["failed"] and said in result["msg"], result["msg"]
     assert file.read_text() == before
 

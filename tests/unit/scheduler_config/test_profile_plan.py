@@ -18,7 +18,9 @@ PLACE = "the file /config.yaml"
 DEFAULTS: Json = {
     **dict.fromkeys(("name", "plugins", "plugin_config", "percentage_of_nodes_to_score", "extenders", "leader_election")),
     **dict.fromkeys(("client_connection", "api_version", "known_plugins")),
-    **{"kubernetes_version": "1.36", "state": "present", "force": False},
+    "kubernetes_version": "1.36",
+    "state": "present",
+    "force": False,
 }
 
 
@@ -150,5 +152,5 @@ def test_the_command_of_a_static_pod_is_found() -> None:
 
 @pytest.mark.parametrize("text", ["kind: Pod\n", "- a\n", "spec: {containers: [{name: x, command: [sh]}]}", "a: ["])
 def test_another_manifest_is_refused(text: str) -> None:
-    with pytest.raises(SchedulerConfigError, match="the manifest (has no container with the command kube-scheduler|is no YAML)"):
+    with pytest.raises(SchedulerConfigError, match=r"the manifest (has no container with the command kube-scheduler|is no YAML)"):
         command_of(text, "the manifest")

@@ -66,7 +66,7 @@ def test_both_forms_of_an_api_version(text: str) -> None:
 
 @pytest.mark.parametrize("text", ["v2", "v1alpha1", "kubescheduler.config.k8s.io/v1alpha2", "apps/v1", "kubescheduler.config.k8s.io/"])
 def test_another_api_version_is_refused_with_the_supported_ones(text: str) -> None:
-    with pytest.raises(SchedulerConfigError, match="use one of kubescheduler.config.k8s.io/v1beta1, "):
+    with pytest.raises(SchedulerConfigError, match=r"use one of kubescheduler\.config\.k8s\.io/v1beta1, "):
         target_of(None, text)
     with pytest.raises(SchedulerConfigError, match="use one of"):
         short_name(None)
