@@ -152,11 +152,11 @@ def _args_problems(entry: Mapping[str, t.Any], path: str, target: Target) -> Ite
     """Yield the problems of the arguments of an in-tree plugin, which are decoded into a struct of their own."""
     name, args = text_of(entry.get("name")), entry.get("args")
     struct = args_struct(name, target)
-    if struct is None:
+    if struct is None or args is None:
         return
     path = f"{path}.args"
     if not isinstance(args, Mapping):
-        yield Problem(path, f"the plugin {name} needs a mapping, and it is {shown_value(args)}", "write the arguments, or remove the entry")
+        yield Problem(path, f"it is {shown_value(args)}, and the plugin {name} needs a mapping", "write the arguments, or remove it")
         return
     for key, wanted in (("kind", struct), ("apiVersion", full_name(target.api_version))):
         if args.get(key) not in (None, "", wanted):

@@ -10,12 +10,13 @@ from collections.abc import Iterable, Iterator, Mapping
 from ..model.values.shown import shown_value
 from .decoding import has_field
 from .plugin_tables import DEFAULT_PLUGINS, EXTENSION_POINTS, INVALID_PLUGINS, PLUGINS
-from .problem import HARMFUL, Problem
+from .problem import HARMFUL, UNSAFE, Problem
 from .values import list_of, mapping_of, number_of, text_of
 from .versions import Target
 
 ALL = "*"
 MULTI_POINT = "multiPoint"
+WEIGHTED_POINTS = ("score", "placementScore")
 
 Entry = tuple[str, int]
 """The name of a plugin and its weight; 0 is no weight."""
@@ -88,8 +89,8 @@ def set_problems(plugins: t.Any, path: str, known: KnownPlugins) -> Iterator[Pro
     """Yield the problems of the plugin sets of one profile."""
     found = EnabledPlugins(plugins, known)
     for point in _points(known.target):
-        for number, (name, weight) in enumerate(found.enabled[point]):
-            yield from _entry_problems(name, weight, point, f"{path}.plugins.{point}.enabled[{number}]", known)
+        for number, (name, _weight) in enumerate(found.enabled[point]):
+            yield from _entry_problems(name, point, f"{path}.plugins.{point}.enabled[{number}]", known)
         for name in sorted(found.disabled[point]):
             if name != ALL and not known.has(name):
                 yield Problem(f"{path}.plugins.{point}.disabled", f"there is no plugin {shown_value(name)}", "correct its name", HARMFUL)
@@ -98,13 +99,14 @@ def set_problems(plugins: t.Any, path: str, known: KnownPlugins) -> Iterator[Pro
             yield Problem(f"{path}.plugins.{point}", f"the plugin {name} is enabled twice", "remove one of the entries")
     if known.target.has_tables:
         yield from _count_problems(found, path, known)
+        yield from _weight_problems(found, path, known)
 
 
 def _points(target: Target) -> list[str]:
     return [point for point in (*EXTENSION_POINTS, MULTI_POINT) if has_field("Plugins", point, target)]
 
 
-def _entry_problems(name: str, weight: int, point: str, path: str, known: KnownPlugins) -> Iterator[Problem]:
+def _entry_problems(name: str, point: str, path: str, known: KnownPlugins) -> Iterator[Problem]:
     if name == ALL:
         yield Problem(path, "* is allowed only in disabled", "list the plugins by name")
     elif not known.has(name):
@@ -115,9 +117,25 @@ def _entry_problems(name: str, weight: int, point: str, path: str, known: KnownP
     elif point != MULTI_POINT and not known.extends(name, point):
         points = ", ".join(known.points(name))
         yield Problem(path, f"the plugin {name} has no extension point {point}", f"enable it at one of {points}, or at multiPoint")
-    if weight < 0:
-        remedy = "write a weight of at least 1, or disable the plugin"
-        yield Problem(f"{path}.weight", f"with the weight {weight} the plugin prefers the worst nodes", remedy, HARMFUL)
+
+
+def _weight_problems(found: EnabledPlugins, path: str, known: KnownPlugins) -> Iterator[Problem]:
+    """Yield the negative weights. After one of them, kube-scheduler reports an overflow for the next plugin (``getValidScoreWeights``)."""
+    for point in WEIGHTED_POINTS:
+        multi_point = [entry for entry in found.multi_point if known.extends(entry[0], point)]
+        weights: dict[str, int] = {}
+        for name, weight in (*found.enabled[point], *multi_point):
+            weights.setdefault(name, weight or 1)
+        total = 0
+        for name, weight in weights.items():
+            if total < 0:
+                message = "after a negative weight the total of the weights overflows"
+                yield Problem(f"{path}.plugins.{point}", message, "write weights of at least 1, or disable plugins")
+                break
+            if weight < 0:
+                remedy = "write a weight of at least 1, or disable the plugin"
+                yield Problem(f"{path}.plugins.{point}", f"with the weight {weight} {name} prefers the worst nodes", remedy, UNSAFE)
+            total += weight
 
 
 def _count_problems(found: EnabledPlugins, path: str, known: KnownPlugins) -> Iterator[Problem]:

@@ -21,7 +21,7 @@ Json = dict[str, Any]
 CURRENT = {name: [point for point, span in points.items() if span[1] >= NEWEST] for name, points in PLUGINS.items()}
 IN_TREE = sorted(name for name, points in CURRENT.items() if points)
 WITH_ARGS = sorted(name for name in IN_TREE if f"{name}Args" in FIELDS)
-MISTAKES = (0.0, 0.0, 0.01, 0.04)
+MISTAKES = (0.0, 0.01, 0.03, 0.08)
 """The share of values that are wrong. One of them is chosen for each configuration."""
 
 NAMES = ["default-scheduler", "network-traffic", "a", "My Scheduler", "b.c/d"]
@@ -106,7 +106,8 @@ class RandomConfigurations:
         """Return one configuration."""
         made = self._struct("KubeSchedulerConfiguration", leave_out=("apiVersion", "kind", "profiles", "extenders"))
         made |= {"apiVersion": full_name("v1"), "kind": KIND}
-        made["clientConnection"] = {**(made.get("clientConnection") or {}), "kubeconfig": self._files["kubeconfig"]}
+        if not isinstance(made.get("clientConnection", {}), list | str):
+            made["clientConnection"] = {**(made.get("clientConnection") or {}), "kubeconfig": self._files["kubeconfig"]}
         count = self._random.choice([0, 1, 1, 2, 3])
         if count or self._is_mistake():
             made["profiles"] = [self._profile(name) for name in self._random.sample(NAMES, count)]

@@ -94,7 +94,7 @@ def test_wrong_global_fields(fields: Json, path: str) -> None:
         ([profile(plugins=plugins("multiPoint", disabled=("DefaultBinder",)))], "profiles[0].plugins.bind"),
         ([profile(pluginConfig=[*arguments("NodeAffinity"), *arguments("NodeAffinity")])], "profiles[0].pluginConfig[1]"),
         ([profile(pluginConfig=arguments("EBSLimits"))], "profiles[0].pluginConfig[0]"),
-        ([profile(pluginConfig=[{"name": "NodeAffinity"}])], "profiles[0].pluginConfig[0].args"),
+        ([profile(pluginConfig=[{"name": "NodeAffinity", "args": []}])], "profiles[0].pluginConfig[0].args"),
         ([profile(pluginConfig=arguments("NodeAffinity", kind="NodeNameArgs"))], "profiles[0].pluginConfig[0].args.kind"),
         ([profile("a", pluginConfig=arguments("PrioritySort", x=1)), profile("b")], "profiles[1].pluginConfig"),
     ],
