@@ -156,7 +156,7 @@ class RandomConfigurations:
             count = min(len(fitting), self._random.choice([1, 1, 2, 3]))
             made["enabled"] = [self._plugin(name) for name in self._random.sample(fitting, count)]
             if self._is_mistake():
-                made["enabled"].append(self._random.choice(made["enabled"]))
+                made["enabled"] += made["enabled"][:1]
         if self._random.random() < 0.6:
             disabled = [{"name": name} for name in self._random.sample(IN_TREE, self._random.choice([1, 2]))]
             needed = {"bind", "multiPoint", "queueSort"}
@@ -258,7 +258,7 @@ class RandomConfigurations:
         made: list[Json | None] = [self._struct(struct) for _number in range(self._random.choice([0, 1, 1, 2]))]
         if struct in ("ResourceSpec", "TopologySpreadConstraint") and not self._is_mistake():
             key = "name" if struct == "ResourceSpec" else "topologyKey"
-            seen: dict[Any, Json | None] = {(one or {}).get(key): one for one in made}
+            seen: dict[Any, Json | None] = {str((one or {}).get(key)): one for one in made}
             made = list(seen.values())
         if self._is_mistake():
             made.append(None)
