@@ -129,10 +129,10 @@ class ActionModule(ActionBase):
 
     def _read(self, path, task_vars):
         """Return the text of a file on the host, or None if there is no file."""
-        if self._checksum(path, task_vars) is None:
-            return None
         found = self._execute_module(module_name="ansible.legacy.slurp", module_args={"src": path}, task_vars=task_vars)
         if found.get("failed"):
+            if self._checksum(path, task_vars) is None:
+                return None
             raise AnsibleActionFail(f"the file {path} cannot be read: {found.get('msg')}")
         try:
             return base64.b64decode(found["content"]).decode()

@@ -275,7 +275,7 @@ warnings:
   description:
     - Legal settings that are probably not intended, unknown fields, and what a conversion changes. Each names the place, the field, the
       effect and the remedy.
-  returned: success
+  returned: if there are some
   type: list
   elements: str
   sample:

@@ -65,7 +65,7 @@ def test_a_profile_is_added_changed_and_removed(file: Path, validation: Json, pr
     assert with_profile.startswith(before) and "- schedulerName: default-scheduler\n- schedulerName: network-traffic\n" in with_profile
     assert ask_file(program, tmp_path / "added.yaml").accepted
     assert results[0]["diff"]["before"] == before and results[0]["diff"]["after"] == with_profile
-    assert results[0]["config"] == results[2]["config"] and results[3]["warnings"] == []
+    assert results[0]["config"] == results[2]["config"] and not results[3].get("warnings")
     assert Path(results[5]["backup_file"]).read_text() == with_profile
     assert file.read_text() == before + "profiles:\n- schedulerName: default-scheduler\n"
     assert stat.S_IMODE(file.stat().st_mode) == 0o640
@@ -76,33 +76,34 @@ def test_a_file_that_the_program_refuses_is_not_written(file: Path, validation: 
     (result,) = run_tasks(
         tmp_path, Task(path=str(file), name="a", known_plugins=["Other"], plugins=plugins("score", "Other"), **validation)
     )
-    assert result["failed"] and 'Other\\" does not exist' in result["msg"].replace('"', '\\"')
+    assert result["failed"] and "ScorePlugin" in result["msg"] and "does not exist" in result["msg"]
     assert f"the file {file} is not changed" in result["msg"]
     assert file.read_text() == before
 
 
-@pytest.mark.parametrize(
-    ("options", "said"),
-    [
-        ({"name": "a", "plugins": plugins("score", "Other")}, "profiles[1].plugins.score.enabled[0]: kube-scheduler has no plugin 'Other'"),
-        ({"name": "default-scheduler", "state": "absent"}, "a configuration without profiles has it implicitly"),
-        ({"name": "a", "extenders": [{"weight": 1}]}, "extenders[0].urlPrefix: it is missing"),
-        ({"plugins": {}}, "one of the following is required: name, extenders, leader_election, client_connection"),
-        ({"extenders": [], "plugins": {}}, "plugins: it belongs to a profile; add the option name"),
-        ({"name": "a", "kubernetes_version": None}, "one of the following is required: kubernetes_version, api_version"),
-        ({"name": "a", "kubernetes_version": "1.18"}, "kubernetes_version: 1.18 is too old"),
-        ({"name": "a", "configmap": {"name": "x"}}, "mutually exclusive"),
-        ({"name": "a", "state": "absent", "leader_election": {}}, "leader_election: it has no effect with state absent"),
-        ({"name": "a", "validate": "true"}, "validate: it does not contain %s"),
-        ({"name": "a", "manifest": "/nowhere.yaml"}, "manifest: there is no file /nowhere.yaml on the host"),
-        ({"name": "a", "nonsense": 1}, "Unsupported parameters"),
-        ({"name": "a", "path": "/"}, "/ is not a file"),
-    ],
-)
-def test_wrong_options_change_nothing(file: Path, tmp_path: Path, options: Json, said: str) -> None:
+WRONG: list[tuple[Json, str]] = [
+    ({"name": "a", "plugins": plugins("score", "Other")}, "profiles[1].plugins.score.enabled[0]: kube-scheduler has no plugin 'Other'"),
+    ({"name": "default-scheduler", "state": "absent"}, "a configuration without profiles has it implicitly"),
+    ({"name": "a", "extenders": [{"weight": 1}]}, "extenders[0].urlPrefix: it is missing"),
+    ({"plugins": {}}, "one of the following is required: name, extenders, leader_election, client_connection"),
+    ({"extenders": [], "plugins": {}}, "plugins: it belongs to a profile; add the option name"),
+    ({"name": "a", "kubernetes_version": None}, "one of the following is required: kubernetes_version, api_version"),
+    ({"name": "a", "kubernetes_version": "1.18"}, "kubernetes_version: 1.18 is too old"),
+    ({"name": "a", "configmap": {"name": "x"}}, "mutually exclusive"),
+    ({"name": "a", "state": "absent", "leader_election": {}}, "leader_election: it has no effect with state absent"),
+    ({"name": "a", "validate": "true"}, "validate: it does not contain %s"),
+    ({"name": "a", "manifest": "/nowhere.yaml"}, "manifest: there is no file /nowhere.yaml on the host"),
+    ({"name": "a", "nonsense": 1}, "Unsupported parameters"),
+    ({"name": "a", "path": "/"}, "/ is not a file"),
+]
+
+
+def test_wrong_options_change_nothing(file: Path, tmp_path: Path) -> None:
     before = file.read_text()
-    (result,) = run_tasks(tmp_path, Task(**{"path": str(file), **options}))
-    assert result["failed"] and said in result["msg"], result["msg"]
+    results = run_tasks(tmp_path, *(Task(**{"path": str(file), **options}) for options, _said in WRONG))
+    assert [
+        said for (_options, said), result in zip(WRONG, results, strict=True) if said not in result["msg"] or not result["failed"]
+    ] == []
     assert file.read_text() == before
 
 
@@ -115,7 +116,7 @@ def test_a_new_file_is_made_for_its_owner_only(tmp_path: Path) -> None:
     assert stat.S_IMODE(file.stat().st_mode) == 0o644
     assert "is the Lease of the cluster's own kube-scheduler" in first["warnings"][0]
     (other,) = run_tasks(tmp_path, Task(path=str(tmp_path / "other.yaml"), name="default-scheduler"))
-    assert stat.S_IMODE((tmp_path / "other.yaml").stat().st_mode) == 0o600 and other["warnings"] == []
+    assert stat.S_IMODE((tmp_path / "other.yaml").stat().st_mode) == 0o600 and not other.get("warnings")
 
 
 def test_a_symbolic_link_stays_one(file: Path, tmp_path: Path) -> None:
