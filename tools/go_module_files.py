@@ -13,6 +13,7 @@ import urllib.error
 import urllib.request
 import zipfile
 from collections.abc import Iterator
+from http.client import HTTPResponse
 from pathlib import Path
 
 from tools.errors import ToolError
@@ -100,9 +101,9 @@ class _RemoteFile(io.RawIOBase):
         return data
 
 
-def _open(request: urllib.request.Request) -> urllib.request.addinfourl:
+def _open(request: urllib.request.Request) -> HTTPResponse:
     try:
-        answer: urllib.request.addinfourl = urllib.request.urlopen(request, timeout=TIMEOUT_S)
+        answer: HTTPResponse = urllib.request.urlopen(request, timeout=TIMEOUT_S)
     except (urllib.error.URLError, TimeoutError) as error:
         raise ToolError(f"{request.full_url}: {error}; set GOPROXY to a module proxy that can be reached") from error
     return answer

@@ -13,6 +13,7 @@ import subprocess
 import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 from tools.errors import exit_with
 from tools.go_module_files import GoModuleFiles
@@ -63,6 +64,12 @@ PACKAGES = {
 }
 CONFIG_FILES = ("config/v1/types.go", "config/v1/types_pluginargs.go")
 BASIC = {"string", "bool", "int32", "int64", "float32"}
+
+
+K = TypeVar("K")
+V = TypeVar("V")
+Span = tuple[int, int]
+"""The first and the last minor version to which an entry applies."""
 
 
 @dataclass
@@ -118,7 +125,8 @@ def plugin_points(files: GoModuleFiles, names: Mapping[str, str]) -> Iterator[tu
 def type_of(source: str, constant: str) -> str:
     """Return the type whose method Name returns the constant, or else a field of the plugin."""
     named = {value: name for name, value in re.findall(r"func \((?:\w+ )?\*?(\w+)\) Name\(\) string \{\s*return ([\w.]+)\s*\}", source)}
-    return named.get(constant) or named["pl.name"]
+    found: str = named.get(constant) or named["pl.name"]
+    return found
 
 
 def methods_of(source: str, name: str) -> set[str]:
@@ -267,9 +275,9 @@ def rendered(releases: Mapping[int, Release]) -> str:
     return "\n".join([*lines, "}", f'"""{what}"""', ""])
 
 
-def _spans(by_minor: Mapping[int, Mapping[object, object]]) -> dict[object, list[tuple[object, tuple[int, int]]]]:
+def _spans(by_minor: Mapping[int, Mapping[K, V]]) -> dict[K, list[tuple[V, Span]]]:
     """Return for each key its values, each with the first and the last minor version that have it."""
-    found: dict[object, list[tuple[object, tuple[int, int]]]] = {}
+    found: dict[K, list[tuple[V, Span]]] = {}
     for minor, entries in by_minor.items():
         for key, value in entries.items():
             spans = found.setdefault(key, [])

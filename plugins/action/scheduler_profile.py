@@ -21,7 +21,7 @@ from ansible_collections.onprem.kube_scheduling.plugins.plugin_utils.profile_pla
 NEW_FILE_MODE = "0600"
 """The mode of a new file without the option mode. The file can have the key of an extender's client certificate."""
 TRIES = 3
-"""How often the file or the ConfigMap is read again after another writer has changed it."""
+"""The number of times that the file is read and changed, if another program changes it meanwhile."""
 
 ARGUMENTS = {
     "path": {"type": "path"},
@@ -95,9 +95,9 @@ class ActionModule(ActionBase):
         needs_name = [name for name in CHANGES[:3] if options[name] is not None]
         if needs_name and not options["name"]:
             raise AnsibleActionFail(f"{needs_name[0]}: it belongs to a profile; add the option name")
-        useless = [name for name in CHANGES if options[name] is not None]
-        if options["state"] == "absent" and useless:
-            raise AnsibleActionFail(f"{useless[0]}: it has no effect with state absent; leave it out")
+        without_effect = [name for name in CHANGES if options[name] is not None]
+        if options["state"] == "absent" and without_effect:
+            raise AnsibleActionFail(f"{without_effect[0]}: it has no effect with state absent; leave it out")
         if options["validate"] and "%s" not in options["validate"]:
             raise AnsibleActionFail("validate: it does not contain %s, the place for the path of the new file; add it")
         return _plain(options)

@@ -7,7 +7,7 @@ from __future__ import annotations
 import posixpath
 import typing as t
 
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduler_config.conversion import convert
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduler_config.conversion import convert_config
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduler_config.decoding import type_problems
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduler_config.harmful_settings import harmful_settings
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduler_config.manifest_flags import (
@@ -54,7 +54,7 @@ def plan_profile(text, options, place, command=None):
     if change.absent and same_value(merge(before, change, target).config, before):
         return ProfilePlan(text, text, before, [])
     _refuse_unknown_options(change, target)
-    converted, notes = convert(before, target) if before is not None else (None, [])
+    converted, notes = convert_config(before, target) if before is not None else (None, [])
     merged = merge(converted, change, target)
     config, notes = merged.config, [*notes, *merged.notes]
     if command:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from .decoding import type_problems
 from .problem import UNKNOWN_FIELD, SchedulerConfigError
 from .values import Config, list_of, mapping_of, number_of, text_of
-from .versions import GROUP, SERVED, Target, full_name, short_name
+from .versions import GROUP, SERVED, ConfigTarget, full_name, short_name
 
 SCORING = "set the type in scoringStrategy of NodeResourcesFit"
 REMOVED_IN_V1BETA2 = {
@@ -28,16 +28,17 @@ WEIGHTS_OF_V1BETA3 = {"InterPodAffinity": (1, 2), "NodeAffinity": (1, 2), "Taint
 """The default weights before and since v1beta3."""
 OLD_ADDRESSES = ("healthzBindAddress", "metricsBindAddress")
 
-_Notes = list[str]
+_NoteTexts = list[str]
 
 
-def convert(config: Mapping[str, t.Any], target: Target) -> tuple[Config, _Notes]:
+def convert_config(config: Mapping[str, t.Any], target: ConfigTarget) -> tuple[Config, _NoteTexts]:
     """Return the configuration in the target's API version, and notes about defaults that differ.
 
     Raise SchedulerConfigError with the name of each part that the target does not have.
     """
     source = short_name(config.get("apiVersion"))
-    result, notes = copy.deepcopy(dict(config)), []
+    result: Config = copy.deepcopy(dict(config))
+    notes: _NoteTexts = []
     if source == target.api_version:
         return result, notes
     order = list(SERVED)
@@ -50,7 +51,7 @@ def convert(config: Mapping[str, t.Any], target: Target) -> tuple[Config, _Notes
     result["apiVersion"] = full_name(target.api_version)
     _rename_argument_versions(result, target)
     if last < first:
-        lost += _later_fields(result, Target(source, None), target)
+        lost += _later_fields(result, ConfigTarget(source, None), target)
         if order.index("v1beta3") in range(last + 1, first + 1):
             notes += _weight_notes(result, backwards=True)
     if lost:
@@ -60,7 +61,7 @@ def convert(config: Mapping[str, t.Any], target: Target) -> tuple[Config, _Notes
     return result, [f"{note} (converted from {source} to {target.api_version})" for note in notes]
 
 
-def _to_v1beta2(config: Config) -> tuple[list[str], _Notes]:
+def _to_v1beta2(config: Config) -> tuple[list[str], _NoteTexts]:
     lost = _remove_plugins(config, REMOVED_IN_V1BETA2, "v1beta2", renamed={"NodeResourcesLeastAllocated": "NodeResourcesFit"})
     for _path, profile in _profiles(config):
         for entry in map(mapping_of, list_of(profile.get("pluginConfig"))):
@@ -71,7 +72,7 @@ def _to_v1beta2(config: Config) -> tuple[list[str], _Notes]:
     return lost, []
 
 
-def _to_v1beta3(config: Config) -> tuple[list[str], _Notes]:
+def _to_v1beta3(config: Config) -> tuple[list[str], _NoteTexts]:
     notes = _weight_notes(config, backwards=False)
     for name in OLD_ADDRESSES:
         if config.pop(name, None):
@@ -79,11 +80,11 @@ def _to_v1beta3(config: Config) -> tuple[list[str], _Notes]:
     return [], notes
 
 
-def _to_v1(config: Config) -> tuple[list[str], _Notes]:
+def _to_v1(config: Config) -> tuple[list[str], _NoteTexts]:
     return _remove_plugins(config, REMOVED_IN_V1, "v1", renamed={}), []
 
 
-_STEPS: dict[str, Callable[[Config], tuple[list[str], _Notes]]] = {"v1beta2": _to_v1beta2, "v1beta3": _to_v1beta3, "v1": _to_v1}
+_STEPS: dict[str, Callable[[Config], tuple[list[str], _NoteTexts]]] = {"v1beta2": _to_v1beta2, "v1beta3": _to_v1beta3, "v1": _to_v1}
 
 
 def _profiles(config: Config) -> Iterator[tuple[str, dict[str, t.Any]]]:
@@ -121,7 +122,7 @@ def _names(entries: t.Any) -> list[str]:
     return [text_of(mapping_of(entry).get("name")) for entry in list_of(entries)]
 
 
-def _weight_notes(config: Config, *, backwards: bool) -> _Notes:
+def _weight_notes(config: Config, *, backwards: bool) -> _NoteTexts:
     """Return a note for each profile that scores by the default weights which v1beta3 changed."""
     notes = []
     for path, profile in list(_profiles(config)) or [("the profile default-scheduler", {})]:
@@ -144,7 +145,7 @@ def _has_own_weight(profile: Mapping[str, t.Any], name: str) -> bool:
     return False
 
 
-def _rename_argument_versions(config: Config, target: Target) -> None:
+def _rename_argument_versions(config: Config, target: ConfigTarget) -> None:
     for _path, profile in _profiles(config):
         for entry in map(mapping_of, list_of(profile.get("pluginConfig"))):
             args = entry.get("args")
@@ -152,7 +153,7 @@ def _rename_argument_versions(config: Config, target: Target) -> None:
                 args["apiVersion"] = full_name(target.api_version)
 
 
-def _later_fields(config: Config, source: Target, target: Target) -> Iterator[str]:
+def _later_fields(config: Config, source: ConfigTarget, target: ConfigTarget) -> Iterator[str]:
     """Yield the fields that the source has and the older target does not have."""
     known = {problem.path for problem in type_problems(config, source) if problem.kind == UNKNOWN_FIELD}
     for problem in type_problems(config, target):

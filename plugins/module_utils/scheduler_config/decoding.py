@@ -13,7 +13,7 @@ from ..model.values.shown import shown_key, shown_value
 from .plugin_tables import FIELDS, OLDEST
 from .problem import UNKNOWN_FIELD, Problem
 from .values import duration_ns, list_of, mapping_of, text_of
-from .versions import Target, full_name
+from .versions import ConfigTarget, full_name
 
 _INTEGERS = {"int32": 2**31, "int64": 2**63}
 _LARGEST_FLOAT = 3.4028235677973366e38
@@ -30,12 +30,12 @@ EARLIER_FIELDS = {"KubeSchedulerConfiguration": {"healthzBindAddress": "string",
 """Fields that v1beta3 does not have any more."""
 
 
-def type_problems(config: t.Any, target: Target) -> Iterator[Problem]:
+def type_problems(config: t.Any, target: ConfigTarget) -> Iterator[Problem]:
     """Yield the values of a wrong type and the unknown fields of a configuration."""
     yield from struct_problems("KubeSchedulerConfiguration", config, "", target)
 
 
-def struct_problems(name: str, value: t.Any, path: str, target: Target) -> Iterator[Problem]:
+def struct_problems(name: str, value: t.Any, path: str, target: ConfigTarget) -> Iterator[Problem]:
     """Yield the problems of a mapping that is decoded into the struct of this name."""
     if value is None:
         return
@@ -54,23 +54,23 @@ def struct_problems(name: str, value: t.Any, path: str, target: Target) -> Itera
         yield from _args_problems(value, path, target)
 
 
-def has_field(struct: str, key: str, target: Target) -> bool:
+def has_field(struct: str, key: str, target: ConfigTarget) -> bool:
     """Return whether the target version has a field."""
     return key in _fields_of(struct, target)
 
 
-def args_struct(plugin: t.Any, target: Target) -> t.Optional[str]:
+def args_struct(plugin: t.Any, target: ConfigTarget) -> t.Optional[str]:
     """Return the struct of the arguments of a plugin. None for a plugin without one, as out-of-tree plugins are."""
     name = f"{plugin}Args"
     return name if name in FIELDS and _fields_of(name, target) else None
 
 
-def _fields_of(struct: str, target: Target) -> dict[str, str]:
+def _fields_of(struct: str, target: ConfigTarget) -> dict[str, str]:
     fields = {key: kind for key, (kind, span) in FIELDS[struct].items() if _applies(struct, key, span, target)}
     return fields if target.is_since("v1beta3") else {**fields, **EARLIER_FIELDS.get(struct, {})}
 
 
-def _applies(struct: str, key: str, span: tuple[int, int], target: Target) -> bool:
+def _applies(struct: str, key: str, span: tuple[int, int], target: ConfigTarget) -> bool:
     api_version, minor = LATER_FIELDS.get((struct, key), ("v1beta1", 0))
     if not target.is_since(api_version) or (target.minor is not None and target.minor < minor):
         return False
@@ -82,7 +82,7 @@ def _remedy(key: str, fields: Mapping[str, str]) -> str:
     return f"write {same}" if same else "remove it, or correct its spelling"
 
 
-def _value_problems(kind: str, value: t.Any, path: str, target: Target) -> Iterator[Problem]:
+def _value_problems(kind: str, value: t.Any, path: str, target: ConfigTarget) -> Iterator[Problem]:
     if kind in FIELDS:
         yield from struct_problems(kind, value, path, target)
     elif kind.startswith("[]"):
@@ -93,7 +93,7 @@ def _value_problems(kind: str, value: t.Any, path: str, target: Target) -> Itera
         yield from _plain_problems(kind, value, path)
 
 
-def _list_problems(kind: str, value: t.Any, path: str, target: Target) -> Iterator[Problem]:
+def _list_problems(kind: str, value: t.Any, path: str, target: ConfigTarget) -> Iterator[Problem]:
     if value is None:
         return
     if not isinstance(value, list):
@@ -103,7 +103,7 @@ def _list_problems(kind: str, value: t.Any, path: str, target: Target) -> Iterat
         yield from _value_problems(kind, entry, f"{path}[{number}]", target)
 
 
-def _map_problems(value: t.Any, path: str, target: Target) -> Iterator[Problem]:
+def _map_problems(value: t.Any, path: str, target: ConfigTarget) -> Iterator[Problem]:
     if value is not None and not isinstance(value, Mapping):
         yield Problem(path, f"it is {shown_value(value)}, and a mapping is expected", "write its keys below it")
     for key, child in mapping_of(value).items():
@@ -148,7 +148,7 @@ def _is_base64(value: t.Any) -> bool:
     return True
 
 
-def _args_problems(entry: Mapping[str, t.Any], path: str, target: Target) -> Iterator[Problem]:
+def _args_problems(entry: Mapping[str, t.Any], path: str, target: ConfigTarget) -> Iterator[Problem]:
     """Yield the problems of the arguments of an in-tree plugin, which are decoded into a struct of their own."""
     name, args = text_of(entry.get("name")), entry.get("args")
     struct = args_struct(name, target)

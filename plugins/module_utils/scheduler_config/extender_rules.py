@@ -13,12 +13,12 @@ from ..model.values.validation import is_qualified_name
 from .problem import UNSAFE, Problem
 from .values import duration_ns, list_of, mapping_of, number_of, text_of
 
-Extender = Mapping[str, t.Any]
+ExtenderFields = Mapping[str, t.Any]
 
 NATIVE_DOMAIN = "kubernetes.io/"
 
 
-def extender_problems(extenders: Sequence[Extender]) -> Iterator[Problem]:
+def extender_problems(extenders: Sequence[ExtenderFields]) -> Iterator[Problem]:
     """Yield the problems of all extenders."""
     managed: set[str] = set()
     for number, extender in enumerate(extenders):
@@ -38,7 +38,7 @@ def extender_problems(extenders: Sequence[Extender]) -> Iterator[Problem]:
     yield from _repeated_urls(extenders)
 
 
-def ignores_resources(extenders: Sequence[Extender]) -> bool:
+def ignores_resources(extenders: Sequence[ExtenderFields]) -> bool:
     """Return whether an extender manages a resource that kube-scheduler ignores then."""
     resources = (mapping_of(one) for extender in extenders for one in list_of(extender.get("managedResources")))
     return any(one.get("ignoredByScheduler") is True for one in resources)
@@ -77,7 +77,7 @@ def _resource_problems(name: t.Any, path: str, managed: set[str]) -> Iterator[Pr
     managed.add(text)
 
 
-def _repeated_urls(extenders: Sequence[Extender]) -> Iterator[Problem]:
+def _repeated_urls(extenders: Sequence[ExtenderFields]) -> Iterator[Problem]:
     urls = [text_of(extender.get("urlPrefix")) for extender in extenders]
     for number, url in enumerate(urls):
         if url and url in urls[:number]:

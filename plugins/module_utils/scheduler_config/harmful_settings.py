@@ -13,7 +13,7 @@ from .plugin_sets import EnabledPlugins, KnownPlugins
 from .problem import HARMFUL, Problem
 from .validation import DEFAULT_SCHEDULER
 from .values import duration_ns, mapping_of, number_of, text_of
-from .versions import Target
+from .versions import ConfigTarget
 
 DEFAULT_TIMEOUT_NS = 5 * 10**9
 LONG_TIMEOUT_NS = 10**9
@@ -24,7 +24,7 @@ LOCK = ("kube-system", "kube-scheduler")
 """Namespace and name of the Lease of the cluster's own kube-scheduler."""
 
 
-def harmful_settings(config: Mapping[str, t.Any], target: Target, known_plugins: frozenset[str] = frozenset()) -> list[Problem]:
+def harmful_settings(config: Mapping[str, t.Any], target: ConfigTarget, known_plugins: frozenset[str] = frozenset()) -> list[Problem]:
     """Return the harmful settings of a valid configuration."""
     profiles, extenders = checked_lists(config)
     enabled = [EnabledPlugins(profile.get("plugins"), KnownPlugins(target, known_plugins)) for profile in profiles or [{}]]
@@ -82,7 +82,7 @@ def _cache_warnings(extender: Mapping[str, t.Any], path: str, verbs: set[str]) -
     yield _warning(f"{path}.nodeCacheCapable", message, "set it to true if the extender accepts the names of nodes")
 
 
-def _score_warnings(plugins: EnabledPlugins, path: str, target: Target) -> Iterator[Problem]:
+def _score_warnings(plugins: EnabledPlugins, path: str, target: ConfigTarget) -> Iterator[Problem]:
     default = {name for name, _weight in KnownPlugins(target).defaults()}
     if not default & {name for name, _weight in plugins.at("score")}:
         message = "no default plugin scores nodes, so free capacity, spreading and preferred affinity have no effect"

@@ -29,9 +29,9 @@ def _duration(text: str) -> str:
     return text
 
 
-_Place = tuple[str, str, Callable[[str], t.Any]]
+_Field = tuple[str, str, Callable[[str], t.Any]]
 
-IGNORED_FLAGS: dict[str, _Place] = {
+IGNORED_FLAGS: dict[str, _Field] = {
     "kubeconfig": ("clientConnection", "kubeconfig", str),
     "kube-api-content-type": ("clientConnection", "contentType", str),
     "kube-api-qps": ("clientConnection", "qps", float),
@@ -41,7 +41,7 @@ IGNORED_FLAGS: dict[str, _Place] = {
 }
 """The flags that have no effect with ``--config``: the mapping and the field that replace each, and its type."""
 
-ELECTION_FLAGS: dict[str, _Place] = {
+ELECTION_FLAGS: dict[str, _Field] = {
     "leader-elect": ("leaderElection", "leaderElect", _boolean),
     "leader-elect-lease-duration": ("leaderElection", "leaseDuration", _duration),
     "leader-elect-renew-deadline": ("leaderElection", "renewDeadline", _duration),
@@ -99,7 +99,7 @@ def contradictions(config: Mapping[str, t.Any], flags: Mapping[str, str]) -> Ite
             )
 
 
-def _values(flags: Mapping[str, str], table: Mapping[str, _Place]) -> Iterator[tuple[str, tuple[str, str, t.Any]]]:
+def _values(flags: Mapping[str, str], table: Mapping[str, _Field]) -> Iterator[tuple[str, tuple[str, str, t.Any]]]:
     for flag, (section, key, convert) in table.items():
         if flag in flags:
             try:

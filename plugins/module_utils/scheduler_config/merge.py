@@ -13,7 +13,7 @@ from .decoding import has_field
 from .problem import SchedulerConfigError
 from .validation import DEFAULT_SCHEDULER
 from .values import Config, list_of, mapping_of, text_of
-from .versions import KIND, Target, full_name
+from .versions import KIND, ConfigTarget, full_name
 
 PERCENTAGE = "percentageOfNodesToScore"
 
@@ -44,7 +44,7 @@ class Merged(t.NamedTuple):
     notes: tuple[str, ...] = ()
 
 
-def merge(before: t.Optional[Mapping[str, t.Any]], change: ProfileChange, target: Target) -> Merged:
+def merge(before: t.Optional[Mapping[str, t.Any]], change: ProfileChange, target: ConfigTarget) -> Merged:
     """Return the configuration after the change. ``before`` has the target's API version, or is None without a file.
 
     Raise SchedulerConfigError if a removal needs ``force``, or if an extender has no urlPrefix.
@@ -63,13 +63,13 @@ def merge(before: t.Optional[Mapping[str, t.Any]], change: ProfileChange, target
     return Merged(config, notes)
 
 
-def own_part(change: ProfileChange, target: Target) -> Config:
+def own_part(change: ProfileChange, target: ConfigTarget) -> Config:
     """Return a configuration that has only what the user gave, to find the unknown fields in it."""
     part = merge(None, change, target).config if not change.absent else None
     return part or {}
 
 
-def _set_profile(config: Config, name: str, change: ProfileChange, target: Target, *, is_new: bool) -> tuple[str, ...]:
+def _set_profile(config: Config, name: str, change: ProfileChange, target: ConfigTarget, *, is_new: bool) -> tuple[str, ...]:
     profiles = _explicit_profiles(config, name, is_new=is_new)
     profile = next((one for one in profiles if _name_of(one, profiles) == name), None)
     if profile is None:

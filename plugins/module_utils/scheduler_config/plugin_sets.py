@@ -5,27 +5,27 @@
 from __future__ import annotations
 
 import typing as t
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator
 
 from ..model.values.shown import shown_value
 from .decoding import has_field
 from .plugin_tables import DEFAULT_PLUGINS, EXTENSION_POINTS, INVALID_PLUGINS, PLUGINS
 from .problem import HARMFUL, UNSAFE, Problem
 from .values import list_of, mapping_of, number_of, text_of
-from .versions import Target
+from .versions import ConfigTarget
 
 ALL = "*"
 MULTI_POINT = "multiPoint"
 WEIGHTED_POINTS = ("score", "placementScore")
 
-Entry = tuple[str, int]
+PluginEntry = tuple[str, int]
 """The name of a plugin and its weight; 0 is no weight."""
 
 
 class KnownPlugins(t.NamedTuple):
     """The plugins that a kube-scheduler has: those of the tables, and out-of-tree ones, whose extension points are not known."""
 
-    target: Target
+    target: ConfigTarget
     out_of_tree: frozenset[str] = frozenset()
 
     def has(self, name: str) -> bool:
@@ -46,7 +46,7 @@ class KnownPlugins(t.NamedTuple):
             return False
         return self.target.minor is not None or not self.points(name)
 
-    def defaults(self) -> list[Entry]:
+    def defaults(self) -> list[PluginEntry]:
         """Return the plugins that are enabled by default."""
         weights = ((name, [weight for weight, span in found if self.target.has(span)]) for name, found in DEFAULT_PLUGINS.items())
         return [(name, found[-1]) for name, found in weights if found]
@@ -66,13 +66,13 @@ class EnabledPlugins:
         """Return the plugins that are enabled at any extension point."""
         return {name for entries in (self.multi_point, *self.enabled.values()) for name, _weight in entries}
 
-    def at(self, point: str) -> list[Entry]:
+    def at(self, point: str) -> list[PluginEntry]:
         """Return the plugins of an extension point: its own ones, and those of multiPoint that it does not disable."""
         own = self.enabled[point]
         names = {name for name, _weight in own}
         return [*own, *(entry for entry in self._expanded(point) if entry[0] not in names)]
 
-    def _expanded(self, point: str) -> Iterator[Entry]:
+    def _expanded(self, point: str) -> Iterator[PluginEntry]:
         if ALL not in self.disabled[point]:
             for name, weight in self.multi_point:
                 if name not in self.disabled[point] and self._known.extends(name, point):
@@ -102,7 +102,7 @@ def set_problems(plugins: t.Any, path: str, known: KnownPlugins) -> Iterator[Pro
         yield from _weight_problems(found, path, known)
 
 
-def _points(target: Target) -> list[str]:
+def _points(target: ConfigTarget) -> list[str]:
     return [point for point in (*EXTENSION_POINTS, MULTI_POINT) if has_field("Plugins", point, target)]
 
 
@@ -156,7 +156,7 @@ def _count_problems(found: EnabledPlugins, path: str, known: KnownPlugins) -> It
         yield Problem(f"{path}.plugins.placementGenerate", f"only one plugin is allowed, and {names} are enabled", "disable the others")
 
 
-def _merged(defaults: list[Entry], own: list[Entry], disabled: set[str]) -> list[Entry]:
+def _merged(defaults: list[PluginEntry], own: list[PluginEntry], disabled: set[str]) -> list[PluginEntry]:
     """Return the default plugins with the own ones; an own entry replaces the default one of its name in place (``mergePluginSet``)."""
     given = dict(own)
     kept = [] if ALL in disabled else [name for name, _weight in defaults if name not in disabled]
@@ -166,13 +166,13 @@ def _merged(defaults: list[Entry], own: list[Entry], disabled: set[str]) -> list
     return result + [entry for index, entry in enumerate(own) if index not in replaced]
 
 
-def _last_index(entries: list[Entry], name: str) -> int:
+def _last_index(entries: list[PluginEntry], name: str) -> int:
     return max(index for index, (other, _weight) in enumerate(entries) if other == name)
 
 
-def _entries(plugins: t.Any) -> list[Entry]:
+def _entries(plugins: t.Any) -> list[PluginEntry]:
     return [(text_of(one.get("name")), number_of(one.get("weight"))) for one in map(mapping_of, list_of(plugins))]
 
 
-def _names(plugins: Iterable[Mapping[str, t.Any]]) -> set[str]:
+def _names(plugins: t.Any) -> set[str]:
     return {text_of(mapping_of(one).get("name")) for one in list_of(plugins)}

@@ -14,9 +14,9 @@ from .plugin_args import args_problems, fit_args_problems
 from .plugin_sets import EnabledPlugins, KnownPlugins, set_problems
 from .problem import HARMFUL, UNKNOWN_FIELD, UNSAFE, Problem
 from .values import duration_ns, list_of, mapping_of, number_of, text_of
-from .versions import KIND, Target, full_name
+from .versions import KIND, ConfigTarget, full_name
 
-Profile = Mapping[str, t.Any]
+ProfileFields = Mapping[str, t.Any]
 
 DEFAULT_SCHEDULER = "default-scheduler"
 JITTER = 1.2
@@ -25,7 +25,7 @@ LEASE_DEFAULTS_NS = {"leaseDuration": 15 * 10**9, "renewDeadline": 10 * 10**9, "
 FIT = "NodeResourcesFit"
 
 
-def config_problems(config: Mapping[str, t.Any], target: Target, known_plugins: frozenset[str] = frozenset()) -> list[Problem]:
+def config_problems(config: Mapping[str, t.Any], target: ConfigTarget, known_plugins: frozenset[str] = frozenset()) -> list[Problem]:
     """Return the problems of a configuration. Values are checked only if all types are correct."""
     problems = [*_header_problems(config, target), *type_problems(config, target)]
     if any(problem.kind != UNKNOWN_FIELD for problem in problems):
@@ -42,7 +42,7 @@ def config_problems(config: Mapping[str, t.Any], target: Target, known_plugins: 
     return problems
 
 
-def _header_problems(config: Mapping[str, t.Any], target: Target) -> Iterator[Problem]:
+def _header_problems(config: Mapping[str, t.Any], target: ConfigTarget) -> Iterator[Problem]:
     for key, wanted in (("apiVersion", full_name(target.api_version)), ("kind", KIND)):
         if config.get(key) != wanted:
             yield Problem(key, f"it is {shown_value(config.get(key))}, and {wanted} is expected", f"write {wanted}")
@@ -87,7 +87,7 @@ def _election_problems(election: Mapping[str, t.Any]) -> Iterator[Problem]:
         yield Problem("leaderElection.resourceLock", f"{shown_value(election['resourceLock'])} is not supported any more", "write leases")
 
 
-def _name_problems(profiles: Sequence[Profile]) -> Iterator[Problem]:
+def _name_problems(profiles: Sequence[ProfileFields]) -> Iterator[Problem]:
     names = [profile.get("schedulerName") for profile in profiles]
     if names == [None]:
         return
@@ -99,7 +99,7 @@ def _name_problems(profiles: Sequence[Profile]) -> Iterator[Problem]:
             yield Problem(path, f"profiles[{names.index(name)}] has the same name {name}", "remove one of the profiles")
 
 
-def _queue_sort_problems(profiles: Sequence[Profile], known: KnownPlugins) -> Iterator[Problem]:
+def _queue_sort_problems(profiles: Sequence[ProfileFields], known: KnownPlugins) -> Iterator[Problem]:
     """Yield the differences of the profiles in the plugin that sorts the queue, which all profiles share."""
     sets = [_sort_set(profile) for profile in profiles]
     plugins = [EnabledPlugins(profile.get("plugins"), known).at("queueSort") for profile in profiles]
@@ -115,17 +115,19 @@ def _queue_sort_problems(profiles: Sequence[Profile], known: KnownPlugins) -> It
             yield Problem(path, f"the arguments of {sorts[0]} differ from those of the first profile", "write the same in all profiles")
 
 
-def _sort_set(profile: Profile) -> tuple[list[tuple[str, int]], list[str]]:
+def _sort_set(profile: ProfileFields) -> tuple[list[tuple[str, int]], list[str]]:
     found = mapping_of(mapping_of(profile.get("plugins")).get("queueSort"))
     enabled = [(text_of(one.get("name")), number_of(one.get("weight"))) for one in map(mapping_of, list_of(found.get("enabled")))]
     return enabled, [text_of(mapping_of(one).get("name")) for one in list_of(found.get("disabled"))]
 
 
-def _args_of(profile: Profile, plugin: str) -> t.Any:
+def _args_of(profile: ProfileFields, plugin: str) -> t.Any:
     return next((one.get("args") for one in map(mapping_of, list_of(profile.get("pluginConfig"))) if one.get("name") == plugin), None)
 
 
-def _profile_problems(profile: Profile, path: str, known: KnownPlugins, extenders: Sequence[Mapping[str, t.Any]]) -> Iterator[Problem]:
+def _profile_problems(
+    profile: ProfileFields, path: str, known: KnownPlugins, extenders: Sequence[Mapping[str, t.Any]]
+) -> Iterator[Problem]:
     yield from _percentage_problem(profile, f"{path}.percentageOfNodesToScore")
     yield from set_problems(profile.get("plugins"), path, known)
     enabled = EnabledPlugins(profile.get("plugins"), known).names()

@@ -19,7 +19,7 @@ OLDEST_MINOR = 19
 _VERSION = re.compile(r"v?1\.([0-9]{1,3})(?:\.[0-9]+)?(?:[-+].*)?")
 
 
-class Target(t.NamedTuple):
+class ConfigTarget(t.NamedTuple):
     """The wanted API version, and the minor version of Kubernetes whose tables apply. None: any version that reads the API version."""
 
     api_version: str
@@ -82,16 +82,16 @@ def served_by(minor: int) -> list[str]:
     return [version for version, (first, last) in SERVED.items() if first <= minor and (last is None or minor <= last)]
 
 
-def target_of(kubernetes_version: t.Optional[str], api_version: t.Optional[str]) -> Target:
+def target_of(kubernetes_version: t.Optional[str], api_version: t.Optional[str]) -> ConfigTarget:
     """Return the target for the two options, at least one of which is given. Raise SchedulerConfigError."""
     given = api_version or ""
     short = short_name(given if "/" in given else full_name(given)) if given else ""
     if not kubernetes_version:
-        return Target(short, None)
+        return ConfigTarget(short, None)
     minor = minor_of(kubernetes_version)
     served = served_by(minor)
     if short and short not in served:
         raise SchedulerConfigError(
             f"api_version: Kubernetes 1.{minor} does not read {full_name(short)}; use {' or '.join(served)}, or leave api_version out"
         )
-    return Target(short or served[-1], minor)
+    return ConfigTarget(short or served[-1], minor)

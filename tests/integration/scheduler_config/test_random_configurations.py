@@ -24,7 +24,7 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduler_c
     Problem,
 )
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduler_config.validation import config_problems
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduler_config.versions import Target
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduler_config.versions import ConfigTarget
 
 from lab import binaries
 from lab.binaries import KUBERNETES_VERSION
@@ -39,7 +39,7 @@ SEED = int(os.environ.get("SCHEDULER_CONFIG_SEED", str(time.time_ns() % 10**9) i
 LEAST_SHARE = 0.2
 """At least this share of the configurations is valid, and at least this share is not."""
 
-TARGET = Target("v1", int(KUBERNETES_VERSION.split(".")[1]))
+TARGET = ConfigTarget("v1", int(KUBERNETES_VERSION.split(".")[1]))
 REFUSED = {INVALID, UNKNOWN_FIELD, NEEDS_GATE}
 """The kinds of problems with which kube-scheduler does not accept a file, while all feature gates have their defaults."""
 

@@ -6,11 +6,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduler_config.versions import KIND, Target, full_name
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduler_config.versions import KIND, ConfigTarget, full_name
 
 Json = dict[str, Any]
 
-NEWEST = Target("v1", 36)
+NEWEST = ConfigTarget("v1", 36)
 EXTENDER: Json = {
     "urlPrefix": "http://127.0.0.1:8080/scheduler",
     "prioritizeVerb": "prioritize",

@@ -123,7 +123,7 @@ profiles:
             - maxSkew: 1
               topologyKey: topology.kubernetes.io/zone
               whenUnsatisfiable: ScheduleAnyway
-  # Runs nothing but what it must.
+  # Does not score.
   - schedulerName: no-scoring-scheduler
     plugins:
       preScore: {disabled: [{name: '*'}]}

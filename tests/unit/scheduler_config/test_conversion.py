@@ -7,9 +7,9 @@ from __future__ import annotations
 import copy
 
 import pytest
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduler_config.conversion import convert
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduler_config.conversion import convert_config
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduler_config.problem import SchedulerConfigError
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduler_config.versions import SERVED, Target, full_name
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduler_config.versions import SERVED, ConfigTarget, full_name
 
 from tests.unit.scheduler_config.configurations import EXTENDER, NEWEST, Json, arguments, configuration, plugins, profile
 
@@ -20,11 +20,11 @@ def of_version(version: str, **fields: object) -> Json:
     return {**configuration(**fields), "apiVersion": full_name(version)}
 
 
-def converted(config: Json, target: Target = NEWEST) -> tuple[Json, list[str]]:
+def converted(config: Json, target: ConfigTarget = NEWEST) -> tuple[Json, list[str]]:
     """Convert. What was given must not change, and a second conversion must change nothing."""
     given = copy.deepcopy(config)
-    found, notes = convert(config, target)
-    assert config == given and convert(found, target) == (found, [])
+    found, notes = convert_config(config, target)
+    assert config == given and convert_config(found, target) == (found, [])
     return found, notes
 
 
@@ -98,12 +98,16 @@ def test_the_default_plugin_for_free_resources_stays_disabled_under_its_new_name
 @pytest.mark.parametrize(
     ("fields", "target", "path"),
     [
-        ({"profiles": [profile(percentageOfNodesToScore=5)]}, Target("v1beta3", 27), r"profiles\[0\].percentageOfNodesToScore"),
-        ({"delayCacheUntilActive": True}, Target("v1beta3", 28), "delayCacheUntilActive"),
-        ({"profiles": [profile(plugins=plugins("multiPoint", "NodeName"))]}, Target("v1beta2", 22), r"profiles\[0\].plugins.multiPoint"),
+        ({"profiles": [profile(percentageOfNodesToScore=5)]}, ConfigTarget("v1beta3", 27), r"profiles\[0\].percentageOfNodesToScore"),
+        ({"delayCacheUntilActive": True}, ConfigTarget("v1beta3", 28), "delayCacheUntilActive"),
+        (
+            {"profiles": [profile(plugins=plugins("multiPoint", "NodeName"))]},
+            ConfigTarget("v1beta2", 22),
+            r"profiles\[0\].plugins.multiPoint",
+        ),
     ],
 )
-def test_a_field_that_the_older_version_lacks_is_named(fields: Json, target: Target, path: str) -> None:
+def test_a_field_that_the_older_version_lacks_is_named(fields: Json, target: ConfigTarget, path: str) -> None:
     with pytest.raises(
         SchedulerConfigError, match=f"{path}: {target.api_version} of this Kubernetes version does not have the field: remove it"
     ):
@@ -112,5 +116,5 @@ def test_a_field_that_the_older_version_lacks_is_named(fields: Json, target: Tar
 
 def test_an_older_version_is_written_if_it_has_everything() -> None:
     fields = {"profiles": [profile(plugins={**WEIGHTS, **plugins("multiPoint", "NodeName")})], "unknown": 1}
-    found, notes = converted(configuration(**fields), Target("v1beta2", 24))
+    found, notes = converted(configuration(**fields), ConfigTarget("v1beta2", 24))
     assert found == of_version("v1beta2", **fields) and notes == []

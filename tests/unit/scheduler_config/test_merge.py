@@ -10,14 +10,14 @@ from typing import Any
 import pytest
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduler_config.merge import Merged, ProfileChange, merge
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduler_config.problem import SchedulerConfigError
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduler_config.versions import Target
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduler_config.versions import ConfigTarget
 
 from tests.unit.scheduler_config.configurations import EXTENDER, NEWEST, Json, arguments, configuration, plugins, profile
 
 OTHER = {**EXTENDER, "urlPrefix": "http://127.0.0.1:5401"}
 
 
-def merged(before: Json | None, target: Target = NEWEST, **change: Any) -> Merged:
+def merged(before: Json | None, target: ConfigTarget = NEWEST, **change: Any) -> Merged:
     """Return the result. It must not change what it was given, and a second run must change nothing."""
     given = copy.deepcopy(before)
     found = merge(before, ProfileChange(**change), target)
@@ -79,7 +79,7 @@ def test_other_fields_of_connection_and_leader_election_stay() -> None:
 
 
 def test_a_version_without_the_percentage_of_a_profile_gets_it_for_all_profiles() -> None:
-    found = merged(configuration(profiles=[profile("a")]), Target("v1beta3", 24), name="a", percentage=30)
+    found = merged(configuration(profiles=[profile("a")]), ConfigTarget("v1beta3", 24), name="a", percentage=30)
     assert found.config == configuration(profiles=[profile("a")], percentageOfNodesToScore=30)
     assert len(found.notes) == 1 and "all" in found.notes[0]
 

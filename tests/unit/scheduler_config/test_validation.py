@@ -17,14 +17,14 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduler_c
     problems_text,
 )
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduler_config.validation import config_problems
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduler_config.versions import Target
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduler_config.versions import ConfigTarget
 
 from tests.unit.scheduler_config.configurations import EXTENDER, NEWEST, Json, arguments, configuration, plugins, profile
 
 SHAPE = [{"utilization": 0, "score": 0}, {"utilization": 100, "score": 10}]
 
 
-def problems(config: Json, target: Target = NEWEST, *known: str) -> list[tuple[str, str]]:
+def problems(config: Json, target: ConfigTarget = NEWEST, *known: str) -> list[tuple[str, str]]:
     return [(problem.path, problem.kind) for problem in config_problems(config, target, frozenset(known))]
 
 
@@ -212,13 +212,13 @@ def test_an_unknown_plugin_that_is_only_disabled_or_configured_is_a_warning() ->
 def test_plugins_are_those_of_the_version() -> None:
     config = configuration(profiles=[profile(plugins=plugins("permit", "GangScheduling"))])
     assert problems(config) == []
-    assert problems(config, Target("v1", 30)) == [("profiles[0].plugins.permit.enabled[0]", INVALID)]
+    assert problems(config, ConfigTarget("v1", 30)) == [("profiles[0].plugins.permit.enabled[0]", INVALID)]
 
 
 def test_fields_are_those_of_the_version() -> None:
     config = configuration(profiles=[profile(plugins=plugins("placementScore", "PodGroupPodsCount"))])
     assert problems(config) == []
-    assert ("profiles[0].plugins.placementScore", UNKNOWN_FIELD) in problems(config, Target("v1", 30))
+    assert ("profiles[0].plugins.placementScore", UNKNOWN_FIELD) in problems(config, ConfigTarget("v1", 30))
 
 
 def test_a_field_that_needs_a_feature_gate_is_a_warning() -> None:
@@ -231,7 +231,7 @@ def test_plugins_of_a_version_without_tables_are_not_checked() -> None:
         **configuration(profiles=[profile(plugins=plugins("score", "SelectorSpread"))]),
         "apiVersion": "kubescheduler.config.k8s.io/v1beta3",
     }
-    assert problems(config, Target("v1beta3", 24)) == []
+    assert problems(config, ConfigTarget("v1beta3", 24)) == []
 
 
 def test_the_case_of_a_field_is_corrected_by_the_remedy() -> None:

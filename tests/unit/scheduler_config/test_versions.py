@@ -7,7 +7,7 @@ from __future__ import annotations
 import pytest
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduler_config.problem import SchedulerConfigError
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduler_config.versions import (
-    Target,
+    ConfigTarget,
     minor_of,
     served_by,
     short_name,
@@ -61,7 +61,7 @@ def test_an_api_version_that_the_kubernetes_version_does_not_read_is_refused() -
 
 @pytest.mark.parametrize("text", ["v1beta3", "kubescheduler.config.k8s.io/v1beta3"])
 def test_both_forms_of_an_api_version(text: str) -> None:
-    assert target_of(None, text) == Target("v1beta3", None) and target_of("1.27", text) == Target("v1beta3", 27)
+    assert target_of(None, text) == ConfigTarget("v1beta3", None) and target_of("1.27", text) == ConfigTarget("v1beta3", 27)
 
 
 @pytest.mark.parametrize("text", ["v2", "v1alpha1", "kubescheduler.config.k8s.io/v1alpha2", "apps/v1", "kubescheduler.config.k8s.io/"])
@@ -73,12 +73,12 @@ def test_another_api_version_is_refused_with_the_supported_ones(text: str) -> No
 
 
 def test_a_version_after_the_tables_uses_the_newest_one() -> None:
-    assert Target("v1", 99).minors == Target("v1", 36).minors and Target("v1", 99).has_tables
+    assert ConfigTarget("v1", 99).minors == ConfigTarget("v1", 36).minors and ConfigTarget("v1", 99).has_tables
 
 
 def test_a_version_before_the_tables_has_none() -> None:
-    assert not Target("v1beta3", 24).has_tables and not Target("v1beta1", None).has_tables
+    assert not ConfigTarget("v1beta3", 24).has_tables and not ConfigTarget("v1beta1", None).has_tables
 
 
 def test_without_a_kubernetes_version_the_tables_of_all_versions_that_read_the_api_version_apply() -> None:
-    assert Target("v1", None).minors == (26, 36) and Target("v1beta3", None).minors == (26, 28)
+    assert ConfigTarget("v1", None).minors == (26, 36) and ConfigTarget("v1beta3", None).minors == (26, 28)
