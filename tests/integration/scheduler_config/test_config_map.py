@@ -4,6 +4,8 @@
 
 from __future__ import annotations
 
+import threading
+from http import HTTPStatus
 from pathlib import Path
 
 import pytest
@@ -76,6 +78,32 @@ def test_the_connection_can_be_in_the_environment_of_the_task(lab_cluster: Clust
     environment = {"K8S_AUTH_KUBECONFIG": str(lab_cluster.kubeconfig)}
     (result,) = run_tasks(tmp_path, Task(environment=environment, configmap=target["configmap"], name="default-scheduler"))
     assert result["changed"], result
+
+
+def test_a_change_of_another_client_is_not_lost(lab_cluster: Cluster, target: Json, tmp_path: Path) -> None:
+    """The other client adds a comment to the same text every few milliseconds, until the module has given up or has found a pause."""
+    lab_cluster.api.post(path_of(target), {"metadata": {"name": "scheduler"}, "data": {"config.yaml": TEXT}})
+    ended, added = threading.Event(), 0
+
+    def edit() -> None:
+        nonlocal added
+        while not ended.wait(0.005):
+            found = lab_cluster.get(f"{path_of(target)}/scheduler")
+            found["data"]["config.yaml"] += f"# {added}\n"
+            # Another answer is a conflict with the module.
+            added += lab_cluster.api.request("PUT", f"{path_of(target)}/scheduler", found).status == HTTPStatus.OK
+
+    editor = threading.Thread(target=edit)
+    editor.start()
+    try:
+        (result,) = run_tasks(tmp_path, Task(**target, name="third"))
+    finally:
+        ended.set()
+        editor.join()
+    text = data_of(lab_cluster, target)["config.yaml"]
+    assert [line for line in text.splitlines() if line in {f"# {number}" for number in range(added)}] == [f"# {n}" for n in range(added)]
+    assert ("- schedulerName: third" in text) == result["changed"] and added
+    assert result["changed"] or "the object has been modified" in result["msg"]
 
 
 WRONG: list[tuple[Json, str]] = [
