@@ -11,11 +11,16 @@ import base64
 import hashlib
 import os
 
-from ansible.errors import AnsibleActionFail
+from ansible.errors import AnsibleActionFail, AnsibleError, AnsibleFileNotFound
 from ansible.plugins.action import ActionBase
 from ansible_collections.kubernetes.core.plugins.module_utils.args_common import AUTH_ARG_SPEC
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduler_config.problem import SchedulerConfigError
-from ansible_collections.onprem.kube_scheduling.plugins.plugin_utils.kubeconfig_action import hide_adhoc_options
+from ansible_collections.onprem.kube_scheduling.plugins.plugin_utils.kubeconfig_action import (
+    GIVEN_BY,
+    HiddenSecrets,
+    check_kubeconfig_path,
+    hide_adhoc_options,
+)
 from ansible_collections.onprem.kube_scheduling.plugins.plugin_utils.profile_plan import command_of, plan_profile
 
 NEW_FILE_MODE = "0600"
@@ -57,7 +62,7 @@ FILE_OPTIONS = ("validate", "backup", "owner", "group", "mode")
 CHANGES = ("plugins", "plugin_config", "percentage_of_nodes_to_score", "leader_election", "client_connection")
 
 
-class ActionModule(ActionBase):
+class ActionModule(HiddenSecrets, ActionBase):
     """The action of scheduler_profile. There is no module on the host."""
 
     TRANSFERS_FILES = True
@@ -74,10 +79,6 @@ class ActionModule(ActionBase):
             raise AnsibleActionFail(str(error)) from None
         finally:
             self._remove_tmp_path(self._connection._shell.tmpdir)
-
-    def _ensure_invocation(self, result):
-        """Add nothing, because the options can have credentials."""
-        return result
 
     def _options(self):
         """Return the checked options of the task. Raise AnsibleActionFail or SchedulerConfigError."""
@@ -152,6 +153,8 @@ class ActionModule(ActionBase):
         arguments = {"content": plan.after, "dest": path, "follow": True, "mode": mode}
         arguments |= {name: options[name] for name in ("validate", "backup", "owner", "group") if options[name]}
         task = self._task.copy()
+        task.environment = [{}]
+        self._compute_environment_string(task.environment[0])
         task.args = {name: value for name, value in arguments.items() if value is not None}
         copy = self._shared_loader_obj.action_loader.get(
             "ansible.legacy.copy",
@@ -176,16 +179,30 @@ class ActionModule(ActionBase):
         from ansible_collections.onprem.kube_scheduling.plugins.plugin_utils.profile_config_map import update_config_map
 
         command = self._command(options, task_vars)
-        environment = {}
-        self._compute_environment_string(environment)
+        environment = {**os.environ, **{name: str(value) for name, value in self._full_environment().items()}}
+        options["kubeconfig"] = self._kubeconfig(options["kubeconfig"])
         place = "the ConfigMap {namespace}/{name}, key {key}".format(**options["configmap"])
         plan = update_config_map(
             options,
-            {**os.environ, **{name: str(value) for name, value in environment.items()}},
+            environment,
             lambda text: plan_profile(text, options, place, command),
             check_mode=self._task.check_mode,
         )
         return _result(plan, place)
+
+    def _kubeconfig(self, kubeconfig):
+        """Return the option as a dict, or as a path on the controller whose file is decrypted, as kubernetes.core does."""
+        check_kubeconfig_path(kubeconfig)
+        if not isinstance(kubeconfig, str) or not kubeconfig:
+            return kubeconfig
+        try:
+            files = [self._find_needle("files", path) for path in kubeconfig.split(os.pathsep)]
+            return os.pathsep.join(self._loader.get_real_file(file) for file in files)
+        except AnsibleFileNotFound:
+            text = f"kubeconfig: there is no file {kubeconfig} on the machine where Ansible runs. Check {GIVEN_BY}."
+            raise AnsibleActionFail(text) from None
+        except AnsibleError as error:
+            raise AnsibleActionFail(f"kubeconfig: {kubeconfig} cannot be used: {error}. Check {GIVEN_BY}.") from None
 
 
 def _plain(value):

@@ -22,6 +22,7 @@ description:
   - Does not restart kube-scheduler. It reads its configuration only when it starts.
 extends_documentation_fragment:
   - kubernetes.core.k8s_auth_options
+  - onprem.kube_scheduling.attributes
 attributes:
   check_mode:
     description: Can run in check mode and return what would be done without changing the file or the ConfigMap.

@@ -43,13 +43,42 @@ def hide_adhoc_options(task):
     given["args"] = {name: HIDDEN if any(secret in str(value) for secret in secrets) else value for name, value in options.items()}
 
 
-class ActionModule(CoreActionModule):
-    """The action of all modules."""
+def check_kubeconfig_path(kubeconfig):
+    """Raise AnsibleActionFail if the option has the content of a kubeconfig."""
+    if _is_content(kubeconfig):
+        raise AnsibleActionFail(
+            "kubeconfig: this text is the content of a kubeconfig, and a path or a dict is expected. "
+            "Make a dict of it with the filter from_yaml."
+        )
+
+
+class HiddenSecrets:
+    """A part of actions: no secret of ``environment`` or of an option is shown with a command or in a result."""
+
+    def _full_environment(self):
+        """Return the variables of the task, with the secrets."""
+        environment = {}
+        super()._compute_environment_string(environment)
+        return environment
+
+    def _compute_environment_string(self, raw_environment_out=None):
+        shown = {name: value for name, value in self._full_environment().items() if not _is_secret(name, value)}
+        if isinstance(raw_environment_out, dict):
+            raw_environment_out.clear()
+            raw_environment_out.update(shown)
+        return self._connection._shell.env_prefix(**shown)
+
+    def _ensure_invocation(self, result):
+        """Add nothing: the module returns its invocation where that is wanted, and Ansible has hidden the secrets in it."""
+        return result
+
+
+class ActionModule(HiddenSecrets, CoreActionModule):
+    """The action of the modules that connect to a cluster."""
 
     def run(self, tmp=None, task_vars=None):
         """As kubernetes.core's; secrets in ``environment`` become options, because Ansible prints the variables of each command."""
-        environment = {}
-        super()._compute_environment_string(environment)
+        environment = self._full_environment()
         for variable, option in SECRET_VARIABLES.items():
             if environment.get(variable) and self._task.args.get(option) is None:
                 self._task.args[option] = environment[variable]
@@ -62,26 +91,9 @@ class ActionModule(CoreActionModule):
                 )
         return super().run(tmp, task_vars)
 
-    def _compute_environment_string(self, raw_environment_out=None):
-        environment = {}
-        super()._compute_environment_string(environment)
-        shown = {name: value for name, value in environment.items() if not _is_secret(name, value)}
-        if isinstance(raw_environment_out, dict):
-            raw_environment_out.clear()
-            raw_environment_out.update(shown)
-        return self._connection._shell.env_prefix(**shown)
-
-    def _ensure_invocation(self, result):
-        """Add nothing: the module returns its invocation where that is wanted, and Ansible has hidden the secrets in it."""
-        return result
-
     def get_kubeconfig(self, kubeconfig, remote_transport, new_module_args):
         """As kubernetes.core's; raises AnsibleActionFail."""
-        if _is_content(kubeconfig):
-            raise AnsibleActionFail(
-                "kubeconfig: this text is the content of a kubeconfig, and a path or a dict is expected. "
-                "Make a dict of it with the filter from_yaml."
-            )
+        check_kubeconfig_path(kubeconfig)
         try:
             super().get_kubeconfig(kubeconfig, remote_transport, new_module_args)
         except AnsibleFileNotFound:
