@@ -75,11 +75,12 @@ def _of_options(cluster: Cluster, folder: Path) -> list[Case]:
     key = folder / "key.pem"
     key.write_text(pem("key-file"))
     login = f"u:{secret('login')}"
+    wrong: Json = {"path": str(folder / "scheduler.yaml"), "kubernetes_version": "1.36", "name": "a", "plugins": {"x": {}}}
     profile: Json = {"configmap": {"name": "scheduler"}, "kubernetes_version": "1.36", "name": "a"}
     return [
         Case("a wrong token for a ConfigMap", {**open_lab, **profile, "api_key": secret("a")}, "HTTP 401", PROFILE),
         Case("a wrong option of a profile", {**open_lab, **profile, "api_key": secret("a"), "force": "many"}, "many", PROFILE),
-        Case("a wrong field of a profile", {**open_lab, **profile, "api_key": secret("a"), "plugins": {"x": {}}}, "does not know", PROFILE),
+        Case("a wrong field of a profile", {**wrong, "api_key": secret("a"), "host": NOBODY}, "does not know", PROFILE),
         Case("line break in the token", {**open_lab, "api_key": f"{secret('a')}\n{secret('b')}"}, "no HTTP header may have"),
         Case("line break at the end", {**open_lab, "api_key": f"{secret('a')}\n", **target}, "no HTTP header may have", RESTART),
         Case("a letter that no header may have", {**open_lab, "api_key": f"{secret('a')}\u0142"}, "no HTTP header may have", RESCUE),
