@@ -33,29 +33,36 @@ def _is_secret(variable, value):
     return variable in SECRET_VARIABLES or (variable in KUBECONFIG_VARIABLES and _is_content(value))
 
 
-class ActionModule(CoreActionModule):
-    """The action of all modules."""
+def hide_adhoc_options(task):
+    """Hide the secrets among the options of an ad-hoc task, which Ansible prints as the origin of a failure."""
+    given = task.get_ds()
+    options = given.get("args") if isinstance(given, dict) else None
+    if not isinstance(options, dict):
+        return
+    secrets = secrets_in(options, os.environ)
+    given["args"] = {name: HIDDEN if any(secret in str(value) for secret in secrets) else value for name, value in options.items()}
 
-    def run(self, tmp=None, task_vars=None):
-        """As kubernetes.core's; secrets in ``environment`` become options, because Ansible prints the variables of each command."""
+
+def check_kubeconfig_path(kubeconfig):
+    """Raise AnsibleActionFail if the option has the content of a kubeconfig."""
+    if _is_content(kubeconfig):
+        raise AnsibleActionFail(
+            "kubeconfig: this text is the content of a kubeconfig, and a path or a dict is expected. "
+            "Make a dict of it with the filter from_yaml."
+        )
+
+
+class HiddenSecrets:
+    """A part of actions: no secret of ``environment`` or of an option is shown with a command or in a result."""
+
+    def _full_environment(self):
+        """Return the variables of the task, with the secrets."""
         environment = {}
         super()._compute_environment_string(environment)
-        for variable, option in SECRET_VARIABLES.items():
-            if environment.get(variable) and self._task.args.get(option) is None:
-                self._task.args[option] = environment[variable]
-        self._hide_adhoc_options()
-        for variable in KUBECONFIG_VARIABLES:
-            if _is_content(environment.get(variable)) and self._task.args.get("kubeconfig") is None:
-                raise AnsibleActionFail(
-                    f"{variable} in the environment of the task has the content of a kubeconfig, and a path is expected. "
-                    "Write the content to a file, or give it to the option kubeconfig as a dict."
-                )
-        return super().run(tmp, task_vars)
+        return environment
 
     def _compute_environment_string(self, raw_environment_out=None):
-        environment = {}
-        super()._compute_environment_string(environment)
-        shown = {name: value for name, value in environment.items() if not _is_secret(name, value)}
+        shown = {name: value for name, value in self._full_environment().items() if not _is_secret(name, value)}
         if isinstance(raw_environment_out, dict):
             raw_environment_out.clear()
             raw_environment_out.update(shown)
@@ -65,22 +72,28 @@ class ActionModule(CoreActionModule):
         """Add nothing: the module returns its invocation where that is wanted, and Ansible has hidden the secrets in it."""
         return result
 
-    def _hide_adhoc_options(self):
-        """Hide the secrets among the options of an ad-hoc task, which Ansible prints as the origin of a failure."""
-        given = self._task.get_ds()
-        options = given.get("args") if isinstance(given, dict) else None
-        if not isinstance(options, dict):
-            return
-        secrets = secrets_in(options, os.environ)
-        given["args"] = {name: HIDDEN if any(secret in str(value) for secret in secrets) else value for name, value in options.items()}
+
+class ActionModule(HiddenSecrets, CoreActionModule):
+    """The action of the modules that connect to a cluster."""
+
+    def run(self, tmp=None, task_vars=None):
+        """As kubernetes.core's; secrets in ``environment`` become options, because Ansible prints the variables of each command."""
+        environment = self._full_environment()
+        for variable, option in SECRET_VARIABLES.items():
+            if environment.get(variable) and self._task.args.get(option) is None:
+                self._task.args[option] = environment[variable]
+        hide_adhoc_options(self._task)
+        for variable in KUBECONFIG_VARIABLES:
+            if _is_content(environment.get(variable)) and self._task.args.get("kubeconfig") is None:
+                raise AnsibleActionFail(
+                    f"{variable} in the environment of the task has the content of a kubeconfig, and a path is expected. "
+                    "Write the content to a file, or give it to the option kubeconfig as a dict."
+                )
+        return super().run(tmp, task_vars)
 
     def get_kubeconfig(self, kubeconfig, remote_transport, new_module_args):
         """As kubernetes.core's; raises AnsibleActionFail."""
-        if _is_content(kubeconfig):
-            raise AnsibleActionFail(
-                "kubeconfig: this text is the content of a kubeconfig, and a path or a dict is expected. "
-                "Make a dict of it with the filter from_yaml."
-            )
+        check_kubeconfig_path(kubeconfig)
         try:
             super().get_kubeconfig(kubeconfig, remote_transport, new_module_args)
         except AnsibleFileNotFound:

@@ -21,6 +21,7 @@ Json = dict[str, Any]
 CHECK = "onprem.kube_scheduling.k8s_spread_check"
 RESTART = "onprem.kube_scheduling.k8s_rollout_restart"
 RESCUE = "onprem.kube_scheduling.k8s_critical_rescue"
+PROFILE = "onprem.kube_scheduling.scheduler_profile"
 NOBODY = "https://127.0.0.1:1"
 
 SECRET = "geheim"
@@ -74,7 +75,12 @@ def _of_options(cluster: Cluster, folder: Path) -> list[Case]:
     key = folder / "key.pem"
     key.write_text(pem("key-file"))
     login = f"u:{secret('login')}"
+    wrong: Json = {"path": str(folder / "scheduler.yaml"), "kubernetes_version": "1.36", "name": "a", "plugins": {"x": {}}}
+    profile: Json = {"configmap": {"name": "scheduler"}, "kubernetes_version": "1.36", "name": "a"}
     return [
+        Case("a wrong token for a ConfigMap", {**open_lab, **profile, "api_key": secret("a")}, "HTTP 401", PROFILE),
+        Case("a wrong option of a profile", {**open_lab, **profile, "api_key": secret("a"), "force": "many"}, "many", PROFILE),
+        Case("a wrong field of a profile", {**wrong, "api_key": secret("a"), "host": NOBODY}, "does not know", PROFILE),
         Case("line break in the token", {**open_lab, "api_key": f"{secret('a')}\n{secret('b')}"}, "no HTTP header may have"),
         Case("line break at the end", {**open_lab, "api_key": f"{secret('a')}\n", **target}, "no HTTP header may have", RESTART),
         Case("a letter that no header may have", {**open_lab, "api_key": f"{secret('a')}\u0142"}, "no HTTP header may have", RESCUE),
@@ -100,6 +106,12 @@ def _of_dicts(cluster: Cluster) -> list[Case]:
     data = {"client-certificate-data": encoded(pem("c")), "client-key-data": encoded(pem("d"))}
     return [
         Case("nobody listens at the dict's server", {"kubeconfig": good}, "no answer from the Kubernetes API server"),
+        Case(
+            "a dict for a ConfigMap",
+            {"kubeconfig": good, "configmap": {"name": "scheduler"}, "kubernetes_version": "1.36", "name": "a"},
+            "no answer",
+            PROFILE,
+        ),
         Case("a wrong option beside a dict", {"kubeconfig": good, "max_skew": "many"}, "many"),
         Case("an unknown option beside a dict", {"kubeconfig": good, "nonsense": 1}, "nsupported"),
         Case("a token at the wrong place", {"kubeconfig": misplaced}, "no answer"),
@@ -152,6 +164,13 @@ def _of_environments(cluster: Cluster, folder: Path) -> list[Case]:
         Case("a token of the environment", {}, "HTTP 401", environment={**host, "K8S_AUTH_API_KEY": secret("e")}),
         Case("its line break", {}, "no HTTP header may have", environment={**host, "K8S_AUTH_API_KEY": f"{secret('e')}\n{secret('f')}"}),
         Case("its password", {}, "HTTP 403", environment={**host, "K8S_AUTH_USERNAME": "u", "K8S_AUTH_PASSWORD": secret("e")}),
+        Case(
+            "its token for a ConfigMap",
+            {"configmap": {"name": "scheduler"}, "kubernetes_version": "1.36", "name": "a", "manifest": "/nowhere"},
+            "there is no file /nowhere",
+            PROFILE,
+            {**host, "K8S_AUTH_API_KEY": secret("e")},
+        ),
         Case("its proxy", nobody, "no answer", environment=proxy),
         Case("a module that ends with a traceback", nobody, "cannot be loaded", environment=crash),
     ]

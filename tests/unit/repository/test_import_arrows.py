@@ -22,7 +22,6 @@ ARROWS = {
     "spread": {"model", "scheduler", "state"},
     "rescue": {"model", "scheduler", "state"},
     "kube": {"model"},
-    # The folder of KubeSchedulerConfiguration. It does not exist yet.
     "scheduler_config": {"model"},
     "report": {"model", "state", "spread", "rescue"},
     # What modules and services share: read, decide, act.

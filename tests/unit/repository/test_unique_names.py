@@ -13,6 +13,7 @@ from tools.paths import ROOT
 from tools.working_copy import repository_files
 
 SAME_ROLE = {
+    "ActionModule": "Ansible loads a class of this name from each action plugin",
     "FilterModule": "Ansible loads a class of this name from each file of filters",
     "ModuleDocFragment": "Ansible loads a class of this name from each file of documentation",
     "argument_spec": "the options of a module, in each module",

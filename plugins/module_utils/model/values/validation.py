@@ -10,7 +10,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-_PREFIX = r"[a-z0-9](?:[-a-z0-9.]{0,251}[a-z0-9])?"
+_PREFIX_PART = r"[a-z0-9](?:[-a-z0-9]*[a-z0-9])?"
+_PREFIX = rf"(?=[^/]{{1,253}}/){_PREFIX_PART}(?:\.{_PREFIX_PART})*"
 _NAME = r"[A-Za-z0-9](?:[-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?"
 _QUALIFIED = re.compile(rf"(?:{_PREFIX}/)?{_NAME}")
 _LABEL_VALUE = re.compile(rf"(?:{_NAME})?")

@@ -1,0 +1,144 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Copyright: onprem.kube_scheduling contributors
+"""The new text of a KubeSchedulerConfiguration for the options of scheduler_profile, computed on the controller without any access."""
+
+from __future__ import annotations
+
+import posixpath
+import typing as t
+
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduler_config.conversion import convert_config
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduler_config.decoding import type_problems
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduler_config.harmful_settings import harmful_settings
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduler_config.manifest_flags import (
+    contradictions,
+    flags_of,
+    take_over,
+)
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduler_config.merge import ProfileChange, merge, own_part
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduler_config.problem import (
+    UNKNOWN_FIELD,
+    SchedulerConfigError,
+    problems_text,
+)
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduler_config.validation import config_problems
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduler_config.versions import KIND, target_of
+from ansible_collections.onprem.kube_scheduling.plugins.plugin_utils.yaml_editing import edit, same_value
+from ansible_collections.onprem.kube_scheduling.plugins.plugin_utils.yaml_reading import YamlTextError, compose, render
+
+PROGRAM = "kube-scheduler"
+
+
+class ProfilePlan(t.NamedTuple):
+    """The text before (None: there is none) and after the change (None: there is still none), its value, and warnings."""
+
+    before: t.Optional[str]
+    after: t.Optional[str]
+    config: t.Optional[dict]
+    warnings: list
+
+    @property
+    def changed(self):
+        """Return whether the text has to be written."""
+        return self.before != self.after
+
+
+def plan_profile(text, options, place, command=None):
+    """Return the plan for an existing text, or for None. Raise SchedulerConfigError, which names the place or the field.
+
+    ``place`` names the file or the ConfigMap for messages. ``command`` is the command line of the kube-scheduler that reads it.
+    """
+    before = read_config(text, place)
+    target = _target_of(options, before)
+    change = _change_of(options)
+    if change.absent and same_value(merge(before, change, target).config, before):
+        return ProfilePlan(text, text, before, [])
+    _refuse_unknown_options(change, target)
+    converted, notes = convert_config(before, target) if before is not None else (None, [])
+    merged = merge(converted, change, target)
+    config, notes = merged.config, [*notes, *merged.notes]
+    if command:
+        flags = flags_of(command)
+        config, more = take_over(config, flags)
+        notes += more
+        _refuse("\n".join(contradictions(config, flags)))
+    known = frozenset(options["known_plugins"] or ())
+    problems = config_problems(config, target, known)
+    _refuse(problems_text(problem for problem in problems if problem.is_error))
+    notes += [str(problem) for problem in (*problems, *harmful_settings(config, target, known))]
+    after, more = _new_text(text, config)
+    return ProfilePlan(text, after, config, [f"{place}: {note}" for note in [*notes, *more]])
+
+
+def read_config(text, place):
+    """Return the configuration of a text as plain values. None if there is no text. Raise SchedulerConfigError."""
+    if text is None:
+        return None
+    try:
+        value = compose(text)[1]
+    except YamlTextError as error:
+        raise SchedulerConfigError(f"{place} is no YAML that kube-scheduler can read: {error}; correct the text") from None
+    if value is None:
+        return None
+    if not isinstance(value, dict) or value.get("kind") != KIND:
+        kind = value.get("kind") if isinstance(value, dict) else None
+        found = f"has the kind {kind}" if isinstance(kind, str) else "has no kind"
+        raise SchedulerConfigError(f"{place} {found}, and {KIND} is expected; check that it is the configuration of kube-scheduler")
+    return value
+
+
+def command_of(text, place):
+    """Return the command line of kube-scheduler in the text of a static pod's manifest. Raise SchedulerConfigError."""
+    try:
+        pod = compose(text)[1]
+    except YamlTextError as error:
+        raise SchedulerConfigError(f"{place} is no YAML: {error}; correct the manifest") from None
+    spec = pod.get("spec") if isinstance(pod, dict) else None
+    containers = spec.get("containers") if isinstance(spec, dict) else None
+    for container in containers if isinstance(containers, list) else ():
+        words = [*(container.get("command") or ()), *(container.get("args") or ())] if isinstance(container, dict) else []
+        if words and PROGRAM in (posixpath.basename(str(words[0])), container.get("name")):
+            return [str(word) for word in words]
+    raise SchedulerConfigError(f"{place} has no container with the command {PROGRAM}; give the path of the scheduler's manifest")
+
+
+def _change_of(options):
+    return ProfileChange(
+        name=options["name"],
+        plugins=options["plugins"],
+        plugin_config=options["plugin_config"],
+        percentage=options["percentage_of_nodes_to_score"],
+        extenders=options["extenders"],
+        leader_election=options["leader_election"],
+        client_connection=options["client_connection"],
+        absent=options["state"] == "absent",
+        force=options["force"],
+    )
+
+
+def _target_of(options, before):
+    """Return the target of the options. To remove something, no version has to be given."""
+    if before is not None and not options["kubernetes_version"] and not options["api_version"]:
+        return target_of(None, before.get("apiVersion"))
+    return target_of(options["kubernetes_version"], options["api_version"] or ("" if options["kubernetes_version"] else "v1"))
+
+
+def _refuse_unknown_options(change, target):
+    """Raise SchedulerConfigError if the user gave a field that no kube-scheduler has. In an existing text it is only a warning."""
+    unknown = [problem for problem in type_problems(own_part(change, target), target) if problem.kind == UNKNOWN_FIELD]
+    _refuse(problems_text(unknown))
+
+
+def _refuse(text):
+    if text:
+        raise SchedulerConfigError(text)
+
+
+def _new_text(text, config):
+    if text is None or compose(text)[0] is None:
+        # A text that has only comments keeps them.
+        start = "" if not text or not text.strip() else text.rstrip("\n") + "\n"
+        return f"{start}{render(config)}\n", []
+    edited = edit(text, config)
+    lost = [] if edited.keeps_comments else ["the whole text was written again, so its comments are lost"]
+    return edited.text, lost
