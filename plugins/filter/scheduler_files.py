@@ -46,7 +46,7 @@ _value:
 from collections.abc import Mapping
 
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.second_scheduler.configuration import (
-    Request,
+    SchedulerVariables,
     extenders_of,
     learns,
     scheduler_configuration,
@@ -66,21 +66,21 @@ def scheduler_files(variables):
         return _answer()
     texts = {name: str(variables.get(name, "")) for name in ("profile_name", "preset", "weights", "http_timeout")}
     given = {name: variables.get(name) or type_() for names, type_ in ((LISTS, list), (MAPPINGS, dict)) for name in names}
-    request = Request(**texts, **given, node_exporter_port=int(variables.get("node_exporter_port") or 0))
-    mistakes = list(shape_mistakes_in(request))
+    given_variables = SchedulerVariables(**texts, **given, node_exporter_port=int(variables.get("node_exporter_port") or 0))
+    mistakes = list(shape_mistakes_in(given_variables))
     if mistakes:
         return _answer(mistakes=mistakes)
-    extenders = extenders_of(request)
+    extenders = extenders_of(given_variables)
     return _answer(
-        scheduler=scheduler_configuration(request, extenders),
+        scheduler=scheduler_configuration(given_variables, extenders),
         extenders=[
             {"name": extender.name, "port": extender.port, "status_port": extender.status_port, "settings": extender.file()}
             for extender in extenders
         ],
-        profiles=request.profile_names,
-        learns=learns(request, extenders),
+        profiles=given_variables.profile_names,
+        learns=learns(given_variables, extenders),
         scrapes_nodes=scrapes_nodes(extenders),
-        mistakes=mistakes_in(request, extenders, str(variables.get("namespaces") or "")),
+        mistakes=mistakes_in(given_variables, extenders, str(variables.get("namespaces") or "")),
     )
 
 

@@ -26,7 +26,7 @@ WITHOUT_SOURCES = frozenset({"budgets", "template"})
 
 
 @dataclass(frozen=True)
-class Request:
+class SchedulerVariables:
     """The variables of the role extended_scheduler that decide about the files, by their names without the prefix."""
 
     profile_name: str
@@ -48,7 +48,7 @@ class Request:
 
 
 @dataclass(frozen=True)
-class Extender:
+class ExtenderContainer:
     """One container with an extender: the content of its FILE, and its entries in the scheduler's configuration."""
 
     number: int
@@ -85,75 +85,75 @@ class Extender:
         return {**own, **{name: value for name, value in self.settings.items() if name not in own}}
 
 
-def extenders_of(request: Request) -> list[Extender]:
+def extenders_of(variables: SchedulerVariables) -> list[ExtenderContainer]:
     """Return the extenders that the variables describe, in the order of their ports."""
-    if request.extenders:
-        return [_own(number, entry, request) for number, entry in enumerate(request.extenders, 1)]
-    preset = PRESETS[request.preset][request.weights]
-    return [_of_preset(number, entry, request) for number, entry in enumerate(preset, 1)]
+    if variables.extenders:
+        return [_own(number, entry, variables) for number, entry in enumerate(variables.extenders, 1)]
+    preset = PRESETS[variables.preset][variables.weights]
+    return [_of_preset(number, entry, variables) for number, entry in enumerate(preset, 1)]
 
 
-def scheduler_configuration(request: Request, extenders: Iterable[Extender]) -> Json:
+def scheduler_configuration(variables: SchedulerVariables, extenders: Iterable[ExtenderContainer]) -> Json:
     """Return the KubeSchedulerConfiguration. In a pod the scheduler finds the API server without a kubeconfig."""
     return {
         "apiVersion": "kubescheduler.config.k8s.io/v1",
         "kind": "KubeSchedulerConfiguration",
         "leaderElection": {"leaderElect": True, "resourceLock": "leases", "resourceName": LEASE, "resourceNamespace": NAMESPACE},
-        "profiles": [dict(profile) for profile in request.profiles] or [{"schedulerName": request.profile_name}],
+        "profiles": [dict(profile) for profile in variables.profiles] or [{"schedulerName": variables.profile_name}],
         "extenders": [
             {"urlPrefix": f"http://127.0.0.1:{extender.port}/scheduler", **entry} for extender in extenders for entry in extender.entries
         ],
     }
 
 
-def learns(request: Request, extenders: Iterable[Extender]) -> bool:
+def learns(variables: SchedulerVariables, extenders: Iterable[ExtenderContainer]) -> bool:
     """Return whether an agent stores what it has learned in the cluster."""
-    return any(set(extender.agents) & set(request.learning_agents) for extender in extenders)
+    return any(set(extender.agents) & set(variables.learning_agents) for extender in extenders)
 
 
-def scrapes_nodes(extenders: Iterable[Extender]) -> bool:
+def scrapes_nodes(extenders: Iterable[ExtenderContainer]) -> bool:
     """Return whether an extender reads the node_exporters itself."""
     return any("node_exporter" in (extender.settings.get("sources") or {}) for extender in extenders)
 
 
-def _of_preset(number: int, preset: PresetExtender, request: Request) -> Extender:
-    agents = [_agent(name, weight, len(preset.agents) > 1, request) for name, weight in preset.agents.items()]
-    settings: Json = {"profiles": {name: {"agents": agents} for name in request.profile_names}}
-    sources = _sources(list(preset.agents), request)
+def _of_preset(number: int, preset: PresetExtender, variables: SchedulerVariables) -> ExtenderContainer:
+    agents = [_agent(name, weight, len(preset.agents) > 1, variables) for name, weight in preset.agents.items()]
+    settings: Json = {"profiles": {name: {"agents": agents} for name in variables.profile_names}}
+    sources = _sources(list(preset.agents), variables)
     scores: Json = {"preemptVerb": "preempt"} if preset.preempts else {"prioritizeVerb": "prioritize", "weight": preset.weight}
     # A preemption without an answer could violate a budget.
-    entry = _entry({**scores, "ignorable": not preset.preempts}, request)
-    return Extender(number, {"sources": sources, **settings} if sources else settings, [entry])
+    entry = _entry({**scores, "ignorable": not preset.preempts}, variables)
+    return ExtenderContainer(number, {"sources": sources, **settings} if sources else settings, [entry])
 
 
-def _agent(name: str, weight: int, is_weighted: bool, request: Request) -> Json:
-    args = request.agent_args.get(name)
+def _agent(name: str, weight: int, is_weighted: bool, variables: SchedulerVariables) -> Json:
+    args = variables.agent_args.get(name)
     return {"name": name, **({"weight": weight} if is_weighted else {}), **({"args": args} if args else {})}
 
 
-def _own(number: int, given: Mapping[str, t.Any], request: Request) -> Extender:
+def _own(number: int, given: Mapping[str, t.Any], variables: SchedulerVariables) -> ExtenderContainer:
     settings = dict(given.get("settings") or {})
-    extender = Extender(number, settings, [])
+    extender = ExtenderContainer(number, settings, [])
     if "sources" not in settings:
-        sources = _sources(extender.agents, request)
+        sources = _sources(extender.agents, variables)
         settings = {"sources": sources, **settings} if sources else settings
-    return Extender(number, settings, [_entry(entry, request) for entry in given.get("entries") or []])
+    return ExtenderContainer(number, settings, [_entry(entry, variables) for entry in given.get("entries") or []])
 
 
-def _entry(given: Mapping[str, t.Any], request: Request) -> Json:
-    return {"nodeCacheCapable": True, "ignorable": True, "httpTimeout": request.http_timeout, **given}
+def _entry(given: Mapping[str, t.Any], variables: SchedulerVariables) -> Json:
+    return {"nodeCacheCapable": True, "ignorable": True, "httpTimeout": variables.http_timeout, **given}
 
 
-def _sources(agents: Sequence[str], request: Request) -> Json:
+def _sources(agents: Sequence[str], variables: SchedulerVariables) -> Json:
     """Return the sources of an extender with these agents."""
     if set(agents) <= WITHOUT_SOURCES:
         return {}
     found: Json = {"kubernetes": {}}
-    if request.prometheus_urls:
-        found["prometheus"] = {"urls": list(request.prometheus_urls)}
-    given = dict(request.sources)
+    if variables.prometheus_urls:
+        found["prometheus"] = {"urls": list(variables.prometheus_urls)}
+    given = dict(variables.sources)
     if "prometheus" not in {**found, **given} and set(agents) & WITH_RATES:
-        found["node_exporter"] = {"port": request.node_exporter_port}
+        found["node_exporter"] = {"port": variables.node_exporter_port}
     return {name: _merged(found.get(name), given.get(name)) for name in {**found, **given}}
 
 

@@ -9,7 +9,7 @@ import typing as t
 from collections.abc import Iterator, Mapping, Sequence
 
 from ..model.values.nearest import nearest
-from .configuration import WITH_PROMQL, Extender, Request
+from .configuration import WITH_PROMQL, ExtenderContainer, SchedulerVariables
 
 PREFIX = "extended_scheduler_"
 DEFAULT_SCHEDULER = "default-scheduler"
@@ -29,51 +29,57 @@ OWN_SETTINGS = {
 """The settings that cannot be given, and the reason."""
 PROFILE_FIELDS = ("schedulerName", "percentageOfNodesToScore", "plugins", "pluginConfig")
 GO_DURATION = re.compile(r"([0-9]+(\.[0-9]+)?(ns|us|µs|ms|s|m|h))+")
+LABEL_VALUE = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?")
 LABEL_KEY = re.compile(r"([a-z0-9]([a-z0-9.-]*[a-z0-9])?/)?[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?")
 
 
-def mistakes_in(request: Request, extenders: Sequence[Extender], namespaces: str) -> list[str]:
+def mistakes_in(variables: SchedulerVariables, extenders: Sequence[ExtenderContainer], namespaces: str) -> list[str]:
     """Return a sentence for each other mistake. ``namespaces`` is the key of the label of namespaces, or empty."""
-    found = [*_profile_mistakes(request), *_preset_mistakes(request, extenders), *_learning_mistakes(request, extenders)]
+    found = [*_profile_mistakes(variables), *_preset_mistakes(variables, extenders), *_learning_mistakes(variables, extenders)]
     if len(extenders) > MAX_EXTENDERS:
         found.append(f"{PREFIX}extenders has {len(extenders)} entries: a pod has at most {MAX_EXTENDERS} extenders")
     for extender in extenders:
-        found += [f"{PREFIX}extenders[{extender.number - 1}]{text}" for text in _extender_mistakes(extender, request)]
-    if not GO_DURATION.fullmatch(request.http_timeout):
-        found.append(f"{PREFIX}http_timeout is {request.http_timeout}: write it as a duration of Go, such as 200ms or 2s")
+        found += [f"{PREFIX}extenders[{extender.number - 1}]{text}" for text in _extender_mistakes(extender, variables)]
+    if not GO_DURATION.fullmatch(variables.http_timeout):
+        found.append(f"{PREFIX}http_timeout is {variables.http_timeout}: write it as a duration of Go, such as 200ms or 2s")
     if namespaces and not LABEL_KEY.fullmatch(namespaces):
         found.append(f"{PREFIX}namespaces is {namespaces}: write the key of a label, such as kube-scheduling.onprem/profile")
+    for name in variables.profile_names if namespaces else ():
+        if not LABEL_VALUE.fullmatch(name):
+            found.append(
+                f"{PREFIX}namespaces is set, and the profile {name} is no value of a label, which has at most 63 characters: rename it"
+            )
     return found
 
 
-def _profile_mistakes(request: Request) -> Iterator[str]:
-    names = request.profile_names
-    for number, profile in enumerate(request.profiles):
+def _profile_mistakes(variables: SchedulerVariables) -> Iterator[str]:
+    names = variables.profile_names
+    for number, profile in enumerate(variables.profiles):
         for name in profile:
             if name not in PROFILE_FIELDS:
-                yield f"{PREFIX}profiles[{number}] has the unknown field {name}{nearest(str(name), PROFILE_FIELDS)}"
-    variable = "profiles" if request.profiles else "profile_name"
+                yield f"{PREFIX}profiles[{number}] has the unknown field {name}{_proposal(str(name), PROFILE_FIELDS)}"
+    variable = "profiles" if variables.profiles else "profile_name"
     if "" in names:
-        yield f"{PREFIX}{variable}: a profile has no name: set {'schedulerName' if request.profiles else 'it'} to the name that pods have"
+        yield f"{PREFIX}{variable}: a profile has no name: set {'schedulerName' if variables.profiles else 'it'} to the name that pods have"
     if DEFAULT_SCHEDULER in names:
         yield f"{PREFIX}{variable} has {DEFAULT_SCHEDULER}, whose pods the scheduler of the cluster places: choose another name"
     for name in sorted({name for name in names if names.count(name) > 1}):
         yield f"{PREFIX}profiles has the schedulerName {name} twice: each profile needs a name of its own"
 
 
-def _preset_mistakes(request: Request, extenders: Sequence[Extender]) -> Iterator[str]:
-    if request.extenders:
+def _preset_mistakes(variables: SchedulerVariables, extenders: Sequence[ExtenderContainer]) -> Iterator[str]:
+    if variables.extenders:
         return
     agents = {name for extender in extenders for name in extender.agents}
     if agents & WITH_PROMQL and not any("prometheus" in (extender.settings.get("sources") or {}) for extender in extenders):
-        yield f"{PREFIX}preset is {request.preset}, which needs Prometheus: set {PREFIX}prometheus_urls"
-    for name in request.agent_args:
+        yield f"{PREFIX}preset is {variables.preset}, which needs Prometheus: set {PREFIX}prometheus_urls"
+    for name in variables.agent_args:
         if name not in agents:
-            yield f"{PREFIX}agent_args has {name}, and the preset {request.preset} has no such agent{nearest(str(name), agents)}"
+            yield f"{PREFIX}agent_args has {name}, and the preset {variables.preset} has no such agent{_proposal(str(name), sorted(agents))}"
 
 
-def _learning_mistakes(request: Request, extenders: Sequence[Extender]) -> Iterator[str]:
-    learning = [extender.name for extender in extenders if set(extender.agents) & set(request.learning_agents)]
+def _learning_mistakes(variables: SchedulerVariables, extenders: Sequence[ExtenderContainer]) -> Iterator[str]:
+    learning = [extender.name for extender in extenders if set(extender.agents) & set(variables.learning_agents)]
     if len(learning) > 1:
         yield (
             f"{' and '.join(learning)} have learning agents, and only one extender can save what they learn: put these agents into one "
@@ -81,13 +87,13 @@ def _learning_mistakes(request: Request, extenders: Sequence[Extender]) -> Itera
         )
 
 
-def shape_mistakes_in(request: Request) -> Iterator[str]:
+def shape_mistakes_in(variables: SchedulerVariables) -> Iterator[str]:
     """Yield a sentence for each mistake without whose correction the files cannot be made."""
-    for number, given in enumerate(request.extenders):
+    for number, given in enumerate(variables.extenders):
         place = f"{PREFIX}extenders[{number}]"
         for name in given:
             if name not in EXTENDER_FIELDS:
-                yield f"{place} has the unknown key {name}{nearest(str(name), EXTENDER_FIELDS)}"
+                yield f"{place} has the unknown key {name}{_proposal(str(name), EXTENDER_FIELDS)}"
         if not isinstance(given.get("settings", {}), Mapping):
             yield f"{place}.settings is no dictionary: write the settings of the extender, such as profiles"
         elif "profiles" not in given.get("settings", {}):
@@ -97,19 +103,19 @@ def shape_mistakes_in(request: Request) -> Iterator[str]:
             yield f"{place}.entries is no list of dictionaries: write entries: [{{KEY: VALUE}}]"
 
 
-def _extender_mistakes(extender: Extender, request: Request) -> Iterator[str]:
+def _extender_mistakes(extender: ExtenderContainer, variables: SchedulerVariables) -> Iterator[str]:
     for name in OWN_SETTINGS:
         if name in extender.settings:
             yield f".settings has {name}: remove it, because {OWN_SETTINGS[name]}"
     if not extender.entries:
         yield " has no entries: add a list for the scheduler's configuration, such as [{prioritizeVerb: prioritize, weight: 5}]"
     for number, entry in enumerate(extender.entries):
-        for text in _entry_mistakes(entry, request.http_timeout):
+        for text in _entry_mistakes(entry, variables.http_timeout):
             yield f".entries[{number}] {text}"
     profiles = extender.settings.get("profiles")
     for name in profiles if isinstance(profiles, Mapping) else ():
-        if name != "*" and name not in request.profile_names:
-            known = ", ".join(request.profile_names)
+        if name != "*" and name not in variables.profile_names:
+            known = ", ".join(variables.profile_names)
             yield f".settings has the profile {name}, which the scheduler does not have: use {known}, or add it to {PREFIX}profiles"
 
 
@@ -120,7 +126,7 @@ def _entry_mistakes(entry: Mapping[str, t.Any], http_timeout: str) -> Iterator[s
         elif name == "bindVerb":
             yield "has bindVerb: remove it, because the extender does not bind pods"
         elif name not in ENTRY_FIELDS:
-            yield f"has the unknown field {name}{nearest(str(name), ENTRY_FIELDS)}"
+            yield f"has the unknown field {name}{_proposal(str(name), ENTRY_FIELDS)}"
     if not any(entry.get(verb) for verb in VERBS):
         yield f"has no verb: add one of {', '.join(VERBS)}"
     weight = entry.get("weight")
@@ -134,3 +140,8 @@ def _entry_mistakes(entry: Mapping[str, t.Any], http_timeout: str) -> Iterator[s
     timeout = str(entry.get("httpTimeout"))
     if timeout != http_timeout and not GO_DURATION.fullmatch(timeout):
         yield f"has httpTimeout {timeout}: write it as a duration of Go, such as 200ms or 2s"
+
+
+def _proposal(name: str, known: Sequence[str]) -> str:
+    """Return the end of a sentence about an unknown name: the name that was meant, or all names."""
+    return nearest(name, known) or f": use {', '.join(known)}"
