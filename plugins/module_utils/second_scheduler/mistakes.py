@@ -75,7 +75,8 @@ def _preset_mistakes(variables: SchedulerVariables, extenders: Sequence[Extender
         yield f"{PREFIX}preset is {variables.preset}, which needs Prometheus: set {PREFIX}prometheus_urls"
     for name in variables.agent_args:
         if name not in agents:
-            yield f"{PREFIX}agent_args has {name}, and the preset {variables.preset} has no such agent{_proposal(str(name), sorted(agents))}"
+            text = f"{PREFIX}agent_args has {name}, and the preset {variables.preset} has no such agent"
+            yield text + _proposal(str(name), sorted(agents))
 
 
 def _learning_mistakes(variables: SchedulerVariables, extenders: Sequence[ExtenderContainer]) -> Iterator[str]:
