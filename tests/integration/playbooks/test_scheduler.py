@@ -15,7 +15,7 @@ from lab.cluster import Cluster
 from tests.integration.modules.conftest import cluster, namespace
 from tests.integration.playbooks.site_runs import Site, site, stats_of
 from tests.integration.roles.installed import installed, remove_all
-from tests.integration.roles.installed_scheduler import NAME, NAMESPACE, SETTINGS, programs
+from tests.integration.roles.installed_scheduler import DEPLOYMENT, NAME, NAMESPACE, programs
 from tests.integration.roles.restricted_user import rules_of_scheduler, user_with
 from tests.integration.workloads import IMAGE, wait_until
 
@@ -23,17 +23,16 @@ __all__ = ["cluster", "namespace", "site"]
 
 # Each run of a role takes many seconds on a machine with other work.
 pytestmark = [pytest.mark.full, pytest.mark.timeout(1800)]
-DEPLOYMENT = f"/apis/apps/v1/namespaces/{NAMESPACE}/deployments/{NAME}"
 
 
 @contextmanager
 def kubelet(cluster: Cluster, folder: Path) -> Iterator[None]:
-    """Start the real programs when the ConfigMap exists, as the kubelet of a node does for the pods."""
+    """Start the real programs when the Deployment exists, as the kubelet of a node does for the pods."""
     ended, errors = threading.Event(), list[Exception]()
 
     def run() -> None:
         try:
-            while cluster.api.find(SETTINGS) is None:
+            while cluster.api.find(DEPLOYMENT) is None:
                 if ended.wait(0.2):
                     return
             with programs(cluster, folder):
@@ -89,7 +88,11 @@ def test_the_scheduler_is_checked_installed_tried_verified_and_uninstalled(clust
     missing = stats_of(verified, "kube_scheduling_verify")["error"]
     assert verified.code == 2 and f"PodDisruptionBudget {NAMESPACE}/{NAME} is missing: run site.yml" in missing, verified.output
     assert f"Deployment {NAMESPACE}/{NAME} runs registry.k8s.io/kube-scheduler:v1.35.0, and the cluster needs " in missing
-    assert f"ConfigMap {NAMESPACE}/{NAME} has other settings than the variables: run site.yml" in missing
+    cluster.kubectl("--namespace", NAMESPACE, "rollout", "undo", f"deployment/{NAME}")
+    cluster.kubectl("--namespace", NAMESPACE, "rollout", "status", f"deployment/{NAME}")
+    verified = site.play("verify", **wanted)
+    missing = stats_of(verified, "kube_scheduling_verify")["error"]
+    assert f"Deployment {NAMESPACE}/{NAME} has other settings than the variables: run site.yml" in missing, verified.output
 
     pod = {"metadata": {"name": "waits"}, "spec": {"schedulerName": "network-traffic", "containers": [{"name": "main", "image": IMAGE}]}}
     cluster.api.post(f"/api/v1/namespaces/{namespace}/pods", pod)

@@ -29,8 +29,8 @@ PATHS = (
     "/apis/admissionregistration.k8s.io/v1/mutatingadmissionpolicybindings",
 )
 """The kinds of which the roles make objects, and those that controllers make for them."""
-OF_ROLES = {"configmaps kube-system/kube-scheduling-scheduler"}
-"""The ConfigMaps in kube-system that are no state."""
+SETTINGS = "configmaps kube-system/kube-scheduling-scheduler-"
+"""The beginning of ConfigMaps in kube-system that are no state."""
 
 
 def installed(cluster: Cluster) -> set[str]:
@@ -40,7 +40,8 @@ def installed(cluster: Cluster) -> set[str]:
 
 def state_of(cluster: Cluster) -> set[str]:
     """Return the Leases and ConfigMaps in which the programs store their state, and which no role makes."""
-    return {name for name in _found(cluster) if name.startswith(("leases kube-system/", "configmaps kube-system/"))} - OF_ROLES
+    found = {name for name in _found(cluster) if name.startswith(("leases kube-system/", "configmaps kube-system/"))}
+    return {name for name in found if not name.startswith(SETTINGS)}
 
 
 def remove_all(cluster: Cluster) -> None:

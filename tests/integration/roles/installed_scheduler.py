@@ -21,7 +21,7 @@ from tests.integration.workloads import wait_until
 Json = dict[str, Any]
 
 NAMESPACE, NAME = "kube-system", "kube-scheduling-scheduler"
-SETTINGS = f"/api/v1/namespaces/{NAMESPACE}/configmaps/{NAME}"
+DEPLOYMENT = f"/apis/apps/v1/namespaces/{NAMESPACE}/deployments/{NAME}"
 LEASE = f"/apis/coordination.k8s.io/v1/namespaces/{NAMESPACE}/leases/{NAME}"
 USER = f"system:serviceaccount:{NAMESPACE}:{NAME}"
 STOP_TIMEOUT_S = 20.0
@@ -42,11 +42,18 @@ class Programs:
         return self.log_file.read_text(errors="replace")
 
 
+def data_of(cluster: Cluster) -> dict[str, str]:
+    """Return the files of the ConfigMap that the Deployment has now."""
+    (volume,) = cluster.get(DEPLOYMENT)["spec"]["template"]["spec"]["volumes"]
+    data: dict[str, str] = cluster.get(f"/api/v1/namespaces/{NAMESPACE}/configmaps/{volume['configMap']['name']}")["data"]
+    return data
+
+
 @contextlib.contextmanager
 def programs(cluster: Cluster, folder: Path) -> Iterator[Programs]:
     """Run what the containers of the pod run. Only the addresses and the kubeconfig are others than in the pod."""
     kubeconfig = str(cluster.service_account(NAME, namespace=NAMESPACE, cluster_role=None))
-    data: dict[str, str] = cluster.get(SETTINGS)["data"]
+    data = data_of(cluster)
     configuration: Json = yaml.safe_load(data["scheduler.yaml"])
     extenders: list[Extender] = []
     with contextlib.ExitStack() as running:

@@ -14,18 +14,18 @@ import yaml
 
 from lab.cluster import Cluster
 from lab.pytest_fixtures import NamespaceFactory
-from tests.integration.roles.installed import installed, remove_all
+from tests.integration.roles.installed import SETTINGS, installed, remove_all
+from tests.integration.roles.installed_scheduler import data_of
 from tests.integration.roles.role_play import RolePlay
 from tests.integration.workloads import IMAGE, wait_until
 
 SYSTEM, NAME, PROFILE = "kube-system", "kube-scheduling-scheduler", "network-traffic"
 LABEL = "kube-scheduling.onprem/profile"
 DEPLOYMENT = f"/apis/apps/v1/namespaces/{SYSTEM}/deployments/{NAME}"
-SETTINGS = f"/api/v1/namespaces/{SYSTEM}/configmaps/{NAME}"
 OBJECTS = {
     *(f"clusterrolebindings /{NAME}-as-{role}" for role in ("kube-scheduler", "volume-scheduler")),
     *(f"rolebindings {SYSTEM}/{name}" for name in (NAME, f"{NAME}-as-authentication-reader")),
-    *(f"{kind} {SYSTEM}/{NAME}" for kind in ("roles", "serviceaccounts", "configmaps", "poddisruptionbudgets", "deployments")),
+    *(f"{kind} {SYSTEM}/{NAME}" for kind in ("roles", "serviceaccounts", "poddisruptionbudgets", "deployments")),
 }
 POLICIES = {f"mutatingadmissionpolicies /{NAME}", f"mutatingadmissionpolicybindings /{NAME}"}
 # Each run of a role takes many seconds on a machine with other work.
@@ -34,8 +34,13 @@ OF_CONTROLLERS = ("replicasets ", "pods ")
 
 
 def made(cluster: Cluster) -> set[str]:
-    """Return the objects of the role, without those that controllers make for them."""
-    return {name for name in installed(cluster) if not name.startswith(OF_CONTROLLERS)}
+    """Return the objects of the role, without its ConfigMaps and those that controllers make for them."""
+    return {name for name in installed(cluster) if not name.startswith((*OF_CONTROLLERS, SETTINGS))}
+
+
+def settings(cluster: Cluster) -> set[str]:
+    """Return the ConfigMaps of the role."""
+    return {name for name in installed(cluster) if name.startswith(SETTINGS)}
 
 
 @pytest.fixture
@@ -78,7 +83,7 @@ def test_installation_is_planned_made_repeated_changed_and_removed(cluster: Clus
     first = role.run(**labelled)
     assert first.code == 0 and made(cluster) == OBJECTS | POLICIES, first.output
     check_deployment(cluster)
-    before = template(cluster)["metadata"]["annotations"]
+    before = template(cluster)["spec"]["volumes"]
     again = role.run("--diff", **labelled)
     assert again.code == 0 and again.changed == 0, again.output
 
@@ -103,17 +108,17 @@ def test_installation_is_planned_made_repeated_changed_and_removed(cluster: Clus
     assert refused.code == 2 and f"1 pods or workloads would wait for it: StatefulSet {shop}/web" in refused.output, refused.output
     assert made(cluster) == OBJECTS | POLICIES
 
-    # A changed setting replaces the pods. Without the variable there is no policy.
+    # A changed setting replaces the pods. The earlier revision keeps its files. Without the variable there is no policy.
     changed = role.run(extended_scheduler_preset="safe_pigeon", extended_scheduler_prometheus_urls=["http://prometheus.example.org:9090"])
     assert changed.code == 0 and made(cluster) == OBJECTS, changed.output
-    assert template(cluster)["metadata"]["annotations"] != before
+    assert template(cluster)["spec"]["volumes"] != before and len(settings(cluster)) == 2
     assert [one["name"] for one in template(cluster)["spec"]["containers"]] == ["scheduler", "extender-1", "extender-2"]
-    assert set(cluster.get(SETTINGS)["data"]) == {"scheduler.yaml", "extender-1.yaml", "extender-2.yaml"}
+    assert set(data_of(cluster)) == {"scheduler.yaml", "extender-1.yaml", "extender-2.yaml"}
 
     gone = role.run("--check", extended_scheduler_state="absent", extended_scheduler_force=True)
     assert gone.code == 0 and gone.changed and made(cluster) == OBJECTS, gone.output
     text = gone.output.partition("Would be deleted: ")[2]
-    assert text.index("Deployment ") < text.index("ConfigMap ") < text.index("RoleBinding ") < text.index("ServiceAccount "), text
+    assert text.index("Deployment ") < text.index("RoleBinding ") < text.index("ServiceAccount "), text
     cluster.kubectl("delete", "statefulset", "web", "--namespace", shop)
     absent = role.run(extended_scheduler_state="absent")
     assert absent.code == 0 and installed(cluster) == set(), absent.output
@@ -131,7 +136,7 @@ def check_deployment(cluster: Cluster) -> None:
     assert spec["containers"][0]["image"] == f"registry.k8s.io/kube-scheduler:{version}"
     pods = [pod for pod in cluster.get(f"/api/v1/namespaces/{SYSTEM}/pods")["items"] if pod["metadata"]["name"].startswith(NAME)]
     assert {pod["spec"]["nodeName"] for pod in pods} == {"control-plane-1"} and len(pods) == 2
-    file = yaml.safe_load(cluster.get(SETTINGS)["data"]["extender-1.yaml"])
+    file = yaml.safe_load(data_of(cluster)["extender-1.yaml"])
     assert file["listen"] == "127.0.0.1:5401" and file["sources"] == {"kubernetes": {}, "node_exporter": {"port": 9100}}
 
 
@@ -150,7 +155,6 @@ def test_all_mistakes_are_named_and_nothing_is_changed(cluster: Cluster, role: R
     wrong = role.run(
         extended_scheduler_replica=3,
         extended_scheduler_replicas=0,
-        extended_scheduler_shape="kubeadm",
         extended_scheduler_extender_image="",
         extended_scheduler_http_timeout="soon",
         extended_scheduler_extenders=[{"settings": own, "entries": [{"prioritizeVerb": "prioritize", "wieght": 3}]}],
@@ -159,7 +163,6 @@ def test_all_mistakes_are_named_and_nothing_is_changed(cluster: Cluster, role: R
     for text in (
         "There is no variable extended_scheduler_replica. The variables are ",
         "extended_scheduler_replicas is 0: it must be a number, at least 1",
-        "value of extended_scheduler_shape must be one of: second_scheduler, got: kubeadm",
         "extended_scheduler_extender_image is empty",
         "extended_scheduler_http_timeout is soon: write it as a duration of Go, such as 200ms or 2s",
         "extended_scheduler_extenders[0].settings has listen: remove it, because the role sets it",
@@ -168,6 +171,8 @@ def test_all_mistakes_are_named_and_nothing_is_changed(cluster: Cluster, role: R
         "there is no agent network_trafic; the nearest is network_traffic",
     ):
         assert text in wrong.output, (text, wrong.output)
+    other = role.run(extended_scheduler_shape="kubeadm")
+    assert other.code == 2 and "value of extended_scheduler_shape must be one of: second_scheduler, got: kubeadm" in other.output
     nowhere = role.run(extended_scheduler_node_label="example.org/schedulers")
     assert nowhere.code == 2 and "no node has the label example.org/schedulers: set extended_scheduler_node_label" in nowhere.output
     assert installed(cluster) == set()
