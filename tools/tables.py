@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -21,10 +22,22 @@ GUIDES = {
 }
 """The guide with the table, by the name of the playbook."""
 
-RIGHTS = {"critical_rescuer": "docs/rescuer.md", "spread_cronjob": "docs/install.md"}
+RIGHTS = {
+    "critical_rescuer": "docs/rescuer.md",
+    "extended_scheduler": "docs/scheduler-profiles.md",
+    "spread_cronjob": "docs/install.md",
+}
 """The guide with the rights of a role's program, by the name of the role. They are in vars/permissions.yml of the role."""
 
 PLACES = {"_in_namespaces": "each of `namespaces`", "_with_windows": "only with `respect_windows`"}
+INSTALLING_RIGHTS = {
+    "site": ("docs/install.md", {"__site_rights": ""}),
+    "scheduler": (
+        "docs/scheduler-profiles.md",
+        {"__site_scheduler_rights": "", "__site_scheduler_removal_rights": "to remove the scheduler or a profile"},
+    ),
+}
+"""The guide with the rights of a playbook's user, and the lists with them, by the name of the playbook. The text is for a whole list."""
 """The place of the rights in a list with such a name. Other rights have a namespace, or apply to the whole cluster."""
 
 RIGHTS_HEAD = "| resources | verbs | namespace | |\n|---|---|---|---|\n"
@@ -38,8 +51,9 @@ def main() -> int:
     for role, guide in RIGHTS.items():
         file = ROOT / guide
         file.write_text(with_rights(file.read_text(), role))
-    file = ROOT / GUIDES["site"]
-    file.write_text(with_installing_rights(file.read_text()))
+    for playbook, (guide, _lists) in INSTALLING_RIGHTS.items():
+        file = ROOT / guide
+        file.write_text(with_installing_rights(file.read_text(), playbook))
     return 0
 
 
@@ -55,11 +69,13 @@ def with_rights(text: str, role: str) -> str:
     return _between(text, start, end, rights(role), RIGHTS[role])
 
 
-def with_installing_rights(text: str) -> str:
-    """Return the text of a guide with the present rights of the user of site.yml between its two marks."""
-    start, end = "<!-- rights of site.yml: `make tables` writes them -->\n", "<!-- end of rights of site.yml -->\n"
-    entries = variables("site")["__site_rights"]
-    return _between(text, start, end, RIGHTS_HEAD + "".join(map(_installing_right, entries)), GUIDES["site"])
+def with_installing_rights(text: str, playbook: str) -> str:
+    """Return the text of a guide with the present rights of the user of a playbook between its two marks."""
+    start, end = f"<!-- rights of {playbook}.yml: `make tables` writes them -->\n", f"<!-- end of rights of {playbook}.yml -->\n"
+    guide, lists = INSTALLING_RIGHTS[playbook]
+    declared = variables("site")
+    entries = [{"only": only, **entry} for name, only in lists.items() for entry in declared[name]]
+    return _between(text, start, end, RIGHTS_HEAD + "".join(map(_installing_right, entries)), guide)
 
 
 def _installing_right(entry: dict[str, Any]) -> str:
@@ -67,8 +83,14 @@ def _installing_right(entry: dict[str, Any]) -> str:
     names = f" named {', '.join(f'`{name}`' for name in entry['names'])}" if "names" in entry else ""
     # Namespaces that depend on the settings are in `only`.
     given = entry.get("namespaces", [])
-    where = ", ".join(f"`{name}`" for name in given).replace("{{ __site_namespace }}", "site_namespace") if isinstance(given, list) else ""
+    where = ", ".join(f"`{_variable(name)}`" for name in given) if isinstance(given, list) else ""
     return f"| `{entry['resource']}`{group}{names} | {', '.join(entry['verbs'])} | {where} | {entry.get('only', '')} |\n"
+
+
+def _variable(namespace: str) -> str:
+    """Return the name of the variable that a namespace is, or the namespace itself."""
+    found = re.fullmatch(r"{{ (?:__)?(\w+).*}}", namespace)
+    return found[1] if found else namespace
 
 
 def _between(text: str, start: str, end: str, table_text: str, guide: str) -> str:

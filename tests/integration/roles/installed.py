@@ -25,8 +25,12 @@ PATHS = (
     "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings",
     "/apis/rbac.authorization.k8s.io/v1/roles",
     "/apis/rbac.authorization.k8s.io/v1/rolebindings",
+    "/apis/admissionregistration.k8s.io/v1/mutatingadmissionpolicies",
+    "/apis/admissionregistration.k8s.io/v1/mutatingadmissionpolicybindings",
 )
 """The kinds of which the roles make objects, and those that controllers make for them."""
+SETTINGS = "configmaps kube-system/kube-scheduling-scheduler-"
+"""The beginning of ConfigMaps in kube-system that are no state."""
 
 
 def installed(cluster: Cluster) -> set[str]:
@@ -36,12 +40,14 @@ def installed(cluster: Cluster) -> set[str]:
 
 def state_of(cluster: Cluster) -> set[str]:
     """Return the Leases and ConfigMaps in which the programs store their state, and which no role makes."""
-    return {name for name in _found(cluster) if name.startswith(("leases kube-system/", "configmaps kube-system/"))}
+    found = {name for name in _found(cluster) if name.startswith(("leases kube-system/", "configmaps kube-system/"))}
+    return {name for name in found if not name.startswith(SETTINGS)}
 
 
 def remove_all(cluster: Cluster) -> None:
     """Delete the objects of this collection and their namespace, faster than a run of a role. The state stays."""
-    kinds = "deployments,cronjobs,clusterrolebindings,rolebindings,clusterroles,roles"
+    kinds = "deployments,cronjobs,clusterrolebindings,rolebindings,clusterroles,roles,serviceaccounts,configmaps,poddisruptionbudgets"
+    kinds += ",mutatingadmissionpolicies,mutatingadmissionpolicybindings"
     cluster.kubectl("delete", kinds, "--all-namespaces", "--selector", OWN, "--ignore-not-found")
     cluster.kubectl("delete", "namespace", "kube-scheduling", "--ignore-not-found")
     wait_until(lambda: installed(cluster) == set(), what="the end of the objects")

@@ -19,8 +19,18 @@ RBAC = "rbac.authorization.k8s.io"
 Rule = dict[str, Any]
 
 
+def rules_of_scheduler() -> dict[str, list[Rule]]:
+    """Return the rights for scheduler.yml by namespace."""
+    # The user binds the scheduler to roles of Kubernetes, and grants it rights that the user does not have.
+    binding = [
+        {"group": RBAC, "resource": "clusterroles", "verbs": ["bind"], "names": ["system:kube-scheduler", "system:volume-scheduler"]},
+        {"group": RBAC, "resource": "roles", "verbs": ["bind", "escalate"], "namespaces": ["kube-system"]},
+    ]
+    return _by_namespace([*variables("site")["__site_scheduler_rights"], *binding])
+
+
 def rules(*, uninstalls: bool) -> dict[str, list[Rule]]:
-    """Return the rights by namespace. Those of the whole cluster have an empty namespace."""
+    """Return the rights for site.yml or uninstall.yml by namespace. Those of the whole cluster have an empty namespace."""
     declared = variables("site")
     # Those with `only` are for other forms and tags.
     installing = [entry for entry in declared["__site_rights"] if "only" not in entry]
@@ -32,12 +42,17 @@ def rules(*, uninstalls: bool) -> dict[str, list[Rule]]:
     removing = [{**entry, "verbs": [verb for verb in entry["verbs"] if verb != "create"]} for entry in installing] + declared[
         "__site_removal_rights"
     ]
+    return _by_namespace(removing if uninstalls else [*installing, *granting])
+
+
+def _by_namespace(entries: list[Rule]) -> dict[str, list[Rule]]:
     found: dict[str, list[Rule]] = {}
-    for entry in removing if uninstalls else (*installing, *granting):
+    for entry in entries:
         for namespace in entry.get("namespaces", [""]):
             rule = {"apiGroups": [entry["group"]], "resources": [entry["resource"]], "verbs": entry["verbs"]}
             names = {"resourceNames": entry["names"]} if "names" in entry else {}
-            found.setdefault(namespace.replace("{{ __site_namespace }}", NAMESPACE), []).append(rule | names)
+            place = NAMESPACE if "__site_namespace" in namespace else "default" if "{{" in namespace else namespace
+            found.setdefault(place, []).append(rule | names)
     return found
 
 
@@ -47,8 +62,14 @@ def restricted_user(cluster: Cluster, *, uninstalls: bool = False) -> Iterator[P
     labels = {"app.kubernetes.io/managed-by": "onprem.kube_scheduling"}
     cluster.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE, "labels": labels}})
     cluster.wait_namespace(NAMESPACE)
+    with user_with(cluster, rules(uninstalls=uninstalls)) as kubeconfig:
+        yield kubeconfig
+
+
+@contextmanager
+def user_with(cluster: Cluster, granted_rules: dict[str, list[Rule]]) -> Iterator[Path]:
+    """Make a user with these rights by namespace, and delete the rights at the end."""
     kubeconfig = cluster.service_account(NAME, cluster_role=None)
-    granted_rules = rules(uninstalls=uninstalls)
     for namespace, granted in granted_rules.items():
         kind = "Role" if namespace else "ClusterRole"
         metadata = {"name": NAME} | ({"namespace": namespace} if namespace else {})

@@ -23,12 +23,13 @@ ARROWS = {
     "rescue": {"model", "scheduler", "state"},
     "kube": {"model"},
     "scheduler_config": {"model"},
+    "second_scheduler": {"model"},
     "report": {"model", "state", "spread", "rescue"},
     # What modules and services share: read, decide, act.
     "operations": {"model", "scheduler", "state", "spread", "rescue", "kube"},
 }
 
-PURE_FOLDERS = {"model", "scheduler", "state", "spread", "rescue", "report", "scheduler_config"}
+PURE_FOLDERS = {"model", "scheduler", "state", "spread", "rescue", "report", "scheduler_config", "second_scheduler"}
 
 IMPURE_MODULES = {
     "asyncio",

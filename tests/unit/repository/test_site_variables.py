@@ -6,11 +6,14 @@ from __future__ import annotations
 
 import re
 
+import pytest
+
 from tools import tables
 from tools.paths import ROOT
 
-PLAYBOOKS = ("site", "verify", "uninstall")
-FILES = [ROOT / "playbooks" / f"{name}.yml" for name in PLAYBOOKS] + sorted((ROOT / "playbooks" / "tasks").glob("site_*.yml"))
+PLAYBOOKS = ("site", "scheduler", "verify", "uninstall")
+TASKS = sorted(file for start in ("site", "scheduler") for file in (ROOT / "playbooks" / "tasks").glob(f"{start}_*.yml"))
+FILES = [ROOT / "playbooks" / f"{name}.yml" for name in PLAYBOOKS] + TASKS
 TASK_FILES = {file.stem for file in FILES}
 VALUES = (ROOT / "playbooks" / "vars" / "site.yml").read_text().partition("# The values of the variables.")[2]
 """The file declares the variables, and then has their values with the defaults, which the playbooks use."""
@@ -40,9 +43,10 @@ def test_the_guide_has_the_present_table_of_variables() -> None:
     assert tables.with_table(guide, "site") == guide, "run `make tables`"
 
 
-def test_the_guide_has_the_present_rights_of_the_user() -> None:
-    guide = (ROOT / tables.GUIDES["site"]).read_text()
-    assert tables.with_installing_rights(guide) == guide, "run `make tables`"
+@pytest.mark.parametrize("playbook", sorted(tables.INSTALLING_RIGHTS))
+def test_the_guide_has_the_present_rights_of_the_user(playbook: str) -> None:
+    guide = (ROOT / tables.INSTALLING_RIGHTS[playbook][0]).read_text()
+    assert tables.with_installing_rights(guide, playbook) == guide, "run `make tables`"
 
 
 def test_the_guide_names_all_tags() -> None:

@@ -12,7 +12,7 @@ import yaml
 
 from tests.integration.roles.role_play import RolePlay
 
-CRITICAL, SPREAD = "critical_rescuer", "spread_cronjob"
+CRITICAL, SPREAD, SCHEDULER = "critical_rescuer", "spread_cronjob", "extended_scheduler"
 
 
 def rendered(role: str, folder: Path, **variables: Any) -> dict[str, dict[str, Any]]:
@@ -41,6 +41,23 @@ def test_the_rescuer_keeps_its_default_for_a_setting_without_a_value(tmp_path: P
     deployment = objects["Deployment kube-scheduling-rescuer"]
     assert deployment["spec"]["template"]["spec"]["terminationGracePeriodSeconds"] == 75
     assert deployment["metadata"]["namespace"] == "123" and "NetworkPolicy kube-scheduling-rescuer" not in objects
+
+
+def test_the_scheduler_has_only_the_rights_and_the_fields_that_its_variables_ask_for(tmp_path: Path) -> None:
+    variables = {"extender_image": "registry.example.org/services:1", "namespaces": "team", "node_label": "", "image_pull_secrets": ["key"]}
+    objects = rendered(SCHEDULER, tmp_path, preset="reward", priority_class="", **variables)
+    assert {name.partition(" ")[0] for name in objects} == {
+        "ServiceAccount", "Role", "RoleBinding", "ClusterRoleBinding", "ConfigMap", "PodDisruptionBudget", "Deployment",
+        "MutatingAdmissionPolicy", "MutatingAdmissionPolicyBinding",
+    }  # fmt: skip
+    rules = objects["Role kube-scheduling-scheduler"]["rules"]
+    assert {name for rule in rules for name in rule.get("resourceNames", [])} == {"kube-scheduling-scheduler", "kube-scheduling-extender"}
+    spec = objects["Deployment kube-scheduling-scheduler"]["spec"]["template"]["spec"]
+    assert "affinity" not in spec and "priorityClassName" not in spec and spec["imagePullSecrets"] == [{"name": "key"}]
+    policy = objects["MutatingAdmissionPolicy kube-scheduling-scheduler"]["spec"]
+    assert policy["matchConstraints"]["namespaceSelector"]["matchExpressions"][0] == {
+        "key": "team", "operator": "In", "values": ["network-traffic"]
+    }  # fmt: skip
 
 
 def test_all_wrong_variables_are_named_and_the_environment_of_the_controller_does_not_count(

@@ -1,0 +1,109 @@
+# Copyright: onprem.kube_scheduling contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+name: scheduler_files
+short_description: Return the files of a scheduler with extenders
+version_added: 0.1.0
+author:
+  - onprem.kube_scheduling contributors (@onprem)
+description:
+  - Makes the configuration of kube-scheduler and the settings of each extender from the variables of the role
+    P(onprem.kube_scheduling.extended_scheduler#role), and finds the mistakes in these variables.
+options:
+  _input:
+    description: The variables of the role by their names without C(extended_scheduler_).
+    type: dict
+    required: true
+"""
+
+EXAMPLES = r"""
+- name: Show the configuration of kube-scheduler
+  ansible.builtin.debug:
+    msg: "{{ (variables | onprem.kube_scheduling.scheduler_files).scheduler }}"
+  vars:
+    variables:
+      profile_name: network-traffic
+      preset: network_traffic
+      weights: mild
+      http_timeout: 200ms
+      node_exporter_port: 9100
+"""
+
+RETURN = r"""
+_value:
+  description: >-
+    C(scheduler) is the KubeSchedulerConfiguration. C(extenders) is a list of C(name), C(port), C(status_port) and C(settings).
+    C(profiles) has the names by which pods choose the scheduler. C(learns) is true if an agent stores what it has learned in the
+    cluster, and C(scrapes_nodes) if an extender reads the node_exporters. C(mistakes) is a list of sentences. With a mistake, the files
+    may be empty.
+  type: dict
+"""
+
+from collections.abc import Mapping
+
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.second_scheduler.configuration import (
+    SchedulerVariables,
+    extenders_of,
+    learns,
+    scheduler_configuration,
+    scrapes_nodes,
+)
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.second_scheduler.mistakes import mistakes_in, shape_mistakes_in
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.second_scheduler.presets import PRESETS
+
+LISTS = ("prometheus_urls", "profiles", "extenders", "learning_agents")
+MAPPINGS = ("sources", "agent_args")
+OF_MAPPINGS = ("profiles", "extenders")
+
+
+def scheduler_files(variables):
+    """Return the files of the scheduler and its extenders, and the mistakes in the variables of the role."""
+    if _has_wrong_type(variables):
+        return _answer()
+    texts = {name: str(variables.get(name, "")) for name in ("profile_name", "preset", "weights", "http_timeout")}
+    given = {name: variables.get(name) or type_() for names, type_ in ((LISTS, list), (MAPPINGS, dict)) for name in names}
+    given_variables = SchedulerVariables(**texts, **given, node_exporter_port=int(variables.get("node_exporter_port") or 0))
+    mistakes = list(shape_mistakes_in(given_variables))
+    if mistakes:
+        return _answer(mistakes=mistakes)
+    extenders = extenders_of(given_variables)
+    return _answer(
+        scheduler=scheduler_configuration(given_variables, extenders),
+        extenders=[
+            {"name": extender.name, "port": extender.port, "status_port": extender.status_port, "settings": extender.file()}
+            for extender in extenders
+        ],
+        profiles=given_variables.profile_names,
+        learns=learns(given_variables, extenders),
+        scrapes_nodes=scrapes_nodes(extenders),
+        mistakes=mistakes_in(given_variables, extenders, str(variables.get("namespaces") or "")),
+    )
+
+
+def _answer(**found):
+    nothing = {"scheduler": {}, "extenders": [], "profiles": [], "learns": False, "scrapes_nodes": False, "mistakes": []}
+    return {**nothing, **found}
+
+
+def _has_wrong_type(variables):
+    """Return whether a variable has a type or a value that the argument spec of the role refuses. The role names it."""
+    preset = PRESETS.get(str(variables.get("preset")))
+    if preset is None or str(variables.get("weights")) not in preset or not str(variables.get("node_exporter_port") or 0).isdigit():
+        return True
+    lists = [variables.get(name) or [] for name in LISTS]
+    mappings = [variables.get(name) or {} for name in MAPPINGS]
+    if not all(isinstance(value, list) for value in lists) or not all(isinstance(value, Mapping) for value in mappings):
+        return True
+    return not all(isinstance(entry, Mapping) for name in OF_MAPPINGS for entry in variables.get(name) or [])
+
+
+class FilterModule:
+    """The filter of this file."""
+
+    def filters(self):
+        """Return the filter by its name."""
+        return {"scheduler_files": scheduler_files}

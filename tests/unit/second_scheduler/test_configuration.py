@@ -1,0 +1,131 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Copyright: onprem.kube_scheduling contributors
+"""The files from own profiles, extenders and sources, and the mistakes in the variables."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.unit.second_scheduler.requested import PROMETHEUS, files
+
+SCORES = {"prioritizeVerb": "prioritize", "weight": 5}
+
+
+def extender(profiles: dict[str, list[str]], *entries: dict[str, Any], **settings: Any) -> dict[str, Any]:
+    content = {name: {"agents": [{"name": agent} for agent in agents]} for name, agents in profiles.items()}
+    return {"settings": {"profiles": content, **settings}, "entries": list(entries) or [SCORES]}
+
+
+def test_several_profiles_with_different_policies_have_one_extender() -> None:
+    profiles = [{"schedulerName": "quiet", "percentageOfNodesToScore": 100}, {"schedulerName": "balanced"}]
+    made = files(profiles=profiles, extenders=[extender({"quiet": ["network_traffic"], "balanced": ["pigeon"]})])
+    assert made["mistakes"] == [] and made["profiles"] == ["quiet", "balanced"]
+    assert made["scheduler"]["profiles"] == profiles and len(made["scheduler"]["extenders"]) == len(made["extenders"]) == 1
+    assert made["scheduler"]["extenders"][0] == {
+        "urlPrefix": "http://127.0.0.1:5401/scheduler", "nodeCacheCapable": True, "ignorable": True, "httpTimeout": "200ms", **SCORES
+    }  # fmt: skip
+    assert made["extenders"][0]["settings"]["sources"] == {"kubernetes": {}, "node_exporter": {"port": 9100}}
+
+
+def test_a_preset_counts_for_each_profile() -> None:
+    made = files(profiles=[{"schedulerName": "a"}, {"schedulerName": "b"}])
+    assert list(made["extenders"][0]["settings"]["profiles"]) == ["a", "b"]
+
+
+def test_two_entries_of_one_extender_have_one_port() -> None:
+    preempts = {"preemptVerb": "preempt", "ignorable": False, "httpTimeout": "2s"}
+    made = files(extenders=[extender({"*": ["network_traffic", "budgets"]}, SCORES, preempts)])
+    assert made["mistakes"] == [] and len({entry["urlPrefix"] for entry in made["scheduler"]["extenders"]}) == 1
+    assert made["scheduler"]["extenders"][1]["ignorable"] is False and made["scheduler"]["extenders"][1]["httpTimeout"] == "2s"
+
+
+def test_the_leader_has_a_lease_of_its_own() -> None:
+    leader = files()["scheduler"]["leaderElection"]
+    assert leader["leaderElect"] and (leader["resourceNamespace"], leader["resourceName"]) == ("kube-system", "kube-scheduling-scheduler")
+
+
+@pytest.mark.parametrize(
+    ("variables", "expected"),
+    [
+        ({}, {"kubernetes": {}, "node_exporter": {"port": 9100}}),
+        ({"prometheus_urls": PROMETHEUS}, {"kubernetes": {}, "prometheus": {"urls": PROMETHEUS}}),
+        (
+            {"prometheus_urls": PROMETHEUS, "sources": {"prometheus": {"selector": 'job="node"'}}},
+            {"kubernetes": {}, "prometheus": {"urls": PROMETHEUS, "selector": 'job="node"'}},
+        ),
+        ({"sources": {"node_exporter": {"scheme": "https"}}}, {"kubernetes": {}, "node_exporter": {"port": 9100, "scheme": "https"}}),
+        ({"sources": {"prometheus": {"urls": PROMETHEUS}}}, {"kubernetes": {}, "prometheus": {"urls": PROMETHEUS}}),
+        ({"preset": "pigeon"}, {"kubernetes": {}}),
+    ],
+)
+def test_sources_of_a_preset(variables: dict[str, Any], expected: dict[str, Any]) -> None:
+    made = files(**variables)
+    assert made["mistakes"] == [] and made["extenders"][0]["settings"]["sources"] == expected
+    assert made["scrapes_nodes"] is ("node_exporter" in expected)
+
+
+def test_arguments_of_the_agents_of_a_preset() -> None:
+    made = files(agent_args={"network_traffic": {"device": "bond0", "window": "2m"}})
+    (agent,) = made["extenders"][0]["settings"]["profiles"]["network-traffic"]["agents"]
+    assert agent == {"name": "network_traffic", "args": {"device": "bond0", "window": "2m"}}
+
+
+def test_only_a_learning_agent_learns() -> None:
+    assert files(preset="reward")["learns"] and not files()["learns"]
+    assert files(extenders=[extender({"*": ["own"]})], learning_agents=["own"])["learns"]
+
+
+P = "extended_scheduler_"
+
+
+@pytest.mark.parametrize(
+    ("variables", "mistake"),
+    [
+        ({"preset": "safe"}, f"{P}preset is safe, which needs Prometheus: set {P}prometheus_urls"),
+        ({"profile_name": "default-scheduler"}, f"{P}profile_name has default-scheduler, whose pods the scheduler of the cluster places"),
+        ({"profile_name": ""}, f"{P}profile_name: a profile has no name: set it to the name that pods have"),
+        ({"profiles": [{"schedulerName": "a"}] * 2}, f"{P}profiles has the schedulerName a twice"),
+        ({"profiles": [{"schedulerNam": "a"}]}, f"{P}profiles[0] has the unknown field schedulerNam; the nearest is schedulerName"),
+        (
+            {"profiles": [{"schedulerName": "a", "z": 1}]},
+            f"{P}profiles[0] has the unknown field z: use schedulerName, percentageOfNodesToScore",
+        ),
+        ({"agent_args": {"network_trafic": {}}}, f"{P}agent_args has network_trafic, and the preset network_traffic has no such agent"),
+        ({"http_timeout": "200"}, f"{P}http_timeout is 200: write it as a duration of Go"),
+        ({"namespaces": "a b"}, f"{P}namespaces is a b: write the key of a label"),
+        ({"namespaces": "x", "profile_name": "y" * 64}, "is no value of a label, which has at most 63 characters"),
+        ({"extenders": [{"settings": {}}]}, f"{P}extenders[0].settings has no profiles"),
+        ({"extenders": [{"settings": 3}]}, f"{P}extenders[0].settings is no dictionary"),
+        ({"extenders": [{"settings": {"profiles": {}}, "entries": [3]}]}, f"{P}extenders[0].entries is no list of dictionaries"),
+        ({"extenders": [{"settings": {"profiles": {}}}]}, f"{P}extenders[0] has no entries"),
+        ({"extenders": [extender({"*": ["reward"]})] * 2}, "extender-1 and extender-2 have learning agents"),
+        ({"extenders": [extender({"other": ["pigeon"]})]}, f"{P}extenders[0].settings has the profile other, which the scheduler does not"),
+        ({"extenders": [extender({"*": ["pigeon"]}, {**SCORES, "weight": 0})]}, "entries[0] has prioritizeVerb and no weight"),
+        ({"extenders": [extender({"*": ["pigeon"]}, {"weight": 1})]}, "entries[0] has no verb"),
+        ({"extenders": [extender({"*": ["pigeon"]}, {**SCORES, "bindVerb": "bind"})]}, "entries[0] has bindVerb: remove it"),
+        ({"extenders": [extender({"*": ["pigeon"]}, {**SCORES, "urlPrefix": "x"})]}, "entries[0] has urlPrefix: remove it"),
+        ({"extenders": [extender({"*": ["pigeon"]}, {"filterVerb": "filter"})]}, "entries[0] has filterVerb and no preemptVerb"),
+        ({"extenders": [extender({"*": ["pigeon"]}, {**SCORES, "httpTimeout": 2})]}, "entries[0] has httpTimeout 2: write it"),
+        ({"extenders": [extender({"*": ["pigeon"]})] * 21}, f"{P}extenders has 21 entries"),
+    ],
+)
+def test_a_mistake_is_named_with_its_remedy(variables: dict[str, Any], mistake: str) -> None:
+    found = files(**variables)["mistakes"]
+    assert any(mistake in text for text in found) and all(": " in text or "; the nearest is " in text for text in found), found
+
+
+@pytest.mark.parametrize(
+    "variables",
+    [
+        {"preset": "x"},
+        {"weights": 3},
+        {"profiles": "a"},
+        {"profiles": ["a"]},
+        {"extenders": {}, "sources": []},
+        {"node_exporter_port": "x"},
+    ],
+)
+def test_a_wrong_type_is_for_the_argument_spec_to_name(variables: dict[str, Any]) -> None:
+    assert files(**variables)["mistakes"] == []
