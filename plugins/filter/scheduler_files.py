@@ -66,7 +66,9 @@ def scheduler_files(variables):
         return _answer()
     texts = {name: str(variables.get(name, "")) for name in ("profile_name", "preset", "weights", "http_timeout")}
     given = {name: variables.get(name) or type_() for names, type_ in ((LISTS, list), (MAPPINGS, dict)) for name in names}
-    given_variables = SchedulerVariables(**texts, **given, node_exporter_port=int(variables.get("node_exporter_port") or 0))
+    given_variables = SchedulerVariables(
+        **texts, **given, node_exporter_port=int(variables.get("node_exporter_port") or 0), has_own_image=bool(variables.get("image"))
+    )
     mistakes = list(shape_mistakes_in(given_variables))
     if mistakes:
         return _answer(mistakes=mistakes)

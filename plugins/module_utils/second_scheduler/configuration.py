@@ -40,6 +40,7 @@ class SchedulerVariables:
     profiles: Sequence[Mapping[str, t.Any]] = ()
     extenders: Sequence[Mapping[str, t.Any]] = ()
     learning_agents: Sequence[str] = ()
+    has_own_image: bool = False
 
     @property
     def profile_names(self) -> list[str]:

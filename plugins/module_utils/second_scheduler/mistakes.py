@@ -9,7 +9,10 @@ import typing as t
 from collections.abc import Iterator, Mapping, Sequence
 
 from ..model.values.nearest import nearest
-from .configuration import WITH_PROMQL, ExtenderContainer, SchedulerVariables
+from ..scheduler_config.problem import INVALID, UNKNOWN_FIELD
+from ..scheduler_config.validation import config_problems
+from ..scheduler_config.versions import target_of
+from .configuration import WITH_PROMQL, ExtenderContainer, SchedulerVariables, scheduler_configuration
 
 PREFIX = "extended_scheduler_"
 DEFAULT_SCHEDULER = "default-scheduler"
@@ -49,7 +52,30 @@ def mistakes_in(variables: SchedulerVariables, extenders: Sequence[ExtenderConta
             found.append(
                 f"{PREFIX}namespaces is set, and the profile {name} is no value of a label, which has at most 63 characters: rename it"
             )
-    return found
+    # The rules of kube-scheduler name fields of its configuration. The sentences above name the variable, so they come first.
+    return found or list(_refused_by_the_scheduler(variables, extenders))
+
+
+def _refused_by_the_scheduler(variables: SchedulerVariables, extenders: Sequence[ExtenderContainer]) -> Iterator[str]:
+    """Yield what kube-scheduler would refuse. An image of one's own may have plugins that are not known here."""
+    config = scheduler_configuration(variables, extenders)
+    names = frozenset(_plugin_names(config["profiles"])) if variables.has_own_image else frozenset[str]()
+    for problem in config_problems(config, target_of(None, "v1"), names):
+        if problem.kind in (INVALID, UNKNOWN_FIELD):
+            variable = "profiles" if problem.path.startswith("profiles") else "extenders"
+            yield f"{PREFIX}{variable}: kube-scheduler would refuse {problem}"
+
+
+def _plugin_names(value: t.Any) -> Iterator[str]:
+    """Yield each name in plugin sets and pluginConfig."""
+    if isinstance(value, Mapping):
+        if isinstance(value.get("name"), str):
+            yield value["name"]
+        for part in value.values():
+            yield from _plugin_names(part)
+    elif isinstance(value, (list, tuple)):
+        for part in value:
+            yield from _plugin_names(part)
 
 
 def _profile_mistakes(variables: SchedulerVariables) -> Iterator[str]:

@@ -23,7 +23,7 @@ ARROWS = {
     "rescue": {"model", "scheduler", "state"},
     "kube": {"model"},
     "scheduler_config": {"model"},
-    "second_scheduler": {"model"},
+    "second_scheduler": {"model", "scheduler_config"},
     "report": {"model", "state", "spread", "rescue"},
     # What modules and services share: read, decide, act.
     "operations": {"model", "scheduler", "state", "spread", "rescue", "kube"},

@@ -129,3 +129,27 @@ def test_a_mistake_is_named_with_its_remedy(variables: dict[str, Any], mistake: 
 )
 def test_a_wrong_type_is_for_the_argument_spec_to_name(variables: dict[str, Any]) -> None:
     assert files(**variables)["mistakes"] == []
+
+
+@pytest.mark.parametrize(
+    ("profile", "sentence"),
+    [
+        (
+            {"plugins": {"score": {"enabled": [{"name": "NodeResourceFit"}]}}},
+            "extended_scheduler_profiles: kube-scheduler would refuse profiles[0].plugins.score.enabled[0]",
+        ),
+        (
+            {"percentageOfNodesToScore": 101},
+            "extended_scheduler_profiles: kube-scheduler would refuse profiles[0].percentageOfNodesToScore: 101 is not a percentage",
+        ),
+    ],
+)
+def test_what_kube_scheduler_would_refuse_is_a_mistake(profile: dict[str, Any], sentence: str) -> None:
+    (mistake,) = files(profiles=[{"schedulerName": "quiet", **profile}])["mistakes"]
+    assert mistake.startswith(sentence)
+
+
+def test_an_image_of_ones_own_may_have_plugins_that_are_not_known() -> None:
+    profiles = [{"schedulerName": "quiet", "plugins": {"score": {"enabled": [{"name": "Mine", "weight": 2}]}}}]
+    assert files(profiles=profiles)["mistakes"] != []
+    assert files(profiles=profiles, image="registry.example.org/scheduler:1")["mistakes"] == []
