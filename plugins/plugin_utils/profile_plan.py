@@ -16,6 +16,7 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduler_c
     take_over,
 )
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduler_config.merge import ProfileChange, merge, own_part
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduler_config.plugin_tables import NEWEST
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduler_config.problem import (
     UNKNOWN_FIELD,
     SchedulerConfigError,
@@ -53,8 +54,11 @@ def plan_profile(text, options, place, command=None):
     change = _change_of(options)
     if change.absent and same_value(merge(before, change, target).config, before):
         return ProfilePlan(text, text, before, [])
-    _refuse_unknown_options(change, target)
+    if not target.is_after_tables:
+        _refuse_unknown_options(change, target)
     converted, notes = convert_config(before, target) if before is not None else (None, [])
+    if target.is_after_tables:
+        notes.append(f"Kubernetes 1.{target.minor} is newer than the tables of this module; the plugins and fields of 1.{NEWEST} are known")
     merged = merge(converted, change, target)
     config, notes = merged.config, [*notes, *merged.notes]
     if command:

@@ -32,6 +32,11 @@ class ConfigTarget(t.NamedTuple):
         return OLDEST <= first <= last
 
     @property
+    def is_after_tables(self) -> bool:
+        """Return whether the Kubernetes version is newer than the tables, so that it can have more plugins and fields."""
+        return self.minor is not None and self.minor > NEWEST
+
+    @property
     def minors(self) -> tuple[int, int]:
         """Return the range of minor versions whose entries apply. For a version after the tables this is their newest version."""
         if self.minor is not None:

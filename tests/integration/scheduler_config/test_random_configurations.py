@@ -16,22 +16,26 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
+import yaml
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduler_config.problem import (
     INVALID,
     NEEDS_GATE,
     UNKNOWN_FIELD,
     UNSAFE,
     Problem,
+    SchedulerConfigError,
 )
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduler_config.validation import config_problems
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduler_config.versions import ConfigTarget
+from ansible_collections.onprem.kube_scheduling.plugins.plugin_utils.profile_plan import plan_profile
 
 from lab import binaries
 from lab.binaries import KUBERNETES_VERSION
 from tests.integration.conftest import SUMMARY
 from tests.integration.scheduler_config.random_configurations import CURRENT, IN_TREE, Json, RandomConfigurations
 from tests.integration.scheduler_config.scheduler_program import Answer, ask, existing_files
-from tests.unit.scheduler_config.configurations import arguments, configuration, plugins, profile
+from tests.unit.scheduler_config.configurations import EXTENDER, arguments, configuration, plugins, profile
+from tests.unit.scheduler_config.test_profile_plan import DEFAULTS
 
 SOAK = os.environ.get("SOAK") == "1"
 CASES = int(os.environ.get("SCHEDULER_CONFIGS", "5000" if SOAK else "200"))
@@ -42,6 +46,14 @@ LEAST_SHARE = 0.2
 TARGET = ConfigTarget("v1", int(KUBERNETES_VERSION.split(".")[1]))
 REFUSED = {INVALID, UNKNOWN_FIELD, NEEDS_GATE}
 """The kinds of problems with which kube-scheduler does not accept a file, while all feature gates have their defaults."""
+
+
+CHANGES: list[Json] = [
+    {"name": "another", "extenders": [{**EXTENDER, "urlPrefix": "http://127.0.0.1:9999/x"}]},
+    {"name": "another", "plugins": plugins("score", disabled=("ImageLocality",)), "percentage_of_nodes_to_score": 50},
+    {"name": "another", "extenders": [{"urlPrefix": "http://127.0.0.1:9999/x"}], "state": "absent"},
+]
+"""Options of the module, in the order in which it gets them."""
 
 
 class Compared(NamedTuple):
@@ -61,7 +73,7 @@ class Compared(NamedTuple):
 
 
 @pytest.fixture(scope="module")
-def ask_scheduler(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Json, str], Answer]:
+def ask_scheduler(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Json | str, str], Answer]:
     """Ask the real kube-scheduler. The second argument names the file."""
     program, folder = str(binaries.ensure() / "kube-scheduler"), tmp_path_factory.mktemp("configurations")
     return lambda config, name: ask(program, config, folder / f"{name}.yaml")
@@ -73,7 +85,7 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
 
 
 def test_the_rules_agree_with_the_scheduler(
-    ask_scheduler: Callable[[Json, str], Answer], files: dict[str, str], record_property: Callable[[str, object], None]
+    ask_scheduler: Callable[[Json | str, str], Answer], files: dict[str, str], record_property: Callable[[str, object], None]
 ) -> None:
     def compare(seed: int) -> Compared:
         config = RandomConfigurations(seed, files).configuration()
@@ -88,8 +100,31 @@ def test_the_rules_agree_with_the_scheduler(
     assert CASES < 50 or min(kinds["valid"], kinds["refused"]) >= LEAST_SHARE * CASES, kinds
 
 
+def test_the_scheduler_accepts_every_file_that_the_module_writes(
+    ask_scheduler: Callable[[Json | str, str], Answer], files: dict[str, str]
+) -> None:
+    """The module adds a profile and an extender to random files, changes them and removes them again, or refuses the file."""
+    written = 0
+    for seed in range(SEED, SEED + CASES // 4):
+        config = RandomConfigurations(seed, files).configuration()
+        text: str | None = yaml.safe_dump(config, sort_keys=seed % 2 == 0, default_flow_style=None if seed % 3 == 0 else False)
+        for change in CHANGES:
+            try:
+                plan = plan_profile(text, {**DEFAULTS, **change}, "the file")
+            except SchedulerConfigError:
+                continue
+            text = plan.after
+            assert text is not None and yaml.safe_load(text) == plan.config, f"seed {seed}"
+            assert not plan_profile(text, {**DEFAULTS, **change}, "the file").changed, f"seed {seed}"
+            if not any(problem.kind in REFUSED for problem in config_problems(plan.config, TARGET)):
+                answer = ask_scheduler(text, f"written-{seed}")
+                assert answer.accepted, f"seed {seed}: {answer.text}\n{text}"
+                written += 1
+    assert written >= CASES // 4
+
+
 def test_the_table_has_the_extension_points_of_every_plugin(
-    ask_scheduler: Callable[[Json, str], Answer], files: dict[str, str], tmp_path: Path
+    ask_scheduler: Callable[[Json | str, str], Answer], files: dict[str, str], tmp_path: Path
 ) -> None:
     """Enable each plugin at each extension point, without the default plugins."""
 
@@ -110,7 +145,7 @@ def test_the_table_has_the_extension_points_of_every_plugin(
 
 
 def test_unsafe_settings_are_those_that_the_scheduler_accepts_in_a_check(
-    ask_scheduler: Callable[[Json, str], Answer], files: dict[str, str]
+    ask_scheduler: Callable[[Json | str, str], Answer], files: dict[str, str]
 ) -> None:
     """They are refused by the module, because the scheduler would fail later or never call the extender."""
     unsafe: list[Json] = [
@@ -126,7 +161,9 @@ def test_unsafe_settings_are_those_that_the_scheduler_accepts_in_a_check(
         assert ask_scheduler(config, f"unsafe-{number}").accepted, fields
 
 
-def test_the_fields_of_feature_gates_that_are_off_are_refused(ask_scheduler: Callable[[Json, str], Answer], files: dict[str, str]) -> None:
+def test_the_fields_of_feature_gates_that_are_off_are_refused(
+    ask_scheduler: Callable[[Json | str, str], Answer], files: dict[str, str]
+) -> None:
     shape = [{"utilization": 0, "score": 0}]
     config = configuration(profiles=[profile(pluginConfig=arguments("VolumeBinding", shape=shape))], clientConnection=files_of(files))
     assert [problem.kind for problem in config_problems(config, TARGET)] == [NEEDS_GATE]

@@ -115,6 +115,15 @@ def test_an_unknown_field_of_the_file_is_kept_with_a_warning() -> None:
     ]
 
 
+def test_a_version_after_the_tables_may_have_more_fields_and_says_so() -> None:
+    found = plan(None, name="default-scheduler", kubernetes_version="1.40", leader_election={"newField": 1})
+    assert found.config is not None and found.config["leaderElection"] == {"newField": 1}
+    assert [warning.partition(": ")[2][:40] for warning in found.warnings] == [
+        "Kubernetes 1.40 is newer than the tables",
+        "leaderElection.newField: kube-scheduler ",
+    ]
+
+
 def test_harmful_settings_are_warnings_with_the_place() -> None:
     found = plan(None, name="default-scheduler", extenders=[{**EXTENDER, "weight": 10}])
     assert len(found.warnings) == 1 and found.warnings[0].startswith(f"{PLACE}: extenders[0].weight: the extender adds up to 1000")
