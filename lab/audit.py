@@ -16,7 +16,7 @@ from typing import Any
 COMPLETE = "ResponseComplete"
 STARTED = "ResponseStarted"
 BEGIN = b'{"kind":"Event",'
-"""What each line begins with."""
+"""The beginning of each line."""
 
 
 @dataclass(frozen=True)
