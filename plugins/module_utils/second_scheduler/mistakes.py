@@ -57,7 +57,7 @@ def mistakes_in(variables: SchedulerVariables, extenders: Sequence[ExtenderConta
 
 
 def _refused_by_the_scheduler(variables: SchedulerVariables, extenders: Sequence[ExtenderContainer]) -> Iterator[str]:
-    """Yield what kube-scheduler would refuse. An image of one's own may have plugins that are not known here."""
+    """Yield what kube-scheduler would refuse. The user's own image may have plugins that are not known here."""
     config = scheduler_configuration(variables, extenders)
     names = frozenset(_plugin_names(config["profiles"])) if variables.has_own_image else frozenset[str]()
     for problem in config_problems(config, target_of(None, "v1"), names):

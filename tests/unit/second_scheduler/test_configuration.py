@@ -149,7 +149,7 @@ def test_what_kube_scheduler_would_refuse_is_a_mistake(profile: dict[str, Any], 
     assert mistake.startswith(sentence)
 
 
-def test_an_image_of_ones_own_may_have_plugins_that_are_not_known() -> None:
+def test_an_own_image_may_have_plugins_that_are_not_known() -> None:
     profiles = [{"schedulerName": "quiet", "plugins": {"score": {"enabled": [{"name": "Mine", "weight": 2}]}}}]
     assert files(profiles=profiles)["mistakes"] != []
     assert files(profiles=profiles, image="registry.example.org/scheduler:1")["mistakes"] == []
