@@ -126,6 +126,7 @@ def authority(tmp_path: Path) -> Authority:
     return made
 
 
+@pytest.mark.full
 def test_kubeconfig_is_made_on_the_host_and_again_for_another_server_or_authority_and_its_mode_is_repaired(
     host: Host, authority: Authority
 ) -> None:

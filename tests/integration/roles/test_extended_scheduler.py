@@ -73,6 +73,7 @@ def create_pod(cluster: Cluster, namespace: str, name: str, **spec: Any) -> str:
     return scheduler
 
 
+@pytest.mark.full
 def test_installation_is_planned_made_repeated_changed_and_removed(cluster: Cluster, role: RolePlay, shop: str) -> None:
     labelled = {"extended_scheduler_namespaces": LABEL}
     planned = role.run("--check", "--diff", **labelled)
