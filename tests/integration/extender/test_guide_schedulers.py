@@ -4,24 +4,21 @@
 
 from __future__ import annotations
 
-import subprocess
 from pathlib import Path
 from typing import Any
 
 import pytest
-import trustme
 import yaml
 
 from lab import binaries
+from tests.integration.scheduler_config.scheduler_program import existing_files, run, written_by
 from tests.unit.services.extender.test_guide import BLOCKS
-from tests.unreachable_cluster import KUBECONFIG
 
 Json = dict[str, Any]
 
 CONFIGURATIONS: list[Json] = [yaml.safe_load(block) for block in BLOCKS if "urlPrefix" in block]
 (WHOLE,) = [one for one in CONFIGURATIONS if one.get("kind") == "KubeSchedulerConfiguration"]
 """``scheduler.yaml`` of the guide. The others are parts, which it completes."""
-TIMEOUT_S = 60
 
 
 @pytest.fixture(scope="module")
@@ -33,14 +30,7 @@ def program() -> str:
 @pytest.fixture
 def files(tmp_path: Path) -> dict[str, str]:
     """The paths of the files that the configurations name, by the field."""
-    authority = trustme.CA()
-    pair = authority.issue_cert("extender")
-    paths = {name: tmp_path / name for name in ("caFile", "certFile", "keyFile", "kubeconfig")}
-    authority.cert_pem.write_to_path(str(paths["caFile"]))
-    pair.cert_chain_pems[0].write_to_path(str(paths["certFile"]))
-    pair.private_key_pem.write_to_path(str(paths["keyFile"]))
-    paths["kubeconfig"].write_text(KUBECONFIG)
-    return {name: str(path) for name, path in paths.items()}
+    return existing_files(tmp_path)
 
 
 def with_files(configuration: Json, files: dict[str, str]) -> Json:
@@ -58,21 +48,12 @@ def as_written(entry: Json) -> Json:
     return {name: value for name, value in {"httpTimeout": "5s", **entry}.items() if value is not False}
 
 
-def run(program: str, configuration: Json, folder: Path) -> subprocess.CompletedProcess[str]:
-    """Run the command of the guide that checks ``scheduler.yaml`` and ends, and write the result to ``written.yaml``."""
-    (folder / "scheduler.yaml").write_text(yaml.safe_dump(configuration))
-    command = [program, "--config", "scheduler.yaml", "--secure-port", "0", "--write-config-to", "written.yaml"]
-    return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=TIMEOUT_S)
-
-
 @pytest.mark.parametrize("number", range(len(CONFIGURATIONS)))
 def test_the_scheduler_has_the_entries_and_the_profile_of_the_guide(
     number: int, program: str, files: dict[str, str], tmp_path: Path
 ) -> None:
     given = with_files(CONFIGURATIONS[number], files)
-    answer = run(program, given, tmp_path)
-    assert answer.returncode == 0, answer.stderr
-    written = yaml.safe_load((tmp_path / "written.yaml").read_text())
+    written = written_by(program, given, tmp_path)
     assert written["extenders"] == [as_written(entry) for entry in given["extenders"]]
     assert [profile["schedulerName"] for profile in written["profiles"]] == ["network-traffic"]
     assert written["clientConnection"]["kubeconfig"] == files["kubeconfig"] and written["leaderElection"]["leaderElect"] is False

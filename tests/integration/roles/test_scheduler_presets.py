@@ -4,18 +4,16 @@
 
 from __future__ import annotations
 
-import subprocess
 from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from lab import binaries
+from tests.integration.scheduler_config.scheduler_program import written_by
 from tests.unit.second_scheduler.requested import CASES, PROMETHEUS, files
 from tests.unreachable_cluster import KUBECONFIG
 
-TIMEOUT_S = 60
 OWN = {
     "profiles": [{"schedulerName": "quiet", "percentageOfNodesToScore": 100}, {"schedulerName": "balanced"}],
     "extenders": [
@@ -35,14 +33,7 @@ def read_by_the_scheduler(configuration: dict[str, Any], folder: Path) -> dict[s
     """Return the configuration as kube-scheduler writes it, with its defaults."""
     (folder / "kubeconfig").write_text(KUBECONFIG)
     given = {**configuration, "clientConnection": {"kubeconfig": str(folder / "kubeconfig")}}
-    (folder / "scheduler.yaml").write_text(yaml.safe_dump(given))
-    command = [str(binaries.ensure() / "kube-scheduler"), "--config", "scheduler.yaml", "--secure-port", "0"]
-    answer = subprocess.run(
-        [*command, "--write-config-to", "written.yaml"], cwd=folder, capture_output=True, text=True, timeout=TIMEOUT_S, check=False
-    )
-    assert answer.returncode == 0, answer.stderr
-    written: dict[str, Any] = yaml.safe_load((folder / "written.yaml").read_text())
-    return written
+    return written_by(str(binaries.ensure() / "kube-scheduler"), given, folder)
 
 
 def without_false(entries: list[dict[str, Any]]) -> list[dict[str, Any]]:

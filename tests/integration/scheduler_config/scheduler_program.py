@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import subprocess
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -41,6 +42,21 @@ def ask(program: str, configuration: Any, file: Path) -> Answer:
     answer = ask_file(program, file)
     file.unlink()
     return answer
+
+
+def run(program: str, configuration: Mapping[str, Any], folder: Path) -> subprocess.CompletedProcess[str]:
+    """Let the program check a configuration in ``folder``, and write it with its defaults to ``written.yaml`` there."""
+    (folder / "scheduler.yaml").write_text(yaml.safe_dump(dict(configuration)))
+    command = [program, "--config", "scheduler.yaml", "--secure-port", "0", "--write-config-to", "written.yaml"]
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=TIMEOUT_S)
+
+
+def written_by(program: str, configuration: Mapping[str, Any], folder: Path) -> dict[str, Any]:
+    """Return an accepted configuration as the program writes it."""
+    answer = run(program, configuration, folder)
+    assert answer.returncode == 0, answer.stderr
+    written: dict[str, Any] = yaml.safe_load((folder / "written.yaml").read_text())
+    return written
 
 
 def ask_file(program: str, file: Path) -> Answer:
