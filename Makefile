@@ -6,8 +6,9 @@ BASE := $(or $(BASE_PYTHON),python3)
 PYTHON := .venv/bin/python
 STEP := $(PYTHON) -m tools.run_step $(HOLD)
 
-# `test` runs these two at a time, then the scenario `kind` and the integration tests, which want the machine for themselves. Sanity takes longest.
-CHECKS := ruff sanity yamllint changelog-lint mypy unit browser docs-lint ansible-lint docs importer
+# `test` runs these two at a time, then the scenario `kind` and the integration tests, which want the machine for themselves. Sanity and the image
+# take longest, and each of them uses one processor.
+CHECKS := ruff sanity image yamllint changelog-lint mypy unit browser docs-lint ansible-lint docs importer
 
 # Integration tests wait more than they work. Each worker has a shared cluster of its own; a file stays on one worker.
 SIDE_BY_SIDE := -n 3 --dist loadfile --no-loadscope-reorder
@@ -20,7 +21,7 @@ COLLECTION := ansible_collections.onprem.kube_scheduling
 TYPED := lab tools tests.bench tests.soak $(COLLECTION).plugins.module_utils $(if $(wildcard services),$(COLLECTION).services)
 
 .DEFAULT_GOAL := help
-.PHONY: help env demo test lab-binaries lab-up lab-down bench soak molecule kind hosts deploy format tables build integration image image-lock sbom $(CHECKS)
+.PHONY: help env demo test lab-binaries lab-up lab-down bench soak molecule kind hosts deploy format tables build integration image-lock sbom $(CHECKS)
 
 help: ## list the targets
 	@echo "Targets of this Makefile:"
@@ -47,7 +48,6 @@ lab-binaries: env ## build the programs of the simulated cluster (minutes once, 
 
 test: env ## run every check
 	@$(MAKE) --no-print-directory -j2 HOLD=--hold $(CHECKS)
-	@$(MAKE) --no-print-directory image
 	@$(MAKE) --no-print-directory kind
 	@$(MAKE) --no-print-directory integration
 
