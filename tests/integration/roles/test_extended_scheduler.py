@@ -141,9 +141,35 @@ def check_deployment(cluster: Cluster) -> None:
     assert file["listen"] == "127.0.0.1:5401" and file["sources"] == {"kubernetes": {}, "node_exporter": {"port": 9100}}
 
 
-def test_the_pods_keep_the_pod_security_level_restricted(cluster: Cluster, role: RolePlay, namespaces: NamespaceFactory) -> None:
-    installed_run = role.run(extended_scheduler_wait_timeout=0)
+@pytest.fixture
+def login(cluster: Cluster) -> Iterator[dict[str, Any]]:
+    """The variables for a Prometheus with a token of a Secret and an authority of a ConfigMap."""
+    files = {"secret": ("generic", "prometheus-login", "token=abc"), "configmap": ("prometheus-ca", "ca.crt=abc")}
+    for kind, (*names, literal) in files.items():
+        cluster.kubectl("create", kind, *names, f"--from-literal={literal}", "--namespace", SYSTEM)
+    sources = {
+        "bearer_token_file": "/etc/extender/secrets/prometheus-login/token",
+        "tls": {"ca_file": "/etc/extender/configmaps/prometheus-ca/ca.crt"},
+    }
+    yield {
+        "extended_scheduler_prometheus_urls": ["https://prometheus.example.org"],
+        "extended_scheduler_sources": {"prometheus": sources},
+    }
+    for kind, (*_type, name, _literal) in files.items():
+        cluster.kubectl("delete", kind, name, "--namespace", SYSTEM)
+
+
+def test_the_pods_keep_the_pod_security_level_restricted_and_have_the_named_files(
+    cluster: Cluster, role: RolePlay, namespaces: NamespaceFactory, login: dict[str, Any]
+) -> None:
+    installed_run = role.run(extended_scheduler_wait_timeout=0, **login)
     assert installed_run.code == 0, installed_run.output
+    scheduler, extender = template(cluster)["spec"]["containers"]
+    assert [one["mountPath"] for one in scheduler["volumeMounts"]] == ["/etc/kube-scheduling"]
+    mounts = {one["mountPath"]: one["name"] for one in extender["volumeMounts"]}
+    volumes = {one["name"]: one for one in template(cluster)["spec"]["volumes"]}
+    assert volumes[mounts["/etc/extender/secrets/prometheus-login"]]["secret"]["secretName"] == "prometheus-login"
+    assert volumes[mounts["/etc/extender/configmaps/prometheus-ca"]]["configMap"]["name"] == "prometheus-ca"
     namespace = namespaces("restricted", labels={"pod-security.kubernetes.io/enforce": "restricted"})
     # The priority class is for kube-system only.
     spec = {**template(cluster)["spec"], "serviceAccountName": "default", "priorityClassName": ""}
@@ -174,6 +200,10 @@ def test_all_mistakes_are_named_and_nothing_is_changed(cluster: Cluster, role: R
         assert text in wrong.output, (text, wrong.output)
     other = role.run(extended_scheduler_shape="kubeadm")
     assert other.code == 2 and "value of extended_scheduler_shape must be one of: second_scheduler, got: kubeadm" in other.output
-    nowhere = role.run(extended_scheduler_node_label="example.org/schedulers")
-    assert nowhere.code == 2 and "no node has the label example.org/schedulers: set extended_scheduler_node_label" in nowhere.output
+    login = {"bearer_token_file": "/etc/extender/secrets/absent/token"}
+    prometheus = {"urls": ["https://prometheus.example.org"], **login}
+    nowhere = role.run(extended_scheduler_node_label="example.org/schedulers", extended_scheduler_sources={"prometheus": prometheus})
+    missing = f"the settings name a file of Secret {SYSTEM}/absent, which does not exist: create it with the key token"
+    assert nowhere.code == 2 and missing in nowhere.output, nowhere.output
+    assert "no node has the label example.org/schedulers: set extended_scheduler_node_label" in nowhere.output
     assert installed(cluster) == set()
