@@ -115,8 +115,8 @@ def test_installation_is_planned_made_repeated_changed_and_removed(
     assert refused.code == 2 and f"1 pods or workloads would wait for it: StatefulSet {shop}/web" in refused.output, refused.output
     assert made(cluster) == OBJECTS | POLICIES
 
-    # A changed setting replaces the pods. The earlier revision keeps its files. Without the variable there is no policy. The Prometheus operator was
-    # installed meanwhile.
+    # A changed setting replaces the pods. The earlier revision keeps its files. Without the variable there is no policy. There is a
+    # Prometheus operator now.
     prometheus_operator()
     changed = role.run(
         extended_scheduler_preset="safe_pigeon",
