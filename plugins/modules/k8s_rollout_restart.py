@@ -59,7 +59,7 @@ options:
       - The workloads are its RV(onprem.kube_scheduling.k8s_spread_check#module:restartable) with O(strategy=rollout), and its
         RV(onprem.kube_scheduling.k8s_spread_check#module:uneven) with the other strategies. Unless O(only_if_helps=false), its
         RV(onprem.kube_scheduling.k8s_spread_check#module:interrupted) are included, so that the outcome of an interrupted run is recorded.
-      - The defaults of O(topology_keys) and O(max_skew) are those of the check.
+      - The defaults of O(topology_keys), O(max_skew) and O(scheduler_config) are those of the check.
       - The workloads are checked once more before they are restarted. Workloads that are refused or do not exist any more do not fail the
         task.
       - While it works, the run holds the Lease C(kube-system/kube-scheduling-rebalance). The limits then hold for the whole cluster, also
