@@ -52,7 +52,8 @@ def needs_devices(pod: Pod, profile: SchedulerProfile, devices: Collection[str])
 
     Return None if the pod requests none of ``devices``.
     """
-    requests = [name for name, _amount in asked_for(pod, profile) if name in devices] if devices else []
+    # Dynamic resource allocation works without this filter, too.
+    requests = [name for name, _amount in _not_ignored(pod, profile) if name in devices] if devices else []
     if not requests:
         return None
     return lambda info: any(info.allocatable.get(name, 0) <= 0 for name in requests)
@@ -63,15 +64,17 @@ def asked_for(pod: Pod, profile: SchedulerProfile = DEFAULT_PROFILE) -> list[tup
 
     A profile without NodeResourcesFit ignores all of them.
     """
-    if not profile.filters_by(PLUGIN):
-        return []
-    requests = _in_order(pod_requests(pod, from_status=False))
-    return [(name, amount) for name, amount in requests if amount > 0 and not _ignores(profile, name)]
+    return _not_ignored(pod, profile) if profile.filters_by(PLUGIN) else []
 
 
 def insufficient(resource: str) -> Reason:
     """Return the reason for too little of the resource; its code is for example ``insufficient_ephemeral_storage``."""
     return Reason(f"insufficient_{resource.replace('-', '_')}", f"Insufficient {resource}")
+
+
+def _not_ignored(pod: Pod, profile: SchedulerProfile) -> list[tuple[str, int]]:
+    requests = _in_order(pod_requests(pod, from_status=False))
+    return [(name, amount) for name, amount in requests if amount > 0 and not _ignores(profile, name)]
 
 
 def _ignores(profile: SchedulerProfile, resource: str) -> bool:
