@@ -29,7 +29,11 @@ RIGHTS = {
 }
 """The guide with the rights of a role's program, by the name of the role. They are in vars/permissions.yml of the role."""
 
-PLACES = {"_in_namespaces": "each of `namespaces`", "_with_windows": "only with `respect_windows`"}
+PLACES = {
+    "_in_namespaces": "each of `namespaces`",
+    "_with_scheduler_config": "that of each ConfigMap in `scheduler_config`",
+    "_with_windows": "only with `respect_windows` or `scheduler_config`",
+}
 INSTALLING_RIGHTS = {
     "site": ("docs/install.md", {"__site_rights": ""}),
     "scheduler": (

@@ -36,7 +36,8 @@ EXAMPLES = r"""
 RETURN = r"""
 _value:
   description: >-
-    C(scheduler) is the KubeSchedulerConfiguration. C(extenders) is a list of C(name), C(port), C(status_port) and C(settings).
+    C(scheduler) is the KubeSchedulerConfiguration. C(extenders) is a list of C(name), C(port), C(status_port), C(settings), and
+    C(files), which are the keys of Secrets and ConfigMaps that the settings name as files.
     C(profiles) has the names by which pods choose the scheduler. C(learns) is true if an agent stores what it has learned in the
     cluster, and C(scrapes_nodes) if an extender reads the node_exporters. C(mistakes) is a list of sentences. With a mistake, the files
     may be empty.
@@ -76,7 +77,13 @@ def scheduler_files(variables):
     return _answer(
         scheduler=scheduler_configuration(given_variables, extenders),
         extenders=[
-            {"name": extender.name, "port": extender.port, "status_port": extender.status_port, "settings": extender.file()}
+            {
+                "name": extender.name,
+                "port": extender.port,
+                "status_port": extender.status_port,
+                "settings": extender.file(),
+                "files": [{**one._asdict(), "folder": one.folder, "volume": one.volume} for one in extender.mounted_files],
+            }
             for extender in extenders
         ],
         profiles=given_variables.profile_names,

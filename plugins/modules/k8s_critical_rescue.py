@@ -165,6 +165,16 @@ options:
       - The count of each owner is in the ConfigMap C(kube-scheduling-rescue) in C(kube-system). Without the entry it starts at 0.
     type: int
     default: 3
+  scheduler_config:
+    description:
+      - The KubeSchedulerConfigurations of the cluster's schedulers. Each entry is the path of a file on the host on which the module runs,
+        or C(configmap:NAMESPACE/NAME/KEY). Without C(/KEY) the key is C(config.yaml). A ConfigMap needs the verb get on it.
+      - A pod is judged by the profile that it names in C(spec.schedulerName). The disabled plugins of the profile, its added node affinity,
+        default topology spread constraints and ignored resources change the nodes on which the pod can run.
+      - If an extender with C(filterVerb), or a plugin that is not one of Kubernetes, may reject nodes, the result for the pod is unknown.
+      - A profile that is in no entry is assumed to have the default plugins.
+    type: list
+    elements: str
 requirements:
   - python >= 3.9
   - kubernetes >= 24.2.0
@@ -373,6 +383,7 @@ def argument_spec():
         "wait_timeout": {"type": "str", "default": "600", "aliases": ["scheduled_timeout"]},
         "evict_timeout": {"type": "str", "default": "120"},
         "max_attempts": {"type": "int", "default": 3},
+        "scheduler_config": {"type": "list", "elements": "str"},
     }
 
 

@@ -59,7 +59,7 @@ options:
       - The workloads are its RV(onprem.kube_scheduling.k8s_spread_check#module:restartable) with O(strategy=rollout), and its
         RV(onprem.kube_scheduling.k8s_spread_check#module:uneven) with the other strategies. Unless O(only_if_helps=false), its
         RV(onprem.kube_scheduling.k8s_spread_check#module:interrupted) are included, so that the outcome of an interrupted run is recorded.
-      - The defaults of O(topology_keys) and O(max_skew) are those of the check.
+      - The defaults of O(topology_keys), O(max_skew) and O(scheduler_config) are those of the check.
       - The workloads are checked once more before they are restarted. Workloads that are refused or do not exist any more do not fail the
         task.
       - While it works, the run holds the Lease C(kube-system/kube-scheduling-rebalance). The limits then hold for the whole cluster, also
@@ -190,6 +190,20 @@ options:
       - The largest difference of replicas between two eligible domains with which a workload still counts as even. At least 1.
       - By default the value of O(check). If it is unset there too, only workloads whose replicas are all in one domain are moved.
     type: int
+  scheduler_config:
+    description:
+      - The KubeSchedulerConfigurations of the cluster's schedulers. Each entry is the path of a file on the host on which the module runs,
+        or C(configmap:NAMESPACE/NAME/KEY). Without C(/KEY) the key is C(config.yaml). A ConfigMap needs the verb get on it.
+      - A pod is judged by the profile that it names in C(spec.schedulerName). The disabled plugins of the profile, its added node affinity,
+        default topology spread constraints and ignored resources change the nodes on which the pod can run.
+      - If an extender with C(filterVerb), or a plugin that is not one of Kubernetes, may reject nodes, the result for the pod is unknown.
+      - By default the value of O(check).
+      - The scheduler of the role P(onprem.kube_scheduling.extended_scheduler#role) needs no entry. Its profiles are read from its
+        Deployment if a pod names one of them, and if the user may list Deployments in C(kube-system).
+      - Without an entry that has the profile C(default-scheduler), its default plugins are assumed. For any other unknown profile the
+        result is unknown (C(foreign_scheduler)).
+    type: list
+    elements: str
 requirements:
   - python >= 3.9
   - kubernetes >= 24.2.0
@@ -417,6 +431,7 @@ def argument_spec():
         "verify_spread": {"type": "bool", "default": True},
         "topology_keys": {"type": "list", "elements": "str", "no_log": False},
         "max_skew": {"type": "int"},
+        "scheduler_config": {"type": "list", "elements": "str"},
     }
 
 

@@ -97,6 +97,19 @@ options:
       - The O(onprem.kube_scheduling.k8s_rollout_restart#module:max_attempts) of the restart.
     type: int
     default: 3
+  scheduler_config:
+    description:
+      - The KubeSchedulerConfigurations of the cluster's schedulers. Each entry is the path of a file on the host on which the module runs,
+        or C(configmap:NAMESPACE/NAME/KEY). Without C(/KEY) the key is C(config.yaml). A ConfigMap needs the verb get on it.
+      - A pod is judged by the profile that it names in C(spec.schedulerName). The disabled plugins of the profile, its added node affinity,
+        default topology spread constraints and ignored resources change the nodes on which the pod can run.
+      - If an extender with C(filterVerb), or a plugin that is not one of Kubernetes, may reject nodes, the result for the pod is unknown.
+      - The scheduler of the role P(onprem.kube_scheduling.extended_scheduler#role) needs no entry. Its profiles are read from its
+        Deployment if a pod names one of them, and if the user may list Deployments in C(kube-system).
+      - Without an entry that has the profile C(default-scheduler), its default plugins are assumed. For any other unknown profile the
+        result is unknown (C(foreign_scheduler)).
+    type: list
+    elements: str
   include_healthy:
     description:
       - List healthy workloads in RV(workloads), too. They are always counted in RV(summary).
@@ -381,6 +394,7 @@ options:
     predict: true
     cooldown: 600
     max_attempts: 3
+    scheduler_config: []
 """
 
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.packed_sources import compile_once
@@ -420,6 +434,7 @@ def argument_spec():
         "predict": {"type": "bool", "default": True},
         "cooldown": {"type": "str", "default": "600"},
         "max_attempts": {"type": "int", "default": 3},
+        "scheduler_config": {"type": "list", "elements": "str"},
         "include_healthy": {"type": "bool", "default": False},
         "include_nodes": {"type": "bool", "default": False},
     }

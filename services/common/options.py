@@ -92,6 +92,12 @@ SWITCH = Kind("true|false", _switch)
 TEXT = Kind("TEXT", parse_text)
 NAMES = Kind("NAME,NAME", _names)
 
+SCHEDULER_CONFIG = Option(
+    "scheduler_config",
+    NAMES,
+    "the configurations of kube-scheduler: paths of files, or configmap:NAMESPACE/NAME/KEY (the default profile)",
+)
+
 CONNECTION_AND_LOG = (
     Option("kubeconfig", Kind("FILE", parse_text), "the connection (the pod's service account, otherwise as kubectl)", own=True),
     Option("context", TEXT, "the kubeconfig's context", own=True),

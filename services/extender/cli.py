@@ -18,6 +18,7 @@ from .check_sources import NoListener, report_on
 from .config.named_files import check_named_files
 from .config.options import PROGRAM
 from .config.settings import Inputs, Settings, read_inputs, read_settings
+from .container_memory import memory_shortage
 from .settings_errors import ErrorList
 from .sources.missing import missing_sources
 from .sources.refresher import Sources
@@ -53,6 +54,10 @@ def main(arguments: Sequence[str], environment: Mapping[str, str]) -> int:
     for text in (*settings.refused, *settings.notes):
         log.warning(text)
     if settings.check_sources:
+        shortage = memory_shortage()
+        if shortage:
+            print(f"extender: {shortage}", file=sys.stderr)
+            return BROKEN
         return _check_sources(settings, log)
     shutdown = ShutdownSignal()
     shutdown.install()

@@ -9,7 +9,7 @@ import typing as t
 from ...plugins.module_utils.model.api.workload import WORKLOAD_KINDS
 from ...plugins.module_utils.model.values.shown import shown_value
 from ...plugins.module_utils.spread.restart.options import STRATEGIES
-from ..common.options import CONNECTION_AND_LOG, DURATION, INTEGER, NAMES, SWITCH, Kind, Option, one_of, parse_text
+from ..common.options import CONNECTION_AND_LOG, DURATION, INTEGER, NAMES, SCHEDULER_CONFIG, SWITCH, Kind, Option, one_of, parse_text
 
 
 def parse_kinds(value: t.Any) -> list[str]:
@@ -51,6 +51,7 @@ OPTIONS = (
     Option("wait_timeout", DURATION, "the maximum time for one rollout or one eviction (10m)"),
     Option("wait_sleep", DURATION, "the time between two reads of a workload if watching is forbidden (5s)"),
     Option("verify_spread", SWITCH, "check the spread after each rollout (true)"),
+    SCHEDULER_CONFIG,
     Option("interval", DURATION, "the time between two passes; 0 for one pass, after which the program ends (0)", own=True),
     Option(
         "listen_address",

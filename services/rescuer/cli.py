@@ -11,6 +11,7 @@ from ...plugins.module_utils.kube.client.api import KubeApi
 from ...plugins.module_utils.kube.client.early_denials import EarlyDenials
 from ...plugins.module_utils.kube.client.errors import ConfigurationError
 from ...plugins.module_utils.kube.client.open_transport import open_transport
+from ...plugins.module_utils.model.option_values import OptionError
 from ..common.endpoints import Endpoints
 from ..common.health import Health
 from ..common.leadership import TEMPORARY
@@ -58,7 +59,7 @@ def _work(settings: Settings, log: Log, shutdown: ShutdownSignal, metrics: Metri
         Daemon(settings, api, log=log, metrics=metrics, health=health, shutdown=shutdown, cluster=cluster).run()
     except StoppedAtStartError:
         log.info("stopped before it has begun")
-    except ConfigurationError as error:
+    except (ConfigurationError, OptionError) as error:
         log.error(str(error))
         return CONFIGURATION
     except TEMPORARY as error:

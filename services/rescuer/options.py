@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 from ...plugins.module_utils.rescue.options import HOLDS, HONORED
-from ..common.options import CONNECTION_AND_LOG, DURATION, INTEGER, NAMES, SWITCH, TEXT, Kind, Option, one_of, parse_text
+from ..common.options import CONNECTION_AND_LOG, DURATION, INTEGER, NAMES, SCHEDULER_CONFIG, SWITCH, TEXT, Kind, Option, one_of, parse_text
 
 OPTIONS = (
     Option("namespaces", NAMES, "the namespaces whose pods are rescued (kube-system)", original_flag="--system-namespace"),
@@ -29,6 +29,7 @@ OPTIONS = (
     Option("wait_timeout", DURATION, "the maximum time until a pod is bound (10m)", original_flag="--pod-scheduled-timeout"),
     Option("evict_timeout", DURATION, "the time for which a refused eviction is repeated (2m)"),
     Option("max_attempts", INTEGER, "the maximum number of failed rescues in a row for one owner (3)"),
+    SCHEDULER_CONFIG,
     Option(
         "housekeeping_interval", DURATION, "the longest time between two reconciliations; a change causes one immediately (10s)", own=True
     ),

@@ -13,6 +13,7 @@ from ..model.api.workload import WORKLOAD_KINDS, Workload
 from ..model.gc_pause import gc_paused
 from ..model.interning import Interner, one_for_each
 from ..model.pod_template import pod_of_workload
+from ..model.scheduler_profile import DEFAULT_PROFILES, Profiles
 from ..model.snapshot import ClusterSnapshot, Skipped, controller_uid
 from ..model.undecodable import Undecodable
 from .background import run_in_background
@@ -31,6 +32,7 @@ def read_snapshot(
     pods_everywhere: bool = True,
     pending_pods: bool = False,
     for_moves: bool = True,
+    profiles: Profiles = DEFAULT_PROFILES,
 ) -> ClusterSnapshot:
     """Read nodes, pods, workloads and the objects that limit their restart.
 
@@ -39,13 +41,13 @@ def read_snapshot(
     raise an error, because no decision is possible without them, and so do forbidden namespaces if ``namespaces`` is None. Claims and
     storage are read only if a workload or one of its pods mounts a claim, or with ``pending_pods`` a pod without a node. Device classes are
     read only if one of these pods requests an extended resource. If ``for_moves`` is false, quotas, autoscalers and limit ranges are not
-    read, because only a move of pods needs them.
+    read, because only a move of pods needs them. ``profiles`` become those of the snapshot.
     Raises ForbiddenError, UnauthorizedError, UnreachableError, ApiError.
     """
     # Tens of thousands of new structs would otherwise start the garbage collector repeatedly. They contain no cycles.
     with gc_paused():
         reader = _SnapshotReader(api, namespaces, label_selector, pods_everywhere=pods_everywhere, for_moves=for_moves)
-        return reader.snapshot(kinds, pending_pods=pending_pods)
+        return reader.snapshot(kinds, pending_pods=pending_pods, profiles=profiles)
 
 
 class _SnapshotReader:
@@ -62,7 +64,7 @@ class _SnapshotReader:
         self._undecodable: list[Undecodable] = []
         self._interner = Interner()
 
-    def snapshot(self, kinds: Sequence[str], *, pending_pods: bool) -> ClusterSnapshot:
+    def snapshot(self, kinds: Sequence[str], *, pending_pods: bool, profiles: Profiles) -> ClusterSnapshot:
         nodes = self._list(resources.NODES, each=self._interner.intern_node)
         namespaces = self._namespaces()
         # The server takes longest for the pods. The other lists are read in the meantime.
@@ -100,6 +102,7 @@ class _SnapshotReader:
             skipped=sorted(self._skipped, key=lambda entry: (entry.namespace, entry.resource)),
             undecodable=sorted(self._undecodable, key=lambda one: (one.kind, one.metadata.namespace, one.metadata.name)),
             read_at_s=self._api.now_s(),
+            profiles=profiles,
         )
 
     def _list(self, resource: Resource, **how: t.Any) -> list[t.Any]:

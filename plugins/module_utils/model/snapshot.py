@@ -17,6 +17,7 @@ from .api.pod import Pod
 from .api.policy import PodDisruptionBudget
 from .api.storage import PersistentVolumeClaim, Storage
 from .api.workload import WORKLOAD_KINDS, HorizontalPodAutoscaler, Job, Workload
+from .scheduler_profile import DEFAULT_PROFILE, DEFAULT_PROFILES, Profiles, SchedulerProfile
 from .selectors.selector_index import SelectorIndex
 from .undecodable import Undecodable
 from .values.integers import parse_int64
@@ -68,7 +69,7 @@ class ClusterSnapshot:
     ``device_classes`` is None if they could not be read. ``jobs`` are by uid.
     ``undecodable``: the objects that could not be decoded. For each of them that is a pod, ``pods`` contains an ``UndecodablePod``.
     ``indexes``: the indexes of these nodes, pods and claims, if the caller already has them.
-    ``read_at_s``: seconds since the epoch by the API server's clock.
+    ``read_at_s``: seconds since the epoch by the API server's clock. ``profiles``: the known profiles of the cluster's schedulers.
     """
 
     def __init__(
@@ -93,6 +94,7 @@ class ClusterSnapshot:
         complete_pods: bool = True,
         indexes: Indexes | None = None,
         read_at_s: float = 0.0,
+        profiles: Profiles = DEFAULT_PROFILES,
     ) -> None:
         self.pods: tuple[Pod, ...] = tuple(pods)
         self.namespaces: dict[str, Namespace] = {namespace.metadata.name: namespace for namespace in namespaces}
@@ -114,6 +116,7 @@ class ClusterSnapshot:
         self.jobs: dict[str, Job] = {job.metadata.uid: job for job in jobs}
         self.device_classes = None if device_classes is None else tuple(device_classes)
         self.read_at_s = read_at_s
+        self.profiles = profiles
 
         known = indexes if indexes is not None else Indexes.of(nodes, self.pods, claims)
         self.nodes = known.nodes
@@ -141,6 +144,10 @@ class ClusterSnapshot:
             self._results[function] = function(self)
         result: T = self._results[function]
         return result
+
+    def profile_of(self, pod: Pod) -> SchedulerProfile:
+        """Return the profile by which the pod is scheduled. If its profile is not known, return the default profile."""
+        return self.profiles.get(pod.spec.scheduler_name, DEFAULT_PROFILE)
 
     def workloads(self, kinds: Iterable[str] = WORKLOAD_KINDS) -> list[Workload]:
         """Return the workloads of the given kinds, sorted by kind, namespace and name."""

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 
 from ..model.api.node import Node
 from ..model.api.pod import Pod
-from ..scheduler.profile import DEFAULT_PROFILE
+from ..model.scheduler_profile import DEFAULT_PROFILE, SchedulerProfile
 from ..scheduler.static_filters import static_filters
 
 NodeChange = tuple[t.Optional[Node], Node]
@@ -23,13 +23,13 @@ def changed_nodes(before: Mapping[str, Node], now: Mapping[str, Node]) -> list[N
     return [(before.get(name), node) for name, node in now.items() if before.get(name) is not node]
 
 
-def has_opened(pod: Pod, changes: Iterable[NodeChange]) -> bool:
+def has_opened(pod: Pod, changes: Iterable[NodeChange], profile: SchedulerProfile = DEFAULT_PROFILE) -> bool:
     """Return whether a changed node is open to the pod now and was closed before, or has other labels or allocatable resources now.
 
     A node is open if it is Ready and its static filters allow the pod. The end of a pod is no such change. If the pod fits after it, the
-    pod needs no rescue.
+    pod needs no rescue. ``profile``: that of the pod's scheduler.
     """
-    checks = static_filters(pod, DEFAULT_PROFILE)
+    checks = static_filters(pod, profile)
 
     def is_open(node: Node) -> bool:
         return node.ready and not any(check(node) for check in checks)

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from ..model.option_values import OptionError, check_minima, seconds_of
+from ..model.scheduler_config_source import check_scheduler_config
 from ..model.selectors.selector_text import check_not_empty
 from ..model.snapshot import ClusterSnapshot
 from ..model.values.shown import shown_value
@@ -48,7 +49,7 @@ class RescueOptions:
 
     ``grace_period_s`` is the maximum grace period of victims: at least 1, and 0 only with ``allow_zero_grace``. ``max_victims`` is the
     maximum number of victims for one pod; None means no maximum. ``settle_time_s`` is the time for the scheduler's own preemption before a
-    rescue starts.
+    rescue starts. ``scheduler_config`` names the configurations of the cluster's schedulers.
     """
 
     namespaces: tuple[str, ...] = ("kube-system",)
@@ -68,6 +69,7 @@ class RescueOptions:
     wait_timeout_s: int = 600
     evict_timeout_s: int = 120
     max_attempts: int = 3
+    scheduler_config: tuple[str, ...] = ()
 
     def after(self, evicted: int) -> RescueOptions:
         """Return the options with ``max_victims`` reduced by the number of pods that have been evicted for a pod already."""
@@ -105,6 +107,7 @@ def rescue_options(params: Mapping[str, t.Any]) -> RescueOptions:
     known.update({name: seconds_of(known, name) for name in TIMES if name in known})
     if "namespaces" in known:
         known["namespaces"] = tuple(dict.fromkeys(known["namespaces"]))
+    known["scheduler_config"] = check_scheduler_config(known)
     options = RescueOptions(**{fields[name]: value for name, value in known.items()})
     _check(options)
     return options

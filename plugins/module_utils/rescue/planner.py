@@ -15,11 +15,11 @@ from ..model.api.node import Node
 from ..model.api.pod import Pod
 from ..model.budgets.ledger import PdbLedger
 from ..model.reason import Blocker, Reason
+from ..model.scheduler_profile import Profiles
 from ..model.snapshot import ClusterSnapshot
 from ..model.undecodable import undecodable_of
 from ..scheduler.cluster_state import ClusterState
 from ..scheduler.feasibility import FilterRunner
-from ..scheduler.profile import DEFAULT_PROFILE, DEFAULT_PROFILES, Profiles
 from ..state.hold import Hold
 from .awaited_pods import AwaitedPods
 from .critical import effective_priority
@@ -286,7 +286,7 @@ class RescuePlanner:
         return RescuePlan(pod, IMPOSSIBLE, no_eviction_helps_reason(blockers, context.note) if explain else UNEXPLAINED, blockers=blockers)
 
     def _search(self, pod: Pod, context: RescueContext, options: RescueOptions) -> VictimSearch:
-        cluster_state, profiles = self._awaited.cluster_state(self.cluster_state, context), profiles_for(pod)
+        cluster_state, profiles = self._awaited.cluster_state(self.cluster_state, context), profiles_for(pod, self._snapshot)
         demand = PodDemand(pod, cluster_state, profiles)
         capacity = self._capacities.of(preemptor_of(pod, options), options, cluster_state, self._budgets)
         return VictimSearch(
@@ -326,12 +326,12 @@ class RescuePlanner:
         ]
 
     def _filter_runner(self, pod: Pod, context: RescueContext) -> FilterRunner:
-        return FilterRunner(pod, self._awaited.cluster_state(self.cluster_state, context), profiles_for(pod))
+        return FilterRunner(pod, self._awaited.cluster_state(self.cluster_state, context), profiles_for(pod, self._snapshot))
 
 
-def profiles_for(pod: Pod) -> Profiles:
-    """Return the profiles of the pod's scheduler. An unknown profile is assumed to have the filters of the default profile."""
-    return {**DEFAULT_PROFILES, pod.spec.scheduler_name: DEFAULT_PROFILE}
+def profiles_for(pod: Pod, snapshot: ClusterSnapshot) -> Profiles:
+    """Return the known profiles and that of the pod. If it is not known, it is assumed to have the filters of the default profile."""
+    return {**snapshot.profiles, pod.spec.scheduler_name: snapshot.profile_of(pod)}
 
 
 def _blockers_on(search: VictimSearch, node_names: Iterable[str]) -> tuple[Blocker, ...]:

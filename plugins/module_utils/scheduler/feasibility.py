@@ -16,7 +16,9 @@ from ..model.api.pod import Pod
 from ..model.codec import replace
 from ..model.identity_cache import IdentityDict
 from ..model.reason import PASSED, Reason, Reasons
+from ..model.scheduler_profile import DEFAULT_PROFILE, Profiles
 from .cluster_state import ClusterState
+from .default_constraints import SPREAD, with_default_constraints
 from .filter_cache import FilterCache, NodeLocalResult, SignatureResults, SnapshotResults, pod_signature
 from .filters import (
     inter_pod_affinity,
@@ -34,7 +36,6 @@ from .filters.interface import TopologyFilter
 from .filters.spread_domains import SpreadDomains
 from .node_info import NodeInfo, PodLoad, pod_key
 from .nominated_pods import NominatedPods, nominated_before
-from .profile import DEFAULT_PROFILE, DEFAULT_PROFILES, Profiles
 from .static_filters import static_filters
 from .storage.pod_volumes import PodVolumes
 from .storage.storage_index import StorageIndex
@@ -72,12 +73,13 @@ def find_feasible(
     cluster_state: ClusterState,
     *,
     node_names: Iterable[str] | None = None,
-    profiles: Profiles = DEFAULT_PROFILES,
+    profiles: Profiles | None = None,
 ) -> Feasibility:
     """Run the filters for the pod on every node, or on those of ``node_names`` that the snapshot has.
 
-    The pod may be one that a template would create (``model.pod_template.pod_of_template``); its status does not count. ``profiles`` are
-    those of the scheduler. A pod of another scheduler is checked with the default profile, and ``unknown`` then contains a reason for that.
+    The pod may be one that a template would create (``model.pod_template.pod_of_template``); its status does not count. ``profiles``: by
+    default those of the snapshot. If the profile of the pod is not one of them, the default profile is used, and ``unknown`` contains a
+    reason for that.
     Raise QuantityError, which names the object.
     """
     return FilterRunner(pod, cluster_state, profiles).feasibility(node_names)
@@ -95,12 +97,15 @@ class FilterRunner:
     The results follow the changes of the cluster state. ``unknown`` is the same as in ``Feasibility``.
     """
 
-    def __init__(self, pod: Pod, cluster_state: ClusterState, profiles: Profiles = DEFAULT_PROFILES) -> None:
+    def __init__(self, pod: Pod, cluster_state: ClusterState, profiles: Profiles | None = None) -> None:
+        snapshot = cluster_state.snapshot
+        profiles = snapshot.profiles if profiles is None else profiles
         profile = profiles.get(pod.spec.scheduler_name, DEFAULT_PROFILE)
+        pod, without_selector = with_default_constraints(pod, profile, snapshot)
         spec, too_many = without_excess_rules(pod.spec)
         pod = pod if spec is pod.spec else replace(pod, spec=spec)
-        snapshot, volumes = cluster_state.snapshot, cluster_state.volumes_of(pod)
-        self.unknown = (*pod_unknowns(pod, snapshot, volumes, profiles), *too_many)
+        volumes = cluster_state.volumes_of(pod)
+        self.unknown = (*pod_unknowns(pod, snapshot, volumes, profiles), *without_selector, *too_many)
         self._pod, self._cluster_state, self._profiles = pod, cluster_state, profiles
         self._nodes, self._changed_infos = snapshot.nodes, cluster_state.changed_infos
         self._rejected_everywhere = _rejection_everywhere(pod, volumes)
@@ -110,14 +115,16 @@ class FilterRunner:
         )
         devices = node_resources_fit.device_class_resources(pod, snapshot.device_classes)
         volume_filters = () if volumes is None else (self._volume_restrictions, *_volume_filters(volumes, cluster_state.storage))
-        node_info_filters = (node_ports.pre_filter(pod), node_resources_fit.pre_filter(pod, profile, devices), *volume_filters)
+        ports = node_ports.pre_filter(pod) if profile.filters_by("NodePorts") else None
+        node_info_filters = (ports, node_resources_fit.pre_filter(pod, profile, devices), *volume_filters)
         self._node_info_filters = [filter_ for filter_ in node_info_filters if filter_ is not None]
+        terms = cluster_state.affinity_terms
         topology_filters = (
-            pod_topology_spread.pre_filter(pod, cluster_state.affinity_terms, cluster_state.shared(SpreadDomains)),
-            inter_pod_affinity.pre_filter(pod, snapshot, cluster_state.affinity_terms),
+            pod_topology_spread.pre_filter(pod, terms, cluster_state.shared(SpreadDomains)) if profile.filters_by(SPREAD) else None,
+            inter_pod_affinity.pre_filter(pod, snapshot, terms) if profile.filters_by("InterPodAffinity") else None,
         )
         self._topology_filters: list[TopologyFilter] = [filter_ for filter_ in topology_filters if filter_ is not None]
-        self._feature_filter = node_declared_features.pre_filter(pod)
+        self._feature_filter = node_declared_features.pre_filter(pod) if profile.filters_by("NodeDeclaredFeatures") else None
         unknowns = (
             node_resources_fit.device_unknowns(pod, snapshot.device_classes, profile, devices),
             None if volumes is None else volume_unknowns(volumes, cluster_state.storage, cluster_state.arrived_pods),

@@ -11,11 +11,11 @@ from ..model.api.pod import Pod
 from ..model.bounded_cache import BoundedCache
 from ..model.identity_cache import IdentityCache
 from ..model.reason import Reasons
+from ..model.scheduler_profile import SchedulerProfile
 from ..model.snapshot import ClusterSnapshot
 from .filters.node_ports import host_ports
 from .node_info import NodeInfo
 from .pod_requests import pod_requests
-from .profile import SchedulerProfile
 from .static_signature import static_signature
 
 

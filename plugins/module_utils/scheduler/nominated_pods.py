@@ -12,8 +12,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from ..model.api.pod import Pod
+from ..model.scheduler_profile import DEFAULT_PROFILE, Profiles
 from .node_info import pod_key
-from .profile import Profiles
 
 # The priority classes of Kubernetes itself (``pkg/apis/scheduling/types.go``). No other class may have a priority above
 # HIGHEST_USER_PRIORITY.
@@ -39,7 +39,8 @@ class NominatedPods:
 def nominated_before(
     pod: Pod, nominated_pods: Mapping[str, Sequence[Pod]], profiles: Profiles, priority_of_class: PriorityOfClass
 ) -> dict[str, NominatedPods]:
-    """Return the nominated pods that count before the pod, by node name, for a scheduler with these profiles."""
+    """Return the nominated pods that count before the pod, by node name."""
+    scheduler = profiles.get(pod.spec.scheduler_name, DEFAULT_PROFILE).scheduler
     found: dict[str, NominatedPods] = {}
     for node_name, nominated in nominated_pods.items():
         for other in nominated:
@@ -49,7 +50,9 @@ def nominated_before(
             ahead = found.setdefault(node_name, NominatedPods())
             # A scheduler knows only the nominations of its own pods. Of gated pods it knows only those nominations that it has seen since
             # its start. It is not known whether a profile that is not in ``profiles`` belongs to the same scheduler.
-            certain = goes_first and other.spec.scheduler_name in profiles and not other.spec.scheduling_gates
+            profile = profiles.get(other.spec.scheduler_name)
+            same = profile is not None and profile.scheduler == scheduler
+            certain = goes_first and same and not other.spec.scheduling_gates
             (ahead.sure if certain else ahead.possible).append(other)
     return found
 

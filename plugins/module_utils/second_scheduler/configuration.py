@@ -8,6 +8,7 @@ import typing as t
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from .mounted_files import MountedFile, mounted_files
 from .presets import PRESETS, PresetExtender
 
 Json = dict[str, t.Any]
@@ -79,6 +80,11 @@ class ExtenderContainer:
         )
         entries = [entry for agents in found if isinstance(agents, list) for entry in agents]
         return [str(entry.get("name")) for entry in entries if isinstance(entry, Mapping)]
+
+    @property
+    def mounted_files(self) -> list[MountedFile]:
+        """Return the keys of Secrets and ConfigMaps that the settings name as files."""
+        return mounted_files(self.settings)
 
     def file(self) -> Json:
         """Return the whole FILE."""

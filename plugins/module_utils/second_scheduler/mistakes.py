@@ -13,6 +13,7 @@ from ..scheduler_config.problem import INVALID, UNKNOWN_FIELD
 from ..scheduler_config.validation import config_problems
 from ..scheduler_config.versions import target_of
 from .configuration import WITH_PROMQL, ExtenderContainer, SchedulerVariables, scheduler_configuration
+from .mounted_files import file_mistakes
 
 PREFIX = "extended_scheduler_"
 DEFAULT_SCHEDULER = "default-scheduler"
@@ -43,6 +44,7 @@ def mistakes_in(variables: SchedulerVariables, extenders: Sequence[ExtenderConta
         found.append(f"{PREFIX}extenders has {len(extenders)} entries: a pod has at most {MAX_EXTENDERS} extenders")
     for extender in extenders:
         found += [f"{PREFIX}extenders[{extender.number - 1}]{text}" for text in _extender_mistakes(extender, variables)]
+    found += dict.fromkeys(_file_mistakes(variables, extenders))
     if not GO_DURATION.fullmatch(variables.http_timeout):
         found.append(f"{PREFIX}http_timeout is {variables.http_timeout}: write it as a duration of Go, such as 200ms or 2s")
     if namespaces and not LABEL_KEY.fullmatch(namespaces):
@@ -134,6 +136,9 @@ def _extender_mistakes(extender: ExtenderContainer, variables: SchedulerVariable
     for name in OWN_SETTINGS:
         if name in extender.settings:
             yield f".settings has {name}: remove it, because {OWN_SETTINGS[name]}"
+    server = extender.settings.get("server")
+    if isinstance(server, Mapping) and "tls" in server:
+        yield ".settings has server.tls: remove it, because only the scheduler in the same pod uses the address"
     if not extender.entries:
         yield " has no entries: add a list for the scheduler's configuration, such as [{prioritizeVerb: prioritize, weight: 5}]"
     for number, entry in enumerate(extender.entries):
@@ -144,6 +149,13 @@ def _extender_mistakes(extender: ExtenderContainer, variables: SchedulerVariable
         if name != "*" and name not in variables.profile_names:
             known = ", ".join(variables.profile_names)
             yield f".settings has the profile {name}, which the scheduler does not have: use {known}, or add it to {PREFIX}profiles"
+
+
+def _file_mistakes(variables: SchedulerVariables, extenders: Sequence[ExtenderContainer]) -> Iterator[str]:
+    """Yield a sentence for each file that a container does not have. The sources of a preset are those of one variable."""
+    for extender in extenders:
+        place = f"{PREFIX}extenders[{extender.number - 1}].settings" if variables.extenders else f"{PREFIX}sources"
+        yield from (place + text for text in file_mistakes(extender.settings))
 
 
 def _entry_mistakes(entry: Mapping[str, t.Any], http_timeout: str) -> Iterator[str]:

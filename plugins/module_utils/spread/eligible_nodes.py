@@ -14,6 +14,7 @@ from ..model.api.node import Node
 from ..model.api.pod import Pod
 from ..model.api.workload import Workload
 from ..model.identity_cache import IdentityDict
+from ..model.scheduler_profile import DEFAULT_PROFILE, SchedulerProfile
 from ..model.snapshot import ClusterSnapshot
 from ..scheduler.static_filters import static_filters
 from ..scheduler.static_signature import static_signature
@@ -40,7 +41,7 @@ class EligibleNodes:
 
     def __init__(self, snapshot: ClusterSnapshot) -> None:
         self._snapshot = snapshot
-        self._by_rules: dict[bytes, Eligible] = {}
+        self._by_rules: dict[tuple[bytes, SchedulerProfile], Eligible] = {}
         self._able: IdentityDict[tuple[str, ...]] = IdentityDict()
         self._by_workload: dict[str, Eligible] = {}
         nodes = snapshot.nodes.values()
@@ -80,20 +81,21 @@ class EligibleNodes:
         return self._able.keep(key, names, tuple(name for name in names if _can_run(nodes[name], platforms, virtual=virtual)))
 
     def _by_static_rules(self, pod: Pod) -> Eligible:
-        key = static_signature(pod)
+        profile = self._snapshot.profile_of(pod)
+        key = static_signature(pod), profile
         found = self._by_rules.get(key)
         if found is None:
-            names = tuple(eligible_nodes(pod, self._snapshot.nodes.values()))
+            names = tuple(eligible_nodes(pod, self._snapshot.nodes.values(), profile))
             found = self._by_rules[key] = Eligible(names, eligible_hash(names))
         return found
 
 
-def eligible_nodes(pod: Pod, nodes: Iterable[Node]) -> list[str]:
+def eligible_nodes(pod: Pod, nodes: Iterable[Node], profile: SchedulerProfile = DEFAULT_PROFILE) -> list[str]:
     """Return the names of the nodes that are Ready, schedulable, and allowed by the pod's selector, node affinity and tolerations.
 
     The scheduler does not check whether a node is Ready. It only checks the taint that the node then has.
     """
-    checks = static_filters(pod)
+    checks = static_filters(pod, profile)
     return [node.name for node in nodes if node.ready and not any(check(node) for check in checks)]
 
 

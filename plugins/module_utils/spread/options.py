@@ -11,6 +11,7 @@ from ..model.api.node import Node
 from ..model.api.workload import WORKLOAD_KINDS
 from ..model.codec import Struct
 from ..model.option_values import OptionError, check_minima, seconds_of
+from ..model.scheduler_config_source import check_scheduler_config
 from ..model.values.validation import NAMESPACE_FORM, is_namespace_name, is_qualified_name, missing_namespaces_message
 from ..model.well_known import HOSTNAME
 
@@ -110,6 +111,7 @@ class CheckOptions(Struct, frozen=True):
     Namespaces in ``exclude_namespaces`` are not checked, and the others must match every one of ``namespace_label_selectors``.
     ``namespace_annotation`` is a (key, value) pair that a namespace must have, or None for any namespace. A workload must match every
     one of ``label_selectors``. ``cooldown_s`` and ``max_attempts`` must equal the later options of k8s_rollout_restart.
+    ``scheduler_config`` names the configurations of the cluster's schedulers.
     """
 
     namespaces: t.Optional[Sequence[str]] = None
@@ -124,6 +126,7 @@ class CheckOptions(Struct, frozen=True):
     predict: bool = True
     cooldown_s: int = DEFAULT_COOLDOWN_S
     max_attempts: int = DEFAULT_MAX_ATTEMPTS
+    scheduler_config: Sequence[str] = ()
 
 
 def _label_requirements(params: Mapping[str, t.Any], name: str) -> tuple[str, ...]:
@@ -157,4 +160,5 @@ def check_options(params: Mapping[str, t.Any]) -> CheckOptions:
         predict=params["predict"],
         cooldown_s=times["cooldown"],
         max_attempts=params["max_attempts"],
+        scheduler_config=check_scheduler_config(params),
     )

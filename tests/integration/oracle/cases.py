@@ -13,7 +13,7 @@ from typing import Any
 from hypothesis import strategies as st
 
 from tests.integration.oracle.pods_together import Draw, Json, chance, companions, metadata, nomination, of, pod_affinities, priority_class
-from tests.integration.oracle.profiles import FENCED_SCHEDULER_NAME, SCHEDULER_NAME
+from tests.integration.oracle.profiles import FENCED_SCHEDULER_NAME, OPEN_SCHEDULER_NAME, OWNERS, SCHEDULER_NAME, SPREAD_SCHEDULER_NAME
 from tests.integration.oracle.storage_cases import ZONE_LABELS, Storage, pod_volumes, storages
 from tests.integration.oracle.topology_spread import spread_constraints
 
@@ -255,7 +255,7 @@ def incoming_pods(draw: Draw) -> Json:
     spec = draw(companions() if company else pod_specs()) | draw(priority_class())
     if company and chance(draw, 4):
         spec["volumes"] = draw(pod_volumes())
-    spec["schedulerName"] = draw(of(SCHEDULER_NAME, SCHEDULER_NAME, SCHEDULER_NAME, FENCED_SCHEDULER_NAME))
+    spec["schedulerName"] = draw(of(*[SCHEDULER_NAME] * 4, FENCED_SCHEDULER_NAME, OPEN_SCHEDULER_NAME, SPREAD_SCHEDULER_NAME))
     if chance(draw, 2 if company else 5):
         spec["tolerations"] = draw(st.lists(tolerations(), min_size=1, max_size=3))
     if chance(draw, 1 if company else 2):
@@ -273,7 +273,11 @@ def incoming_pods(draw: Draw) -> Json:
         spec["containers"][0] |= draw(restart_rules())
     if "volumes" in spec and chance(draw, 6):
         _leave_to_volumes(spec)
-    return {"metadata": draw(metadata()), "spec": spec}
+    described = draw(metadata())
+    if spec["schedulerName"] == SPREAD_SCHEDULER_NAME and chance(draw, 9):
+        # The cluster fills in the uid.
+        described["ownerReferences"] = [{"apiVersion": "apps/v1", "kind": draw(of(*OWNERS)), "name": "owner", "controller": True}]
+    return {"metadata": described, "spec": spec}
 
 
 def _leave_to_volumes(spec: Json) -> None:

@@ -10,40 +10,26 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.api.node import NodeSelector
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.api.pod import Pod, PodTemplate
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.codec import decode_json, encode_json
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.pod_template import pod_of_template
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.reason import Reasons
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.scheduler_profile import DEFAULT_PROFILE
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduler.cluster_state import ClusterState
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduler.feasibility import Feasibility, FilterRunner, find_feasible
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduler.filters import node_declared_features, node_resources_fit
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduler.node_info import NodeInfo, PodLoad, pod_key
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduler.profile import DEFAULT_PROFILE, SchedulerProfile
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduler.unknowns.volumes import volume_unknowns
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduler_config.profiles import profiles_of
 
 from lab.recorder import REFUSAL
-from tests.integration.oracle.profiles import (
-    ADDED_AFFINITY,
-    FENCED_SCHEDULER_NAME,
-    IGNORED_RESOURCE_GROUPS,
-    IGNORED_RESOURCES,
-    SCHEDULER_NAME,
-    WAITING_SCHEDULER_NAME,
-)
+from tests.integration.oracle.profiles import configuration
 from tests.integration.oracle.world import Answer
 
 MOVED = 3
 """The number of pods that are removed and assigned again, to check that the results change with them."""
-PROFILES = {
-    SCHEDULER_NAME: DEFAULT_PROFILE,
-    WAITING_SCHEDULER_NAME: DEFAULT_PROFILE,
-    FENCED_SCHEDULER_NAME: SchedulerProfile(
-        added_affinity=decode_json(NodeSelector, encode_json(ADDED_AFFINITY)),
-        ignored_resources=frozenset(IGNORED_RESOURCES),
-        ignored_resource_groups=frozenset(IGNORED_RESOURCE_GROUPS),
-    ),
-}
+PROFILES = profiles_of({**configuration(""), "extenders": []}, "oracle")
+"""The profiles as the library reads them. The recorder is not an extender that filters."""
 
 
 @dataclass(frozen=True)
@@ -70,7 +56,9 @@ def disagreements(pod: Pod, cluster_state: ClusterState, found: Feasibility, ans
     if not differing and not found.unknown and not found.unknown_nodes and not _hides_doubts(pod, cluster_state, found):
         differing += _reasons(pod, found, answer, len(cluster_state.snapshot.nodes))
     made_later = any(volume.ephemeral is not None for volume in pod.spec.volumes or ())
-    if not differing and not pod.spec.runtime_class_name and not made_later:
+    # The default constraints count the pods of the controller, which a template does not name.
+    by_owner = PROFILES.get(pod.spec.scheduler_name, DEFAULT_PROFILE).default_constraints and not pod.spec.topology_spread_constraints
+    if not differing and not pod.spec.runtime_class_name and not made_later and not by_owner:
         differing += _template(pod, cluster_state, found, answer)
     return differing or _without_namespaces(pod, cluster_state, found) or _after_changes(pod, cluster_state)
 

@@ -20,12 +20,27 @@ IGNORED_RESOURCE_GROUPS = ["ignored.example.com"]
 # The profile of nominated pods. Without preemption a failed attempt would take their nomination away; with it, and a class that
 # preempts nobody, they keep it.
 WAITING_SCHEDULER_NAME = "oracle-waiting"
+# A profile without some filters. A plugin that is disabled only as a filter still has its PreFilter.
+OPEN_SCHEDULER_NAME = "oracle-open"
+DISABLED_FILTERS = ("NodeResourcesFit", "TaintToleration", "NodeAffinity")
+DISABLED_PLUGINS = ("NodePorts", "InterPodAffinity", "NodeUnschedulable")
+# A profile that spreads the pods of a controller without constraints of their own.
+SPREAD_SCHEDULER_NAME = "oracle-spread"
+DEFAULT_CONSTRAINTS = (
+    {"topologyKey": "zone", "maxSkew": 1, "whenUnsatisfiable": "DoNotSchedule"},
+    {"topologyKey": "disk", "maxSkew": 2, "whenUnsatisfiable": "DoNotSchedule"},
+    {"topologyKey": "kubernetes.io/hostname", "maxSkew": 1, "whenUnsatisfiable": "ScheduleAnyway"},
+)
+OWNERS = {"ReplicaSet": {"app": "web"}, "StatefulSet": {"app": "web", "tier": "1"}}
+"""The controllers of pods in each namespace by kind, and the labels that each selects."""
 FEATURE_GATES = "TaintTolerationComparisonOperators=true"
 
 
 def configuration(extender_url: str) -> dict[str, Any]:
     """Return the scheduler's configuration."""
     return {
+        "apiVersion": "kubescheduler.config.k8s.io/v1",
+        "kind": "KubeSchedulerConfiguration",
         # All nodes are filtered, not only as many as would do.
         "percentageOfNodesToScore": 100,
         "podMaxBackoffSeconds": 1,
@@ -44,6 +59,21 @@ def configuration(extender_url: str) -> dict[str, Any]:
                 ],
             },
             {"schedulerName": WAITING_SCHEDULER_NAME},
+            {
+                "schedulerName": OPEN_SCHEDULER_NAME,
+                "plugins": {
+                    "postFilter": {"disabled": [{"name": "*"}]},
+                    "filter": {"disabled": [{"name": name} for name in DISABLED_FILTERS]},
+                    "multiPoint": {"disabled": [{"name": name} for name in DISABLED_PLUGINS]},
+                },
+            },
+            {
+                "schedulerName": SPREAD_SCHEDULER_NAME,
+                "plugins": {"postFilter": {"disabled": [{"name": "*"}]}},
+                "pluginConfig": [
+                    {"name": "PodTopologySpread", "args": {"defaultingType": "List", "defaultConstraints": list(DEFAULT_CONSTRAINTS)}}
+                ],
+            },
         ],
         "extenders": [{"urlPrefix": extender_url, "filterVerb": "filter", "nodeCacheCapable": True, "httpTimeout": "60s"}],
     }

@@ -23,7 +23,7 @@ from lab.cluster import Cluster
 from lab.recorder import Recorder
 from tests.integration.oracle.cases import DEVICE_CLASSES, RUNTIME_CLASSES, Case, Existing
 from tests.integration.oracle.pods_together import NAMESPACES, PRIORITY_CLASSES, Json
-from tests.integration.oracle.profiles import SCHEDULER_NAME
+from tests.integration.oracle.profiles import OWNERS, SCHEDULER_NAME
 from tests.integration.oracle.storage_cases import ephemeral_claims
 from tests.integration.oracle.stored import Stored
 
@@ -59,6 +59,11 @@ class World:
         self._round = 0
         self._pool = ThreadPoolExecutor(PARALLEL_REQUESTS)
         self._stored = Stored(cluster.api, self._all)
+        self._owners = {
+            (namespace, kind): cluster.api.get(f"{_owners_path(namespace, kind)}/owner")["metadata"]["uid"]
+            for namespace in NAMESPACES
+            for kind in OWNERS
+        }
 
     @staticmethod
     def prepare(cluster: Cluster) -> None:
@@ -79,6 +84,11 @@ class World:
         api.post("/api/v1/nodes", {"metadata": {"name": BARRIER}, "status": {"allocatable": {"pods": "1000"}}})
         for component in MEDDLERS:
             cluster.kill(component)
+        for namespace in NAMESPACES:
+            for kind, labels in OWNERS.items():
+                template = {"metadata": {"labels": labels}, "spec": {"containers": [{"name": "main", "image": "none"}]}}
+                spec = {"replicas": 0, "selector": {"matchLabels": labels}, "template": template}
+                api.post(_owners_path(namespace, kind), {"metadata": {"name": "owner"}, "spec": spec})
 
     def play(self, case: Case) -> tuple[ClusterSnapshot, list[Answer]]:
         """Build the case, ask about its incoming pods, and read what the scheduler had before it."""
@@ -90,7 +100,7 @@ class World:
         self._wait_until_seen()
         sent = dict(filter(None, self._all(self._create_incoming, list(enumerate(case.incoming)))))
         messages = self._wait_for_answers(set(sent))
-        snapshot = read_snapshot(self._reader, kinds=(), pending_pods=True)
+        snapshot = read_snapshot(self._reader, pending_pods=True)
         answers = [Answer(manifest, uid, self._recorder.passed(uid), messages[uid]) for uid, manifest in sent.items()]
         return snapshot, answers
 
@@ -144,6 +154,8 @@ class World:
     def _create_pod(self, manifest: Json, name: str) -> Json | None:
         metadata = manifest["metadata"]
         named = {**manifest, "metadata": {**metadata, "name": f"{name}-{self._round}"}}
+        for owner in metadata.get("ownerReferences", ()):
+            owner["uid"] = self._owners[metadata["namespace"], owner["kind"]]
         return self._request("POST", f"/api/v1/namespaces/{metadata['namespace']}/pods", named, may_refuse=True)
 
     def _wait_until_seen(self) -> None:
@@ -186,6 +198,10 @@ class World:
         if may_refuse and response.status in (http.client.UNPROCESSABLE_ENTITY, http.client.BAD_REQUEST):
             return None
         return self._api._decoded(method, path, response)
+
+
+def _owners_path(namespace: str, kind: str) -> str:
+    return f"/apis/apps/v1/namespaces/{namespace}/{kind.lower()}s"
 
 
 def _verdict(pod: Json) -> str | None:

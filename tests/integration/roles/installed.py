@@ -47,7 +47,7 @@ def state_of(cluster: Cluster) -> set[str]:
 def remove_all(cluster: Cluster) -> None:
     """Delete the objects of this collection and their namespace, faster than a run of a role. The state stays."""
     kinds = "deployments,cronjobs,clusterrolebindings,rolebindings,clusterroles,roles,serviceaccounts,configmaps,poddisruptionbudgets"
-    kinds += ",mutatingadmissionpolicies,mutatingadmissionpolicybindings"
+    kinds += ",networkpolicies,mutatingadmissionpolicies,mutatingadmissionpolicybindings"
     cluster.kubectl("delete", kinds, "--all-namespaces", "--selector", OWN, "--ignore-not-found")
     cluster.kubectl("delete", "namespace", "kube-scheduling", "--ignore-not-found")
     wait_until(lambda: installed(cluster) == set(), what="the end of the objects")

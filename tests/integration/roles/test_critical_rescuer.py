@@ -13,35 +13,10 @@ import pytest
 
 from lab.cluster import Cluster
 from tests.integration.roles.installed import installed, remove_all
+from tests.integration.roles.pod_monitors import prometheus_operator
 from tests.integration.roles.role_play import RolePlay
 
-TEXT, MAP = {"type": "string"}, {"type": "object", "additionalProperties": {"type": "string"}}
-ENDPOINT = {"type": "object", "properties": {"port": TEXT, "path": TEXT}}
-SELECTOR = {"type": "object", "properties": {"matchLabels": MAP}}
-SPEC = {
-    "type": "object",
-    "required": ["selector"],
-    "properties": {"selector": SELECTOR, "podMetricsEndpoints": {"type": "array", "items": ENDPOINT}},
-}
-POD_MONITORS: dict[str, Any] = {
-    "apiVersion": "apiextensions.k8s.io/v1",
-    "kind": "CustomResourceDefinition",
-    "metadata": {"name": "podmonitors.monitoring.coreos.com"},
-    "spec": {
-        "group": "monitoring.coreos.com",
-        "scope": "Namespaced",
-        "names": {"kind": "PodMonitor", "listKind": "PodMonitorList", "plural": "podmonitors", "singular": "podmonitor"},
-        "versions": [
-            {
-                "name": "v1",
-                "served": True,
-                "storage": True,
-                "schema": {"openAPIV3Schema": {"type": "object", "required": ["spec"], "properties": {"spec": SPEC}}},
-            }
-        ],
-    },
-}
-"""The kind PodMonitor with the fields of the Prometheus operator's API (monitoring.coreos.com/v1) that the role uses."""
+__all__ = ["prometheus_operator"]
 
 NAMESPACE = "kube-scheduling"
 NAME = "kube-scheduling-rescuer"
@@ -87,18 +62,6 @@ def monitoring(cluster: Cluster) -> Iterator[str]:
     cluster.kubectl("create", "namespace", "monitoring")
     yield "monitoring"
     cluster.kubectl("delete", "namespace", "monitoring")
-
-
-@pytest.fixture
-def prometheus_operator(cluster: Cluster) -> Iterator[Callable[[], None]]:
-    """Make the kind PodMonitor, as an installation of the Prometheus operator does."""
-
-    def make() -> None:
-        cluster.apply(POD_MONITORS)
-        cluster.kubectl("wait", "--for=condition=Established", f"customresourcedefinition/{POD_MONITORS['metadata']['name']}")
-
-    yield make
-    cluster.kubectl("delete", "customresourcedefinition", POD_MONITORS["metadata"]["name"], "--ignore-not-found")
 
 
 @pytest.mark.full

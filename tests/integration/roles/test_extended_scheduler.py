@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,12 +16,16 @@ from lab.cluster import Cluster
 from lab.pytest_fixtures import NamespaceFactory
 from tests.integration.roles.installed import SETTINGS, installed, remove_all
 from tests.integration.roles.installed_scheduler import data_of
+from tests.integration.roles.pod_monitors import prometheus_operator
 from tests.integration.roles.role_play import RolePlay
 from tests.integration.workloads import IMAGE, wait_until
+
+__all__ = ["prometheus_operator"]
 
 SYSTEM, NAME, PROFILE = "kube-system", "kube-scheduling-scheduler", "network-traffic"
 LABEL = "kube-scheduling.onprem/profile"
 DEPLOYMENT = f"/apis/apps/v1/namespaces/{SYSTEM}/deployments/{NAME}"
+POD_MONITOR = f"/apis/monitoring.coreos.com/v1/namespaces/{SYSTEM}/podmonitors/{NAME}"
 OBJECTS = {
     *(f"clusterrolebindings /{NAME}-as-{role}" for role in ("kube-scheduler", "volume-scheduler")),
     *(f"rolebindings {SYSTEM}/{name}" for name in (NAME, f"{NAME}-as-authentication-reader")),
@@ -74,7 +78,9 @@ def create_pod(cluster: Cluster, namespace: str, name: str, **spec: Any) -> str:
 
 
 @pytest.mark.full
-def test_installation_is_planned_made_repeated_changed_and_removed(cluster: Cluster, role: RolePlay, shop: str) -> None:
+def test_installation_is_planned_made_repeated_changed_and_removed(
+    cluster: Cluster, role: RolePlay, shop: str, prometheus_operator: Callable[[], None]
+) -> None:
     labelled = {"extended_scheduler_namespaces": LABEL}
     planned = role.run("--check", "--diff", **labelled)
     assert planned.code == 0 and planned.changed, planned.output
@@ -109,9 +115,16 @@ def test_installation_is_planned_made_repeated_changed_and_removed(cluster: Clus
     assert refused.code == 2 and f"1 pods or workloads would wait for it: StatefulSet {shop}/web" in refused.output, refused.output
     assert made(cluster) == OBJECTS | POLICIES
 
-    # A changed setting replaces the pods. The earlier revision keeps its files. Without the variable there is no policy.
-    changed = role.run(extended_scheduler_preset="safe_pigeon", extended_scheduler_prometheus_urls=["http://prometheus.example.org:9090"])
+    # A changed setting replaces the pods. The earlier revision keeps its files. Without the variable there is no policy. There is a
+    # Prometheus operator now.
+    prometheus_operator()
+    changed = role.run(
+        extended_scheduler_preset="safe_pigeon",
+        extended_scheduler_prometheus_urls=["http://prometheus.example.org:9090"],
+        extended_scheduler_pod_monitor_secret="scheduler-metrics",
+    )
     assert changed.code == 0 and made(cluster) == OBJECTS, changed.output
+    check_pod_monitor(cluster)
     assert template(cluster)["spec"]["volumes"] != before and len(settings(cluster)) == 2
     assert [one["name"] for one in template(cluster)["spec"]["containers"]] == ["scheduler", "extender-1", "extender-2"]
     assert set(data_of(cluster)) == {"scheduler.yaml", "extender-1.yaml", "extender-2.yaml"}
@@ -123,6 +136,16 @@ def test_installation_is_planned_made_repeated_changed_and_removed(cluster: Clus
     cluster.kubectl("delete", "statefulset", "web", "--namespace", shop)
     absent = role.run(extended_scheduler_state="absent")
     assert absent.code == 0 and installed(cluster) == set(), absent.output
+    assert cluster.get(POD_MONITOR.rpartition("/")[0])["items"] == []
+
+
+def check_pod_monitor(cluster: Cluster) -> None:
+    """The PodMonitor has each port with metrics, and the token for that of the scheduler."""
+    endpoints = {one["port"]: one for one in cluster.get(POD_MONITOR)["spec"]["podMetricsEndpoints"]}
+    ports = {port["name"] for container in template(cluster)["spec"]["containers"] for port in container["ports"]}
+    assert set(endpoints) == ports == {"https", "status-1", "status-2"}
+    assert endpoints["https"]["authorization"] == {"credentials": {"name": "scheduler-metrics", "key": "token"}}
+    assert endpoints["https"]["scheme"] == "https" and {one["path"] for one in endpoints.values()} == {"/metrics"}
 
 
 def check_deployment(cluster: Cluster) -> None:
@@ -141,9 +164,38 @@ def check_deployment(cluster: Cluster) -> None:
     assert file["listen"] == "127.0.0.1:5401" and file["sources"] == {"kubernetes": {}, "node_exporter": {"port": 9100}}
 
 
-def test_the_pods_keep_the_pod_security_level_restricted(cluster: Cluster, role: RolePlay, namespaces: NamespaceFactory) -> None:
-    installed_run = role.run(extended_scheduler_wait_timeout=0)
+@pytest.fixture
+def login(cluster: Cluster) -> Iterator[dict[str, Any]]:
+    """The variables for a Prometheus with a token of a Secret and an authority of a ConfigMap."""
+    files = {"secret": ("generic", "prometheus-login", "token=abc"), "configmap": ("prometheus-ca", "ca.crt=abc")}
+    for kind, (*names, literal) in files.items():
+        cluster.kubectl("create", kind, *names, f"--from-literal={literal}", "--namespace", SYSTEM)
+    sources = {
+        "bearer_token_file": "/etc/extender/secrets/prometheus-login/token",
+        "tls": {"ca_file": "/etc/extender/configmaps/prometheus-ca/ca.crt"},
+    }
+    yield {
+        "extended_scheduler_prometheus_urls": ["https://prometheus.example.org"],
+        "extended_scheduler_sources": {"prometheus": sources},
+    }
+    for kind, (*_type, name, _literal) in files.items():
+        cluster.kubectl("delete", kind, name, "--namespace", SYSTEM)
+
+
+def test_the_pods_keep_the_pod_security_level_restricted_and_have_the_named_files(
+    cluster: Cluster, role: RolePlay, namespaces: NamespaceFactory, login: dict[str, Any]
+) -> None:
+    clients = [{"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "monitoring"}}}]
+    installed_run = role.run(extended_scheduler_wait_timeout=0, extended_scheduler_metrics_clients=clients, **login)
     assert installed_run.code == 0, installed_run.output
+    (rule,) = cluster.get(f"/apis/networking.k8s.io/v1/namespaces/{SYSTEM}/networkpolicies/{NAME}")["spec"]["ingress"]
+    assert rule["from"] == clients and [one["port"] for one in rule["ports"]] == [10259, 5501]
+    scheduler, extender = template(cluster)["spec"]["containers"]
+    assert [one["mountPath"] for one in scheduler["volumeMounts"]] == ["/etc/kube-scheduling"]
+    mounts = {one["mountPath"]: one["name"] for one in extender["volumeMounts"]}
+    volumes = {one["name"]: one for one in template(cluster)["spec"]["volumes"]}
+    assert volumes[mounts["/etc/extender/secrets/prometheus-login"]]["secret"]["secretName"] == "prometheus-login"
+    assert volumes[mounts["/etc/extender/configmaps/prometheus-ca"]]["configMap"]["name"] == "prometheus-ca"
     namespace = namespaces("restricted", labels={"pod-security.kubernetes.io/enforce": "restricted"})
     # The priority class is for kube-system only.
     spec = {**template(cluster)["spec"], "serviceAccountName": "default", "priorityClassName": ""}
@@ -174,6 +226,10 @@ def test_all_mistakes_are_named_and_nothing_is_changed(cluster: Cluster, role: R
         assert text in wrong.output, (text, wrong.output)
     other = role.run(extended_scheduler_shape="kubeadm")
     assert other.code == 2 and "value of extended_scheduler_shape must be one of: second_scheduler, got: kubeadm" in other.output
-    nowhere = role.run(extended_scheduler_node_label="example.org/schedulers")
-    assert nowhere.code == 2 and "no node has the label example.org/schedulers: set extended_scheduler_node_label" in nowhere.output
+    login = {"bearer_token_file": "/etc/extender/secrets/absent/token"}
+    prometheus = {"urls": ["https://prometheus.example.org"], **login}
+    nowhere = role.run(extended_scheduler_node_label="example.org/schedulers", extended_scheduler_sources={"prometheus": prometheus})
+    missing = f"the settings name a file of Secret {SYSTEM}/absent, which does not exist: create it with the key token"
+    assert nowhere.code == 2 and missing in nowhere.output, nowhere.output
+    assert "no node has the label example.org/schedulers: set extended_scheduler_node_label" in nowhere.output
     assert installed(cluster) == set()

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 import yaml
+from prometheus_client.parser import text_string_to_metric_families
 
 from lab.audit import COMPLETE, STARTED, AuditEvent
 from lab.cluster import Cluster
@@ -24,6 +25,7 @@ from tests.integration.roles.installed import installed, remove_all
 from tests.integration.roles.installed_scheduler import NAME, NAMESPACE, USER, programs
 from tests.integration.roles.role_play import RolePlay
 from tests.integration.workloads import wait_until
+from tests.unit.roles.scheduler_dashboard import metrics_and_labels
 from tools.paths import ROOT
 
 __all__ = ["pods", "traffic"]
@@ -99,24 +101,40 @@ def test_a_pod_is_bound_to_the_quiet_node_with_only_these_rights(
         assert pods.scheduled_by("pod-1") == PROFILE
         # Pods of other schedulers are not touched.
         assert pods.bind(1, "default-scheduler") and pods.scheduled_by("pod-7") == "default-scheduler"
-        assert status_of_metrics(cluster, running.health_port) == 403
+        assert read_metrics(cluster.service_account(NAME, namespace=NAMESPACE, cluster_role=None), running.health_port)[0] == 403
+        status, of_scheduler = read_metrics(cluster.service_account("reads-metrics"), running.health_port)
+        assert status == 200
+        check_dashboard(of_scheduler, extender.get("/metrics")[1])
         # The Lease is renewed every two seconds.
         wait_until(lambda: "update" in {event.verb for event in requests(cluster, mark) if event.resource == "leases"}, what="a renewal")
         check_rights(cluster, mark)
 
 
-def status_of_metrics(cluster: Cluster, port: int) -> int:
-    """Ask the scheduler for metrics as its own service account. It asks the API server who that is, and may not give metrics to it."""
-    kubeconfig = yaml.safe_load(cluster.service_account(NAME, namespace=NAMESPACE, cluster_role=None).read_text())
-    headers = {"Authorization": f"Bearer {kubeconfig['users'][0]['user']['token']}"}
+def read_metrics(user: Path, port: int) -> tuple[int, str]:
+    """Ask the scheduler for metrics as this user. It asks the API server who that is, and whether the user may get them."""
+    headers = {"Authorization": f"Bearer {yaml.safe_load(user.read_text())['users'][0]['user']['token']}"}
     context = ssl.create_default_context()
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE  # its certificate is made at its start
     request = urllib.request.Request(f"https://127.0.0.1:{port}/metrics", headers=headers)
     try:
         with urllib.request.urlopen(request, context=context, timeout=20) as answer:
-            return int(answer.status)
+            return int(answer.status), answer.read().decode()
     except urllib.error.HTTPError as error:
-        return error.code
+        return error.code, ""
+
+
+def check_dashboard(*texts: str) -> None:
+    """Each metric of the dashboard is one that a program serves, with the labels by which the dashboard groups its series."""
+    served: dict[str, set[str]] = {}
+    for text in texts:
+        for family in text_string_to_metric_families(text):
+            name = f"{family.name}_total" if family.type == "counter" else family.name
+            served.setdefault(name, set())
+            for sample in family.samples:
+                served.setdefault(sample.name, set()).update(sample.labels)
+    assert {name for name, _labels in metrics_and_labels()} - served.keys() == set()
+    wrong = [(name, labels) for name, labels in metrics_and_labels() if served.get(name) and not labels <= served[name]]
+    assert wrong == []
 
 
 def test_learned_rewards_are_stored_with_the_rights_for_them_and_removed_with_the_scheduler(

@@ -26,7 +26,7 @@ ARROWS = {
     "second_scheduler": {"model", "scheduler_config"},
     "report": {"model", "state", "spread", "rescue"},
     # What modules and services share: read, decide, act.
-    "operations": {"model", "scheduler", "state", "spread", "rescue", "kube"},
+    "operations": {"model", "scheduler", "scheduler_config", "state", "spread", "rescue", "kube"},
 }
 
 PURE_FOLDERS = {"model", "scheduler", "state", "spread", "rescue", "report", "scheduler_config", "second_scheduler"}

@@ -7,8 +7,8 @@ from __future__ import annotations
 import typing as t
 
 import pytest
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.scheduler_profile import SchedulerProfile
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduler.feasibility import find_feasible
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduler.profile import SchedulerProfile
 
 from tests.unit.support.cluster import cluster_state, feasibility_of
 from tests.unit.support.objects import container, node, pod

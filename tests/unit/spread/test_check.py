@@ -331,7 +331,7 @@ def test_result_has_the_code_and_the_text_of_each_reason_in_two_keys():
     assert [(advice["reason"], set(advice)) for advice in line["advice"]] == [("no_spreading_rule", {"reason", "message"})]
     assert line["advice"][0]["message"].startswith("add a topologySpreadConstraint")
     assert line["blockers"] == [
-        {"reason": "foreign_scheduler", "message": "the pod is for another scheduler", "nodes": 2},
+        {"reason": "foreign_scheduler", "message": "the profile of the pod's scheduler is not known: see scheduler_config", "nodes": 2},
         {
             "reason": "downtime",
             "message": "the Recreate strategy of Deployment app/web may leave no ready pod; use strategy "

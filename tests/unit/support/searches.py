@@ -11,6 +11,7 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.api.n
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.api.pod import Pod
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.budgets.ledger import PdbLedger
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.reason import Blocker, Reason
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.scheduler_profile import DEFAULT_PROFILES
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.snapshot import ClusterSnapshot
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.eviction_rules.eviction_filter import (
     EvictionFilter,
@@ -25,7 +26,6 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.sear
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.search.victim_search import VictimSearch
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduler.cluster_state import ClusterState
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduler.node_info import PodLoad
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduler.profile import DEFAULT_PROFILES
 
 Json = dict[str, t.Any]
 

@@ -14,6 +14,7 @@ from ...model.api.pod import Pod
 from ...model.api.storage import PersistentVolumeClaim, Storage
 from ...model.gc_pause import gc_paused
 from ...model.identity_cache import IdentityCache
+from ...model.scheduler_profile import DEFAULT_PROFILES, Profiles
 from ...model.snapshot import ClusterSnapshot, Indexes, Skipped
 from ...model.undecodable import Undecodable
 from ...model.values.timestamps import format_time, read_time
@@ -66,11 +67,14 @@ class ClusterInformer:
 
     ``resources_to_cache``: nodes and pods are always cached. Another resource that may not be read is listed in ``snapshot().skipped`` and
     read again from time to time. A resource that the server does not have counts as empty. After a connection breaks, the last state stays
-    visible until the newer state is complete; ``has_synced`` is false in the meantime.
+    visible until the newer state is complete; ``has_synced`` is false in the meantime. ``profiles`` become those of the snapshots.
     """
 
-    def __init__(self, api: KubeApi, resources_to_cache: Sequence[Resource] = CACHED_RESOURCES) -> None:
+    def __init__(
+        self, api: KubeApi, resources_to_cache: Sequence[Resource] = CACHED_RESOURCES, *, profiles: Profiles = DEFAULT_PROFILES
+    ) -> None:
         self._api = api
+        self._profiles = profiles
         self._changed = threading.Condition()
         self._version = 0
         self._pods = PodStore()
@@ -216,6 +220,7 @@ class ClusterInformer:
                 undecodable=self.undecodable,
                 indexes=self._indexes(),
                 read_at_s=self._api.now_s(),
+                profiles=self._profiles,
             )
 
     def _indexes(self) -> Indexes:

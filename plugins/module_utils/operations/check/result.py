@@ -77,6 +77,7 @@ def options_to_result(options: CheckOptions) -> dict[str, t.Any]:
         "predict": options.predict,
         "cooldown": options.cooldown_s,
         "max_attempts": options.max_attempts,
+        "scheduler_config": list(options.scheduler_config),
     }
 
 

@@ -15,17 +15,21 @@ from ...model.snapshot import ClusterSnapshot
 from ...spread.check import check_spread
 from ...spread.options import CheckOptions, check_labels_exist, check_missing_namespaces
 from ...spread.spread_report import SpreadReport
+from ..common.scheduler_profiles import add_second_scheduler, read_scheduler_profiles
 
 
 def run_check(api: KubeApi, options: CheckOptions) -> tuple[ClusterSnapshot, SpreadReport]:
     """Read one snapshot and check it. Raise OptionError (names that the cluster does not have) and KubeError."""
     label_selector = ",".join(options.label_selectors)
+    profiles = read_scheduler_profiles(api, options.scheduler_config)
     try:
-        snapshot = read_snapshot(api, namespaces=options.namespaces, kinds=options.kinds, label_selector=label_selector)
+        snapshot = read_snapshot(api, namespaces=options.namespaces, kinds=options.kinds, label_selector=label_selector, profiles=profiles)
     except InvalidError as error:
         if not label_selector:
             raise
         raise OptionError(f"label_selectors: {error}") from error
+    if options.predict:
+        add_second_scheduler(api, snapshot)
     unreadable = {entry.namespace for entry in snapshot.skipped} | {one.metadata.name for one in snapshot.undecodable_of("Namespace")}
     check_missing_namespaces(options.namespaces, snapshot.namespaces, unreadable)
     check_labels_exist(options.topology_keys, snapshot.nodes.values())

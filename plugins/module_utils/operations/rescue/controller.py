@@ -193,7 +193,7 @@ class RescueController:
         self._seen = snapshot
         self._update_tasks(snapshot.pods, now_s, now_at_s)
         for task in self.tasks.values() if changes else ():
-            if not task.is_finished and has_opened(task.pod, changes):
+            if not task.is_finished and has_opened(task.pod, changes, snapshot.profile_of(task.pod)):
                 task.restart_settling(now_at_s, self._options.settle_time_s)
         in_use = {task.node: task.uid for task in self.tasks.values() if task.stage == CLEARING}
         held = {node.name: hold for node, hold in self.holds.active(snapshot)}

@@ -10,6 +10,7 @@ from ...kube.cache.informer import CACHED_RESOURCES, WORKLOAD_RESOURCES, Cluster
 from ...kube.client.api import KubeApi
 from ...rescue.options import RescueOptions
 from ..common.leader_lease import LeaderLease
+from ..common.scheduler_profiles import read_scheduler_profiles
 from .eviction_requests import REQUEST_TIMEOUT_S
 from .observer import RescueObserver
 from .records.attempt_store import AttemptStore
@@ -55,5 +56,10 @@ def rescue_client(api: KubeApi, lease: LeaderLease) -> KubeApi:
 
 
 def rescue_informer(api: KubeApi, options: RescueOptions) -> ClusterInformer:
-    """Return an informer of what these options need. Workloads are cached only for their maintenance windows."""
-    return ClusterInformer(api, (*CACHED_RESOURCES, *WORKLOAD_RESOURCES) if options.respect_windows else CACHED_RESOURCES)
+    """Return an informer of what these options need. Its snapshots have the profiles of ``scheduler_config``.
+
+    Workloads are cached only for their maintenance windows and for the default constraints of a profile. Raise OptionError and KubeError.
+    """
+    profiles = read_scheduler_profiles(api, options.scheduler_config)
+    needs_workloads = options.respect_windows or any(profile.default_constraints for profile in profiles.values())
+    return ClusterInformer(api, (*CACHED_RESOURCES, *WORKLOAD_RESOURCES) if needs_workloads else CACHED_RESOURCES, profiles=profiles)

@@ -23,6 +23,7 @@ from ...spread.restart.options import EVICT_SURPLUS, ROLLOUT, RestartOptions
 from ...spread.restart.targets import Target
 from ...spread.spread_report import WorkloadReport
 from ...spread.topology.topology import Topology
+from ..common.scheduler_profiles import add_second_scheduler
 
 
 class Observation:
@@ -55,7 +56,16 @@ class Observation:
         namespaces = sorted({target.namespace for target in targets})
         # Workloads of the other kind may share budgets with the targets.
         kinds = sorted({target.kind for target in targets}) if last else tuple(WORKLOADS)
-        snapshot = read_snapshot(api, namespaces=namespaces, kinds=kinds, pods_everywhere=pods_everywhere, for_moves=not last)
+        snapshot = read_snapshot(
+            api,
+            namespaces=namespaces,
+            kinds=kinds,
+            pods_everywhere=pods_everywhere,
+            for_moves=not last,
+            profiles=options.profiles,
+        )
+        if pods_everywhere:
+            add_second_scheduler(api, snapshot)
         predict = pods_everywhere and options.only_if_helps and options.strategy != EVICT_SURPLUS
         return cls(snapshot, options, predict=predict)
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 import time
 import typing as t
 from collections.abc import Sequence
+from dataclasses import replace
 
 from ...kube.client.api import KubeApi
 from ...kube.client.errors import DryRunUnsupportedError, KubeError, NotFoundError
@@ -25,6 +26,7 @@ from ...spread.restart.run_limits import RunLimits
 from ...spread.restart.strategy_choice import choose_strategy
 from ...spread.restart.targets import Target
 from ...state.restart_outcome import PENDING
+from ..common.scheduler_profiles import read_scheduler_profiles
 from .budget_locks import BudgetLocks, SharedBudgetError
 from .eviction import EvictionStrategy
 from .eviction_wait import EvictionWait
@@ -53,10 +55,12 @@ def run_restart(
 
     Return one result for each target, in their order. Each batch is decided on a snapshot that is newer than the last action. Without
     ``wait``, all targets are begun, each on a snapshot that is at most OBSERVATION_VALID_S old and includes all earlier actions. Raise
-    KubeError only if nothing can be read, and OptionError for a topology key that no node has. ``undecodable`` receives the objects that
+    KubeError only if nothing can be read, and OptionError for a topology key that no node has or a
+    configuration of a scheduler that cannot be used. ``undecodable`` receives the objects that
     could not be decoded. ``stop`` is asked before each step and during waits. If it returns a reason, the outcomes of begun steps stay
     pending, and targets that were not begun are skipped with that reason.
     """
+    options = replace(options, profiles=read_scheduler_profiles(api, options.scheduler_config))
     batches = _Batches(api, list(dict.fromkeys(targets)), options, stop)
     try:
         return batches.run()

@@ -8,11 +8,11 @@ import typing as t
 from collections.abc import Iterable
 
 from ...model.api.pod import Pod
+from ...model.scheduler_profile import DEFAULT_PROFILES, Profiles
 from ...model.selectors.label_selector import matches
 from ...scheduler.affinity_term_index import required_pod_affinity
 from ...scheduler.cluster_state import ClusterState
 from ...scheduler.feasibility import FilterResult, FilterRunner
-from ...scheduler.profile import DEFAULT_PROFILES, Profiles
 
 
 class EvictionDryRun:

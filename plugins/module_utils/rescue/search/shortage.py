@@ -10,12 +10,12 @@ from collections.abc import Iterable
 from ...model.api.pod import Pod
 from ...model.budgets.ledger import BudgetKey
 from ...model.identity_cache import IdentityDict
+from ...model.scheduler_profile import DEFAULT_PROFILE, Profiles
 from ...scheduler.cluster_state import ClusterState
 from ...scheduler.filters import node_resources_fit
 from ...scheduler.filters.node_ports import clashes, host_ports
 from ...scheduler.filters.node_resources_fit import asked_for
 from ...scheduler.node_info import NodeInfo, PodLoad, pod_key
-from ...scheduler.profile import DEFAULT_PROFILE, Profiles
 from ..victims.node_pod import NodePod
 from .amounts import Amounts
 
@@ -57,10 +57,12 @@ class PodDemand:
 
     def __init__(self, pod: Pod, cluster_state: ClusterState, profiles: Profiles) -> None:
         devices = node_resources_fit.device_class_resources(pod, cluster_state.snapshot.device_classes)
-        asked = asked_for(pod, profiles.get(pod.spec.scheduler_name, DEFAULT_PROFILE))
+        profile = profiles.get(pod.spec.scheduler_name, DEFAULT_PROFILE)
+        asked = asked_for(pod, profile)
         # A resource that a DeviceClass offers is left out: where no device plugin offers it, this plugin does not decide.
         self._requests = [(name, amount) for name, amount in asked if name not in devices]
-        self._ports = host_ports(pod)
+        self._needs_slot = profile.filters_by(node_resources_fit.PLUGIN)
+        self._ports = host_ports(pod) if profile.filters_by("NodePorts") else ()
         # By the missing amounts: the part of them that each load frees. Pods share loads.
         self._freed: dict[Amounts, IdentityDict[Amounts]] = {}
 
@@ -99,7 +101,7 @@ class PodDemand:
         """Return the missing amount of each kind, 0 if there is enough."""
         offered, requested = info.allocatable, info.requested
         missing = [max(0, amount + requested.get(name, 0) - offered.get(name, 0)) for name, amount in self._requests]
-        missing.append(max(0, len(info.pods) + 1 - info.allowed_pods))
+        missing.append(max(0, len(info.pods) + 1 - info.allowed_pods) if self._needs_slot else 0)
         for port in self._ports:
             taken = info.used_ports and clashes(port, info.used_ports)
             missing.append(sum(_uses_port(load, port) for _pod, load in info.pods.values()) if taken else 0)

@@ -17,10 +17,10 @@ from ...model.api.node import Node
 from ...model.api.pod import Pod
 from ...model.budgets.ledger import PdbLedger
 from ...model.reason import PASSED, Reason, Reasons
+from ...model.scheduler_profile import DEFAULT_PROFILE, DEFAULT_PROFILES, Profiles
 from ...scheduler.cluster_state import ClusterState
 from ...scheduler.filters.node_affinity import named_nodes, required_node_affinity
 from ...scheduler.node_info import PodLoad
-from ...scheduler.profile import DEFAULT_PROFILE, DEFAULT_PROFILES, Profiles
 from ...scheduler.static_filters import static_filters
 from ...scheduler.static_signature import static_signature
 from ...state.hold import Hold

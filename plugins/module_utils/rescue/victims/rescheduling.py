@@ -10,12 +10,12 @@ from bisect import bisect_left
 from ...model.api.pod import Pod, PodStatus
 from ...model.codec import replace
 from ...model.identity_cache import IdentityDict
+from ...model.scheduler_profile import DEFAULT_PROFILE, DEFAULT_PROFILES, Profiles
 from ...scheduler.affinity_term_index import required_anti_affinity, required_pod_affinity
 from ...scheduler.cluster_state import ClusterState
 from ...scheduler.feasibility import FilterRunner
 from ...scheduler.filters.node_resources_fit import asked_for
 from ...scheduler.pod_requests import CPU, POD_SLOTS
-from ...scheduler.profile import DEFAULT_PROFILE, DEFAULT_PROFILES, Profiles
 
 Requests = tuple[tuple[str, int], ...]
 
@@ -81,8 +81,10 @@ class ReschedulingCheck:
 
     def _depends_on_other_pods(self, pod: Pod) -> bool:
         """Return whether other pods on one node, and so the pod itself, may affect whether its replacement fits on another node."""
+        profile = self._profiles.get(pod.spec.scheduler_name, DEFAULT_PROFILE)
         return bool(
             pod.spec.topology_spread_constraints
+            or profile.default_constraints
             or required_pod_affinity(pod)
             or required_anti_affinity(pod)
             or self._cluster_state.affinity_terms.anti_affinity_terms_matching(pod, self._cluster_state.snapshot.namespaces)

@@ -9,9 +9,9 @@ from collections.abc import Iterable
 
 from ...model.api.pod import Pod
 from ...model.identity_cache import IdentityDict
+from ...model.scheduler_profile import DEFAULT_PROFILES, Profiles
 from ...scheduler.cluster_state import ClusterState
 from ...scheduler.node_info import pod_key
-from ...scheduler.profile import DEFAULT_PROFILES, Profiles
 from .cost import NO_VICTIM, PRIORITY_OFFSET, Cost
 from .node_pod import NodePod
 from .rescheduling import ReschedulingCheck

@@ -14,20 +14,25 @@ from collections.abc import Collection, Iterable
 from ...model.api.device import DEVICE_CLASS_PREFIX, DeviceClass, is_extended
 from ...model.api.pod import Pod, extended_resources
 from ...model.reason import PASSED, Reason, Reasons
+from ...model.scheduler_profile import DEFAULT_PROFILE, SchedulerProfile
 from ...model.well_known import BASIC_RESOURCES
 from ..node_info import NodeInfo
 from ..pod_requests import pod_requests
-from ..profile import DEFAULT_PROFILE, SchedulerProfile
 
+PLUGIN = "NodeResourcesFit"
 TOO_MANY_PODS = Reason("too_many_pods", "Too many pods")
 
 
-def pre_filter(pod: Pod, profile: SchedulerProfile = DEFAULT_PROFILE, devices: Collection[str] = ()) -> t.Callable[[NodeInfo], Reasons]:
+def pre_filter(
+    pod: Pod, profile: SchedulerProfile = DEFAULT_PROFILE, devices: Collection[str] = ()
+) -> t.Callable[[NodeInfo], Reasons] | None:
     """Return the check that rejects nodes without a free pod slot or without enough of a resource; it returns all these reasons.
 
     An extended resource that the profile ignores counts as available. A resource of ``devices`` also counts as available on nodes where no
-    device plugin offers it: there dynamic resource allocation decides, not this plugin.
+    device plugin offers it: there dynamic resource allocation decides, not this plugin. Return None if the profile has no such filter.
     """
+    if not profile.filters_by(PLUGIN):
+        return None
     requests = [(name, amount, insufficient(name), name in devices) for name, amount in asked_for(pod, profile)]
 
     def check(info: NodeInfo) -> Reasons:
@@ -47,21 +52,29 @@ def needs_devices(pod: Pod, profile: SchedulerProfile, devices: Collection[str])
 
     Return None if the pod requests none of ``devices``.
     """
-    requests = [name for name, _amount in asked_for(pod, profile) if name in devices] if devices else []
+    # Dynamic resource allocation works without this filter, too.
+    requests = [name for name, _amount in _not_ignored(pod, profile) if name in devices] if devices else []
     if not requests:
         return None
     return lambda info: any(info.allocatable.get(name, 0) <= 0 for name in requests)
 
 
 def asked_for(pod: Pod, profile: SchedulerProfile = DEFAULT_PROFILE) -> list[tuple[str, int]]:
-    """Return the resources that the pod requests and that the profile does not ignore, with amounts in scheduler units; cpu is first."""
-    requests = _in_order(pod_requests(pod, from_status=False))
-    return [(name, amount) for name, amount in requests if amount > 0 and not _ignores(profile, name)]
+    """Return the resources that the pod requests and that the profile does not ignore, with amounts in scheduler units; cpu is first.
+
+    A profile without NodeResourcesFit ignores all of them.
+    """
+    return _not_ignored(pod, profile) if profile.filters_by(PLUGIN) else []
 
 
 def insufficient(resource: str) -> Reason:
     """Return the reason for too little of the resource; its code is for example ``insufficient_ephemeral_storage``."""
     return Reason(f"insufficient_{resource.replace('-', '_')}", f"Insufficient {resource}")
+
+
+def _not_ignored(pod: Pod, profile: SchedulerProfile) -> list[tuple[str, int]]:
+    requests = _in_order(pod_requests(pod, from_status=False))
+    return [(name, amount) for name, amount in requests if amount > 0 and not _ignores(profile, name)]
 
 
 def _ignores(profile: SchedulerProfile, resource: str) -> bool:

@@ -10,24 +10,34 @@ from __future__ import annotations
 import typing as t
 
 from ...model.api.device import DEVICE_CLASS_PREFIX
-from ...model.api.pod import Pod
+from ...model.api.pod import Pod, extended_resources
 from ...model.reason import PASSED, Reason, Reasons
+from ...model.scheduler_profile import Profiles
 from ...model.snapshot import ClusterSnapshot
 from ...model.undecodable import UNDECODABLE, Undecodable
 from ..node_info import NodeInfo
-from ..profile import Profiles
 from ..storage.pod_volumes import PodVolumes
 
 NOMINATED: Reasons = (Reason("nominated_pod", "a pending pod is nominated for the node and may be scheduled before this pod"),)
-_FOREIGN_SCHEDULER = Reason("foreign_scheduler", "the pod is for another scheduler")
+_FOREIGN_SCHEDULER = Reason("foreign_scheduler", "the profile of the pod's scheduler is not known: see scheduler_config")
+_BY_EXTENDER = Reason("extender_filter", "an extender of the scheduler may reject nodes for the pod because of a resource that it manages")
+_VOLUMES = Reason("volume_plugins_disabled", "the profile disables a plugin for volumes, and the effect on the pod is not computed")
+VOLUME_PLUGINS = frozenset(("VolumeRestrictions", "NodeVolumeLimits", "VolumeBinding", "VolumeZone"))
 _PODS_NOT_READABLE = Reason("pods_not_readable", "pods of some namespaces could not be read, so the free capacity of the nodes is unknown")
 
 
 def pod_unknowns(pod: Pod, snapshot: ClusterSnapshot, volumes: PodVolumes | None, profiles: Profiles) -> Reasons:
     """Return the reasons of the pod, or of the snapshot as a whole, that make the results of all nodes uncertain."""
     found = [reason for applies, reason in _OF_POD if applies(pod)]
-    if pod.spec.scheduler_name not in profiles:
+    profile = profiles.get(pod.spec.scheduler_name)
+    if profile is None:
         found.append(_FOREIGN_SCHEDULER)
+    else:
+        found += profile.unknown
+        if profile.extender_resources and profile.extender_resources & extended_resources(pod):
+            found.append(_BY_EXTENDER)
+        if volumes is not None and VOLUME_PLUGINS & (profile.disabled_filters | profile.disabled_pre_filters):
+            found.append(_VOLUMES)
     limits = snapshot.undecodable_in(pod.metadata.namespace, "LimitRange") if not pod.metadata.uid else None
     if limits is not None:
         found.append(limits.reason)

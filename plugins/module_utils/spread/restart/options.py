@@ -6,9 +6,11 @@ from __future__ import annotations
 
 import typing as t
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from ...model.option_values import check_minima
+from ...model.scheduler_config_source import check_scheduler_config
+from ...model.scheduler_profile import DEFAULT_PROFILES, Profiles
 from ...model.well_known import HOSTNAME
 from ..options import DEFAULT_COOLDOWN_S, DEFAULT_MAX_ATTEMPTS, check_topology_keys, option_times
 from .targets import CheckedResult, Target
@@ -38,7 +40,7 @@ class RestartOptions:
     """The options of k8s_rollout_restart, for decisions and execution. Times are in whole seconds.
 
     A limit that is None does not apply. ``asks_server``: a dry run sends each restart and eviction to the API server, which needs the
-    permission to write.
+    permission to write. ``profiles``: those of ``scheduler_config``, which a run reads once.
     """
 
     strategy: str = ROLLOUT
@@ -59,6 +61,8 @@ class RestartOptions:
     asks_server: bool = True
     topology_keys: Sequence[str] = (HOSTNAME,)
     max_skew: t.Optional[int] = None
+    scheduler_config: Sequence[str] = ()
+    profiles: Profiles = field(default_factory=lambda: DEFAULT_PROFILES)
 
     def targets(self, checked: CheckedResult) -> list[Target]:
         """Return the workloads to restart, or to evict pods from. Raise OptionError, see ``CheckedResult.targets``."""
@@ -68,12 +72,13 @@ class RestartOptions:
 def restart_options(params: Mapping[str, t.Any], checked: t.Optional[CheckedResult] = None, *, dry_run: bool) -> RestartOptions:
     """Return RestartOptions from the module's options. Raise OptionError that names the option.
 
-    ``checked`` is the result of the option ``check``. Its topology keys and max_skew are the defaults of these options. A workload that is
-    named is restarted whether that helps or not, and without a cooldown, unless the options say otherwise.
+    ``checked`` is the result of the option ``check``. Its topology keys, max_skew and scheduler_config are the defaults of these options. A
+    workload that is named is restarted whether that helps or not, and without a cooldown, unless the options say otherwise.
     """
     named = params.get("name") is not None
     times = option_times(params, {"cooldown": 0 if named else DEFAULT_COOLDOWN_S, "wait_timeout": 600, "wait_sleep": 5})
     check_minima({**params, **times}, MINIMA)
+    own_config = check_scheduler_config(params)
     only_if_helps, keys, max_skew = params.get("only_if_helps"), params.get("topology_keys"), params.get("max_skew")
     if checked is not None:
         keys, max_skew = checked.topology_keys if keys is None else keys, checked.max_skew if max_skew is None else max_skew
@@ -95,4 +100,5 @@ def restart_options(params: Mapping[str, t.Any], checked: t.Optional[CheckedResu
         dry_run=dry_run,
         topology_keys=check_topology_keys((HOSTNAME,) if keys is None else keys),
         max_skew=max_skew,
+        scheduler_config=checked.scheduler_config if checked is not None and params.get("scheduler_config") is None else own_config,
     )

@@ -34,6 +34,7 @@ class CheckedResult(t.NamedTuple):
     topology_keys: tuple[str, ...]
     max_skew: t.Optional[int]
     predicted: bool
+    scheduler_config: tuple[str, ...] = ()
 
     def targets(self, *, rollout: bool, only_if_helps: bool) -> list[Target]:
         """Return the workloads to restart, or to evict pods from.
@@ -68,10 +69,14 @@ def read_check(value: t.Any) -> CheckedResult:
         raise OptionError(f"check: {_WHAT}; its options.max_skew is {max_skew!r}")
     if not isinstance(predicted, bool):
         raise OptionError(f"check: {_WHAT}; its options.predict is {predicted!r}")
+    configs = _list("options.scheduler_config", options.get("scheduler_config") or [])
+    for text in configs:
+        if not isinstance(text, str):
+            raise OptionError(f"check: {_WHAT}; its options.scheduler_config has {text!r}")
     for key in keys:
         if not isinstance(key, str):
             raise OptionError(f"check: {_WHAT}; its options.topology_keys has {key!r}")
-    return CheckedResult(**targets, topology_keys=tuple(keys), max_skew=max_skew, predicted=predicted)
+    return CheckedResult(**targets, topology_keys=tuple(keys), max_skew=max_skew, predicted=predicted, scheduler_config=tuple(configs))
 
 
 def named_targets(params: Mapping[str, t.Any]) -> list[Target]:

@@ -103,7 +103,7 @@ def test_pods_that_differ_in_their_requests_share_what_the_static_rules_say(monk
         return checked
 
     rules = "ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduler.static_filters.STATIC_FILTERS"
-    monkeypatch.setattr(rules, (counting,))
+    monkeypatch.setattr(rules, {"Counting": counting})
     hopeless = [pending(f"{2000 + number}m", name=f"hopeless-{number}") for number in range(PODS)]
     planned = planner(*hopeless)
     for pod in hopeless:

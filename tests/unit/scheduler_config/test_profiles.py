@@ -1,0 +1,147 @@
+# Copyright: onprem.kube_scheduling contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The profiles of a configuration, as far as they decide on which nodes a pod can run."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.scheduler_profile import DEFAULT_PROFILE, SchedulerProfile
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduler_config.problem import SchedulerConfigError
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduler_config.profiles import profiles_of
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduler_config.versions import GROUP
+
+from tests.unit.scheduler_config.configurations import EXTENDER, Json, arguments, configuration, plugins, profile
+
+TERMS = {"nodeSelectorTerms": [{"matchExpressions": [{"key": "zone", "operator": "In", "values": ["a"]}]}]}
+HARD = {"maxSkew": 2, "topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedule"}
+SOFT = {**HARD, "whenUnsatisfiable": "ScheduleAnyway"}
+GPU = {"name": "example.com/gpu", "ignoredByScheduler": True}
+
+
+def only(**fields: Any) -> SchedulerProfile:
+    """Return the one profile of a configuration with these fields of the profile."""
+    (found,) = profiles_of(configuration(profiles=[profile(**fields)]), "").values()
+    return found
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        configuration(),
+        configuration(profiles=None),
+        configuration(profiles=[{}]),
+        configuration(profiles=[profile(percentageOfNodesToScore=5, plugins=plugins("score", disabled=("*",)))]),
+        configuration(profiles=[profile(pluginConfig=arguments("NodeAffinity", addedAffinity=None))]),
+        configuration(profiles=[profile(pluginConfig=arguments("PodTopologySpread", defaultingType="System"))]),
+        configuration(extenders=[EXTENDER]),
+        {**configuration(), "apiVersion": "kubescheduler.config.k8s.io/v1beta3"},
+        {**configuration(), "apiVersion": "kubescheduler.config.k8s.io/v1beta1"},
+    ],
+)
+def test_settings_that_reject_no_other_nodes_keep_the_default_profile(config: Json) -> None:
+    assert profiles_of(config, "") == {"default-scheduler": DEFAULT_PROFILE}
+
+
+def test_each_profile_of_a_file_is_read_and_knows_its_scheduler() -> None:
+    found = profiles_of(configuration(profiles=[profile(), profile("quiet", plugins=plugins("filter", disabled=("NodePorts",)))]), "a file")
+    assert list(found) == ["default-scheduler", "quiet"]
+    assert [found[name].filters_by("NodePorts") for name in found] == [True, False]
+    assert {one.scheduler for one in found.values()} == {"a file"}
+
+
+@pytest.mark.parametrize(
+    ("sets", "filters", "pre_filters"),
+    [
+        (plugins("filter", disabled=("NodeResourcesFit",)), {"NodeResourcesFit"}, set()),
+        (plugins("preFilter", disabled=("NodeAffinity",)), set(), {"NodeAffinity"}),
+        (plugins("multiPoint", disabled=("NodeAffinity", "NodeName")), {"NodeAffinity", "NodeName"}, {"NodeAffinity"}),
+        (plugins("multiPoint", "NodeName", "DefaultBinder", "PrioritySort", disabled=("*",)), None, None),
+    ],
+)
+def test_disabled_plugins_of_each_extension_point_are_known(sets: Json, filters: set[str] | None, pre_filters: set[str] | None) -> None:
+    found = only(plugins=sets)
+    if filters is None:
+        assert found.filters_by("NodeName")
+        assert not found.filters_by("TaintToleration")
+        assert "NodeAffinity" in found.disabled_pre_filters
+        return
+    assert found.disabled_filters == filters
+    assert found.disabled_pre_filters == pre_filters
+
+
+def test_arguments_of_the_filters_are_read() -> None:
+    args = arguments("NodeAffinity", addedAffinity={"requiredDuringSchedulingIgnoredDuringExecution": TERMS})
+    args += arguments("NodeResourcesFit", ignoredResources=["example.com/gpu"], ignoredResourceGroups=["example.org"])
+    args += arguments("PodTopologySpread", defaultingType="List", defaultConstraints=[HARD, SOFT])
+    found = only(pluginConfig=args)
+    assert found.added_affinity is not None
+    assert found.added_affinity.node_selector_terms[0].match_expressions[0].values == ("a",)
+    assert (found.ignored_resources, found.ignored_resource_groups) == ({"example.com/gpu"}, {"example.org"})
+    assert [(one.max_skew, one.topology_key) for one in found.default_constraints] == [(2, "zone")]
+
+
+def test_resources_that_extenders_ignore_replace_those_of_the_arguments() -> None:
+    fit = arguments("NodeResourcesFit", ignoredResources=["example.com/nic"])
+    extender = {**EXTENDER, "managedResources": [GPU]}
+    (found,) = profiles_of(configuration(profiles=[profile(pluginConfig=fit)], extenders=[extender]), "").values()
+    assert found.ignored_resources == {"example.com/gpu"}
+
+
+@pytest.mark.parametrize(
+    ("extender", "codes", "resources"),
+    [
+        ({"filterVerb": "filter"}, ["extender_filter"], set()),
+        ({"filterVerb": "filter", "managedResources": [{"name": "example.com/gpu"}]}, [], {"example.com/gpu"}),
+        ({"prioritizeVerb": "prioritize", "weight": 1, "managedResources": [{"name": "example.com/gpu"}]}, [], set()),
+    ],
+)
+def test_extender_that_filters_makes_the_result_uncertain(extender: Json, codes: list[str], resources: set[str]) -> None:
+    extenders = [{"urlPrefix": "http://127.0.0.1:5401/scheduler", **extender}]
+    (found,) = profiles_of(configuration(profiles=[profile()], extenders=extenders), "").values()
+    assert ([reason.code for reason in found.unknown], found.extender_resources) == (codes, resources)
+
+
+FOREIGN = "the plugin Coscheduling of the scheduler is not one of Kubernetes, and may reject nodes"
+
+
+@pytest.mark.parametrize(
+    ("sets", "texts"),
+    [
+        (
+            plugins("multiPoint", "Coscheduling"),
+            ["the plugin Coscheduling of the scheduler is not one of Kubernetes, and may reject nodes"],
+        ),
+        (plugins("permit", "Coscheduling"), ["the plugin Coscheduling of the scheduler is not one of Kubernetes, and may reject nodes"]),
+        (plugins("score", "NetworkTraffic"), []),
+        (plugins("filter", disabled=("Coscheduling",)), []),
+        (
+            plugins("preFilter", disabled=("NodePorts",)),
+            ["the plugin NodePorts of the scheduler filters nodes, and its PreFilter is disabled"],
+        ),
+    ],
+)
+def test_plugins_whose_filter_is_not_known_make_the_result_uncertain(sets: Json, texts: list[str]) -> None:
+    assert [reason.text for reason in only(plugins=sets).unknown] == texts
+
+
+@pytest.mark.parametrize(
+    ("config", "text"),
+    [
+        (None, "it is not a KubeSchedulerConfiguration"),
+        (["a"], "it is not a KubeSchedulerConfiguration"),
+        ({}, "apiVersion: None is not an API version"),
+        (configuration(profiles=[profile(), profile()]), "profiles[1].schedulerName: profiles[0] has the same name"),
+        (configuration(parallelism=0), "parallelism: 0 is not above 0; write a number such as 16"),
+        (configuration(profiles="x"), "profiles: it is 'x', and a list is expected"),
+        (
+            {**configuration(profiles=[profile(plugins=plugins("filter", "NodeLabel"))]), "apiVersion": f"{GROUP}/v1beta1"},
+            "v1beta2 does not have the plugin NodeLabel",
+        ),
+    ],
+)
+def test_configuration_that_kube_scheduler_refuses_is_an_error_that_names_the_field(config: Any, text: str) -> None:
+    with pytest.raises(SchedulerConfigError) as caught:
+        profiles_of(config, "")
+    assert text in str(caught.value)
