@@ -70,8 +70,8 @@ EXAMPLES = r"""
 RETURN = r"""
 _value:
   description: >-
-    C(file) is the path of the configuration file. C(hosts) has by host C(config), C(manifest), C(original), whether the manifest has
-    C(changed), and the command lines. C(cluster) is the text of the ClusterConfiguration. C(errors) and C(warnings) are lists of sentences.
+    C(file) is the path of the configuration file. C(hosts) has by host C(config), C(manifest), C(original), whether the new manifest
+    C(differs), and the command lines. C(cluster) is the text of the ClusterConfiguration. C(errors) and C(warnings) are lists of sentences.
     With an error nothing may be written.
   type: dict
 """

@@ -150,7 +150,7 @@ def _host_plan(texts, restored, file):
         "config": restored["config"],
         "manifest": wanted,
         "original": restored["text"],
-        "changed": wanted != texts.manifest,
+        "differs": wanted != texts.manifest,
         "words": words,
         # A rollback returns to the last manifest with which the scheduler was healthy.
         "previous": texts.previous or texts.manifest,

@@ -40,7 +40,7 @@ def test_the_scheduler_of_kubeadm_gets_the_file_and_its_folder_and_keeps_the_res
         f"    - --config={host['file']}", f"    - mountPath: {FOLDER}", "      name: extended-scheduler", f"      path: {FOLDER}",
         "      type: Directory", "    name: extended-scheduler",
     ]  # fmt: skip
-    assert host["changed"] and host["original"] == host["previous"] == MANIFEST
+    assert host["differs"] and host["original"] == host["previous"] == MANIFEST
     # kubeadm sorts flags and volumes in this way, so that it writes the same manifest.
     flags = host["words"][1:]
     assert flags == sorted(flags) and f"--config={host['file']}" in flags
@@ -62,9 +62,9 @@ def test_the_default_profile_can_have_the_settings() -> None:
 def test_a_second_plan_changes_nothing_and_a_removal_restores_each_byte() -> None:
     first = one(**WANTED)
     again = one(first["manifest"], **WANTED)
-    assert not again["changed"] and again["file"] == first["file"] and again["config"] == first["config"]
+    assert not again["differs"] and again["file"] == first["file"] and again["config"] == first["config"]
     assert one(first["manifest"])["manifest"] == MANIFEST
-    assert not one()["changed"]
+    assert not one()["differs"]
 
 
 def test_another_configuration_has_another_file_and_one_changed_line() -> None:
@@ -98,7 +98,7 @@ def test_hosts_with_other_flags_have_other_contents_under_one_name() -> None:
 def test_an_interrupted_run_keeps_the_last_healthy_manifest() -> None:
     broken = one(**WANTED)["manifest"]
     found = planned({"cp-1": {"manifest": broken, "original": MANIFEST, "previous": MANIFEST}}, **WANTED)["hosts"]["cp-1"]
-    assert not found["changed"] and found["is_interrupted"] and found["previous"] == MANIFEST
+    assert not found["differs"] and found["is_interrupted"] and found["previous"] == MANIFEST
     assert found["previous_words"] == found["words"][:4] + found["words"][5:]
 
 
