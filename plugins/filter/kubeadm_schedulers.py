@@ -90,7 +90,7 @@ def kubeadm_schedulers(hosts, *, folder, manifest_path, kubernetes_version, clus
         extenders=plain(extenders),
         known_plugins=plain(known_plugins),
     )
-    return plan_schedulers(plain(hosts), str(cluster), wish)
+    return plan_schedulers(plain(hosts), plain(cluster), wish)
 
 
 class FilterModule:
