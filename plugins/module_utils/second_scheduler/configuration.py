@@ -17,8 +17,6 @@ FIRST_PORT = 5401
 """The port of extender-1, as in the original. It is open on 127.0.0.1 only."""
 FIRST_STATUS_PORT = 5501
 """The port of extender-1 for probes and metrics, on each address of the pod."""
-KUBECONFIG = "/etc/kube-scheduling/kubeconfig"
-"""The kubeconfig in the container of an extender on a host."""
 LEASE = "kube-scheduling-scheduler"
 NAMESPACE = "kube-system"
 WITH_RATES = frozenset({"network_traffic"})
@@ -86,13 +84,9 @@ class ExtenderContainer:
         return [str(entry.get("name")) for entry in entries if isinstance(entry, Mapping)]
 
     def file(self, *, on_host: bool = False) -> Json:
-        """Return the whole FILE. With ``on_host`` the extender has the network of a host, and no service account."""
+        """Return the whole FILE. With ``on_host`` the extender has the network of a host, and only programs there may reach it."""
         own = {"listen": f"127.0.0.1:{self.port}", "status_address": f"{'127.0.0.1' if on_host else ''}:{self.status_port}"}
-        settings = {name: value for name, value in self.settings.items() if name not in own}
-        sources = settings.get("sources")
-        if on_host and isinstance(sources, Mapping) and "kubernetes" in sources:
-            settings["sources"] = {**sources, "kubernetes": _merged({"kubeconfig": KUBECONFIG}, sources["kubernetes"])}
-        return {**own, **settings}
+        return {**own, **{name: value for name, value in self.settings.items() if name not in own}}
 
 
 def extenders_of(variables: SchedulerVariables) -> list[ExtenderContainer]:
