@@ -8,6 +8,7 @@ all hosts, so an earlier manifest still finds its own file, and all hosts have t
 
 from __future__ import annotations
 
+import copy
 import hashlib
 import typing as t
 
@@ -144,7 +145,7 @@ def _host_plan(texts, restored, file):
     wanted = restored["text"]
     if file:
         with_file = pod_with_configuration(restored["pod"], file)
-        wanted = texts.manifest if same_value(compose(texts.manifest)[1], with_file) else edit(texts.manifest, with_file).text
+        wanted = texts.manifest if _is_same_pod(compose(texts.manifest)[1], with_file) else edit(texts.manifest, with_file).text
     words = _words(wanted)
     return {
         "config": restored["config"],
@@ -161,6 +162,16 @@ def _host_plan(texts, restored, file):
         "elects": flags_of(words).get("leader-elect", "true") != "false",
         "profiles": _profiles(texts.config),
     }
+
+
+def _is_same_pod(one, other):
+    """Return whether two pods differ at most in the order of flags. Another version of kubeadm may write another order."""
+    one, other = copy.deepcopy(one), copy.deepcopy(other)
+    for container in (scheduler_container(one), scheduler_container(other)):
+        for name in ("command", "args"):
+            if container.get(name):
+                container[name] = sorted(container[name], key=str)
+    return same_value(one, other)
 
 
 def _words(manifest):

@@ -10,7 +10,7 @@ from __future__ import annotations
 import copy
 import posixpath
 import typing as t
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 from .manifest_flags import flags_of
 from .problem import SchedulerConfigError
@@ -40,7 +40,7 @@ def words_of(container: Mapping[str, t.Any]) -> list[str]:
 
 
 def pod_with_configuration(pod: Mapping[str, t.Any], file: str) -> Config:
-    """Return the pod with ``--config=file`` and the folder of the file, in the order in which kubeadm writes flags and volumes.
+    """Return the pod with ``--config=file`` and the folder of the file, in the order in which kubeadm 1.36 writes flags and volumes.
 
     The folder is mounted and not the file: a mounted file keeps its old content after it was replaced. Raise SchedulerConfigError if the
     pod has another file, whose settings would be lost.
@@ -54,7 +54,7 @@ def pod_with_configuration(pod: Mapping[str, t.Any], file: str) -> Config:
             "remove the flag"
         )
     words = container["args" if container.get("args") else "command"]
-    words.insert(_place_of_flag(words), f"--{FLAG}={file}")
+    words.append(f"--{FLAG}={file}")
     _insert(container, "volumeMounts", {"mountPath": folder, "name": VOLUME, "readOnly": True})
     _insert(result["spec"], "volumes", {"hostPath": {"path": folder, "type": "Directory"}, "name": VOLUME})
     return result
@@ -78,12 +78,6 @@ def configuration_in(container: Mapping[str, t.Any], folder: str) -> t.Optional[
     """Return the configuration file of the container if it is in this folder, otherwise None."""
     file = flags_of(words_of(container)).get(FLAG, "")
     return file if posixpath.dirname(file) == folder else None
-
-
-def _place_of_flag(words: Sequence[str]) -> int:
-    """Return the place of the flag among the others, which kubeadm sorts by their names."""
-    places = (place for place, word in enumerate(words) if str(word).startswith("--") and str(word) > f"--{FLAG}")
-    return next(places, len(words))
 
 
 def _insert(owner: Config, key: str, entry: Config) -> None:
