@@ -21,6 +21,7 @@ from ansible_collections.onprem.kube_scheduling.plugins.plugin_utils.kubeconfig_
     check_kubeconfig_path,
     hide_adhoc_options,
 )
+from ansible_collections.onprem.kube_scheduling.plugins.plugin_utils.plain_values import plain
 from ansible_collections.onprem.kube_scheduling.plugins.plugin_utils.profile_plan import command_of, plan_profile
 
 NEW_FILE_MODE = "0600"
@@ -101,7 +102,7 @@ class ActionModule(HiddenSecrets, ActionBase):
             raise AnsibleActionFail(f"{without_effect[0]}: it has no effect with state absent; leave it out")
         if options["validate"] and "%s" not in options["validate"]:
             raise AnsibleActionFail("validate: it does not contain %s, the place for the path of the new file; add it")
-        return _plain(options)
+        return plain(options)
 
     def _run_file(self, options, task_vars):
         path = self._remote_expand_user(options["path"])
@@ -203,18 +204,6 @@ class ActionModule(HiddenSecrets, ActionBase):
             raise AnsibleActionFail(text) from None
         except AnsibleError as error:
             raise AnsibleActionFail(f"kubeconfig: {kubeconfig} cannot be used: {error}. Check {GIVEN_BY}.") from None
-
-
-def _plain(value):
-    """Return the options without Ansible's own types, which the rules for the configuration do not know."""
-    if isinstance(value, dict):
-        return {str(key): _plain(one) for key, one in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_plain(one) for one in value]
-    for kind in (bool, int, float, str):
-        if isinstance(value, kind):
-            return kind(value)
-    return value
 
 
 def _checksum_of(text):

@@ -39,8 +39,8 @@ _value:
     C(scheduler) is the KubeSchedulerConfiguration. C(extenders) is a list of C(name), C(port), C(status_port), C(settings), and
     C(files), which are the keys of Secrets and ConfigMaps that the settings name as files.
     C(profiles) has the names by which pods choose the scheduler. C(learns) is true if an agent stores what it has learned in the
-    cluster, and C(scrapes_nodes) if an extender reads the node_exporters. C(mistakes) is a list of sentences. With a mistake, the files
-    may be empty.
+    cluster, and C(scrapes_nodes) if an extender reads the node_exporters. C(source_hosts) has the hosts in the URLs of sources.
+    C(mistakes) is a list of sentences. With a mistake, the files may be empty.
   type: dict
 """
 
@@ -52,6 +52,7 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.second_sche
     learns,
     scheduler_configuration,
     scrapes_nodes,
+    source_hosts,
 )
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.second_scheduler.mistakes import mistakes_in, shape_mistakes_in
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.second_scheduler.presets import PRESETS
@@ -68,7 +69,11 @@ def scheduler_files(variables):
     texts = {name: str(variables.get(name, "")) for name in ("profile_name", "preset", "weights", "http_timeout")}
     given = {name: variables.get(name) or type_() for names, type_ in ((LISTS, list), (MAPPINGS, dict)) for name in names}
     given_variables = SchedulerVariables(
-        **texts, **given, node_exporter_port=int(variables.get("node_exporter_port") or 0), has_own_image=bool(variables.get("image"))
+        **texts,
+        **given,
+        node_exporter_port=int(variables.get("node_exporter_port") or 0),
+        has_own_image=bool(variables.get("image")),
+        extends_cluster=variables.get("shape") == "kubeadm",
     )
     mistakes = list(shape_mistakes_in(given_variables))
     if mistakes:
@@ -81,21 +86,22 @@ def scheduler_files(variables):
                 "name": extender.name,
                 "port": extender.port,
                 "status_port": extender.status_port,
-                "settings": extender.file(),
+                "settings": extender.file(on_host=given_variables.extends_cluster),
                 "files": [{**one._asdict(), "folder": one.folder, "volume": one.volume} for one in extender.mounted_files],
             }
             for extender in extenders
         ],
         profiles=given_variables.profile_names,
         learns=learns(given_variables, extenders),
+        source_hosts=source_hosts(extenders),
         scrapes_nodes=scrapes_nodes(extenders),
         mistakes=mistakes_in(given_variables, extenders, str(variables.get("namespaces") or "")),
     )
 
 
 def _answer(**found):
-    nothing = {"scheduler": {}, "extenders": [], "profiles": [], "learns": False, "scrapes_nodes": False, "mistakes": []}
-    return {**nothing, **found}
+    lists = {"extenders": [], "profiles": [], "source_hosts": [], "mistakes": []}
+    return {"scheduler": {}, "learns": False, "scrapes_nodes": False, **lists, **found}
 
 
 def _has_wrong_type(variables):

@@ -4,7 +4,6 @@
 
 from __future__ import annotations
 
-import posixpath
 import typing as t
 
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduler_config.conversion import convert_config
@@ -22,12 +21,14 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduler_c
     SchedulerConfigError,
     problems_text,
 )
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduler_config.static_pod import (
+    scheduler_container,
+    words_of,
+)
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduler_config.validation import config_problems
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduler_config.versions import KIND, target_of
 from ansible_collections.onprem.kube_scheduling.plugins.plugin_utils.yaml_editing import edit, same_value
 from ansible_collections.onprem.kube_scheduling.plugins.plugin_utils.yaml_reading import YamlTextError, compose, render
-
-PROGRAM = "kube-scheduler"
 
 
 class ProfilePlan(t.NamedTuple):
@@ -97,13 +98,10 @@ def command_of(text, place):
         pod = compose(text)[1]
     except YamlTextError as error:
         raise SchedulerConfigError(f"{place} is no YAML: {error}; correct the manifest") from None
-    spec = pod.get("spec") if isinstance(pod, dict) else None
-    containers = spec.get("containers") if isinstance(spec, dict) else None
-    for container in containers if isinstance(containers, list) else ():
-        words = [*(container.get("command") or ()), *(container.get("args") or ())] if isinstance(container, dict) else []
-        if words and PROGRAM in (posixpath.basename(str(words[0])), container.get("name")):
-            return [str(word) for word in words]
-    raise SchedulerConfigError(f"{place} has no container with the command {PROGRAM}; give the path of the scheduler's manifest")
+    try:
+        return words_of(scheduler_container(pod))
+    except SchedulerConfigError as error:
+        raise SchedulerConfigError(f"{place} {error}") from None
 
 
 def _change_of(options):

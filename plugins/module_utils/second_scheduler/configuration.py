@@ -5,8 +5,9 @@
 from __future__ import annotations
 
 import typing as t
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from urllib.parse import urlsplit
 
 from .mounted_files import MountedFile, mounted_files
 from .presets import PRESETS, PresetExtender
@@ -42,6 +43,8 @@ class SchedulerVariables:
     extenders: Sequence[Mapping[str, t.Any]] = ()
     learning_agents: Sequence[str] = ()
     has_own_image: bool = False
+    extends_cluster: bool = False
+    """True if the scheduler of the cluster gets the profiles. Otherwise a second scheduler has them."""
 
     @property
     def profile_names(self) -> list[str]:
@@ -86,9 +89,9 @@ class ExtenderContainer:
         """Return the keys of Secrets and ConfigMaps that the settings name as files."""
         return mounted_files(self.settings)
 
-    def file(self) -> Json:
-        """Return the whole FILE."""
-        own = {"listen": f"127.0.0.1:{self.port}", "status_address": f":{self.status_port}"}
+    def file(self, *, on_host: bool = False) -> Json:
+        """Return the whole FILE. With ``on_host`` the extender has the network of a host, and only programs there may reach it."""
+        own = {"listen": f"127.0.0.1:{self.port}", "status_address": f"{'127.0.0.1' if on_host else ''}:{self.status_port}"}
         return {**own, **{name: value for name, value in self.settings.items() if name not in own}}
 
 
@@ -101,11 +104,15 @@ def extenders_of(variables: SchedulerVariables) -> list[ExtenderContainer]:
 
 
 def scheduler_configuration(variables: SchedulerVariables, extenders: Iterable[ExtenderContainer]) -> Json:
-    """Return the KubeSchedulerConfiguration. In a pod the scheduler finds the API server without a kubeconfig."""
+    """Return the KubeSchedulerConfiguration. In a pod a second scheduler finds the API server without a kubeconfig.
+
+    The scheduler of the cluster keeps its own leader election and connection, and gets the rest.
+    """
+    lease = {"leaderElect": True, "resourceLock": "leases", "resourceName": LEASE, "resourceNamespace": NAMESPACE}
     return {
         "apiVersion": "kubescheduler.config.k8s.io/v1",
         "kind": "KubeSchedulerConfiguration",
-        "leaderElection": {"leaderElect": True, "resourceLock": "leases", "resourceName": LEASE, "resourceNamespace": NAMESPACE},
+        **({} if variables.extends_cluster else {"leaderElection": lease}),
         "profiles": [dict(profile) for profile in variables.profiles] or [{"schedulerName": variables.profile_name}],
         "extenders": [
             {"urlPrefix": f"http://127.0.0.1:{extender.port}/scheduler", **entry} for extender in extenders for entry in extender.entries
@@ -121,6 +128,12 @@ def learns(variables: SchedulerVariables, extenders: Iterable[ExtenderContainer]
 def scrapes_nodes(extenders: Iterable[ExtenderContainer]) -> bool:
     """Return whether an extender reads the node_exporters itself."""
     return any("node_exporter" in (extender.settings.get("sources") or {}) for extender in extenders)
+
+
+def source_hosts(extenders: Iterable[ExtenderContainer]) -> list[str]:
+    """Return the names and addresses of the hosts in the URLs of all sources."""
+    urls = (url for extender in extenders for url in _urls(extender.settings.get("sources")))
+    return sorted({urlsplit(url).hostname or "" for url in urls} - {""})
 
 
 def _of_preset(number: int, preset: PresetExtender, variables: SchedulerVariables) -> ExtenderContainer:
@@ -162,6 +175,18 @@ def _sources(agents: Sequence[str], variables: SchedulerVariables) -> Json:
     if "prometheus" not in {**found, **given} and set(agents) & WITH_RATES:
         found["node_exporter"] = {"port": variables.node_exporter_port}
     return {name: _merged(found.get(name), given.get(name)) for name in {**found, **given}}
+
+
+def _urls(value: t.Any) -> Iterator[str]:
+    """Yield each URL in the settings of sources."""
+    if isinstance(value, str) and value.startswith(("http://", "https://")):
+        yield value
+    elif isinstance(value, Mapping):
+        for part in value.values():
+            yield from _urls(part)
+    elif isinstance(value, (list, tuple)):
+        for part in value:
+            yield from _urls(part)
 
 
 def _merged(own: t.Any, given: t.Any) -> t.Any:

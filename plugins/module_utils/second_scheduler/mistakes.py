@@ -12,7 +12,7 @@ from ..model.values.nearest import nearest
 from ..scheduler_config.problem import INVALID, UNKNOWN_FIELD
 from ..scheduler_config.validation import config_problems
 from ..scheduler_config.versions import target_of
-from .configuration import WITH_PROMQL, ExtenderContainer, SchedulerVariables, scheduler_configuration
+from .configuration import WITH_PROMQL, ExtenderContainer, SchedulerVariables, scheduler_configuration, source_hosts
 from .mounted_files import file_mistakes
 
 PREFIX = "extended_scheduler_"
@@ -40,6 +40,8 @@ LABEL_KEY = re.compile(r"([a-z0-9]([a-z0-9.-]*[a-z0-9])?/)?[A-Za-z0-9]([A-Za-z0-
 def mistakes_in(variables: SchedulerVariables, extenders: Sequence[ExtenderContainer], namespaces: str) -> list[str]:
     """Return a sentence for each other mistake. ``namespaces`` is the key of the label of namespaces, or empty."""
     found = [*_profile_mistakes(variables), *_preset_mistakes(variables, extenders), *_learning_mistakes(variables, extenders)]
+    if variables.extends_cluster:
+        found += _service_mistakes(extenders)
     if len(extenders) > MAX_EXTENDERS:
         found.append(f"{PREFIX}extenders has {len(extenders)} entries: a pod has at most {MAX_EXTENDERS} extenders")
     for extender in extenders:
@@ -89,7 +91,7 @@ def _profile_mistakes(variables: SchedulerVariables) -> Iterator[str]:
     variable = "profiles" if variables.profiles else "profile_name"
     if "" in names:
         yield f"{PREFIX}{variable}: a profile has no name: set {'schedulerName' if variables.profiles else 'it'} to the name that pods have"
-    if DEFAULT_SCHEDULER in names:
+    if DEFAULT_SCHEDULER in names and not variables.extends_cluster:
         yield f"{PREFIX}{variable} has {DEFAULT_SCHEDULER}, whose pods the scheduler of the cluster places: choose another name"
     for name in sorted({name for name in names if names.count(name) > 1}):
         yield f"{PREFIX}profiles has the schedulerName {name} twice: each profile needs a name of its own"
@@ -114,6 +116,16 @@ def _learning_mistakes(variables: SchedulerVariables, extenders: Sequence[Extend
             f"{' and '.join(learning)} have learning agents, and only one extender can save what they learn: put these agents into one "
             "extender"
         )
+
+
+def _service_mistakes(extenders: Sequence[ExtenderContainer]) -> Iterator[str]:
+    """Yield a sentence for each source with the name of a Service. On the network of a host, the DNS of the cluster is not used."""
+    for host in source_hosts(extenders):
+        if host.endswith((".svc", ".svc.cluster.local")):
+            yield (
+                f"a source has {host}, the name of a Service, which the network of a host does not resolve: write the cluster IP of the "
+                "Service, the address of a NodePort, or a name of your own DNS"
+            )
 
 
 def shape_mistakes_in(variables: SchedulerVariables) -> Iterator[str]:
@@ -155,7 +167,7 @@ def _file_mistakes(variables: SchedulerVariables, extenders: Sequence[ExtenderCo
     """Yield a sentence for each file that a container does not have. The sources of a preset are those of one variable."""
     for extender in extenders:
         place = f"{PREFIX}extenders[{extender.number - 1}].settings" if variables.extenders else f"{PREFIX}sources"
-        yield from (place + text for text in file_mistakes(extender.settings))
+        yield from (place + text for text in file_mistakes(extender.settings, is_static_pod=variables.extends_cluster))
 
 
 def _entry_mistakes(entry: Mapping[str, t.Any], http_timeout: str) -> Iterator[str]:

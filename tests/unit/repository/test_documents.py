@@ -132,7 +132,7 @@ def names_in_table(head: str) -> set[str]:
 def test_readme_lists_the_modules_playbooks_roles_and_services_that_exist() -> None:
     assert names_in_table("module") == {file.stem for file in MODULES}
     assert names_in_table("playbook") == {file.stem for file in (ROOT / "playbooks").glob("*.yml")}
-    internal = {"check_variables", "cluster_objects"}
+    internal = {"check_variables", "cluster_objects", "kubeadm_kubeconfig"}
     assert names_in_table("role") == {file.name for file in (ROOT / "roles").iterdir() if file.is_dir()} - internal
     assert names_in_table("service") == {file.parent.name for file in (ROOT / "services").glob("*/__main__.py")}
 

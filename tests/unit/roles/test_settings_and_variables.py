@@ -88,3 +88,24 @@ def test_all_wrong_variables_are_named_and_the_environment_of_the_controller_doe
 def test_a_disabled_rescuer_needs_no_image_with_any_word_for_no(tmp_path: Path) -> None:
     run = RolePlay(CRITICAL, tmp_path).run(critical_rescuer_enabled="off")
     assert run.code == 0 and run.changed == 0, run.output
+
+
+def test_wrong_variables_for_the_schedulers_of_the_cluster_are_named(tmp_path: Path) -> None:
+    wrong = RolePlay(SCHEDULER, tmp_path, {"extended_scheduler_extender_image": "x", "extended_scheduler_shape": "kubeadm"}).run(
+        extended_scheduler_hosts=["cp-9"],
+        extended_scheduler_folder="etc/",
+        extended_scheduler_user="system:admin",
+        extended_scheduler_image_pull_secrets=["key"],
+        extended_scheduler_wait_timeout=10,
+        extended_scheduler_renew_days=0,
+    )
+    assert wrong.code == 2, wrong.output
+    for text in (
+        "extended_scheduler_hosts has cp-9, which is not in the inventory: correct the name, or add the host",
+        "extended_scheduler_folder is etc/: set it to an absolute path on the hosts, without / at the end",
+        "extended_scheduler_user is system:admin: names that begin with system: belong to Kubernetes, so choose another one",
+        "extended_scheduler_image_pull_secrets is set, and a static pod cannot use Secrets",
+        "extended_scheduler_wait_timeout is 10: a kube-scheduler needs up to 35 s until it is ready, so set at least 60",
+        "extended_scheduler_renew_days is 0: it must be a number, at least 1",
+    ):
+        assert text in wrong.output, wrong.output

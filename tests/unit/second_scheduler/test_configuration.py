@@ -153,3 +153,25 @@ def test_an_own_image_may_have_plugins_that_are_not_known() -> None:
     profiles = [{"schedulerName": "quiet", "plugins": {"score": {"enabled": [{"name": "Mine", "weight": 2}]}}}]
     assert files(profiles=profiles)["mistakes"] != []
     assert files(profiles=profiles, image="registry.example.org/scheduler:1")["mistakes"] == []
+
+
+def test_the_scheduler_of_the_cluster_keeps_its_leader_election_and_its_extender_has_no_open_port() -> None:
+    made = files(shape="kubeadm")
+    assert made["mistakes"] == [] and "leaderElection" not in made["scheduler"]
+    (extender,) = made["extenders"]
+    assert (extender["settings"]["listen"], extender["settings"]["status_address"]) == ("127.0.0.1:5401", "127.0.0.1:5501")
+
+
+def test_the_scheduler_of_the_cluster_may_give_its_default_profile_the_scores() -> None:
+    assert files(shape="kubeadm", profile_name="default-scheduler")["mistakes"] == []
+
+
+def test_a_source_with_the_name_of_a_service_is_a_mistake_only_with_the_network_of_a_host() -> None:
+    urls = ["http://prometheus.monitoring.svc:9090", "https://10.0.0.4/", "http://prometheus.example.org"]
+    assert files(prometheus_urls=urls)["mistakes"] == []
+    made = files(shape="kubeadm", prometheus_urls=urls)
+    assert made["source_hosts"] == ["10.0.0.4", "prometheus.example.org", "prometheus.monitoring.svc"]
+    (mistake,) = made["mistakes"]
+    assert mistake.startswith(
+        "a source has prometheus.monitoring.svc, the name of a Service, which the network of a host does not resolve: write"
+    )

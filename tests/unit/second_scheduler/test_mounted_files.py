@@ -56,3 +56,14 @@ def test_file_that_no_object_has_is_a_mistake_with_the_form_of_a_path(sources: d
     (mistake,) = files(prometheus_urls=PROMETHEUS, sources=sources)["mistakes"]
     assert mistake.startswith(f"extended_scheduler_sources has {setting}")
     assert "write /etc/extender/secrets/NAME/KEY for a key of a Secret in kube-system" in mistake
+
+
+def test_static_pod_has_files_of_its_host() -> None:
+    """A static pod cannot use Secrets and ConfigMaps."""
+    made = files(shape="kubeadm", prometheus_urls=PROMETHEUS, sources={"prometheus": {"bearer_token_file": "/etc/kube-scheduling/token"}})
+    assert made["mistakes"] == [] and named(made) == []
+    (mistake,) = files(shape="kubeadm", prometheus_urls=PROMETHEUS, sources={"prometheus": {"bearer_token_file": TOKEN}})["mistakes"]
+    assert mistake == (
+        f"extended_scheduler_sources has sources.prometheus.bearer_token_file {TOKEN}, and the container has no such file: a static pod has no "
+        "Secrets, so put the file into the folder extender of extended_scheduler_folder on each host, and write /etc/kube-scheduling/token"
+    )

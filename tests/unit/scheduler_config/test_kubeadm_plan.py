@@ -1,0 +1,187 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Copyright: onprem.kube_scheduling contributors
+"""The files for the schedulers of a cluster of kubeadm, and their removal byte by byte."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import yaml
+from ansible_collections.onprem.kube_scheduling.plugins.filter.kubeadm_schedulers import kubeadm_schedulers
+
+from tests.unit.scheduler_config.kubeadm_texts import MANIFEST, V1BETA3, V1BETA4
+
+Json = dict[str, Any]
+
+FOLDER = "/etc/kubernetes/extended-scheduler/scheduler"
+EXTENDER = {
+    "urlPrefix": "http://127.0.0.1:5401/scheduler", "prioritizeVerb": "prioritize", "weight": 5, "nodeCacheCapable": True,
+    "ignorable": True, "httpTimeout": "200ms",
+}  # fmt: skip
+WANTED: Json = {"profiles": [{"schedulerName": "network-traffic"}], "extenders": [EXTENDER]}
+
+
+def planned(hosts: dict[str, Json], cluster: str = "", **wanted: Any) -> Json:
+    found: Json = kubeadm_schedulers(hosts, folder=FOLDER, manifest_path="/m.yaml", kubernetes_version="1.36.3", cluster=cluster, **wanted)
+    return found
+
+
+def one(manifest: str = MANIFEST, **wanted: Any) -> Json:
+    found = planned({"cp-1": {"manifest": manifest}}, **wanted)
+    assert found["errors"] == [], found["errors"]
+    return {**found["hosts"]["cp-1"], "file": found["file"]}
+
+
+def test_the_scheduler_of_kubeadm_gets_the_file_and_its_folder_and_keeps_the_rest() -> None:
+    host = one(**WANTED)
+    added = [line for line in host["manifest"].splitlines() if line not in MANIFEST.splitlines()]
+    assert added == [
+        f"    - --config={host['file']}", f"    - mountPath: {FOLDER}", "      name: extended-scheduler", f"      path: {FOLDER}",
+        "      type: Directory", "    name: extended-scheduler",
+    ]  # fmt: skip
+    assert host["differs"] and host["original"] == host["previous"] == MANIFEST
+    # kubeadm 1.36 writes flags and volumes in this order, so that it writes the same manifest.
+    assert host["words"][-1] == f"--config={host['file']}"
+    assert [entry["name"] for entry in yaml.safe_load(host["manifest"])["spec"]["volumes"]] == ["extended-scheduler", "kubeconfig"]
+
+
+def test_the_configuration_has_the_default_profile_the_new_one_and_the_ignored_flags() -> None:
+    config = yaml.safe_load(one(**WANTED)["config"])
+    assert [profile["schedulerName"] for profile in config["profiles"]] == ["default-scheduler", "network-traffic"]
+    assert config["extenders"] == [EXTENDER] and config["clientConnection"] == {"kubeconfig": "/etc/kubernetes/scheduler.conf"}
+    assert "leaderElection" not in config
+
+
+def test_the_default_profile_can_have_the_settings() -> None:
+    profile = {"schedulerName": "default-scheduler", "percentageOfNodesToScore": 100}
+    assert yaml.safe_load(one(profiles=[profile], extenders=[EXTENDER])["config"])["profiles"] == [profile]
+
+
+def test_a_second_plan_changes_nothing_and_a_removal_restores_each_byte() -> None:
+    first = one(**WANTED)
+    again = one(first["manifest"], **WANTED)
+    assert not again["differs"] and again["file"] == first["file"] and again["config"] == first["config"]
+    assert one(first["manifest"])["manifest"] == MANIFEST
+    assert not one()["differs"]
+
+
+def test_another_order_of_the_flags_is_no_difference_and_another_flag_is_one() -> None:
+    flag = f"    - --config={one(**WANTED)['file']}\n"
+    in_use = one(**WANTED)["manifest"]
+    sorted_flags = in_use.replace(flag, "").replace("    - --kubeconfig", f"{flag}    - --kubeconfig")
+    assert sorted_flags != in_use and not one(sorted_flags, **WANTED)["differs"]
+    assert one(sorted_flags)["manifest"] == MANIFEST
+    assert one(in_use.replace("    - --leader-elect=true\n", ""), **WANTED)["words"] == [
+        word for word in one(**WANTED)["words"] if word != "--leader-elect=true"
+    ]
+
+
+def test_another_configuration_has_another_file_and_one_changed_line() -> None:
+    first = one(**WANTED)
+    second = one(first["manifest"], profiles=[{"schedulerName": "quiet"}], extenders=[EXTENDER])
+    changed = [line for line in second["manifest"].splitlines() if line not in first["manifest"].splitlines()]
+    assert changed == [f"    - --config={second['file']}"] and second["file"] != first["file"]
+
+
+def test_the_original_is_restored_only_while_the_rest_of_the_manifest_is_the_same() -> None:
+    written = MANIFEST.replace("status: {}\n", "# a comment\n")
+    in_use = one(MANIFEST, **WANTED)["manifest"]
+    other = MANIFEST.replace("v1.36.3", "v1.37.0")
+    same = planned({"cp-1": {"manifest": in_use, "original": MANIFEST + "# by hand\n"}})
+    assert same["hosts"]["cp-1"]["manifest"] == MANIFEST + "# by hand\n"
+    upgraded = planned({"cp-1": {"manifest": one(other, **WANTED)["manifest"], "original": MANIFEST}})
+    assert upgraded["hosts"]["cp-1"]["manifest"] == other
+    assert one(one(written, **WANTED)["manifest"])["manifest"] == written
+
+
+def test_hosts_with_other_flags_have_other_contents_under_one_name() -> None:
+    other = MANIFEST.replace("    - --leader-elect=true\n", "    - --kube-api-qps=70\n    - --leader-elect=true\n")
+    found = planned({"cp-1": {"manifest": MANIFEST}, "cp-2": {"manifest": other}}, **WANTED)
+    configs = [yaml.safe_load(found["hosts"][host]["config"])["clientConnection"] for host in ("cp-1", "cp-2")]
+    assert configs[1] == {**configs[0], "qps": 70}
+    assert all(f"--config={found['file']}" in found["hosts"][host]["words"] for host in ("cp-1", "cp-2"))
+    third = planned({"cp-3": {"manifest": MANIFEST}, "cp-1": {"manifest": MANIFEST}, "cp-2": {"manifest": other}}, **WANTED)
+    assert third["file"] == found["file"]
+
+
+def test_an_interrupted_run_keeps_the_last_healthy_manifest() -> None:
+    broken = one(**WANTED)["manifest"]
+    found = planned({"cp-1": {"manifest": broken, "original": MANIFEST, "previous": MANIFEST}}, **WANTED)["hosts"]["cp-1"]
+    assert not found["differs"] and found["is_interrupted"] and found["previous"] == MANIFEST
+    assert found["previous_words"] == found["words"][:-1]
+
+
+def test_the_profiles_in_use_and_the_address_of_the_health_check() -> None:
+    in_use = one(**WANTED)
+    found = planned({"cp-1": {"manifest": in_use["manifest"], "config": in_use["config"]}})["hosts"]["cp-1"]
+    assert found["profiles"] == ["default-scheduler", "network-traffic"]
+    assert found["health_url"] == "https://127.0.0.1:10259/healthz" and found["elects"]
+    other = MANIFEST.replace("--bind-address=127.0.0.1", "--bind-address=::\n    - --secure-port=1").replace("elect=true", "elect=false")
+    assert one(other)["health_url"] == "https://127.0.0.1:1/healthz" and not one(other)["elects"]
+    assert one(MANIFEST.replace("127.0.0.1", "fd00::1"))["health_url"] == "https://[fd00::1]:10259/healthz"
+
+
+@pytest.mark.parametrize(
+    ("manifest", "sentence"),
+    [
+        ("a: [", "the manifest /m.yaml of cp-1: "),
+        ("kind: Pod", "the manifest /m.yaml of cp-1 has no container with the command kube-scheduler; give the path"),
+        (MANIFEST.replace("--kubeconfig", "--config"), "manifest /m.yaml of cp-1 has --config=/etc/kubernetes/scheduler.conf, whose"),
+        (
+            MANIFEST.replace("--kubeconfig=/etc/kubernetes/scheduler.conf", "--config=/etc/kubernetes/kubescheduler-config.yaml"),
+            "kubespray writes; use extended_scheduler_shape: second_scheduler, or set kube_scheduler_profiles",
+        ),
+        (MANIFEST.replace("--kubeconfig=/etc", "--kube-api-qps=a\n    - --x=/etc"), "/m.yaml of cp-1: --kube-api-qps: its value"),
+    ],
+)  # fmt: skip
+def test_a_manifest_that_cannot_be_extended_is_refused_with_its_host(manifest: str, sentence: str) -> None:
+    found = planned({"cp-1": {"manifest": manifest}, "cp-2": {"manifest": MANIFEST}}, **WANTED)
+    assert any(sentence in error for error in found["errors"]), found["errors"]
+
+
+def test_a_wrong_profile_is_refused_with_its_field() -> None:
+    found = planned({"cp-1": {"manifest": MANIFEST}}, profiles=[{"schedulerName": "a", "percentageOfNodesToScore": 101}])
+    assert any("percentageOfNodesToScore" in error and error.startswith("the manifest /m.yaml of cp-1: ") for error in found["errors"])
+
+
+@pytest.mark.parametrize("text", [V1BETA4, V1BETA3])
+def test_kubeadm_keeps_the_file_and_a_removal_restores_each_byte(text: str) -> None:
+    found = planned({"cp-1": {"manifest": MANIFEST}}, text, **WANTED)
+    scheduler, file = yaml.safe_load(found["cluster"])["scheduler"], found["file"]
+    assert scheduler["extraArgs"] == ([{"name": "config", "value": file}] if text is V1BETA4 else {"config": file})
+    assert scheduler["extraVolumes"] == [
+        {"name": "extended-scheduler", "hostPath": FOLDER, "mountPath": FOLDER, "readOnly": True, "pathType": "Directory"}
+    ]
+    assert planned({}, found["cluster"])["cluster"] == text
+    assert planned({"cp-1": {"manifest": MANIFEST}}, found["cluster"], **WANTED)["cluster"] == found["cluster"]
+    other = planned({"cp-1": {"manifest": MANIFEST}}, found["cluster"], profiles=[{"schedulerName": "quiet"}])
+    assert other["file"] in other["cluster"] and file not in other["cluster"]
+
+
+@pytest.mark.parametrize(
+    "own",
+    [
+        "  extraArgs:\n  - name: v\n    value: '2'\n  extraVolumes:\n  - hostPath: /a\n    mountPath: /a\n    name: zone\n",
+        "  extraEnvs:\n  - name: A\n    value: b\n",
+    ],
+)
+def test_other_arguments_and_volumes_of_kubeadm_stay(own: str) -> None:
+    text = V1BETA4.replace("scheduler: {}\n", "scheduler:\n" + own)
+    found = planned({"cp-1": {"manifest": MANIFEST}}, text, **WANTED)
+    assert own.splitlines()[1] in found["cluster"] and found["file"] in found["cluster"]
+    assert planned({}, found["cluster"])["cluster"] == text
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("kind: X", "the ConfigMap kube-system/kubeadm-config has the kind X, and ClusterConfiguration is expected"),
+        (V1BETA4.replace("v1beta4", "v1beta9"), "has the apiVersion kubeadm.k8s.io/v1beta9, and kubeadm.k8s.io/v1beta4 and"),
+        (V1BETA4.replace("scheduler: {}", "scheduler: {extraArgs: {a: b}}"), "has scheduler.extraArgs that do not have the form of"),
+        (V1BETA3.replace("scheduler: {}", "scheduler: {extraArgs: {config: /a}}"), "has config /a in scheduler.extraArgs, whose settings"),
+    ],
+)
+def test_a_configuration_of_kubeadm_that_cannot_be_extended_is_refused(text: str, sentence: str) -> None:
+    found = planned({"cp-1": {"manifest": MANIFEST}}, text, **WANTED)
+    assert any(sentence in error for error in found["errors"]), found["errors"]
