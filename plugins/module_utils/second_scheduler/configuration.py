@@ -17,8 +17,8 @@ FIRST_PORT = 5401
 """The port of extender-1, as in the original. It is open on 127.0.0.1 only."""
 FIRST_STATUS_PORT = 5501
 """The port of extender-1 for probes and metrics, on each address of the pod."""
-KUBECONFIG = "/etc/kube-scheduling/kubeconfig"
-"""The kubeconfig in the container of an extender on a host."""
+KUBECONFIGS = {"kubeadm": "/etc/kube-scheduling/kubeconfig", "systemd": "kubeconfig"}
+"""The kubeconfig of an extender on a host, by the shape: in its container, or in the folder in which its unit runs it."""
 LEASE = "kube-scheduling-scheduler"
 NAMESPACE = "kube-system"
 WITH_RATES = frozenset({"network_traffic"})
@@ -44,8 +44,17 @@ class SchedulerVariables:
     extenders: Sequence[Mapping[str, t.Any]] = ()
     learning_agents: Sequence[str] = ()
     has_own_image: bool = False
-    extends_cluster: bool = False
-    """True if the scheduler of the cluster gets the profiles. Otherwise a second scheduler has them."""
+    shape: str = "second_scheduler"
+
+    @property
+    def extends_cluster(self) -> bool:
+        """Return whether the scheduler of the cluster gets the profiles. Otherwise a second scheduler has them."""
+        return self.shape == "kubeadm"
+
+    @property
+    def kubeconfig(self) -> str:
+        """Return the kubeconfig of the programs on hosts. In a pod it is empty: they use the service account."""
+        return KUBECONFIGS.get(self.shape, "")
 
     @property
     def profile_names(self) -> list[str]:
@@ -85,13 +94,13 @@ class ExtenderContainer:
         entries = [entry for agents in found if isinstance(agents, list) for entry in agents]
         return [str(entry.get("name")) for entry in entries if isinstance(entry, Mapping)]
 
-    def file(self, *, on_host: bool = False) -> Json:
-        """Return the whole FILE. With ``on_host`` the extender has the network of a host, and no service account."""
-        own = {"listen": f"127.0.0.1:{self.port}", "status_address": f"{'127.0.0.1' if on_host else ''}:{self.status_port}"}
+    def file(self, *, kubeconfig: str = "") -> Json:
+        """Return the whole FILE. With a kubeconfig the extender has the network of a host, and no service account."""
+        own = {"listen": f"127.0.0.1:{self.port}", "status_address": f"{'127.0.0.1' if kubeconfig else ''}:{self.status_port}"}
         settings = {name: value for name, value in self.settings.items() if name not in own}
         sources = settings.get("sources")
-        if on_host and isinstance(sources, Mapping) and "kubernetes" in sources:
-            settings["sources"] = {**sources, "kubernetes": _merged({"kubeconfig": KUBECONFIG}, sources["kubernetes"])}
+        if kubeconfig and isinstance(sources, Mapping) and "kubernetes" in sources:
+            settings["sources"] = {**sources, "kubernetes": _merged({"kubeconfig": kubeconfig}, sources["kubernetes"])}
         return {**own, **settings}
 
 
@@ -109,10 +118,13 @@ def scheduler_configuration(variables: SchedulerVariables, extenders: Iterable[E
     The scheduler of the cluster keeps its own leader election and connection, and gets the rest.
     """
     lease = {"leaderElect": True, "resourceLock": "leases", "resourceName": LEASE, "resourceNamespace": NAMESPACE}
+    own: Json = {} if variables.extends_cluster else {"leaderElection": lease}
+    if variables.kubeconfig and not variables.extends_cluster:
+        own["clientConnection"] = {"kubeconfig": variables.kubeconfig}
     return {
         "apiVersion": "kubescheduler.config.k8s.io/v1",
         "kind": "KubeSchedulerConfiguration",
-        **({} if variables.extends_cluster else {"leaderElection": lease}),
+        **own,
         "profiles": [dict(profile) for profile in variables.profiles] or [{"schedulerName": variables.profile_name}],
         "extenders": [
             {"urlPrefix": f"http://127.0.0.1:{extender.port}/scheduler", **entry} for extender in extenders for entry in extender.entries
