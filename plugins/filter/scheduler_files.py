@@ -85,7 +85,7 @@ def scheduler_files(variables):
                 "name": extender.name,
                 "port": extender.port,
                 "status_port": extender.status_port,
-                "settings": extender.file(kubeconfig=given_variables.kubeconfig),
+                "settings": extender.file(on_host=given_variables.is_on_hosts),
             }
             for extender in extenders
         ],

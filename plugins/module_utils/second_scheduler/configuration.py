@@ -17,8 +17,6 @@ FIRST_PORT = 5401
 """The port of extender-1, as in the original. It is open on 127.0.0.1 only."""
 FIRST_STATUS_PORT = 5501
 """The port of extender-1 for probes and metrics, on each address of the pod."""
-KUBECONFIGS = {"kubeadm": "/etc/kube-scheduling/kubeconfig", "systemd": "kubeconfig"}
-"""The kubeconfig of an extender on a host, by the shape: in its container, or in the folder in which its unit runs it."""
 LEASE = "kube-scheduling-scheduler"
 NAMESPACE = "kube-system"
 WITH_RATES = frozenset({"network_traffic"})
@@ -52,9 +50,9 @@ class SchedulerVariables:
         return self.shape == "kubeadm"
 
     @property
-    def kubeconfig(self) -> str:
-        """Return the kubeconfig of the programs on hosts. In a pod it is empty: they use the service account."""
-        return KUBECONFIGS.get(self.shape, "")
+    def is_on_hosts(self) -> bool:
+        """Return whether the extenders have the network of hosts, and no service account."""
+        return self.shape in ("kubeadm", "systemd")
 
     @property
     def profile_names(self) -> list[str]:
@@ -94,14 +92,10 @@ class ExtenderContainer:
         entries = [entry for agents in found if isinstance(agents, list) for entry in agents]
         return [str(entry.get("name")) for entry in entries if isinstance(entry, Mapping)]
 
-    def file(self, *, kubeconfig: str = "") -> Json:
-        """Return the whole FILE. With a kubeconfig the extender has the network of a host, and no service account."""
-        own = {"listen": f"127.0.0.1:{self.port}", "status_address": f"{'127.0.0.1' if kubeconfig else ''}:{self.status_port}"}
-        settings = {name: value for name, value in self.settings.items() if name not in own}
-        sources = settings.get("sources")
-        if kubeconfig and isinstance(sources, Mapping) and "kubernetes" in sources:
-            settings["sources"] = {**sources, "kubernetes": _merged({"kubeconfig": kubeconfig}, sources["kubernetes"])}
-        return {**own, **settings}
+    def file(self, *, on_host: bool = False) -> Json:
+        """Return the whole FILE. With ``on_host`` the extender has the network of a host, and only programs there may reach it."""
+        own = {"listen": f"127.0.0.1:{self.port}", "status_address": f"{'127.0.0.1' if on_host else ''}:{self.status_port}"}
+        return {**own, **{name: value for name, value in self.settings.items() if name not in own}}
 
 
 def extenders_of(variables: SchedulerVariables) -> list[ExtenderContainer]:
@@ -113,14 +107,14 @@ def extenders_of(variables: SchedulerVariables) -> list[ExtenderContainer]:
 
 
 def scheduler_configuration(variables: SchedulerVariables, extenders: Iterable[ExtenderContainer]) -> Json:
-    """Return the KubeSchedulerConfiguration. In a pod a second scheduler finds the API server without a kubeconfig.
+    """Return the KubeSchedulerConfiguration. In a pod a second scheduler finds the API server without a kubeconfig, as a unit by one beside it.
 
     The scheduler of the cluster keeps its own leader election and connection, and gets the rest.
     """
     lease = {"leaderElect": True, "resourceLock": "leases", "resourceName": LEASE, "resourceNamespace": NAMESPACE}
     own: Json = {} if variables.extends_cluster else {"leaderElection": lease}
-    if variables.kubeconfig and not variables.extends_cluster:
-        own["clientConnection"] = {"kubeconfig": variables.kubeconfig}
+    if variables.shape == "systemd":
+        own["clientConnection"] = {"kubeconfig": "kubeconfig"}
     return {
         "apiVersion": "kubescheduler.config.k8s.io/v1",
         "kind": "KubeSchedulerConfiguration",

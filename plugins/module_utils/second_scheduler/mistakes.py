@@ -39,7 +39,7 @@ LABEL_KEY = re.compile(r"([a-z0-9]([a-z0-9.-]*[a-z0-9])?/)?[A-Za-z0-9]([A-Za-z0-
 def mistakes_in(variables: SchedulerVariables, extenders: Sequence[ExtenderContainer], namespaces: str) -> list[str]:
     """Return a sentence for each other mistake. ``namespaces`` is the key of the label of namespaces, or empty."""
     found = [*_profile_mistakes(variables), *_preset_mistakes(variables, extenders), *_learning_mistakes(variables, extenders)]
-    if variables.kubeconfig:
+    if variables.is_on_hosts:
         found += _service_mistakes(extenders)
     if len(extenders) > MAX_EXTENDERS:
         found.append(f"{PREFIX}extenders has {len(extenders)} entries: a pod has at most {MAX_EXTENDERS} extenders")

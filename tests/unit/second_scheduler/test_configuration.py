@@ -155,12 +155,11 @@ def test_an_own_image_may_have_plugins_that_are_not_known() -> None:
     assert files(profiles=profiles, image="registry.example.org/scheduler:1")["mistakes"] == []
 
 
-def test_the_scheduler_of_the_cluster_keeps_its_leader_election_and_its_extender_has_a_kubeconfig() -> None:
-    made = files(shape="kubeadm", sources={"kubernetes": {"refresh_s": 30}})
+def test_the_scheduler_of_the_cluster_keeps_its_leader_election_and_its_extender_has_no_open_port() -> None:
+    made = files(shape="kubeadm")
     assert made["mistakes"] == [] and "leaderElection" not in made["scheduler"]
     (extender,) = made["extenders"]
     assert (extender["settings"]["listen"], extender["settings"]["status_address"]) == ("127.0.0.1:5401", "127.0.0.1:5501")
-    assert extender["settings"]["sources"]["kubernetes"] == {"kubeconfig": "/etc/kube-scheduling/kubeconfig", "refresh_s": 30}
 
 
 def test_the_scheduler_of_the_cluster_may_give_its_default_profile_the_scores() -> None:
