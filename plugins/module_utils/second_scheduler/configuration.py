@@ -109,7 +109,8 @@ def extenders_of(variables: SchedulerVariables) -> list[ExtenderContainer]:
 def scheduler_configuration(variables: SchedulerVariables, extenders: Iterable[ExtenderContainer]) -> Json:
     """Return the KubeSchedulerConfiguration. In a pod a second scheduler finds the API server without a kubeconfig.
 
-    A unit of systemd has a kubeconfig beside its configuration.    The scheduler of the cluster keeps its own leader election and connection, and gets the rest.
+    A unit of systemd has a kubeconfig beside its configuration. The scheduler of the cluster keeps its own leader election and
+    connection, and gets the rest.
     """
     lease = {"leaderElect": True, "resourceLock": "leases", "resourceName": LEASE, "resourceNamespace": NAMESPACE}
     own: Json = {} if variables.extends_cluster else {"leaderElection": lease}
