@@ -73,7 +73,7 @@ def scheduler_files(variables):
         **given,
         node_exporter_port=int(variables.get("node_exporter_port") or 0),
         has_own_image=bool(variables.get("image")),
-        extends_cluster=variables.get("shape") == "kubeadm",
+        shape=str(variables.get("shape") or "second_scheduler"),
     )
     mistakes = list(shape_mistakes_in(given_variables))
     if mistakes:
@@ -86,7 +86,7 @@ def scheduler_files(variables):
                 "name": extender.name,
                 "port": extender.port,
                 "status_port": extender.status_port,
-                "settings": extender.file(on_host=given_variables.extends_cluster),
+                "settings": extender.file(on_host=given_variables.is_on_hosts),
                 "files": [{**one._asdict(), "folder": one.folder, "volume": one.volume} for one in extender.mounted_files],
             }
             for extender in extenders

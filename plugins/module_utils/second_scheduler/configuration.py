@@ -43,8 +43,17 @@ class SchedulerVariables:
     extenders: Sequence[Mapping[str, t.Any]] = ()
     learning_agents: Sequence[str] = ()
     has_own_image: bool = False
-    extends_cluster: bool = False
-    """True if the scheduler of the cluster gets the profiles. Otherwise a second scheduler has them."""
+    shape: str = "second_scheduler"
+
+    @property
+    def extends_cluster(self) -> bool:
+        """Return whether the scheduler of the cluster gets the profiles. Otherwise a second scheduler has them."""
+        return self.shape == "kubeadm"
+
+    @property
+    def is_on_hosts(self) -> bool:
+        """Return whether the extenders have the network of hosts, and no service account."""
+        return self.shape in ("kubeadm", "systemd")
 
     @property
     def profile_names(self) -> list[str]:
@@ -106,13 +115,17 @@ def extenders_of(variables: SchedulerVariables) -> list[ExtenderContainer]:
 def scheduler_configuration(variables: SchedulerVariables, extenders: Iterable[ExtenderContainer]) -> Json:
     """Return the KubeSchedulerConfiguration. In a pod a second scheduler finds the API server without a kubeconfig.
 
-    The scheduler of the cluster keeps its own leader election and connection, and gets the rest.
+    A unit of systemd has a kubeconfig beside its configuration. The scheduler of the cluster keeps its own leader election and
+    connection, and gets the rest.
     """
     lease = {"leaderElect": True, "resourceLock": "leases", "resourceName": LEASE, "resourceNamespace": NAMESPACE}
+    own: Json = {} if variables.extends_cluster else {"leaderElection": lease}
+    if variables.shape == "systemd":
+        own["clientConnection"] = {"kubeconfig": "kubeconfig"}
     return {
         "apiVersion": "kubescheduler.config.k8s.io/v1",
         "kind": "KubeSchedulerConfiguration",
-        **({} if variables.extends_cluster else {"leaderElection": lease}),
+        **own,
         "profiles": [dict(profile) for profile in variables.profiles] or [{"schedulerName": variables.profile_name}],
         "extenders": [
             {"urlPrefix": f"http://127.0.0.1:{extender.port}/scheduler", **entry} for extender in extenders for entry in extender.entries

@@ -40,7 +40,7 @@ LABEL_KEY = re.compile(r"([a-z0-9]([a-z0-9.-]*[a-z0-9])?/)?[A-Za-z0-9]([A-Za-z0-
 def mistakes_in(variables: SchedulerVariables, extenders: Sequence[ExtenderContainer], namespaces: str) -> list[str]:
     """Return a sentence for each other mistake. ``namespaces`` is the key of the label of namespaces, or empty."""
     found = [*_profile_mistakes(variables), *_preset_mistakes(variables, extenders), *_learning_mistakes(variables, extenders)]
-    if variables.extends_cluster:
+    if variables.is_on_hosts:
         found += _service_mistakes(extenders)
     if len(extenders) > MAX_EXTENDERS:
         found.append(f"{PREFIX}extenders has {len(extenders)} entries: a pod has at most {MAX_EXTENDERS} extenders")
@@ -167,7 +167,7 @@ def _file_mistakes(variables: SchedulerVariables, extenders: Sequence[ExtenderCo
     """Yield a sentence for each file that a container does not have. The sources of a preset are those of one variable."""
     for extender in extenders:
         place = f"{PREFIX}extenders[{extender.number - 1}].settings" if variables.extenders else f"{PREFIX}sources"
-        yield from (place + text for text in file_mistakes(extender.settings, is_static_pod=variables.extends_cluster))
+        yield from (place + text for text in file_mistakes(extender.settings, variables.shape))
 
 
 def _entry_mistakes(entry: Mapping[str, t.Any], http_timeout: str) -> Iterator[str]:

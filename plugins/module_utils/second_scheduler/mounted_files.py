@@ -2,8 +2,8 @@
 # Copyright: onprem.kube_scheduling contributors
 """The files of Secrets and ConfigMaps that the settings of an extender name, such as the token for Prometheus.
 
-The path of such a file names the object: ``/etc/extender/secrets/NAME/KEY`` or ``/etc/extender/configmaps/NAME/KEY``. A static pod cannot use
-them: the administrator puts its files into the folder of its settings on each host.
+The path of such a file names the object: ``/etc/extender/secrets/NAME/KEY`` or ``/etc/extender/configmaps/NAME/KEY``. A static pod cannot
+use them: the administrator puts its files into the folder of its settings on each host. A unit of systemd reads any file of its host.
 """
 
 from __future__ import annotations
@@ -16,7 +16,9 @@ from collections.abc import Iterator, Mapping
 ROOT = "/etc/extender"
 FOLDERS = {"secrets": "Secret", "configmaps": "ConfigMap"}
 FORM = f"{ROOT}/secrets/NAME/KEY for a key of a Secret in kube-system, or {ROOT}/configmaps/NAME/KEY for one of a ConfigMap"
-HOST_FORM = "a static pod has no Secrets, so put the file into the folder extender of extended_scheduler_folder on each host, and write {path}"
+HOST_FORM = (
+    "a static pod has no Secrets, so put the file into the folder extender of extended_scheduler_folder on each host, and write {path}"
+)
 NAMING = ("bearer_token_file", "password_file", "ca_file", "cert_file", "key_file", "kubeconfig")
 """The settings of sources that name a file."""
 _HOST_PATH = re.compile(r"/etc/kube-scheduling/[A-Za-z0-9_-][A-Za-z0-9._-]*")
@@ -47,13 +49,18 @@ def mounted_files(settings: Mapping[str, t.Any]) -> list[MountedFile]:
     return sorted({MountedFile(FOLDERS[match[1]], match[2], match[4]) for match in found if match is not None})
 
 
-def file_mistakes(settings: Mapping[str, t.Any], *, is_static_pod: bool = False) -> Iterator[str]:
-    """Yield a sentence for each named file that cannot be in the container."""
-    form = _HOST_PATH if is_static_pod else _PATH
+def file_mistakes(settings: Mapping[str, t.Any], shape: str) -> Iterator[str]:
+    """Yield a sentence for each named file that the extender cannot read. ``shape``: that of the role."""
     for setting, path in named_paths(settings):
-        if form.fullmatch(path) is None:
-            remedy = HOST_FORM.format(path=f"/etc/kube-scheduling/{path.rpartition('/')[2]}") if is_static_pod else f"write {FORM}"
-            yield f" has {setting} {path}, and the container has no such file: {remedy}"
+        if shape == "systemd":
+            if not path.startswith("/"):
+                yield f" has {setting} {path}: write an absolute path on the hosts"
+        elif shape == "kubeadm":
+            if _HOST_PATH.fullmatch(path) is None:
+                remedy = HOST_FORM.format(path=f"/etc/kube-scheduling/{path.rpartition('/')[2]}")
+                yield f" has {setting} {path}, and the container has no such file: {remedy}"
+        elif _PATH.fullmatch(path) is None:
+            yield f" has {setting} {path}, and the container has no such file: write {FORM}"
 
 
 def named_paths(settings: Mapping[str, t.Any]) -> Iterator[tuple[str, str]]:

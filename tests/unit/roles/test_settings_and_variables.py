@@ -109,3 +109,32 @@ def test_wrong_variables_for_the_schedulers_of_the_cluster_are_named(tmp_path: P
         "extended_scheduler_renew_days is 0: it must be a number, at least 1",
     ):
         assert text in wrong.output, wrong.output
+
+
+def test_wrong_variables_for_schedulers_on_hosts_are_named(tmp_path: Path) -> None:
+    role = RolePlay(SCHEDULER, tmp_path, {"extended_scheduler_shape": "systemd"})
+    wrong = role.run(
+        extended_scheduler_binary_archive="/srv/kubernetes-server-linux-amd64.tar.gz",
+        extended_scheduler_binary_checksum="sha256:abc",
+        extended_scheduler_scheduler_kubeconfig="/srv/scheduler.kubeconfig",
+        extended_scheduler_secure_port=5501,
+        extended_scheduler_scheduler_user="kube-scheduling-extender",
+        extended_scheduler_program_folder="opt",
+        extended_scheduler_wait_timeout=10,
+    )
+    assert wrong.code == 2, wrong.output
+    for text in (
+        "extended_scheduler_shape is systemd, and there is no host for it: set extended_scheduler_hosts",
+        "extended_scheduler_binary_checksum is sha256:abc: set it to the SHA-256 sum of extended_scheduler_binary_archive, 64",
+        "only one of extended_scheduler_scheduler_kubeconfig and extended_scheduler_extender_kubeconfig is set: set both, or none of them",
+        "extended_scheduler_secure_port is 5501: set it to a port up to 65535 that no extender uses",
+        "extended_scheduler_scheduler_user is kube-scheduling-extender: choose a name that does not begin with system: and is not that of",
+        "extended_scheduler_program_folder is opt: set it to an absolute path on the hosts, without / at the end",
+        "extended_scheduler_wait_timeout is 10: a kube-scheduler needs up to 35 s until it is ready, so set at least 60",
+    ):
+        assert text in wrong.output, wrong.output
+    # Without a control-plane host there is neither a program to copy nor kubeadm. The image is not needed.
+    alone = role.run(extended_scheduler_hosts=["localhost"])
+    assert alone.code == 2 and "extended_scheduler_extender_image" not in alone.output, alone.output
+    assert "there is no kube-scheduler to install: set extended_scheduler_binary_path or extended_scheduler_binary_archive" in alone.output
+    assert "there are no kubeconfigs: set extended_scheduler_scheduler_kubeconfig and" in alone.output

@@ -162,6 +162,15 @@ def test_the_scheduler_of_the_cluster_keeps_its_leader_election_and_its_extender
     assert (extender["settings"]["listen"], extender["settings"]["status_address"]) == ("127.0.0.1:5401", "127.0.0.1:5501")
 
 
+def test_a_second_scheduler_on_a_host_has_its_own_lease_and_a_kubeconfig_beside_its_configuration() -> None:
+    made = files(shape="systemd")
+    assert made["mistakes"] == [] and made["scheduler"]["leaderElection"] == files()["scheduler"]["leaderElection"]
+    assert made["scheduler"]["clientConnection"] == {"kubeconfig": "kubeconfig"} and "clientConnection" not in files()["scheduler"]
+    (extender,) = made["extenders"]
+    assert extender["settings"]["status_address"] == "127.0.0.1:5501"
+    assert files(shape="systemd", profile_name="default-scheduler")["mistakes"] != []
+
+
 def test_the_scheduler_of_the_cluster_may_give_its_default_profile_the_scores() -> None:
     assert files(shape="kubeadm", profile_name="default-scheduler")["mistakes"] == []
 
@@ -169,6 +178,7 @@ def test_the_scheduler_of_the_cluster_may_give_its_default_profile_the_scores() 
 def test_a_source_with_the_name_of_a_service_is_a_mistake_only_with_the_network_of_a_host() -> None:
     urls = ["http://prometheus.monitoring.svc:9090", "https://10.0.0.4/", "http://prometheus.example.org"]
     assert files(prometheus_urls=urls)["mistakes"] == []
+    assert len(files(shape="systemd", prometheus_urls=urls)["mistakes"]) == 1
     made = files(shape="kubeadm", prometheus_urls=urls)
     assert made["source_hosts"] == ["10.0.0.4", "prometheus.example.org", "prometheus.monitoring.svc"]
     (mistake,) = made["mistakes"]

@@ -64,6 +64,13 @@ def test_static_pod_has_files_of_its_host() -> None:
     assert made["mistakes"] == [] and named(made) == []
     (mistake,) = files(shape="kubeadm", prometheus_urls=PROMETHEUS, sources={"prometheus": {"bearer_token_file": TOKEN}})["mistakes"]
     assert mistake == (
-        f"extended_scheduler_sources has sources.prometheus.bearer_token_file {TOKEN}, and the container has no such file: a static pod has no "
-        "Secrets, so put the file into the folder extender of extended_scheduler_folder on each host, and write /etc/kube-scheduling/token"
+        f"extended_scheduler_sources has sources.prometheus.bearer_token_file {TOKEN}, and the container has no such file: a static pod has "
+        "no Secrets, so put the file into the folder extender of extended_scheduler_folder on each host, and write /etc/kube-scheduling/token"
     )
+
+
+def test_unit_of_systemd_reads_files_of_its_host() -> None:
+    made = files(shape="systemd", prometheus_urls=PROMETHEUS, sources={"prometheus": {"bearer_token_file": "/etc/prometheus/token"}})
+    assert made["mistakes"] == [] and named(made) == []
+    (mistake,) = files(shape="systemd", prometheus_urls=PROMETHEUS, sources={"prometheus": {"bearer_token_file": "token"}})["mistakes"]
+    assert mistake == "extended_scheduler_sources has sources.prometheus.bearer_token_file token: write an absolute path on the hosts"
