@@ -167,11 +167,8 @@ options:
     default: 3
   scheduler_config:
     description:
-      - The KubeSchedulerConfigurations of the cluster's schedulers. Each entry is the path of a file on the host on which the module runs,
-        or C(configmap:NAMESPACE/NAME/KEY). Without C(/KEY) the key is C(config.yaml). A ConfigMap needs the verb get on it.
-      - A pod is judged by the profile that it names in C(spec.schedulerName). The disabled plugins of the profile, its added node affinity,
-        default topology spread constraints and ignored resources change the nodes on which the pod can run.
-      - If an extender with C(filterVerb), or a plugin that is not one of Kubernetes, may reject nodes, the result for the pod is unknown.
+      - The KubeSchedulerConfigurations of the schedulers, as the O(onprem.kube_scheduling.k8s_spread_check#module:scheduler_config)
+        of the check. The scheduler of the role P(onprem.kube_scheduling.extended_scheduler#role) needs an entry, too.
       - A profile that is in no entry is assumed to have the default plugins.
     type: list
     elements: str

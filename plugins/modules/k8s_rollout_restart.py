@@ -192,16 +192,8 @@ options:
     type: int
   scheduler_config:
     description:
-      - The KubeSchedulerConfigurations of the cluster's schedulers. Each entry is the path of a file on the host on which the module runs,
-        or C(configmap:NAMESPACE/NAME/KEY). Without C(/KEY) the key is C(config.yaml). A ConfigMap needs the verb get on it.
-      - A pod is judged by the profile that it names in C(spec.schedulerName). The disabled plugins of the profile, its added node affinity,
-        default topology spread constraints and ignored resources change the nodes on which the pod can run.
-      - If an extender with C(filterVerb), or a plugin that is not one of Kubernetes, may reject nodes, the result for the pod is unknown.
-      - By default the value of O(check).
-      - The scheduler of the role P(onprem.kube_scheduling.extended_scheduler#role) needs no entry. Its profiles are read from its
-        Deployment if a pod names one of them, and if the user may list Deployments in C(kube-system).
-      - Without an entry that has the profile C(default-scheduler), its default plugins are assumed. For any other unknown profile the
-        result is unknown (C(foreign_scheduler)).
+      - The KubeSchedulerConfigurations of the schedulers, as the O(onprem.kube_scheduling.k8s_spread_check#module:scheduler_config)
+        of the check. By default the value of O(check).
     type: list
     elements: str
 requirements:

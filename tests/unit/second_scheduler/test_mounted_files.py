@@ -45,7 +45,7 @@ def test_each_extender_has_only_the_files_that_it_names() -> None:
 @pytest.mark.parametrize(
     ("sources", "setting"),
     [
-        ({"prometheus": {"bearer_token_file": "/root/token"}}, "sources.prometheus.bearer_token_file /root/token"),
+        ({"prometheus": {"bearer_token_file": "/srv/token"}}, "sources.prometheus.bearer_token_file /srv/token"),
         ({"prometheus": {"bearer_token_file": "/etc/extender/secrets/a"}}, "sources.prometheus.bearer_token_file /etc/extender/secrets/a"),
         ({"prometheus": {"tls": {"ca_file": f"{CA}/more"}}}, f"sources.prometheus.tls.ca_file {CA}/more"),
         ({"prometheus": {"tls": {"ca_file": "/etc/extender/secrets/../x/y"}}}, "sources.prometheus.tls.ca_file"),
