@@ -94,6 +94,7 @@ def test_nodes_that_are_cordoned_or_not_ready_are_named_and_nothing_is_rebalance
     assert stats_of(plan, "kube_scheduling_rebalance")["restarted"] == 1 and restarted_at(cluster, web) is None
 
 
+@pytest.mark.full
 def test_workload_that_is_not_settled_is_named_and_stops_the_rebalance(
     cluster: Cluster, namespace: str, maintenance: Maintenance, web: dict[str, Any], drained: str
 ) -> None:

@@ -130,6 +130,7 @@ def rules_of_workloads(cluster: Cluster) -> list[list[str]]:
     return [rule["verbs"] for rule in rules if rule["apiGroups"] == ["apps"]]
 
 
+@pytest.mark.full
 def test_the_rendered_files_are_what_the_role_applies(cluster: Cluster, role: RolePlay, tmp_path: Path) -> None:
     folder = tmp_path / "rendered"
     rendered = role.run(critical_rescuer_render_to=str(folder), critical_rescuer_kubeconfig="")

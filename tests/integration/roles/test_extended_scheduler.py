@@ -224,8 +224,9 @@ def test_all_mistakes_are_named_and_nothing_is_changed(cluster: Cluster, role: R
         "there is no agent network_trafic; the nearest is network_traffic",
     ):
         assert text in wrong.output, (text, wrong.output)
-    other = role.run(extended_scheduler_shape="kubeadm")
-    assert other.code == 2 and "value of extended_scheduler_shape must be one of: second_scheduler, got: kubeadm" in other.output
+    other = role.run(extended_scheduler_shape="third_scheduler")
+    shapes = "value of extended_scheduler_shape must be one of: second_scheduler, kubeadm, systemd, got: third_scheduler"
+    assert other.code == 2 and shapes in other.output, other.output
     login = {"bearer_token_file": "/etc/extender/secrets/absent/token"}
     prometheus = {"urls": ["https://prometheus.example.org"], **login}
     nowhere = role.run(extended_scheduler_node_label="example.org/schedulers", extended_scheduler_sources={"prometheus": prometheus})

@@ -137,6 +137,7 @@ def check_dashboard(*texts: str) -> None:
     assert wrong == []
 
 
+@pytest.mark.full
 def test_learned_rewards_are_stored_with_the_rights_for_them_and_removed_with_the_scheduler(
     cluster: Cluster, role: RolePlay, pods: WaitingPods, tmp_path: Path
 ) -> None:
@@ -169,4 +170,9 @@ def test_learned_rewards_are_stored_with_the_rights_for_them_and_removed_with_th
 def test_each_right_of_the_data_file_is_granted_only_where_it_is_needed() -> None:
     learning: list[dict[str, Any]] = DECLARED["__extended_scheduler_permissions_to_learn"]
     assert {name for entry in learning for name in entry.get("names", [])} == {"kube-scheduling-extender"}
-    assert all(entry["namespace"] == NAMESPACE for entries in DECLARED.values() for entry in entries)
+    # An extender on a host reads all nodes and pods. Every other right is only for the namespace of the scheduler.
+    everywhere = [entry for entries in DECLARED.values() for entry in entries if "namespace" not in entry]
+    assert everywhere == DECLARED["__extended_scheduler_permissions_on_hosts"]
+    assert [(entry["resources"], entry["verbs"]) for entry in everywhere] == [(["nodes", "pods"], ["get", "list", "watch"])]
+    namespaces = {entry["namespace"] for entries in DECLARED.values() for entry in entries if entry not in everywhere}
+    assert namespaces == {NAMESPACE}

@@ -419,6 +419,7 @@ def monitoring(lab_cluster: Cluster) -> Iterator[str]:
     lab_cluster.kubectl("delete", "customresourcedefinition", "--ignore-not-found", *(one["metadata"]["name"] for one in OPERATOR))
 
 
+@pytest.mark.full
 def test_objects_are_applied_replaced_and_deleted(lab_cluster: Cluster, monitoring: str, side: PrometheusSide) -> None:
     side.nodes["node-3"] |= {"node_exporter_scrape_address": "10.0.0.3:9443"}
     https = {name: result | {"scheme": "https"} for name, result in RESULTS.items()}

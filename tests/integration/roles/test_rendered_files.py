@@ -27,6 +27,7 @@ def test_a_file_of_the_user_is_not_replaced_and_nothing_is_written(taken: str, t
     assert {file.name: file.read_text() for file in target.iterdir()} == {taken: "kind: CronJob # of the user\n"}
 
 
+@pytest.mark.full
 def test_files_of_another_form_are_removed_and_those_of_others_stay(tmp_path: Path) -> None:
     target = tmp_path / "base"
     spread, rescuer = role("spread_cronjob", tmp_path, target), role("critical_rescuer", tmp_path, target)
