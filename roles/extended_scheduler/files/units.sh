@@ -8,7 +8,7 @@
 #   healthy FOLDER  remember the folder as the one whose units work, and remove units and files that it does not need
 #   restore         make the units that worked last those of systemd again, and start them. Without such units, remove all
 #   remove          stop all units, and remove all files
-# These variables are set: UNITS_FOLDER and UNITS_PROGRAMS, and for probe UNITS_PYTHON, and as lines UNITS_PORTS and UNITS_NAMES.
+# These variables are set: UNITS_FOLDER and UNITS_PROGRAMS, and for probe UNITS_PYTHON.
 set -eu
 
 system=/etc/systemd/system
@@ -84,18 +84,6 @@ probe() {
     echo "unit $unit $(sha256sum < "$system/$unit" | cut -d ' ' -f 1) $(hash_in "$system/$unit") $(running_hash "$unit")"
     config=$(sed -n 's/^LoadCredential=scheduler.yaml://p' "$system/$unit")
     [ -f "$config" ] && echo "config $(base64 --wrap 0 "$config")"
-  done
-  # Listeners without a process are those of the kernel.
-  ss --no-header --listening --tcp --numeric --processes | while read -r _state _received _sent address _peer processes; do
-    if echo "$UNITS_PORTS" | grep -qx "${address##*:}"; then
-      name=$(echo "$processes" | sed -n 's/.*(("\([^"]*\)".*/\1/p')
-      pid=$(echo "$processes" | sed -n 's/[^=]*pid=\([0-9]*\).*/\1/p')
-      unit=$([ -n "$pid" ] && sed -n 's,.*/\([^/]*\.\(service\|scope\)\).*,\1,p' "/proc/$pid/cgroup" | tail -n 1)
-      echo "listener $address ${pid:-0} ${unit:--} ${name:-kernel}"
-    fi
-  done
-  echo "$UNITS_NAMES" | while read -r name; do
-    [ -z "$name" ] || getent hosts "$name" > /dev/null || echo "unresolved $name"
   done
 }
 
