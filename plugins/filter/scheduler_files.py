@@ -57,7 +57,7 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.second_sche
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.second_scheduler.mistakes import mistakes_in, shape_mistakes_in
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.second_scheduler.presets import PRESETS
 
-LISTS = ("prometheus_urls", "profiles", "extenders", "learning_agents")
+LISTS = ("prometheus_urls", "profiles", "extenders", "learning_agents", "known_plugins")
 MAPPINGS = ("sources", "agent_args")
 OF_MAPPINGS = ("profiles", "extenders")
 
@@ -72,7 +72,6 @@ def scheduler_files(variables):
         **texts,
         **given,
         node_exporter_port=int(variables.get("node_exporter_port") or 0),
-        has_own_image=bool(variables.get("image")),
         shape=str(variables.get("shape") or "second_scheduler"),
     )
     mistakes = list(shape_mistakes_in(given_variables))

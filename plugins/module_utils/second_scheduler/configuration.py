@@ -42,7 +42,7 @@ class SchedulerVariables:
     profiles: Sequence[Mapping[str, t.Any]] = ()
     extenders: Sequence[Mapping[str, t.Any]] = ()
     learning_agents: Sequence[str] = ()
-    has_own_image: bool = False
+    known_plugins: Sequence[str] = ()
     shape: str = "second_scheduler"
 
     @property

@@ -61,25 +61,13 @@ def mistakes_in(variables: SchedulerVariables, extenders: Sequence[ExtenderConta
 
 
 def _refused_by_the_scheduler(variables: SchedulerVariables, extenders: Sequence[ExtenderContainer]) -> Iterator[str]:
-    """Yield what kube-scheduler would refuse. The user's own image may have plugins that are not known here."""
+    """Yield what kube-scheduler would refuse."""
     config = scheduler_configuration(variables, extenders)
-    names = frozenset(_plugin_names(config["profiles"])) if variables.has_own_image else frozenset[str]()
-    for problem in config_problems(config, target_of(None, "v1"), names):
+    for problem in config_problems(config, target_of(None, "v1"), frozenset(variables.known_plugins)):
         if problem.kind in (INVALID, UNKNOWN_FIELD):
             variable = "profiles" if problem.path.startswith("profiles") else "extenders"
-            yield f"{PREFIX}{variable}: kube-scheduler would refuse {problem}"
-
-
-def _plugin_names(value: t.Any) -> Iterator[str]:
-    """Yield each name in plugin sets and pluginConfig."""
-    if isinstance(value, Mapping):
-        if isinstance(value.get("name"), str):
-            yield value["name"]
-        for part in value.values():
-            yield from _plugin_names(part)
-    elif isinstance(value, (list, tuple)):
-        for part in value:
-            yield from _plugin_names(part)
+            # The library names the option of scheduler_profile.
+            yield f"{PREFIX}{variable}: kube-scheduler would refuse {problem}".replace(" known_plugins", f" {PREFIX}known_plugins")
 
 
 def _profile_mistakes(variables: SchedulerVariables) -> Iterator[str]:

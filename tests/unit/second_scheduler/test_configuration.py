@@ -149,10 +149,12 @@ def test_what_kube_scheduler_would_refuse_is_a_mistake(profile: dict[str, Any], 
     assert mistake.startswith(sentence)
 
 
-def test_an_own_image_may_have_plugins_that_are_not_known() -> None:
+def test_a_plugin_that_is_not_in_kubernetes_has_to_be_named() -> None:
     profiles = [{"schedulerName": "quiet", "plugins": {"score": {"enabled": [{"name": "Mine", "weight": 2}]}}}]
-    assert files(profiles=profiles)["mistakes"] != []
-    assert files(profiles=profiles, image="registry.example.org/scheduler:1")["mistakes"] == []
+    (mistake,) = files(profiles=profiles)["mistakes"]
+    assert mistake.endswith("add it to extended_scheduler_known_plugins if this kube-scheduler has it")
+    assert files(profiles=profiles, known_plugins=["Other"])["mistakes"] == [mistake]
+    assert files(profiles=profiles, known_plugins=["Mine"])["mistakes"] == []
 
 
 def test_the_scheduler_of_the_cluster_keeps_its_leader_election_and_its_extender_has_no_open_port() -> None:
