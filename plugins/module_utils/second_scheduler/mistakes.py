@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from ..model.values.nearest import nearest
 from ..scheduler_config.problem import INVALID, UNKNOWN_FIELD
 from ..scheduler_config.validation import config_problems
+from ..scheduler_config.values import duration_ns
 from ..scheduler_config.versions import target_of
 from .configuration import WITH_PROMQL, ExtenderContainer, SchedulerVariables, scheduler_configuration, source_hosts
 from .mounted_files import file_mistakes
@@ -32,7 +33,6 @@ OWN_SETTINGS = {
 }
 """The settings that cannot be given, and the reason."""
 PROFILE_FIELDS = ("schedulerName", "percentageOfNodesToScore", "plugins", "pluginConfig")
-GO_DURATION = re.compile(r"([0-9]+(\.[0-9]+)?(ns|us|µs|ms|s|m|h))+")
 LABEL_VALUE = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?")
 LABEL_KEY = re.compile(r"([a-z0-9]([a-z0-9.-]*[a-z0-9])?/)?[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?")
 
@@ -47,7 +47,7 @@ def mistakes_in(variables: SchedulerVariables, extenders: Sequence[ExtenderConta
     for extender in extenders:
         found += [f"{PREFIX}extenders[{extender.number - 1}]{text}" for text in _extender_mistakes(extender, variables)]
     found += dict.fromkeys(_file_mistakes(variables, extenders))
-    if not GO_DURATION.fullmatch(variables.http_timeout):
+    if (duration_ns(variables.http_timeout) or 0) <= 0:
         found.append(f"{PREFIX}http_timeout is {variables.http_timeout}: write it as a duration of Go, such as 200ms or 2s")
     if namespaces and not LABEL_KEY.fullmatch(namespaces):
         found.append(f"{PREFIX}namespaces is {namespaces}: write the key of a label, such as kube-scheduling.onprem/profile")
@@ -177,7 +177,7 @@ def _entry_mistakes(entry: Mapping[str, t.Any], http_timeout: str) -> Iterator[s
             "preemptVerb: preempt"
         )
     timeout = str(entry.get("httpTimeout"))
-    if timeout != http_timeout and not GO_DURATION.fullmatch(timeout):
+    if timeout != http_timeout and (duration_ns(timeout) or 0) <= 0:
         yield f"has httpTimeout {timeout}: write it as a duration of Go, such as 200ms or 2s"
 
 

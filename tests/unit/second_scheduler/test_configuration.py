@@ -94,6 +94,8 @@ P = "extended_scheduler_"
         ),
         ({"agent_args": {"network_trafic": {}}}, f"{P}agent_args has network_trafic, and the preset network_traffic has no such agent"),
         ({"http_timeout": "200"}, f"{P}http_timeout is 200: write it as a duration of Go"),
+        ({"http_timeout": "0s"}, f"{P}http_timeout is 0s: write it as a duration of Go"),
+        ({"http_timeout": "-1s"}, f"{P}http_timeout is -1s: write it as a duration of Go"),
         ({"namespaces": "a b"}, f"{P}namespaces is a b: write the key of a label"),
         ({"namespaces": "x", "profile_name": "y" * 64}, "is no value of a label, which has at most 63 characters"),
         ({"extenders": [{"settings": {}}]}, f"{P}extenders[0].settings has no profiles"),
