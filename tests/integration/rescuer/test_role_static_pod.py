@@ -213,6 +213,7 @@ def check_rights_of_user(cluster: Cluster) -> None:
         assert answer["status"]["allowed"] is allowed, (verb, resource)
 
 
+@pytest.mark.full
 def test_end_of_a_static_pod_releases_its_node_before_its_rights_are_gone(
     scene: Scene, cluster: Cluster, host: Host, tmp_path: Path
 ) -> None:

@@ -211,6 +211,7 @@ def test_without_a_folder_and_objects_no_prometheus_is_configured(side: Promethe
     assert run.code == 0 and run.changed == 0 and "No Prometheus is configured, because" in summary(run), run.output
 
 
+@pytest.mark.full
 def test_objects_for_the_operator_have_the_same_labels_and_no_password(side: PrometheusSide) -> None:
     side.nodes["node-3"] |= {"node_exporter_scrape_address": "10.0.0.3:9443"}
     https = {name: result | {"scheme": "https"} for name, result in RESULTS.items()}
