@@ -22,7 +22,7 @@ from ansible_collections.onprem.kube_scheduling.plugins.plugin_utils.kubeconfig_
     hide_adhoc_options,
 )
 from ansible_collections.onprem.kube_scheduling.plugins.plugin_utils.plain_values import plain
-from ansible_collections.onprem.kube_scheduling.plugins.plugin_utils.profile_plan import command_of, plan_profile
+from ansible_collections.onprem.kube_scheduling.plugins.plugin_utils.profile_plan import command_of, plan_profile, read_config
 
 NEW_FILE_MODE = "0600"
 """The mode of a new file without the option mode. The file can have the key of an extender's client certificate."""
@@ -59,6 +59,8 @@ ARGUMENTS = {
     "group": {"type": "str"},
     "mode": {"type": "raw"},
 }
+PRIVATE_KEY = "keyData"
+HIDDEN = "(hidden)"
 FILE_OPTIONS = ("validate", "backup", "owner", "group", "mode")
 CHANGES = ("plugins", "plugin_config", "percentage_of_nodes_to_score", "leader_election", "client_connection")
 
@@ -211,10 +213,32 @@ def _checksum_of(text):
 
 
 def _result(plan, place):
-    headers = {"before_header": place, "after_header": place}
+    """Return the result of the task. Private keys of extenders are not shown."""
+    diff = {"before": plan.before or "", "after": plan.after or ""}
+    for key in {*_private_keys(plan.config), *_private_keys(read_config(plan.before, place))}:
+        diff = {name: text.replace(key, HIDDEN) for name, text in diff.items()}
     return {
         "changed": plan.changed,
-        "config": plan.config or {},
+        "config": _without_private_keys(plan.config or {}),
         "warnings": plan.warnings,
-        "diff": {"before": plan.before or "", "after": plan.after or "", **headers},
+        "diff": {**diff, "before_header": place, "after_header": place},
     }
+
+
+def _private_keys(value):
+    """Yield each private key in a configuration, which is base64."""
+    if isinstance(value, dict):
+        for name, child in value.items():
+            if name == PRIVATE_KEY and isinstance(child, str) and child:
+                yield child
+            else:
+                yield from _private_keys(child)
+    elif isinstance(value, list):
+        for child in value:
+            yield from _private_keys(child)
+
+
+def _without_private_keys(value):
+    if isinstance(value, dict):
+        return {name: HIDDEN if name == PRIVATE_KEY and child else _without_private_keys(child) for name, child in value.items()}
+    return [_without_private_keys(child) for child in value] if isinstance(value, list) else value

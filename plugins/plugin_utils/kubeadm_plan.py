@@ -153,6 +153,7 @@ def _host_plan(texts, restored, file):
         "original": restored["text"],
         "differs": wanted != texts.manifest,
         "words": words,
+        "container": scheduler_container(compose(wanted)[1]).get("name", ""),
         # A rollback returns to the last manifest with which the scheduler was healthy.
         "previous": texts.previous or texts.manifest,
         "previous_words": _words(texts.previous or texts.manifest),

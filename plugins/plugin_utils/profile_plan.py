@@ -60,7 +60,9 @@ def plan_profile(text, options, place, command=None):
     converted, notes = convert_config(before, target) if before is not None else (None, [])
     if target.is_after_tables:
         notes.append(f"Kubernetes 1.{target.minor} is newer than the tables of this module; the plugins and fields of 1.{NEWEST} are known")
-    merged = merge(converted, change, target)
+    # Without a file, a kube-scheduler has the profile default-scheduler.
+    runs_without_file = bool(command) and "config" not in flags_of(command)
+    merged = merge(converted, change, target, runs_without_file=runs_without_file)
     config, notes = merged.config, [*notes, *merged.notes]
     if command:
         flags = flags_of(command)
@@ -82,7 +84,7 @@ def read_config(text, place):
     try:
         value = compose(text)[1]
     except YamlTextError as error:
-        raise SchedulerConfigError(f"{place} is no YAML that kube-scheduler can read: {error}; correct the text") from None
+        raise SchedulerConfigError(f"{place} is no YAML that this collection can read: {error}; correct the text") from None
     if value is None:
         return None
     if not isinstance(value, dict) or value.get("kind") != KIND:

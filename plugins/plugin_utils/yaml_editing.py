@@ -13,7 +13,7 @@ import typing as t
 
 import yaml
 
-from .yaml_reading import compose, has_aliases, render, render_flow
+from .yaml_reading import YamlTextError, compose, has_aliases, render, render_flow
 
 IDENTITIES = ("schedulerName", "urlPrefix", "name")
 """The keys by which the entries of two lists are the same entry."""
@@ -75,7 +75,11 @@ class _Editor:
         in_order = sorted(self._changes, key=lambda change: (change.start, change.end))
         for change in reversed(in_order):
             text = text[: change.start] + change.text + text[change.end :]
-        return text if same_value(_value_of(text), wanted) else None
+        try:
+            return text if same_value(_value_of(text), wanted) else None
+        except YamlTextError:
+            # The text has a form without places for the new lines, such as a key after a question mark.
+            return None
 
     def _edit_mapping(self, node, value, wanted):
         entries = [(key.value, key, child) for key, child in node.value]

@@ -10,11 +10,15 @@ import yaml
 
 MAX_LEVELS = 100
 """Levels of lists and mappings in a document. A deeper one is refused before Python's own limit is reached."""
+MAX_VALUES = 100_000
+"""Values in a document, with those that aliases repeat. A short text with aliases of aliases may have any number."""
 
 _GO_FLOAT = re.compile(r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?|[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN)")
 _GO_INTEGER = re.compile(r"[-+]?(?:0b[01_]+|0o?[0-7_]+|0x[0-9a-fA-F_]+|[1-9][0-9_]*|0)")
 _TYPES = {"tag:yaml.org,2002:float": _GO_FLOAT, "tag:yaml.org,2002:int": _GO_INTEGER}
 _OTHERS = ("bool", "null", "merge")
+_GO_SHORT_BOOL = re.compile(r"[yYnN]")
+"""Go's library reads them as true and false, and PyYAML as texts."""
 _LONG_LINE = 10**6
 
 
@@ -24,6 +28,8 @@ class YamlTextError(Exception):
 
 class _Loader(yaml.SafeLoader):
     """A loader with the types of Go's library."""
+
+    bool_values = yaml.SafeLoader.bool_values | {"y": True, "n": False}
 
     def construct_mapping(self, node, deep=False):
         """Return a mapping. Raise ConstructorError for a key that is there twice."""
@@ -60,12 +66,13 @@ for _first, _resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items():
 # An integer is also a Go float, so it comes first.
 for _tag in reversed(list(_TYPES)):
     _Loader.add_implicit_resolver(_tag, re.compile(rf"(?:{_TYPES[_tag].pattern})\Z"), list("-+.0123456789"))
+_Loader.add_implicit_resolver("tag:yaml.org,2002:bool", re.compile(rf"(?:{_GO_SHORT_BOOL.pattern})\Z"), list("yYnN"))
 _Loader.add_constructor("tag:yaml.org,2002:int", _Loader.construct_go_integer)
 _Loader.add_constructor("tag:yaml.org,2002:float", _Loader.construct_go_float)
 
 
 class _Dumper(yaml.SafeDumper):
-    """A dumper without aliases, which quotes texts that Go's library would read as numbers."""
+    """A dumper without aliases, which quotes texts that Go's library would read as numbers or as true and false."""
 
     def ignore_aliases(self, _data):
         """Write equal parts again."""
@@ -73,7 +80,7 @@ class _Dumper(yaml.SafeDumper):
 
 
 def _represent_text(dumper, text):
-    quoted = _GO_FLOAT.fullmatch(text) or _GO_INTEGER.fullmatch(text)
+    quoted = any(pattern.fullmatch(text) for pattern in (_GO_FLOAT, _GO_INTEGER, _GO_SHORT_BOOL))
     return dumper.represent_scalar("tag:yaml.org,2002:str", text, style="'" if quoted else None)
 
 
@@ -83,7 +90,7 @@ _Dumper.add_representer(str, _represent_text)
 def compose(text):
     """Return the root of the tree of nodes and its plain value. Both are None for an empty text. Raise YamlTextError."""
     try:
-        _check_levels(text)
+        _check_size(text)
         loader = _Loader(text)
         node = loader.get_single_node()
         return node, (None if node is None else loader.construct_document(node))
@@ -111,12 +118,23 @@ def render_flow(value):
     return yaml.dump(value, Dumper=_Dumper, default_flow_style=True, sort_keys=False, width=_LONG_LINE).strip().removesuffix("\n...")
 
 
-def _check_levels(text):
-    levels = 0
+def _check_size(text):
+    """Raise YamlTextError for a document that is too deep, or too large with the parts that aliases repeat."""
+    sizes = {}  # the number of values below each anchor
+    open_parts = []  # the anchor of each list or mapping that is not complete, and the number of values before it
+    count = 0
     for event in yaml.parse(text, Loader=_Loader):
         if isinstance(event, yaml.CollectionStartEvent):
-            levels += 1
-            if levels > MAX_LEVELS:
+            open_parts.append((event.anchor, count))
+            count += 1
+            if len(open_parts) > MAX_LEVELS:
                 raise YamlTextError("it has too many levels of lists and mappings")
         elif isinstance(event, yaml.CollectionEndEvent):
-            levels -= 1
+            anchor, before = open_parts.pop()
+            sizes[anchor] = count - before
+        elif isinstance(event, yaml.AliasEvent):
+            count += sizes.get(event.anchor, 1)
+        elif isinstance(event, yaml.ScalarEvent):
+            count += 1
+        if count > MAX_VALUES:
+            raise YamlTextError(f"it has more than {MAX_VALUES} values with those that aliases repeat")

@@ -52,18 +52,25 @@ ELECTION_FLAGS: dict[str, _Field] = {
 }
 """The flags that override the file."""
 
-BOOLEAN_FLAGS = {"leader-elect", "profiling", "contention-profiling"}
+BOOLEAN_FLAGS = {
+    "authentication-skip-lookup", "authentication-tolerate-lookup-failure", "contention-profiling", "help", "leader-elect",
+    "log-json-split-stream", "log-text-split-stream", "permit-address-sharing", "permit-port-sharing", "profiling", "version",
+}  # fmt: skip
+"""The flags that need no value (``kube-scheduler --help``, 1.26 to 1.36)."""
 
 
 def flags_of(command: Sequence[str]) -> dict[str, str]:
     """Return the flags of a command line by name. Of a repeated flag the last value counts."""
     flags: dict[str, str] = {}
-    words = iter([str(word) for word in command])
-    for word in words:
+    words = [str(word) for word in command]
+    for place, word in enumerate(words):
         if word.startswith("-") and word.strip("-"):
             name, equals, value = word.lstrip("-").partition("=")
             name = name.replace("_", "-")
-            flags[name] = value if equals else ("true" if name in BOOLEAN_FLAGS else next(words, ""))
+            following = words[place + 1] if place + 1 < len(words) else ""
+            # A flag of an unknown version may be a boolean one. Then the next word is the next flag.
+            is_alone = name in BOOLEAN_FLAGS or following.startswith("-")
+            flags[name] = value if equals else ("true" if is_alone else following)
     return flags
 
 

@@ -16,6 +16,8 @@ from .values import Config, list_of, mapping_of, text_of
 from .versions import KIND, ConfigTarget, full_name
 
 PERCENTAGE = "percentageOfNodesToScore"
+LEASE = "kube-scheduler"
+"""The Lease of a kube-scheduler without other settings, which is that of the cluster."""
 
 
 @dataclass(frozen=True)
@@ -44,8 +46,13 @@ class Merged(t.NamedTuple):
     notes: tuple[str, ...] = ()
 
 
-def merge(before: t.Optional[Mapping[str, t.Any]], change: ProfileChange, target: ConfigTarget) -> Merged:
+def merge(
+    before: t.Optional[Mapping[str, t.Any]], change: ProfileChange, target: ConfigTarget, *, runs_without_file: bool = False
+) -> Merged:
     """Return the configuration after the change. ``before`` has the target's API version, or is None without a file.
+
+    A new configuration keeps the profile default-scheduler if the scheduler of the cluster will read it: the scheduler that has run
+    without a file until now (``runs_without_file``), or one without a Lease of its own. A second scheduler has such a Lease.
 
     Raise SchedulerConfigError if a removal needs ``force``, or if an extender has no urlPrefix.
     """
@@ -57,7 +64,8 @@ def merge(before: t.Optional[Mapping[str, t.Any]], change: ProfileChange, target
             config[key] = {**mapping_of(config.get(key)), **given}
     notes: tuple[str, ...] = ()
     if change.name is not None:
-        notes = _set_profile(config, change.name, change, target, is_new=before is None)
+        is_second = before is None and not runs_without_file and _has_own_lease(config)
+        notes = _set_profile(config, change.name, change, target, is_second=is_second)
     if change.extenders:
         config["extenders"] = _with_extenders(list_of(config.get("extenders")), change.extenders)
     return Merged(config, notes)
@@ -66,11 +74,13 @@ def merge(before: t.Optional[Mapping[str, t.Any]], change: ProfileChange, target
 def own_part(change: ProfileChange, target: ConfigTarget) -> Config:
     """Return a configuration that has only what the user gave, to find the unknown fields in it."""
     part = merge(None, change, target).config if not change.absent else None
+    if part and "profiles" in part:
+        part["profiles"] = part["profiles"][-1:]
     return part or {}
 
 
-def _set_profile(config: Config, name: str, change: ProfileChange, target: ConfigTarget, *, is_new: bool) -> tuple[str, ...]:
-    profiles = _explicit_profiles(config, name, is_new=is_new)
+def _set_profile(config: Config, name: str, change: ProfileChange, target: ConfigTarget, *, is_second: bool) -> tuple[str, ...]:
+    profiles = _explicit_profiles(config, name, is_second=is_second)
     profile = next((one for one in profiles if _name_of(one, profiles) == name), None)
     if profile is None:
         profile = {"schedulerName": name}
@@ -88,13 +98,18 @@ def _set_profile(config: Config, name: str, change: ProfileChange, target: Confi
     return (f"{PERCENTAGE}: {target.api_version} of this Kubernetes version has it only for all profiles; it now applies to all of them",)
 
 
-def _explicit_profiles(config: Config, name: str, *, is_new: bool) -> list[t.Any]:
+def _has_own_lease(config: Config) -> bool:
+    election = mapping_of(config.get("leaderElection"))
+    return election.get("leaderElect") is False or election.get("resourceName") not in (None, "", LEASE)
+
+
+def _explicit_profiles(config: Config, name: str, *, is_second: bool) -> list[t.Any]:
     """Return the profiles with the implied default-scheduler written out, if another profile is added."""
     profiles = list_of(config.get("profiles"))
-    if not profiles and not is_new and name != DEFAULT_SCHEDULER:
+    if not profiles and not is_second and name != DEFAULT_SCHEDULER:
         return [{"schedulerName": DEFAULT_SCHEDULER}]
     if len(profiles) == 1 and mapping_of(profiles[0]).get("schedulerName") is None and name != DEFAULT_SCHEDULER:
-        return [{"schedulerName": DEFAULT_SCHEDULER, **mapping_of(profiles[0])}]
+        return [{**mapping_of(profiles[0]), "schedulerName": DEFAULT_SCHEDULER}]
     return profiles
 
 

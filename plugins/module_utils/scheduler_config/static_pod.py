@@ -29,6 +29,10 @@ def scheduler_container(pod: t.Any) -> Config:
     for container in containers if isinstance(containers, list) else ():
         words = words_of(container) if isinstance(container, dict) else []
         if words and PROGRAM in (posixpath.basename(words[0]), container.get("name")):
+            if posixpath.basename(words[0]) != PROGRAM and not words[0].startswith("-"):
+                raise SchedulerConfigError(
+                    f"starts {PROGRAM} by {words[0]}, which may ignore new flags; write the command of {PROGRAM} itself"
+                )
             found: Config = container
             return found
     raise SchedulerConfigError(f"has no container with the command {PROGRAM}; give the path of the scheduler's manifest")
@@ -61,10 +65,14 @@ def pod_with_configuration(pod: Mapping[str, t.Any], file: str) -> Config:
 
 
 def pod_without_configuration(pod: Mapping[str, t.Any], folder: str) -> Config:
-    """Return the pod without ``--config`` if the file is in this folder, and without the volume. Otherwise the pod is unchanged."""
+    """Return the pod without ``--config`` if the file is in this folder, and without the volume.
+
+    Another pod is unchanged. Raise SchedulerConfigError if it has the volume with another folder.
+    """
     result = copy.deepcopy(dict(pod))
     container = scheduler_container(result)
     if configuration_in(container, folder) is None:
+        _refuse_other_folder(result, folder)
         return result
     for name in ("command", "args"):
         if container.get(name):
@@ -78,6 +86,16 @@ def configuration_in(container: Mapping[str, t.Any], folder: str) -> t.Optional[
     """Return the configuration file of the container if it is in this folder, otherwise None."""
     file = flags_of(words_of(container)).get(FLAG, "")
     return file if posixpath.dirname(file) == folder else None
+
+
+def _refuse_other_folder(pod: Mapping[str, t.Any], folder: str) -> None:
+    """Raise SchedulerConfigError if the pod has the volume of another folder, because its configuration would stay in use."""
+    for volume in pod["spec"].get("volumes") or ():
+        path = (volume.get("hostPath") or {}).get("path") if isinstance(volume, Mapping) and volume.get("name") == VOLUME else None
+        if path and path != folder:
+            raise SchedulerConfigError(
+                f"uses the folder {path}, and not {folder}; set extended_scheduler_folder to {posixpath.dirname(path)}"
+            )
 
 
 def _insert(owner: Config, key: str, entry: Config) -> None:

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 import typing as t
 from collections.abc import Mapping
@@ -35,7 +36,9 @@ def text_of(value: t.Any) -> str:
 
 def number_of(value: t.Any, default: int = 0) -> int:
     """Return a whole number. Null and anything else count as the default."""
-    return default if isinstance(value, bool) or not isinstance(value, (int, float)) else int(value)
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
+        return default
+    return int(value)
 
 
 def duration_ns(value: t.Any) -> t.Optional[int]:

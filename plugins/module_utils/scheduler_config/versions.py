@@ -90,7 +90,8 @@ def served_by(minor: int) -> list[str]:
 def target_of(kubernetes_version: t.Optional[str], api_version: t.Optional[str]) -> ConfigTarget:
     """Return the target for the two options, at least one of which is given. Raise SchedulerConfigError."""
     given = api_version or ""
-    short = short_name(given if "/" in given else full_name(given)) if given else ""
+    is_short = isinstance(given, str) and "/" not in given
+    short = short_name(full_name(given) if is_short else given) if given else ""
     if not kubernetes_version:
         return ConfigTarget(short, None)
     minor = minor_of(kubernetes_version)

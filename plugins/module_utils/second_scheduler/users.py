@@ -10,6 +10,8 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 Json = Mapping[str, t.Any]
 
 ENDED = ("Succeeded", "Failed")
+PROBE_LABELS = {"app.kubernetes.io/name": "kube-scheduling-probe", "app.kubernetes.io/managed-by": "onprem.kube_scheduling"}
+"""The labels of a pod with which the role tries a profile. An interrupted run leaves one, which nobody needs."""
 
 
 def users_of(objects: Iterable[Json], names: Collection[str]) -> list[str]:
@@ -25,7 +27,7 @@ def _named(objects: Iterable[Json]) -> Iterator[tuple[str, str]]:
         metadata, spec = item.get("metadata") or {}, item.get("spec") or {}
         text = f"{item.get('kind')} {metadata.get('namespace')}/{metadata.get('name')}"
         if item.get("kind") == "Pod":
-            if _waits(item):
+            if _waits(item) and not PROBE_LABELS.items() <= (metadata.get("labels") or {}).items():
                 yield text, str(spec.get("schedulerName"))
         elif not any(owner.get("controller") for owner in metadata.get("ownerReferences") or []) and not _is_complete(item):
             yield text, str(_pod_spec(spec).get("schedulerName"))

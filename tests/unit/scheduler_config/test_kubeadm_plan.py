@@ -132,12 +132,22 @@ def test_the_profiles_in_use_and_the_address_of_the_health_check() -> None:
             MANIFEST.replace("--kubeconfig=/etc/kubernetes/scheduler.conf", "--config=/etc/kubernetes/kubescheduler-config.yaml"),
             "kubespray writes; use extended_scheduler_shape: second_scheduler, or set kube_scheduler_profiles",
         ),
+        (MANIFEST.replace("    - kube-scheduler\n", "    - /bin/sh\n    - -c\n"), "of cp-1: starts kube-scheduler by /bin/sh, which"),
         (MANIFEST.replace("--kubeconfig=/etc", "--kube-api-qps=a\n    - --x=/etc"), "/m.yaml of cp-1: --kube-api-qps: its value"),
     ],
 )  # fmt: skip
 def test_a_manifest_that_cannot_be_extended_is_refused_with_its_host(manifest: str, sentence: str) -> None:
     found = planned({"cp-1": {"manifest": manifest}, "cp-2": {"manifest": MANIFEST}}, **WANTED)
     assert any(sentence in error for error in found["errors"]), found["errors"]
+
+
+def test_a_removal_with_another_folder_is_refused_with_the_folder_in_use() -> None:
+    in_use = one(**WANTED)["manifest"].replace(FOLDER, "/etc/kubernetes/own/scheduler")
+    found = planned({"cp-1": {"manifest": in_use}})
+    (error,) = found["errors"]
+    assert error.endswith(
+        "uses the folder /etc/kubernetes/own/scheduler, and not " + FOLDER + "; set extended_scheduler_folder to /etc/kubernetes/own"
+    )
 
 
 def test_a_wrong_profile_is_refused_with_its_field() -> None:

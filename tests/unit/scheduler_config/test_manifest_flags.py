@@ -29,6 +29,10 @@ KUBEADM = [
     [
         (["--a=b", "--c", "d", "--leader-elect", "--e=f=g"], {"a": "b", "c": "d", "leader-elect": "true", "e": "f=g"}),
         (["--a=1", "--a=2", "-v=3", "--kube_api_qps=5"], {"a": "2", "v": "3", "kube-api-qps": "5"}),
+        (
+            ["--unknown", "--config=/a", "--permit-port-sharing", "--kubeconfig", "/b"],
+            {"unknown": "true", "config": "/a", "permit-port-sharing": "true", "kubeconfig": "/b"},
+        ),
         (["--profiling", "--leader-elect=false", "x", "--"], {"profiling": "true", "leader-elect": "false"}),
     ],
 )

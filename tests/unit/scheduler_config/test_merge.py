@@ -26,8 +26,19 @@ def merged(before: Json | None, target: ConfigTarget = NEWEST, **change: Any) ->
     return found
 
 
-def test_a_new_configuration_has_only_the_profile() -> None:
-    assert merged(None, name="a").config == configuration(profiles=[profile("a")])
+def test_a_new_configuration_of_the_cluster_keeps_the_default_scheduler() -> None:
+    assert merged(None, name="a").config == configuration(profiles=[profile(), profile("a")])
+    lease = {"resourceName": "kube-scheduler", "leaseDuration": "20s"}
+    found = merged(None, name="a", leader_election=lease)
+    assert found.config == configuration(profiles=[profile(), profile("a")], leaderElection=lease)
+
+
+@pytest.mark.parametrize("election", [{"resourceName": "a"}, {"leaderElect": False}])
+def test_a_new_configuration_of_a_second_scheduler_has_only_the_profile(election: Json) -> None:
+    assert merged(None, name="a", leader_election=election).config == configuration(profiles=[profile("a")], leaderElection=election)
+    change = ProfileChange(name="a", leader_election=election)
+    found = merge(None, change, NEWEST, runs_without_file=True).config
+    assert found == configuration(profiles=[profile(), profile("a")], leaderElection=election)
 
 
 def test_a_profile_is_added_behind_the_others() -> None:

@@ -72,7 +72,7 @@ def test_every_example_takes_another_profile_and_loses_it_again(name: str) -> No
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("a: [", "the file /config.yaml is no YAML that kube-scheduler can read: line 1"),
+        ("a: [", "the file /config.yaml is no YAML that this collection can read: line 1"),
         ("kind: Pod\n", "the file /config.yaml has the kind Pod, and KubeSchedulerConfiguration is expected; check that"),
         ("- a\n", "the file /config.yaml has no kind"),
         ("kind: KubeSchedulerConfiguration\n", "apiVersion: None is not an API version that this module reads; use one of"),
@@ -96,7 +96,8 @@ def test_a_file_that_cannot_be_managed_is_refused(text: str, said: str) -> None:
             {"plugins": plugins("score", "NetworkTraffic")},
             "kube-scheduler has no plugin 'NetworkTraffic'; correct its name, or add it to known_",
         ),
-        ({"percentage_of_nodes_to_score": 101}, "profiles[0].percentageOfNodesToScore: 101 is not a percentage"),
+        ({"extenders": [{**EXTENDER, "tlsConfig": {"keyData": "a private key"}}]}, "extenders[0].tlsConfig.keyData: it is not base64"),
+        ({"percentage_of_nodes_to_score": 101}, "profiles[1].percentageOfNodesToScore: 101 is not a percentage"),
         ({"kubernetes_version": "1.36", "api_version": "v1beta3"}, "does not read"),
     ],
 )

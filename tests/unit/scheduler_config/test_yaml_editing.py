@@ -8,6 +8,7 @@ import copy
 import difflib
 import random
 from collections.abc import Callable
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -139,7 +140,8 @@ def test_a_text_with_aliases_is_written_again_and_says_so() -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["yes", "1e3", "0o7", "010", ".5", "1:30", "null", "~", "2001-01-01", "- a", "a: b", "#", "", " ", "*", "0x1f", "1_000"]
+    "text",
+    ["yes", "y", "N", "1e3", "0o7", "010", ".5", "1:30", "null", "~", "2001-01-01", "- a", "a: b", "#", "", " ", "*", "0x1f", "1_000"],
 )
 def test_a_text_is_written_so_that_it_is_read_as_a_text(text: str) -> None:
     assert value_of(render({"a": text})) == {"a": text} and value_of(edit("a: 1\n", {"a": text}).text) == {"a": text}
@@ -148,7 +150,18 @@ def test_a_text_is_written_so_that_it_is_read_as_a_text(text: str) -> None:
 @pytest.mark.parametrize(
     ("text", "value"),
     [
-        *(("yes", True), ("off", False), ("1e3", 1000.0), ("0o17", 15), ("017", 15), ("0x1F", 31), ("1_000", 1000), ("-5", -5)),
+        *(
+            ("yes", True),
+            ("off", False),
+            ("y", True),
+            ("N", False),
+            ("1e3", 1000.0),
+            ("0o17", 15),
+            ("017", 15),
+            ("0x1F", 31),
+            ("1_000", 1000),
+            ("-5", -5),
+        ),
         *((".5", 0.5), ("2001-01-01", "2001-01-01"), ("1:30", "1:30"), ("~", None), ("0b11", 3), ("08", 8.0), ("1.5.2", "1.5.2")),
     ],
 )
@@ -166,12 +179,21 @@ def test_scalars_have_the_types_of_go(text: str, value: object) -> None:
         ("? [a]\n: 1", "a list or a mapping is no key"),
         ("[" * 200 + "]" * 200, "too many levels"),
         ("a: *x", "line 1"),
+        (
+            "a: &a [x, x, x, x, x, x, x, x, x, x]\n" + "".join(f"{b}: &{b} [{', '.join([f'*{a}'] * 10)}]\n" for a, b in pairwise("abcdef")),
+            "more than",
+        ),
         ("a: 1\n\tb: 2", "line 2"),
     ],
 )
 def test_a_text_that_is_no_yaml_is_refused_with_its_place(text: str, said: str) -> None:
     with pytest.raises(YamlTextError, match=said):
         compose(text)
+
+
+def test_a_key_after_a_question_mark_is_written_again() -> None:
+    edited = edit("? a\n: 1\n", {"a": 1, "b": 2})
+    assert value_of(edited.text) == {"a": 1, "b": 2}
 
 
 def test_true_is_not_one() -> None:
@@ -204,7 +226,7 @@ def _random_value(numbers: random.Random, levels: int) -> Any:
     if kind == "list":
         return [_random_value(numbers, levels - 1) for _number in range(numbers.choice([1, 2]))]
     if kind == "entries":
-        return [{"name": name, **_random_mapping(numbers, levels)} for name in numbers.sample("uvwxyz", numbers.choice([1, 2, 3]))]
+        return [{"name": name, **_random_mapping(numbers, levels)} for name in numbers.sample("tuvwxz", numbers.choice([1, 2, 3]))]
     texts = ["x", "two words", "a: b", "#", "1", "yes", "", "line\nbreak\n", "200ms"]
     return {"text": numbers.choice(texts), "number": numbers.choice([1, 2.5, True, None])}.get(kind, numbers.choice([{}, []]))
 

@@ -11,6 +11,7 @@ from ansible_collections.onprem.kube_scheduling.plugins.filter.scheduler_users i
 
 PROFILE = "network-traffic"
 TEMPLATE = {"template": {"spec": {"schedulerName": PROFILE}}}
+PROBE = {"app.kubernetes.io/name": "kube-scheduling-probe", "app.kubernetes.io/managed-by": "onprem.kube_scheduling"}
 OWNED = {"ownerReferences": [{"controller": True, "kind": "Deployment", "name": "web"}]}
 COMPLETE = {"conditions": [{"type": "Complete", "status": "True"}]}
 
@@ -31,6 +32,7 @@ def pod(phase: str = "Pending", **spec: Any) -> dict[str, Any]:
         (pod("Failed"), False),
         (pod(schedulerName="other"), False),
         (item("Pod", {"schedulerName": PROFILE}, {"phase": "Pending"}, deletionTimestamp="2026-01-01T00:00:00Z"), False),
+        (item("Pod", {"schedulerName": PROFILE}, {"phase": "Pending"}, labels=PROBE), False),
         (item("Deployment", TEMPLATE), True),
         (item("Deployment", {"replicas": 0, **TEMPLATE}), True),
         (item("Deployment", {"template": {"spec": {}}}), False),
