@@ -161,6 +161,10 @@ def _host_plan(texts, restored, file):
         "is_interrupted": bool(texts.previous),
         "health_url": _health_url(flags_of(words)),
         "elects": flags_of(words).get("leader-elect", "true") != "false",
+        "lease": {
+            "namespace": flags_of(words).get("leader-elect-resource-namespace", "kube-system"),
+            "name": flags_of(words).get("leader-elect-resource-name", "kube-scheduler"),
+        },
         "profiles": _profiles(texts.config),
     }
 
