@@ -111,7 +111,7 @@ WRONG: list[tuple[Json, str]] = [
     ({"validate": "true %s"}, "mutually exclusive"),
     ({"configmap": {"name": "scheduler", "namespace": "nowhere"}}, 'namespaces "nowhere" not found'),
     ({"kubeconfig": "/nowhere"}, "/nowhere"),
-    ({"percentage_of_nodes_to_score": 101}, "profiles[0].percentageOfNodesToScore: 101 is not a percentage"),
+    ({"percentage_of_nodes_to_score": 101}, "profiles[1].percentageOfNodesToScore: 101 is not a percentage"),
 ]
 
 

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import base64
 import stat
 import threading
 from pathlib import Path
@@ -114,9 +115,24 @@ def test_a_new_file_is_made_for_its_owner_only(tmp_path: Path) -> None:
     )
     assert (first["changed"], second["changed"], third["changed"]) == (True, True, False)
     assert stat.S_IMODE(file.stat().st_mode) == 0o644
-    assert "is the Lease of the cluster's own kube-scheduler" in first["warnings"][0]
+    # It has the Lease of the cluster, so the pods without a schedulerName need it.
+    assert [profile["schedulerName"] for profile in first["config"]["profiles"]] == ["default-scheduler", "a"] and not first.get("warnings")
     (other,) = run_tasks(tmp_path, Task(path=str(tmp_path / "other.yaml"), name="default-scheduler"))
     assert stat.S_IMODE((tmp_path / "other.yaml").stat().st_mode) == 0o600 and not other.get("warnings")
+
+
+def test_a_private_key_is_written_and_not_shown(file: Path, tmp_path: Path) -> None:
+    secret = base64.b64encode(b"the private key of the extender").decode()
+    extender = {**EXTENDER, "enableHTTPS": True, "tlsConfig": {"insecure": True, "keyData": secret, "certData": secret}}
+    first, second = run_tasks(
+        tmp_path,
+        Task(path=str(file), extenders=[extender]),
+        Task(path=str(file), extenders=[{**extender, "weight": 9}]),
+    )
+    assert file.read_text().count(secret) == 2
+    assert first["config"]["extenders"][0]["tlsConfig"]["keyData"] == second["config"]["extenders"][0]["tlsConfig"]["keyData"] == "(hidden)"
+    for result in (first, second):
+        assert secret not in result["diff"]["after"].replace(f"certData: {secret}", "") and "keyData: (hidden)" in result["diff"]["after"]
 
 
 def test_a_symbolic_link_stays_one(file: Path, tmp_path: Path) -> None:
