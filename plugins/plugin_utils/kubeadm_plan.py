@@ -24,9 +24,10 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduler_c
     scheduler_container,
     words_of,
 )
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduler_config.validation import DEFAULT_SCHEDULER
 from ansible_collections.onprem.kube_scheduling.plugins.plugin_utils.profile_plan import plan_profile, read_config
 from ansible_collections.onprem.kube_scheduling.plugins.plugin_utils.yaml_editing import edit, same_value
-from ansible_collections.onprem.kube_scheduling.plugins.plugin_utils.yaml_reading import YamlTextError, compose
+from ansible_collections.onprem.kube_scheduling.plugins.plugin_utils.yaml_reading import YamlTextError, compose, render_flow
 
 START = """# Written by the role onprem.kube_scheduling.extended_scheduler. A change gets a file with another name.
 apiVersion: kubescheduler.config.k8s.io/v1
@@ -100,9 +101,11 @@ def _restored(texts, wish):
     pod = compose(texts.manifest)[1]
     file = flags_of(words_of(scheduler_container(pod))).get("config", "")
     if file == KUBESPRAY_FILE and wish.profiles:
+        profiles = [{"schedulerName": DEFAULT_SCHEDULER}, *(one for one in wish.profiles if one.get("schedulerName") != DEFAULT_SCHEDULER)]
         raise SchedulerConfigError(
-            f"has --config={file}, which kubespray writes; use extended_scheduler_shape: second_scheduler, or set kube_scheduler_profiles "
-            "and kube_scheduler_extenders of kubespray and run an extender on each control-plane host"
+            f"has --config={file}, which kubespray writes; use extended_scheduler_shape: second_scheduler, or run an extender on each "
+            f"control-plane host, and set these variables of kubespray: kube_scheduler_profiles: {render_flow(profiles)}, "
+            f"kube_scheduler_extenders: {render_flow(list(wish.extenders))}"
         )
     restored = pod_without_configuration(pod, wish.folder)
     original = texts.original if texts.original and same_value(compose(texts.original)[1], restored) else ""

@@ -130,7 +130,9 @@ def test_the_profiles_in_use_and_the_address_of_the_health_check() -> None:
         (MANIFEST.replace("--kubeconfig", "--config"), "manifest /m.yaml of cp-1 has --config=/etc/kubernetes/scheduler.conf, whose"),
         (
             MANIFEST.replace("--kubeconfig=/etc/kubernetes/scheduler.conf", "--config=/etc/kubernetes/kubescheduler-config.yaml"),
-            "kubespray writes; use extended_scheduler_shape: second_scheduler, or set kube_scheduler_profiles",
+            "which kubespray writes; use extended_scheduler_shape: second_scheduler, or run an extender on each control-plane host, and "
+            "set these variables of kubespray: kube_scheduler_profiles: [{schedulerName: default-scheduler}, "
+            "{schedulerName: network-traffic}], kube_scheduler_extenders: [{urlPrefix: 'http://127.0.0.1:5401/scheduler', ",
         ),
         (MANIFEST.replace("    - kube-scheduler\n", "    - /bin/sh\n    - -c\n"), "of cp-1: starts kube-scheduler by /bin/sh, which"),
         (MANIFEST.replace("--kubeconfig=/etc", "--kube-api-qps=a\n    - --x=/etc"), "/m.yaml of cp-1: --kube-api-qps: its value"),
