@@ -19,8 +19,6 @@ from .mounted_files import file_mistakes
 PREFIX = "extended_scheduler_"
 DEFAULT_SCHEDULER = "default-scheduler"
 MAX_EXTENDERS = 20
-MAX_SCRAPED_NODES = 200
-"""The node_exporters that an extender reads itself: the highest value of its setting max_nodes."""
 VERBS = ("filterVerb", "prioritizeVerb", "preemptVerb")
 ENTRY_FIELDS = (*VERBS, "weight", "nodeCacheCapable", "ignorable", "httpTimeout", "managedResources")
 """The fields of an extender in KubeSchedulerConfiguration (k8s.io/kube-scheduler/config/v1) that fit an extender in the same pod."""
@@ -29,7 +27,7 @@ OWN_SETTINGS = {
     "listen": "the role sets it",
     "status_address": "the role sets it",
     "check_sources": "the program would end after the check",
-    "record": "the container has no folder that it can write",
+    "record": "the extender has no folder that it can write",
 }
 """The settings that cannot be given, and the reason."""
 PROFILE_FIELDS = ("schedulerName", "percentageOfNodesToScore", "plugins", "pluginConfig")
@@ -43,7 +41,7 @@ def mistakes_in(variables: SchedulerVariables, extenders: Sequence[ExtenderConta
     if variables.is_on_hosts:
         found += _service_mistakes(extenders)
     if len(extenders) > MAX_EXTENDERS:
-        found.append(f"{PREFIX}extenders has {len(extenders)} entries: a pod has at most {MAX_EXTENDERS} extenders")
+        found.append(f"{PREFIX}extenders has {len(extenders)} entries: at most {MAX_EXTENDERS} are possible")
     for extender in extenders:
         found += [f"{PREFIX}extenders[{extender.number - 1}]{text}" for text in _extender_mistakes(extender, variables)]
     found += dict.fromkeys(_file_mistakes(variables, extenders))
@@ -138,7 +136,7 @@ def _extender_mistakes(extender: ExtenderContainer, variables: SchedulerVariable
             yield f".settings has {name}: remove it, because {OWN_SETTINGS[name]}"
     server = extender.settings.get("server")
     if isinstance(server, Mapping) and "tls" in server:
-        yield ".settings has server.tls: remove it, because only the scheduler in the same pod uses the address"
+        yield ".settings has server.tls: remove it, because only the scheduler on the same host or in the same pod uses the address"
     if not extender.entries:
         yield " has no entries: add a list for the scheduler's configuration, such as [{prioritizeVerb: prioritize, weight: 5}]"
     for number, entry in enumerate(extender.entries):
