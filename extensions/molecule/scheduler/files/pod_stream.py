@@ -17,6 +17,7 @@ from pathlib import Path
 from kubernetes import client, config, watch
 
 INTERVAL_S, LAST_WAIT_S = 0.2, 60.0
+DELETED_TOGETHER = 500
 NAME = "pod-stream"
 LABELS = {"app": NAME}
 
@@ -66,7 +67,9 @@ def main(kubeconfig: str, scheduler: str, stop: str) -> None:
     waits = sorted(bound[name] - created[name] for name in created if name in bound)
     longest = round(waits[-1], 2) if waits else None
     print(json.dumps({"scheduler": scheduler, "pods": len(created), "unbound": len(created) - len(waits), "longest_wait_s": longest}))
-    api.delete_collection_namespaced_pod("default", label_selector=f"app={NAME}", grace_period_seconds=0)
+    # One request for thousands of pods would take longer than the API server permits.
+    while api.list_namespaced_pod("default", label_selector=f"app={NAME}", limit=1).items:
+        api.delete_collection_namespaced_pod("default", label_selector=f"app={NAME}", grace_period_seconds=0, limit=DELETED_TOGETHER)
     api.delete_node(NAME)
 
 
