@@ -1,10 +1,11 @@
 # Copyright: onprem.kube_scheduling contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A kind cluster with one control plane and two workers in two zones: bring it up, take it down."""
+"""A kind cluster with two workers in two zones, and with one or several control planes: bring it up, take it down."""
 
 from __future__ import annotations
 
 import os
+import re
 import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -13,14 +14,16 @@ from pathlib import Path
 from lab import binaries
 from lab.audit import AuditLog
 from lab.errors import LabError
-from lab.kind import config, engine, network, node_image, programs
+from lab.kind import config, engine, load_balancer, network, node_image, programs
 from lab.kind.commands import answer, run
 from lab.layout import SOURCES, cache_dir, check_cluster_name
 from lab.locks import locked
 from lab.progress import silent
 
 IMAGE_VARIABLE = "KUBE_SCHEDULING_KIND_IMAGE"
+CONTROL_PLANE = re.compile(r"-control-plane\d*")
 READY_TIMEOUT = "180s"
+REMOVE = "Remove it with `python -m lab kind down`, or give the cluster another name."
 REMEDY = "Remove what is left with `python -m lab kind down`, then run it again. `docker logs NODE` shows the log of a node."
 
 
@@ -52,32 +55,43 @@ class KindCluster:
     def audit_log(self) -> Path:
         return self.folder / "audit" / Path(config.AUDIT_LOG).name
 
+    def audit_logs(self, control_planes: int) -> list[Path]:
+        """Return the audit log of each control plane. Each has a folder of its own, because a log is written by one API server."""
+        others = [self.audit_log.parent / str(number) / self.audit_log.name for number in range(2, control_planes + 1)]
+        return [self.audit_log, *others]
+
     def audit(self) -> AuditLog:
+        """Return the audit log of the first control plane."""
         return AuditLog(self.audit_log)
 
     def nodes(self) -> list[str]:
         """Return the names of the node containers. They are also the names of the Nodes."""
         listed = answer(["docker", "ps", "--all", "--filter", f"label=io.x-k8s.kind.cluster={self.name}", "--format", "{{.Names}}"])
-        return sorted(listed.split())
+        return sorted(name for name in listed.split() if not name.endswith(network.BALANCER))
 
     def kubectl(self, *arguments: str) -> str:
         """Run kubectl as the administrator and return its output."""
         program = binaries.ensure(silent) / "kubectl"
         return answer([str(program), f"--kubeconfig={self.kubeconfig}", *arguments])
 
-    def up(self, log: Callable[[str], None], *, image: str | None = None) -> None:
+    def up(self, log: Callable[[str], None], *, image: str | None = None, control_planes: int = 1) -> None:
         """Return when all nodes and DNS are ready. A cluster that is up and answers is kept; what else is left of one is removed.
 
-        `image`: a node image that the engine has or can pull (default: kind's own choice).
+        `image`: a node image that the engine has or can pull (default: kind's own choice). Raises LabError if the cluster that is up has
+        another number of control planes.
         """
         engine.ensure(log)
         kind = programs.kind(log)
         with locked(cache_dir() / f"kind-{self.name}.lock", why=f"which works on cluster {self.name}", log=log):
-            if self.nodes() and self._answers():
+            nodes = self.nodes()
+            if nodes and self._answers():
+                found = sum(1 for node in nodes if CONTROL_PLANE.fullmatch(node.removeprefix(self.name)))
+                if found != control_planes:
+                    raise LabError(f"cluster {self.name}: it is up, and has {found} control planes in place of {control_planes}. {REMOVE}")
                 log(f"cluster {self.name} is up already")
                 return
             self._delete(kind, log)
-            self._create(kind, image, log)
+            self._create(kind, image, control_planes, log)
 
     def down(self, log: Callable[[str], None]) -> None:
         """Remove the cluster and its files. One that is not there is fine."""
@@ -88,9 +102,12 @@ class KindCluster:
             self._delete(programs.kind(log), log)
         log(f"cluster {self.name} is down")
 
-    def _create(self, kind: Path, image: str | None, log: Callable[[str], None]) -> None:
+    def _create(self, kind: Path, image: str | None, control_planes: int, log: Callable[[str], None]) -> None:
         own_network = (image or "").startswith(f"{node_image.REPOSITORY}:")
-        self._write_files(own_network=own_network)
+        # Where kind's node image can be pulled, kind also pulls that of its load balancer.
+        if own_network and control_planes > 1:
+            load_balancer.ensure(log)
+        self._write_files(control_planes, own_network=own_network)
         log(f"cluster {self.name}: creating its nodes")
         command = [str(kind), "create", "cluster", "--name", self.name, "--config", str(self.config_file)]
         command += ["--kubeconfig", str(self.kubeconfig), *(["--image", image] if image else [])]
@@ -102,11 +119,12 @@ class KindCluster:
         # Nodes are ready some seconds before DNS is.
         self.kubectl("--namespace=kube-system", "rollout", "status", "deployment/coredns", f"--timeout={READY_TIMEOUT}")
 
-    def _write_files(self, *, own_network: bool) -> None:
-        for path in (self.audit_policy, self.audit_log):
+    def _write_files(self, control_planes: int, *, own_network: bool) -> None:
+        audit_logs = self.audit_logs(control_planes)
+        for path in (self.audit_policy, *audit_logs):
             path.parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(SOURCES / self.audit_policy.name, self.audit_policy)
-        text = config.render(audit_policy=self.audit_policy, audit_log=self.audit_log, capacity=config.machine(), own_network=own_network)
+        text = config.render(audit_policy=self.audit_policy, audit_logs=audit_logs, capacity=config.machine(), own_network=own_network)
         self.config_file.write_text(text)
 
     def _answers(self) -> bool:

@@ -31,6 +31,8 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         help=f"the node image; `{BUILT}`: build one without a registry, as root "
         f"(default: {IMAGE_VARIABLE}, or else kind's own, or where that cannot be pulled `{BUILT}`)",
     )
+    text = "number of control planes (default: %(default)s)"
+    up.add_argument("--control-planes", type=int, choices=range(1, 6), default=1, metavar="N", help=text)
     _with_cluster(_command(parts, "down", _down, "remove a cluster and its files"))
     _with_cluster(_command(parts, "kubeconfig", _kubeconfig, "print the path of the kubeconfig"))
     audit = _with_cluster(_command(parts, "audit", _audit, "print the answered requests of the audit log, one JSON object a line"))
@@ -74,7 +76,7 @@ def _up(options: argparse.Namespace) -> int:
     engine.ensure(_say)
     # The option is explicit, so it needs no further permission to install packages.
     named = node_image.ensure(_say, install=True) if options.image == BUILT else options.image or image_of_environment()
-    cluster.up(_say, image=named or node_image.choose(_say))
+    cluster.up(_say, image=named or node_image.choose(_say), control_planes=options.control_planes)
     _say(f"export KUBECONFIG={cluster.kubeconfig}")
     return 0
 

@@ -1,11 +1,12 @@
 # Copyright: onprem.kube_scheduling contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The configuration of a kind cluster: its zones, the small allocatable resources of its nodes, and the audit log."""
+"""The configuration of a kind cluster: its control planes and zones, the small allocatable resources of its nodes, and the audit log."""
 
 from __future__ import annotations
 
 import math
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -47,18 +48,21 @@ def reserved(capacity: Resources) -> dict[str, str]:
     return {"cpu": f"{cpu_m}m", "memory": f"{memory_mi}Mi"}
 
 
-def render(*, audit_policy: Path, audit_log: Path, capacity: Resources, own_network: bool) -> str:
-    """Return the configuration as YAML. `own_network`: the node image has no CNI plugin, `lab.kind.network` does its work."""
-    mounts = [
-        {"hostPath": str(audit_policy.parent), "containerPath": str(Path(AUDIT_POLICY).parent), "readOnly": True},
-        {"hostPath": str(audit_log.parent), "containerPath": str(Path(AUDIT_LOG).parent)},
-    ]
+def render(*, audit_policy: Path, audit_logs: Sequence[Path], capacity: Resources, own_network: bool) -> str:
+    """Return the configuration as YAML.
+
+    `audit_logs`: the files of the control planes. There is a control plane for each of them. `own_network`: the node image has no CNI
+    plugin, `lab.kind.network` does its work.
+    """
+    policy = {"hostPath": str(audit_policy.parent), "containerPath": str(Path(AUDIT_POLICY).parent), "readOnly": True}
+    logs = [{"hostPath": str(file.parent), "containerPath": str(Path(AUDIT_LOG).parent)} for file in audit_logs]
+    control_planes: list[dict[str, Any]] = [{"role": "control-plane", "extraMounts": [policy, log]} for log in logs]
     workers: list[dict[str, Any]] = [{"role": "worker", "labels": {ZONE_LABEL: zone}} for zone in ZONES]
     config: dict[str, Any] = {
         "kind": "Cluster",
         "apiVersion": "kind.x-k8s.io/v1alpha4",
         "kubeadmConfigPatches": [yaml.safe_dump(_kubelet(capacity)), yaml.safe_dump(_api_server())],
-        "nodes": [{"role": "control-plane", "extraMounts": mounts}, *workers],
+        "nodes": [*control_planes, *workers],
     }
     if own_network:
         config["networking"] = {"disableDefaultCNI": True}

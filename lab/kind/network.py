@@ -28,7 +28,7 @@ class Node:
 
 def connect(nodes: list[str], pod_network: Callable[[str], str]) -> None:
     """Connect the pods of all nodes. `pod_network` returns the podCIDR of a node, or an empty text while it has none."""
-    members = {name: Node(_address(name), _wait(name, pod_network)) for name in nodes if not name.endswith(BALANCER)}
+    members = {name: Node(_address(name), _wait(name, pod_network)) for name in nodes}
     for name in members:
         answer(["docker", "exec", "--interactive", name, "bash"], text=script(name, members))
 

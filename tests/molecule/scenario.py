@@ -55,7 +55,7 @@ def scenarios() -> set[str]:
 
 def cluster_name(scenario: str, checkout: Path = ROOT) -> str:
     """Return a name for the scenario's cluster that no other checkout uses."""
-    return f"molecule-{scenario}-{hashlib.sha256(str(checkout).encode()).hexdigest()[:6]}"
+    return f"molecule-{scenario.replace('_', '-')}-{hashlib.sha256(str(checkout).encode()).hexdigest()[:6]}"
 
 
 def _environment(environment: Mapping[str, str]) -> dict[str, str]:

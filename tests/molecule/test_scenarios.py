@@ -37,6 +37,11 @@ def test_scheduler(kind_environment: dict[str, str], capsys: pytest.CaptureFixtu
     _run_on_kind("scheduler", kind_environment, capsys)
 
 
+@pytest.mark.timeout(90 * 60)
+def test_scheduler_ha(kind_environment: dict[str, str], capsys: pytest.CaptureFixture[str]) -> None:
+    _run_on_kind("scheduler_ha", kind_environment, capsys)
+
+
 def _run_on_kind(scenario: str, environment: Mapping[str, str], capsys: pytest.CaptureFixture[str]) -> None:
     name = cluster_name(scenario)
     cluster = KindCluster.at(ROOT / ".lab" / "kind" / name, name)

@@ -9,6 +9,7 @@ import inspect
 import pytest
 import yaml
 
+from lab.layout import check_cluster_name
 from tests.molecule import test_scenarios
 from tests.molecule.scenario import SCENARIOS, cluster_name, failed_hosts, scenarios
 from tools.paths import ROOT
@@ -41,6 +42,11 @@ def test_molecule_tests_the_checkout_and_shares_no_cluster() -> None:
 
 def test_two_checkouts_have_clusters_with_different_names() -> None:
     assert cluster_name("kind") != cluster_name("kind", ROOT.parent)
+
+
+@pytest.mark.parametrize("name", sorted(scenarios()))
+def test_the_name_of_a_cluster_is_valid(name: str) -> None:
+    check_cluster_name(cluster_name(name))
 
 
 def test_a_failed_host_is_found_though_the_exit_code_is_0() -> None:

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: onprem.kube_scheduling contributors
-"""Create a pod every 0.2 s until the file STOP exists, and print how long the pods have waited for a node.
+"""Create a pod every INTERVAL seconds (default: 0.2) until the file STOP exists, and print how long the pods have waited for a node.
 
 The pods have the selector of a Node object without a kubelet, which is made for them, so they use nothing of the cluster.
-Usage: pod_stream.py KUBECONFIG SCHEDULER STOP
+Usage: pod_stream.py KUBECONFIG SCHEDULER STOP [INTERVAL]
 """
 
 from __future__ import annotations
@@ -16,7 +16,8 @@ from pathlib import Path
 
 from kubernetes import client, config, watch
 
-INTERVAL_S, LAST_WAIT_S = 0.2, 60.0
+LAST_WAIT_S = 60.0
+DELETED_TOGETHER = 200
 NAME = "pod-stream"
 LABELS = {"app": NAME}
 
@@ -41,7 +42,8 @@ def pod(number: int, scheduler: str) -> dict[str, object]:
     }
 
 
-def main(kubeconfig: str, scheduler: str, stop: str) -> None:
+def main(kubeconfig: str, scheduler: str, stop: str, interval: str = "0.2") -> None:
+    interval_s = float(interval)
     config.load_kube_config(kubeconfig)
     api = client.CoreV1Api()
     created: dict[str, float] = {}
@@ -59,14 +61,16 @@ def main(kubeconfig: str, scheduler: str, stop: str) -> None:
         name = f"{NAME}-{len(created)}"
         created[name] = time.monotonic()
         api.create_namespaced_pod("default", pod(len(created) - 1, scheduler))
-        time.sleep(INTERVAL_S)
+        time.sleep(interval_s)
     end = time.monotonic() + LAST_WAIT_S
     while len(bound) < len(created) and time.monotonic() < end:
-        time.sleep(INTERVAL_S)
+        time.sleep(interval_s)
     waits = sorted(bound[name] - created[name] for name in created if name in bound)
     longest = round(waits[-1], 2) if waits else None
     print(json.dumps({"scheduler": scheduler, "pods": len(created), "unbound": len(created) - len(waits), "longest_wait_s": longest}))
-    api.delete_collection_namespaced_pod("default", label_selector=f"app={NAME}", grace_period_seconds=0)
+    # One request for thousands of pods would take longer than the API server permits.
+    while api.list_namespaced_pod("default", label_selector=f"app={NAME}", limit=1).items:
+        api.delete_collection_namespaced_pod("default", label_selector=f"app={NAME}", grace_period_seconds=0, limit=DELETED_TOGETHER)
     api.delete_node(NAME)
 
 

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +16,9 @@ from lab.kind.config import ALLOCATABLE, AUDIT_LOG, AUDIT_POLICY, Resources, mac
 MACHINE = Resources(cpu_m=2000, memory_mi=24_000)
 
 
-def rendered(*, own_network: bool = True) -> dict[str, Any]:
-    text = render(audit_policy=Path("/c/policy/p.yaml"), audit_log=Path("/c/log/a.log"), capacity=MACHINE, own_network=own_network)
+def rendered(*, own_network: bool = True, audit_logs: Sequence[str] = ("/c/log/a.log",)) -> dict[str, Any]:
+    logs = [Path(name) for name in audit_logs]
+    text = render(audit_policy=Path("/c/policy/p.yaml"), audit_logs=logs, capacity=MACHINE, own_network=own_network)
     config: dict[str, Any] = yaml.safe_load(text)
     return config
 
@@ -51,6 +53,12 @@ def test_the_api_server_writes_its_audit_log_into_a_mounted_folder() -> None:
     mounted = {mount["containerPath"]: mount["hostPath"] for mount in rendered()["nodes"][0]["extraMounts"]}
     assert mounted == {str(Path(AUDIT_POLICY).parent): "/c/policy", str(Path(AUDIT_LOG).parent): "/c/log"}
     assert {volume["hostPath"] for volume in server["extraVolumes"]} == set(mounted)
+
+
+def test_each_control_plane_writes_into_a_folder_of_its_own() -> None:
+    nodes = rendered(audit_logs=["/c/log/a.log", "/c/log/2/a.log", "/c/log/3/a.log"])["nodes"]
+    assert [node["role"] for node in nodes] == ["control-plane"] * 3 + ["worker"] * 2
+    assert [node["extraMounts"][1]["hostPath"] for node in nodes[:3]] == ["/c/log", "/c/log/2", "/c/log/3"]
 
 
 @pytest.mark.parametrize(("own_network", "networking"), [(True, {"disableDefaultCNI": True}), (False, None)])
