@@ -113,7 +113,9 @@ class KindCluster:
         command += ["--kubeconfig", str(self.kubeconfig), *(["--image", image] if image else [])]
         run(command, what=f"kind create cluster {self.name}", log=log, remedy=REMEDY)
         if own_network:
-            network.connect(self.nodes(), lambda node: self.kubectl("get", "node", node, "--ignore-not-found", "--output=jsonpath={.spec.podCIDR}"))
+            network.connect(
+                self.nodes(), lambda node: self.kubectl("get", "node", node, "--ignore-not-found", "--output=jsonpath={.spec.podCIDR}")
+            )
         log(f"cluster {self.name}: waiting for its nodes and DNS")
         self.kubectl("wait", "--for=condition=Ready", "nodes", "--all", f"--timeout={READY_TIMEOUT}")
         # Nodes are ready some seconds before DNS is.
