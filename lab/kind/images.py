@@ -78,7 +78,7 @@ def _kube_proxy(reference: str, program: Path, root: Path, scratch: Path) -> Ima
     extensions = next((root / "usr/lib").glob("*/xtables")).relative_to(root)
     shutil.copytree(root / extensions, folder / extensions, symlinks=True)
     callers = [*(root / name for name in KUBE_PROXY_PROGRAMS), *(root / extensions).glob("*.so")]
-    for name in libraries(root, [f"/{path.relative_to(root)}" for path in callers]):
+    for name in _libraries(root, [f"/{path.relative_to(root)}" for path in callers]):
         target = folder / name.lstrip("/")
         target.parent.mkdir(parents=True, exist_ok=True)
         shutil.copy2((root / name.lstrip("/")).resolve(), target)
@@ -87,7 +87,7 @@ def _kube_proxy(reference: str, program: Path, root: Path, scratch: Path) -> Ima
     return image
 
 
-def libraries(root: Path, files: Iterable[str]) -> list[str]:
+def _libraries(root: Path, files: Iterable[str]) -> list[str]:
     """Return the shared libraries that these files of the root file system load."""
     # An extension that is a script or a static file gives an exit code, and still the libraries of the others.
     listed = subprocess.run(["chroot", str(root), "ldd", *files], capture_output=True, text=True, check=False).stdout

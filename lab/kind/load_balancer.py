@@ -97,8 +97,8 @@ def assemble(folder: Path, root: Path) -> None:
         (folder / name).mkdir(parents=True)
     for name in ("bin", "lib", "lib64"):
         (folder / name).symlink_to(f"usr/{name}")
-    library_folder = next(path for path in images.libraries(root, ["/usr/bin/cat"]) if "/libc.so" in path).rpartition("/")[0]
-    names = [*SHELL_PROGRAMS, *images.libraries(root, SHELL_PROGRAMS), *(f"{library_folder}/{name}" for name in LIBRARIES_OF_ENVOY)]
+    library_folder = next(path for path in images._libraries(root, ["/usr/bin/cat"]) if "/libc.so" in path).rpartition("/")[0]
+    names = [*SHELL_PROGRAMS, *images._libraries(root, SHELL_PROGRAMS), *(f"{library_folder}/{name}" for name in LIBRARIES_OF_ENVOY)]
     for name in names:
         target = folder / name.lstrip("/")
         target.parent.mkdir(parents=True, exist_ok=True)
