@@ -24,7 +24,7 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduler_c
     scheduler_container,
     words_of,
 )
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduler_config.validation import DEFAULT_SCHEDULER
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduler_config.validation import CLUSTER_LEASE, DEFAULT_SCHEDULER
 from ansible_collections.onprem.kube_scheduling.plugins.plugin_utils.profile_plan import plan_profile, read_config
 from ansible_collections.onprem.kube_scheduling.plugins.plugin_utils.yaml_editing import edit, same_value
 from ansible_collections.onprem.kube_scheduling.plugins.plugin_utils.yaml_reading import YamlTextError, compose, render_flow
@@ -149,24 +149,26 @@ def _host_plan(texts, restored, file):
     if file:
         with_file = pod_with_configuration(restored["pod"], file)
         wanted = texts.manifest if _is_same_pod(compose(texts.manifest)[1], with_file) else edit(texts.manifest, with_file).text
-    words = _words(wanted)
+    container = scheduler_container(compose(wanted)[1])
+    words = words_of(container)
+    flags = flags_of(words)
     return {
         "config": restored["config"],
         "manifest": wanted,
         "original": restored["text"],
         "differs": wanted != texts.manifest,
         "words": words,
-        "container": scheduler_container(compose(wanted)[1]).get("name", ""),
+        "container": container.get("name", ""),
         # A rollback returns to the last manifest with which the scheduler was healthy.
         "previous": texts.previous or texts.manifest,
         "previous_words": _words(texts.previous or texts.manifest),
         "running_words": _words(texts.manifest),
         "is_interrupted": bool(texts.previous),
-        "health_url": _health_url(flags_of(words)),
-        "elects": flags_of(words).get("leader-elect", "true") != "false",
+        "health_url": _health_url(flags),
+        "elects": flags.get("leader-elect", "true") != "false",
         "lease": {
-            "namespace": flags_of(words).get("leader-elect-resource-namespace", "kube-system"),
-            "name": flags_of(words).get("leader-elect-resource-name", "kube-scheduler"),
+            "namespace": flags.get("leader-elect-resource-namespace", CLUSTER_LEASE[0]),
+            "name": flags.get("leader-elect-resource-name", CLUSTER_LEASE[1]),
         },
         "profiles": _profiles(texts.config),
     }

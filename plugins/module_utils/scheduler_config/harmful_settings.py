@@ -11,7 +11,7 @@ from .decoding import checked_lists
 from .extender_rules import has_authority
 from .plugin_sets import EnabledPlugins, KnownPlugins
 from .problem import HARMFUL, Problem
-from .validation import DEFAULT_SCHEDULER
+from .validation import DEFAULT_SCHEDULER, uses_cluster_lease
 from .values import duration_ns, mapping_of, number_of, text_of
 from .versions import ConfigTarget
 
@@ -20,8 +20,6 @@ LONG_TIMEOUT_NS = 10**9
 """Every pod waits this long for an extender that does not answer, so a timeout above a second is long."""
 SCORE_PER_WEIGHT = 100
 """The largest score of an extender, and of a plugin, with the weight 1."""
-LOCK = ("kube-system", "kube-scheduler")
-"""Namespace and name of the Lease of the cluster's own kube-scheduler."""
 
 
 def harmful_settings(config: Mapping[str, t.Any], target: ConfigTarget, known_plugins: frozenset[str] = frozenset()) -> list[Problem]:
@@ -91,7 +89,6 @@ def _score_warnings(plugins: EnabledPlugins, path: str, target: ConfigTarget) ->
 
 def _election_warnings(election: Mapping[str, t.Any], profiles: Sequence[Mapping[str, t.Any]]) -> Iterator[Problem]:
     names = {profile.get("schedulerName") or DEFAULT_SCHEDULER for profile in profiles} or {DEFAULT_SCHEDULER}
-    lock = (text_of(election.get("resourceNamespace")) or LOCK[0], text_of(election.get("resourceName")) or LOCK[1])
-    if election.get("leaderElect") is not False and lock == LOCK and DEFAULT_SCHEDULER not in names:
+    if uses_cluster_lease(election) and DEFAULT_SCHEDULER not in names:
         message = "it is the Lease of the cluster's own kube-scheduler, so only one of the two schedules pods"
         yield _warning("leaderElection.resourceName", message, f"set it to another name such as {sorted(map(str, names))[0]}")

@@ -11,13 +11,11 @@ from dataclasses import dataclass
 
 from .decoding import has_field
 from .problem import SchedulerConfigError
-from .validation import DEFAULT_SCHEDULER
+from .validation import DEFAULT_SCHEDULER, uses_cluster_lease
 from .values import Config, list_of, mapping_of, text_of
 from .versions import KIND, ConfigTarget, full_name
 
 PERCENTAGE = "percentageOfNodesToScore"
-LEASE = "kube-scheduler"
-"""The Lease of a kube-scheduler without other settings, which is that of the cluster."""
 
 
 @dataclass(frozen=True)
@@ -64,7 +62,7 @@ def merge(
             config[key] = {**mapping_of(config.get(key)), **given}
     notes: tuple[str, ...] = ()
     if change.name is not None:
-        is_second = before is None and not runs_without_file and _has_own_lease(config)
+        is_second = before is None and not runs_without_file and not uses_cluster_lease(mapping_of(config.get("leaderElection")))
         notes = _set_profile(config, change.name, change, target, is_second=is_second)
     if change.extenders:
         config["extenders"] = _with_extenders(list_of(config.get("extenders")), change.extenders)
@@ -96,11 +94,6 @@ def _set_profile(config: Config, name: str, change: ProfileChange, target: Confi
         return ()
     config[PERCENTAGE] = change.percentage
     return (f"{PERCENTAGE}: {target.api_version} of this Kubernetes version has it only for all profiles; it now applies to all of them",)
-
-
-def _has_own_lease(config: Config) -> bool:
-    election = mapping_of(config.get("leaderElection"))
-    return election.get("leaderElect") is False or election.get("resourceName") not in (None, "", LEASE)
 
 
 def _explicit_profiles(config: Config, name: str, *, is_second: bool) -> list[t.Any]:

@@ -19,10 +19,18 @@ from .versions import KIND, ConfigTarget, full_name
 ProfileFields = Mapping[str, t.Any]
 
 DEFAULT_SCHEDULER = "default-scheduler"
+CLUSTER_LEASE = ("kube-system", "kube-scheduler")
+"""Namespace and name of the Lease of a kube-scheduler without other settings, which is that of the cluster."""
 JITTER = 1.2
 """The leader elector refuses a retry period that is longer than the renew deadline divided by this (client-go ``leaderelection.go``)."""
 LEASE_DEFAULTS_NS = {"leaseDuration": 15 * 10**9, "renewDeadline": 10 * 10**9, "retryPeriod": 2 * 10**9}
 FIT = "NodeResourcesFit"
+
+
+def uses_cluster_lease(election: Mapping[str, t.Any]) -> bool:
+    """Return whether a kube-scheduler with this leaderElection waits for the Lease of the scheduler of the cluster."""
+    lease = (text_of(election.get("resourceNamespace")) or CLUSTER_LEASE[0], text_of(election.get("resourceName")) or CLUSTER_LEASE[1])
+    return election.get("leaderElect") is not False and lease == CLUSTER_LEASE
 
 
 def config_problems(config: Mapping[str, t.Any], target: ConfigTarget, known_plugins: frozenset[str] = frozenset()) -> list[Problem]:

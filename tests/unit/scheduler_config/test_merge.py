@@ -33,7 +33,7 @@ def test_a_new_configuration_of_the_cluster_keeps_the_default_scheduler() -> Non
     assert found.config == configuration(profiles=[profile(), profile("a")], leaderElection=lease)
 
 
-@pytest.mark.parametrize("election", [{"resourceName": "a"}, {"leaderElect": False}])
+@pytest.mark.parametrize("election", [{"resourceName": "a"}, {"resourceNamespace": "a"}, {"leaderElect": False}])
 def test_a_new_configuration_of_a_second_scheduler_has_only_the_profile(election: Json) -> None:
     assert merged(None, name="a", leader_election=election).config == configuration(profiles=[profile("a")], leaderElection=election)
     change = ProfileChange(name="a", leader_election=election)
