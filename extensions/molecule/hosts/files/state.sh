@@ -14,6 +14,6 @@ for unit in node_exporter prometheus-node-exporter; do
   echo "process $unit $(systemctl show --property=MainPID --property=NRestarts "$unit" | sort | tr '\n' ' ')"
 done
 find / -xdev \( -path /var/cache -o -path /var/log -o -path /var/lib/apt -o -path /var/lib/dpkg -o -path /var/lib/systemd -o -path /var/tmp \
-    -o -path /root/.ansible -o -name __pycache__ -o -path '/etc/passwd*' -o -path '/etc/group*' -o -path '/etc/*shadow' -o -path '/etc/*-' -o -path /etc/.pwd.lock \) \
+    -o -path "$HOME/.ansible" -o -name __pycache__ -o -path '/etc/passwd*' -o -path '/etc/group*' -o -path '/etc/*shadow' -o -path '/etc/*-' -o -path /etc/.pwd.lock \) \
   -prune -o -type d -printf 'folder %m %u:%g %p\n' -o -printf 'file %y %m %u:%g %s %p %l\n'
 find /etc /usr/local /opt -xdev -type f ! -path '/etc/passwd*' ! -path '/etc/group*' ! -path '/etc/*shadow' ! -path '/etc/*-' -exec sha256sum {} +
