@@ -17,6 +17,7 @@ if [ ! -e "$NETWORK_OWN" ]; then
     fi
   done
 fi
+# "getent hosts" asks for the name of an address, which many addresses do not have.
 echo "$NETWORK_NAMES" | while read -r name; do
-  [ -z "$name" ] || getent hosts "$name" > /dev/null || echo "unresolved $name"
+  [ -z "$name" ] || getent ahosts "$name" > /dev/null || echo "unresolved $name"
 done
