@@ -14,7 +14,7 @@ REQUESTS = st.tuples(
 )
 
 
-@settings(max_examples=50)
+@settings(max_examples=50, deadline=None)
 @given(st.lists(REQUESTS))
 def test_prometheus_reads_the_same_text(requests: list[tuple[str, str, float]]) -> None:
     disable_created_metrics()  # type: ignore[no-untyped-call]
