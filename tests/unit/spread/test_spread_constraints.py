@@ -125,9 +125,11 @@ def test_patch_is_complete_and_is_part_of_the_patch_of_the_restart(kind: str) ->
     (workload,) = snapshot.workloads()
     made = decide(snapshot)
     outcome = make_outcome(now_s=NOW, attempts=1, outcome="pending", revision="hash1", eligible="x")
-    written = restart_patch(workload, outcome, made.constraints)["spec"]["template"]
+    own: Json = {"topologyKey": RACK, "later": "field"}
+    written = restart_patch(workload, outcome, made.constraints, present=[own])["spec"]["template"]
     assert written.pop("metadata") == {"annotations": {"kubectl.kubernetes.io/restartedAt": outcome.time}}
-    assert written == advice.patch["spec"]["template"]
+    (added,) = advice.patch["spec"]["template"]["spec"]["topologySpreadConstraints"]
+    assert written == {"spec": {"topologySpreadConstraints": [own, added]}}
     assert made.reason.text.endswith(f"; the restart adds spread constraints over {HOST}")
 
 

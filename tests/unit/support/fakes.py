@@ -111,10 +111,6 @@ class FakeApi(KubeApi):
             self._objects[resource.kind, name] = changed
         return resource.decode(json.dumps(changed).encode())
 
-    def strategic_merge_patch(self, resource: Resource, namespace: str, name: str, patch: Json, *, dry_run: bool = False) -> t.Any:
-        """Merge as ``merge_patch``; a list of the patch replaces the present one."""
-        return self.merge_patch(resource, namespace, name, patch, dry_run=dry_run)
-
     def create_event(self, namespace: str, event: Json) -> None:
         pass
 

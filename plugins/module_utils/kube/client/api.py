@@ -49,7 +49,6 @@ PAGE_SIZE = 2000
 """
 LIST_RESTARTS = 3
 MERGE_PATCH = "application/merge-patch+json"
-STRATEGIC_MERGE_PATCH = "application/strategic-merge-patch+json"
 JSON_PATCH = "application/json-patch+json"
 NOT_APPLIED = "the server rejected our request due to an error in our request"
 """The whole message of an API server for a JSON patch that cannot be applied.
@@ -240,15 +239,6 @@ class KubeApi(Watches):
         of a second change. Raises ConflictError, NotFoundError, InvalidError, ForbiddenError, UnreachableError.
         """
         return self._repeat(lambda: self._patch(resource, namespace, name, patch, MERGE_PATCH, dry_run=dry_run))
-
-    def strategic_merge_patch(
-        self, resource: Resource, namespace: str, name: str, patch: dict[str, t.Any], *, dry_run: bool = False
-    ) -> t.Any:
-        """Apply a strategic merge patch, which merges the entries of a list by their key, and return the changed object.
-
-        Only the built-in types of Kubernetes accept it. The rest is as for ``merge_patch``.
-        """
-        return self._repeat(lambda: self._patch(resource, namespace, name, patch, STRATEGIC_MERGE_PATCH, dry_run=dry_run))
 
     def json_patch(
         self, resource: Resource, namespace: str, name: str, operations: list[dict[str, t.Any]], *, dry_run: bool = False

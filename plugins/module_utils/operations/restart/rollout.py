@@ -13,7 +13,7 @@ from ...kube.client.errors import ConflictError, KubeError, was_not_applied
 from ...kube.client.resources import WORKLOADS
 from ...model.api.pod import TopologySpreadConstraint
 from ...model.api.workload import Workload
-from ...model.codec import replace
+from ...model.codec import decode_json, member, replace
 from ...model.reason import Reason
 from ...model.snapshot import ClusterSnapshot
 from ...spread.comparison import compare_spread
@@ -77,8 +77,8 @@ def write_restart(
         if options.dry_run and not options.asks_server:
             return
         on_request()
-        patch = restart_patch(workload, written, decision.constraints)
-        patched = api.strategic_merge_patch(resource, metadata.namespace, metadata.name, patch, dry_run=options.dry_run)
+        patch = restart_patch(workload, written, decision.constraints, present=_constraints_in(live.template))
+        patched = api.merge_patch(resource, metadata.namespace, metadata.name, patch, dry_run=options.dry_run)
 
     def is_written(live: LiveWorkload) -> bool:
         return read_outcome(live.workload.metadata.annotations) == written
@@ -88,6 +88,11 @@ def write_restart(
     except (_ChangedMeanwhileError, ConflictError):
         return None
     return patched or found.workload
+
+
+def _constraints_in(template: bytes) -> list[dict[str, t.Any]]:
+    """Return the spread constraints of a template with all their fields, as the server writes them."""
+    return decode_json(list[dict[str, t.Any]], member(template, "spec", "topologySpreadConstraints") or b"[]")
 
 
 class _ChangedMeanwhileError(Exception):

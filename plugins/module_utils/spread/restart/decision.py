@@ -22,7 +22,7 @@ from ..preconditions.restart import disruption_violation, restart_violation, rol
 from ..preconditions.too_few_replicas import too_few_replicas_violation
 from ..preconditions.workload_budgets import budgets_at_stake
 from ..rollout import DONE, rollout_progress
-from ..spread_constraints import constraint_patch, missing_constraints
+from ..spread_constraints import Json, constraint_patch, missing_constraints
 from ..spread_report import WorkloadReport
 from ..verdict import COLLAPSED, SKEWED
 from .actions import REFUSED, RESTART, RESUME, SKIPPED
@@ -151,13 +151,23 @@ def is_still_valid_for(live: Workload, decided_on: Workload, snapshot: ClusterSn
     return options.allow_downtime or budgets_at_stake(scaled, snapshot) <= budgets_at_stake(decided_on, snapshot)
 
 
-def restart_patch(workload: Workload, outcome: RestartOutcome, constraints: Sequence[TopologySpreadConstraint] = ()) -> dict[str, t.Any]:
-    """Return the strategic merge patch that starts the rollout, adds the constraints and records both.
+def restart_patch(
+    workload: Workload,
+    outcome: RestartOutcome,
+    constraints: Sequence[TopologySpreadConstraint] = (),
+    *,
+    present: Sequence[Json] = (),
+) -> Json:
+    """Return the merge patch that starts the rollout, adds the constraints and records both.
 
-    It is valid only for the workload's present resource version.
+    It is valid only for the workload's present resource version. ``present``: the constraints of its template. A merge patch replaces the
+    list, so their order stays. A strategic merge patch would change the order of constraints with the same topology key.
     """
-    added = constraint_patch(workload, constraints)["spec"]["template"] if constraints else {}
+    template: Json = {"metadata": {"annotations": {RESTARTED_AT: outcome.time}}}
+    if constraints:
+        added = constraint_patch(workload, constraints)["spec"]["template"]["spec"]["topologySpreadConstraints"]
+        template["spec"] = {"topologySpreadConstraints": [*present, *added]}
     return {
         "metadata": {"resourceVersion": workload.metadata.resource_version, "annotations": {OUTCOME_ANNOTATION: outcome.to_annotation()}},
-        "spec": {"template": {"metadata": {"annotations": {RESTARTED_AT: outcome.time}}, **added}},
+        "spec": {"template": template},
     }
