@@ -110,10 +110,18 @@ class Interner:
                 force_setattr(node, "status", last.status)
             else:
                 self._intern(node.status, ("allocatable", "capacity", "conditions", "declared_features"))
+                if node.status.images:
+                    self._intern_images(node)
         except QuantityError as error:
             return as_undecodable("Node", node, str(error))
         self._last_node = node
         return node
+
+    def _intern_images(self, node: Node) -> None:
+        # Nodes have the same images in different orders, so each image is shared, and not the list.
+        parts = self._parts
+        images = [parts.setdefault(image, image) for image in node.status.images or ()]
+        force_setattr(node.status, "images", tuple(images))
 
     def _intern_like(self, sibling: Pod, pod: Pod) -> None:
         metadata = pod.metadata
@@ -171,7 +179,7 @@ def _drop_other_writers(pod: Pod) -> None:
 
 def binds_to_nodes(volume: Volume) -> bool:
     """Return whether the volume has a source that can limit the nodes of the pod."""
-    return not volume.local and volume != Volume(name=volume.name)
+    return not volume.local and volume.image is None and volume != Volume(name=volume.name)
 
 
 def one_for_each(pods: Iterable[Pod], *parts: str) -> list[Pod]:

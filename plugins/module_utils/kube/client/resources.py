@@ -13,6 +13,7 @@ from ...model.api.namespace import LimitRange, Namespace, ResourceQuota
 from ...model.api.node import Node
 from ...model.api.pod import Pod
 from ...model.api.policy import PodDisruptionBudget
+from ...model.api.service import Service
 from ...model.api.storage import (
     CSIDriver,
     CSINode,
@@ -158,6 +159,7 @@ POD_STATUS = PODS._replace(part="status")
 NAMESPACES = Resource("/api/v1", "namespaces", "Namespace", Namespace, namespaced=False)
 QUOTAS = Resource("/api/v1", "resourcequotas", "ResourceQuota", ResourceQuota)
 CLAIMS = Resource("/api/v1", "persistentvolumeclaims", "PersistentVolumeClaim", PersistentVolumeClaim)
+SERVICES = Resource("/api/v1", "services", "Service", Service)
 LIMIT_RANGES = Resource("/api/v1", "limitranges", "LimitRange", LimitRange)
 DEPLOYMENTS = Resource("/apis/apps/v1", "deployments", "Deployment", Workload)
 STATEFUL_SETS = Resource("/apis/apps/v1", "statefulsets", "StatefulSet", Workload)

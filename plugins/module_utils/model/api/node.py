@@ -46,13 +46,21 @@ class NodeSpec(ApiStruct, frozen=True):
     taints: t.Optional[tuple[Taint, ...]] = None
 
 
+class ContainerImage(ApiStruct, frozen=True):
+    """An image on a node. Each of its names is a tag or a digest of it."""
+
+    names: t.Optional[tuple[str, ...]] = None
+    size_bytes: int = 0
+
+
 class NodeStatus(ApiStruct, frozen=True):
-    """The capacity, the conditions and the declared features of a node."""
+    """The capacity, the conditions, the declared features and the images of a node."""
 
     allocatable: t.Optional[ResourceList] = None
     capacity: t.Optional[ResourceList] = None
     conditions: t.Optional[tuple[Condition, ...]] = None
     declared_features: t.Optional[tuple[str, ...]] = None
+    images: t.Optional[tuple[ContainerImage, ...]] = None
 
 
 class Node(ApiStruct, frozen=True):
