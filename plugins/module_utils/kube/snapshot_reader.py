@@ -32,7 +32,7 @@ def read_snapshot(
     pods_everywhere: bool = True,
     pending_pods: bool = False,
     for_moves: bool = True,
-    services: bool = False,
+    for_scores: bool = False,
     profiles: Profiles = DEFAULT_PROFILES,
 ) -> ClusterSnapshot:
     """Read nodes, pods, workloads and the objects that limit their restart.
@@ -42,14 +42,14 @@ def read_snapshot(
     raise an error, because no decision is possible without them, and so do forbidden namespaces if ``namespaces`` is None. Claims and
     storage are read only if a workload or one of its pods mounts a claim, or with ``pending_pods`` a pod without a node. Device classes are
     read only if one of these pods requests an extended resource. If ``for_moves`` is false, quotas, autoscalers and limit ranges are not
-    read, because only a move of pods needs them. ``services``: read the Services, on which the scheduler's default spread constraints
-    depend. ``profiles`` become those of the snapshot.
+    read, because only a move of pods needs them. ``for_scores``: read the images of the nodes and the Services, because scores depend on
+    them. ``profiles`` become those of the snapshot.
     Raises ForbiddenError, UnauthorizedError, UnreachableError, ApiError.
     """
     # Tens of thousands of new structs would otherwise start the garbage collector repeatedly. They contain no cycles.
     with gc_paused():
         reader = _SnapshotReader(api, namespaces, label_selector, pods_everywhere=pods_everywhere, for_moves=for_moves)
-        return reader.snapshot(kinds, pending_pods=pending_pods, services=services, profiles=profiles)
+        return reader.snapshot(kinds, pending_pods=pending_pods, for_scores=for_scores, profiles=profiles)
 
 
 class _SnapshotReader:
@@ -66,8 +66,8 @@ class _SnapshotReader:
         self._undecodable: list[Undecodable] = []
         self._interner = Interner()
 
-    def snapshot(self, kinds: Sequence[str], *, pending_pods: bool, services: bool, profiles: Profiles) -> ClusterSnapshot:
-        nodes = self._list(resources.NODES, each=self._interner.intern_node)
+    def snapshot(self, kinds: Sequence[str], *, pending_pods: bool, for_scores: bool, profiles: Profiles) -> ClusterSnapshot:
+        nodes = self._list(resources.NODES_WITH_IMAGES if for_scores else resources.NODES, each=self._interner.intern_node)
         namespaces = self._namespaces()
         # The server takes longest for the pods. The other lists are read in the meantime.
         coming = run_in_background(self._pods)
@@ -77,7 +77,7 @@ class _SnapshotReader:
         quotas = self._for_a_move(resources.QUOTAS)
         autoscalers = self._for_a_move(resources.AUTOSCALERS)
         limit_ranges = self._for_a_move(resources.LIMIT_RANGES)
-        known_services = self._services() if services else None
+        known_services = self._services() if for_scores else None
         pods, complete = coming.result()
         asking = [pod_of_workload(workload) for found in workloads.values() for workload in found]
         # Admission may have added volumes and resources to their pods that the templates do not have.

@@ -12,7 +12,7 @@ import typing as t
 from collections.abc import Iterable
 from operator import attrgetter
 
-from .api.node import Node
+from .api.node import Node, StatusWithImages
 from .api.pod import RESIZE, Pod
 from .api.volume import Volume
 from .codec import Struct, encode_json, force_setattr, replace
@@ -110,18 +110,17 @@ class Interner:
                 force_setattr(node, "status", last.status)
             else:
                 self._intern(node.status, ("allocatable", "capacity", "conditions", "declared_features"))
-                if node.status.images:
-                    self._intern_images(node)
+                if isinstance(node.status, StatusWithImages):
+                    self._intern_images(node.status)
         except QuantityError as error:
             return as_undecodable("Node", node, str(error))
         self._last_node = node
         return node
 
-    def _intern_images(self, node: Node) -> None:
+    def _intern_images(self, status: StatusWithImages) -> None:
         # Nodes have the same images in different orders, so each image is shared, and not the list.
-        parts = self._parts
-        images = [parts.setdefault(image, image) for image in node.status.images or ()]
-        force_setattr(node.status, "images", tuple(images))
+        share = self._parts.setdefault
+        force_setattr(status, "images", tuple([share(image, image) for image in status.images or ()]))
 
     def _intern_like(self, sibling: Pod, pod: Pod) -> None:
         metadata = pod.metadata

@@ -36,7 +36,7 @@ class NodeInfo:
     planner sets ``planner_cache``.
     """
 
-    __slots__ = ("allocatable", "allowed_pods", "attached", "node", "planner_cache", "pods", "requested", "used_ports")
+    __slots__ = ("_scored", "allocatable", "allowed_pods", "attached", "node", "planner_cache", "pods", "requested", "used_ports")
 
     def __init__(
         self,
@@ -54,6 +54,7 @@ class NodeInfo:
         self.pods = pods
         self.attached: AttachedVolumes | None = None
         self.planner_cache: object = None
+        self._scored: tuple[int, int] | None = None
 
     @classmethod
     def build(cls, node: Node, allocatable: dict[str, int], pods: dict[str, tuple[Pod, PodLoad]]) -> NodeInfo:
@@ -66,11 +67,13 @@ class NodeInfo:
 
     def scored(self) -> tuple[int, int]:
         """Return the cpu and the memory of all pods, as the scores count them: the scheduler's NonZeroRequested."""
-        cpu = memory = 0
-        for _pod, load in self.pods.values():
-            cpu += load.scored[0]
-            memory += load.scored[1]
-        return cpu, memory
+        if self._scored is None:
+            cpu = memory = 0
+            for _pod, load in self.pods.values():
+                cpu += load.scored[0]
+                memory += load.scored[1]
+            self._scored = cpu, memory
+        return self._scored
 
     def with_pod(self, key: str, pod: Pod, load: PodLoad) -> NodeInfo:
         """Return the node with one more pod."""

@@ -10,7 +10,7 @@ from urllib.parse import quote
 from ...model.api.coordination import ConfigMap, Event, Lease
 from ...model.api.device import DeviceClass
 from ...model.api.namespace import LimitRange, Namespace, ResourceQuota
-from ...model.api.node import Node
+from ...model.api.node import Node, NodeWithImages
 from ...model.api.pod import Pod
 from ...model.api.policy import PodDisruptionBudget
 from ...model.api.service import Service
@@ -154,6 +154,7 @@ class Resource(t.NamedTuple):
 
 
 NODES = Resource("/api/v1", "nodes", "Node", Node, namespaced=False, checked_by_store=True)
+NODES_WITH_IMAGES = NODES._replace(type=NodeWithImages)
 PODS = Resource("/api/v1", "pods", "Pod", Pod, checked_by_store=True)
 POD_STATUS = PODS._replace(part="status")
 NAMESPACES = Resource("/api/v1", "namespaces", "Namespace", Namespace, namespaced=False)

@@ -12,7 +12,7 @@ import typing as t
 from collections import Counter
 from collections.abc import Iterable
 
-from ...model.api.node import ContainerImage, Node
+from ...model.api.node import ContainerImage, StatusWithImages
 from ...model.api.pod import Pod
 from ...model.identity_cache import IdentityDict
 from ...model.reason import PASSED, Reason, Reasons
@@ -23,18 +23,24 @@ _MIB = 1024 * 1024
 MIN_THRESHOLD_BYTES = 23 * _MIB
 MAX_CONTAINER_THRESHOLD_BYTES = 1000 * _MIB
 
-_DIFFERENT_SIZES: Reasons = (Reason("image_size", "nodes report different sizes of an image of the pod"),)
+DIFFERENT_SIZES: Reasons = (Reason("image_size", "nodes report different sizes of an image of the pod"),)
+IMAGES_NOT_READ: Reasons = (Reason("images_not_read", "the images of the nodes were not read"),)
 
 
 class ImageIndex:
-    """The nodes of a snapshot by their images."""
+    """The nodes of a snapshot by their images. ``is_complete``: the images of all nodes were read."""
 
     def __init__(self, snapshot: ClusterSnapshot) -> None:
         self.total_nodes = len(snapshot.nodes)
+        self.is_complete = True
         # Nodes share equal images (``model/interning.py``), so there are few different ones.
         nodes_by_image: IdentityDict[list[str]] = IdentityDict()
         for name, node in snapshot.nodes.items():
-            for image in node.status.images or ():
+            status = node.status
+            if not isinstance(status, StatusWithImages):
+                self.is_complete = False
+                break
+            for image in status.images or ():
                 known = nodes_by_image.get(id(image))
                 (known[1] if known is not None else nodes_by_image.keep(id(image), image, [])).append(name)
         self._by_name: dict[str, list[tuple[ContainerImage, list[str]]]] = {}
@@ -47,50 +53,41 @@ class ImageIndex:
         found = self._by_name.get(image, ())
         nodes = frozenset(name for _image, names in found for name in names)
         sizes = [one.size_bytes for one, _names in found]
-        share = len(nodes) / self.total_nodes
+        share = len(nodes) / self.total_nodes if self.total_nodes else 0.0
         return nodes, int(min(sizes, default=0) * share), int(max(sizes, default=0) * share)
 
 
 class ImageLocalityScore:
-    """The score of a node for one pod, 0 to 100.
+    """The scores of the nodes for one pod.
 
-    ``signature``: it is equal for pods with equal scores. ``may_be_unknown``: true if ``unknown`` returns a reason for some node.
+    ``by_node``: the scores above 0 by node name. ``unknown``: the reason why no score is known. ``unknown_nodes``: the nodes whose score is
+    not known.
     """
 
     def __init__(self, pod: Pod, index: ImageIndex) -> None:
-        containers = len(pod.spec.all_containers)
-        images = image_counts(pod)
-        self.signature = (images, containers)
-        self._largest = MAX_CONTAINER_THRESHOLD_BYTES * containers
+        self.unknown = PASSED if index.is_complete else IMAGES_NOT_READ
+        self._largest = MAX_CONTAINER_THRESHOLD_BYTES * len(pod.spec.all_containers)
         smallest_sums: Counter[str] = Counter()
         largest_sums: Counter[str] = Counter()
-        for image, number in images:
+        for image, number in _image_counts(pod).items():
             nodes, smallest, largest = index.scaled_sizes(image)
             for name in nodes:
                 smallest_sums[name] += number * smallest
                 largest_sums[name] += number * largest
-        self._scores = {name: self._score(total) for name, total in smallest_sums.items()}
-        self._unknown_nodes = frozenset(name for name, total in largest_sums.items() if self._score(total) != self._scores[name])
-        self.may_be_unknown = bool(self._unknown_nodes)
+        scores = {name: self._score(total) for name, total in smallest_sums.items()}
+        self.unknown_nodes = frozenset(name for name, total in largest_sums.items() if self._score(total) != scores[name])
+        self.by_node = {name: score for name, score in scores.items() if score}
 
     def _score(self, total: int) -> int:
         limited = min(max(total, MIN_THRESHOLD_BYTES), self._largest)
         return MAX_NODE_SCORE * (limited - MIN_THRESHOLD_BYTES) // (self._largest - MIN_THRESHOLD_BYTES)
 
-    def score(self, node: Node) -> int:
-        """Return the score of the node."""
-        return self._scores.get(node.name, 0)
 
-    def unknown(self, node: Node) -> Reasons:
-        """Return the reason why the score of the node is not known."""
-        return _DIFFERENT_SIZES if node.name in self._unknown_nodes else PASSED
-
-
-def image_counts(pod: Pod) -> tuple[tuple[str, int], ...]:
+def _image_counts(pod: Pod) -> Counter[str]:
     """Return the images of the containers and of the volumes of the pod, with the number of their uses."""
     images = [container.image for container in pod.spec.all_containers]
     images += [volume.image.reference for volume in pod.spec.volumes or () if volume.image is not None]
-    return tuple(Counter(map(_normalised, images)).items())
+    return Counter(map(_normalised, images))
 
 
 def _normalised(image: str) -> str:

@@ -8,7 +8,7 @@ The preferred terms of the pod count, and so do the preferred terms and the requ
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from ...model.api.node import Node
 from ...model.api.pod import Pod, PodAffinityTerm
@@ -42,10 +42,19 @@ class InterPodAffinityScore:
         if not self._is_skipped:
             self._count_snapshot(groups)
 
+    counted_nodes: Collection[str] = ()
+
+    @property
+    def signature(self) -> tuple[str, ...]:
+        """The topology keys of the terms."""
+        return self._keys
+
     def node_part(self, node: Node, /) -> tuple[str | None, ...]:
         """Return the domain of the node for each topology key. It is None if the node does not have the key."""
         labels = node.labels
         return tuple([labels.get(key) for key in self._keys])
+
+    part_without_pods = node_part
 
     def scores(self, nodes: NodeCounts, /) -> ScoresByPart:
         weights = [self._weights[key] for key in self._keys]

@@ -8,7 +8,7 @@ The score of the other plugins depends on the node alone. It is a function of th
 from __future__ import annotations
 
 import typing as t
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Collection, Hashable, Mapping, Sequence
 
 from ...model.api.node import Node
 from ..filters.interface import PodChange
@@ -32,8 +32,19 @@ AllocationFormula = t.Callable[[Sequence[ResourceUse]], int]
 class RelativeScore(t.Protocol):
     """The score of one plugin for one pod. All nodes with equal node parts have the same score."""
 
+    @property
+    def signature(self) -> Hashable:
+        """A key that is equal for pods with the same node parts on nodes without pods."""
+
+    @property
+    def counted_nodes(self) -> Collection[str]:
+        """The nodes whose node part may differ from that of the node without pods."""
+
     def node_part(self, node: Node, /) -> Hashable:
         """Return the part of the score that depends only on the node and the pods on it."""
+
+    def part_without_pods(self, node: Node, /) -> Hashable:
+        """Return the node part of the node without pods."""
 
     def scores(self, nodes: NodeCounts, /) -> ScoresByPart:
         """Return the scores of the feasible nodes."""

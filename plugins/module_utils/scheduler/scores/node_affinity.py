@@ -7,10 +7,11 @@ Source of the sum: component-helpers ``scheduling/corev1/nodeaffinity/nodeaffini
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from ...model.api.node import Node, NodeSelector
 from ...model.api.pod import Pod, PreferredSchedulingTerm
+from ...model.codec import encode_json
 from ...model.selectors.node_selector import compile_selector
 from ..filters.interface import PodChange
 from .interface import NodeCounts, RelativeScore, ScoresByPart, normalised
@@ -26,12 +27,17 @@ def pre_score(pod: Pod, added: Sequence[PreferredSchedulingTerm]) -> RelativeSco
 
 
 class _NodeAffinityScore:
+    counted_nodes: Collection[str] = ()
+
     def __init__(self, terms: Sequence[PreferredSchedulingTerm]) -> None:
+        self.signature = encode_json(terms)
         self._terms = [(term.weight, compile_selector(NodeSelector(node_selector_terms=(term.preference,)))) for term in terms]
 
     def node_part(self, node: Node, /) -> int:
         """Return the sum of the weights of the terms that match."""
         return sum(weight for weight, matches in self._terms if matches(node))
+
+    part_without_pods = node_part
 
     def scores(self, nodes: NodeCounts, /) -> ScoresByPart:
         return normalised({weight: weight for weight in nodes}, reverse=False)

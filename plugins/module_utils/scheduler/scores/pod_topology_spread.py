@@ -7,7 +7,7 @@ from __future__ import annotations
 import math
 import typing as t
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from ...model.api.node import Node
 from ...model.api.pod import Pod, TopologySpreadConstraint
@@ -58,10 +58,20 @@ class _PodTopologySpreadScore:
         self._needs_all_keys = needs_all_keys
         needed = frozenset(one.topology_key for one in constraints) if needs_all_keys else frozenset()
         self._constraints = [_ConstraintScore(one, needed, pod, groups, domains) for one in constraints]
+        self.signature = (needs_all_keys, tuple(one.topology_key for one in constraints))
+
+    @property
+    def counted_nodes(self) -> Collection[str]:
+        """The nodes that had matching pods, if a constraint is about hosts."""
+        return {name for constraint in self._constraints for name in constraint.counted_nodes}
 
     def node_part(self, node: Node, /) -> NodeDomainsPart | None:
         """Return the domains of the node. Return None for a node that gets the lowest score."""
         part = tuple([constraint.node_part(node) for constraint in self._constraints])
+        return None if self._needs_all_keys and None in part else part
+
+    def part_without_pods(self, node: Node, /) -> NodeDomainsPart | None:
+        part = tuple([constraint.part_without_pods(node) for constraint in self._constraints])
         return None if self._needs_all_keys and None in part else part
 
     def scores(self, nodes: NodeCounts, /) -> ScoresByPart:
@@ -116,11 +126,18 @@ class _ConstraintScore:
                 for node_name, number in group.nodes.items():
                     self._add(node_name, number)
 
+    @property
+    def counted_nodes(self) -> Collection[str]:
+        """The nodes that had matching pods, if the domains are the hosts."""
+        return self._counts if self._domain_of is None else ()
+
     def node_part(self, node: Node) -> str | int | None:
+        part = self.part_without_pods(node)
+        return self._counts.get(node.name, 0) if isinstance(part, int) else part
+
+    def part_without_pods(self, node: Node) -> str | int | None:
         domain = node.labels.get(self._key)
-        if domain is None or self._domain_of is not None:
-            return domain
-        return self._counts.get(node.name, 0)
+        return domain if domain is None or self._domain_of is not None else 0
 
     def weight(self, parts: Sequence[str | int | None], total: int) -> float:
         """Return the weight of the constraint, which rises with the number of domains (topologyNormalizingWeight).

@@ -9,17 +9,15 @@ DynamicResources scores no node for a pod without resource claims.
 
 from __future__ import annotations
 
-import typing as t
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterable, Mapping
+from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
 from ...model.api.pod import Pod
-from ...model.bounded_cache import BoundedCache
 from ...model.codec import replace
 from ...model.reason import Reasons
-from ...model.scheduler_profile import DEFAULT_PROFILE, Profiles
-from ...model.snapshot import ClusterSnapshot
+from ...model.scheduler_profile import DEFAULT_PROFILE, Profiles, SchedulerProfile
 from ..cluster_state import ClusterState
 from ..default_constraints import SPREAD, scored_constraints
 from ..filters.spread_domains import SpreadDomains
@@ -28,9 +26,10 @@ from ..pod_requests import pod_requests, requests_for_score
 from ..unknowns.scores import RESOURCE_CLAIMS, score_unknowns
 from ..unknowns.too_many_rules import without_excess_rules
 from . import node_affinity, pod_topology_spread, taint_toleration
-from .image_locality import ImageIndex, ImageLocalityScore
+from .image_locality import DIFFERENT_SIZES, ImageIndex, ImageLocalityScore
 from .inter_pod_affinity import InterPodAffinityScore
 from .interface import RelativeScore
+from .node_classes import ClassCache, CommonClasses, NodeClass
 from .node_resources_balanced_allocation import balance_formula
 from .node_resources_fit import strategy_formula
 from .resource_allocation import AllocationScore
@@ -42,19 +41,6 @@ AFFINITY = "InterPodAffinity"
 
 SCORE_WITHOUT_PLUGINS = 1
 """The total score of each node if the profile has no score plugins."""
-
-MAX_SIGNATURES = 64
-"""The number of pod signatures for which node scores are kept. It bounds the memory if every pod has different requests."""
-
-
-class NodeClass(t.NamedTuple):
-    """All that the score of a node depends on. Nodes with equal classes have equal scores.
-
-    ``local``: the weighted sum of the scores that depend on the node alone. ``parts``: the node part of each other plugin.
-    """
-
-    local: int
-    parts: tuple[Hashable, ...]
 
 
 @dataclass(frozen=True)
@@ -74,62 +60,104 @@ class NodeScores:
 class Scorer:
     """The score plugins of one pod. The scores follow the changes of the cluster state.
 
-    ``unknown``: the reasons why no score is known. A change of the cluster state can add one.
-    Raise QuantityError, which names the object.
+    Nodes with equal classes (``NodeClass``) have equal scores. If a pod is added to a node or removed from it, only the class of this node
+    changes. Raise QuantityError, which names the object.
     """
 
     def __init__(self, pod: Pod, cluster_state: ClusterState, profiles: Profiles | None = None) -> None:
         snapshot = cluster_state.snapshot
         profiles = snapshot.profiles if profiles is None else profiles
-        self._settings = profiles.get(pod.spec.scheduler_name, DEFAULT_PROFILE).scores
-        self._weights = dict(self._settings.weights)
+        profile = profiles.get(pod.spec.scheduler_name, DEFAULT_PROFILE)
         spec, too_many = without_excess_rules(pod.spec)
         self._pod = pod = pod if spec is pod.spec else replace(pod, spec=spec)
         self._cluster_state = cluster_state
+        self._changed_infos = cluster_state.changed_infos
+        self._settings = profile.scores
+        self._weights = dict(profile.scores.weights)
         self._unknown = (*score_unknowns(pod, snapshot, profiles), *too_many)
         self._unknown_plugins: dict[str, Reasons] = {}
         if pod.spec.resource_claims and "DynamicResources" in self._weights:
             self._unknown_plugins["DynamicResources"] = RESOURCE_CLAIMS
-        self._unknown_checks: list[tuple[str, Callable[[NodeInfo], Reasons]]] = []
-        self._local = self._local_scores()
-        self._relative = self._relative_scores(profiles)
-        self._relative_weights = [self._weights[name] for name in self._relative]
-        signature = (tuple((name, self._weights[name], key) for name, (_score, key) in self._local.items()), self._settings)
-        self._local_results = cluster_state.shared(LocalScoreCache).of(signature)
-        self._classes: dict[str, tuple[NodeInfo, NodeClass]] = {}
+        self._allocations = self._allocation_scores()
+        checks = {plugin: score.device_unknowns(snapshot.device_classes) for plugin, score in self._allocations.items()}
+        self._unknown_checks = {plugin: check for plugin, check in checks.items() if check is not None}
+        self._images = ImageLocalityScore(pod, cluster_state.shared(ImageIndex)) if IMAGES in self._weights else None
+        if self._images is not None and self._images.unknown:
+            self._unknown_plugins[IMAGES] = self._images.unknown
+        self._relative = self._relative_scores(profile)
+        # The classes of nodes that differ from the common ones, each with the NodeInfo for which it was computed.
+        self._own_classes: dict[str, tuple[NodeInfo, NodeClass]] = {}
+        self._common = self._common_classes()
+        self._generation = 0
         self._applied = 0
         self._apply_changes()
 
-    @property
-    def unknown(self) -> Reasons:
-        """The reasons why no total score is known."""
-        self._update()
-        return (*self._unknown, *(reason for reasons in self._unknown_plugins.values() for reason in reasons))
+    # --- scores ---
 
-    def unknown_on(self, name: str) -> Reasons:
-        """Return the reasons why the score of this node is not known, in addition to ``unknown``. The snapshot has the node."""
-        info = self._cluster_state.info(name)
-        return tuple(reason for _plugin, check in self._unknown_checks for reason in check(info))
+    def scores(self, feasible: Iterable[str]) -> NodeScores:
+        """Return the scores of the feasible nodes, which the snapshot has. The scheduler does not score a single feasible node."""
+        names = tuple(feasible)
+        unknown = self.unknown(names)
+        if self._unknown:
+            return NodeScores({}, {}, unknown)
+        by_plugin: dict[str, Mapping[str, int]] = {
+            plugin: {name: self._weights[plugin] * score(self._cluster_state.info(name)) for name in names}
+            for plugin, score in self._allocations.items()
+        }
+        if self._images is not None:
+            by_plugin[IMAGES] = {name: self._weights[IMAGES] * self._images.by_node.get(name, 0) for name in names}
+        classes = {name: self.node_class(name) for name in names}
+        nodes = Counter(classes.values())
+        for number, (plugin, relative) in enumerate(self._relative.items()):
+            scores = relative.scores(_part_counts(nodes, number))
+            by_plugin[plugin] = {name: self._weights[plugin] * scores[one.parts[number]] for name, one in classes.items()}
+        for plugin in self._uncertain_plugins(names):
+            by_plugin.pop(plugin, None)
+        totals = {} if unknown else self.class_totals(nodes)
+        return NodeScores({name: totals[one] for name, one in classes.items()} if totals else {}, by_plugin, unknown)
 
-    def node_class(self, name: str) -> NodeClass:
-        """Return the class of a node that the snapshot has. It changes only if a pod is added to the node or removed from it.
+    def best(self, feasible: Iterable[str]) -> tuple[str, ...]:
+        """Return the feasible nodes with the highest total score, in no particular order. The scheduler chooses one of them at random.
 
-        In rare cases the classes of all nodes change: see ``generation``.
+        The result is correct only if ``unknown`` returns no reason for these nodes. A call with the same tuple as before, also for another
+        pod with equal requests, takes time only for the nodes that have changed.
         """
         self._update()
-        info = self._cluster_state.info(name)
-        known = self._classes.get(name)
-        if known is None or known[0] is not info:
-            node = info.node
-            parts = tuple([plugin.node_part(node) for plugin in self._relative.values()])
-            known = self._classes[name] = (info, NodeClass(self._local_score(name, info), parts))
-        return known[1]
+        groups = self._common.groups(tuple(feasible), self._common_class)
+        own = {name: self._own_class(name) for name in self._special_nodes() & groups.members}
+        sizes, common = dict(groups.sizes), self._common.by_node
+        for name, one in own.items():
+            sizes[common[name]] -= 1
+            sizes[one] = sizes.get(one, 0) + 1
+        totals = self.class_totals({one: size for one, size in sizes.items() if size})
+        highest = max(totals.values(), default=0)
+        found = [name for name, one in own.items() if totals[one] == highest]
+        for one, names in groups.names.items():
+            if totals.get(one) == highest:
+                found += [name for name in names if name not in own]
+        return tuple(found)
 
-    @property
-    def generation(self) -> int:
-        """A number that changes when the classes of nodes may have changed on which nothing has changed."""
+    def unknown(self, feasible: Iterable[str] = ()) -> Reasons:
+        """Return the reasons why the total scores of these nodes are not known."""
         self._update()
-        return self._generation
+        names = tuple(feasible)
+        reasons = [*self._unknown, *(reason for some in self._unknown_plugins.values() for reason in some)]
+        for check in self._unknown_checks.values():
+            reasons += [reason for name in names for reason in check(self._cluster_state.info(name))]
+        if self._images is not None and not self._images.unknown_nodes.isdisjoint(names):
+            reasons += DIFFERENT_SIZES
+        return tuple(dict.fromkeys(reasons))
+
+    # --- classes of nodes ---
+
+    def node_class(self, name: str) -> NodeClass:
+        """Return the class of a node that the snapshot has.
+
+        It changes only if a pod is added to the node or removed from it. In rare cases the classes of all nodes change: see ``generation``.
+        """
+        self._update()
+        is_special = name in self._own_names or name in self._changed_infos
+        return self._own_class(name) if is_special else self._common_class(name)
 
     def class_totals(self, nodes: Mapping[NodeClass, int]) -> dict[NodeClass, int]:
         """Return the total score of the feasible nodes by class. ``nodes``: the number of feasible nodes of each class."""
@@ -137,70 +165,66 @@ class Scorer:
         if not self._weights:
             return dict.fromkeys(nodes, SCORE_WITHOUT_PLUGINS)
         totals = {one: one.local for one in nodes}
-        for number, (plugin, weight) in enumerate(zip(self._relative.values(), self._relative_weights)):
-            scores = plugin.scores(self._counts(nodes, number))
+        for number, (plugin, relative) in enumerate(self._relative.items()):
+            weight, scores = self._weights[plugin], relative.scores(_part_counts(nodes, number))
             for one in totals:
                 totals[one] += weight * scores[one.parts[number]]
         return totals
 
-    def best(self, feasible: Iterable[str]) -> tuple[str, ...]:
-        """Return the feasible nodes with the highest total score, in the given order. The scheduler chooses one of them at random."""
-        classes = {name: self.node_class(name) for name in feasible}
-        totals = self.class_totals(Counter(classes.values()))
-        highest = max(totals.values(), default=0)
-        return tuple(name for name, one in classes.items() if totals[one] == highest)
+    @property
+    def generation(self) -> int:
+        """A number that changes when the classes of nodes may have changed on which nothing has changed."""
+        self._update()
+        return self._generation
 
-    def scores(self, feasible: Iterable[str]) -> NodeScores:
-        """Return the scores of the feasible nodes, which the snapshot has. The scheduler does not score a single feasible node."""
-        names = tuple(feasible)
-        classes = {name: self.node_class(name) for name in names}
-        nodes = Counter(classes.values())
-        infos = {name: self._cluster_state.info(name) for name in names}
-        uncertain = {plugin for plugin, check in self._unknown_checks if any(map(check, infos.values()))}
-        unknown = dict.fromkeys((*self.unknown, *(reason for name in names for reason in self.unknown_on(name))))
-        if self._unknown:
-            return NodeScores({}, {}, tuple(unknown))
-        by_plugin = {
-            plugin: {name: self._weights[plugin] * score(info) for name, info in infos.items()}
-            for plugin, (score, _key) in self._local.items()
-        }
-        for number, (plugin, relative) in enumerate(self._relative.items()):
-            scores = relative.scores(self._counts(nodes, number))
-            by_plugin[plugin] = {name: self._weights[plugin] * scores[one.parts[number]] for name, one in classes.items()}
-        totals = self.class_totals(nodes) if not unknown else {}
-        known = {plugin: found for plugin, found in by_plugin.items() if plugin not in uncertain and plugin not in self._unknown_plugins}
-        return NodeScores({name: totals[one] for name, one in classes.items()} if totals else {}, known, tuple(unknown))
+    def _special_nodes(self) -> AbstractSet[str]:
+        """Return the nodes whose class may differ from the common one."""
+        return self._own_names.union(self._changed_infos)
+
+    def _own_class(self, name: str) -> NodeClass:
+        info = self._cluster_state.info(name)
+        known = self._own_classes.get(name)
+        if known is None or known[0] is not info:
+            parts = tuple([plugin.node_part(info.node) for plugin in self._relative.values()])
+            local = self._allocation_score(info)
+            if self._images is not None:
+                local += self._weights[IMAGES] * self._images.by_node.get(name, 0)
+            known = self._own_classes[name] = (info, NodeClass(local, parts))
+        return known[1]
+
+    def _common_class(self, name: str) -> NodeClass:
+        known = self._common.by_node.get(name)
+        if known is None:
+            info = self._cluster_state.snapshot_info(name)
+            parts = tuple([plugin.part_without_pods(info.node) for plugin in self._relative.values()])
+            known = self._common.by_node[name] = NodeClass(self._allocation_score(info), parts)
+        return known
+
+    def _common_classes(self) -> CommonClasses:
+        allocations = tuple((plugin, self._weights[plugin], score.resources) for plugin, score in self._allocations.items())
+        relative = tuple((plugin, score.signature) for plugin, score in self._relative.items())
+        strategy = (self._settings.strategy, self._settings.shape)
+        return self._cluster_state.shared(ClassCache).of((allocations, relative, strategy))
+
+    def _allocation_score(self, info: NodeInfo) -> int:
+        return sum([self._weights[plugin] * score(info) for plugin, score in self._allocations.items()])
 
     # --- the plugins of the pod ---
 
-    def _local_scores(self) -> dict[str, tuple[Callable[[NodeInfo], int], Hashable]]:
-        """Return the plugins whose scores depend on the node alone, each with a key that is equal for pods with the same scores."""
-        pod, settings, snapshot = self._pod, self._settings, self._cluster_state.snapshot
-        found: dict[str, tuple[Callable[[NodeInfo], int], Hashable]] = {}
-        allocations: dict[str, AllocationScore] = {}
+    def _allocation_scores(self) -> dict[str, AllocationScore]:
+        pod, settings = self._pod, self._settings
+        found: dict[str, AllocationScore] = {}
         if FIT in self._weights:
             requests = requests_for_score(pod)
-            allocations[FIT] = AllocationScore(settings.resources, requests, strategy_formula(settings), counts_defaults=True)
+            found[FIT] = AllocationScore(settings.resources, requests, strategy_formula(settings), counts_defaults=True)
         if BALANCED in self._weights:
             requests = pod_requests(pod)
             # The plugin skips a pod that requests none of its resources.
             if any(requests.get(one.name) for one in settings.balanced_resources):
-                allocations[BALANCED] = AllocationScore(settings.balanced_resources, requests, balance_formula, counts_defaults=False)
-        for plugin, allocation in allocations.items():
-            found[plugin] = allocation, allocation.resources
-            self._add_check(plugin, allocation.device_unknowns(snapshot.device_classes))
-        if IMAGES in self._weights:
-            images = ImageLocalityScore(pod, self._cluster_state.shared(ImageIndex))
-            found[IMAGES] = (lambda info: images.score(info.node)), images.signature
-            if images.may_be_unknown:
-                self._add_check(IMAGES, lambda info: images.unknown(info.node))
+                found[BALANCED] = AllocationScore(settings.balanced_resources, requests, balance_formula, counts_defaults=False)
         return found
 
-    def _add_check(self, plugin: str, check: Callable[[NodeInfo], Reasons] | None) -> None:
-        if check is not None:
-            self._unknown_checks.append((plugin, check))
-
-    def _relative_scores(self, profiles: Profiles) -> dict[str, RelativeScore]:
+    def _relative_scores(self, profile: SchedulerProfile) -> dict[str, RelativeScore]:
         """Return the plugins that compare the feasible nodes. Plugins that do not apply to the pod are not included."""
         pod, cluster_state, weights = self._pod, self._cluster_state, self._weights
         groups = cluster_state.affinity_terms
@@ -210,7 +234,6 @@ class Scorer:
         if "NodeAffinity" in weights:
             found["NodeAffinity"] = node_affinity.pre_score(pod, self._settings.added_terms)
         if SPREAD in weights:
-            profile = profiles.get(pod.spec.scheduler_name, DEFAULT_PROFILE)
             soft = scored_constraints(pod, profile, cluster_state.snapshot, groups)
             domains = cluster_state.shared(SpreadDomains)
             found[SPREAD] = pod_topology_spread.pre_score(pod, soft.constraints, groups, domains, needs_all_keys=soft.needs_all_keys)
@@ -219,6 +242,14 @@ class Scorer:
         self._affinity = InterPodAffinityScore(pod, cluster_state.snapshot, groups, self._settings) if AFFINITY in weights else None
         found[AFFINITY] = self._affinity
         return {name: plugin for name, plugin in found.items() if plugin is not None}
+
+    def _uncertain_plugins(self, names: Iterable[str]) -> set[str]:
+        """Return the plugins whose scores of these nodes are not known."""
+        infos = [self._cluster_state.info(name) for name in names] if self._unknown_checks else []
+        found = {plugin for plugin, check in self._unknown_checks.items() if any(map(check, infos))}
+        if self._images is not None and not self._images.unknown_nodes.isdisjoint(names):
+            found.add(IMAGES)
+        return found.union(self._unknown_plugins)
 
     # --- changes of the cluster state ---
 
@@ -230,34 +261,18 @@ class Scorer:
         changes = self._cluster_state.changes[self._applied :]
         self._applied += len(changes)
         if True in [plugin.apply_changes(changes) for plugin in self._relative.values()]:
-            self._classes.clear()
+            self._own_classes.clear()
+            self._common = self._common_classes()
             self._generation += 1
         if self._affinity is not None and self._affinity.unknown:
             self._unknown_plugins[AFFINITY] = self._affinity.unknown
-
-    _generation = 0
-
-    def _local_score(self, name: str, info: NodeInfo) -> int:
-        known = self._local_results.get(name)
-        if known is None or known[0] is not info:
-            score = sum(self._weights[plugin] * score(info) for plugin, (score, _key) in self._local.items())
-            known = self._local_results[name] = (info, score)
-        return known[1]
-
-    def _counts(self, nodes: Mapping[NodeClass, int], number: int) -> Counter[Hashable]:
-        """Return the number of nodes with each node part of the plugin with this number."""
-        counts: Counter[Hashable] = Counter()
-        for one, amount in nodes.items():
-            counts[one.parts[number]] += amount
-        return counts
+        own = [plugin.counted_nodes for plugin in self._relative.values()]
+        self._own_names = frozenset(() if self._images is None else self._images.by_node).union(*own)
 
 
-class LocalScoreCache:
-    """The scores that depend on the node alone, for the pod signatures that were used last."""
-
-    def __init__(self, _snapshot: ClusterSnapshot) -> None:
-        self._signatures: BoundedCache[Hashable, dict[str, tuple[NodeInfo, int]]] = BoundedCache(MAX_SIGNATURES)
-
-    def of(self, signature: Hashable) -> dict[str, tuple[NodeInfo, int]]:
-        """Return the scores by node name, each with the NodeInfo for which it was computed. The caller adds entries."""
-        return self._signatures.get(signature, dict)
+def _part_counts(nodes: Mapping[NodeClass, int], number: int) -> Counter[Hashable]:
+    """Return the number of nodes with each node part of the plugin with this number."""
+    counts: Counter[Hashable] = Counter()
+    for one, amount in nodes.items():
+        counts[one.parts[number]] += amount
+    return counts

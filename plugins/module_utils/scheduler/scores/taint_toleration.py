@@ -4,10 +4,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from ...model.api.node import Node
 from ...model.api.pod import Pod
+from ...model.codec import encode_json
 from ..filters.interface import PodChange
 from ..filters.taint_toleration import tolerates
 from .interface import NodeCounts, RelativeScore, ScoresByPart, normalised
@@ -21,8 +22,11 @@ def pre_score(pod: Pod) -> RelativeScore:
 
 
 class _TaintTolerationScore:
+    counted_nodes: Collection[str] = ()
+
     def __init__(self, pod: Pod) -> None:
         self._tolerations = pod.spec.tolerations or ()
+        self.signature = encode_json(self._tolerations)
 
     def node_part(self, node: Node, /) -> int:
         """Return the number of taints that the pod does not tolerate."""
@@ -30,6 +34,8 @@ class _TaintTolerationScore:
         if not taints:
             return 0
         return sum(taint.effect == PREFER_NO_SCHEDULE and not tolerates(self._tolerations, taint) for taint in taints)
+
+    part_without_pods = node_part
 
     def scores(self, nodes: NodeCounts, /) -> ScoresByPart:
         return normalised({count: count for count in nodes}, reverse=True)

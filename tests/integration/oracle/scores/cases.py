@@ -13,9 +13,9 @@ from tests.integration.oracle.scores.profiles import GPU, HOST, NAMES, RACK, ZON
 
 T = TypeVar("T")
 
-NODE_COUNTS = (2, 5, 11, 16, 24)
+NODE_COUNTS = (2, 6, 12, 20, 40)
 EXISTING_PER_NODE = 3
-INCOMING_COUNT = 100
+INCOMING_COUNT = 150
 NAMESPACES: dict[str, Json] = {"default": {}, "oracle": {"team": "a"}, "elsewhere": {"team": "b"}}
 RUNTIME_CLASSES = {"light": {"cpu": "30m"}, "heavy": {"cpu": "100m", "memory": "120Mi"}}
 SERVICES: tuple[Json, ...] = ({"app": "web"}, {"app": "db", "tier": "1"}, {"pod": "0"})
@@ -108,7 +108,7 @@ class _Generator:
 
     def _node_image(self, image: str) -> Json:
         # Some nodes report another size for the same name, as for a tag that was moved.
-        size = IMAGES[image] * 1024 * 1024 + (self._one_of((0, 0, 0, 0, 0, 12345)) if self._chance(0.1) else 0)
+        size = IMAGES[image] * 1024 * 1024 + (self._one_of((5_000_000, 900_000_000)) if self._chance(0.003) else 0)
         return {"names": [f"{image}:latest", f"{image}@sha256:{'0' * 64}"], "sizeBytes": size}
 
     # --- pods ---

@@ -118,6 +118,6 @@ class Comparison:
             self.differing.append(Disagreement(pod, plugin, ours, theirs))
 
     def _check_best(self, scorer: Scorer, attempt: Attempt) -> None:
-        if not scorer.unknown and not any(map(scorer.unknown_on, attempt.totals)):
+        if not scorer.unknown(attempt.totals):
             highest = max(attempt.totals.values())
             assert set(scorer.best(attempt.totals)) == {name for name, total in attempt.totals.items() if total == highest}

@@ -117,7 +117,7 @@ class ScoreWorld:
         # The number of nodes with an image is up to date in the scheduler for nodes that were changed after all nodes were created.
         self._all(self._mark, [node["metadata"]["name"] for node in case.nodes])
         self._wait_until_seen()
-        snapshot = read_snapshot(self._reader, pending_pods=True, services=True)
+        snapshot = read_snapshot(self._reader, pending_pods=True, for_scores=True)
         self._new_log_lines()
         created = [pod for pod in self._all(self._create_incoming, list(enumerate(case.incoming))) if pod is not None]
         pending = {_name(pod): pod for pod in created}

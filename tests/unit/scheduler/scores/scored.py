@@ -7,10 +7,12 @@ from __future__ import annotations
 import typing as t
 from collections.abc import Iterable, Sequence
 
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.api.node import Node
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.api.node import Node, NodeWithImages
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.api.pod import Pod
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.codec import decode_json, encode_json
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.scheduler_profile import Profiles, SchedulerProfile
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.score_settings import DEFAULT_SCORES, ScoreSettings
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduler.cluster_state import ClusterState
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduler.scores.scorer import NodeScores, Scorer
 
 from tests.unit.support.cluster import cluster_state
@@ -31,8 +33,13 @@ def scores_of(
     **snapshot: t.Any,
 ) -> NodeScores:
     """The scores of the feasible nodes, by default all nodes."""
-    scorer = Scorer(pod, cluster_state(list(nodes), pods, **snapshot), profiles(settings))
+    scorer = Scorer(pod, scored_state(nodes, pods, **snapshot), profiles(settings))
     return scorer.scores([node.name for node in nodes] if feasible is None else feasible)
+
+
+def scored_state(nodes: Iterable[Node], pods: Iterable[Pod] = (), **snapshot: t.Any) -> ClusterState:
+    """The cluster state of a snapshot that was read for scores."""
+    return cluster_state([decode_json(NodeWithImages, encode_json(node)) for node in nodes], pods, **snapshot)
 
 
 def plugin_scores(plugin: str, pod: Pod, nodes: Sequence[Node], pods: Iterable[Pod] = (), **more: t.Any) -> list[int]:

@@ -5,11 +5,14 @@
 from __future__ import annotations
 
 import pytest
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.api.node import Node
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.api.node import Node, NodeWithImages
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.codec import decode_json, encode_json
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.score_settings import ScoreSettings
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduler.scores.scorer import Scorer
 
-from tests.unit.scheduler.scores.scored import plugin_scores, scores_of
-from tests.unit.support.objects import Json, container, node_json, pod
+from tests.unit.scheduler.scores.scored import plugin_scores, profiles, scores_of
+from tests.unit.support.cluster import cluster_state
+from tests.unit.support.objects import Json, container, node, node_json, pod
 
 IMAGES = "ImageLocality"
 MIB = 1024 * 1024
@@ -20,7 +23,7 @@ def node_with(name: str, *images: int | tuple[int, int]) -> Node:
     pairs = [image if isinstance(image, tuple) else (image, image) for image in images]
     found = [{"names": [f"gcr.io/{own}:latest", f"gcr.io/{own}:v1", f"gcr.io/{own}:v1"], "sizeBytes": size * MIB} for own, size in pairs]
     value = node_json(name)
-    return decode_json(Node, encode_json({**value, "status": {**value["status"], "images": found}}))
+    return decode_json(NodeWithImages, encode_json({**value, "status": {**value["status"], "images": found}}))
 
 
 def pod_with(*images: int, init: tuple[int, ...] = (), volumes: tuple[int, ...] = ()) -> Json:
@@ -68,3 +71,10 @@ def test_score_is_unknown_if_it_depends_on_which_node_has_reported_the_image_fir
     assert not scores_of(pod(**pod_with(300)), nodes, feasible=["empty"]).unknown
     slightly = [node_with("a", (300, 300)), node_with("b", (300, 301)), EMPTY]
     assert not scores_of(pod(**pod_with(300)), slightly).unknown
+
+
+def test_scores_are_unknown_if_the_images_were_not_read() -> None:
+    found = Scorer(pod(), cluster_state([node("a")])).scores(["a"])
+    assert [reason.code for reason in found.unknown] == ["images_not_read"]
+    assert IMAGES not in found.by_plugin
+    assert not Scorer(pod(), cluster_state([node("a")]), profiles(ScoreSettings(weights=(("TaintToleration", 3),)))).unknown(["a"])

@@ -16,8 +16,7 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.score
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.undecodable import Undecodable
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduler.scores.scorer import Scorer
 
-from tests.unit.scheduler.scores.scored import profiles, scores_of
-from tests.unit.support.cluster import cluster_state
+from tests.unit.scheduler.scores.scored import profiles, scored_state, scores_of
 from tests.unit.support.objects import Json, affinity_term, container, node, pod
 
 HOST = "kubernetes.io/hostname"
@@ -66,13 +65,13 @@ def test_each_node_has_the_score_1_without_score_plugins() -> None:
 
 
 def test_best_nodes_are_all_those_with_the_highest_total() -> None:
-    scorer = Scorer(web(), cluster_state(nodes(6), [web("node-0")]), DEFAULT_PROFILES)
-    assert scorer.best(["node-5", "node-0", "node-3", "node-2"]) == ("node-5", "node-3")
+    scorer = Scorer(web(), scored_state(nodes(6), [web("node-0")]), DEFAULT_PROFILES)
+    assert set(scorer.best(["node-5", "node-0", "node-3", "node-2"])) == {"node-5", "node-3"}
     assert scorer.best([]) == ()
 
 
 def test_nodes_with_equal_classes_have_equal_scores() -> None:
-    scorer = Scorer(web(), cluster_state(nodes(9), [web("node-0")]), DEFAULT_PROFILES)
+    scorer = Scorer(web(), scored_state(nodes(9), [web("node-0")]), DEFAULT_PROFILES)
     names = [f"node-{number}" for number in range(9)]
     classes = {name: scorer.node_class(name) for name in names}
     assert sorted(Counter(classes.values()).values()) == [1, 4, 4]
@@ -81,13 +80,13 @@ def test_nodes_with_equal_classes_have_equal_scores() -> None:
 
 
 def test_only_the_class_of_a_node_with_a_changed_pod_changes() -> None:
-    state = cluster_state(nodes(4))
+    state = scored_state(nodes(4))
     scorer = Scorer(web(), state, DEFAULT_PROFILES)
     before = {f"node-{number}": scorer.node_class(f"node-{number}") for number in range(4)}
     generation = scorer.generation
     added = web()
     state.assign(added, "node-2")
-    assert [name for name, one in before.items() if scorer.node_class(name) is not one] == ["node-2"]
+    assert [name for name, one in before.items() if scorer.node_class(name) != one] == ["node-2"]
     state.remove(added)
     assert {name: scorer.node_class(name) for name in before} == before
     assert scorer.generation == generation
@@ -100,7 +99,7 @@ def test_pod_with_a_term_of_another_topology_key_changes_the_classes_of_all_node
         }
     }
     racks = [node(name, labels={"rack": name}) for name in ("a", "b")]
-    state = cluster_state(racks)
+    state = scored_state(racks)
     scorer = Scorer(web(), state, DEFAULT_PROFILES)
     assert scorer.scores(["a", "b"]).by_plugin["InterPodAffinity"] == {"a": 0, "b": 0}
     generation = scorer.generation
@@ -113,7 +112,7 @@ def test_pod_with_a_term_of_another_topology_key_changes_the_classes_of_all_node
 def test_scorer_that_follows_changes_equals_a_new_one(seed: int) -> None:
     random = Random(seed)
     names = [f"node-{number}" for number in range(6)]
-    state = cluster_state(nodes(6), [web(random.choice(names)) for _number in range(8)], services=[])
+    state = scored_state(nodes(6), [web(random.choice(names)) for _number in range(8)], services=[])
     followed = [Scorer(web(), state), Scorer(pod(labels={"app": "web"}), state)]
     moved: list[Pod] = []
     for _step in range(12):
@@ -126,7 +125,10 @@ def test_scorer_that_follows_changes_equals_a_new_one(seed: int) -> None:
             state.assign(moved[-1], random.choice(names))
         feasible = random.sample(names, random.randint(1, 6))
         for scorer in followed:
-            assert scorer.scores(feasible) == Scorer(scorer._pod, state).scores(feasible)
+            found = scorer.scores(feasible)
+            assert found == Scorer(scorer._pod, state).scores(feasible)
+            highest = max(found.totals.values())
+            assert set(scorer.best(feasible)) == {name for name, total in found.totals.items() if total == highest}
 
 
 CLAIM = {"resourceClaims": [{"name": "device"}]}
@@ -155,8 +157,8 @@ def test_totals_are_empty_if_they_are_not_known(asked: Pod, settings: ScoreSetti
     found = scores_of(asked, nodes(), settings=settings, **snapshot)
     assert [reason.code for reason in found.unknown] == codes
     assert len(found.totals) == (0 if codes else 3)
-    state = cluster_state(nodes(), **snapshot)
-    assert [reason.code for reason in Scorer(asked, state, profiles(settings)).unknown] == codes
+    state = scored_state(nodes(), **snapshot)
+    assert [reason.code for reason in Scorer(asked, state, profiles(settings)).unknown()] == codes
 
 
 def test_plugins_with_known_scores_are_shown_beside_one_with_unknown_scores() -> None:

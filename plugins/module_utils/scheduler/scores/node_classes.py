@@ -1,0 +1,72 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Copyright: onprem.kube_scheduling contributors
+"""Classes of nodes with equal scores, stored once for all pods that the score plugins treat the same."""
+
+from __future__ import annotations
+
+import typing as t
+from collections.abc import Hashable, Mapping
+
+from ...model.bounded_cache import BoundedCache
+from ...model.identity_cache import IdentityCache
+from ...model.snapshot import ClusterSnapshot
+
+
+class NodeClass(t.NamedTuple):
+    """All that the score of a node depends on. Nodes with equal classes have equal scores.
+
+    ``local``: the weighted sum of the scores that depend on the node alone. ``parts``: the node part of each other plugin.
+    """
+
+    local: int
+    parts: tuple[Hashable, ...]
+
+
+class NodeGroups(t.NamedTuple):
+    """Nodes of a snapshot by their common class. ``sizes``: the number of nodes of each class."""
+
+    members: frozenset[str]
+    names: Mapping[NodeClass, tuple[str, ...]]
+    sizes: Mapping[NodeClass, int]
+
+
+MAX_SIGNATURES = 64
+"""The number of pod signatures for which classes are kept. It bounds the memory if every pod has different requests."""
+
+MAX_NODE_LISTS = 4
+"""The number of node lists for which groups are kept for each signature."""
+
+
+class ClassCache:
+    """The common classes of the nodes of a snapshot, for the pod signatures that were used last."""
+
+    def __init__(self, _snapshot: ClusterSnapshot) -> None:
+        self._signatures: BoundedCache[Hashable, CommonClasses] = BoundedCache(MAX_SIGNATURES)
+
+    def of(self, signature: Hashable) -> CommonClasses:
+        """Return the classes for all pods with this signature."""
+        return self._signatures.get(signature, CommonClasses)
+
+
+class CommonClasses:
+    """The classes of nodes as the snapshot has them, without what depends on the single pod: its images, and the pods that it counts.
+
+    ``by_node``: the classes by node name. The scorers of the pods add entries.
+    """
+
+    def __init__(self) -> None:
+        self.by_node: dict[str, NodeClass] = {}
+        self._groups: IdentityCache[NodeGroups] = IdentityCache(MAX_NODE_LISTS)
+
+    def groups(self, names: tuple[str, ...], class_of: t.Callable[[str], NodeClass]) -> NodeGroups:
+        """Return the groups of these nodes, which are computed once for each tuple. ``class_of``: returns the common class of a node."""
+        return self._groups.get((names,), lambda: _grouped(names, class_of))
+
+
+def _grouped(names: tuple[str, ...], class_of: t.Callable[[str], NodeClass]) -> NodeGroups:
+    groups: dict[NodeClass, list[str]] = {}
+    for name in names:
+        groups.setdefault(class_of(name), []).append(name)
+    return NodeGroups(
+        frozenset(names), {one: tuple(found) for one, found in groups.items()}, {one: len(found) for one, found in groups.items()}
+    )
