@@ -7,6 +7,7 @@ The preferred terms of the pod count, and so do the preferred terms and the requ
 
 from __future__ import annotations
 
+import typing as t
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
@@ -16,10 +17,25 @@ from ...model.reason import PASSED, Reasons
 from ...model.score_settings import ScoreSettings
 from ...model.selectors.label_selector import matches
 from ...model.snapshot import ClusterSnapshot
+from ...model.well_known import HOSTNAME
 from ..affinity_namespaces import NAMESPACE_NOT_READ, incoming_term_selects, placed_term_selects
 from ..affinity_term_index import AffinityTermIndex, ScoredTerm, preferred_anti_affinity, preferred_pod_affinity, scored_terms
 from ..filters.interface import PodChange
 from .interface import MAX_NODE_SCORE, NodeCounts, ScoresByPart
+
+_Part = tuple[t.Union[str, int, None], ...]
+"""The domain of the node for each topology key. For the key of the host it is the weight of the domain: each node has another domain."""
+
+
+class HostIndex:
+    """The nodes of a snapshot by the label of their host. ``by_host``: usually one node for each value."""
+
+    def __init__(self, snapshot: ClusterSnapshot) -> None:
+        self.by_host: dict[str, list[str]] = {}
+        for name, node in snapshot.nodes.items():
+            host = node.labels.get(HOSTNAME)
+            if host is not None:
+                self.by_host.setdefault(host, []).append(name)
 
 
 class InterPodAffinityScore:
@@ -28,11 +44,14 @@ class InterPodAffinityScore:
     ``unknown``: the reason why the scores are not known, if a term depends on the labels of a namespace that could not be read.
     """
 
-    def __init__(self, pod: Pod, snapshot: ClusterSnapshot, groups: AffinityTermIndex, settings: ScoreSettings) -> None:
+    def __init__(
+        self, pod: Pod, snapshot: ClusterSnapshot, groups: AffinityTermIndex, hosts: t.Callable[[], HostIndex], settings: ScoreSettings
+    ) -> None:
         self.unknown: Reasons = PASSED
         self._pod = pod
         self._nodes = snapshot.nodes
         self._namespaces = snapshot.namespaces
+        self._hosts = hosts
         self._hard_weight = settings.hard_pod_affinity_weight
         self._terms = [*preferred_pod_affinity(pod), *preferred_anti_affinity(pod)]
         self._is_skipped = settings.ignores_preferred_terms and not self._terms
@@ -42,36 +61,56 @@ class InterPodAffinityScore:
         if not self._is_skipped:
             self._count_snapshot(groups)
 
-    counted_nodes: Collection[str] = ()
+    @property
+    def counted_nodes(self) -> Collection[str]:
+        """The nodes whose host has a weight, or had one."""
+        counted = self._weights.get(HOSTNAME)
+        return [name for host in counted for name in self._hosts().by_host[host]] if counted else ()
 
     @property
     def signature(self) -> tuple[str, ...]:
         """The topology keys of the terms."""
         return self._keys
 
-    def node_part(self, node: Node, /) -> tuple[str | None, ...]:
-        """Return the domain of the node for each topology key. It is None if the node does not have the key."""
+    def node_part(self, node: Node, /) -> _Part:
         labels = node.labels
-        return tuple([labels.get(key) for key in self._keys])
+        return tuple([self._host_weight(labels.get(key)) if key == HOSTNAME else labels.get(key) for key in self._keys])
 
-    part_without_pods = node_part
+    def _host_weight(self, host: str | None) -> int:
+        return self._weights[HOSTNAME].get(host, 0) if host is not None else 0
+
+    def part_without_pods(self, node: Node, /) -> _Part:
+        labels = node.labels
+        return tuple([0 if key == HOSTNAME else labels.get(key) for key in self._keys])
 
     def scores(self, nodes: NodeCounts, /) -> ScoresByPart:
-        weights = [self._weights[key] for key in self._keys]
-        raw: dict[tuple[str | None, ...], int] = {
-            part: sum([of_key.get(domain, 0) for of_key, domain in zip(weights, part) if domain is not None]) for part in nodes
-        }
+        raw: dict[_Part, int] = {part: self._raw(part) for part in nodes}
         least, most = min(raw.values(), default=0), max(raw.values(), default=0)
         if most == least:
             return dict.fromkeys(raw, 0)
         return {part: int(float(MAX_NODE_SCORE) * (float(score - least) / float(most - least))) for part, score in raw.items()}
 
+    def _raw(self, part: _Part) -> int:
+        total = 0
+        for key, domain in zip(self._keys, part):
+            if isinstance(domain, int):
+                total += domain
+            elif domain is not None:
+                total += self._weights[key].get(domain, 0)
+        return total
+
     def apply_changes(self, changes: Sequence[PodChange], /) -> bool:
-        keys = self._keys
+        keys, others_changed = self._keys, False
         for other, node_name, amount in changes if not self._is_skipped else ():
             if amount:
                 self._count_pod(other, {node_name: amount})
-        return self._keys != keys
+                others_changed = others_changed or self._shares_host(node_name)
+        return others_changed or self._keys != keys
+
+    def _shares_host(self, node_name: str) -> bool:
+        """Return whether other nodes have the same label of the host, and weights of hosts count."""
+        host = self._nodes[node_name].labels.get(HOSTNAME)
+        return HOSTNAME in self._weights and host is not None and len(self._hosts().by_host[host]) > 1
 
     def _count_snapshot(self, groups: AffinityTermIndex) -> None:
         for scored in self._terms:

@@ -27,7 +27,7 @@ from ..unknowns.scores import RESOURCE_CLAIMS, score_unknowns
 from ..unknowns.too_many_rules import without_excess_rules
 from . import node_affinity, pod_topology_spread, taint_toleration
 from .image_locality import DIFFERENT_SIZES, ImageIndex, ImageLocalityScore
-from .inter_pod_affinity import InterPodAffinityScore
+from .inter_pod_affinity import HostIndex, InterPodAffinityScore
 from .interface import RelativeScore
 from .node_classes import ClassCache, CommonClasses, NodeClass
 from .node_resources_balanced_allocation import balance_formula
@@ -239,7 +239,11 @@ class Scorer:
             found[SPREAD] = pod_topology_spread.pre_score(pod, soft.constraints, groups, domains, needs_all_keys=soft.needs_all_keys)
             if soft.unknown:
                 self._unknown_plugins[SPREAD] = soft.unknown
-        self._affinity = InterPodAffinityScore(pod, cluster_state.snapshot, groups, self._settings) if AFFINITY in weights else None
+        self._affinity: InterPodAffinityScore | None = None
+        if AFFINITY in weights:
+            self._affinity = InterPodAffinityScore(
+                pod, cluster_state.snapshot, groups, lambda: cluster_state.shared(HostIndex), self._settings
+            )
         found[AFFINITY] = self._affinity
         return {name: plugin for name, plugin in found.items() if plugin is not None}
 

@@ -7,13 +7,10 @@ One additional node is a barrier: when the scheduler has placed a pod on it, it 
 
 from __future__ import annotations
 
-import http.client
 import re
 import time
-from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Any
 
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.api import KubeApi
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.snapshot_reader import read_snapshot
@@ -21,20 +18,14 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.api.p
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.codec import decode_json, encode_json
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.snapshot import ClusterSnapshot
 
-from lab.api import ApiClient
 from lab.cluster import Cluster
 from lab.second_scheduler import SecondScheduler
+from tests.integration.oracle.cluster_writer import BARRIER, MERGE_PATCH, ROUND_LABEL, ClusterWriter, owners_path
 from tests.integration.oracle.scores.cases import NAMESPACES, OWNERS, RUNTIME_CLASSES, SERVICES, Existing, ScoreCase
 from tests.integration.oracle.scores.profiles import DEFAULT, Json
 
-BARRIER = "barrier"
-ROUND_LABEL = "oracle/round"
 ANSWER_TIMEOUT_S = 90.0
 POLL_S = 0.05
-PARALLEL_REQUESTS = 4
-MERGE_PATCH = "application/merge-patch+json"
-# They would change nodes and pods of a case.
-STOPPED = ("kube-controller-manager", "kube-scheduler", "kwok-controller")
 FLAGS = ("-v=2", "--vmodule=schedule_one=10")
 
 _ATTEMPT = re.compile(r'"Attempting to schedule pod" pod="(?P<pod>[^"]+)"')
@@ -68,18 +59,17 @@ class Played:
     placed: dict[str, Pod]
 
 
-class ScoreWorld:
+class ScoreWorld(ClusterWriter):
     """The cluster with the scheduler whose scores are compared."""
 
     def __init__(self, cluster: Cluster, reader: KubeApi, scheduler: SecondScheduler) -> None:
-        self._api: ApiClient = cluster.api
+        super().__init__(cluster)
         self._reader = reader
         self._scheduler = scheduler
         self._read_bytes = 0
         self._round = 0
-        self._pool = ThreadPoolExecutor(PARALLEL_REQUESTS)
         self._owners = {
-            (namespace, kind, name): cluster.api.get(f"{_owners_path(namespace, kind)}/{name}")["metadata"]["uid"]
+            (namespace, kind, name): cluster.api.get(f"{owners_path(namespace, kind)}/{name}")["metadata"]["uid"]
             for namespace in NAMESPACES
             for kind, name in OWNERS
         }
@@ -88,17 +78,8 @@ class ScoreWorld:
     def prepare(cluster: Cluster) -> None:
         """Create the objects that all cases share, and stop all components except the API server."""
         api = cluster.api
-        for name, labels in NAMESPACES.items():
-            if name != "default":
-                api.post("/api/v1/namespaces", {"metadata": {"name": name, "labels": labels}})
-                cluster.wait_namespace(name)
-        for name, overhead in RUNTIME_CLASSES.items():
-            api.post(
-                "/apis/node.k8s.io/v1/runtimeclasses", {"metadata": {"name": name}, "handler": name, "overhead": {"podFixed": overhead}}
-            )
-        api.post("/api/v1/nodes", {"metadata": {"name": BARRIER}, "status": {"allocatable": {"pods": "1000"}}})
-        for component in STOPPED:
-            cluster.kill(component)
+        ClusterWriter.add_namespaces(cluster, NAMESPACES, RUNTIME_CLASSES)
+        ClusterWriter.isolate(cluster)
         for namespace in NAMESPACES:
             for number, selector in enumerate(SERVICES):
                 spec = {"selector": selector, "ports": [{"port": 80}], "clusterIP": "None"}
@@ -106,12 +87,12 @@ class ScoreWorld:
             for (kind, name), labels in OWNERS.items():
                 template = {"metadata": {"labels": labels}, "spec": {"containers": [{"name": "main", "image": "none"}]}}
                 owner = {"replicas": 0, "selector": {"matchLabels": labels}, "template": template}
-                api.post(_owners_path(namespace, kind), {"metadata": {"name": name}, "spec": owner})
+                api.post(owners_path(namespace, kind), {"metadata": {"name": name}, "spec": owner})
 
     def play(self, case: ScoreCase) -> Played:
         """Build the case, read it, and let the scheduler place the pods."""
         self._round += 1
-        self._clear()
+        self._clear_pods_and_nodes(NAMESPACES)
         self._all(lambda node: self._api.post("/api/v1/nodes", node), case.nodes)
         self._all(self._create_existing, list(enumerate(case.existing)))
         # The number of nodes with an image is up to date in the scheduler for nodes that were changed after all nodes were created.
@@ -126,21 +107,8 @@ class ScoreWorld:
         placed = {_name(pod): pod for pod in later.pods if _name(pod) in pending}
         return Played(snapshot, list(_attempts(self._new_log_lines(), placed)), pending, placed)
 
-    def close(self) -> None:
-        """End the threads."""
-        self._pool.shutdown()
-
-    def _all(self, call: Callable[[Any], Any], items: Iterable[Any]) -> list[Any]:
-        return list(self._pool.map(call, items))
-
-    def _clear(self) -> None:
-        paths = [f"/api/v1/namespaces/{namespace}/pods" for namespace in NAMESPACES]
-        paths.append(f"/api/v1/nodes?fieldSelector=metadata.name!={BARRIER}")
-        self._all(lambda path: self._request("DELETE", path, {"gracePeriodSeconds": 0}), paths)
-
     def _mark(self, node_name: str) -> None:
-        label = {ROUND_LABEL: str(self._round)}
-        self._request("PATCH", f"/api/v1/nodes/{node_name}", {"metadata": {"labels": label}}, content_type=MERGE_PATCH)
+        self._label_node(node_name, {ROUND_LABEL: str(self._round)})
 
     def _create_existing(self, numbered: tuple[int, Existing]) -> None:
         number, existing = numbered
@@ -204,15 +172,6 @@ class ScoreWorld:
         self._read_bytes += end
         return text[:end].decode(errors="replace").splitlines()
 
-    def _request(
-        self, method: str, path: str, body: Any = None, *, content_type: str = "application/json", may_refuse: bool = False
-    ) -> Json | None:
-        """Return the response, or None for an object that the API server refuses, if a refusal is allowed."""
-        response = self._api.request(method, path, body, content_type=content_type)
-        if may_refuse and response.status in (http.client.UNPROCESSABLE_ENTITY, http.client.BAD_REQUEST):
-            return None
-        return self._api._decoded(method, path, response)
-
 
 def _attempts(lines: Iterable[str], pods: dict[str, Pod]) -> Iterator[Attempt]:
     """Yield the attempts for these pods."""
@@ -238,7 +197,3 @@ def _attempts(lines: Iterable[str], pods: dict[str, Pod]) -> Iterator[Attempt]:
 
 def _name(pod: Pod) -> str:
     return f"{pod.metadata.namespace}/{pod.metadata.name}"
-
-
-def _owners_path(namespace: str, kind: str) -> str:
-    return f"/apis/apps/v1/namespaces/{namespace}/{kind.lower()}s"

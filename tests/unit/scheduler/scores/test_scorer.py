@@ -108,12 +108,35 @@ def test_pod_with_a_term_of_another_topology_key_changes_the_classes_of_all_node
     assert scorer.scores(["a", "b"]).by_plugin["InterPodAffinity"] == {"a": 0, "b": 200}
 
 
+def test_terms_about_hosts_do_not_make_a_class_of_each_node() -> None:
+    by_host = {"preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 10, "podAffinityTerm": affinity_term({"app": "web"}, HOST)}]}
+    state = scored_state(nodes(8), [web("node-3")])
+    scorer = Scorer(web(affinity={"podAntiAffinity": by_host}), state, DEFAULT_PROFILES)
+    names = [f"node-{number}" for number in range(8)]
+    # The two zones of the term of the pod on node-3, and node-3 itself.
+    assert len({scorer.node_class(name) for name in names}) == 3
+    assert scorer.scores(names).by_plugin["InterPodAffinity"]["node-3"] == 0
+
+
+def test_pod_changes_the_class_of_another_node_with_the_same_label_of_the_host() -> None:
+    by_host = {"preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 10, "podAffinityTerm": affinity_term({"app": "web"}, HOST)}]}
+    state = scored_state([node(name, labels={HOST: host}) for name, host in (("a", "same"), ("b", "same"), ("c", "c"))])
+    scorer = Scorer(web(affinity={"podAntiAffinity": by_host}), state, DEFAULT_PROFILES)
+    assert scorer.scores("abc").by_plugin["InterPodAffinity"] == {"a": 0, "b": 0, "c": 0}
+    state.assign(pod(labels={"app": "web"}), "a")
+    assert scorer.scores("abc").by_plugin["InterPodAffinity"] == {"a": 0, "b": 0, "c": 200}
+    assert scorer.best("abc") == ("c",)
+
+
 @pytest.mark.parametrize("seed", range(20))
 def test_scorer_that_follows_changes_equals_a_new_one(seed: int) -> None:
     random = Random(seed)
     names = [f"node-{number}" for number in range(6)]
     state = scored_state(nodes(6), [web(random.choice(names)) for _number in range(8)], services=[])
-    followed = [Scorer(web(), state), Scorer(pod(labels={"app": "web"}), state)]
+    by_host = {
+        "podAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 3, "podAffinityTerm": affinity_term({}, HOST)}]}
+    }
+    followed = [Scorer(web(), state), Scorer(pod(labels={"app": "web"}), state), Scorer(web(affinity=by_host), state)]
     moved: list[Pod] = []
     for _step in range(12):
         if moved and random.random() < 0.4:
