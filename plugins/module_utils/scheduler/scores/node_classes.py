@@ -42,20 +42,24 @@ class ClassCache:
 
     def __init__(self, _snapshot: ClusterSnapshot) -> None:
         self._signatures: BoundedCache[Hashable, CommonClasses] = BoundedCache(MAX_SIGNATURES)
+        self._parts: BoundedCache[Hashable, dict[str, tuple[Hashable, ...]]] = BoundedCache(MAX_SIGNATURES)
 
-    def of(self, signature: Hashable) -> CommonClasses:
-        """Return the classes for all pods with this signature."""
-        return self._signatures.get(signature, CommonClasses)
+    def of(self, allocations: Hashable, relative: Hashable) -> CommonClasses:
+        """Return the classes for all pods with these signatures: of the allocation scores, and of the plugins that compare nodes."""
+        parts = self._parts.get(relative, dict)
+        return self._signatures.get((allocations, relative), lambda: CommonClasses(parts))
 
 
 class CommonClasses:
     """The classes of nodes as the snapshot has them, without what depends on the single pod: its images, and the pods that it counts.
 
-    ``by_node``: the classes by node name. The scorers of the pods add entries.
+    ``by_node``: the classes by node name. ``parts``: the node parts by node name, for all pods with the same plugins that compare nodes.
+    The scorers of the pods add entries to both.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, parts: dict[str, tuple[Hashable, ...]]) -> None:
         self.by_node: dict[str, NodeClass] = {}
+        self.parts = parts
         self._groups: IdentityCache[NodeGroups] = IdentityCache(MAX_NODE_LISTS)
 
     def groups(self, names: tuple[str, ...], class_of: t.Callable[[str], NodeClass]) -> NodeGroups:

@@ -31,16 +31,19 @@ class AllocationScore:
         counted = [one for one in resources if requests.get(one.name) or one.name in BASIC_RESOURCES]
         self.resources = tuple((one.name, one.weight, requests.get(one.name, 0)) for one in counted)
         self._formula = formula
-        self._scored = {CPU: 0, MEMORY: 1} if counts_defaults else {}
+        self._counts_defaults = counts_defaults
 
     def __call__(self, info: NodeInfo) -> int:
         """Return the score of the node, 0 to 100."""
-        allocatable, requested, scored = info.allocatable, info.requested, self._scored
+        allocatable, requested = info.allocatable, info.requested
+        if self._counts_defaults:
+            cpu, memory = info.scored()
+            requested = {**requested, CPU: cpu, MEMORY: memory}
         uses = []
         for name, weight, amount in self.resources:
             offered = allocatable.get(name, 0)
             if offered:
-                before = info.scored()[scored[name]] if name in scored else requested.get(name, 0)
+                before = requested.get(name, 0)
                 uses.append((weight, before + amount, before, offered))
         return self._formula(uses)
 

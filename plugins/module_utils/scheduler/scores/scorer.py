@@ -196,18 +196,23 @@ class Scorer:
         known = self._common.by_node.get(name)
         if known is None:
             info = self._cluster_state.snapshot_info(name)
-            parts = tuple([plugin.part_without_pods(info.node) for plugin in self._relative.values()])
+            parts = self._common.parts.get(name)
+            if parts is None:
+                parts = tuple([plugin.part_without_pods(info.node) for plugin in self._relative.values()])
+                self._common.parts[name] = parts
             known = self._common.by_node[name] = NodeClass(self._allocation_score(info), parts)
         return known
 
     def _common_classes(self) -> CommonClasses:
         allocations = tuple((plugin, self._weights[plugin], score.resources) for plugin, score in self._allocations.items())
         relative = tuple((plugin, score.signature) for plugin, score in self._relative.items())
-        strategy = (self._settings.strategy, self._settings.shape)
-        return self._cluster_state.shared(ClassCache).of((allocations, relative, strategy))
+        return self._cluster_state.shared(ClassCache).of((allocations, self._settings.strategy, self._settings.shape), relative)
 
     def _allocation_score(self, info: NodeInfo) -> int:
-        return sum([self._weights[plugin] * score(info) for plugin, score in self._allocations.items()])
+        total = 0
+        for plugin, score in self._allocations.items():
+            total += self._weights[plugin] * score(info)
+        return total
 
     # --- the plugins of the pod ---
 
