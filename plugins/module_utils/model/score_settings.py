@@ -56,6 +56,7 @@ class ScoreSettings:
     the weight of a required affinity term of another pod that selects the scored pod. ``ignores_preferred_terms``: preferred terms of other
     pods do not count for pods without preferred terms. ``added_terms``: the preferred part of NodeAffinity's ``addedAffinity``.
     ``default_constraints``: the constraints with ScheduleAnyway of pods without constraints; None means those of Kubernetes itself.
+    ``scores_volumes``: VolumeBinding scores nodes by the capacity of volumes.
     ``unknown``: the reasons why no score of the profile is known, such as a score plugin that is not one of Kubernetes itself.
     ``extender_resources``: the resources whose pods an extender scores.
     """
@@ -69,6 +70,7 @@ class ScoreSettings:
     ignores_preferred_terms: bool = False
     added_terms: tuple[PreferredSchedulingTerm, ...] = ()
     default_constraints: t.Optional[tuple[TopologySpreadConstraint, ...]] = None
+    scores_volumes: bool = False
     unknown: Reasons = PASSED
     extender_resources: frozenset[str] = frozenset()
 

@@ -18,7 +18,6 @@ SCHEDULE_ANYWAY = "ScheduleAnyway"
 NEED_PRE_SCORE = ("InterPodAffinity", "PodTopologySpread", "TaintToleration")
 """The plugins that fail to score without their PreScore."""
 _EXTENDER = Reason("extender_score", "an extender of the scheduler scores nodes")
-_VOLUMES = Reason("volume_scores", "the scheduler scores nodes by the capacity of their volumes, and these scores are not computed")
 
 
 def score_settings_of(
@@ -40,7 +39,8 @@ def score_settings_of(
         ignores_preferred_terms=affinity.get("ignorePreferredTermsOfExistingPods") is True,
         added_terms=_added_terms(arguments_of(profile, "NodeAffinity")),
         default_constraints=_soft_constraints(arguments_of(profile, "PodTopologySpread")),
-        unknown=tuple(_unknown(profile, scoring, plugins, known)),
+        scores_volumes=bool(arguments_of(profile, "VolumeBinding").get("shape")),
+        unknown=tuple(_unknown(scoring, plugins, known)),
         extender_resources=frozenset(text_of(one.get("name")) for extender in scoring for one in _managed(extender)),
     )
 
@@ -84,9 +84,7 @@ def _managed(extender: Mapping[str, t.Any]) -> Iterator[Mapping[str, t.Any]]:
     return map(mapping_of, list_of(extender.get("managedResources")))
 
 
-def _unknown(
-    profile: Mapping[str, t.Any], scoring: list[Mapping[str, t.Any]], plugins: EnabledPlugins, known: KnownPlugins
-) -> Iterator[Reason]:
+def _unknown(scoring: list[Mapping[str, t.Any]], plugins: EnabledPlugins, known: KnownPlugins) -> Iterator[Reason]:
     """Yield the reasons why no score of the profile is known."""
     enabled = {point: {name for name, _weight in plugins.at(point)} for point in ("preFilter", "preScore", "score")}
     if any(not list_of(extender.get("managedResources")) for extender in scoring):
@@ -97,5 +95,3 @@ def _unknown(
         yield Reason("plugin_without_pre_score", f"the plugin {name} of the scheduler scores nodes, and its PreScore is disabled")
     if "DynamicResources" in enabled["score"] - enabled["preFilter"]:
         yield Reason("plugin_without_pre_filter", "the plugin DynamicResources of the scheduler scores nodes without its PreFilter")
-    if "VolumeBinding" in enabled["score"] and arguments_of(profile, "VolumeBinding").get("shape"):
-        yield _VOLUMES

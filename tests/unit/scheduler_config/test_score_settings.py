@@ -62,10 +62,11 @@ def test_arguments_of_the_other_plugins_are_read() -> None:
     term = {"weight": 4, "preference": {"matchExpressions": [{"key": "disk", "operator": "Exists", "values": None}]}}
     args = arguments("NodeResourcesBalancedAllocation", resources=[{"name": "cpu", "weight": 1}])
     args += arguments("InterPodAffinity", hardPodAffinityWeight=0, ignorePreferredTermsOfExistingPods=True)
+    args += arguments("VolumeBinding", shape=[{"utilization": 0, "score": 0}, {"utilization": 100, "score": 10}])
     args += arguments("NodeAffinity", addedAffinity={"preferredDuringSchedulingIgnoredDuringExecution": [term]})
     found = settings(pluginConfig=args)
     assert found.balanced_resources == (WeightedResource("cpu"),)
-    assert (found.hard_pod_affinity_weight, found.ignores_preferred_terms) == (0, True)
+    assert (found.hard_pod_affinity_weight, found.ignores_preferred_terms, found.scores_volumes) == (0, True, True)
     assert [(one.weight, one.preference.match_expressions[0].key) for one in found.added_terms if one.preference.match_expressions] == [
         (4, "disk")
     ]

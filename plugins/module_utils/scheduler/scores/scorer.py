@@ -3,8 +3,7 @@
 """The scores of the nodes on which a pod can run.
 
 Source: kubernetes ``pkg/scheduler/schedule_one.go`` (prioritizeNodes) and ``pkg/scheduler/framework/runtime/framework.go``
-(RunScorePlugins) with the plugins of 1.36. VolumeBinding scores no node without the feature gate StorageCapacityScoring, and
-DynamicResources scores no node for a pod without resource claims.
+(RunScorePlugins) with the plugins of 1.36.
 """
 
 from __future__ import annotations
@@ -23,9 +22,10 @@ from ..default_constraints import SPREAD, scored_constraints
 from ..filters.spread_domains import SpreadDomains
 from ..node_info import NodeInfo
 from ..pod_requests import pod_requests, requests_for_score
-from ..unknowns.scores import RESOURCE_CLAIMS, score_unknowns
+from ..unknowns.scores import score_unknowns
 from ..unknowns.too_many_rules import without_excess_rules
 from . import node_affinity, pod_topology_spread, taint_toleration
+from .dynamic_resources import DYNAMIC_RESOURCES, claim_score_unknowns
 from .image_locality import DIFFERENT_SIZES, ImageIndex, ImageLocalityScore
 from .inter_pod_affinity import HostIndex, InterPodAffinityScore
 from .interface import RelativeScore
@@ -33,6 +33,7 @@ from .node_classes import ClassCache, CommonClasses, NodeClass
 from .node_resources_balanced_allocation import balance_formula
 from .node_resources_fit import strategy_formula
 from .resource_allocation import AllocationScore
+from .volume_binding import VOLUME_BINDING, volume_score_unknowns
 
 FIT = "NodeResourcesFit"
 BALANCED = "NodeResourcesBalancedAllocation"
@@ -76,8 +77,12 @@ class Scorer:
         self._weights = dict(profile.scores.weights)
         self._unknown = (*score_unknowns(pod, snapshot, profiles), *too_many)
         self._unknown_plugins: dict[str, Reasons] = {}
-        if pod.spec.resource_claims and "DynamicResources" in self._weights:
-            self._unknown_plugins["DynamicResources"] = RESOURCE_CLAIMS
+        for plugin, reasons in (
+            (DYNAMIC_RESOURCES, claim_score_unknowns(pod)),
+            (VOLUME_BINDING, volume_score_unknowns(pod, profile.scores)),
+        ):
+            if reasons and plugin in self._weights:
+                self._unknown_plugins[plugin] = reasons
         self._allocations = self._allocation_scores()
         checks = {plugin: score.device_unknowns(snapshot.device_classes) for plugin, score in self._allocations.items()}
         self._unknown_checks = {plugin: check for plugin, check in checks.items() if check is not None}

@@ -11,7 +11,6 @@ from ...model.snapshot import ClusterSnapshot
 from .reasons import FOREIGN_SCHEDULER, PODS_NOT_READABLE
 
 BY_EXTENDER = Reason("extender_score", "an extender of the scheduler scores nodes for the pod because of a resource that it manages")
-RESOURCE_CLAIMS: Reasons = (Reason("resource_claims", "resource claims change the scores of nodes, and they are not read"),)
 
 
 def score_unknowns(pod: Pod, snapshot: ClusterSnapshot, profiles: Profiles) -> Reasons:

@@ -108,7 +108,7 @@ class _Generator:
 
     def _node_image(self, image: str) -> Json:
         # Some nodes report another size for the same name, as for a tag that was moved.
-        size = IMAGES[image] * 1024 * 1024 + (self._one_of((5_000_000, 900_000_000)) if self._chance(0.003) else 0)
+        size = IMAGES[image] * 1024 * 1024 + (self._one_of((5_000_000, 900_000_000)) if self._chance(0.001) else 0)
         return {"names": [f"{image}:latest", f"{image}@sha256:{'0' * 64}"], "sizeBytes": size}
 
     # --- pods ---

@@ -17,7 +17,7 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.undec
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduler.scores.scorer import Scorer
 
 from tests.unit.scheduler.scores.scored import profiles, scored_state, scores_of
-from tests.unit.support.objects import Json, affinity_term, container, node, pod
+from tests.unit.support.objects import Json, affinity_term, container, mounts, node, pod
 
 HOST = "kubernetes.io/hostname"
 ZONE = "topology.kubernetes.io/zone"
@@ -165,6 +165,9 @@ FOREIGN = Reason("foreign_plugin", "a plugin")
         (web(), ScoreSettings(), {}, []),
         (web(**CLAIM), ScoreSettings(), {}, ["resource_claims"]),
         (web(**CLAIM), ScoreSettings(weights=(("NodeResourcesFit", 1),)), {}, []),
+        (web(volumes=mounts("data")), ScoreSettings(scores_volumes=True), {}, ["volume_scores"]),
+        (web(volumes=mounts("data")), ScoreSettings(), {}, []),
+        (web(), ScoreSettings(scores_volumes=True), {}, []),
         (web(schedulerName="other"), ScoreSettings(), {}, ["foreign_scheduler"]),
         (web(), ScoreSettings(unknown=(FOREIGN,)), {}, ["foreign_plugin"]),
         (web(**EXTENDED), ScoreSettings(extender_resources=frozenset(["example.com/gpu"])), {}, ["extender_score"]),
