@@ -22,7 +22,7 @@ class NodeClass(t.NamedTuple):
     parts: tuple[Hashable, ...]
 
 
-class NodeGroups(t.NamedTuple):
+class ClassGroups(t.NamedTuple):
     """Nodes of a snapshot by their common class. ``sizes``: the number of nodes of each class."""
 
     members: frozenset[str]
@@ -60,17 +60,17 @@ class CommonClasses:
     def __init__(self, parts: dict[str, tuple[Hashable, ...]]) -> None:
         self.by_node: dict[str, NodeClass] = {}
         self.parts = parts
-        self._groups: IdentityCache[NodeGroups] = IdentityCache(MAX_NODE_LISTS)
+        self._groups: IdentityCache[ClassGroups] = IdentityCache(MAX_NODE_LISTS)
 
-    def groups(self, names: tuple[str, ...], class_of: t.Callable[[str], NodeClass]) -> NodeGroups:
+    def groups(self, names: tuple[str, ...], class_of: t.Callable[[str], NodeClass]) -> ClassGroups:
         """Return the groups of these nodes, which are computed once for each tuple. ``class_of``: returns the common class of a node."""
         return self._groups.get((names,), lambda: _grouped(names, class_of))
 
 
-def _grouped(names: tuple[str, ...], class_of: t.Callable[[str], NodeClass]) -> NodeGroups:
+def _grouped(names: tuple[str, ...], class_of: t.Callable[[str], NodeClass]) -> ClassGroups:
     groups: dict[NodeClass, list[str]] = {}
     for name in names:
         groups.setdefault(class_of(name), []).append(name)
-    return NodeGroups(
+    return ClassGroups(
         frozenset(names), {one: tuple(found) for one, found in groups.items()}, {one: len(found) for one, found in groups.items()}
     )
