@@ -54,13 +54,19 @@ class CommonClasses:
     """The classes of nodes as the snapshot has them, without what depends on the single pod: its images, and the pods that it counts.
 
     ``by_node``: the classes by node name. ``parts``: the node parts by node name, for all pods with the same plugins that compare nodes.
-    The scorers of the pods add entries to both.
+    The scorers of the pods add entries to ``parts``.
     """
 
     def __init__(self, parts: dict[str, tuple[Hashable, ...]]) -> None:
         self.by_node: dict[str, NodeClass] = {}
         self.parts = parts
+        self._classes: dict[NodeClass, NodeClass] = {}
         self._groups: IdentityCache[ClassGroups] = IdentityCache(MAX_NODE_LISTS)
+
+    def add(self, name: str, found: NodeClass) -> NodeClass:
+        """Add the class of a node. Return the same object for equal classes, because a cluster has few different ones."""
+        shared = self.by_node[name] = self._classes.setdefault(found, found)
+        return shared
 
     def groups(self, names: tuple[str, ...], class_of: t.Callable[[str], NodeClass]) -> ClassGroups:
         """Return the groups of these nodes, which are computed once for each tuple. ``class_of``: returns the common class of a node."""

@@ -146,7 +146,7 @@ class _ConstraintScore:
         """
         # Nodes without the key count as nodes with an empty value.
         size = total if self._domain_of is None else len({part or "" for part in parts})
-        # In 1 % of all cases the last bit of Go's logarithm differs. That is too little to change a rounded score.
+        # The last bit differs from that of Go's logarithm in 1 % of all cases, which is too little to change a rounded score.
         return math.log(size + 2)
 
     def raw(self, part: str | int, weight: float) -> float:

@@ -205,7 +205,7 @@ class Scorer:
             if parts is None:
                 parts = tuple([plugin.part_without_pods(info.node) for plugin in self._relative.values()])
                 self._common.parts[name] = parts
-            known = self._common.by_node[name] = NodeClass(self._allocation_score(info), parts)
+            known = self._common.add(name, NodeClass(self._allocation_score(info), parts))
         return known
 
     def _common_classes(self) -> CommonClasses:

@@ -121,7 +121,7 @@ class _Generator:
             labels["pod"] = self._one_of(("0", "1"))
         found: Json = {"namespace": self._one_of(("default", "default", *NAMESPACES)), "labels": labels if self._chance(0.95) else {}}
         if self._chance(0.6):
-            kind, name = self._one_of((*OWNERS, ("DaemonSet", "agent"), ("ReplicaSet", "absent")))
+            kind, name = self._one_of((*OWNERS, *OWNERS, ("DaemonSet", "agent"), ("ReplicaSet", "absent")))
             found["ownerReferences"] = [{"apiVersion": "apps/v1", "kind": kind, "name": name, "controller": True}]
             if self._chance(0.8):
                 labels.update(OWNERS.get((kind, name), {}))

@@ -32,7 +32,7 @@ WANTED_SCORES = int(os.environ.get("ORACLE_SCORES", "100000" if SOAK else "0"))
 SEED = int(os.environ.get("ORACLE_SEED", str(time.time_ns() % 10**9) if SOAK else "1"))
 SHOWN = 5
 MAX_UNKNOWN = 0.08
-"""The share of pods whose total scores may be unknown: nodes report different sizes of an image."""
+"""The share of pods whose total scores may be unknown: a controller does not exist, or nodes report different sizes of an image."""
 PROFILES = profiles_of({"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration", **configuration()}, "oracle")
 
 
