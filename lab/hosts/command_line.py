@@ -10,7 +10,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from lab.hosts import programs
-from lab.hosts.machines import Hosts
+from lab.hosts.machines import MACHINES, Hosts
 from lab.kind.command_line import DEFAULT_NAME
 from lab.layout import REPOSITORY
 
@@ -24,6 +24,9 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         command.set_defaults(run=run)
         command.add_argument("--name", default=DEFAULT_NAME, help="which machines (default: %(default)s)")
         command.add_argument("--folder", type=Path, default=None, help="folder of their files (default: .lab/hosts/NAME)")
+        if run is _up:
+            command.add_argument("--machine", action="append", choices=MACHINES, help="only this machine; may be given several times")
+            command.add_argument("--network", default=None, help="network of the engine, such as kind (default: the engine's own)")
     text = "build release archives of node_exporter if needed, and print their versions, paths and checksums"
     parts.add_parser("archives", help=text, description=text).set_defaults(run=_archives)
 
@@ -38,7 +41,7 @@ def _say(line: str) -> None:
 
 def _up(options: argparse.Namespace) -> int:
     # The command is explicit, so it needs no further permission to install packages.
-    _hosts(options).up(_say, install=True)
+    _hosts(options).up(_say, install=True, machines=options.machine or tuple(MACHINES), network=options.network)
     return 0
 
 

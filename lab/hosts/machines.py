@@ -7,7 +7,7 @@ from __future__ import annotations
 import json
 import shutil
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -72,21 +72,25 @@ class Hosts:
         """Return the names of the containers."""
         return sorted(answer(["docker", "ps", "--all", "--filter", f"label={LABEL}={self.name}", "--format", "{{.Names}}"]).split())
 
-    def up(self, log: Callable[[str], None], *, install: bool) -> None:
-        """Return when systemd has started on all machines. They are new: what is left of earlier ones is removed.
+    def up(
+        self, log: Callable[[str], None], *, install: bool, machines: Sequence[str] = tuple(MACHINES), network: str | None = None
+    ) -> None:
+        """Return when systemd has started on the machines. They are new: what is left of earlier ones is removed.
 
-        `install`: whether debootstrap may be installed if it is missing.
+        `install`: whether debootstrap may be installed if it is missing. `network`: the engine's network in which the machines are, for
+        example that of kind. None is the engine's default.
         """
         engine.ensure(log)
         archives = programs.ensure(log)
-        folders = {release: repository.ensure(image, log, install=install) for release, image in IMAGES.items()}
-        for image in IMAGES.values():
+        images = {MACHINES[machine]: IMAGES[MACHINES[machine]] for machine in machines}
+        folders = {release: repository.ensure(image, log, install=install) for release, image in images.items()}
+        for image in images.values():
             image.ensure(log, install=install)
         with self._locked(log):
             self._remove()
             self.folder.mkdir(parents=True, exist_ok=True)
             self.archives_file.write_text(json.dumps({name: asdict(archive) for name, archive in archives.items()}))
-            self._start(folders)
+            self._start(machines, folders, ["--network", network] if network else [])
         log(f"hosts {self.name}: {', '.join(self.running())}")
 
     def down(self, log: Callable[[str], None]) -> None:
@@ -101,13 +105,15 @@ class Hosts:
     def _locked(self, log: Callable[[str], None]) -> AbstractContextManager[None]:
         return locked(cache_dir() / f"hosts-{self.name}.lock", why=f"which works on the hosts {self.name}", log=log)
 
-    def _start(self, folders: Mapping[str, Path]) -> None:
-        for machine, release in MACHINES.items():
+    def _start(self, machines: Sequence[str], folders: Mapping[str, Path], in_network: Sequence[str]) -> None:
+        for machine in machines:
+            release = MACHINES[machine]
             options = ["--detach", "--name", self.container(machine), "--hostname", machine, "--label", f"{LABEL}={self.name}"]
+            options += in_network
             options += ["--privileged", "--cgroupns=private", "--tmpfs", "/run", "--tmpfs", "/tmp", "--stop-signal", "SIGRTMIN+3"]
             options += ["--volume", f"{folders[release]}:{PACKAGES_FOLDER}:ro"]
             answer(["docker", "run", *options, IMAGES[release].reference])
-        for machine in MACHINES:
+        for machine in machines:
             container = self.container(machine)
             _wait(container)
             command = ["docker", "exec", "--interactive", container, "sh", "-c", "cat > /etc/apt/sources.list"]

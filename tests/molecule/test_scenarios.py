@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import pytest
 
@@ -24,7 +24,7 @@ def test_kind(kind_environment: dict[str, str], capsys: pytest.CaptureFixture[st
 def test_hosts(container_engine: None, capsys: pytest.CaptureFixture[str]) -> None:
     name = cluster_name("hosts")
     machines = Hosts.at(ROOT / ".lab" / "hosts" / name, name)
-    _run("hosts", {**os.environ, "KUBE_SCHEDULING_HOSTS_NAME": name}, machines, capsys)
+    _run("hosts", {**os.environ, "KUBE_SCHEDULING_HOSTS_NAME": name}, [machines], capsys)
 
 
 @pytest.mark.timeout(60 * 60)
@@ -42,17 +42,28 @@ def test_scheduler_ha(kind_environment: dict[str, str], capsys: pytest.CaptureFi
     _run_on_kind("scheduler_ha", kind_environment, capsys)
 
 
-def _run_on_kind(scenario: str, environment: Mapping[str, str], capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.timeout(40 * 60)
+def test_scheduler_traffic(kind_environment: dict[str, str], capsys: pytest.CaptureFixture[str]) -> None:
+    name = cluster_name("scheduler_traffic")
+    # The machine outside of the cluster has the cluster's network, so it is removed first.
+    machines = Hosts.at(ROOT / ".lab" / "hosts" / name, name)
+    _run_on_kind("scheduler_traffic", kind_environment, capsys, machines)
+
+
+def _run_on_kind(scenario: str, environment: Mapping[str, str], capsys: pytest.CaptureFixture[str], *machines: Hosts) -> None:
     name = cluster_name(scenario)
     cluster = KindCluster.at(ROOT / ".lab" / "kind" / name, name)
-    _run(scenario, {**environment, "KUBE_SCHEDULING_KIND_NAME": name}, cluster, capsys)
+    _run(scenario, {**environment, "KUBE_SCHEDULING_KIND_NAME": name}, [*machines, cluster], capsys)
 
 
-def _run(scenario: str, environment: Mapping[str, str], machines: KindCluster | Hosts, capsys: pytest.CaptureFixture[str]) -> None:
+def _run(
+    scenario: str, environment: Mapping[str, str], machines: Sequence[KindCluster | Hosts], capsys: pytest.CaptureFixture[str]
+) -> None:
     try:
         run_scenario(scenario, environment)
     finally:
         # Molecule removes them, but not after an interrupt.
-        machines.down(print)
+        for group in machines:
+            group.down(print)
     with capsys.disabled():
         print(f"SCENARIO {scenario}: passed")

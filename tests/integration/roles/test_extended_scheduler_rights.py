@@ -153,7 +153,7 @@ def test_learned_rewards_are_stored_with_the_rights_for_them_and_removed_with_th
         # What is learned is saved at the end.
         assert extender.stop() == 0
         assert [line for line in extender.lines if line["level"] not in ("info", "notice")] == []
-    assert cluster.api.find(STATE) is not None
+    assert (cluster.api.find(STATE) or {}).get("data")
     # A second extender finds the ConfigMap.
     second = tmp_path / "second"
     second.mkdir()
