@@ -32,8 +32,8 @@ attributes:
   diff_mode:
     support: full
     details:
-      - Shows the annotation of the pod template that a restart changes, the pods by node before and after the evictions, and the outcome
-        that is recorded for the restart or the evictions of an earlier run.
+      - Shows the annotation and the spread constraints of the pod template that a restart changes, the pods by node before and after the
+        evictions, and the outcome that is recorded for the restart or the evictions of an earlier run.
   idempotent:
     description: A second run with the same options changes nothing.
     support: partial
@@ -190,6 +190,36 @@ options:
       - The largest difference of replicas between two eligible domains with which a workload still counts as even. At least 1.
       - By default the value of O(check). If it is unset there too, only workloads whose replicas are all in one domain are moved.
     type: int
+  spread_constraint:
+    description:
+      - The topology spread constraints of the pod template. V(keep) does not change them.
+      - V(add) adds a constraint for each of the O(topology_keys) that the workload has no constraint for, in the same patch as the restart.
+        This restart and all later rollouts then spread the pods. Without a constraint, the scheduler may again choose one node for all pods
+        if this node is emptier or larger than the others.
+      - The constraint has C(maxSkew=1) and C(whenUnsatisfiable=ScheduleAnyway), so it keeps no pod from running. Its selector is the one of
+        the workload. C(matchLabelKeys) has the label of the revision, so only the new pods count during a rollout. An API server before
+        Kubernetes 1.27 does not store C(matchLabelKeys). The constraint is then added without it, and the module warns.
+      - A pod with any constraint has no longer the default constraints of the scheduler. If the workload has no constraint at all, the
+        constraints are therefore also for C(kubernetes.io/hostname) and C(topology.kubernetes.io/zone), if all nodes that are open to it
+        have that label. The default constraints with C(DoNotSchedule) of its profile in O(scheduler_config) are added, too.
+      - With O(check), the workloads are those in RV(onprem.kube_scheduling.k8s_spread_check#module:uneven), because the check has predicted
+        restarts without these constraints. They are checked once more with them.
+      - O(strategy=evict_surplus) does not change the pod template, so V(add) is an error with it. With O(strategy=auto), only rollouts add
+        constraints.
+    type: str
+    choices: [keep, add]
+    default: keep
+  force_managed:
+    description:
+      - Also add constraints to workloads of Argo CD, Flux or Helm. Without this option, such a workload is refused with the reason
+        V(managed), because the next sync may remove the constraint. The message and RV(workloads[].patch) have the patch for the source
+        of the workload.
+      - They are found by the annotation C(argocd.argoproj.io/tracking-id), by the annotation or label C(argocd.argoproj.io/instance), by
+        the labels C(kustomize.toolkit.fluxcd.io/name) and C(helm.toolkit.fluxcd.io/name), and by the label C(app.kubernetes.io/managed-by)
+        with the value C(Helm) together with the annotation C(meta.helm.sh/release-name).
+      - It has no effect without O(spread_constraint=add).
+    type: bool
+    default: false
   scheduler_config:
     description:
       - The KubeSchedulerConfigurations of the schedulers, as the O(onprem.kube_scheduling.k8s_spread_check#module:scheduler_config)
@@ -248,6 +278,16 @@ EXAMPLES = r"""
   onprem.kube_scheduling.k8s_rollout_restart:
     check: "{{ spread }}"
     strategy: auto
+
+- name: Restart the uneven workloads, and make their spread last
+  onprem.kube_scheduling.k8s_rollout_restart:
+    check: "{{ spread }}"
+    spread_constraint: add
+  register: restart
+
+- name: Show the patches for the workloads of Argo CD, Flux and Helm
+  ansible.builtin.debug:
+    msg: "{{ restart.workloads | selectattr('reason', '==', 'managed') | map(attribute='patch') }}"
 
 - name: Restart a Deployment of strategy Recreate in its maintenance window
   onprem.kube_scheduling.k8s_rollout_restart:
@@ -310,6 +350,17 @@ workloads:
         replacement_node:
           description: The node of that pod.
           type: str
+    spread_constraints:
+      description:
+        - The topology spread constraints that O(spread_constraint=add) has added to the pod template, as the API server has stored them.
+        - In check mode those that would be added.
+      type: list
+      elements: dict
+    patch:
+      description:
+        - The complete strategic merge patch that adds the constraints, also for a workload that is refused as V(managed). Otherwise empty.
+        - It can be a file for kustomize or for C(kubectl patch --patch-file).
+      type: dict
     outcome:
       description: >-
         The result of the action; V(improved), V(unchanged), V(worse), V(failed), V(pending) (not checked yet), or empty if nothing was
@@ -330,6 +381,8 @@ workloads:
       before: {kubernetes.io/hostname: {worker-1: 3, worker-2: 0, worker-3: 0}}
       after: {kubernetes.io/hostname: {worker-1: 1, worker-2: 1, worker-3: 1}}
       evicted: []
+      spread_constraints: []
+      patch: {}
       outcome: improved
       duration: 8
     - kind: StatefulSet
@@ -342,6 +395,8 @@ workloads:
       after: {kubernetes.io/hostname: {worker-1: 2, worker-2: 1, worker-3: 1}}
       evicted:
         - {pod: queue-2, node: worker-1, replacement: queue-2, replacement_node: worker-3}
+      spread_constraints: []
+      patch: {}
       outcome: improved
       duration: 6
 skipped_objects:
@@ -423,6 +478,8 @@ def argument_spec():
         "verify_spread": {"type": "bool", "default": True},
         "topology_keys": {"type": "list", "elements": "str", "no_log": False},
         "max_skew": {"type": "int"},
+        "spread_constraint": {"type": "str", "choices": ["keep", "add"], "default": "keep"},
+        "force_managed": {"type": "bool", "default": False},
         "scheduler_config": {"type": "list", "elements": "str"},
     }
 

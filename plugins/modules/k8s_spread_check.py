@@ -264,6 +264,13 @@ workloads:
         message:
           description: The text of the advice for people.
           type: str
+        patch:
+          description:
+            - The complete strategic merge patch that makes the change, for kustomize or C(kubectl patch --patch-file).
+            - It is empty if the change needs a decision of a person. V(no_spreading_rule) has the patch that
+              M(onprem.kube_scheduling.k8s_rollout_restart) writes with
+              O(onprem.kube_scheduling.k8s_rollout_restart#module:spread_constraint=add).
+          type: dict
   sample:
     - kind: Deployment
       namespace: shop
@@ -282,6 +289,19 @@ workloads:
       advice:
         - reason: no_spreading_rule
           message: add a topologySpreadConstraint or a pod anti-affinity over kubernetes.io/hostname, so that ...
+          patch:
+            apiVersion: apps/v1
+            kind: Deployment
+            metadata: {namespace: shop, name: web}
+            spec:
+              template:
+                spec:
+                  topologySpreadConstraints:
+                    - maxSkew: 1
+                      topologyKey: kubernetes.io/hostname
+                      whenUnsatisfiable: ScheduleAnyway
+                      labelSelector: {matchLabels: {app: web}}
+                      matchLabelKeys: [pod-template-hash]
 restartable:
   description: The workloads that a rollout helps and that M(onprem.kube_scheduling.k8s_rollout_restart) would not refuse.
   returned: success, and if no chosen namespace can be read

@@ -8,7 +8,7 @@ import typing as t
 
 from ...plugins.module_utils.model.api.workload import WORKLOAD_KINDS
 from ...plugins.module_utils.model.values.shown import shown_value
-from ...plugins.module_utils.spread.restart.options import STRATEGIES
+from ...plugins.module_utils.spread.restart.options import SPREAD_CONSTRAINTS, STRATEGIES
 from ..common.options import CONNECTION_AND_LOG, DURATION, INTEGER, NAMES, SCHEDULER_CONFIG, SWITCH, Kind, Option, one_of, parse_text
 
 
@@ -41,6 +41,12 @@ OPTIONS = (
     Option("cooldown", DURATION, "the time between two restarts of one workload (10m)"),
     Option("max_attempts", INTEGER, "the maximum number of restarts of one workload that made no progress (3)"),
     Option("strategy", Kind("|".join(STRATEGIES), one_of(*STRATEGIES)), "the way in which replicas are moved (rollout)"),
+    Option(
+        "spread_constraint",
+        Kind("|".join(SPREAD_CONSTRAINTS), one_of(*SPREAD_CONSTRAINTS)),
+        "keep the spread constraints of the pod templates, or add those that make the spread last (keep)",
+    ),
+    Option("force_managed", SWITCH, "also add them to workloads of Argo CD, Flux or Helm (false)"),
     Option("allow_downtime", SWITCH, "also restart workloads of which no pod may be available meanwhile (false)"),
     Option("max_parallel", INTEGER, "the maximum number of workloads that are restarted at the same time (1)"),
     Option("max_workloads", INTEGER, "the maximum number of workloads that one pass moves (no maximum)"),

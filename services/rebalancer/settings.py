@@ -13,7 +13,7 @@ from ...plugins.module_utils.model.option_values import LONGEST_S, OptionError
 from ...plugins.module_utils.model.well_known import HOSTNAME
 from ...plugins.module_utils.operations.rebalance.run import PassOptions
 from ...plugins.module_utils.spread.options import DEFAULT_MAX_ATTEMPTS, check_options
-from ...plugins.module_utils.spread.restart.options import ROLLOUT, restart_options
+from ...plugins.module_utils.spread.restart.options import KEEP, ROLLOUT, restart_options
 from ..common.addresses import Address
 from ..common.settings import ErrorCollector, Program, collect_options, listen_address, read_values
 from .options import OPTIONS
@@ -28,6 +28,8 @@ DEFAULTS: Mapping[str, t.Any] = {
     "predict": True,
     "max_attempts": DEFAULT_MAX_ATTEMPTS,
     "strategy": ROLLOUT,
+    "spread_constraint": KEEP,
+    "force_managed": False,
     "allow_downtime": False,
     "max_parallel": 1,
     "wait": True,

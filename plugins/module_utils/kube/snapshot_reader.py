@@ -32,6 +32,7 @@ def read_snapshot(
     pods_everywhere: bool = True,
     pending_pods: bool = False,
     for_moves: bool = True,
+    for_scores: bool = False,
     profiles: Profiles = DEFAULT_PROFILES,
 ) -> ClusterSnapshot:
     """Read nodes, pods, workloads and the objects that limit their restart.
@@ -41,13 +42,14 @@ def read_snapshot(
     raise an error, because no decision is possible without them, and so do forbidden namespaces if ``namespaces`` is None. Claims and
     storage are read only if a workload or one of its pods mounts a claim, or with ``pending_pods`` a pod without a node. Device classes are
     read only if one of these pods requests an extended resource. If ``for_moves`` is false, quotas, autoscalers and limit ranges are not
-    read, because only a move of pods needs them. ``profiles`` become those of the snapshot.
+    read, because only a move of pods needs them. ``for_scores``: read the images of the nodes and the Services, because scores depend on
+    them. ``profiles`` become those of the snapshot.
     Raises ForbiddenError, UnauthorizedError, UnreachableError, ApiError.
     """
     # Tens of thousands of new structs would otherwise start the garbage collector repeatedly. They contain no cycles.
     with gc_paused():
         reader = _SnapshotReader(api, namespaces, label_selector, pods_everywhere=pods_everywhere, for_moves=for_moves)
-        return reader.snapshot(kinds, pending_pods=pending_pods, profiles=profiles)
+        return reader.snapshot(kinds, pending_pods=pending_pods, for_scores=for_scores, profiles=profiles)
 
 
 class _SnapshotReader:
@@ -64,8 +66,8 @@ class _SnapshotReader:
         self._undecodable: list[Undecodable] = []
         self._interner = Interner()
 
-    def snapshot(self, kinds: Sequence[str], *, pending_pods: bool, profiles: Profiles) -> ClusterSnapshot:
-        nodes = self._list(resources.NODES, each=self._interner.intern_node)
+    def snapshot(self, kinds: Sequence[str], *, pending_pods: bool, for_scores: bool, profiles: Profiles) -> ClusterSnapshot:
+        nodes = self._list(resources.NODES_WITH_IMAGES if for_scores else resources.NODES, each=self._interner.intern_node)
         namespaces = self._namespaces()
         # The server takes longest for the pods. The other lists are read in the meantime.
         coming = run_in_background(self._pods)
@@ -75,6 +77,7 @@ class _SnapshotReader:
         quotas = self._for_a_move(resources.QUOTAS)
         autoscalers = self._for_a_move(resources.AUTOSCALERS)
         limit_ranges = self._for_a_move(resources.LIMIT_RANGES)
+        known_services = self._services() if for_scores else None
         pods, complete = coming.result()
         asking = [pod_of_workload(workload) for found in workloads.values() for workload in found]
         # Admission may have added volumes and resources to their pods that the templates do not have.
@@ -99,6 +102,7 @@ class _SnapshotReader:
             storage=storage,
             limit_ranges=limit_ranges,
             device_classes=self._device_classes() if any(map(extended_resources, asking)) else (),
+            services=known_services,
             skipped=sorted(self._skipped, key=lambda entry: (entry.namespace, entry.resource)),
             undecodable=sorted(self._undecodable, key=lambda one: (one.kind, one.metadata.namespace, one.metadata.name)),
             read_at_s=self._api.now_s(),
@@ -167,6 +171,11 @@ class _SnapshotReader:
         classes = self._cluster_wide(resources.DEVICE_CLASSES)
         unread = any(entry.resource == resources.DEVICE_CLASSES.plural for entry in self._skipped)
         return None if unread or any(one.kind == resources.DEVICE_CLASSES.kind for one in self._undecodable) else classes
+
+    def _services(self) -> t.Optional[list[t.Any]]:
+        found = self._in_namespaces(resources.SERVICES)
+        unread = any(entry.resource == resources.SERVICES.plural for entry in self._skipped)
+        return None if unread or any(one.kind == resources.SERVICES.kind for one in self._undecodable) else found
 
     def _cluster_wide(self, resource: Resource) -> tuple[t.Any, ...]:
         try:

@@ -12,7 +12,7 @@ import typing as t
 from collections.abc import Iterable
 from operator import attrgetter
 
-from .api.node import Node
+from .api.node import Node, StatusWithImages
 from .api.pod import RESIZE, Pod
 from .api.volume import Volume
 from .codec import Struct, encode_json, force_setattr, replace
@@ -110,10 +110,17 @@ class Interner:
                 force_setattr(node, "status", last.status)
             else:
                 self._intern(node.status, ("allocatable", "capacity", "conditions", "declared_features"))
+                if isinstance(node.status, StatusWithImages):
+                    self._intern_images(node.status)
         except QuantityError as error:
             return as_undecodable("Node", node, str(error))
         self._last_node = node
         return node
+
+    def _intern_images(self, status: StatusWithImages) -> None:
+        # Nodes have the same images in different orders, so each image is shared, and not the list.
+        share = self._parts.setdefault
+        force_setattr(status, "images", tuple([share(image, image) for image in status.images or ()]))
 
     def _intern_like(self, sibling: Pod, pod: Pod) -> None:
         metadata = pod.metadata
@@ -171,7 +178,7 @@ def _drop_other_writers(pod: Pod) -> None:
 
 def binds_to_nodes(volume: Volume) -> bool:
     """Return whether the volume has a source that can limit the nodes of the pod."""
-    return not volume.local and volume != Volume(name=volume.name)
+    return not volume.local and volume.image is None and volume != Volume(name=volume.name)
 
 
 def one_for_each(pods: Iterable[Pod], *parts: str) -> list[Pod]:

@@ -44,6 +44,17 @@ class Blocker(t.NamedTuple):
         return {**reason_fields(self.reason), "nodes": self.nodes}
 
 
+class Advice(t.NamedTuple):
+    """A change that is advised, and the complete patch that makes it. The patch is empty if the change needs a decision of a person."""
+
+    reason: Reason
+    patch: t.Mapping[str, t.Any] = {}
+
+    def fields(self) -> dict[str, t.Any]:
+        """Return the keys of a result: ``reason``, ``message`` and ``patch``."""
+        return {**reason_fields(self.reason), "patch": dict(self.patch)}
+
+
 Reasons = tuple[Reason, ...]
 """The reasons why a filter rejects a node. Empty if the node passes."""
 

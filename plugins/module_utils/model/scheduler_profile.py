@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: onprem.kube_scheduling contributors
-"""The settings of a kube-scheduler that decide on which nodes a pod of a profile can run.
+"""The settings of a kube-scheduler that decide on which nodes a pod of a profile can run, and how it scores these nodes.
 
 Source: kubernetes ``pkg/scheduler/apis/config/types.go`` and ``types_pluginargs.go``.
 """
@@ -8,23 +8,25 @@ Source: kubernetes ``pkg/scheduler/apis/config/types.go`` and ``types_pluginargs
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from .api.node import NodeSelector
 from .api.pod import TopologySpreadConstraint
 from .reason import PASSED, Reasons
+from .score_settings import DEFAULT_SCORES, ScoreSettings
 
 
 @dataclass(frozen=True)
 class SchedulerProfile:
-    """The part of a profile that its filters depend on; without arguments it is the default profile.
+    """The part of a profile that its filters and scores depend on; without arguments it is the default profile.
 
     ``added_affinity``: the required part of NodeAffinity's ``addedAffinity``. ``ignored_resources`` (names) and ``ignored_resource_groups``
     (the part before the slash): extended resources that NodeResourcesFit ignores. ``default_constraints``: the constraints with
     DoNotSchedule that PodTopologySpread adds to pods without constraints. ``disabled_filters`` and ``disabled_pre_filters``: the plugins
     that are not enabled at these extension points. ``unknown``: the reasons why the results of all pods are uncertain, such as a filter
     that is not one of Kubernetes itself. ``extender_resources``: the resources whose pods an extender filters. ``scheduler``: the
-    kube-scheduler that has the profile. Only profiles of one kube-scheduler see each other's nominated pods.
+    kube-scheduler that has the profile. Only profiles of one kube-scheduler see each other's nominated pods. ``scores``: the settings of
+    its scores.
     """
 
     added_affinity: NodeSelector | None = None
@@ -36,6 +38,8 @@ class SchedulerProfile:
     unknown: Reasons = PASSED
     extender_resources: frozenset[str] = frozenset()
     scheduler: str = ""
+    # Caches of filter results have profiles in their keys, so the hash is short.
+    scores: ScoreSettings = field(default=DEFAULT_SCORES, hash=False)
 
     def filters_by(self, plugin: str) -> bool:
         """Return whether the filter of the plugin is enabled."""

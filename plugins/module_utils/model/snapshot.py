@@ -15,6 +15,7 @@ from .api.namespace import LimitRange, Namespace, ResourceQuota
 from .api.node import Node
 from .api.pod import Pod
 from .api.policy import PodDisruptionBudget
+from .api.service import Service
 from .api.storage import PersistentVolumeClaim, Storage
 from .api.workload import WORKLOAD_KINDS, HorizontalPodAutoscaler, Job, Workload
 from .scheduler_profile import DEFAULT_PROFILE, DEFAULT_PROFILES, Profiles, SchedulerProfile
@@ -66,7 +67,7 @@ class ClusterSnapshot:
     ``complete_pods`` is false if some pods could not be read. Then the free capacity of the nodes is not known. ``undecodable_pods`` has,
     by node name, a pod that could not be decoded. The free capacity of that node is not known.
     ``skipped``: the resources that could not be read. ``storage`` is None if it was not read, because no pod mounts a claim.
-    ``device_classes`` is None if they could not be read. ``jobs`` are by uid.
+    ``device_classes`` is None if they could not be read. ``services_by_namespace`` is None if they were not read. ``jobs`` are by uid.
     ``undecodable``: the objects that could not be decoded. For each of them that is a pod, ``pods`` contains an ``UndecodablePod``.
     ``indexes``: the indexes of these nodes, pods and claims, if the caller already has them.
     ``read_at_s``: seconds since the epoch by the API server's clock. ``profiles``: the known profiles of the cluster's schedulers.
@@ -89,6 +90,7 @@ class ClusterSnapshot:
         storage: Storage | None = None,
         limit_ranges: Iterable[LimitRange] = (),
         device_classes: Iterable[DeviceClass] | None = (),
+        services: Iterable[Service] | None = None,
         skipped: Iterable[Skipped] = (),
         undecodable: Iterable[Undecodable] = (),
         complete_pods: bool = True,
@@ -129,6 +131,7 @@ class ClusterSnapshot:
         self.budgets_by_namespace = _group(budgets, lambda budget: budget.metadata.namespace)
         self.quotas_by_namespace = _group(quotas, lambda quota: quota.metadata.namespace)
         self.autoscalers_by_namespace = _group(autoscalers, lambda autoscaler: autoscaler.metadata.namespace)
+        self.services_by_namespace = None if services is None else _group(services, lambda service: service.metadata.namespace)
         self.limit_ranges_by_namespace = _group(limit_ranges, lambda limit_range: limit_range.metadata.namespace)
         self._results: dict[t.Callable[..., t.Any], t.Any] = {}
         # Caches, because these are read several times for each workload.

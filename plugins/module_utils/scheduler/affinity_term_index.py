@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: onprem.kube_scheduling contributors
-"""The pods on nodes, grouped by namespace, labels and affinity, with indexes to find groups and anti-affinity terms by label.
+"""The pods on nodes, grouped by namespace, labels and affinity, with indexes to find groups and affinity terms by label.
 
 The pods of one template share their labels and affinity (``model/interning.py``), so a filter compares each template once.
 """
@@ -32,23 +32,34 @@ class AffinityGroup(t.NamedTuple):
     nodes: dict[str, int]
 
 
+class ScoredTerm(t.NamedTuple):
+    """A term that changes the score of the nodes in a domain by ``weight``, which is negative for anti-affinity.
+
+    ``weight`` is None for a required affinity term, whose weight is a setting of the profile.
+    """
+
+    term: PodAffinityTerm
+    weight: int | None
+
+
 _Key = tuple[str, int, int, bool]
 _Term = tuple[AffinityGroup, PodAffinityTerm]
+E = t.TypeVar("E")
 
 
 class AffinityTermIndex:
-    """The groups of a snapshot and their required anti-affinity terms, indexed by namespace and label. Read only."""
+    """The groups of a snapshot and their affinity terms, indexed by namespace and label. Read only.
+
+    The terms that only scores depend on are indexed at the first use.
+    """
 
     def __init__(self, groups: dict[_Key, AffinityGroup]) -> None:
         self._groups = groups
         self._by_namespace: dict[str, list[AffinityGroup]] = {}
         # By namespace; None is the key for all namespaces.
         self._by_label: dict[str | None, dict[Label, list[AffinityGroup]]] = {None: {}}
-        # By a label or label key that the term requires (empty if it requires none), then by the namespaces that the term is for.
-        self._anti_affinity_terms: dict[_LabelOrKey, dict[_NamespaceScope, list[_Term]]] = {}
-        self._selectors: dict[bytes, LabelSelector] = {}
-        self._selector_index: SelectorIndex[bytes] | None = None
-        self._scopes: dict[str, tuple[Namespace | None, frozenset[_NamespaceScope]]] = {}
+        self._anti_affinity_terms: _TermsByLabel[_Term] = _TermsByLabel()
+        self._scored_terms: _TermsByLabel[tuple[AffinityGroup, ScoredTerm]] | None = None
         for group in groups.values():
             namespace = group.pod.metadata.namespace
             self._by_namespace.setdefault(namespace, []).append(group)
@@ -56,7 +67,8 @@ class AffinityTermIndex:
             for label in (group.pod.metadata.labels or {}).items():
                 for labelled in indexes:
                     labelled.setdefault(label, []).append(group)
-            self._add_terms(group)
+            for term in required_anti_affinity(group.pod):
+                self._anti_affinity_terms.add(term, group.pod, (group, term))
 
     @classmethod
     def of(cls, pods: Iterable[Pod]) -> AffinityTermIndex:
@@ -85,14 +97,50 @@ class AffinityTermIndex:
                 del groups[key]
         return AffinityTermIndex(groups)
 
-    def _add_terms(self, group: AffinityGroup) -> None:
-        for term in required_anti_affinity(group.pod):
-            scopes = self._scopes_for(term, group.pod)
-            wanted: list[_LabelOrKey] = [*_required_labels(term.label_selector)] or [*_required_keys(term.label_selector)]
-            # The label with the fewest terms leaves the fewest terms to compare. A label such as "managed-by" is on most pods.
-            rarest = min(wanted, key=lambda asked: len(self._anti_affinity_terms.get(asked, {}).get(scopes[0], ())), default="")
-            for scope in scopes:
-                self._anti_affinity_terms.setdefault(rarest, {}).setdefault(scope, []).append((group, term))
+    def pods_matching(self, namespace: str | None, selector: LabelSelector | None) -> list[AffinityGroup]:
+        """Return the groups of the namespace whose labels match the selector; None for ``namespace`` means all namespaces."""
+        wanted = _required_labels(selector)
+        candidates = self._groups.values() if namespace is None else self._by_namespace.get(namespace, [])
+        if wanted:
+            labelled = self._by_label.get(namespace, {})
+            candidates = min((labelled.get(label, []) for label in wanted), key=len)
+        return [group for group in candidates if matches(selector, group.pod.metadata.labels)]
+
+    def anti_affinity_terms_matching(self, pod: Pod, namespaces: Mapping[str, Namespace]) -> list[_Term]:
+        """Return the required anti-affinity terms whose labels select the pod and that may be for its namespace.
+
+        ``namespaces``: the namespaces that could be read, by name.
+        """
+        return self._anti_affinity_terms.matching(pod, namespaces)
+
+    def scored_terms_matching(self, pod: Pod, namespaces: Mapping[str, Namespace]) -> list[tuple[AffinityGroup, ScoredTerm]]:
+        """Return the terms that change scores, whose labels select the pod, and that may be for its namespace."""
+        if self._scored_terms is None:
+            self._scored_terms = _TermsByLabel()
+            for group in self._groups.values():
+                for scored in scored_terms(group.pod):
+                    self._scored_terms.add(scored.term, group.pod, (group, scored))
+        return self._scored_terms.matching(pod, namespaces)
+
+
+class _TermsByLabel(t.Generic[E]):
+    """Affinity terms of pods, each with an entry that ``matching`` returns."""
+
+    def __init__(self) -> None:
+        # By a label or label key that the term requires (empty if it requires none), then by the namespaces that the term is for.
+        self._terms: dict[_LabelOrKey, dict[_NamespaceScope, list[tuple[PodAffinityTerm, E]]]] = {}
+        self._selectors: dict[bytes, LabelSelector] = {}
+        self._selector_index: SelectorIndex[bytes] | None = None
+        self._scopes: dict[str, tuple[Namespace | None, frozenset[_NamespaceScope]]] = {}
+
+    def add(self, term: PodAffinityTerm, owner: Pod, entry: E) -> None:
+        """Add a term of the pod ``owner``. All terms are added before the first call of ``matching``."""
+        scopes = self._scopes_for(term, owner)
+        wanted: list[_LabelOrKey] = [*_required_labels(term.label_selector)] or [*_required_keys(term.label_selector)]
+        # The label with the fewest terms leaves the fewest terms to compare. A label such as "managed-by" is on most pods.
+        rarest = min(wanted, key=lambda asked: len(self._terms.get(asked, {}).get(scopes[0], ())), default="")
+        for scope in scopes:
+            self._terms.setdefault(rarest, {}).setdefault(scope, []).append((term, entry))
 
     def _scopes_for(self, term: PodAffinityTerm, owner: Pod) -> t.Sequence[_NamespaceScope]:
         """Return the namespaces that the term is for.
@@ -118,30 +166,21 @@ class AffinityTermIndex:
             kept = self._scopes[namespace] = (found, frozenset(("", namespace, *keys)))
         return kept[1]
 
-    def pods_matching(self, namespace: str | None, selector: LabelSelector | None) -> list[AffinityGroup]:
-        """Return the groups of the namespace whose labels match the selector; None for ``namespace`` means all namespaces."""
-        wanted = _required_labels(selector)
-        candidates = self._groups.values() if namespace is None else self._by_namespace.get(namespace, [])
-        if wanted:
-            labelled = self._by_label.get(namespace, {})
-            candidates = min((labelled.get(label, []) for label in wanted), key=len)
-        return [group for group in candidates if matches(selector, group.pod.metadata.labels)]
-
-    def anti_affinity_terms_matching(self, pod: Pod, namespaces: Mapping[str, Namespace]) -> list[_Term]:
-        """Return the required anti-affinity terms whose labels select the pod and that may be for its namespace.
+    def matching(self, pod: Pod, namespaces: Mapping[str, Namespace]) -> list[E]:
+        """Return the entries of the terms whose labels select the pod and that may be for its namespace.
 
         ``namespaces``: the namespaces that could be read, by name.
         """
         labels = pod.metadata.labels or {}
         scopes = self._scopes_of(pod.metadata.namespace, namespaces)
-        candidates: list[_Term] = []
+        candidates: list[tuple[PodAffinityTerm, E]] = []
         asked: list[_LabelOrKey] = ["", *labels, *labels.items()]
         for one in asked:
-            found = self._anti_affinity_terms.get(one, {})
+            found = self._terms.get(one, {})
             for scope in found if len(found) < len(scopes) else scopes:
                 if scope in scopes:
                     candidates += found.get(scope, ())
-        return [(group, term) for group, term in candidates if matches(term.label_selector, labels)]
+        return [entry for term, entry in candidates if matches(term.label_selector, labels)]
 
 
 def _key(pod: Pod) -> _Key:
@@ -163,6 +202,30 @@ def required_pod_affinity(pod: Pod) -> tuple[PodAffinityTerm, ...]:
     if affinity is None or affinity.pod_affinity is None:
         return ()
     return affinity.pod_affinity.required_during_scheduling_ignored_during_execution or ()
+
+
+def scored_terms(pod: Pod) -> list[ScoredTerm]:
+    """Return the terms of the pod that change the scores of other pods: its preferred terms, and its required affinity terms."""
+    preferred = [*preferred_pod_affinity(pod), *preferred_anti_affinity(pod)]
+    return preferred + [ScoredTerm(term, None) for term in required_pod_affinity(pod)]
+
+
+def preferred_pod_affinity(pod: Pod) -> list[ScoredTerm]:
+    """Return the preferred affinity terms of the pod."""
+    affinity = pod.spec.affinity
+    if affinity is None or affinity.pod_affinity is None:
+        return []
+    preferred = affinity.pod_affinity.preferred_during_scheduling_ignored_during_execution or ()
+    return [ScoredTerm(one.pod_affinity_term, one.weight) for one in preferred]
+
+
+def preferred_anti_affinity(pod: Pod) -> list[ScoredTerm]:
+    """Return the preferred anti-affinity terms of the pod."""
+    affinity = pod.spec.affinity
+    if affinity is None or affinity.pod_anti_affinity is None:
+        return []
+    preferred = affinity.pod_anti_affinity.preferred_during_scheduling_ignored_during_execution or ()
+    return [ScoredTerm(one.pod_affinity_term, -one.weight) for one in preferred]
 
 
 def _required_labels(selector: LabelSelector | None) -> list[Label]:

@@ -10,20 +10,22 @@ from collections.abc import Collection, Iterable
 from ..model.api.node import Node
 from ..model.api.pod import Pod
 from .filters.node_ports import HostPort, UsedPorts, host_ports
-from .pod_requests import POD_SLOTS, pod_requests
+from .pod_requests import POD_SLOTS, pod_requests, scored_on_node
 from .storage.storage_index import AttachedVolumes
 
 
 class PodLoad(t.NamedTuple):
-    """The requests of a pod, in scheduler units, and its host ports."""
+    """The requests of a pod, in scheduler units, and its host ports. ``scored``: its cpu and memory, as the scores count them."""
 
     requests: dict[str, int]
     ports: tuple[HostPort, ...]
+    scored: tuple[int, int]
 
     @classmethod
     def of(cls, pod: Pod) -> PodLoad:
         """Return the load of a pod that has a node."""
-        return cls(pod_requests(pod), host_ports(pod))
+        requests = pod_requests(pod)
+        return cls(requests, host_ports(pod), scored_on_node(pod, requests))
 
 
 class NodeInfo:
@@ -34,7 +36,7 @@ class NodeInfo:
     planner sets ``planner_cache``.
     """
 
-    __slots__ = ("allocatable", "allowed_pods", "attached", "node", "planner_cache", "pods", "requested", "used_ports")
+    __slots__ = ("_scored", "allocatable", "allowed_pods", "attached", "node", "planner_cache", "pods", "requested", "used_ports")
 
     def __init__(
         self,
@@ -52,6 +54,7 @@ class NodeInfo:
         self.pods = pods
         self.attached: AttachedVolumes | None = None
         self.planner_cache: object = None
+        self._scored: tuple[int, int] | None = None
 
     @classmethod
     def build(cls, node: Node, allocatable: dict[str, int], pods: dict[str, tuple[Pod, PodLoad]]) -> NodeInfo:
@@ -61,6 +64,16 @@ class NodeInfo:
             for name, amount in load.requests.items():
                 requested[name] = requested.get(name, 0) + amount
         return cls(node, allocatable, requested, _used_ports(load for _pod, load in pods.values() if load.ports), pods)
+
+    def scored(self) -> tuple[int, int]:
+        """Return the cpu and the memory of all pods, as the scores count them: the scheduler's NonZeroRequested."""
+        if self._scored is None:
+            cpu = memory = 0
+            for _pod, load in self.pods.values():
+                cpu += load.scored[0]
+                memory += load.scored[1]
+            self._scored = cpu, memory
+        return self._scored
 
     def with_pod(self, key: str, pod: Pod, load: PodLoad) -> NodeInfo:
         """Return the node with one more pod."""

@@ -13,7 +13,8 @@ from functools import lru_cache
 from ..model.api.meta import ResourceList
 from ..model.api.node import Node
 from ..model.api.pod import Container, ContainerStatus, Pod, is_sidecar
-from ..model.values.quantity import QuantityError, milli_value, parse_quantity, value
+from ..model.codec import replace
+from ..model.values.quantity import NANO, QuantityError, milli_value, parse_quantity, value
 
 CPU = "cpu"
 MEMORY = "memory"
@@ -28,6 +29,9 @@ RESIZE_PENDING = "PodResizePending"
 NanoAmounts = dict[str, int]
 """Resource name to nano-units. They are exact, so only the sum is rounded."""
 
+SCORED_WITHOUT_REQUEST: NanoAmounts = {CPU: NANO // 10, MEMORY: 200 * 1024 * 1024 * NANO}
+"""The requests of a container that has none, for scores (kubernetes ``pkg/scheduler/util/pod_resources.go``): 100m and 200Mi."""
+
 
 def pod_requests(pod: Pod, *, from_status: bool = True) -> dict[str, int]:
     """Return the requests of the pod: cpu in thousandths, the rest in whole units, rounded up.
@@ -37,11 +41,42 @@ def pod_requests(pod: Pod, *, from_status: bool = True) -> dict[str, int]:
     of its spec's requests, its allocated and its actual resources. For a pod that has no node yet the scheduler does not use the status.
     Raise QuantityError, which names the pod.
     """
+    return _compared(_named_requests(pod, _Resize.of(pod) if from_status else None, {}))
+
+
+def requests_for_score(pod: Pod) -> dict[str, int]:
+    """Return the requests of a pod that has no node yet, as NodeResourcesFit counts them for scores.
+
+    A container without a request counts with the default request. Pod-level requests do not count: kube-scheduler 1.36 does not enable them
+    in the scorer of this plugin (kubernetes ``plugins/noderesources/fit.go``, getScorer, and ``resource_allocation.go``,
+    calculatePodResourceRequest). Raise QuantityError, which names the pod.
+    """
+    without_pod_level = pod if pod.spec.resources is None else replace(pod, spec=replace(pod.spec, resources=None))
+    return _compared(_named_requests(without_pod_level, None, SCORED_WITHOUT_REQUEST))
+
+
+def scored_on_node(pod: Pod, requests: dict[str, int]) -> tuple[int, int]:
+    """Return the cpu and the memory of a pod on a node, as the scores count them. ``requests``: the result of ``pod_requests``.
+
+    With pod-level requests, a container requests something only if neither a container nor the pod requests the resource. Source:
+    kubernetes ``pkg/scheduler/framework/types.go`` (CalculateResource, getNonMissingContainerRequests). Raise QuantityError.
+    """
+    defaults = SCORED_WITHOUT_REQUEST
+    if _pod_level_requests(pod):
+        defaults = {name: amount for name, amount in defaults.items() if name not in requests}
+    counted = _compared(_named_requests(pod, _Resize.of(pod), defaults)) if defaults else requests
+    return counted.get(CPU, 0), counted.get(MEMORY, 0)
+
+
+def _named_requests(pod: Pod, resize: _Resize | None, defaults: NanoAmounts) -> NanoAmounts:
     try:
-        total = _requests(pod, _Resize.of(pod) if from_status else None)
+        return _requests(pod, resize, defaults)
     except QuantityError as error:
         raise QuantityError(f"Pod {pod.metadata.namespace}/{pod.metadata.name or '(of a template)'}: {error}") from error
-    return {name: _in_scheduler_units(name, amount) for name, amount in total.items() if _is_compared(name)}
+
+
+def _compared(total: NanoAmounts) -> dict[str, int]:
+    return {name: _in_scheduler_units(name, amount) for name, amount in total.items() if is_compared(name)}
 
 
 def quota_amount(pod: Pod, resource: str, *, limits: bool) -> int:
@@ -50,7 +85,7 @@ def quota_amount(pod: Pod, resource: str, *, limits: bool) -> int:
     Source: kubernetes ``pkg/quota/v1/evaluator/core/pods.go``. Raise QuantityError.
     """
     if not limits:
-        return _requests(pod, None).get(resource, 0)
+        return _requests(pod, None, {}).get(resource, 0)
     total = _aggregate(pod, lambda container: _parse(container.resources.limits if container.resources is not None else None))
     total.update(_parse(pod.spec.resources.limits if pod.spec.resources is not None else None))
     if total.get(resource):
@@ -67,7 +102,7 @@ def node_allocatable(node: Node) -> dict[str, int]:
         amounts = _parse(node.status.allocatable)
     except QuantityError as error:
         raise QuantityError(f"Node {node.name}: {error}") from error
-    return {name: _in_scheduler_units(name, amount) for name, amount in amounts.items() if name == POD_SLOTS or _is_compared(name)}
+    return {name: _in_scheduler_units(name, amount) for name, amount in amounts.items() if name == POD_SLOTS or is_compared(name)}
 
 
 def _in_scheduler_units(name: str, amount: int) -> int:
@@ -75,7 +110,7 @@ def _in_scheduler_units(name: str, amount: int) -> int:
 
 
 @lru_cache(maxsize=4096)
-def _is_compared(name: str) -> bool:
+def is_compared(name: str) -> bool:
     """Return whether the scheduler compares the resource: a basic, extended, huge page or attachable volume resource."""
     if name in (CPU, MEMORY, EPHEMERAL_STORAGE) or "kubernetes.io/" in name:
         return True
@@ -91,8 +126,10 @@ def _parse(resources: ResourceList | None) -> NanoAmounts:
 # --- the sum over a pod -----------------------------------------------------------------------------------------------
 
 
-def _requests(pod: Pod, resize: _Resize | None) -> NanoAmounts:
-    total = _aggregate(pod, _container_requests if resize is None else resize.container_requests)
+def _requests(pod: Pod, resize: _Resize | None, defaults: NanoAmounts) -> NanoAmounts:
+    """``defaults``: the requests of a container that does not request the resource."""
+    requests_of = _container_requests if resize is None else resize.container_requests
+    total = _aggregate(pod, (lambda container: {**defaults, **requests_of(container)}) if defaults else requests_of)
     wanted = _pod_level_requests(pod)
     if wanted:
         effective = resize.pod_requests(wanted) if resize is not None else wanted

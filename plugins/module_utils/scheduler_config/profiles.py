@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: onprem.kube_scheduling contributors
-"""The profiles of a configuration, as far as they decide on which nodes a pod can run.
+"""The profiles of a configuration, as far as they decide on which nodes a pod can run and how these nodes are scored.
 
-The share of the nodes that are scored (``percentageOfNodesToScore``) and the scores do not matter: they choose between nodes that pass.
+The share of the nodes that are scored (``percentageOfNodesToScore``) does not matter: it chooses between nodes that pass.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ import typing as t
 from collections.abc import Iterator, Mapping
 
 from ..model.api.node import NodeSelector
-from ..model.api.pod import TopologySpreadConstraint
 from ..model.codec import decode_json, encode_json
 from ..model.reason import Reason
 from ..model.scheduler_profile import SchedulerProfile
@@ -19,8 +18,9 @@ from .conversion import convert_config
 from .plugin_sets import EnabledPlugins, KnownPlugins
 from .plugin_tables import PLUGINS
 from .problem import INVALID, SchedulerConfigError, problems_text
+from .score_settings import arguments_of, constraints_of, score_settings_of, without_nulls
 from .validation import DEFAULT_SCHEDULER, config_problems
-from .values import list_of, mapping_of, named, text_of
+from .values import list_of, mapping_of, text_of
 from .versions import ConfigTarget, short_name
 
 DO_NOT_SCHEDULE = "DoNotSchedule"
@@ -59,7 +59,7 @@ def _profile_of(
 ) -> SchedulerProfile:
     plugins = EnabledPlugins(profile.get("plugins"), known)
     enabled = {point: {name for name, _weight in plugins.at(point)} for point in DECIDING_POINTS}
-    fit, affinity, spread = (_args(profile, name) for name in ("NodeResourcesFit", "NodeAffinity", "PodTopologySpread"))
+    fit, affinity, spread = (arguments_of(profile, name) for name in ("NodeResourcesFit", "NodeAffinity", "PodTopologySpread"))
     ignored = _managed(extenders, "ignoredByScheduler")
     filtering = [extender for extender in extenders if extender.get("filterVerb")]
     # The resources that extenders ignore replace those of the arguments (``pkg/scheduler/scheduler.go``).
@@ -68,28 +68,19 @@ def _profile_of(
         added_affinity=_added_affinity(affinity),
         ignored_resources=ignored,
         ignored_resource_groups=frozenset(map(text_of, list_of(fit.get("ignoredResourceGroups")))),
-        default_constraints=_default_constraints(spread),
+        default_constraints=constraints_of(spread, DO_NOT_SCHEDULE),
         disabled_filters=_defaults_at("filter", known) - enabled["filter"],
         disabled_pre_filters=_defaults_at("preFilter", known) - enabled["preFilter"],
         unknown=tuple(_unknown(enabled, filtering, known)),
         extender_resources=_managed(filtering, "name"),
         scheduler=scheduler,
+        scores=score_settings_of(profile, extenders, plugins, known),
     )
-
-
-def _args(profile: Mapping[str, t.Any], plugin: str) -> Mapping[str, t.Any]:
-    return mapping_of(mapping_of(named(profile.get("pluginConfig"), "name", plugin)).get("args"))
 
 
 def _added_affinity(args: Mapping[str, t.Any]) -> t.Optional[NodeSelector]:
     required = mapping_of(args.get("addedAffinity")).get("requiredDuringSchedulingIgnoredDuringExecution")
-    return None if required is None else decode_json(NodeSelector, encode_json(_without_nulls(required)))
-
-
-def _default_constraints(args: Mapping[str, t.Any]) -> tuple[TopologySpreadConstraint, ...]:
-    constraints = [mapping_of(one) for one in list_of(args.get("defaultConstraints"))]
-    hard = [one for one in constraints if one.get("whenUnsatisfiable") == DO_NOT_SCHEDULE]
-    return tuple(decode_json(TopologySpreadConstraint, encode_json(_without_nulls(one))) for one in hard)
+    return None if required is None else decode_json(NodeSelector, encode_json(without_nulls(required)))
 
 
 def _defaults_at(point: str, known: KnownPlugins) -> frozenset[str]:
@@ -123,10 +114,3 @@ def _plugin_names(config: Mapping[str, t.Any]) -> Iterator[str]:
             name = text_of(mapping_of(entry).get("name"))
             if name and name != "*":
                 yield name
-
-
-def _without_nulls(value: t.Any) -> t.Any:
-    """Return the value without null fields, which count as absent."""
-    if isinstance(value, Mapping):
-        return {key: _without_nulls(child) for key, child in value.items() if child is not None}
-    return [_without_nulls(child) for child in value] if isinstance(value, list) else value

@@ -91,7 +91,17 @@ class WorkloadChecker:
 
     def assume_restarted(self, workload_report: WorkloadReport) -> None:
         """Assume the restart of the workload. Later checks count its replicas on the nodes that the simulated restart gave them."""
-        self._predictor.assume_restarted(workload_report.workload, workload_report.eligible)
+        self._predictor.assume_restarted(self._restarted(workload_report), workload_report.eligible)
+
+    def _restarted(self, workload_report: WorkloadReport) -> Workload:
+        """Return the workload with the pod template that its restart gives it."""
+        workload, keys = workload_report.workload, self._options.topology_keys
+        if not self._options.add_constraints:
+            return workload
+        from .spread_constraints import missing_constraints, with_constraints
+
+        pod = next_pod(workload, self._snapshot).pod
+        return with_constraints(workload, missing_constraints(workload, pod, self._snapshot, workload_report.eligible, keys))
 
     def check(self, workload: Workload) -> WorkloadReport:
         """Return the report of the workload. Skipped and rolling workloads get no other verdict. Only uneven workloads get a prediction."""
@@ -160,13 +170,21 @@ class WorkloadChecker:
         prediction = None
         if self._options.predict:
             prediction = self._predictor.predict(
-                workload_report.workload, workload_report.eligible, workload_report.distributions, preference=preference
+                self._restarted(workload_report), workload_report.eligible, workload_report.distributions, preference=preference
             )
         return replace(
             workload_report,
             prediction=prediction,
             advice=tuple(
-                advise(workload_report.workload, pod, topology_keys=self._options.topology_keys, preference=preference, pinned=pinned)
+                advise(
+                    workload_report.workload,
+                    pod,
+                    self._snapshot,
+                    workload_report.eligible,
+                    topology_keys=self._options.topology_keys,
+                    preference=preference,
+                    pinned=pinned,
+                )
             ),
             refusal=self._restart_refusal(workload_report),
         )

@@ -60,6 +60,13 @@ def interrupted_restart(workload: Workload, snapshot: ClusterSnapshot) -> t.Opti
     return outcome if outcome is not None and is_pending_for_current_revision(workload, outcome, snapshot) else None
 
 
+def remembered_constraints(workload: Workload) -> tuple[str, ...]:
+    """Return the topology keys of the spread constraints that restarts have added and that the pod template still has."""
+    outcome = read_outcome(workload.metadata.annotations)
+    present = {one.topology_key for one in workload.spec.template.spec.topology_spread_constraints or ()}
+    return tuple(key for key in outcome.constraints if key in present) if outcome is not None else ()
+
+
 def is_eviction(workload: Workload, outcome: RestartOutcome, snapshot: ClusterSnapshot) -> bool:
     """Return whether the pending outcome belongs to evictions.
 

@@ -111,7 +111,8 @@ class CheckOptions(Struct, frozen=True):
     Namespaces in ``exclude_namespaces`` are not checked, and the others must match every one of ``namespace_label_selectors``.
     ``namespace_annotation`` is a (key, value) pair that a namespace must have, or None for any namespace. A workload must match every
     one of ``label_selectors``. ``cooldown_s`` and ``max_attempts`` must equal the later options of k8s_rollout_restart.
-    ``scheduler_config`` names the configurations of the cluster's schedulers.
+    ``scheduler_config`` names the configurations of the cluster's schedulers. ``add_constraints``: the predictions are for restarts that
+    add spread constraints to the pod template.
     """
 
     namespaces: t.Optional[Sequence[str]] = None
@@ -127,6 +128,7 @@ class CheckOptions(Struct, frozen=True):
     cooldown_s: int = DEFAULT_COOLDOWN_S
     max_attempts: int = DEFAULT_MAX_ATTEMPTS
     scheduler_config: Sequence[str] = ()
+    add_constraints: bool = False
 
 
 def _label_requirements(params: Mapping[str, t.Any], name: str) -> tuple[str, ...]:

@@ -8,7 +8,7 @@ import typing as t
 
 from ..model.api.workload import Workload
 from ..model.codec import Struct, field
-from ..model.reason import Reason
+from ..model.reason import Advice, Reason
 from ..model.undecodable import Undecodable
 from .distribution import Distribution
 from .prediction.prediction import Prediction
@@ -25,7 +25,7 @@ class WorkloadReport(Struct, frozen=True):
     eligible: tuple[str, ...] = ()
     eligible_hash: str = ""
     prediction: t.Optional[Prediction] = None
-    advice: tuple[Reason, ...] = ()
+    advice: tuple[Advice, ...] = ()
     refusal: t.Optional[Reason] = None
     interrupted: bool = False
 

@@ -52,6 +52,7 @@ class RestartOutcome(Struct, frozen=True, omit_defaults=True):
     ``number``: the ``deployment.kubernetes.io/revision`` of ``revision``, which ``kubectl rollout undo`` raises. It is None for a
     StatefulSet, and if an earlier version of this collection wrote the annotation. ``generation`` and ``expected``: the generation and the
     updateRevision that the pending restart of a StatefulSet has made. ``expected`` is None until the controller has reported it.
+    ``constraints``: the topology keys of the spread constraints that restarts have added to the pod template.
     ``write_id``: random text in a pending outcome. It differs between two runs that write the same in the same second.
     """
 
@@ -66,6 +67,7 @@ class RestartOutcome(Struct, frozen=True, omit_defaults=True):
     write_id: t.Optional[str] = None
     basis: t.Optional[str] = None
     lowest_cost: t.Optional[tuple[int, ...]] = None
+    constraints: tuple[str, ...] = ()
 
     def is_progress(self, skew: SkewMeasure) -> bool:
         """Return whether the skew cost is lower than all costs before it, on the same basis.
@@ -94,10 +96,21 @@ def make_outcome(
     eligible: str,
     number: t.Optional[int] = None,
     lowest: t.Optional[SkewMeasure] = None,
+    constraints: Iterable[str] = (),
 ) -> RestartOutcome:
     """Return an outcome at ``now_s`` (seconds since the epoch, the API server's clock)."""
     basis, cost = lowest if lowest is not None else (None, None)
-    return RestartOutcome(format_time(now_s), attempts, outcome, revision, eligible, number=number, basis=basis, lowest_cost=cost)
+    return RestartOutcome(
+        format_time(now_s),
+        attempts,
+        outcome,
+        revision,
+        eligible,
+        number=number,
+        basis=basis,
+        lowest_cost=cost,
+        constraints=tuple(constraints),
+    )
 
 
 def new_write_id() -> str:

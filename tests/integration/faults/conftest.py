@@ -15,11 +15,13 @@ from lab.pytest_fixtures import ClusterFactory
 from tests.integration.faults.crowd import load_crowd
 
 OVERLOAD = VARIANTS["overload"]
-# An API server that gives up on a request as soon as this, and that has no memory of its own for the next page of a list.
+# An API server that gives up on a request as soon as this, that has no memory of its own for the next page of a list, and that stores no
+# matchLabelKeys of spread constraints, as before Kubernetes 1.27.
+OFF = ("ListFromCacheSnapshot", "MatchLabelKeysInPodTopologySpread", "MatchLabelKeysInPodTopologySpreadSelectorMerge")
 IMPATIENT = dataclasses.replace(
     OVERLOAD,
     name="impatient",
-    api_server_args=(*OVERLOAD.api_server_args, ("request-timeout", "3s"), ("feature-gates", "ListFromCacheSnapshot=false")),
+    api_server_args=(*OVERLOAD.api_server_args, ("request-timeout", "3s"), ("feature-gates", ",".join(f"{gate}=false" for gate in OFF))),
 )
 
 

@@ -94,14 +94,15 @@ def test_the_documented_roles_are_enough(cluster: Cluster, namespace: str) -> No
     for path in LEASE:  # an earlier test of the shared cluster may have made them
         cluster.api.request("DELETE", path)
     mark = cluster.audit().mark()
-    both = {**found, "restartable": [identity(web), identity(queue)], "interrupted": []}
+    both = {**found, "restartable": [identity(web), identity(queue)], "uneven": [identity(web), identity(queue)], "interrupted": []}
     planned = modules.restart(check=both, check_mode=True)
-    done = modules.restart(check=both, max_parallel=2)
+    done = modules.restart(check=both, spread_constraint="add", max_parallel=2)
     again = modules.restart(check=both)
     events = requests(cluster, mark)
     assert [entry["action"] for entry in planned["workloads"]] == ["restarted", "restarted"], planned
     assert [entry["outcome"] for entry in done["workloads"]] == ["improved", "improved"], done
     assert [entry["action"] for entry in again["workloads"]] == ["skipped", "skipped"], again
+    assert [len(entry["spread_constraints"]) for entry in done["workloads"]] == [2, 2], done
     assert not done.get("warnings") and not again.get("warnings")
     assert granted(RESTART) <= asked(events) <= granted(LOOK) | granted(RESTART)
     assert not [event for event in events if event.code in (401, 403)]

@@ -7,36 +7,26 @@ One additional node is a barrier: when the scheduler has read its newest label, 
 
 from __future__ import annotations
 
-import http.client
 import time
-from collections.abc import Iterable
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any
 
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.api import KubeApi
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.snapshot_reader import read_snapshot
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.snapshot import ClusterSnapshot
 
-from lab.api import ApiClient
 from lab.cluster import Cluster
 from lab.recorder import Recorder
 from tests.integration.oracle.cases import DEVICE_CLASSES, RUNTIME_CLASSES, Case, Existing
+from tests.integration.oracle.cluster_writer import BARRIER, MERGE_PATCH, ROUND_LABEL, ClusterWriter, owners_path
 from tests.integration.oracle.pods_together import NAMESPACES, PRIORITY_CLASSES, Json
 from tests.integration.oracle.profiles import OWNERS, SCHEDULER_NAME
 from tests.integration.oracle.storage_cases import ephemeral_claims
 from tests.integration.oracle.stored import Stored
 
-BARRIER = "barrier"
-ROUND_LABEL = "oracle/round"
 ANSWER_TIMEOUT_S = 60.0
 POLL_S = 0.02
-PARALLEL_REQUESTS = 4
 SEEN_S = 0.1
 """In this time the scheduler has certainly seen a new claim."""
-MERGE_PATCH = "application/merge-patch+json"
-# They would change nodes and pods behind a case's back.
-MEDDLERS = ("kube-controller-manager", "kube-scheduler", "kwok-controller")
 
 
 @dataclass(frozen=True)
@@ -49,18 +39,17 @@ class Answer:
     message: str
 
 
-class World:
+class World(ClusterWriter):
     """The cluster with the scheduler under observation."""
 
     def __init__(self, cluster: Cluster, reader: KubeApi, recorder: Recorder) -> None:
-        self._api: ApiClient = cluster.api
+        super().__init__(cluster)
         self._reader = reader
         self._recorder = recorder
         self._round = 0
-        self._pool = ThreadPoolExecutor(PARALLEL_REQUESTS)
         self._stored = Stored(cluster.api, self._all)
         self._owners = {
-            (namespace, kind): cluster.api.get(f"{_owners_path(namespace, kind)}/owner")["metadata"]["uid"]
+            (namespace, kind): cluster.api.get(f"{owners_path(namespace, kind)}/owner")["metadata"]["uid"]
             for namespace in NAMESPACES
             for kind in OWNERS
         }
@@ -69,26 +58,18 @@ class World:
     def prepare(cluster: Cluster) -> None:
         """Create the objects that all cases share, and stop all components except the API server."""
         api = cluster.api
-        for name, labels in NAMESPACES.items():
-            if name != "default":
-                api.post("/api/v1/namespaces", {"metadata": {"name": name, "labels": labels}})
-                cluster.wait_namespace(name)
+        ClusterWriter.add_namespaces(cluster, NAMESPACES, RUNTIME_CLASSES)
         for priority_class in PRIORITY_CLASSES.values():
             api.post("/apis/scheduling.k8s.io/v1/priorityclasses", priority_class)
-        for name, overhead in RUNTIME_CLASSES.items():
-            runtime_class = {"metadata": {"name": name}, "handler": name, "overhead": {"podFixed": overhead}}
-            api.post("/apis/node.k8s.io/v1/runtimeclasses", runtime_class)
         for name, resource in DEVICE_CLASSES.items():
             api.post("/apis/resource.k8s.io/v1/deviceclasses", {"metadata": {"name": name}, "spec": {"extendedResourceName": resource}})
         Stored.prepare(api)
-        api.post("/api/v1/nodes", {"metadata": {"name": BARRIER}, "status": {"allocatable": {"pods": "1000"}}})
-        for component in MEDDLERS:
-            cluster.kill(component)
+        ClusterWriter.isolate(cluster)
         for namespace in NAMESPACES:
             for kind, labels in OWNERS.items():
                 template = {"metadata": {"labels": labels}, "spec": {"containers": [{"name": "main", "image": "none"}]}}
                 spec = {"replicas": 0, "selector": {"matchLabels": labels}, "template": template}
-                api.post(_owners_path(namespace, kind), {"metadata": {"name": "owner"}, "spec": spec})
+                api.post(owners_path(namespace, kind), {"metadata": {"name": "owner"}, "spec": spec})
 
     def play(self, case: Case) -> tuple[ClusterSnapshot, list[Answer]]:
         """Build the case, ask about its incoming pods, and read what the scheduler had before it."""
@@ -104,17 +85,8 @@ class World:
         answers = [Answer(manifest, uid, self._recorder.passed(uid), messages[uid]) for uid, manifest in sent.items()]
         return snapshot, answers
 
-    def close(self) -> None:
-        """End the threads."""
-        self._pool.shutdown()
-
-    def _all(self, call: Any, items: Iterable[Any]) -> list[Any]:
-        return list(self._pool.map(call, items))
-
     def _clear(self) -> None:
-        paths = [f"/api/v1/namespaces/{namespace}/pods" for namespace in NAMESPACES]
-        paths.append(f"/api/v1/nodes?fieldSelector=metadata.name!={BARRIER}")
-        self._all(lambda path: self._request("DELETE", path, {"gracePeriodSeconds": 0}), paths)
+        self._clear_pods_and_nodes(NAMESPACES)
         self._stored.clear()
         self._recorder.forget()
 
@@ -161,7 +133,7 @@ class World:
     def _wait_until_seen(self) -> None:
         """Label the barrier and ask for a pod that only fits there, until the scheduler knows the label."""
         label = {ROUND_LABEL: str(self._round)}
-        self._request("PATCH", f"/api/v1/nodes/{BARRIER}", {"metadata": {"labels": label}}, content_type=MERGE_PATCH)
+        self._label_node(BARRIER, label)
         volumes = [self._stored.probe()]
         spec = {
             "schedulerName": SCHEDULER_NAME,
@@ -189,19 +161,6 @@ class World:
             if time.monotonic() > deadline:
                 raise TimeoutError(f"no answer for {len(uids - messages.keys())} pods after {ANSWER_TIMEOUT_S:.0f} s")
             time.sleep(POLL_S)
-
-    def _request(
-        self, method: str, path: str, body: Any = None, *, content_type: str = "application/json", may_refuse: bool = False
-    ) -> Json | None:
-        """Return the response, or None for an object that the API server refuses, if a refusal is allowed."""
-        response = self._api.request(method, path, body, content_type=content_type)
-        if may_refuse and response.status in (http.client.UNPROCESSABLE_ENTITY, http.client.BAD_REQUEST):
-            return None
-        return self._api._decoded(method, path, response)
-
-
-def _owners_path(namespace: str, kind: str) -> str:
-    return f"/apis/apps/v1/namespaces/{namespace}/{kind.lower()}s"
 
 
 def _verdict(pod: Json) -> str | None:

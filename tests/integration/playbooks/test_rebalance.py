@@ -207,8 +207,10 @@ def test_a_cluster_that_cannot_be_reached_does_not_stop_the_others(cluster: Clus
     namespace = piled_up()
     kubeconfig = tmp_path / "gone.kubeconfig"
     kubeconfig.write_text(json.dumps(UNREACHABLE))
+    cluster.kubectl("annotate", "deployment", "web", "-n", namespace, "argocd.argoproj.io/tracking-id=shop:apps/Deployment:shop/web")
+    added = {"rebalance_spread_constraint": "add", "rebalance_force_managed": True}
     hosts: dict[str, dict[str, Any]] = {
-        "berlin": {"rebalance_namespaces": [namespace]},
+        "berlin": {"rebalance_namespaces": [namespace], **added},
         "gone": {"rebalance_kubeconfig": str(kubeconfig)},
     }
     inventory = Inventory(tmp_path, cluster, hosts)
@@ -219,6 +221,8 @@ def test_a_cluster_that_cannot_be_reached_does_not_stop_the_others(cluster: Clus
     assert run.recap("berlin")["failed"] == 0
     assert run.recap("gone")["failed"] == 1
     assert len(set(_nodes(cluster, namespace).values())) == REPLICAS
+    template = cluster.get(f"/apis/apps/v1/namespaces/{namespace}/deployments/web")["spec"]["template"]["spec"]
+    assert len(template["topologySpreadConstraints"]) == 2
     assert (run.stats["berlin"]["ok"], run.stats["gone"]["ok"]) == (True, False)
     assert "port=1" in run.stats["gone"]["error"]
     assert "(the whole error is above)" in run.output
@@ -294,8 +298,11 @@ def test_one_message_names_every_wrong_variable_before_anything_is_done(cluster:
         ),
         "word": ({"rebalance_plan_only": "flase"}, ["argument 'rebalance_plan_only' ", "The value 'flase' is not a valid boolean."]),
         "choice": (
-            {"rebalance_strategy": "evict"},
-            ["rebalance_strategy must be one of: rollout, evict_surplus, auto, got: evict"],
+            {"rebalance_strategy": "evict", "rebalance_spread_constraint": "yes"},
+            [
+                "rebalance_strategy must be one of: rollout, evict_surplus, auto, got: evict",
+                "rebalance_spread_constraint must be one of: keep, add, got: yes",
+            ],
         ),
         "everything": (
             {

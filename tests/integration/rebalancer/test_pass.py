@@ -32,12 +32,13 @@ def test_a_pass_spreads_a_piled_up_deployment(cluster: Cluster, namespace: str, 
     web = deployment(namespace, "web")
     pile_up(cluster, web)
     file = tmp_path / "rebalance.prom"
-    done = rebalancers(f"--metrics-path={file}")
+    done = rebalancers(f"--metrics-path={file}", "--spread-constraint=add")
     assert done.code() == 0, done.log.read_text()
     assert nodes_of(cluster, web) == 3 and known_outcome(cluster, web)["outcome"] == "improved"
     line = done.decision("web")
     assert (line["verdict"], line["action"], line["reason"], line["outcome"]) == ("collapsed", "restarted", "collapsed", "improved")
     assert line["workload"] == f"Deployment {namespace}/web" and "all 3 placed replicas" in line["text"]
+    assert line["text"].endswith("the restart adds spread constraints over kubernetes.io/hostname, topology.kubernetes.io/zone")
     (end,) = done.said("pass ended")
     assert (end["ok"], end["collapsed_before"], end["collapsed_after"], end["restarted"]) == (True, 1, 0, 1)
     assert holder(cluster) == "", "the Lease is released"

@@ -97,6 +97,20 @@ def test_device_classes_are_read_where_an_extended_resource_is_asked_for() -> No
     assert read(Api(gpu, absent=["deviceclasses"])).device_classes == ()
 
 
+def test_images_and_services_are_read_only_for_scores() -> None:
+    image = {"names": ["a:1"], "sizeBytes": 5}
+    service = {"metadata": {"name": "web", "namespace": "app"}, "spec": {"selector": {"app": "web"}}}
+    objects = {"nodes": [{"metadata": {"name": "n"}, "status": {"images": [image]}}], "services": [service]}
+    plain = Api(objects)
+    assert read(plain).services_by_namespace is None
+    assert "services" not in plain.plurals
+    found = read(Api(objects), for_scores=True)
+    assert [one.spec.selector for one in found.services_by_namespace["app"]] == [{"app": "web"}]
+    assert [one.size_bytes for one in found.nodes["n"].status.images] == [5]
+    closed = read(Api(objects, closed=[("services", ""), ("services", "other")]), for_scores=True)
+    assert (closed.services_by_namespace, [entry.resource for entry in closed.skipped]) == (None, ["services"])
+
+
 def test_forbidden_resources_are_reported_and_resources_that_the_server_lacks_are_empty() -> None:
     api = Api({"deployments": [workload(volumes=CLAIM)]}, closed=[("persistentvolumes", "")], absent=["csistoragecapacities"])
     snapshot = read(api)

@@ -7,10 +7,10 @@ from __future__ import annotations
 import typing as t
 
 import pytest
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.api.node import Node
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.api.node import Node, NodeWithImages
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.api.pod import Pod
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.codec import decode_json, encode_json
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.interning import Interner
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.interning import Interner, binds_to_nodes
 
 Json = dict[str, t.Any]
 
@@ -103,3 +103,22 @@ def test_writers_of_a_node_are_left_out_so_that_heartbeats_change_nothing() -> N
     assert nodes[0] != nodes[1]
     shared = [Interner().intern_node(node) for node in nodes]
     assert shared[0] == shared[1]
+
+
+def test_equal_images_of_nodes_are_kept_once_in_any_order() -> None:
+    images = [{"names": ["a:1", "a@sha256:1"], "sizeBytes": 5}, {"names": ["b:1"], "sizeBytes": 7}]
+    interner = Interner()
+    values = [{"metadata": {"name": "n"}, "status": {"images": order}} for order in (images, images[::-1])]
+    first, second = (interner.intern_node(decode_json(NodeWithImages, encode_json(value))) for value in values)
+    assert isinstance(first, NodeWithImages) and isinstance(second, NodeWithImages)
+    assert first.status.images is not None and second.status.images is not None
+    assert [image.size_bytes for image in second.status.images] == [7, 5]
+    assert first.status.images[0] is second.status.images[1]
+
+
+def test_volume_with_the_content_of_an_image_is_kept_and_binds_the_pod_to_no_node() -> None:
+    volumes = [{"name": "content", "image": {"reference": "a:1"}}, {"name": "token", "projected": {}}]
+    pod = Interner().intern_pod(decode_json(Pod, encode_json({"metadata": {"name": "p"}, "spec": {"volumes": volumes}})))
+    (kept,) = pod.spec.volumes or ()
+    assert kept.image is not None and kept.image.reference == "a:1"
+    assert not binds_to_nodes(kept)

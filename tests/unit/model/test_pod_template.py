@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import pytest
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.pod_template import NEXT_REVISION, pod_of_workload
 
 from tests.unit.support.cluster import workers
@@ -27,3 +28,21 @@ def test_a_stateful_sets_pods_have_its_labels_and_claims_by_their_ordinal() -> N
         }
         claimed = [volume.persistent_volume_claim for volume in pod.spec.volumes or ()]
         assert [claim.claim_name for claim in claimed if claim is not None] == [f"data-db-{ordinal}"]
+
+
+@pytest.mark.parametrize("kind", ["podAffinity", "podAntiAffinity"])
+def test_label_keys_of_required_and_preferred_terms_are_merged(kind: str) -> None:
+    term = {"topologyKey": "zone", "labelSelector": {"matchLabels": {"app": "web"}}, "matchLabelKeys": ["pod-template-hash"]}
+    preferred = [{"weight": 5, "podAffinityTerm": {**term, "matchLabelKeys": None, "mismatchLabelKeys": ["app"]}}]
+    for part, operators in (({"preferred": preferred}, ["NotIn"]), ({"required": [term], "preferred": preferred}, ["In", "NotIn"])):
+        affinity = {kind: {f"{name}DuringSchedulingIgnoredDuringExecution": terms for name, terms in part.items()}}
+        pod = pod_of_workload(workers(1).deployment("web", [], template={"spec": {"affinity": affinity}}), revision="5d9c")
+        assert pod.spec.affinity is not None
+        merged = pod.spec.affinity.pod_affinity or pod.spec.affinity.pod_anti_affinity
+        assert merged is not None
+        terms = [*(merged.required_during_scheduling_ignored_during_execution or ())]
+        terms += [one.pod_affinity_term for one in merged.preferred_during_scheduling_ignored_during_execution or ()]
+        selectors = [one.label_selector for one in terms]
+        assert [one.operator for selector in selectors if selector for one in selector.match_expressions or ()] == operators
+        assert selectors[-1] is not None
+        assert [one.values for one in selectors[-1].match_expressions or ()] == [("web",)]

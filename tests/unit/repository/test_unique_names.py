@@ -19,6 +19,7 @@ SAME_ROLE = {
     "argument_spec": "the options of a module, in each module",
     "main": "the entry point of a module or program, in each of them",
     "pre_filter": "the check of a pod for all nodes, in each filter of the scheduler",
+    "pre_score": "the score of a pod for all nodes, in score plugins of the scheduler",
     "rescue_totals": "the filter of this name calls the function of this name",
     "Settings": "the settings of a service, in each service",
     "read_settings": "reads the settings of a service, in each service",

@@ -4,10 +4,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.scheduler_profile import DEFAULT_PROFILE, SchedulerProfile
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.score_settings import DEFAULT_SCORES
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduler_config.problem import SchedulerConfigError
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduler_config.profiles import profiles_of
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduler_config.versions import GROUP
@@ -41,7 +43,8 @@ def only(**fields: Any) -> SchedulerProfile:
     ],
 )
 def test_settings_that_reject_no_other_nodes_keep_the_default_profile(config: Json) -> None:
-    assert profiles_of(config, "") == {"default-scheduler": DEFAULT_PROFILE}
+    found = profiles_of(config, "")
+    assert {name: replace(one, scores=DEFAULT_SCORES) for name, one in found.items()} == {"default-scheduler": DEFAULT_PROFILE}
 
 
 def test_each_profile_of_a_file_is_read_and_knows_its_scheduler() -> None:

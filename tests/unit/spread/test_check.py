@@ -328,7 +328,7 @@ def test_result_has_the_code_and_the_text_of_each_reason_in_two_keys():
     (line,) = check_result(check_spread(cluster.snapshot(), CheckOptions()), CheckOptions(), include_healthy=False)["workloads"]
     assert line["reason"] == "collapsed"
     assert line["message"] == f"all 2 placed replicas in {HOST}=worker-1, 2 domains are eligible"
-    assert [(advice["reason"], set(advice)) for advice in line["advice"]] == [("no_spreading_rule", {"reason", "message"})]
+    assert [(advice["reason"], set(advice)) for advice in line["advice"]] == [("no_spreading_rule", {"reason", "message", "patch"})]
     assert line["advice"][0]["message"].startswith("add a topologySpreadConstraint")
     assert line["blockers"] == [
         {"reason": "foreign_scheduler", "message": "the profile of the pod's scheduler is not known: see scheduler_config", "nodes": 2},

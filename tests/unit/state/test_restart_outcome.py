@@ -89,7 +89,15 @@ def test_the_annotation_is_one_small_json_with_exactly_the_agreed_keys():
 
 def test_an_annotation_with_all_keys_is_read_back_as_it_was_written():
     written = RestartOutcome(
-        time="2026-01-01T00:00:00Z", attempts=1, outcome="pending", revision="r1", eligible="e1", number=7, expected="db-6c9f", generation=4
+        time="2026-01-01T00:00:00Z",
+        attempts=1,
+        outcome="pending",
+        revision="r1",
+        eligible="e1",
+        number=7,
+        expected="db-6c9f",
+        generation=4,
+        constraints=("kubernetes.io/hostname",),
     )
     assert read_outcome({OUTCOME_ANNOTATION: written.to_annotation()}) == written
     assert set(json.loads(written.to_annotation())) == {
@@ -101,6 +109,7 @@ def test_an_annotation_with_all_keys_is_read_back_as_it_was_written():
         "number",
         "expected",
         "generation",
+        "constraints",
     }
 
 
@@ -123,6 +132,7 @@ def test_an_annotation_of_an_earlier_version_is_read():
         '{"time":"2026-01-01T00:00:00Z","attempts":1001,"outcome":"failed","revision":"r","eligible":"e"}',
         f'{{"time":"2026-01-01T00:00:00Z","attempts":{"9" * 4300},"outcome":"failed","revision":"r","eligible":"e"}}',
         f'{{"time":"2026-01-01T00:00:00Z","attempts":1,"outcome":"failed","revision":"r","eligible":"e","number":{2**63}}}',
+        '{"time":"2026-01-01T00:00:00Z","attempts":1,"outcome":"failed","revision":"r","eligible":"e","constraints":[1]}',
     ],
 )
 def test_what_cannot_be_read_counts_as_absent(text):

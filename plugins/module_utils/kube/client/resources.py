@@ -10,9 +10,10 @@ from urllib.parse import quote
 from ...model.api.coordination import ConfigMap, Event, Lease
 from ...model.api.device import DeviceClass
 from ...model.api.namespace import LimitRange, Namespace, ResourceQuota
-from ...model.api.node import Node
+from ...model.api.node import Node, NodeWithImages
 from ...model.api.pod import Pod
 from ...model.api.policy import PodDisruptionBudget
+from ...model.api.service import Service
 from ...model.api.storage import (
     CSIDriver,
     CSINode,
@@ -153,11 +154,13 @@ class Resource(t.NamedTuple):
 
 
 NODES = Resource("/api/v1", "nodes", "Node", Node, namespaced=False, checked_by_store=True)
+NODES_WITH_IMAGES = NODES._replace(type=NodeWithImages)
 PODS = Resource("/api/v1", "pods", "Pod", Pod, checked_by_store=True)
 POD_STATUS = PODS._replace(part="status")
 NAMESPACES = Resource("/api/v1", "namespaces", "Namespace", Namespace, namespaced=False)
 QUOTAS = Resource("/api/v1", "resourcequotas", "ResourceQuota", ResourceQuota)
 CLAIMS = Resource("/api/v1", "persistentvolumeclaims", "PersistentVolumeClaim", PersistentVolumeClaim)
+SERVICES = Resource("/api/v1", "services", "Service", Service)
 LIMIT_RANGES = Resource("/api/v1", "limitranges", "LimitRange", LimitRange)
 DEPLOYMENTS = Resource("/apis/apps/v1", "deployments", "Deployment", Workload)
 STATEFUL_SETS = Resource("/apis/apps/v1", "statefulsets", "StatefulSet", Workload)

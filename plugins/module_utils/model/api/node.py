@@ -76,3 +76,22 @@ class Node(ApiStruct, frozen=True):
     def ready(self) -> bool:
         """Return whether the Ready condition is True."""
         return any(c.type == "Ready" and c.status == "True" for c in self.status.conditions or ())
+
+
+class ContainerImage(ApiStruct, frozen=True):
+    """An image on a node. Each of its names is a tag or a digest of it."""
+
+    names: t.Optional[tuple[str, ...]] = None
+    size_bytes: int = 0
+
+
+class StatusWithImages(NodeStatus, frozen=True):
+    """The status of a node with its images."""
+
+    images: t.Optional[tuple[ContainerImage, ...]] = None
+
+
+class NodeWithImages(Node, frozen=True):
+    """A node with its images. They are most of a node's bytes, and only scores depend on them, so other readings leave them out."""
+
+    status: StatusWithImages = field(default_factory=StatusWithImages)

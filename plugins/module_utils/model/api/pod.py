@@ -39,9 +39,10 @@ class ContainerRestartRule(ApiStruct, frozen=True):
 
 
 class Container(ApiStruct, frozen=True):
-    """A container's requests and ports. ``restart_policy`` Always marks an init container as a sidecar."""
+    """A container's image, requests and ports. ``restart_policy`` Always marks an init container as a sidecar."""
 
     name: str = ""
+    image: str = ""
     resources: t.Optional[ResourceRequirements] = None
     ports: t.Optional[tuple[ContainerPort, ...]] = None
     restart_policy: t.Optional[str] = None

@@ -80,8 +80,17 @@ class ISCSI(ApiStruct, frozen=True):
     read_only: bool = False
 
 
+class ImageVolumeSource(ApiStruct, frozen=True):
+    """A volume with the content of an image."""
+
+    reference: str = ""
+
+
 class Volume(ApiStruct, frozen=True):
-    """A volume of a pod. The sources that can bind a pod to nodes are fields. Other sources, such as inline CSI volumes, are not read."""
+    """A volume of a pod. Other sources than those of the fields, such as inline CSI volumes, are not read.
+
+    An image can raise the score of a node. It does not bind the pod to nodes.
+    """
 
     name: str = ""
     persistent_volume_claim: t.Optional[ClaimVolumeSource] = None
@@ -95,6 +104,7 @@ class Volume(ApiStruct, frozen=True):
     iscsi: t.Optional[ISCSI] = None
     empty_dir: t.Optional[dict[str, t.Any]] = None
     host_path: t.Optional[dict[str, t.Any]] = None
+    image: t.Optional[ImageVolumeSource] = None
 
     @property
     def local(self) -> bool:

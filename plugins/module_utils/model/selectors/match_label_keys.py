@@ -15,9 +15,10 @@ from ..codec import replace
 
 
 def with_merged_label_keys(spec: PodSpec, labels: Labels) -> PodSpec:
-    """Return the spec with ``matchLabelKeys`` and ``mismatchLabelKeys`` merged into the selectors of the required pod affinity terms.
+    """Return the spec with ``matchLabelKeys`` and ``mismatchLabelKeys`` merged into the selectors of the pod affinity terms.
 
-    Both pod affinity and pod anti-affinity are merged. Source: kubernetes ``pkg/registry/core/pod/strategy.go``.
+    Required and preferred terms of pod affinity and of pod anti-affinity are merged. Source: kubernetes
+    ``pkg/registry/core/pod/strategy.go``.
     """
     affinity = spec.affinity
     if affinity is None or not any(_has_label_keys(part) for part in (affinity.pod_affinity, affinity.pod_anti_affinity)):
@@ -31,20 +32,18 @@ def with_merged_label_keys(spec: PodSpec, labels: Labels) -> PodSpec:
 
 
 def _has_label_keys(part: PodAffinity | None) -> bool:
-    terms = part.required_during_scheduling_ignored_during_execution if part is not None else None
-    return any(term.match_label_keys or term.mismatch_label_keys for term in terms or ())
+    if part is None:
+        return False
+    terms = [*(part.required_during_scheduling_ignored_during_execution or ())]
+    terms += [one.pod_affinity_term for one in part.preferred_during_scheduling_ignored_during_execution or ()]
+    return any(term.match_label_keys or term.mismatch_label_keys for term in terms)
 
 
 def _with_merged_part(part: PodAffinity | None, labels: Labels) -> PodAffinity | None:
-    if part is None or not _has_label_keys(part):
-        return part
-    terms = part.required_during_scheduling_ignored_during_execution or ()
-    return replace(part, required_during_scheduling_ignored_during_execution=tuple(_merged_term(term, labels) for term in terms))
+    def merged(selector: LabelSelector | None, match: Keys, mismatch: Keys) -> LabelSelector | None:
+        return with_label_keys(selector, labels, match=match, mismatch=mismatch)
 
-
-def _merged_term(term: PodAffinityTerm, labels: Labels) -> PodAffinityTerm:
-    selector = with_label_keys(term.label_selector, labels, match=term.match_label_keys, mismatch=term.mismatch_label_keys)
-    return replace(term, label_selector=selector)
+    return _in_terms(part, merged)
 
 
 def with_label_keys(

@@ -120,5 +120,5 @@ def workload_to_result(workload_report: WorkloadReport) -> dict[str, t.Any]:
         "restart_helps": prediction.restart_helps if prediction else None,
         "feasible_domains": {key: names[:MAX_FEASIBLE] for key, names in prediction.feasible_domains.items()} if prediction else {},
         "blockers": [blocker.fields() for blocker in blockers],
-        "advice": [reason_fields(advice) for advice in workload_report.advice],
+        "advice": [advice.fields() for advice in workload_report.advice],
     }

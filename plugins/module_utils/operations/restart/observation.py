@@ -38,7 +38,11 @@ class Observation:
         self._predicts = predict
         self._topology_keys = options.topology_keys
         check_options = CheckOptions(
-            namespace_annotation=None, topology_keys=options.topology_keys, max_skew=options.max_skew, predict=predict
+            namespace_annotation=None,
+            topology_keys=options.topology_keys,
+            max_skew=options.max_skew,
+            predict=predict,
+            add_constraints=options.adds_constraints,
         )
         self._checker = WorkloadChecker(snapshot, check_options)
         self._workloads = {

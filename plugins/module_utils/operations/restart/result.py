@@ -9,7 +9,8 @@ import typing as t
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field
 
-from ...model.api.pod import Pod
+from ...model.api.pod import Pod, PodTemplate, TopologySpreadConstraint
+from ...model.api.workload import Workload
 from ...model.messages import missing_permission
 from ...model.reason import Reason, reason_fields
 from ...model.undecodable import Undecodable, undecodable_results
@@ -17,6 +18,7 @@ from ...spread.history import RESTARTED_AT
 from ...spread.restart.actions import FAILED_ACTION, REFUSED, SKIPPED
 from ...spread.restart.targets import Target
 from ...spread.rollout import WAITING, Progress
+from ...spread.spread_constraints import constraint_fields, constraint_patch
 from ...state.restart_outcome import FAILED, PENDING
 
 
@@ -35,8 +37,9 @@ class RestartResult:
     """The result for one target.
 
     ``outcome``: improved, unchanged, worse, failed or pending; empty if nothing was done. ``before`` and ``after``: replicas by topology
-    key and domain. ``stamps``: the annotation that a restart changes in the pod template, before and after. ``pods``: the names of the
-    placed pods by node before the first eviction. ``is_recorded``: the outcome replaces the pending one in the workload's annotation.
+    key and domain. ``constraints``: the spread constraints that the restart has added to the pod template. ``patch``: the patch that adds
+    them, also if the restart is refused because of them. ``templates``: the pod template before and after a restart. ``pods``: the names of
+    the placed pods by node before the first eviction. ``is_recorded``: the outcome replaces the pending one in the workload's annotation.
     ``missing``: the target does not exist, or no longer.
     """
 
@@ -47,7 +50,9 @@ class RestartResult:
     before: dict[str, dict[str, int]] = field(default_factory=dict)
     after: dict[str, dict[str, int]] = field(default_factory=dict)
     evicted: list[EvictedPod] = field(default_factory=list)
-    stamps: tuple[t.Optional[str], t.Optional[str]] = (None, None)
+    constraints: list[TopologySpreadConstraint] = field(default_factory=list)
+    patch: dict[str, t.Any] = field(default_factory=dict)
+    templates: t.Optional[tuple[PodTemplate, PodTemplate]] = None
     pods: dict[str, list[str]] = field(default_factory=dict)
     duration_s: float = 0.0
     changed: bool = False
@@ -90,6 +95,10 @@ class RestartResult:
             for pod in sorted(pods, key=lambda pod: (pod.spec.node_name, pod.metadata.name)):
                 self.pods.setdefault(pod.spec.node_name, []).append(pod.metadata.name)
 
+    def advise_constraints(self, workload: Workload, constraints: Sequence[TopologySpreadConstraint]) -> None:
+        """Record the patch that adds the constraints."""
+        self.patch = constraint_patch(workload, constraints) if constraints else {}
+
     def vanish(self, action: str, reason: Reason) -> None:
         """End with a target that does not exist."""
         self.missing = True
@@ -127,7 +136,7 @@ def restart_result(
     """
     bad = [result for result in results if result.action == FAILED_ACTION or (named and not _is_done(result))]
     warnings = (warning for result in results for warning in result.warnings)
-    changes = {"diff": [_diff(result) for result in results if result.evicted or any(result.stamps) or result.is_recorded]} if diff else {}
+    changes = {"diff": [_diff(result) for result in results if result.evicted or result.templates or result.is_recorded]} if diff else {}
     return {
         **changes,
         "changed": any(result.changed for result in results),
@@ -172,21 +181,28 @@ def _complaint(result: RestartResult) -> str:
 def _diff(result: RestartResult) -> dict[str, t.Any]:
     """Return the change of one workload.
 
-    That is an annotation of its pod template, the pods that its evictions remove from the nodes, or the recorded outcome of an earlier run.
+    That is the annotation and the spread constraints of its pod template, the pods that its evictions remove from the nodes, or the
+    recorded outcome of an earlier run.
     """
     header = str(result.target)
     if result.evicted:
         gone = {(pod.node, pod.pod) for pod in result.evicted}
         after = {node: [name for name in names if (node, name) not in gone] for node, names in result.pods.items()}
         return {"before_header": header, "after_header": header, "before": {"pods": result.pods}, "after": {"pods": after}}
-    if not any(result.stamps):
+    if result.templates is None:
         return {"before_header": header, "after_header": header, "before": {"outcome": PENDING}, "after": {"outcome": result.outcome}}
-    before, after_stamp = ({RESTARTED_AT: stamp} if stamp else {} for stamp in result.stamps)
-    return {"before_header": header, "after_header": header, "before": _template(before), "after": _template(after_stamp)}
+    before, now = (_changed_parts(template, with_constraints=bool(result.constraints)) for template in result.templates)
+    return {"before_header": header, "after_header": header, "before": before, "after": now}
 
 
-def _template(annotations: dict[str, str]) -> dict[str, t.Any]:
-    return {"spec": {"template": {"metadata": {"annotations": annotations}}}}
+def _changed_parts(template: PodTemplate, *, with_constraints: bool) -> dict[str, t.Any]:
+    """Return the parts of a pod template that a restart changes."""
+    stamp = (template.metadata.annotations or {}).get(RESTARTED_AT)
+    parts: dict[str, t.Any] = {"metadata": {"annotations": {RESTARTED_AT: stamp} if stamp else {}}}
+    if with_constraints:
+        constraints = template.spec.topology_spread_constraints or ()
+        parts["spec"] = {"topologySpreadConstraints": [constraint_fields(constraint) for constraint in constraints]}
+    return {"spec": {"template": parts}}
 
 
 def _entry(result: RestartResult) -> dict[str, t.Any]:
@@ -197,6 +213,8 @@ def _entry(result: RestartResult) -> dict[str, t.Any]:
         "before": result.before,
         "after": result.after,
         "evicted": [asdict(pod) for pod in result.evicted],
+        "spread_constraints": [constraint_fields(constraint) for constraint in result.constraints],
+        "patch": result.patch,
         "outcome": result.outcome,
         "duration": round(result.duration_s),
     }

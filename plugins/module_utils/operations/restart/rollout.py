@@ -11,13 +11,14 @@ from functools import partial
 from ...kube.client.api import KubeApi
 from ...kube.client.errors import ConflictError, KubeError, was_not_applied
 from ...kube.client.resources import WORKLOADS
+from ...model.api.pod import TopologySpreadConstraint
 from ...model.api.workload import Workload
-from ...model.codec import replace
+from ...model.codec import decode_json, member, replace
 from ...model.reason import Reason
 from ...model.snapshot import ClusterSnapshot
 from ...spread.comparison import compare_spread
 from ...spread.distribution import Distribution, listed_by_key
-from ...spread.history import RESTARTED_AT
+from ...spread.history import remembered_constraints
 from ...spread.preconditions.unreadable import unreadable_violation
 from ...spread.preconditions.workload_budgets import budgets_at_stake
 from ...spread.restart.actions import FAILED_ACTION, REFUSED, RESTART, RESTARTED, RESUME, SKIPPED
@@ -76,7 +77,8 @@ def write_restart(
         if options.dry_run and not options.asks_server:
             return
         on_request()
-        patched = api.merge_patch(resource, metadata.namespace, metadata.name, restart_patch(workload, written), dry_run=options.dry_run)
+        patch = restart_patch(workload, written, decision.constraints, present=_constraints_in(live.template))
+        patched = api.merge_patch(resource, metadata.namespace, metadata.name, patch, dry_run=options.dry_run)
 
     def is_written(live: LiveWorkload) -> bool:
         return read_outcome(live.workload.metadata.annotations) == written
@@ -86,6 +88,11 @@ def write_restart(
     except (_ChangedMeanwhileError, ConflictError):
         return None
     return patched or found.workload
+
+
+def _constraints_in(template: bytes) -> list[dict[str, t.Any]]:
+    """Return the spread constraints of a template with all their fields, as the server writes them."""
+    return decode_json(list[dict[str, t.Any]], member(template, "spec", "topologySpreadConstraints") or b"[]")
 
 
 class _ChangedMeanwhileError(Exception):
@@ -101,6 +108,7 @@ def _pending_outcome(api: KubeApi, live: Workload, decision: RestartDecision, nu
         eligible=decision.eligible,
         number=number,
         lowest=decision.lowest,
+        constraints=[*remembered_constraints(live), *(constraint.topology_key for constraint in decision.constraints)],
     )
     return replace(outcome, write_id=new_write_id())
 
@@ -128,6 +136,7 @@ class RolloutStrategy:
         if decision.action != RESTART:
             defer_if_capacity_reserved(decision.reason, alone=alone)
             result.end(decision.action, decision.reason)
+            result.advise_constraints(report.workload, decision.constraints)
             return None
         at_stake = set() if self._options.allow_downtime else budgets_at_stake(report.workload, observation.snapshot)
         conflict = self._budgets.violation(result.target, at_stake) or self._budgets.unanswered_violation(result.target, at_stake)
@@ -144,7 +153,9 @@ class RolloutStrategy:
             result.end(SKIPPED, Reason("changed_meanwhile", text))
             return None
         result.action, result.reason, result.outcome, result.changed = RESTARTED, decision.reason, PENDING, True
-        result.stamps = (_stamp(report.workload), _stamp(patched))
+        result.templates = (report.workload.spec.template, patched.spec.template)
+        result.advise_constraints(report.workload, decision.constraints)
+        self._note_constraints(decision.constraints, patched, result)
         observation.assume_restarted(report)
         if self._options.dry_run:
             return None
@@ -173,6 +184,23 @@ class RolloutStrategy:
             self._limits.add_restart(target)
         return patched
 
+    def _note_constraints(self, added: Sequence[TopologySpreadConstraint], patched: Workload, result: RestartResult) -> None:
+        """Record the added constraints as the API server has stored them.
+
+        It drops ``matchLabelKeys`` before Kubernetes 1.27 and without its feature gate (kubernetes ``pkg/api/pod/util.go``,
+        dropDisabledMatchLabelKeysFieldInTopologySpread). The constraint spreads also without it, so this is a warning and no refusal. In
+        a dry run that does not ask the server, ``patched`` is the workload as it was.
+        """
+        if self._options.dry_run and not self._options.asks_server:
+            result.constraints = list(added)
+            return
+        keys = {constraint.topology_key for constraint in added}
+        stored = patched.spec.template.spec.topology_spread_constraints or ()
+        result.constraints = [constraint for constraint in stored if constraint.topology_key in keys]
+        for constraint in added:
+            if constraint not in result.constraints:
+                result.warnings.append(_difference(constraint, result))
+
     def _resume(self, report: WorkloadReport, decision: RestartDecision, result: RestartResult) -> t.Optional[Step]:
         """Verify an earlier restart instead of a new one. The earlier run was interrupted, or did not wait."""
         result.action, result.reason, result.outcome = SKIPPED, decision.reason, PENDING
@@ -185,9 +213,12 @@ class RolloutStrategy:
         return _Rollout(self._api, self._options, result, report.workload, outcome, progress=None if under_way else progress)
 
 
-def _stamp(workload: Workload) -> t.Optional[str]:
-    """Return the annotation of the pod template that a restart changes."""
-    return (workload.spec.template.metadata.annotations or {}).get(RESTARTED_AT)
+def _difference(constraint: TopologySpreadConstraint, result: RestartResult) -> str:
+    what = f"the API server has not stored the spread constraint over {constraint.topology_key} of {result.target} as it was written"
+    stored = next((one for one in result.constraints if one.topology_key == constraint.topology_key), None)
+    if stored is None or not constraint.match_label_keys or stored.match_label_keys:
+        return f"{what}: an admission webhook or a policy has changed it"
+    return f"{what}: it has no matchLabelKeys, which need Kubernetes 1.27, so the old pods count during a rollout"
 
 
 class _Rollout:

@@ -11,19 +11,18 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from copy import copy
 
-from ...model.api.namespace import Namespace
 from ...model.api.node import Node
 from ...model.api.pod import Pod, PodAffinityTerm
 from ...model.reason import PASSED, Reason, Reasons
 from ...model.selectors.label_selector import matches
 from ...model.snapshot import ClusterSnapshot
+from ..affinity_namespaces import NAMESPACE_NOT_READ, incoming_term_selects, placed_term_selects
 from ..affinity_term_index import AffinityGroup, AffinityTermIndex, required_anti_affinity, required_pod_affinity
 from .interface import PodChange, TopologyFilter
 
 AFFINITY: Reasons = (Reason("pod_affinity", "node(s) didn't match pod affinity rules"),)
 ANTI_AFFINITY: Reasons = (Reason("pod_anti_affinity", "node(s) didn't match pod anti-affinity rules"),)
 EXISTING_ANTI_AFFINITY: Reasons = (Reason("existing_pod_anti_affinity", "node(s) didn't satisfy existing pods anti-affinity rules"),)
-NAMESPACE_NOT_READ: Reasons = (Reason("namespace_labels", "a pod affinity term asks for labels of a namespace that could not be read"),)
 
 
 def pre_filter(pod: Pod, snapshot: ClusterSnapshot, groups: AffinityTermIndex) -> TopologyFilter:
@@ -303,31 +302,9 @@ class _InterPodAffinityFilter:
         return None if None in answers else True
 
     def _selects_namespace(self, term: PodAffinityTerm, other: Pod) -> bool | None:
-        """Return whether a term of the pod is for pods in the other pod's namespace.
-
-        Return None if the labels of the namespace are needed and not known. kube-scheduler 1.36 first finds the namespaces that the
-        selector matches, and then also applies the selector to a namespace without labels. A selector that matches an empty set of labels,
-        such as NotIn, is therefore for every namespace.
-        """
-        selector = term.namespace_selector
-        if selector is not None and matches(selector, None):
-            return True
-        return _selects_namespace(term, self._pod, other, self._namespaces)
+        """Return whether a term of the pod is for pods in the other pod's namespace."""
+        return incoming_term_selects(term, self._pod, other, self._namespaces)
 
     def _is_selected(self, term: PodAffinityTerm, owner: Pod) -> bool | None:
         """Return whether another pod's term is for pods in this pod's namespace."""
-        return _selects_namespace(term, owner, self._pod, self._namespaces)
-
-
-def _selects_namespace(term: PodAffinityTerm, owner: Pod, other: Pod, known: dict[str, Namespace]) -> bool | None:
-    name, selector = other.metadata.namespace, term.namespace_selector
-    if not term.namespaces and selector is None:
-        return name == owner.metadata.namespace
-    if name in (term.namespaces or ()):
-        return True
-    if selector is None:
-        return False
-    if not selector.match_labels and not selector.match_expressions:
-        return True
-    namespace = known.get(name)
-    return None if namespace is None else matches(selector, namespace.metadata.labels)
+        return placed_term_selects(term, owner, self._pod, self._namespaces)

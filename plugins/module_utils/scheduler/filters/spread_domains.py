@@ -43,6 +43,7 @@ class SpreadDomains:
     def domains(self, topology_key: str, needed_keys: frozenset[str], pod: Pod, *, honor_affinity: bool, honor_taints: bool) -> NodeDomains:
         """Return the domains of ``topology_key`` among the nodes that have all ``needed_keys``.
 
+        If ``topology_key`` is not one of them, the nodes without it are in the domain with the empty name.
         With ``honor_affinity``, nodes that the pod's node selector and node affinity exclude do not count. With ``honor_taints``, nodes
         with a taint that the pod does not tolerate do not count.
         """
@@ -63,7 +64,7 @@ class SpreadDomains:
                 taint_toleration.pre_filter(pod) if honor_taints else None,
             ]
             of_node = {
-                name: node.labels[topology_key]
+                name: node.labels.get(topology_key, "")
                 for name, node in self._nodes.items()
                 if needed_keys.issubset(node.labels) and not any(rule(node) for rule in rules if rule is not None)
             }

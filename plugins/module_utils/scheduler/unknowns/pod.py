@@ -17,13 +17,12 @@ from ...model.snapshot import ClusterSnapshot
 from ...model.undecodable import UNDECODABLE, Undecodable
 from ..node_info import NodeInfo
 from ..storage.pod_volumes import PodVolumes
+from .reasons import FOREIGN_SCHEDULER, PODS_NOT_READABLE
 
 NOMINATED: Reasons = (Reason("nominated_pod", "a pending pod is nominated for the node and may be scheduled before this pod"),)
-_FOREIGN_SCHEDULER = Reason("foreign_scheduler", "the profile of the pod's scheduler is not known: see scheduler_config")
 _BY_EXTENDER = Reason("extender_filter", "an extender of the scheduler may reject nodes for the pod because of a resource that it manages")
 _VOLUMES = Reason("volume_plugins_disabled", "the profile disables a plugin for volumes, and the effect on the pod is not computed")
 VOLUME_PLUGINS = frozenset(("VolumeRestrictions", "NodeVolumeLimits", "VolumeBinding", "VolumeZone"))
-_PODS_NOT_READABLE = Reason("pods_not_readable", "pods of some namespaces could not be read, so the free capacity of the nodes is unknown")
 
 
 def pod_unknowns(pod: Pod, snapshot: ClusterSnapshot, volumes: PodVolumes | None, profiles: Profiles) -> Reasons:
@@ -31,7 +30,7 @@ def pod_unknowns(pod: Pod, snapshot: ClusterSnapshot, volumes: PodVolumes | None
     found = [reason for applies, reason in _OF_POD if applies(pod)]
     profile = profiles.get(pod.spec.scheduler_name)
     if profile is None:
-        found.append(_FOREIGN_SCHEDULER)
+        found.append(FOREIGN_SCHEDULER)
     else:
         found += profile.unknown
         if profile.extender_resources and profile.extender_resources & extended_resources(pod):
@@ -42,7 +41,7 @@ def pod_unknowns(pod: Pod, snapshot: ClusterSnapshot, volumes: PodVolumes | None
     if limits is not None:
         found.append(limits.reason)
     if not snapshot.complete_pods:
-        found.append(_PODS_NOT_READABLE)
+        found.append(PODS_NOT_READABLE)
     if volumes is not None:
         found.extend(volumes.unknowns)
     return tuple(found)

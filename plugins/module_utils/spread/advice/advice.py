@@ -5,46 +5,80 @@
 from __future__ import annotations
 
 import typing as t
+from collections import Counter
 from collections.abc import Iterable, Sequence
 
 from ...model.api.pod import Pod, PodAffinity, PodAffinityTerm, PodSpec, PodTemplate
 from ...model.api.workload import Workload
-from ...model.reason import Reason
+from ...model.reason import Advice, Reason
 from ...model.selectors.label_selector import matches
+from ...model.snapshot import ClusterSnapshot
 from ...model.well_known import POD_TEMPLATE_HASH
+from ..history import remembered_constraints
+from ..spread_constraints import Json, constraint_patch, missing_constraints, template_patch
 
 
-def advise(workload: Workload, pod: Pod, *, topology_keys: Sequence[str], preference: t.Optional[Reason], pinned: bool) -> list[Reason]:
+def advise(
+    workload: Workload,
+    pod: Pod,
+    snapshot: ClusterSnapshot,
+    eligible: tuple[str, ...],
+    *,
+    topology_keys: Sequence[str],
+    preference: t.Optional[Reason],
+    pinned: bool,
+) -> list[Advice]:
     """Return all advice for the workload.
 
-    ``pod`` is the next pod of the workload. ``preference`` is the result of ``preferred_affinity_violation``. ``pinned``: volumes
-    keep the pods in their domains.
+    ``pod`` is the next pod of the workload, and ``eligible`` are its eligible nodes. ``preference`` is the result of
+    ``preferred_affinity_violation``. ``pinned``: volumes keep the pods in their domains.
     """
     template = workload.spec.template
-    missing = () if pinned else _missing_rules(pod, topology_keys)
-    advice = [*missing, *_constraints_without_match_label_keys(workload), *_foreign_selectors(template, pod)]
+    missing = () if pinned else _missing_rules(workload, pod, snapshot, eligible, topology_keys)
+    advice = [*missing, *_constraints_without_match_label_keys(workload), *map(Advice, _foreign_selectors(template, pod))]
+    advice += map(Advice, _constraints_of_restarts(workload))
     if preference is not None:
-        advice.append(preference)
+        advice.append(Advice(preference))
     return advice
 
 
-def _missing_rules(pod: Pod, topology_keys: Sequence[str]) -> Iterable[Reason]:
+def _missing_rules(
+    workload: Workload, pod: Pod, snapshot: ClusterSnapshot, eligible: tuple[str, ...], topology_keys: Sequence[str]
+) -> Iterable[Advice]:
     constraints = pod.spec.topology_spread_constraints or ()
     anti_affinity = _anti_affinity_terms(pod.spec)
     if not constraints and not anti_affinity:
         keys = ", ".join(topology_keys)
         text = f"add a topologySpreadConstraint or a pod anti-affinity over {keys}, so that new pods spread by themselves"
-        yield Reason("no_spreading_rule", text)
+        missing = missing_constraints(workload, pod, snapshot, eligible, topology_keys)
+        yield Advice(Reason("no_spreading_rule", text), constraint_patch(workload, missing))
 
 
-def _constraints_without_match_label_keys(workload: Workload) -> Iterable[Reason]:
+def _constraints_without_match_label_keys(workload: Workload) -> Iterable[Advice]:
     # kubernetes#98215: the old pods count during a rollout, so the new pods may end up uneven.
     if workload.kind != "Deployment":
         return
-    for constraint in workload.spec.template.spec.topology_spread_constraints or ():
-        if POD_TEMPLATE_HASH not in (constraint.match_label_keys or ()):
-            change = f"add matchLabelKeys: [{POD_TEMPLATE_HASH}] to the spread constraint over {constraint.topology_key}"
-            yield Reason("old_pods_count", f"{change}; without it the old pods count during a rollout")
+    constraints = workload.spec.template.spec.topology_spread_constraints or ()
+    number_of = Counter(constraint.topology_key for constraint in constraints)
+    for constraint in constraints:
+        key, label_keys = constraint.topology_key, constraint.match_label_keys or ()
+        if POD_TEMPLATE_HASH not in label_keys:
+            change = f"add matchLabelKeys: [{POD_TEMPLATE_HASH}] to the spread constraint over {key}"
+            entry: Json = {
+                "topologyKey": key,
+                "whenUnsatisfiable": constraint.when_unsatisfiable,
+                "matchLabelKeys": [*label_keys, POD_TEMPLATE_HASH],
+            }
+            # A patch merges by the key, so it cannot change one of two constraints with the same key.
+            patch = template_patch(workload, [entry]) if number_of[key] == 1 else {}
+            yield Advice(Reason("old_pods_count", f"{change}; without it the old pods count during a rollout"), patch)
+
+
+def _constraints_of_restarts(workload: Workload) -> Iterable[Reason]:
+    keys = ", ".join(remembered_constraints(workload))
+    if keys:
+        text = f"k8s_rollout_restart has added the spread constraint over {keys}, and the replicas are uneven again"
+        yield Reason("added_constraint", f"{text}: it is soft; whenUnsatisfiable: DoNotSchedule makes it a requirement")
 
 
 def _foreign_selectors(template: PodTemplate, pod: Pod) -> Iterable[Reason]:

@@ -14,7 +14,7 @@ from ...model.snapshot import ClusterSnapshot
 from ...model.values.timestamps import parse_time
 from ...scheduler.cluster_state import ClusterState
 from ...state.restart_outcome import PENDING, RestartOutcome, make_outcome
-from ..history import interrupted_eviction
+from ..history import interrupted_eviction, remembered_constraints
 from ..next_pod.next_pod import next_pod
 from ..preconditions.admission.admission import admission_violation
 from ..preconditions.admission.quota import quota_violation
@@ -202,6 +202,7 @@ def _new_outcome(
         eligible=report.eligible_hash,
         number=snapshot.revision_number(workload),
         lowest=permission.lowest,
+        constraints=remembered_constraints(workload),
     )
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import typing as t
 from collections.abc import Iterable, Sequence
 
-from ...model.api.pod import Pod, PodTemplate
+from ...model.api.pod import Pod, PodSpec, PodTemplate
 from ...model.api.workload import Workload
 from ...model.codec import replace
 from ...model.pod_template import NEXT_REVISION, pod_of_workload
@@ -108,7 +108,7 @@ def _work_out(workload: Workload, snapshot: ClusterSnapshot) -> _Admitted:
         return _of_template(workload, snapshot, (Reason("pods_differ", text),))
     template = workload.spec.template
     spec = replace(
-        sample.spec(template),
+        _with_added_constraints(sample.spec(template), template),
         node_name=template.spec.node_name,
         scheduling_gates=_gates(template, pods),
     )
@@ -117,6 +117,16 @@ def _work_out(workload: Workload, snapshot: ClusterSnapshot) -> _Admitted:
     spec, too_many = without_excess_rules(spec)
     metadata = replace(template.metadata, labels=labels)
     return _Admitted(replace(template, metadata=metadata, spec=spec), snapshot.revision(workload), (*unknown, *too_many), {})
+
+
+def _with_added_constraints(spec: PodSpec, template: PodTemplate) -> PodSpec:
+    """Return the spec with the constraints of the template for topology keys that the live pods have no constraint for.
+
+    Such a template is that of a restart that adds constraints (``spread_constraints.py``), and has no pods yet.
+    """
+    present = {one.topology_key for one in spec.topology_spread_constraints or ()}
+    added = [one for one in template.spec.topology_spread_constraints or () if one.topology_key not in present]
+    return replace(spec, topology_spread_constraints=(*(spec.topology_spread_constraints or ()), *added)) if added else spec
 
 
 def _live_pods(workload: Workload, snapshot: ClusterSnapshot) -> Sequence[Pod]:

@@ -167,8 +167,8 @@ def _containers(pod: Pod, like: Pod, name: str) -> str:
         return "differs"
     if pod.resized:
         return ""
-    field = next(one.name for one, two in zip(own, other) if one.resources != two.resources)
-    return f"{_FIELDS[name]}[{field}].resources"
+    field = next((one.name for one, two in zip(own, other) if one.resources != two.resources), None)
+    return f"{_FIELDS[name]}[{field}].resources" if field is not None else ""
 
 
 _COMPARED: dict[str, Callable[[Pod, Pod, str], str]] = {
@@ -182,7 +182,8 @@ _COMPARED: dict[str, Callable[[Pod, Pod, str], str]] = {
 
 
 def _bare(container: Container) -> Container:
-    return replace(container, resources=None)
+    # The image of a pod can be changed in place. It does not decide on which nodes the pod can run.
+    return replace(container, resources=None, image="")
 
 
 def _bound(spec: PodSpec, own_claims: set[str]) -> list[Volume]:

@@ -5,8 +5,10 @@
 from __future__ import annotations
 
 import typing as t
+from collections.abc import Sequence
 from dataclasses import dataclass
 
+from ...model.api.pod import TopologySpreadConstraint
 from ...model.api.workload import Workload
 from ...model.codec import encode_json
 from ...model.codec import replace as replace_fields
@@ -14,10 +16,13 @@ from ...model.reason import Reason
 from ...model.snapshot import ClusterSnapshot
 from ...state.restart_outcome import OUTCOME_ANNOTATION, RestartOutcome, SkewMeasure
 from ..history import RESTARTED_AT, interrupted_restart
+from ..next_pod.next_pod import next_pod
+from ..preconditions.managed import managed_violation
 from ..preconditions.restart import disruption_violation, restart_violation, rollout_violation
 from ..preconditions.too_few_replicas import too_few_replicas_violation
 from ..preconditions.workload_budgets import budgets_at_stake
 from ..rollout import DONE, rollout_progress
+from ..spread_constraints import Json, constraint_patch, missing_constraints
 from ..spread_report import WorkloadReport
 from ..verdict import COLLAPSED, SKEWED
 from .actions import REFUSED, RESTART, RESUME, SKIPPED
@@ -31,7 +36,8 @@ class RestartDecision:
     """The decision on a restart: ``action`` is restart, resume, skipped or refused.
 
     For a restart, ``attempts`` includes it, ``revision`` is the revision before it, ``eligible`` is the hash of the eligible nodes, and
-    ``lowest`` is the lowest skew for its outcome.
+    ``lowest`` is the lowest skew for its outcome. ``constraints``: the spread constraints that the restart adds to the pod template,
+    also if it is refused because another program manages the workload.
     """
 
     action: str
@@ -40,6 +46,7 @@ class RestartDecision:
     revision: str = ""
     eligible: str = ""
     lowest: t.Optional[SkewMeasure] = None
+    constraints: tuple[TopologySpreadConstraint, ...] = ()
 
 
 def decide_restart(workload_report: WorkloadReport, snapshot: ClusterSnapshot, options: RestartOptions, *, now_s: float) -> RestartDecision:
@@ -71,6 +78,11 @@ def decide_restart(workload_report: WorkloadReport, snapshot: ClusterSnapshot, o
         no_benefit = _benefit_violation(workload_report)
         if no_benefit is not None:
             return RestartDecision(SKIPPED, no_benefit)
+    constraints = _added_constraints(workload_report, snapshot, options)
+    if constraints and not options.force_managed:
+        managed = managed_violation(workload, constraint_patch(workload, constraints))
+        if managed is not None:
+            return RestartDecision(REFUSED, managed, constraints=constraints)
     forbidden = not_now_violation(workload, snapshot, permission, now_s=now_s)
     if forbidden is not None:
         return RestartDecision(REFUSED, forbidden)
@@ -78,7 +90,24 @@ def decide_restart(workload_report: WorkloadReport, snapshot: ClusterSnapshot, o
     is_counted = workload_report.verdict.verdict in (COLLAPSED, SKEWED)
     attempts = permission.attempts if is_counted else max(0, permission.attempts - 1)
     revision, eligible = snapshot.revision(workload), workload_report.eligible_hash
-    return RestartDecision(RESTART, workload_report.verdict.reason, attempts, revision, eligible, permission.lowest)
+    reason = _with_constraints_named(workload_report.verdict.reason, constraints)
+    return RestartDecision(RESTART, reason, attempts, revision, eligible, permission.lowest, constraints)
+
+
+def _added_constraints(
+    workload_report: WorkloadReport, snapshot: ClusterSnapshot, options: RestartOptions
+) -> tuple[TopologySpreadConstraint, ...]:
+    """Return the constraints that the restart adds to the pod template."""
+    if not options.adds_constraints:
+        return ()
+    workload = workload_report.workload
+    pod = next_pod(workload, snapshot).pod
+    return missing_constraints(workload, pod, snapshot, workload_report.eligible, options.topology_keys)
+
+
+def _with_constraints_named(reason: Reason, constraints: Sequence[TopologySpreadConstraint]) -> Reason:
+    keys = ", ".join(constraint.topology_key for constraint in constraints)
+    return Reason(reason.code, f"{reason.text}; the restart adds spread constraints over {keys}") if keys else reason
 
 
 def _verification_is_due(workload_report: WorkloadReport, permission: RestartPermission, options: RestartOptions) -> bool:
@@ -122,9 +151,23 @@ def is_still_valid_for(live: Workload, decided_on: Workload, snapshot: ClusterSn
     return options.allow_downtime or budgets_at_stake(scaled, snapshot) <= budgets_at_stake(decided_on, snapshot)
 
 
-def restart_patch(workload: Workload, outcome: RestartOutcome) -> dict[str, t.Any]:
-    """Return the merge patch that starts the rollout and records it. It is valid only for the workload's present resource version."""
+def restart_patch(
+    workload: Workload,
+    outcome: RestartOutcome,
+    constraints: Sequence[TopologySpreadConstraint] = (),
+    *,
+    present: Sequence[Json] = (),
+) -> Json:
+    """Return the merge patch that starts the rollout, adds the constraints and records both.
+
+    It is valid only for the workload's present resource version. ``present``: the constraints of its template. A merge patch replaces the
+    list, so their order stays. A strategic merge patch would change the order of constraints with the same topology key.
+    """
+    template: Json = {"metadata": {"annotations": {RESTARTED_AT: outcome.time}}}
+    if constraints:
+        added = constraint_patch(workload, constraints)["spec"]["template"]["spec"]["topologySpreadConstraints"]
+        template["spec"] = {"topologySpreadConstraints": [*present, *added]}
     return {
         "metadata": {"resourceVersion": workload.metadata.resource_version, "annotations": {OUTCOME_ANNOTATION: outcome.to_annotation()}},
-        "spec": {"template": {"metadata": {"annotations": {RESTARTED_AT: outcome.time}}}},
+        "spec": {"template": template},
     }

@@ -8,7 +8,7 @@ import typing as t
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from ...model.option_values import check_minima
+from ...model.option_values import OptionError, check_minima
 from ...model.scheduler_config_source import check_scheduler_config
 from ...model.scheduler_profile import DEFAULT_PROFILES, Profiles
 from ...model.well_known import HOSTNAME
@@ -19,6 +19,10 @@ ROLLOUT = "rollout"
 EVICT_SURPLUS = "evict_surplus"
 AUTO = "auto"
 STRATEGIES = (ROLLOUT, EVICT_SURPLUS, AUTO)
+
+KEEP = "keep"
+ADD = "add"
+SPREAD_CONSTRAINTS = (KEEP, ADD)
 
 MINIMA = {
     "cooldown": 0,
@@ -40,7 +44,8 @@ class RestartOptions:
     """The options of k8s_rollout_restart, for decisions and execution. Times are in whole seconds.
 
     A limit that is None does not apply. ``asks_server``: a dry run sends each restart and eviction to the API server, which needs the
-    permission to write. ``profiles``: those of ``scheduler_config``, which a run reads once.
+    permission to write. ``profiles``: those of ``scheduler_config``, which a run reads once. ``spread_constraint``: keep or add the spread
+    constraints of the pod template. ``force_managed``: add them also to workloads whose source is in Argo CD, Flux or Helm.
     """
 
     strategy: str = ROLLOUT
@@ -62,11 +67,20 @@ class RestartOptions:
     topology_keys: Sequence[str] = (HOSTNAME,)
     max_skew: t.Optional[int] = None
     scheduler_config: Sequence[str] = ()
+    spread_constraint: str = KEEP
+    force_managed: bool = False
     profiles: Profiles = field(default_factory=lambda: DEFAULT_PROFILES)
 
     def targets(self, checked: CheckedResult) -> list[Target]:
         """Return the workloads to restart, or to evict pods from. Raise OptionError, see ``CheckedResult.targets``."""
-        return checked.targets(rollout=self.strategy == ROLLOUT, only_if_helps=self.only_if_helps)
+        # The check has predicted restarts without additional constraints.
+        predicted = self.strategy == ROLLOUT and not self.adds_constraints
+        return checked.targets(restartable=predicted, only_if_helps=self.only_if_helps)
+
+    @property
+    def adds_constraints(self) -> bool:
+        """True if a restart adds spread constraints to the pod template."""
+        return self.spread_constraint == ADD
 
 
 def restart_options(params: Mapping[str, t.Any], checked: t.Optional[CheckedResult] = None, *, dry_run: bool) -> RestartOptions:
@@ -79,6 +93,8 @@ def restart_options(params: Mapping[str, t.Any], checked: t.Optional[CheckedResu
     times = option_times(params, {"cooldown": 0 if named else DEFAULT_COOLDOWN_S, "wait_timeout": 600, "wait_sleep": 5})
     check_minima({**params, **times}, MINIMA)
     own_config = check_scheduler_config(params)
+    if params["spread_constraint"] == ADD and params["strategy"] == EVICT_SURPLUS:
+        raise OptionError("spread_constraint: evict_surplus does not change the pod template; set strategy to rollout or auto, or keep")
     only_if_helps, keys, max_skew = params.get("only_if_helps"), params.get("topology_keys"), params.get("max_skew")
     if checked is not None:
         keys, max_skew = checked.topology_keys if keys is None else keys, checked.max_skew if max_skew is None else max_skew
@@ -100,5 +116,7 @@ def restart_options(params: Mapping[str, t.Any], checked: t.Optional[CheckedResu
         dry_run=dry_run,
         topology_keys=check_topology_keys((HOSTNAME,) if keys is None else keys),
         max_skew=max_skew,
+        spread_constraint=params["spread_constraint"],
+        force_managed=params["force_managed"],
         scheduler_config=checked.scheduler_config if checked is not None and params.get("scheduler_config") is None else own_config,
     )

@@ -36,15 +36,15 @@ class CheckedResult(t.NamedTuple):
     predicted: bool
     scheduler_config: tuple[str, ...] = ()
 
-    def targets(self, *, rollout: bool, only_if_helps: bool) -> list[Target]:
-        """Return the workloads to restart, or to evict pods from.
+    def targets(self, *, restartable: bool, only_if_helps: bool) -> list[Target]:
+        """Return the workloads to restart, or to evict pods from: the ``restartable`` or the uneven ones.
 
         Workloads with an interrupted restart are included if ``only_if_helps`` is true. Then their outcome is recorded, and they are moved
-        only if that helps. Raise OptionError for a rollout after a check without predictions, which finds nothing restartable.
+        only if that helps. Raise OptionError for the restartable ones of a check without predictions, which finds none.
         """
-        if rollout and not self.predicted:
+        if restartable and not self.predicted:
             raise OptionError("check: the check ran with predict: false, so nothing is restartable; set predict: true, or another strategy")
-        found = self.restartable if rollout else self.uneven
+        found = self.restartable if restartable else self.uneven
         return list(dict.fromkeys((*found, *(self.interrupted if only_if_helps else ()))))
 
 

@@ -58,11 +58,18 @@ def test_the_defaults_are_those_of_the_modules() -> None:
 
 def test_a_file_with_every_kind_of_value(tmp_path: Path) -> None:
     text = "namespaces: [shop]\nnamespace_annotation: ''\nlabel_selectors: ['app in (a,b)', tier]\nmax_skew: 1\ncooldown: 5m\nwait: false\n"
-    settings = read(file=config(tmp_path, text + "strategy: auto\nmax_workloads: 2\nmetrics_path: /x/y.prom\ninterval: 10m\n"))
+    settings = read(
+        file=config(
+            tmp_path,
+            text
+            + "spread_constraint: add\nforce_managed: true\nstrategy: auto\nmax_workloads: 2\nmetrics_path: /x/y.prom\ninterval: 10m\n",
+        )
+    )
     check, restart = settings.options
     assert (check.namespaces, check.namespace_annotation, check.label_selectors) == (("shop",), None, ("app in (a,b)", "tier"))
     assert (check.max_skew, restart.max_skew, check.cooldown_s, restart.cooldown_s) == (1, 1, 300, 300)
     assert (restart.wait, restart.strategy, restart.max_workloads) == (False, "auto", 2)
+    assert (restart.spread_constraint, restart.force_managed) == ("add", True)
     assert (settings.metrics_path, settings.interval) == ("/x/y.prom", 600)
 
 
@@ -99,6 +106,7 @@ MISTAKES = """
 max_skewed: 1
 max_skew: 0
 strategy: rolout
+spread_constraint: remove
 kinds: [DaemonSet]
 cooldown: soon
 topology_keys: []
@@ -123,6 +131,7 @@ def test_one_run_names_every_mistake_with_its_origin(tmp_path: Path) -> None:
         "variable REBALANCER_MAX_WORKLOAD is not a setting; the nearest is REBALANCER_MAX_WORKLOADS",
         f"file {file}: max_skewed is not a setting; the nearest is max_skew",
         f"file {file}, strategy: 'rolout' is not one of rollout, evict_surplus, auto",
+        f"file {file}, spread_constraint: 'remove' is not one of keep, add",
         f"file {file}, kinds: 'DaemonSet' is not one of Deployment, StatefulSet",
         f"file {file}, cooldown: 'soon' is not a duration",
         "flag --max-evictions: 'none' is not a whole number",

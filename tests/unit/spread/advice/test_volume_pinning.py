@@ -31,7 +31,7 @@ HOST = "kubernetes.io/hostname"
 
 def advised(line: WorkloadReport) -> bool:
     """A rule that spreads is advised."""
-    return "no_spreading_rule" in {advice.code for advice in line.advice}
+    return "no_spreading_rule" in {advice.reason.code for advice in line.advice}
 
 
 def decisions(line: WorkloadReport, snapshot: ClusterSnapshot) -> list[t.Any]:

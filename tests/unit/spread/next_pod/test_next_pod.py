@@ -166,6 +166,15 @@ def test_pods_that_differ_leave_it_unknown_by_the_name_of_the_field(spec: Json, 
     assert found.pod.spec.node_selector is None, "the template's pod stands for it"
 
 
+def test_images_may_differ() -> None:
+    cluster, workload = web()
+    change(cluster, 0, spec={"containers": [container(image="web:1")]})
+    change(cluster, 1, spec={"containers": [container(image="web:2")]})
+    assert not next_pod(workload, cluster.snapshot()).unknown
+    change(cluster, 1, spec={"containers": [container(cpu="1", image="web:2")]})
+    assert "spec.containers[main].resources" in fields(next_pod(workload, cluster.snapshot()))
+
+
 def test_volumes_that_bind_no_pod_to_a_node_may_differ() -> None:
     cluster, workload = web()
     change(cluster, 0, spec={"volumes": [{"name": "kube-api-access-1"}, {"name": "tmp", "emptyDir": {}}]})

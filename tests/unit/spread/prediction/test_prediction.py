@@ -242,7 +242,7 @@ def test_a_preference_for_the_present_node_makes_it_unknown_with_advice():
     cluster.deployment("web", ["fast", "fast"], template={"spec": {"affinity": affinity}})
     line = predict(cluster)
     assert line.prediction is not None and line.prediction.restart_helps is None
-    assert any(advice.code == "preference_outweighs" for advice in line.advice)
+    assert any(advice.reason.code == "preference_outweighs" for advice in line.advice)
     cluster.node("fast-too", labels={"disk": "ssd"})
     assert helps(cluster)[0] is True
 
@@ -420,7 +420,7 @@ class TestAdvice:
     """The advice for the pod template."""
 
     def advice(self, cluster: ClusterBuilder) -> list[str]:
-        return [advice.code for advice in predict(cluster).advice]
+        return [advice.reason.code for advice in predict(cluster).advice]
 
     def test_no_rule_at_all(self):
         cluster = workers(2)

@@ -20,7 +20,7 @@ from tests.unit.support.cluster import workers
 HOST, ZONE = "kubernetes.io/hostname", "topology.kubernetes.io/zone"
 UNSET: dict[str, t.Any] = {
     "strategy": "rollout", "allow_downtime": False, "max_attempts": 3, "max_parallel": 1, "wait": True, "verify_spread": True,
-    "wait_timeout": "600", "wait_sleep": "5",
+    "wait_timeout": "600", "wait_sleep": "5", "spread_constraint": "keep", "force_managed": False,
 }  # fmt: skip
 
 
@@ -54,19 +54,35 @@ def test_result_of_the_check_is_read_with_its_targets_and_options() -> None:
 
 
 def test_rollout_takes_what_is_restartable_and_the_other_strategies_take_what_is_uneven() -> None:
-    assert checked().targets(rollout=True, only_if_helps=False) == [WEB]
-    assert checked().targets(rollout=False, only_if_helps=False) == [WEB, Target("Deployment", "app", "big")]
+    assert checked().targets(restartable=True, only_if_helps=False) == [WEB]
+    assert checked().targets(restartable=False, only_if_helps=False) == [WEB, Target("Deployment", "app", "big")]
+
+
+@pytest.mark.parametrize(
+    ("strategy", "constraint", "taken"),
+    [("rollout", "keep", "restartable"), ("rollout", "add", "uneven"), ("auto", "keep", "uneven"), ("auto", "add", "uneven")],
+)
+def test_rollout_with_constraints_takes_what_is_uneven_because_the_check_has_predicted_without_them(
+    strategy: str, constraint: str, taken: str
+) -> None:
+    params = {**UNSET, "strategy": strategy, "spread_constraint": constraint, "only_if_helps": False}
+    assert restart_options(params, checked(), dry_run=False).targets(checked()) == list(getattr(checked(), taken))
+
+
+def test_constraints_are_an_error_with_a_strategy_that_does_not_change_the_template() -> None:
+    with pytest.raises(OptionError, match=r"^spread_constraint: evict_surplus does not change the pod template"):
+        restart_options({**UNSET, "strategy": "evict_surplus", "spread_constraint": "add"}, dry_run=False)
 
 
 def test_interrupted_workloads_are_included_once_unless_they_would_be_restarted_without_a_benefit() -> None:
-    assert checked().targets(rollout=True, only_if_helps=True) == [WEB, OLD]
+    assert checked().targets(restartable=True, only_if_helps=True) == [WEB, OLD]
 
 
 def test_check_without_predictions_is_refused_for_a_rollout_only() -> None:
     blind = checked(predicted=read_check(result(predict=False)).predicted)
     with pytest.raises(OptionError, match="predict: false"):
-        blind.targets(rollout=True, only_if_helps=True)
-    assert blind.targets(rollout=False, only_if_helps=False)
+        blind.targets(restartable=True, only_if_helps=True)
+    assert blind.targets(restartable=False, only_if_helps=False)
 
 
 def test_topology_keys_and_max_skew_are_those_of_the_check_unless_they_are_given() -> None:

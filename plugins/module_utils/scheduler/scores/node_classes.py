@@ -1,0 +1,82 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Copyright: onprem.kube_scheduling contributors
+"""Classes of nodes with equal scores, stored once for all pods that the score plugins treat the same."""
+
+from __future__ import annotations
+
+import typing as t
+from collections.abc import Hashable, Mapping
+
+from ...model.bounded_cache import BoundedCache
+from ...model.identity_cache import IdentityCache
+from ...model.snapshot import ClusterSnapshot
+
+
+class NodeClass(t.NamedTuple):
+    """All that the score of a node depends on. Nodes with equal classes have equal scores.
+
+    ``local``: the weighted sum of the scores that depend on the node alone. ``parts``: the node part of each other plugin.
+    """
+
+    local: int
+    parts: tuple[Hashable, ...]
+
+
+class ClassGroups(t.NamedTuple):
+    """Nodes of a snapshot by their common class. ``sizes``: the number of nodes of each class."""
+
+    members: frozenset[str]
+    names: Mapping[NodeClass, tuple[str, ...]]
+    sizes: Mapping[NodeClass, int]
+
+
+MAX_SIGNATURES = 64
+"""The number of pod signatures for which classes are kept. It bounds the memory if every pod has different requests."""
+
+MAX_NODE_LISTS = 4
+"""The number of node lists for which groups are kept for each signature."""
+
+
+class ClassCache:
+    """The common classes of the nodes of a snapshot, for the pod signatures that were used last."""
+
+    def __init__(self, _snapshot: ClusterSnapshot) -> None:
+        self._signatures: BoundedCache[Hashable, CommonClasses] = BoundedCache(MAX_SIGNATURES)
+        self._parts: BoundedCache[Hashable, dict[str, tuple[Hashable, ...]]] = BoundedCache(MAX_SIGNATURES)
+
+    def of(self, allocations: Hashable, relative: Hashable) -> CommonClasses:
+        """Return the classes for all pods with these signatures: of the allocation scores, and of the plugins that compare nodes."""
+        parts = self._parts.get(relative, dict)
+        return self._signatures.get((allocations, relative), lambda: CommonClasses(parts))
+
+
+class CommonClasses:
+    """The classes of nodes as the snapshot has them, without what depends on the single pod: its images, and the pods that it counts.
+
+    ``by_node``: the classes by node name. ``parts``: the node parts by node name, for all pods with the same plugins that compare nodes.
+    The scorers of the pods add entries to ``parts``.
+    """
+
+    def __init__(self, parts: dict[str, tuple[Hashable, ...]]) -> None:
+        self.by_node: dict[str, NodeClass] = {}
+        self.parts = parts
+        self._classes: dict[NodeClass, NodeClass] = {}
+        self._groups: IdentityCache[ClassGroups] = IdentityCache(MAX_NODE_LISTS)
+
+    def add(self, name: str, found: NodeClass) -> NodeClass:
+        """Add the class of a node. Return the same object for equal classes, because a cluster has few different ones."""
+        shared = self.by_node[name] = self._classes.setdefault(found, found)
+        return shared
+
+    def groups(self, names: tuple[str, ...], class_of: t.Callable[[str], NodeClass]) -> ClassGroups:
+        """Return the groups of these nodes, which are computed once for each tuple. ``class_of``: returns the common class of a node."""
+        return self._groups.get((names,), lambda: _grouped(names, class_of))
+
+
+def _grouped(names: tuple[str, ...], class_of: t.Callable[[str], NodeClass]) -> ClassGroups:
+    groups: dict[NodeClass, list[str]] = {}
+    for name in names:
+        groups.setdefault(class_of(name), []).append(name)
+    return ClassGroups(
+        frozenset(names), {one: tuple(found) for one, found in groups.items()}, {one: len(found) for one, found in groups.items()}
+    )
