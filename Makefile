@@ -112,11 +112,12 @@ molecule: lab-binaries ## all scenarios of molecule, each on a cluster of its ow
 bench: lab-binaries ## measure spread check, rescues and extender on 5,000 nodes; writes docs/development/benchmarks.md (PART=spread|uneven|start|rescue|extender|extender-binding: only that)
 	@$(PYTHON) -m tests.bench $(if $(PART),--part $(PART))
 
-soak: lab-binaries ## long random runs: 200,000 decisions, 100,000 scores, 300 rescues, 200 clusters with preemption, 5,000 scheduler configurations, 80,000 choices of victims, 100,000 objects of every kind, 1,000,000 requests to the extender, 1,080,000 placements
-	@SOAK=1 $(PYTHON) -m pytest tests/integration/oracle tests/unit/rescue/search/test_against_brute_force.py \
+soak: lab-binaries ## long random runs: 200,000 decisions, 100,000 scores, 300 rescues, 200 clusters with preemption, 5,000 scheduler configurations, 80,000 choices of victims, 100,000 objects of every kind, 1,000,000 requests to the extender, 1,080,000 placements, restarts in 500 clusters (PART=prediction: only these, SEEDS=1-50: only some of them; a run continues)
+	$(if $(PART),,@SOAK=1 $(PYTHON) -m pytest tests/integration/oracle tests/unit/rescue/search/test_against_brute_force.py \
 		tests/integration/rescue/test_random_clusters.py tests/integration/extender/test_random_preemption.py \
-		tests/integration/undecodable/test_every_object.py tests/integration/scheduler_config/test_random_configurations.py tests/unit/services/extender/http/messages/test_fuzzed_wire.py --timeout 0
-	@PYTHONPATH=.venv/collections $(PYTHON) -m tests.soak.placement
+		tests/integration/undecodable/test_every_object.py tests/integration/scheduler_config/test_random_configurations.py tests/unit/services/extender/http/messages/test_fuzzed_wire.py --timeout 0)
+	$(if $(PART),,@PYTHONPATH=.venv/collections $(PYTHON) -m tests.soak.placement)
+	@SOAK=1 PREDICTION_SEEDS=$(SEEDS) $(PYTHON) -m pytest tests/integration/prediction --timeout 0 -s
 
 image-lock: env ## write services/requirements.txt, the libraries of the image of the services with the hashes of their wheels
 	@PYTHONPATH=.venv/collections $(PYTHON) -m tools.image_lock

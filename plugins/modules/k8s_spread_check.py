@@ -131,9 +131,10 @@ notes:
   - A workload or namespace with the annotation C(kube-scheduling.onprem/spread=ignore) is left out.
   - A workload whose containers cannot start (C(unhealthy_pods)), or without a ready replica (C(no_ready_replica)), is not restartable.
     RV(workloads[].blockers) has the reason.
-  - Needs the verb list on nodes, namespaces, pods, persistentvolumeclaims, resourcequotas, limitranges, deployments, statefulsets,
-    replicasets, poddisruptionbudgets and horizontalpodautoscalers. C(docs/rebalance.md) has the role. RV(skipped_namespaces) has the
-    namespaces for which one of these verbs is missing. If no chosen namespace can be read, the module fails and names the cause
+  - Needs the verb list on nodes, namespaces, pods, services, persistentvolumeclaims, resourcequotas, limitranges, deployments,
+    statefulsets, replicasets, poddisruptionbudgets and horizontalpodautoscalers. C(docs/rebalance.md) has the role.
+    RV(skipped_namespaces) has the namespaces for which one of these verbs is missing. If no chosen namespace can be read, the module
+    fails and names the cause
     (C(unreadable)).
   - For workloads that mount a claim, also needs the verb list on persistentvolumes, storageclasses, csinodes, csidrivers,
     csistoragecapacities and volumeattachments. For workloads that request an extended resource, also needs the verb list on deviceclasses.
@@ -239,13 +240,24 @@ workloads:
     feasible_domains:
       description: The domains that have free capacity for the first new pod of a restart, by topology key; at most 20 of each.
       type: dict
+    expected:
+      description:
+        - The number of replicas by topology key and domain that a restart is predicted to give. It is one of the possible results if the
+          choice of the scheduler among nodes with equal scores is not known.
+        - It is empty if the restart is not simulated with the scores of the scheduler.
+      type: dict
     blockers:
       description: The reasons why a restart is refused, why it does not help, or why the prediction is unknown.
       type: list
       elements: dict
       contains:
         reason:
-          description: The code. V(pods_differ) means that live pods of one revision differ; the message names the field.
+          description:
+            - The code. V(pods_differ) means that live pods of one revision differ; the message names the field.
+            - V(scoring_does_not_spread) means that the new pods could run elsewhere, and that the scores of the scheduler would not spread
+              them. With V(depends_on_ties) and V(depends_on_sampling), the result depends on choices of the scheduler that
+              are not known. With
+              V(depends_on_termination), it depends on how long old pods take to end.
           type: str
         message:
           description: The text for people; the scheduler's own message if it has one.
@@ -285,6 +297,7 @@ workloads:
       message: all 3 placed replicas in kubernetes.io/hostname=worker-1, 3 domains are eligible
       restart_helps: true
       feasible_domains: {kubernetes.io/hostname: [worker-1, worker-2, worker-3]}
+      expected: {kubernetes.io/hostname: {worker-1: 1, worker-2: 1, worker-3: 1}}
       blockers: []
       advice:
         - reason: no_spreading_rule

@@ -173,9 +173,13 @@ class _SnapshotReader:
         return None if unread or any(one.kind == resources.DEVICE_CLASSES.kind for one in self._undecodable) else classes
 
     def _services(self) -> t.Optional[list[t.Any]]:
-        found = self._in_namespaces(resources.SERVICES)
-        unread = any(entry.resource == resources.SERVICES.plural for entry in self._skipped)
-        return None if unread or any(one.kind == resources.SERVICES.kind for one in self._undecodable) else found
+        """Return the Services, or None if they cannot be read. The controller of a pod usually makes them needless, so this is no error."""
+        namespaces = [""] if self._wanted is None else self._scope()
+        try:
+            found = [service for namespace in namespaces for service in self._list(resources.SERVICES, namespace=namespace)]
+        except ForbiddenError:
+            return None
+        return None if any(one.kind == resources.SERVICES.kind for one in self._undecodable) else found
 
     def _cluster_wide(self, resource: Resource) -> tuple[t.Any, ...]:
         try:

@@ -26,7 +26,7 @@ class SchedulerProfile:
     that are not enabled at these extension points. ``unknown``: the reasons why the results of all pods are uncertain, such as a filter
     that is not one of Kubernetes itself. ``extender_resources``: the resources whose pods an extender filters. ``scheduler``: the
     kube-scheduler that has the profile. Only profiles of one kube-scheduler see each other's nominated pods. ``scores``: the settings of
-    its scores.
+    its scores. ``percentage_of_nodes``: the share of the nodes that it scores (``percentageOfNodesToScore``); 0 means adaptive.
     """
 
     added_affinity: NodeSelector | None = None
@@ -40,6 +40,7 @@ class SchedulerProfile:
     scheduler: str = ""
     # Caches of filter results have profiles in their keys, so the hash is short.
     scores: ScoreSettings = field(default=DEFAULT_SCORES, hash=False)
+    percentage_of_nodes: int = field(default=0, hash=False)
 
     def filters_by(self, plugin: str) -> bool:
         """Return whether the filter of the plugin is enabled."""

@@ -7,8 +7,10 @@ Source: kubernetes ``pkg/scheduler/schedule_one.go`` (findNodesThatFitPod) with 
 
 from __future__ import annotations
 
+import typing as t
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
 from ..model.api.node import Node
@@ -66,6 +68,19 @@ class Feasibility:
         """
         counter = Counter(reason for reasons in self.rejected.values() for reason in reasons)
         return sorted(counter.items(), key=lambda item: (-item[1], item[0].text))
+
+
+class LocalFeasibility(t.NamedTuple):
+    """The nodes on which a pod can run, where the result of a node depends on the node alone.
+
+    ``passing``: the feasible nodes of the snapshot; pods with the same signature get the same tuple. ``closed``: those of them that are
+    rejected now. ``opened``: other nodes that are feasible now. ``unknown``: the nodes whose result is uncertain now.
+    """
+
+    passing: tuple[str, ...]
+    closed: AbstractSet[str]
+    opened: AbstractSet[str]
+    unknown: AbstractSet[str]
 
 
 def find_feasible(
@@ -185,6 +200,26 @@ class FilterRunner:
             del rejected[name]
         out = rejected.keys() | asked.unknown_nodes.keys()
         return Feasibility(tuple(name for name in on_snapshot.names if name not in out), rejected, self.unknown, asked.unknown_nodes)
+
+    def local_feasibility(self, names: tuple[str, ...]) -> LocalFeasibility | None:
+        """Return the results for these nodes as what differs from the snapshot. Return None if a result depends on other nodes.
+
+        ``names``: as in ``passing_node_local_filters``.
+        """
+        self._update()
+        if self._has_volume_filters or not self._only_node_local:
+            return None
+        on_snapshot = self._snapshot_results(names)
+        closed: set[str] = set()
+        opened: set[str] = set()
+        unknown: set[str] = set()
+        for name in on_snapshot.members.intersection((*self._changed_infos, *self._nominated)):
+            reasons, unknowns = self.run_filters(name)
+            if unknowns:
+                unknown.add(name)
+            elif bool(reasons) != (name in on_snapshot.rejected):
+                (closed if reasons else opened).add(name)
+        return LocalFeasibility(on_snapshot.passing, closed, opened, unknown)
 
     def _snapshot_results(self, names: tuple[str, ...]) -> SnapshotResults:
         return self._local_results.on_snapshot(

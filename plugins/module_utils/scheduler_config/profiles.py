@@ -1,9 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: onprem.kube_scheduling contributors
-"""The profiles of a configuration, as far as they decide on which nodes a pod can run and how these nodes are scored.
-
-The share of the nodes that are scored (``percentageOfNodesToScore``) does not matter: it chooses between nodes that pass.
-"""
+"""The profiles of a configuration, as far as they decide on which nodes a pod can run and how these nodes are scored."""
 
 from __future__ import annotations
 
@@ -20,7 +17,7 @@ from .plugin_tables import PLUGINS
 from .problem import INVALID, SchedulerConfigError, problems_text
 from .score_settings import arguments_of, constraints_of, score_settings_of, without_nulls
 from .validation import DEFAULT_SCHEDULER, config_problems
-from .values import list_of, mapping_of, text_of
+from .values import list_of, mapping_of, number_of, text_of
 from .versions import ConfigTarget, short_name
 
 DO_NOT_SCHEDULE = "DoNotSchedule"
@@ -28,7 +25,7 @@ DECIDING_POINTS = ("preEnqueue", "preFilter", "filter", "reserve", "permit")
 """The extension points at which a plugin can keep a pod off a node, or prevent its binding."""
 WITHOUT_TABLES = ("v1beta1",)
 """API versions whose default plugins are not in the tables. A configuration is converted from them, which keeps the effect."""
-_FILTERING_EXTENDER = Reason("extender_filter", "an extender of the scheduler may reject nodes")
+_FILTERING_EXTENDER = Reason("depends_on_extender", "an extender of the scheduler may reject nodes")
 
 
 def profiles_of(config: t.Any, scheduler: str) -> dict[str, SchedulerProfile]:
@@ -51,12 +48,14 @@ def profiles_of(config: t.Any, scheduler: str) -> dict[str, SchedulerProfile]:
     extenders = [mapping_of(one) for one in list_of(config.get("extenders"))]
     profiles = [mapping_of(one) for one in list_of(config.get("profiles"))] or [{}]
     names = [text_of(profile.get("schedulerName")) or DEFAULT_SCHEDULER for profile in profiles]
-    return {name: _profile_of(profile, extenders, known, scheduler) for name, profile in zip(names, profiles)}
+    percentage = number_of(config.get("percentageOfNodesToScore"))
+    return {name: _profile_of(profile, extenders, known, scheduler, percentage) for name, profile in zip(names, profiles)}
 
 
 def _profile_of(
-    profile: Mapping[str, t.Any], extenders: list[Mapping[str, t.Any]], known: KnownPlugins, scheduler: str
+    profile: Mapping[str, t.Any], extenders: list[Mapping[str, t.Any]], known: KnownPlugins, scheduler: str, percentage: int
 ) -> SchedulerProfile:
+    """Return one profile. ``percentage``: the share of the nodes that profiles without their own score."""
     plugins = EnabledPlugins(profile.get("plugins"), known)
     enabled = {point: {name for name, _weight in plugins.at(point)} for point in DECIDING_POINTS}
     fit, affinity, spread = (arguments_of(profile, name) for name in ("NodeResourcesFit", "NodeAffinity", "PodTopologySpread"))
@@ -75,6 +74,7 @@ def _profile_of(
         extender_resources=_managed(filtering, "name"),
         scheduler=scheduler,
         scores=score_settings_of(profile, extenders, plugins, known),
+        percentage_of_nodes=number_of(profile.get("percentageOfNodesToScore"), percentage),
     )
 
 

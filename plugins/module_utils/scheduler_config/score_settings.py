@@ -17,7 +17,7 @@ from .values import list_of, mapping_of, named, number_of, text_of
 SCHEDULE_ANYWAY = "ScheduleAnyway"
 NEED_PRE_SCORE = ("InterPodAffinity", "PodTopologySpread", "TaintToleration")
 """The plugins that fail to score without their PreScore."""
-_EXTENDER = Reason("extender_score", "an extender of the scheduler scores nodes")
+_EXTENDER = Reason("depends_on_extender", "an extender of the scheduler scores nodes")
 
 
 def score_settings_of(

@@ -80,8 +80,7 @@ class WorkloadChecker:
         if self._made_predictor is None:
             from .prediction.predictor import RestartPredictor
 
-            keys, max_skew = self._options.topology_keys, self._options.max_skew
-            self._made_predictor = RestartPredictor(self._snapshot, self._topology, topology_keys=keys, max_skew=max_skew)
+            self._made_predictor = RestartPredictor(self._snapshot, self._topology, topology_keys=self._options.topology_keys)
         return self._made_predictor
 
     @property
@@ -154,7 +153,7 @@ class WorkloadChecker:
     def _explain(self, workload_report: WorkloadReport, node_names: Sequence[str]) -> WorkloadReport:
         if workload_report.verdict.verdict not in (COLLAPSED, SKEWED):
             return workload_report
-        from .advice.advice import advise
+        from .advice.advice import SCORING_DOES_NOT_SPREAD, advise
         from .advice.volume_pinning import pinned_by_volumes
         from .preconditions.preferred_affinity import preferred_affinity_violation
 
@@ -169,9 +168,8 @@ class WorkloadChecker:
         )
         prediction = None
         if self._options.predict:
-            prediction = self._predictor.predict(
-                self._restarted(workload_report), workload_report.eligible, workload_report.distributions, preference=preference
-            )
+            prediction = self._predictor.predict(self._restarted(workload_report), workload_report.eligible, workload_report.distributions)
+        blocked_by = {blocker.reason.code for blocker in prediction.blockers} if prediction is not None else set()
         return replace(
             workload_report,
             prediction=prediction,
@@ -184,6 +182,7 @@ class WorkloadChecker:
                     topology_keys=self._options.topology_keys,
                     preference=preference,
                     pinned=pinned,
+                    piled_by_scores=SCORING_DOES_NOT_SPREAD in blocked_by,
                 )
             ),
             refusal=self._restart_refusal(workload_report),

@@ -35,6 +35,11 @@ class Distribution(Struct, frozen=True):
         return sum(self.placed.values())
 
     @property
+    def is_collapsed(self) -> bool:
+        """True if all replicas are in one domain although several are eligible."""
+        return len(self.placed) == 1 and len(self.domains) > 1 and not self.without_domain
+
+    @property
     def listed(self) -> dict[str, int]:
         """The counts for people and results.
 

@@ -14,18 +14,21 @@ Gain = tuple[int, ...]
 
 
 def skew_cost(distributions: Iterable[Distribution]) -> Gain:
-    """Return the distance from an even distribution by topology key: the sum of squared counts minus its minimum over the eligible domains.
+    """Return the number of bad topology keys, followed by the distance from an even distribution by key.
 
-    A lower cost is a better spread. Replicas in domains that are not eligible (any more) count as well: on a cordoned node they are
-    concentrated like anywhere else. A replica in no domain costs more than all replicas in one domain.
+    A key is bad if the workload is collapsed over it, or if a replica is in no domain of it.
+    The distance is the sum of squared counts minus its minimum over the eligible domains. A lower cost is a better spread. Replicas in
+    domains that are not eligible (any more) count as well: on a cordoned node they are concentrated like anywhere else. A replica in no
+    domain costs more than all replicas in one domain.
     """
-    return tuple(_skew_cost_of(distribution) for distribution in distributions)
+    of_each = tuple(distributions)
+    return (sum(one.is_collapsed or one.without_domain > 0 for one in of_each), *map(_skew_cost_of, of_each))
 
 
 def measure_skew(distributions: Sequence[Distribution]) -> SkewMeasure:
     """Return the skew cost with its basis."""
     parts = [(one.topology_key, len(one.domains), one.replicas + one.without_domain) for one in distributions]
-    return SkewMeasure(hashlib.sha256(repr(parts).encode()).hexdigest()[:10], skew_cost(distributions))
+    return SkewMeasure(hashlib.sha256(repr(("collapsed first", parts)).encode()).hexdigest()[:10], skew_cost(distributions))
 
 
 def _skew_cost_of(distribution: Distribution) -> int:

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: onprem.kube_scheduling contributors
-"""The verdict on the distribution of replicas (collapsed, skewed, healthy or unknown), and a rank for comparisons."""
+"""The verdict on the distribution of replicas: collapsed, skewed, healthy or unknown."""
 
 from __future__ import annotations
 
@@ -48,27 +48,6 @@ def is_well_spread(distributions: Sequence[Distribution], *, max_skew: t.Optiona
     return worst_verdict(distributions, max_skew=max_skew).reason.code == SPREAD
 
 
-WORST_RANK = 2
-"""The rank of a workload that is collapsed or has no known verdict."""
-
-ImbalanceRank = tuple[int, ...]
-
-
-def imbalance_rank(distributions: Sequence[Distribution], *, max_skew: t.Optional[int]) -> ImbalanceRank:
-    """Return the verdict's rank, the replicas in no domain, then the skew by topology key.
-
-    A lower rank is a better spread. Predictions are compared by it: a restart of all replicas for a better distribution with the same skew
-    does not help. Replicas on nodes without the key make the verdict unknown, which has the rank of collapsed.
-    """
-    verdict = worst_verdict(distributions, max_skew=max_skew).verdict
-    nowhere = sum(distribution.without_domain for distribution in distributions)
-    return (
-        {COLLAPSED: WORST_RANK, UNKNOWN: WORST_RANK, SKEWED: 1}.get(verdict, 0),
-        nowhere,
-        *(distribution.skew for distribution in distributions),
-    )
-
-
 def _verdict_for_key(distribution: Distribution, max_skew: t.Optional[int]) -> Verdict:
     key, domains = distribution.topology_key, len(distribution.domains)
     if not domains:
@@ -79,7 +58,7 @@ def _verdict_for_key(distribution: Distribution, max_skew: t.Optional[int]) -> V
         return Verdict(UNKNOWN, Reason(NO_DOMAIN_CODE, text), key)
     if domains < 2:
         return Verdict(HEALTHY, Reason("single_domain", f"only one domain of {key} has eligible nodes"), key)
-    if len(distribution.placed) == 1:
+    if distribution.is_collapsed:
         (domain,) = distribution.placed
         text = f"all {distribution.replicas} placed replicas in {key}={domain}, {domains} domains are eligible"
         return Verdict(COLLAPSED, Reason("collapsed", text), key)

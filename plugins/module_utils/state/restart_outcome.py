@@ -30,7 +30,7 @@ OUTCOMES = (IMPROVED, UNCHANGED, WORSE, FAILED, PENDING)
 
 
 class SkewMeasure(t.NamedTuple):
-    """The skew of a workload. ``cost``: its skew cost by topology key.
+    """The skew of a workload. ``cost``: its skew cost (``spread.skew_cost``).
 
     ``basis``: a hash of the topology keys, the number of their eligible domains, and the number of replicas. Only costs of the same basis
     are compared.

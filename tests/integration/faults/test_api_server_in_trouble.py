@@ -314,7 +314,7 @@ def test_etcd_does_not_answer_and_then_the_server_closes_the_watches_and_ends(cl
 def test_server_without_match_label_keys_stores_a_spread_constraint_without_them_with_a_warning(cluster: Cluster, namespace: str) -> None:
     web = deployment(namespace, "web", 2)
     pile_up(cluster, web)
-    done = Modules(cluster.kubeconfig).restart(**identity(web), spread_constraint="add")
+    done = Modules(cluster.service_account("user")).restart(**identity(web), spread_constraint="add")
     (entry,) = done["workloads"]
     assert (entry["action"], entry["outcome"]) == ("restarted", "improved")
     assert [set(one) for one in entry["spread_constraints"]] == [{"maxSkew", "topologyKey", "whenUnsatisfiable", "labelSelector"}] * 2

@@ -19,7 +19,9 @@ REACHED = Counter({"get /version": 1})
 REPLICAS = ("nodes", "namespaces", "pods", "deployments", "replicasets", "poddisruptionbudgets")
 # StatefulSets may share budgets with the Deployment.
 ROOM = ("resourcequotas", "horizontalpodautoscalers", "limitranges", "statefulsets")
-LOOK = Counter(f"list {resource}" for resource in (*REPLICAS, *ROOM))
+# The scores of pods without spread constraints depend on the Services.
+SCORES = ("services",)
+LOOK = Counter(f"list {resource}" for resource in (*REPLICAS, *ROOM, *SCORES))
 LAST_LOOK = Counter(f"list {resource}" for resource in REPLICAS)
 # Read again right before it is written, because others write to it as well.
 GUARDED_WRITE = Counter({"get deployments": 1, "patch deployments": 1})

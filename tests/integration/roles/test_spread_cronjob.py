@@ -124,6 +124,7 @@ def check_namespace_with_objects_of_others(cluster: Cluster, role: RolePlay) -> 
     cluster.api.request("DELETE", f"{path}/registry")
 
 
+@pytest.mark.full
 def test_the_rendered_files_are_what_the_role_applies(cluster: Cluster, role: RolePlay, tmp_path: Path) -> None:
     folder = tmp_path / "rendered"
     rendered = role.run(spread_cronjob_render_to=str(folder), spread_cronjob_kubeconfig="")

@@ -230,7 +230,9 @@ def is_held(cluster: Cluster, path: str) -> bool:
     return bool((cluster.api.find(path) or {"spec": {}})["spec"].get("holderIdentity"))
 
 
-@pytest.mark.parametrize("shifts", [(0, 20), (20, 0), (-20, 20)])
+@pytest.mark.parametrize(
+    "shifts", [pytest.param((0, 20), marks=pytest.mark.full), pytest.param((20, 0), marks=pytest.mark.full), (-20, 20)]
+)
 def test_clocks_of_api_servers_that_differ_make_no_second_holder(
     cluster: Cluster, namespace: str, tmp_path: Path, shifts: tuple[int, int]
 ) -> None:

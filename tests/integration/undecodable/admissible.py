@@ -31,6 +31,7 @@ BASES: dict[str, Json] = {
     "Node": {"spec": {"unschedulable": True}},
     "Pod": {"spec": POD},
     "Namespace": {},
+    "Service": {"spec": {"clusterIP": "None", "selector": {"app": "nobody"}}},
     "ResourceQuota": {"spec": {"hard": {"count/secrets": "100"}}},
     "PersistentVolumeClaim": {"spec": _CLAIM},
     "LimitRange": {"spec": {"limits": [{"type": "PersistentVolumeClaim", "max": {"storage": "100Ti"}}]}},

@@ -42,6 +42,7 @@ _FIELDS = {
     "PersistentVolumeClaim": "claims",
     "LimitRange": "limit_ranges",
     "DeviceClass": "device_classes",
+    "Service": "services",
 }
 _STORAGE = {
     "PersistentVolume": "volumes",

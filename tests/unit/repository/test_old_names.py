@@ -207,7 +207,7 @@ OLD_NAMES = {
     "across_nodes": "interface",
     "ask_predicates": "run_filters",
     "assume_leaving": "assume_terminating",
-    "badness": "imbalance_rank",
+    "badness": "skew_cost",
     "called_off": "cancel",
     "check_amounts": "check_quantities",
     "closed_alike": "static_rejections",

@@ -159,7 +159,7 @@ def test_pods_that_default_constraints_count_are_unknown_without_a_controller() 
 
 
 def test_pod_is_uncertain_for_a_filter_that_is_not_known() -> None:
-    unknown = Reason("extender_filter", "an extender of the scheduler may reject nodes")
+    unknown = Reason("depends_on_extender", "an extender of the scheduler may reject nodes")
     found = find_feasible(pod(), cluster_state([node()], profiles={"default-scheduler": SchedulerProfile(unknown=(unknown,))}))
     assert (found.feasible, found.unknown) == (("node-1",), (unknown,))
 
@@ -168,7 +168,7 @@ def test_only_pods_with_a_managed_resource_are_uncertain_for_its_extender() -> N
     profiles = {"default-scheduler": SchedulerProfile(extender_resources=frozenset({"example.com/gpu"}))}
     state = cluster_state([node(allocatable={"example.com/gpu": "1"})], profiles=profiles)
     assert not find_feasible(pod(), state).unknown
-    assert [reason.code for reason in find_feasible(pod({"example.com/gpu": "1"}), state).unknown] == ["extender_filter"]
+    assert [reason.code for reason in find_feasible(pod({"example.com/gpu": "1"}), state).unknown] == ["depends_on_extender"]
 
 
 def test_nomination_by_another_scheduler_counts_as_possible_only() -> None:

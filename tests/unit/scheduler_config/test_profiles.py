@@ -34,7 +34,7 @@ def only(**fields: Any) -> SchedulerProfile:
         configuration(),
         configuration(profiles=None),
         configuration(profiles=[{}]),
-        configuration(profiles=[profile(percentageOfNodesToScore=5, plugins=plugins("score", disabled=("*",)))]),
+        configuration(profiles=[profile(plugins=plugins("score", disabled=("*",)))]),
         configuration(profiles=[profile(pluginConfig=arguments("NodeAffinity", addedAffinity=None))]),
         configuration(profiles=[profile(pluginConfig=arguments("PodTopologySpread", defaultingType="System"))]),
         configuration(extenders=[EXTENDER]),
@@ -45,6 +45,19 @@ def only(**fields: Any) -> SchedulerProfile:
 def test_settings_that_reject_no_other_nodes_keep_the_default_profile(config: Json) -> None:
     found = profiles_of(config, "")
     assert {name: replace(one, scores=DEFAULT_SCORES) for name, one in found.items()} == {"default-scheduler": DEFAULT_PROFILE}
+
+
+@pytest.mark.parametrize(
+    ("of_file", "of_profile", "expected"), [(None, None, 0), (30, None, 30), (None, 5, 5), (30, 5, 5), (30, 0, 0), (100, None, 100)]
+)
+def test_the_share_of_nodes_that_are_scored_is_that_of_the_profile_or_of_the_file(
+    of_file: int | None, of_profile: int | None, expected: int
+) -> None:
+    config = configuration(profiles=[profile() if of_profile is None else profile(percentageOfNodesToScore=of_profile)])
+    if of_file is not None:
+        config["percentageOfNodesToScore"] = of_file
+    (found,) = profiles_of(config, "").values()
+    assert found.percentage_of_nodes == expected
 
 
 def test_each_profile_of_a_file_is_read_and_knows_its_scheduler() -> None:
@@ -95,7 +108,7 @@ def test_resources_that_extenders_ignore_replace_those_of_the_arguments() -> Non
 @pytest.mark.parametrize(
     ("extender", "codes", "resources"),
     [
-        ({"filterVerb": "filter"}, ["extender_filter"], set()),
+        ({"filterVerb": "filter"}, ["depends_on_extender"], set()),
         ({"filterVerb": "filter", "managedResources": [{"name": "example.com/gpu"}]}, [], {"example.com/gpu"}),
         ({"prioritizeVerb": "prioritize", "weight": 1, "managedResources": [{"name": "example.com/gpu"}]}, [], set()),
     ],

@@ -95,7 +95,7 @@ GPU = [{"name": "example.com/gpu"}]
 @pytest.mark.parametrize(
     ("fields", "codes"),
     [
-        ({"extenders": [SCORES]}, ["extender_score"]),
+        ({"extenders": [SCORES]}, ["depends_on_extender"]),
         ({"extenders": [{**SCORES, "managedResources": GPU}]}, []),
         ({"extenders": [{"urlPrefix": EXTENDER["urlPrefix"], "filterVerb": "filter"}]}, []),
         ({"plugins": plugins("score", "NetworkTraffic")}, ["foreign_plugin"]),

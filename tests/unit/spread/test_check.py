@@ -20,7 +20,7 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.state.resta
     make_outcome,
 )
 
-from tests.unit.support.cluster import NOW, ClusterBuilder, workers
+from tests.unit.support.cluster import NOW, ClusterBuilder, revision_of, workers
 
 ZONE = "topology.kubernetes.io/zone"
 HOST = "kubernetes.io/hostname"
@@ -401,7 +401,9 @@ def test_the_check_calls_restartable_what_the_restart_will_do_with_the_same_cool
 
 
 def _pending(name, restarted, **metadata):
-    outcome = make_outcome(now_s=NOW - 7200, attempts=1, outcome="pending", revision="hash0" if restarted else "hash1", eligible="x")
+    outcome = make_outcome(
+        now_s=NOW - 7200, attempts=1, outcome="pending", revision="hash0" if restarted else revision_of(name), eligible="x"
+    )
     annotations = {"kubectl.kubernetes.io/restartedAt": outcome.time} if restarted else {}
     return {
         "metadata": {"annotations": {OUTCOME_ANNOTATION: outcome.to_annotation(), **metadata}},

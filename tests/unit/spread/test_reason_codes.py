@@ -32,7 +32,11 @@ PLACES = (
 NOT_ABOUT_A_WORKLOAD = {"too_few_ready_nodes"}
 """Codes of a check that has checked no workload."""
 
+OF_PREDICTIONS = {"scoring_does_not_spread", "depends_on_ties", "depends_on_termination", "depends_on_sampling"}
+"""Codes of blockers that another table of the guide has. The reason of the action is ``no_gain``."""
+
 HEADING = "### The reasons of the actions"
+HEADING_OF_PREDICTIONS = "## How a restart is predicted"
 
 
 def files() -> list[Path]:
@@ -49,7 +53,7 @@ def calls_of(name: str, file: Path) -> Iterator[ast.Call]:
 def constants() -> dict[str, str]:
     """Return the values of the constants of the features and of the state that are texts, by name."""
     found = {}
-    for file in (*files(), *(MODULE_UTILS / "state").glob("*.py")):
+    for file in (*files(), *(MODULE_UTILS / "state").glob("*.py"), *(MODULE_UTILS / "spread" / "advice").glob("*.py")):
         for node in ast.parse(file.read_text()).body:
             if isinstance(node, ast.Assign) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
                 found.update({target.id: node.value.value for target in node.targets if isinstance(target, ast.Name)})
@@ -68,6 +72,13 @@ def codes_in(code: ast.expr, known: dict[str, str]) -> set[str]:
     return set()
 
 
+def documented_codes(heading: str) -> list[str]:
+    """Return the codes in the second column of the table in a section of the guide."""
+    _before, _heading, section = (REPOSITORY / "docs" / "rebalance.md").read_text().partition(f"\n{heading}\n")
+    rows = [line.split("|")[2] for line in section.partition("\n#")[0].splitlines() if line.startswith("|")]
+    return [code for row in rows for code in re.findall(r"`([a-z_]+)`", row)]
+
+
 @pytest.mark.parametrize("file", files(), ids=lambda file: str(file.relative_to(REPOSITORY)))
 def test_no_reason_of_an_action_has_an_empty_message(file: Path) -> None:
     for call in calls_of("Reason", file):
@@ -80,9 +91,13 @@ def test_the_table_of_the_guide_has_exactly_the_codes_of_the_actions() -> None:
     known = constants()
     calls = [call for file in files() for name in ("Reason", "fail_unfinished") for call in calls_of(name, file)]
     codes = {code for call in calls for code in codes_in(call.args[0], known)} - NOT_ABOUT_A_WORKLOAD
+    assert codes >= OF_PREDICTIONS
+    codes -= OF_PREDICTIONS
     assert codes >= {"paused", "on_delete", "outside_window", "undecodable", "no_capacity", "not_begun", "replacement_not_ready"}
-    _before, _heading, section = (REPOSITORY / "docs" / "rebalance.md").read_text().partition(f"\n{HEADING}\n")
-    rows = [line.split("|")[2] for line in section.partition("\n#")[0].splitlines() if line.startswith("|")]
-    documented = [code for row in rows for code in re.findall(r"`([a-z_]+)`", row)]
+    documented = documented_codes(HEADING)
     assert len(documented) == len(set(documented)), "a code is listed twice"
     assert (codes - set(documented), set(documented) - codes) == (set(), set())
+
+
+def test_the_table_of_predictions_has_exactly_their_codes() -> None:
+    assert sorted(documented_codes(HEADING_OF_PREDICTIONS)) == sorted(OF_PREDICTIONS)

@@ -204,7 +204,9 @@ def test_labels_that_many_charts_set_and_owners_in_the_cluster_are_no_refusal(me
 
 def test_managed_workload_that_has_the_constraints_already_is_restarted() -> None:
     cluster = cluster_with(ZONE)
-    web(cluster, soft(HOST), metadata=MARKERS[0][0])
+    # A constraint that counts the old pods, too, does not spread the new ones.
+    of_revision = {"labelSelector": {"matchLabels": {"app": "web"}}, "matchLabelKeys": ["pod-template-hash"]}
+    web(cluster, soft(HOST, **of_revision), metadata=MARKERS[0][0])
     made = decide(cluster.snapshot())
     assert (made.action, made.constraints) == ("restart", ())
 

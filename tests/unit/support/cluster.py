@@ -7,7 +7,7 @@ from __future__ import annotations
 import typing as t
 
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.api.namespace import LimitRange, Namespace, ResourceQuota
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.api.node import Node
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.api.node import Node, NodeWithImages
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.api.pod import Pod
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.api.policy import PodDisruptionBudget
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.api.storage import PersistentVolumeClaim
@@ -25,6 +25,11 @@ Json = dict[str, t.Any]
 def struct(kind: type[t.Any], value: Json) -> t.Any:
     """A struct from what the API would send."""
     return decode_json(kind, encode_json(value))
+
+
+def revision_of(deployment: str) -> str:
+    """The first revision of a Deployment of the ClusterBuilder. In a namespace, each pod template has a hash of its own."""
+    return "hash1" if deployment == "web" else f"{deployment}-hash1"
 
 
 class ClusterBuilder:
@@ -57,7 +62,7 @@ class ClusterBuilder:
             "spec": spec,
             "status": {"allocatable": allocatable, "conditions": [{"type": "Ready", "status": "True" if ready else "False"}]},
         }
-        self.nodes.append(struct(Node, value))
+        self.nodes.append(struct(NodeWithImages, value))
 
     def deployment(
         self,
@@ -87,9 +92,11 @@ class ClusterBuilder:
         workload: Workload = struct(Workload, value)
         force_setattr(workload, "kind", "Deployment")
         self.deployments.append(workload)
-        self.replica_set(name, 1, "hash1")
+        revision = revision_of(name)
+        self.replica_set(name, 1, revision)
+        owner, labels = ("ReplicaSet", f"rs-{name}-{revision}"), {"pod-template-hash": revision}
         for index, home in enumerate(homes):
-            self.pod(f"{name}-{index}", home, owner=("ReplicaSet", f"rs-{name}-hash1"), template=value["spec"]["template"])
+            self.pod(f"{name}-{index}", home, owner=owner, template=value["spec"]["template"], labels=labels)
         return workload
 
     def replica_set(self, deployment: str, revision: int, pod_template_hash: str, *, annotations: Json | None = None) -> None:
@@ -114,7 +121,12 @@ class ClusterBuilder:
         """A finished StatefulSet, its pods on ``homes`` in the order of their ordinals."""
         value = {
             "metadata": {"name": name, "namespace": "app", "uid": f"s-{name}", "generation": 1},
-            "spec": {"replicas": len(homes), "template": _template(name, template), **spec},
+            "spec": {
+                "replicas": len(homes),
+                "selector": {"matchLabels": {"app": name}},
+                "template": _template(name, template),
+                **spec,
+            },
             "status": {
                 "observedGeneration": 1,
                 "replicas": len(homes),
@@ -235,7 +247,7 @@ class ClusterBuilder:
             autoscalers=self.autoscalers,
             claims=self.claims,
             limit_ranges=self.limit_ranges,
-            **{"read_at_s": NOW, **options},
+            **{"read_at_s": NOW, "services": (), **options},
         )
 
 

@@ -119,6 +119,7 @@ def workload_to_result(workload_report: WorkloadReport) -> dict[str, t.Any]:
         **reason_fields(workload_report.verdict.reason),
         "restart_helps": prediction.restart_helps if prediction else None,
         "feasible_domains": {key: names[:MAX_FEASIBLE] for key, names in prediction.feasible_domains.items()} if prediction else {},
+        "expected": prediction.expected if prediction else {},
         "blockers": [blocker.fields() for blocker in blockers],
         "advice": [advice.fields() for advice in workload_report.advice],
     }

@@ -23,7 +23,14 @@ def run_check(api: KubeApi, options: CheckOptions) -> tuple[ClusterSnapshot, Spr
     label_selector = ",".join(options.label_selectors)
     profiles = read_scheduler_profiles(api, options.scheduler_config)
     try:
-        snapshot = read_snapshot(api, namespaces=options.namespaces, kinds=options.kinds, label_selector=label_selector, profiles=profiles)
+        snapshot = read_snapshot(
+            api,
+            namespaces=options.namespaces,
+            kinds=options.kinds,
+            label_selector=label_selector,
+            for_scores=options.predict,
+            profiles=profiles,
+        )
     except InvalidError as error:
         if not label_selector:
             raise

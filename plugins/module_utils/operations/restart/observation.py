@@ -60,17 +60,18 @@ class Observation:
         namespaces = sorted({target.namespace for target in targets})
         # Workloads of the other kind may share budgets with the targets.
         kinds = sorted({target.kind for target in targets}) if last else tuple(WORKLOADS)
+        predict = pods_everywhere and options.only_if_helps and options.strategy != EVICT_SURPLUS
         snapshot = read_snapshot(
             api,
             namespaces=namespaces,
             kinds=kinds,
             pods_everywhere=pods_everywhere,
             for_moves=not last,
+            for_scores=pods_everywhere and options.only_if_helps,
             profiles=options.profiles,
         )
         if pods_everywhere:
             add_second_scheduler(api, snapshot)
-        predict = pods_everywhere and options.only_if_helps and options.strategy != EVICT_SURPLUS
         return cls(snapshot, options, predict=predict)
 
     @cached_property

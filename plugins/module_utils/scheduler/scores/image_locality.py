@@ -44,7 +44,8 @@ class ImageIndex:
                 known = nodes_by_image.get(id(image))
                 (known[1] if known is not None else nodes_by_image.keep(id(image), image, [])).append(name)
         self._by_name: dict[str, list[tuple[ContainerImage, list[str]]]] = {}
-        for image, names in t.cast("Iterable[tuple[ContainerImage, list[str]]]", nodes_by_image.values()):
+        entries: Iterable[tuple[t.Any, list[str]]] = nodes_by_image.values()
+        for image, names in entries:
             for own in image.names or ():
                 self._by_name.setdefault(own, []).append((image, names))
 

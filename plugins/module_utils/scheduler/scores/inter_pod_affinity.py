@@ -62,7 +62,7 @@ class InterPodAffinityScore:
             self._count_snapshot(groups)
 
     @property
-    def counted_nodes(self) -> Collection[str]:
+    def nodes_with_counts(self) -> Collection[str]:
         """The nodes whose host has a weight, or had one."""
         counted = self._weights.get(HOSTNAME)
         return [name for host in counted for name in self._hosts().by_host[host]] if counted else ()

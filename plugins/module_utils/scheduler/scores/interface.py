@@ -37,7 +37,7 @@ class RelativeScore(t.Protocol):
         """A key that is equal for pods with the same node parts on nodes without pods."""
 
     @property
-    def counted_nodes(self) -> Collection[str]:
+    def nodes_with_counts(self) -> Collection[str]:
         """The nodes whose node part may differ from that of the node without pods."""
 
     def node_part(self, node: Node, /) -> Hashable:

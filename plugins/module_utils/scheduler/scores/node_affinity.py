@@ -27,7 +27,7 @@ def pre_score(pod: Pod, added: Sequence[PreferredSchedulingTerm]) -> RelativeSco
 
 
 class _NodeAffinityScore:
-    counted_nodes: Collection[str] = ()
+    nodes_with_counts: Collection[str] = ()
 
     def __init__(self, terms: Sequence[PreferredSchedulingTerm]) -> None:
         self.signature = encode_json(terms)

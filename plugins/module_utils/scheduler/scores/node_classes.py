@@ -33,8 +33,9 @@ class ClassGroups(t.NamedTuple):
 MAX_SIGNATURES = 64
 """The number of pod signatures for which classes are kept. It bounds the memory if every pod has different requests."""
 
-MAX_NODE_LISTS = 4
-"""The number of node lists for which groups are kept for each signature."""
+MAX_NODE_LISTS = 256
+"""The number of node lists for which groups are kept, for all signatures together. There are many if the scheduler scores a part of the
+nodes."""
 
 
 class ClassCache:
@@ -43,25 +44,26 @@ class ClassCache:
     def __init__(self, _snapshot: ClusterSnapshot) -> None:
         self._signatures: BoundedCache[Hashable, CommonClasses] = BoundedCache(MAX_SIGNATURES)
         self._parts: BoundedCache[Hashable, dict[str, tuple[Hashable, ...]]] = BoundedCache(MAX_SIGNATURES)
+        self._groups: IdentityCache[ClassGroups] = IdentityCache(MAX_NODE_LISTS)
 
     def of(self, allocations: Hashable, relative: Hashable) -> CommonClasses:
         """Return the classes for all pods with these signatures: of the allocation scores, and of the plugins that compare nodes."""
         parts = self._parts.get(relative, dict)
-        return self._signatures.get((allocations, relative), lambda: CommonClasses(parts))
+        return self._signatures.get((allocations, relative), lambda: CommonClasses(parts, self._groups))
 
 
 class CommonClasses:
     """The classes of nodes as the snapshot has them, without what depends on the single pod: its images, and the pods that it counts.
 
     ``by_node``: the classes by node name. ``parts``: the node parts by node name, for all pods with the same plugins that compare nodes.
-    The scorers of the pods add entries to ``parts``.
+    The scorers of the pods add entries to ``parts``. ``groups``: the cache for the groups of node lists.
     """
 
-    def __init__(self, parts: dict[str, tuple[Hashable, ...]]) -> None:
+    def __init__(self, parts: dict[str, tuple[Hashable, ...]], groups: IdentityCache[ClassGroups]) -> None:
         self.by_node: dict[str, NodeClass] = {}
         self.parts = parts
         self._classes: dict[NodeClass, NodeClass] = {}
-        self._groups: IdentityCache[ClassGroups] = IdentityCache(MAX_NODE_LISTS)
+        self._groups = groups
 
     def add(self, name: str, found: NodeClass) -> NodeClass:
         """Add the class of a node. Return the same object for equal classes, because a cluster has few different ones."""
@@ -70,7 +72,7 @@ class CommonClasses:
 
     def groups(self, names: tuple[str, ...], class_of: t.Callable[[str], NodeClass]) -> ClassGroups:
         """Return the groups of these nodes, which are computed once for each tuple. ``class_of``: returns the common class of a node."""
-        return self._groups.get((names,), lambda: _grouped(names, class_of))
+        return self._groups.get((names, self), lambda: _grouped(names, class_of))
 
 
 def _grouped(names: tuple[str, ...], class_of: t.Callable[[str], NodeClass]) -> ClassGroups:

@@ -61,9 +61,9 @@ class _PodTopologySpreadScore:
         self.signature = (needs_all_keys, tuple(one.topology_key for one in constraints))
 
     @property
-    def counted_nodes(self) -> Collection[str]:
+    def nodes_with_counts(self) -> Collection[str]:
         """The nodes that had matching pods, if a constraint is about hosts."""
-        return {name for constraint in self._constraints for name in constraint.counted_nodes}
+        return {name for constraint in self._constraints for name in constraint.nodes_with_counts}
 
     def node_part(self, node: Node, /) -> NodeDomainsPart | None:
         """Return the domains of the node. Return None for a node that gets the lowest score."""
@@ -127,7 +127,7 @@ class _ConstraintScore:
                     self._add(node_name, number)
 
     @property
-    def counted_nodes(self) -> Collection[str]:
+    def nodes_with_counts(self) -> Collection[str]:
         """The nodes that had matching pods, if the domains are the hosts."""
         return self._counts if self._domain_of is None else ()
 

@@ -122,7 +122,7 @@ class Scorer:
         return NodeScores({name: totals[one] for name, one in classes.items()} if totals else {}, by_plugin, unknown)
 
     def best(self, feasible: Iterable[str]) -> tuple[str, ...]:
-        """Return the feasible nodes with the highest total score, in no particular order. The scheduler chooses one of them at random.
+        """Return the feasible nodes with the highest total score, always in the same order. The scheduler chooses one of them at random.
 
         The result is correct only if ``unknown`` returns no reason for these nodes. A call with the same tuple as before, also for another
         pod with equal requests, takes time only for the nodes that have changed.
@@ -131,15 +131,16 @@ class Scorer:
         groups = self._common.groups(tuple(feasible), self._common_class)
         own = {name: self._own_class(name) for name in self._special_nodes() & groups.members}
         sizes, common = dict(groups.sizes), self._common.by_node
+        incomplete = {common[name] for name in own}
         for name, one in own.items():
             sizes[common[name]] -= 1
             sizes[one] = sizes.get(one, 0) + 1
         totals = self.class_totals({one: size for one, size in sizes.items() if size})
         highest = max(totals.values(), default=0)
-        found = [name for name, one in own.items() if totals[one] == highest]
+        found = sorted(name for name, one in own.items() if totals[one] == highest)
         for one, names in groups.names.items():
             if totals.get(one) == highest:
-                found += [name for name in names if name not in own]
+                found += [name for name in names if name not in own] if one in incomplete else names
         return tuple(found)
 
     def unknown(self, feasible: Iterable[str] = ()) -> Reasons:
@@ -149,7 +150,7 @@ class Scorer:
         reasons = [*self._unknown, *(reason for some in self._unknown_plugins.values() for reason in some)]
         for check in self._unknown_checks.values():
             reasons += [reason for name in names for reason in check(self._cluster_state.info(name))]
-        if self._images is not None and not self._images.unknown_nodes.isdisjoint(names):
+        if self._images is not None and self._images.unknown_nodes and not self._images.unknown_nodes.isdisjoint(names):
             reasons += DIFFERENT_SIZES
         return tuple(dict.fromkeys(reasons))
 
@@ -261,7 +262,7 @@ class Scorer:
         """Return the plugins whose scores of these nodes are not known."""
         infos = [self._cluster_state.info(name) for name in names] if self._unknown_checks else []
         found = {plugin for plugin, check in self._unknown_checks.items() if any(map(check, infos))}
-        if self._images is not None and not self._images.unknown_nodes.isdisjoint(names):
+        if self._images is not None and self._images.unknown_nodes and not self._images.unknown_nodes.isdisjoint(names):
             found.add(IMAGES)
         return found.union(self._unknown_plugins)
 
@@ -280,7 +281,7 @@ class Scorer:
             self._generation += 1
         if self._affinity is not None and self._affinity.unknown:
             self._unknown_plugins[AFFINITY] = self._affinity.unknown
-        own = [plugin.counted_nodes for plugin in self._relative.values()]
+        own = [plugin.nodes_with_counts for plugin in self._relative.values()]
         self._own_names = frozenset(() if self._images is None else self._images.by_node).union(*own)
 
 

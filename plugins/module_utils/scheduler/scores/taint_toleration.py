@@ -22,7 +22,7 @@ def pre_score(pod: Pod) -> RelativeScore:
 
 
 class _TaintTolerationScore:
-    counted_nodes: Collection[str] = ()
+    nodes_with_counts: Collection[str] = ()
 
     def __init__(self, pod: Pod) -> None:
         self._tolerations = pod.spec.tolerations or ()

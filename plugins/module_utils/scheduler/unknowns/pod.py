@@ -20,7 +20,7 @@ from ..storage.pod_volumes import PodVolumes
 from .reasons import FOREIGN_SCHEDULER, PODS_NOT_READABLE
 
 NOMINATED: Reasons = (Reason("nominated_pod", "a pending pod is nominated for the node and may be scheduled before this pod"),)
-_BY_EXTENDER = Reason("extender_filter", "an extender of the scheduler may reject nodes for the pod because of a resource that it manages")
+_BY_EXTENDER = Reason("depends_on_extender", "an extender of the scheduler may reject nodes because of a resource that it manages")
 _VOLUMES = Reason("volume_plugins_disabled", "the profile disables a plugin for volumes, and the effect on the pod is not computed")
 VOLUME_PLUGINS = frozenset(("VolumeRestrictions", "NodeVolumeLimits", "VolumeBinding", "VolumeZone"))
 

@@ -10,7 +10,7 @@ from ...model.scheduler_profile import Profiles
 from ...model.snapshot import ClusterSnapshot
 from .reasons import FOREIGN_SCHEDULER, PODS_NOT_READABLE
 
-BY_EXTENDER = Reason("extender_score", "an extender of the scheduler scores nodes for the pod because of a resource that it manages")
+BY_EXTENDER = Reason("depends_on_extender", "an extender of the scheduler scores nodes for the pod because of a resource that it manages")
 
 
 def score_unknowns(pod: Pod, snapshot: ClusterSnapshot, profiles: Profiles) -> Reasons:
@@ -25,6 +25,5 @@ def score_unknowns(pod: Pod, snapshot: ClusterSnapshot, profiles: Profiles) -> R
             found.append(BY_EXTENDER)
     if not snapshot.complete_pods:
         found.append(PODS_NOT_READABLE)
-    # The pods of other nodes and the number of the nodes count for the score of a node.
-    undecodable = [*snapshot.undecodable_of("Node"), *snapshot.undecodable_pods.values()]
-    return (*found, *(one.reason for one in undecodable[:1]))
+    # The number of the nodes counts for the score of a node. A pod that cannot be decoded makes only its node uncertain, for the filters.
+    return (*found, *(one.reason for one in snapshot.undecodable_of("Node")[:1]))

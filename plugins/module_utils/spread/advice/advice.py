@@ -17,6 +17,9 @@ from ...model.well_known import POD_TEMPLATE_HASH
 from ..history import remembered_constraints
 from ..spread_constraints import Json, constraint_patch, missing_constraints, template_patch
 
+SCORING_DOES_NOT_SPREAD = "scoring_does_not_spread"
+"""The code of the reason, and of the advice, if the scores of the scheduler would not spread the new pods better."""
+
 
 def advise(
     workload: Workload,
@@ -27,14 +30,17 @@ def advise(
     topology_keys: Sequence[str],
     preference: t.Optional[Reason],
     pinned: bool,
+    piled_by_scores: bool = False,
 ) -> list[Advice]:
     """Return all advice for the workload.
 
     ``pod`` is the next pod of the workload, and ``eligible`` are its eligible nodes. ``preference`` is the result of
-    ``preferred_affinity_violation``. ``pinned``: volumes keep the pods in their domains.
+    ``preferred_affinity_violation``. ``pinned``: volumes keep the pods in their domains. ``piled_by_scores``: the prediction is that the
+    scores of the scheduler do not spread the new pods better.
     """
     template = workload.spec.template
-    missing = () if pinned else _missing_rules(workload, pod, snapshot, eligible, topology_keys)
+    rules = _rules_against_scores if piled_by_scores else _missing_rules
+    missing = () if pinned else rules(workload, pod, snapshot, eligible, topology_keys)
     advice = [*missing, *_constraints_without_match_label_keys(workload), *map(Advice, _foreign_selectors(template, pod))]
     advice += map(Advice, _constraints_of_restarts(workload))
     if preference is not None:
@@ -52,6 +58,16 @@ def _missing_rules(
         text = f"add a topologySpreadConstraint or a pod anti-affinity over {keys}, so that new pods spread by themselves"
         missing = missing_constraints(workload, pod, snapshot, eligible, topology_keys)
         yield Advice(Reason("no_spreading_rule", text), constraint_patch(workload, missing))
+
+
+def _rules_against_scores(
+    workload: Workload, pod: Pod, snapshot: ClusterSnapshot, eligible: tuple[str, ...], topology_keys: Sequence[str]
+) -> Iterable[Advice]:
+    missing = missing_constraints(workload, pod, snapshot, eligible, topology_keys)
+    keys = ", ".join(constraint.topology_key for constraint in missing)
+    if missing:
+        text = f"the scores of the scheduler put the new pods where they do not spread; add the spread constraint over {keys}"
+        yield Advice(Reason(SCORING_DOES_NOT_SPREAD, text), constraint_patch(workload, missing))
 
 
 def _constraints_without_match_label_keys(workload: Workload) -> Iterable[Advice]:

@@ -261,7 +261,7 @@ class _SafeMoves:
 
     def __init__(self, report: WorkloadReport, snapshot: ClusterSnapshot, cluster_state: ClusterState, options: RestartOptions) -> None:
         self._workload, self._snapshot, self._allow_downtime = report.workload, snapshot, options.allow_downtime
-        self._planner = EvictionPlanner(report, snapshot, cluster_state, options.topology_keys)
+        self._planner = EvictionPlanner(report, snapshot, cluster_state, options.topology_keys, by_scores=options.only_if_helps)
 
     def next(
         self, limits: t.Optional[WorkloadLimits] = None, *, among: t.Optional[Collection[str]] = None

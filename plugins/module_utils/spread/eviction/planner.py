@@ -3,8 +3,8 @@
 """The plan of evictions: the single pod whose replacement makes the workload more even.
 
 It has no side effects. A move is useful if the sums of squared domain counts, one for each topology key, become lexicographically smaller.
-The key that is listed first therefore has precedence. Every useful move lowers the sums, so a sequence of moves whose replacements reach
-their target ends.
+The key that is listed first therefore has precedence. A move that collapses the workload over a key is not useful. Every useful move lowers
+the sums, so a sequence of moves whose replacements reach their target ends.
 """
 
 from __future__ import annotations
@@ -22,7 +22,10 @@ from ...model.values.integers import parse_int64
 from ...model.values.timestamps import read_time
 from ...scheduler.cluster_state import ClusterState
 from ...scheduler.feasibility import Feasibility, FilterRunner
+from ...scheduler.scores.scorer import Scorer
+from ..advice.advice import SCORING_DOES_NOT_SPREAD
 from ..next_pod.next_pod import next_pod
+from ..prediction.scored_node import DRAWS, Draw, Draws, ScoredNode, ScoresUnknownError, by_chance, terminating_copy
 from ..restart.options import RestartOptions
 from ..restart.run_limits import LIMIT_REACHED, WorkloadLimits
 from ..skew_cost import Gain
@@ -33,13 +36,14 @@ from ..verdict import SPREAD
 
 DELETION_COST = "controller.kubernetes.io/pod-deletion-cost"
 MAX_NAMED = 3
+UNKNOWN_NODE = "it is unknown which node the scheduler chooses for a replacement"
 
 
 class Move(t.NamedTuple):
     """The eviction of one pod.
 
-    ``targets`` are the domains of ``topology_key`` that have capacity for the replacement and make the move useful. ``node`` is the best
-    node in one of them. The scheduler may choose another node.
+    ``targets`` are the domains of ``topology_key`` that have capacity for the replacement and make the move useful. ``node`` is the node
+    that the scheduler chooses by its scores, or one of these nodes if it chooses at random.
     """
 
     pod: Pod
@@ -105,14 +109,23 @@ class _EvictionCandidate(t.NamedTuple):
 class EvictionPlanner:
     """Plans the evictions of one workload from its report of the spread check, one after the other.
 
-    ``next_move`` returns the next eviction. ``assume`` simulates it, so that a whole plan can be shown.
+    ``next_move`` returns the next eviction. ``assume`` simulates it, so that a whole plan can be shown. Without ``by_scores``, a move is
+    useful if the replacement can run on a better node, even if the scores of the scheduler choose another one.
     """
 
     def __init__(
-        self, report: WorkloadReport, snapshot: ClusterSnapshot, cluster_state: ClusterState, topology_keys: Sequence[str]
+        self,
+        report: WorkloadReport,
+        snapshot: ClusterSnapshot,
+        cluster_state: ClusterState,
+        topology_keys: Sequence[str],
+        *,
+        by_scores: bool = True,
     ) -> None:
         self._workload = report.workload
         self._revision = snapshot.revision(report.workload)
+        self._by_scores = by_scores
+        self._draws = snapshot.once(Draws)
         self._snapshot = snapshot
         self._cluster_state = cluster_state.fork()
         self._keys = tuple(topology_keys)
@@ -148,7 +161,8 @@ class EvictionPlanner:
                 f"it is unknown whether a node has free capacity for a replacement: {', '.join(reason.text for reason in unknown)}",
             )
         rejected: t.Optional[tuple[_EvictionCandidate, Feasibility]] = None
-        found: t.Optional[tuple[Gain, _EvictionCandidate, Feasibility]] = None
+        found: t.Optional[tuple[Gain, _EvictionCandidate, Feasibility, str]] = None
+        no_use: t.Optional[Reason] = None
         for candidate in candidates:
             if found is not None and found[0] <= candidate.best:
                 break
@@ -160,12 +174,57 @@ class EvictionPlanner:
             if feasibility.unknown or gain is None:
                 rejected = rejected or (candidate, feasibility)
             elif found is None or gain < found[0]:
-                found = (gain, candidate, feasibility)
+                open_nodes = (name for name in candidate.target_nodes.nodes(gain) if name in feasible)
+                node = self._node_by_scores(candidate) if self._by_scores else next(open_nodes)
+                if isinstance(node, Reason):
+                    no_use = no_use or node
+                else:
+                    found = (gain, candidate, feasibility, node)
         if found is not None:
             return self._move(*found, counts)
+        if no_use is not None:
+            return no_use
         if rejected is None:
-            raise AssertionError("unreachable")  # the first candidate sets found or rejected
+            raise AssertionError("unreachable")  # the first candidate sets found, no_use or rejected
         return _no_capacity(_among(*rejected))
+
+    def _node_by_scores(self, candidate: _EvictionCandidate) -> t.Union[str, Reason]:
+        """Return the node that the scheduler chooses for the replacement, or the reason why that may be of no use.
+
+        It is of use if the node is in a target of the candidate, in each of several simulations with other choices of the scheduler.
+        """
+        pod = candidate.pod
+        is_awaited = self._workload.kind == "StatefulSet"
+        without = self._cluster_state.fork()
+        without.remove(pod)
+        beside = without.fork()
+        if pod.spec.node_name in self._snapshot.nodes:
+            beside.assign(terminating_copy(pod), pod.spec.node_name)
+        useful = {name for gain in candidate.target_nodes.gains for name in candidate.target_nodes.nodes(gain)}
+        replacement = self._replacement(pod)
+        nodes: list[t.Optional[str]] = []
+        for number in range(DRAWS):
+            draw = self._draws.of(self._workload, number)
+            try:
+                node = self._choose(replacement, beside, draw) if draw.ends_late and not is_awaited else None
+                # The scheduler tries again when the pod has ended.
+                node = node or self._choose(replacement, without, draw)
+            except ScoresUnknownError as error:
+                return Reason("unknown", f"{UNKNOWN_NODE}: {', '.join(reason.text for reason in error.reasons)}")
+            nodes.append(node)
+        successes = sum(node in useful for node in nodes)
+        if successes == DRAWS:
+            return next(name for name in self._domain_tuples.eligible if name in nodes)
+        if not successes:
+            return Reason(
+                SCORING_DOES_NOT_SPREAD,
+                f"a node has free capacity for a replacement, and the scores of the scheduler choose {nodes[0] or 'none'}",
+            )
+        return by_chance(successes, "simulated replacements are in a domain with fewer replicas", sampled=draw.search is not None)
+
+    def _choose(self, pod: Pod, cluster_state: ClusterState, draw: Draw) -> t.Optional[str]:
+        runner = FilterRunner(pod, cluster_state)
+        return ScoredNode(runner, Scorer(pod, cluster_state), self._domain_tuples.eligible, draw, accept_unknown=False).find()
 
     def assume(self, move: Move) -> None:
         """Assume that the replacement runs on the move's node."""
@@ -193,14 +252,14 @@ class EvictionPlanner:
 
     def _target_nodes_from(self, source: DomainTuple, counts: Sequence[Counter[t.Optional[str]]], touched: TouchedTuples) -> _TargetNodes:
         """Return the useful targets for a replica of ``source``. ``touched`` are the domain tuples that replicas have touched."""
-        target_nodes, nothing = _TargetNodes(self._domain_tuples, touched), (0,) * len(self._keys)
+        target_nodes = _TargetNodes(self._domain_tuples, touched)
         for kind in touched.kinds:
-            gain = _gain(source, kind, counts)
-            if gain < nothing:
+            gain = _useful_gain(source, kind, counts)
+            if gain is not None:
                 target_nodes.add_kind(kind, gain)
         for domain_tuple in touched.domain_tuples:
-            gain = _gain(source, domain_tuple, counts)
-            if gain < nothing:
+            gain = _useful_gain(source, domain_tuple, counts)
+            if gain is not None:
                 target_nodes.add(domain_tuple, gain)
         return target_nodes
 
@@ -228,7 +287,7 @@ class EvictionPlanner:
         return next_pod(self._workload, self._snapshot, ordinal=number, revision=self._revision).pod
 
     def _move(
-        self, gain: Gain, candidate: _EvictionCandidate, feasibility: Feasibility, counts: Sequence[Counter[t.Optional[str]]]
+        self, gain: Gain, candidate: _EvictionCandidate, feasibility: Feasibility, node: str, counts: Sequence[Counter[t.Optional[str]]]
     ) -> Move:
         index = next(index for index, change in enumerate(gain) if change)
         key, count = self._keys[index], counts[index]
@@ -241,7 +300,7 @@ class EvictionPlanner:
         named = ", ".join(f"{domain} ({count[domain]})" for domain in targets[:MAX_NAMED])
         more = f" and {len(targets) - MAX_NAMED} more" if len(targets) > MAX_NAMED else ""
         text = f"{pluralize(count[source], 'replica')} in {key}={source}, one of them can move to {named}{more}"
-        return Move(candidate.pod, key, source, targets, open_nodes[0], Reason("surplus", text))
+        return Move(candidate.pod, key, source, targets, node, Reason("surplus", text))
 
 
 def _among(candidate: _EvictionCandidate, feasibility: Feasibility) -> Feasibility:
@@ -252,12 +311,27 @@ def _among(candidate: _EvictionCandidate, feasibility: Feasibility) -> Feasibili
     return Feasibility(tuple(name for name in feasibility.feasible if name in names), rejected, feasibility.unknown, unknown_nodes)
 
 
+def _useful_gain(source: DomainTuple, target: DomainTuple, counts: Sequence[Counter[t.Optional[str]]]) -> t.Optional[Gain]:
+    """Return the gain of a move from ``source`` to ``target``. None if the move is not useful."""
+    gain = _gain(source, target, counts)
+    return gain if gain < (0,) * len(gain) and not _collapses(source, target, counts) else None
+
+
 def _gain(source: DomainTuple, target: DomainTuple, counts: Sequence[Counter[t.Optional[str]]]) -> Gain:
     """Return the change of the sums of squares if one replica moves from ``source`` to ``target``. A negative change is better."""
     return tuple(
         0 if old == new else 2 * count[new] + 1 - (2 * count[old] - 1 if old is not None else sum(count.values()) ** 2)
         for old, new, count in zip(source, target, counts)
     )
+
+
+def _collapses(source: DomainTuple, target: DomainTuple, counts: Sequence[Counter[t.Optional[str]]]) -> bool:
+    """Return whether the move puts all replicas into one domain of a key, although they are in several."""
+    for old, new, count in zip(source, target, counts):
+        before = {domain for domain, replicas in count.items() if replicas}
+        if len(before) > 1 and None not in before and {domain for domain in before if domain != old or count[old] > 1} <= {new}:
+            return True
+    return False
 
 
 def _deletion_cost(pod: Pod) -> int:
@@ -296,7 +370,7 @@ def planned_moves(
     A run that does not wait evicts one pod of the workload, so its plan is ``first`` alone. The moves are counted in ``limits``. The second
     value is the limit that prevents another move, or None.
     """
-    planner = EvictionPlanner(report, snapshot, cluster_state, options.topology_keys)
+    planner = EvictionPlanner(report, snapshot, cluster_state, options.topology_keys, by_scores=options.only_if_helps)
     moves: list[Move] = []
     move: t.Union[Move, Reason] = first
     while not isinstance(move, Reason):

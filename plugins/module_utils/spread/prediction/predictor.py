@@ -13,6 +13,7 @@ from ...model.reason import Blocker, Reason
 from ...model.snapshot import ClusterSnapshot
 from ...scheduler.cluster_state import ClusterState
 from ...scheduler.feasibility import Feasibility, find_feasible
+from ..advice.advice import SCORING_DOES_NOT_SPREAD
 from ..distribution import Distribution
 from ..next_pod.next_pod import next_pod
 from ..preconditions.admission.admission import admission_violation
@@ -22,10 +23,16 @@ from ..preconditions.autoscaling import autoscaling_violation
 from ..preconditions.shared_volume import shared_volume_violation
 from ..preconditions.update_strategy.on_delete import on_delete_violation
 from ..rollout import partition
+from ..skew_cost import Gain, skew_cost
 from ..topology.topology import Topology
-from ..verdict import WORST_RANK, ImbalanceRank, imbalance_rank
 from .prediction import Prediction
 from .restart_simulation import RestartSimulation, SimulatedRestart
+from .scored_node import DRAWS, Draw, Draws, ScoresUnknownError, by_chance, by_termination
+
+BETTER = "simulated restarts spread the replicas better"
+PILED_BY_SCORES = Reason(
+    SCORING_DOES_NOT_SPREAD, "the new pods could run elsewhere, and the scores of the scheduler would not spread them better"
+)
 
 
 class RestartPredictor:
@@ -34,20 +41,17 @@ class RestartPredictor:
     The cluster state of the snapshot is computed once. ``cluster_state`` includes the restarts that are assumed.
     """
 
-    def __init__(self, snapshot: ClusterSnapshot, topology: Topology, *, topology_keys: Sequence[str], max_skew: t.Optional[int]) -> None:
+    def __init__(self, snapshot: ClusterSnapshot, topology: Topology, *, topology_keys: Sequence[str]) -> None:
         self._snapshot = snapshot
         self._topology = topology
         self.cluster_state = ClusterState.of(snapshot)
         self._keys = list(topology_keys)
-        self._max_skew = max_skew
+        self._draws = snapshot.once(Draws)
 
-    def predict(
-        self, workload: Workload, eligible: tuple[str, ...], now: Sequence[Distribution], *, preference: t.Optional[Reason] = None
-    ) -> Prediction:
+    def predict(self, workload: Workload, eligible: tuple[str, ...], now: Sequence[Distribution]) -> Prediction:
         """Predict the result of a restart of a collapsed or skewed workload.
 
-        ``now`` has the distribution of its placed pods for each topology key. ``preference`` is the result of
-        ``preferred_affinity.preferred_affinity_violation``.
+        ``now`` has the distribution of its placed pods for each topology key.
         """
         kinds = ("ResourceQuota", "LimitRange", "HorizontalPodAutoscaler")
         undecodable = self._snapshot.undecodable_in(workload.metadata.namespace, *kinds)
@@ -67,7 +71,7 @@ class RestartPredictor:
         if denied is not None:
             return Prediction(False, blockers=[Blocker(denied)])
         surge = surge_capacity(workload, self._snapshot)
-        before = imbalance_rank(now, max_skew=self._max_skew)
+        before = skew_cost(now)
         decides = self._decides(before, eligible)
         best = self._simulate(workload, eligible, surge.pods, accept_unknown=True, decides=decides)
         domains = self._feasible_domains(best.first)
@@ -76,21 +80,66 @@ class RestartPredictor:
         unlabelled = self._topology.missing_label_violation(self._keys, _not_out(best.first))
         if unlabelled is not None:
             return Prediction(None, domains, [Blocker(unlabelled)])
-        unknowns = self._unknowns(best.first, preference)
-        if not unknowns:
-            return Prediction(True, domains)
-        # If only single nodes are unknown, the other nodes may suffice. If the pod itself is unknown or a preference counteracts, no node
-        # is certain.
-        if preference is None and not best.first.unknown:
-            sure = self._simulate(workload, eligible, surge.pods, accept_unknown=False, decides=decides)
-            if self._better(before, sure, eligible):
-                return Prediction(True, domains)
-        return Prediction(None, domains, unknowns)
+        unknowns = self._unknowns(best.first)
+        if best.first.unknown:
+            return Prediction(None, domains, unknowns)
+        # If only single nodes are unknown, the other nodes may suffice.
+        if unknowns and not self._better(before, self._simulate(workload, eligible, surge.pods, decides=decides), eligible):
+            return Prediction(None, domains, unknowns)
+        return self._by_scores(workload, eligible, surge.pods, before, decides, domains, unknowns)
 
     def assume_restarted(self, workload: Workload, eligible: tuple[str, ...]) -> None:
         """Assume that the workload's replicas are on the nodes that a restart would give them."""
         surge = surge_capacity(workload, self._snapshot)
-        self.cluster_state = self._simulate(workload, eligible, surge.pods, accept_unknown=True).cluster_state
+        try:
+            restart = self._simulate(workload, eligible, surge.pods, accept_unknown=True, draw=self._draws.of(workload, 0))
+        except ScoresUnknownError:
+            restart = self._simulate(workload, eligible, surge.pods, accept_unknown=True)
+        self.cluster_state = restart.cluster_state
+
+    def _by_scores(
+        self,
+        workload: Workload,
+        eligible: tuple[str, ...],
+        max_surge: int,
+        before: Gain,
+        decides: t.Optional[t.Callable[[Sequence[str]], bool]],
+        domains: dict[str, list[str]],
+        unknowns: Sequence[Blocker],
+    ) -> Prediction:
+        """Return the prediction for a workload that a restart could spread better, if the scheduler chose the nodes for that.
+
+        ``unknowns``: the nodes of which it is not known whether the pods can run there. Every second simulation leaves them out.
+        """
+        results: dict[bool, list[bool]] = {True: [], False: []}
+        certain: dict[bool, bool] = {}
+        expected: dict[str, dict[str, int]] = {}
+        for number in range(DRAWS):
+            draw = self._draws.of(workload, number)
+            if draw.ends_late in certain:
+                results[draw.ends_late].append(certain[draw.ends_late])
+                continue
+            accept_unknown = not unknowns or number % 2 == 0
+            try:
+                restart = self._simulate(
+                    workload, eligible, max_surge, accept_unknown=accept_unknown, decides=decides if number else None, draw=draw
+                )
+            except ScoresUnknownError as error:
+                return Prediction(None, domains, [*unknowns, *map(Blocker, error.reasons)])
+            improved = self._better(before, restart, eligible)
+            results[draw.ends_late].append(improved)
+            if number == 0:
+                placed = self._topology.distribute_over(self._keys, restart.nodes, eligible)
+                expected = {distribution.topology_key: dict(distribution.listed) for distribution in placed}
+            if draw.is_certain and not unknowns:
+                certain[draw.ends_late] = improved
+        all_results = [*results[True], *results[False]]
+        if all(all_results):
+            return Prediction(True, domains, expected=expected)
+        if not any(all_results):
+            return Prediction(False, domains, [Blocker(PILED_BY_SCORES)], expected)
+        reason = by_termination(results) or by_chance(sum(all_results), BETTER, sampled=draw.search is not None)
+        return Prediction(None, domains, [*unknowns, Blocker(reason)], expected)
 
     def _prediction_violation(self, workload: Workload) -> t.Optional[Reason]:
         """Return the reason why no restart of the workload helps. None if the simulation decides."""
@@ -106,8 +155,9 @@ class RestartPredictor:
         eligible: tuple[str, ...],
         max_surge: int,
         *,
-        accept_unknown: bool,
+        accept_unknown: bool = False,
         decides: t.Optional[t.Callable[[Sequence[str]], bool]] = None,
+        draw: t.Optional[Draw] = None,
     ) -> SimulatedRestart:
         return RestartSimulation(
             workload,
@@ -119,25 +169,24 @@ class RestartPredictor:
             max_surge=max_surge,
             accept_unknown=accept_unknown,
             decides=decides,
+            draw=draw,
         ).run()
 
-    def _decides(self, before: ImbalanceRank, eligible: tuple[str, ...]) -> t.Optional[t.Callable[[Sequence[str]], bool]]:
-        """Return a function that decides from the first new replicas that a restart is better than ``before``.
+    def _decides(self, before: Gain, eligible: tuple[str, ...]) -> t.Optional[t.Callable[[Sequence[str]], bool]]:
+        """Return a function that decides from the first new replicas that a restart is better than ``before``, the skew cost now.
 
         None if later replicas matter. Replicas in two domains are not collapsed, wherever the others are placed. If eligible nodes have no
         domain, a later replica may be in no domain.
         """
-        if before[0] < WORST_RANK or self._topology.missing_label_violation(self._keys, eligible) is not None:
+        if not before[0] or self._topology.missing_label_violation(self._keys, eligible) is not None:
             return None
-
         return lambda node_names: len(node_names) > 1 and self._topology.in_two_domains(self._keys, node_names, eligible)
 
-    def _better(self, before: ImbalanceRank, restart: SimulatedRestart, eligible: tuple[str, ...]) -> bool:
+    def _better(self, before: Gain, restart: SimulatedRestart, eligible: tuple[str, ...]) -> bool:
+        """Return whether the outcome of the restart is improved (``spread.comparison``). ``before``: the skew cost now."""
         if restart.stuck is not None:
             return False
-        if restart.decided:
-            return True
-        return imbalance_rank(self._topology.distribute_over(self._keys, restart.nodes, eligible), max_skew=self._max_skew) < before
+        return restart.decided or skew_cost(self._topology.distribute_over(self._keys, restart.nodes, eligible)) < before
 
     def _feasible_domains(self, feasibility: Feasibility) -> dict[str, list[str]]:
         return {key: self._topology.domains_of(key, _not_out(feasibility)) for key in self._keys}
@@ -152,13 +201,10 @@ class RestartPredictor:
         merged = Feasibility((), {**counted.rejected, **static.rejected}, (), {})
         return [Blocker(reason, nodes) for reason, nodes in merged.counts()]
 
-    def _unknowns(self, feasibility: Feasibility, preference: t.Optional[Reason]) -> list[Blocker]:
+    def _unknowns(self, feasibility: Feasibility) -> list[Blocker]:
         unknowns = [Blocker(reason, len(feasibility.feasible)) for reason in feasibility.unknown]
         by_node = Counter(reason for reasons in feasibility.unknown_nodes.values() for reason in reasons)
-        unknowns += [Blocker(reason, nodes) for reason, nodes in by_node.items()]
-        if preference is not None:
-            unknowns.append(Blocker(preference))
-        return unknowns
+        return [*unknowns, *(Blocker(reason, nodes) for reason, nodes in by_node.items())]
 
 
 def _not_out(feasibility: Feasibility) -> tuple[str, ...]:

@@ -2,8 +2,8 @@
 # Copyright: onprem.kube_scheduling contributors
 """Simulation of a restart on a fork of the cluster state: the order of old pods, and the nodes of the new ones.
 
-The scheduler's scores are not simulated. The feasible node with the lowest load is used, so the result is the best that a restart can
-reach.
+Without a draw, each new pod gets the feasible node with the lowest load, so the result is the best that a restart can reach. With a draw,
+it gets the node that the scheduler chooses by its scores.
 """
 
 from __future__ import annotations
@@ -21,10 +21,12 @@ from ...model.reason import Reasons
 from ...model.snapshot import ClusterSnapshot, ordinal
 from ...scheduler.cluster_state import ClusterState
 from ...scheduler.feasibility import Feasibility, FilterRunner
+from ...scheduler.scores.scorer import Scorer
 from ..next_pod.next_pod import next_pod
 from ..rollout import partition, rollout_bounds, update_strategy_type
 from ..topology.topology import Topology
 from .least_loaded_node import LeastLoadedNode, ReplicaCounts
+from .scored_node import Draw, ScoredNode, terminating_copy
 
 
 @dataclass(frozen=True)
@@ -98,7 +100,7 @@ class RestartSimulation:
     It replaces the replicas that exist, even if the spec requires more. ``candidates`` are the nodes that may run its pods, in the
     snapshot's order. ``max_surge`` is the strategy's surge as far as quotas admit it. With ``accept_unknown``, nodes with unknown filter
     results count as feasible, which gives the upper bound. ``decides`` is called with the nodes of the first new replicas once all later
-    ones certainly have capacity. If it returns True, the simulation ends early.
+    ones certainly have capacity. If it returns True, the simulation ends early. ``draw``: the random choices of the scheduler.
     """
 
     def __init__(
@@ -113,7 +115,9 @@ class RestartSimulation:
         max_surge: int,
         accept_unknown: bool,
         decides: t.Optional[t.Callable[[Sequence[str]], bool]] = None,
+        draw: t.Optional[Draw] = None,
     ) -> None:
+        self._draw = draw
         self._workload = workload
         self._snapshot = snapshot
         self._cluster_state = cluster_state.fork()
@@ -126,11 +130,15 @@ class RestartSimulation:
         self._decided = False
         self._set_pod_template(next_pod(workload, snapshot).pod)
         self._new: list[str] = []
+        self._terminating: list[Pod] = []
         self._old = _OldPods((), self._counts.per_node)
         self._first: t.Optional[Feasibility] = None
 
     def run(self) -> SimulatedRestart:
-        """Simulate the restart to its end, or to the point where no node is feasible for a new pod."""
+        """Simulate the restart to its end, or to the point where no node is feasible for a new pod.
+
+        Raise ScoresUnknownError if a draw needs scores that are not known.
+        """
         stuck: t.Optional[Feasibility] = None
         try:
             if self._workload.kind == "StatefulSet":
@@ -141,6 +149,7 @@ class RestartSimulation:
                 self._roll()
         except _NoCapacity as error:
             stuck = error.feasibility
+        self._end_terminating_pods()
         first = self._first or Feasibility((), {}, (), {})
         return SimulatedRestart(tuple(self._new), stuck, first, self._cluster_state, self._decided)
 
@@ -154,11 +163,22 @@ class RestartSimulation:
         self._count_old(pods)
         old = self._old = _OldPods(pods, self._counts.per_node)
         wanted = min(replicas, len(pods))
+
+        def place_in_free_slots() -> None:
+            slots = min(replicas + self._max_surge - len(old) - len(self._new), wanted - len(self._new))
+            while slots > 0 and not self._is_decided(wanted) and self._try_to_place():
+                slots -= 1
+
         while len(self._new) < wanted and not self._is_decided(wanted):
-            while old and len(old) + len(self._new) > replicas - bounds.max_unavailable:
-                self._remove_old_pod(old.take())
-            free_slots = replicas + self._max_surge - len(old) - len(self._new)
-            self._place_some(max(1, min(free_slots, wanted - len(self._new))), wanted)
+            # All new pods have become ready since. The controller first creates the additional pods, and then removes old ones.
+            self._end_terminating_pods()
+            ready = len(self._new)
+            place_in_free_slots()
+            while old and len(old) + ready > replicas - bounds.max_unavailable:
+                self._remove_old_pod(old.take(), is_awaited=False)
+            if len(self._new) == ready:
+                self._place()
+            place_in_free_slots()
 
     def _recreate(self) -> None:
         old = self._old_pods()
@@ -188,26 +208,29 @@ class RestartSimulation:
         for pod in pods:
             self._counts.per_node[pod.spec.node_name] += 1
 
-    def _remove_old_pod(self, pod: Pod) -> None:
+    def _remove_old_pod(self, pod: Pod, *, is_awaited: bool = True) -> None:
+        """Remove the pod. ``is_awaited``: its controller creates the next pod only after this one has ended.
+
+        Otherwise the scheduler places the next pod while this one is terminating on its node.
+        """
         self._cluster_state.remove(pod)
+        if self._draw is not None and self._draw.ends_late and not is_awaited and pod.spec.node_name in self._snapshot.nodes:
+            terminating = terminating_copy(pod)
+            self._cluster_state.assign(terminating, pod.spec.node_name)
+            self._terminating.append(terminating)
         self._counts.per_node[pod.spec.node_name] -= 1
         self._old.recount(pod.spec.node_name)
+
+    def _end_terminating_pods(self) -> None:
+        for pod in self._terminating:
+            self._cluster_state.remove(pod)
+        self._terminating.clear()
 
     def _set_pod_template(self, pod: Pod) -> None:
         """Use this pod as the model for the next pods."""
         self._pod = pod
         self._filter_runner = FilterRunner(pod, self._cluster_state)
-        self._node_finder: t.Optional[LeastLoadedNode] = None
-
-    def _place_some(self, count: int, wanted: int) -> None:
-        """Place up to ``count`` pods and at least one.
-
-        After the first one, an old pod may be removed and release capacity for the others.
-        """
-        self._place()
-        for _number in range(1, count):
-            if self._is_decided(wanted) or not self._try_to_place():
-                return
+        self._node_finder: t.Union[LeastLoadedNode, ScoredNode, None] = None
 
     def _is_decided(self, wanted: int) -> bool:
         """Return whether the replicas that follow, up to ``wanted``, cannot change the caller's decision."""
@@ -220,13 +243,17 @@ class RestartSimulation:
         return self._decided
 
     def _place(self) -> None:
+        if self._try_to_place():
+            return
+        # The scheduler tries again when a pod has ended.
+        self._end_terminating_pods()
         if not self._try_to_place():
             raise _NoCapacity(self._filter_runner.feasibility(self._candidates))
 
     def _try_to_place(self) -> bool:
         if self._first is None:
             self._first = self._filter_runner.feasibility(self._candidates)
-        node = self._least_loaded_node()
+        node = self._next_node()
         if node is None:
             return False
         self._first = _with_unknown(self._first, self._filter_runner.unknown, node, self._filter_runner.run_filters(node)[1])
@@ -236,18 +263,24 @@ class RestartSimulation:
         self._add_new_replica(node)
         return True
 
-    def _least_loaded_node(self) -> t.Optional[str]:
+    def _next_node(self) -> t.Optional[str]:
         """Return the node of the next pod. None if no node is feasible."""
         if self._node_finder is None:
-            self._node_finder = LeastLoadedNode(
-                self._filter_runner,
-                self._cluster_state,
-                self._candidates,
-                self._topology.groups,
-                self._counts,
-                accept_unknown=self._accept_unknown,
-            )
+            self._node_finder = self._make_node_finder()
         return self._node_finder.find()
+
+    def _make_node_finder(self) -> t.Union[LeastLoadedNode, ScoredNode]:
+        if self._draw is not None:
+            scorer = Scorer(self._pod, self._cluster_state)
+            return ScoredNode(self._filter_runner, scorer, self._candidates, self._draw, accept_unknown=self._accept_unknown)
+        return LeastLoadedNode(
+            self._filter_runner,
+            self._cluster_state,
+            self._candidates,
+            self._topology.groups,
+            self._counts,
+            accept_unknown=self._accept_unknown,
+        )
 
     def _add_new_replica(self, node: str) -> None:
         """Record a replica of the new revision on the node."""

@@ -170,11 +170,11 @@ FOREIGN = Reason("foreign_plugin", "a plugin")
         (web(), ScoreSettings(scores_volumes=True), {}, []),
         (web(schedulerName="other"), ScoreSettings(), {}, ["foreign_scheduler"]),
         (web(), ScoreSettings(unknown=(FOREIGN,)), {}, ["foreign_plugin"]),
-        (web(**EXTENDED), ScoreSettings(extender_resources=frozenset(["example.com/gpu"])), {}, ["extender_score"]),
+        (web(**EXTENDED), ScoreSettings(extender_resources=frozenset(["example.com/gpu"])), {}, ["depends_on_extender"]),
         (web(), ScoreSettings(extender_resources=frozenset(["example.com/gpu"])), {}, []),
         (web(), ScoreSettings(), {"complete_pods": False}, ["pods_not_readable"]),
         (web(), ScoreSettings(), {"undecodable": [Undecodable(kind="Node")]}, ["undecodable"]),
-        (web(), ScoreSettings(), {"undecodable": [Undecodable(kind="Pod", node_name="node-1")]}, ["undecodable"]),
+        (web(), ScoreSettings(), {"undecodable": [Undecodable(kind="Pod", node_name="node-1")]}, []),  # the filters know the node
         (web(), ScoreSettings(), {"undecodable": [Undecodable(kind="Job")]}, []),
         (web(tolerations=[{"operator": "Exists"}] * 201), ScoreSettings(), {}, ["too_many_rules"]),
     ],

@@ -44,8 +44,8 @@ class EveryPlace(EvictionPlanner):
                 nodes_at.setdefault(self._domain_tuple(name), []).append(name)
         target_nodes: dict[t.Any, list[str]] = {}
         for target, names in nodes_at.items():
-            gain = eviction_planner._gain(source, target, counts)
-            if gain < (0,) * len(self._keys):
+            gain = eviction_planner._useful_gain(source, target, counts)
+            if gain is not None:
                 target_nodes.setdefault(gain, []).extend(names)
         return EveryGoal(target_nodes)
 

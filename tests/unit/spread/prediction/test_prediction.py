@@ -233,7 +233,7 @@ def test_with_unreadable_pods_restart_helps_is_unknown():
     assert helps(cluster, snapshot={"complete_pods": False}) == (None, [("pods_not_readable", 2)])
 
 
-def test_a_preference_for_the_present_node_makes_it_unknown_with_advice():
+def test_a_preference_that_outweighs_the_spread_makes_a_restart_useless_with_advice():
     preferred = [{"weight": 1, "preference": {"matchExpressions": [{"key": "disk", "operator": "In", "values": ["ssd"]}]}}]
     affinity = {"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": preferred}}
     cluster = ClusterBuilder()
@@ -241,8 +241,10 @@ def test_a_preference_for_the_present_node_makes_it_unknown_with_advice():
     cluster.node("slow")
     cluster.deployment("web", ["fast", "fast"], template={"spec": {"affinity": affinity}})
     line = predict(cluster)
-    assert line.prediction is not None and line.prediction.restart_helps is None
-    assert any(advice.reason.code == "preference_outweighs" for advice in line.advice)
+    assert line.prediction is not None and line.prediction.restart_helps is False
+    assert [blocker.reason.code for blocker in line.prediction.blockers] == ["scoring_does_not_spread"]
+    assert line.prediction.expected == {HOST: {"fast": 2, "slow": 0}}
+    assert {advice.reason.code for advice in line.advice} >= {"preference_outweighs", "scoring_does_not_spread"}
     cluster.node("fast-too", labels={"disk": "ssd"})
     assert helps(cluster)[0] is True
 

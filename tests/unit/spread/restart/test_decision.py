@@ -248,9 +248,11 @@ BACK_OFF_S = 2400
 
 def three_nodes(*, uncordoned: bool = False, joined: bool = False) -> ClusterBuilder:
     cluster = workers(2)
-    cluster.node("worker-3", **({} if uncordoned else {"unschedulable": True}))
+    # The scheduler would prefer nodes without a zone for all pods.
+    zone = {"topology.kubernetes.io/zone": "a"}
+    cluster.node("worker-3", labels=zone, **({} if uncordoned else {"unschedulable": True}))
     if joined:
-        cluster.node("worker-4")
+        cluster.node("worker-4", labels=zone)
     return cluster
 
 

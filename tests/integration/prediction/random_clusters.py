@@ -1,0 +1,63 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Copyright: onprem.kube_scheduling contributors
+"""A random cluster for a seed."""
+
+from __future__ import annotations
+
+from tests.integration.prediction.capacity import Capacity
+from tests.integration.prediction.choices import Choices
+from tests.integration.prediction.random_case import HOST, NAMESPACE, RACK, ZONE, CaseWorkload, Json, RandomCase
+from tests.integration.prediction.random_fillers import random_fillers, tight_fillers
+from tests.integration.prediction.random_nodes import random_nodes
+from tests.integration.prediction.random_profiles import OWN_NAME, random_profiles
+from tests.integration.prediction.random_workloads import random_workload
+
+KEYS = ((HOST,), (HOST,), (ZONE,), (HOST, ZONE), (ZONE, HOST), (HOST, ZONE, RACK), (RACK, HOST))
+"""Topology keys of the check."""
+MAX_SKEWS = (None, None, 1, 2)
+SERVICE_RATE = 0.6
+LIMIT_RANGE_RATE = 0.1
+LIMIT_RANGE: Json = {
+    "metadata": {"name": "defaults", "namespace": NAMESPACE},
+    "spec": {"limits": [{"type": "Container", "defaultRequest": {"cpu": "150m", "memory": "300Mi"}}]},
+}
+ATTEMPTS = 4
+"""So many random workloads are tried for each wanted one. Some do not fit into any domain."""
+
+
+def random_cluster(seed: int) -> RandomCase:
+    """Return the cluster of this seed. It is always the same one."""
+    choices = Choices(seed)
+    nodes = random_nodes(choices, seed)
+    profiles = random_profiles(choices)
+    keys, max_skew = choices.choice(KEYS), choices.choice(MAX_SKEWS)
+    capacity = Capacity(nodes)
+    fillers = random_fillers(choices, nodes, capacity)
+    workloads: list[CaseWorkload] = []
+    wanted = choices.randint(2, 6)
+    for _attempt in range(ATTEMPTS * wanted):
+        scheduler_name = OWN_NAME if profiles.name == OWN_NAME and choices.chance(0.7) else None
+        name = f"app-{len(workloads)}"
+        found = random_workload(choices, name, nodes, capacity, keys, scheduler_name, skewed=max_skew is not None)
+        workloads += [] if found is None else [found]
+        if len(workloads) == wanted:
+            break
+    fillers += tight_fillers(choices, nodes, capacity)
+    services = [_service(workload.name) for workload in workloads if choices.chance(SERVICE_RATE)]
+    return RandomCase(
+        seed,
+        nodes,
+        fillers,
+        services,
+        workloads,
+        topology_keys=keys,
+        max_skew=max_skew,
+        limit_ranges=[LIMIT_RANGE] if choices.chance(LIMIT_RANGE_RATE) else [],
+        profiles=profiles.configuration,
+        profiles_kind=profiles.kind if profiles.configuration is None else f"{profiles.kind} in {profiles.name}",
+    )
+
+
+def _service(name: str) -> Json:
+    spec = {"selector": {"app": name}, "ports": [{"port": 80}], "clusterIP": "None"}
+    return {"metadata": {"name": name, "namespace": NAMESPACE}, "spec": spec}

@@ -1,0 +1,114 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Copyright: onprem.kube_scheduling contributors
+"""The results of all random clusters: kept in a file of JSON lines, counted, and described."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.codec import decode_json, encode_json
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.state.restart_outcome import IMPROVED
+
+from tests.integration.prediction.comparison import Compared, PlayedCase
+
+SMALL_UP_TO = 100
+"""In a cluster with more nodes the scheduler scores only a part of them."""
+
+
+class Results:
+    """The played clusters by seed. A run adds to the file, and a later run does not play these seeds again."""
+
+    def __init__(self, file: Path) -> None:
+        self._file = file
+        lines = file.read_text().splitlines() if file.exists() else []
+        self._cases = {case.seed: case for case in (decode_json(PlayedCase, line) for line in lines)}
+
+    def __contains__(self, seed: int) -> bool:
+        return seed in self._cases
+
+    def add(self, case: PlayedCase) -> None:
+        """Keep the results of one cluster."""
+        self._file.parent.mkdir(parents=True, exist_ok=True)
+        with self._file.open("ab") as lines:
+            lines.write(encode_json(case) + b"\n")
+        self._cases[case.seed] = case
+
+    def of(self, seeds: Iterable[int]) -> list[PlayedCase]:
+        """Return the clusters of these seeds that were played."""
+        return [self._cases[seed] for seed in seeds if seed in self._cases]
+
+
+def is_wrong(compared: Compared) -> bool:
+    """Return whether the prediction was true or false, and the result is the opposite."""
+    return compared.helps is not None and compared.helps != (compared.outcome == IMPROVED)
+
+
+def problems(cases: Iterable[PlayedCase]) -> Iterator[str]:
+    """Describe each wrong prediction, with the setting that repeats it."""
+    for case in cases:
+        for one in case.workloads:
+            if is_wrong(one):
+                yield (
+                    f"PREDICTION_SEEDS={case.seed}: {one.workload}, {case.nodes} nodes, scheduler {case.profiles}: restart_helps is "
+                    f"{one.helps} ({', '.join(one.reasons) or 'no reason'}), the outcome is {one.outcome}; {one.verdict} {one.before}, "
+                    f"expected {one.expected}, afterwards {one.after}"
+                )
+
+
+class Tally:
+    """Counts of predictions and outcomes. ``cases`` are all of one size."""
+
+    def __init__(self, cases: Iterable[PlayedCase]) -> None:
+        cases = list(cases)
+        compared = [one for case in cases for one in case.workloads]
+        self.cases = len(cases)
+        self.workloads = len(compared)
+        self.seconds = sum(case.seconds for case in cases)
+        self.counts = Counter((one.helps, one.outcome == IMPROVED) for one in compared)
+        self.exact = sum(one.expected == one.after for one in compared if one.expected and one.after)
+        self.with_expected = sum(bool(one.expected and one.after) for one in compared)
+
+    @property
+    def right_true(self) -> float:
+        """The share of improved restarts among those that were predicted to help."""
+        return self._share((True, True), (True, False))
+
+    @property
+    def right_false(self) -> float:
+        """The share of restarts without improvement among those that were predicted not to help."""
+        return self._share((False, False), (False, True))
+
+    @property
+    def unknown(self) -> float:
+        """The share of workloads without a prediction."""
+        return sum(self.counts[None, improved] for improved in (True, False)) / max(1, self.workloads)
+
+    def _share(self, right: tuple[bool, bool], wrong: tuple[bool, bool]) -> float:
+        total = self.counts[right] + self.counts[wrong]
+        return self.counts[right] / total if total else 1.0
+
+    def __str__(self) -> str:
+        counts = ", ".join(
+            f"{self.counts[helps, improved]} {name} and {'improved' if improved else 'not improved'}"
+            for helps, name in ((True, "true"), (False, "false"), (None, "null"))
+            for improved in (True, False)
+        )
+        return (
+            f"{self.cases} clusters, {self.workloads} uneven workloads: {counts}; {self.right_true:.1%} of true and "
+            f"{self.right_false:.1%} of false are right, {self.unknown:.1%} are null; {self.exact} of {self.with_expected} expected "
+            f"distributions are exact; {self.seconds / max(1, self.cases):.0f} s for each cluster"
+        )
+
+
+def by_size(cases: Iterable[PlayedCase]) -> tuple[Tally, Tally]:
+    """Return the tallies of the clusters with up to SMALL_UP_TO nodes, and of the larger ones."""
+    cases = list(cases)
+    return Tally(case for case in cases if case.nodes <= SMALL_UP_TO), Tally(case for case in cases if case.nodes > SMALL_UP_TO)
+
+
+def summary(cases: Iterable[PlayedCase]) -> str:
+    """Return one line with all counts."""
+    small, large = by_size(cases)
+    return f"predictions: up to {SMALL_UP_TO} nodes: {small}" + (f"; more nodes: {large}" if large.cases else "")

@@ -1,0 +1,88 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Copyright: onprem.kube_scheduling contributors
+"""Predictions of random clusters, end to end: each uneven workload is restarted, and the real scheduler places its new pods.
+
+PREDICTION_CASES sets the number of clusters (5; 500 under SOAK=1), PREDICTION_SEEDS the seeds in their place (`7` or `100-149`): the same
+seed gives the same cluster. PREDICTION_RESULTS is a file of JSON lines with the result of each seed. Seeds that are in it are not played
+again, so that a run of many clusters can be continued. PREDICTION_LOG is a folder for the log of each cluster's scheduler with all scores.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.api import KubeApi
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.open_transport import open_transport
+
+from tests.integration.conftest import SUMMARY
+from tests.integration.prediction.case_world import CaseWorld
+from tests.integration.prediction.comparison import PlayedCase, play
+from tests.integration.prediction.random_clusters import random_cluster
+from tests.integration.prediction.results import Results, Tally, by_size, problems, summary
+from tools.paths import ROOT
+
+SOAK = os.environ.get("SOAK") == "1"
+CASES = int(os.environ.get("PREDICTION_CASES", "500" if SOAK else "5"))
+FIRST_SEED = 1
+MIN_RIGHT = 0.99
+"""The share of the predictions true, and of the predictions false, that must be right in a run of many clusters."""
+MAX_UNKNOWN = 0.1
+"""The share of uneven workloads for which there may be no prediction, in clusters in which the scheduler scores all nodes."""
+MANY = 100
+"""A share of the workloads of fewer clusters says little."""
+
+pytestmark = pytest.mark.timeout(0)
+
+
+def _seeds() -> range:
+    text = os.environ.get("PREDICTION_SEEDS")
+    if not text:
+        return range(FIRST_SEED, FIRST_SEED + CASES)
+    first, _dash, last = text.partition("-")
+    return range(int(first), int(last or first) + 1)
+
+
+def _results() -> Results:
+    default = ROOT / "tests" / "output" / "prediction" / f"{'soak' if SOAK else time.strftime('%Y%m%dT%H%M%S')}.jsonl"
+    return Results(Path(os.environ.get("PREDICTION_RESULTS") or default))
+
+
+@pytest.fixture(scope="module")
+def played(world: CaseWorld) -> list[PlayedCase]:
+    """All clusters, played once for all tests."""
+    api = KubeApi(open_transport(user_agent="prediction", kubeconfig=str(world.kubeconfig)))
+    seeds, results = _seeds(), _results()
+    for seed in seeds:
+        if seed in results:
+            continue
+        case = play(random_cluster(seed), world, api)
+        results.add(case)
+        _keep_log(world, seed)
+        print(f"seed {seed}: {Tally([case])}", *problems([case]), sep="\n", flush=True)
+    return results.of(seeds)
+
+
+def test_predictions_are_right(played: list[PlayedCase], record_property: Callable[[str, object], None]) -> None:
+    """At most 1 % of the predictions of many clusters is wrong, and at most one of a few clusters."""
+    text = summary(played)
+    wrong = list(problems(played))
+    if len(played) < MANY:
+        assert len(wrong) <= 1, "\n".join([text, *wrong])
+    else:
+        small, large = by_size(played)
+        for tally in (small, large):
+            assert min(tally.right_true, tally.right_false) >= MIN_RIGHT, "\n".join([text, *wrong])
+        assert small.unknown <= MAX_UNKNOWN, text
+    record_property(SUMMARY, "\n".join([text, *wrong]))
+
+
+def _keep_log(world: CaseWorld, seed: int) -> None:
+    folder = os.environ.get("PREDICTION_LOG")
+    if folder:
+        Path(folder).mkdir(parents=True, exist_ok=True)
+        shutil.copy(world.log_file, Path(folder) / f"seed-{seed}.log")

@@ -1,0 +1,142 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Copyright: onprem.kube_scheduling contributors
+"""Restarts that are simulated with the scores of the scheduler, and the choices of the scheduler that are not known."""
+
+from __future__ import annotations
+
+import typing as t
+
+import pytest
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.scheduler_profile import DEFAULT_PROFILE
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduler.cluster_state import ClusterState
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduler.node_search import SearchOrder
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduler_config.profiles import profiles_of
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.check import WorkloadChecker
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.options import CheckOptions
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.prediction.prediction import Prediction
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.prediction.restart_simulation import RestartSimulation
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.prediction.scored_node import DRAWS, Draw, Draws
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.topology.topology import Topology
+
+from tests.unit.support.cluster import ClusterBuilder, Json, workers
+
+HOST, ZONE = "kubernetes.io/hostname", "topology.kubernetes.io/zone"
+OWN = {"labelSelector": {"matchLabels": {"app": "web"}}, "topologyKey": HOST}
+
+
+def predicted(cluster: ClusterBuilder, *, keys: tuple[str, ...] = (HOST,), **snapshot: t.Any) -> Prediction:
+    read = cluster.snapshot(**snapshot)
+    found = WorkloadChecker(read, CheckOptions(topology_keys=keys)).check(read.workloads()[0]).prediction
+    assert found is not None
+    return found
+
+
+def codes(found: Prediction) -> list[str]:
+    return [blocker.reason.code for blocker in found.blockers]
+
+
+def test_expected_has_the_replicas_after_the_restart() -> None:
+    cluster = workers(2)
+    cluster.deployment("web", ["worker-1"] * 4)
+    found = predicted(cluster)
+    assert (found.restart_helps, found.expected) == (True, {HOST: {"worker-1": 2, "worker-2": 2}})
+
+
+def test_a_constraint_that_counts_the_old_pods_leaves_the_choice_to_ties() -> None:
+    constraint = {**OWN, "maxSkew": 1, "whenUnsatisfiable": "ScheduleAnyway"}
+    cluster = workers(2)
+    cluster.deployment("web", ["worker-1"] * 2, template={"spec": {"topologySpreadConstraints": [constraint]}})
+    found = predicted(cluster)
+    assert (found.restart_helps, codes(found)) == (None, ["depends_on_ties"])
+    (blocker,) = found.blockers
+    assert f" of {DRAWS} simulated restarts spread the replicas better: " in blocker.reason.text
+
+
+@pytest.mark.parametrize(
+    ("strategy", "expected"), [({}, (None, ["depends_on_termination"])), ({"strategy": {"type": "Recreate"}}, (True, []))]
+)
+def test_pods_that_are_terminating_count_for_anti_affinity(strategy: Json, expected: tuple[bool | None, list[str]]) -> None:
+    affinity = {"podAntiAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 1, "podAffinityTerm": OWN}]}}
+    cluster = workers(2)
+    cluster.deployment("web", ["worker-1"] * 2, template={"spec": {"affinity": affinity}}, **strategy)
+    found = predicted(cluster)
+    assert (found.restart_helps, codes(found)) == expected
+
+
+def test_in_a_large_cluster_the_result_may_depend_on_the_nodes_that_are_scored() -> None:
+    """Two of 120 nodes are preferred. The scheduler scores 100: if only one of the two is scored, it gets both pods."""
+    preferred = [{"weight": 1, "preference": {"matchExpressions": [{"key": "disk", "operator": "In", "values": ["ssd"]}]}}]
+    affinity = {"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": preferred}}
+    cluster = workers(120)
+    for name in ("fast-1", "fast-2"):
+        cluster.node(name, labels={ZONE: "a", "disk": "ssd"})
+    cluster.deployment("web", ["worker-1"] * 2, template={"spec": {"affinity": affinity}})
+    found = predicted(cluster)
+    assert (found.restart_helps, codes(found)) == (None, ["depends_on_sampling"])
+    all_scored = {"default-scheduler": DEFAULT_PROFILE.__class__(percentage_of_nodes=100)}
+    assert predicted(cluster, profiles=all_scored).restart_helps is True
+
+
+def test_an_extender_that_scores_makes_it_unknown() -> None:
+    extender = {"urlPrefix": "http://127.0.0.1:8888", "prioritizeVerb": "prioritize", "weight": 1}
+    config = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration", "extenders": [extender]}
+    cluster = workers(2)
+    cluster.deployment("web", ["worker-1"] * 2)
+    found = predicted(cluster, profiles=profiles_of(config, ""))
+    assert (found.restart_helps, codes(found)) == (None, ["depends_on_extender"])
+
+
+def test_a_collapsed_zone_has_precedence_over_an_even_distribution_over_nodes() -> None:
+    cluster = ClusterBuilder()
+    for name, zone in (("worker-1", "a"), ("worker-2", "a"), ("worker-3", "a"), ("worker-4", "b")):
+        cluster.node(name, labels={ZONE: zone})
+    # The replicas are even over the nodes already, and no restart makes that better.
+    cluster.deployment("web", ["worker-1", "worker-2", "worker-3"])
+    found = predicted(cluster, keys=(HOST, ZONE))
+    assert found.restart_helps is True and set(found.expected[ZONE]) == {"a", "b"} and all(found.expected[ZONE].values())
+
+
+@pytest.mark.parametrize(
+    ("surge", "unavailable", "first"),
+    # The controller creates additional pods before it removes old ones.
+    [(1, 1, [1, -1]), (1, 0, [1, -1]), (0, 1, [-1, 1]), (2, 1, [1, 1, -1])],
+)
+def test_additional_pods_are_created_before_old_ones_are_removed(surge: int, unavailable: int, first: list[int]) -> None:
+    cluster = workers(3)
+    strategy = {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": surge, "maxUnavailable": unavailable}}
+    workload = cluster.deployment("web", ["worker-1"] * 4, strategy=strategy)
+    snapshot = cluster.snapshot()
+    restart = RestartSimulation(
+        workload,
+        snapshot,
+        ClusterState.of(snapshot),
+        tuple(snapshot.nodes),
+        Topology(snapshot.nodes),
+        [HOST],
+        max_surge=surge,
+        accept_unknown=False,
+    ).run()
+    assert (len(restart.nodes), restart.stuck) == (4, None)
+    assert [change.amount for change in restart.cluster_state.changes][: len(first)] == first
+
+
+def test_half_of_the_simulations_keep_one_order_of_nodes_with_equal_scores() -> None:
+    names = tuple(f"worker-{number}" for number in range(20))
+    kept = Draw("seed", SearchOrder(names[::-1]), None, keeps_order=True, ends_late=False)
+    assert {kept.choose(names) for _ in range(20)} == {"worker-19"} and not kept.is_certain
+    by_chance = Draw("seed", SearchOrder(names), None, keeps_order=False, ends_late=False)
+    assert len({by_chance.choose(names) for _ in range(20)}) > 5
+    certain = Draw("seed", SearchOrder(names), None, keeps_order=False, ends_late=False)
+    assert certain.choose(names[:1]) == "worker-0" and certain.is_certain
+
+
+def test_a_check_can_be_repeated() -> None:
+    cluster = workers(9)
+    workload = cluster.deployment("web", ["worker-1"] * 2)
+    names = tuple(node.name for node in cluster.nodes)
+
+    def choices() -> list[list[str]]:
+        draws = Draws(cluster.snapshot())
+        return [[draw.choose(names) for _ in range(4)] for draw in (draws.of(workload, number) for number in range(DRAWS))]
+
+    assert choices() == choices()
