@@ -122,7 +122,7 @@ class Scorer:
         return NodeScores({name: totals[one] for name, one in classes.items()} if totals else {}, by_plugin, unknown)
 
     def best(self, feasible: Iterable[str]) -> tuple[str, ...]:
-        """Return the feasible nodes with the highest total score, always in the same order. The scheduler chooses one of them at random.
+        """Return the feasible nodes with the highest total score, always in the same order. The scheduler chooses one of them.
 
         The result is correct only if ``unknown`` returns no reason for these nodes. A call with the same tuple as before, also for another
         pod with equal requests, takes time only for the nodes that have changed.
