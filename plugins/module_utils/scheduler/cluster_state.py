@@ -61,6 +61,11 @@ class ClusterState:
         """The snapshot as it was read, without the simulated changes."""
         return self._base.snapshot
 
+    @property
+    def node_names(self) -> tuple[str, ...]:
+        """All names of the snapshot's nodes, always as the same tuple."""
+        return self._base.names
+
     def fork(self) -> ClusterState:
         """Return a cluster state that is equal to this one. Later changes of one do not affect the other."""
         other = ClusterState(self._base)
@@ -77,7 +82,7 @@ class ClusterState:
     def in_order(self, node_names: Iterable[str] | None) -> Sequence[str]:
         """Return the names that the snapshot has, in its order.
 
-        For None, return all names of the snapshot, always as the same tuple.
+        For None, return ``node_names``.
         """
         if node_names is None:
             return self._base.names

@@ -71,16 +71,17 @@ class Feasibility:
 
 
 class LocalFeasibility(t.NamedTuple):
-    """The nodes on which a pod can run, where the result of a node depends on the node alone.
+    """The nodes on which a pod can run, as what differs from the results of the node-local filters in the snapshot.
 
-    ``passing``: the feasible nodes of the snapshot; pods with the same signature get the same tuple. ``closed``: those of them that are
-    rejected now. ``opened``: other nodes that are feasible now. ``unknown``: the nodes whose result is uncertain now.
+    ``passing``: the feasible nodes of the snapshot; pods with the same signature get the same tuple. ``closed``: the nodes that are
+    rejected now, and were not or for other reasons. ``opened``: the nodes that are feasible now, and were not. ``unknown``: the nodes whose
+    result is uncertain now.
     """
 
     passing: tuple[str, ...]
-    closed: AbstractSet[str]
+    closed: Mapping[str, Reasons]
     opened: AbstractSet[str]
-    unknown: AbstractSet[str]
+    unknown: dict[str, Reasons]
 
 
 def find_feasible(
@@ -188,18 +189,14 @@ class FilterRunner:
 
     def _feasibility_from_snapshot(self, on_snapshot: SnapshotResults) -> Feasibility:
         """Return the results on the nodes as they were read, corrected for the nodes whose results can differ now."""
-        others = on_snapshot.passing if not self._only_node_local else ()
-        special = on_snapshot.members.intersection({*self._changed_infos, *self._nominated})
-        asked = self._feasibility_of(self._cluster_state.in_order([*special, *others]))
-        closed = {name: reasons for name, reasons in asked.rejected.items() if on_snapshot.rejected.get(name) != reasons}
-        opened = [name for name in (*asked.feasible, *asked.unknown_nodes) if name in on_snapshot.rejected]
-        if not closed and not opened and not asked.unknown_nodes:
+        now = self._difference(on_snapshot, on_snapshot.passing if not self._only_node_local else ())
+        if not (now.closed or now.opened or now.unknown):
             return Feasibility(on_snapshot.passing, on_snapshot.rejected, self.unknown, {})
-        rejected = {**on_snapshot.rejected, **closed}
-        for name in opened:
-            del rejected[name]
-        out = rejected.keys() | asked.unknown_nodes.keys()
-        return Feasibility(tuple(name for name in on_snapshot.names if name not in out), rejected, self.unknown, asked.unknown_nodes)
+        rejected = {**on_snapshot.rejected, **now.closed}
+        for name in (*now.opened, *now.unknown):
+            rejected.pop(name, None)
+        out = rejected.keys() | now.unknown.keys()
+        return Feasibility(tuple(name for name in on_snapshot.names if name not in out), rejected, self.unknown, now.unknown)
 
     def local_feasibility(self, names: tuple[str, ...]) -> LocalFeasibility | None:
         """Return the results for these nodes as what differs from the snapshot. Return None if a result depends on other nodes.
@@ -209,16 +206,23 @@ class FilterRunner:
         self._update()
         if self._has_volume_filters or not self._only_node_local:
             return None
-        on_snapshot = self._snapshot_results(names)
-        closed: set[str] = set()
+        return self._difference(self._snapshot_results(names))
+
+    def _difference(self, on_snapshot: SnapshotResults, others: Iterable[str] = ()) -> LocalFeasibility:
+        """Return what differs on the nodes on which something has changed, and on ``others``."""
+        special = on_snapshot.members.intersection((*self._changed_infos, *self._nominated))
+        closed: dict[str, Reasons] = {}
         opened: set[str] = set()
-        unknown: set[str] = set()
-        for name in on_snapshot.members.intersection((*self._changed_infos, *self._nominated)):
+        unknown: dict[str, Reasons] = {}
+        for name in (*sorted(special), *others):
             reasons, unknowns = self.run_filters(name)
             if unknowns:
-                unknown.add(name)
-            elif bool(reasons) != (name in on_snapshot.rejected):
-                (closed if reasons else opened).add(name)
+                unknown[name] = unknowns
+            elif not reasons:
+                if name in on_snapshot.rejected:
+                    opened.add(name)
+            elif on_snapshot.rejected.get(name) != reasons:
+                closed[name] = reasons
         return LocalFeasibility(on_snapshot.passing, closed, opened, unknown)
 
     def _snapshot_results(self, names: tuple[str, ...]) -> SnapshotResults:

@@ -56,15 +56,20 @@ class SearchOrder:
         self.names = names
         self.positions = {name: position for position, name in enumerate(names)}
         self._windows: IdentityCache[tuple[tuple[str, ...], ...]] = IdentityCache(MAX_NODE_LISTS)
+        self._ordered: IdentityCache[tuple[str, ...]] = IdentityCache(MAX_NODE_LISTS)
+
+    def ordered(self, names: tuple[str, ...]) -> tuple[str, ...]:
+        """Return these nodes in this order. The result is stored by the identity of the tuple."""
+        return self._ordered.get((names,), lambda: tuple(sorted(names, key=self.positions.__getitem__)))
 
     def windows(self, passing: tuple[str, ...], wanted: int) -> tuple[tuple[str, ...], ...]:
         """Return the nodes that successive searches find if these nodes are feasible. The result is stored by the identity of the tuple."""
         return self._windows.get((passing,), lambda: self._make_windows(passing, wanted), key=wanted)
 
     def _make_windows(self, passing: tuple[str, ...], wanted: int) -> tuple[tuple[str, ...], ...]:
-        ordered = sorted(passing, key=self.positions.__getitem__)
-        if len(ordered) <= wanted:
+        if len(passing) < wanted:
             return (passing,)
+        ordered = self.ordered(passing)
         ordered += ordered[:wanted]
         return tuple(tuple(ordered[begin : begin + wanted]) for begin in range(0, len(passing), wanted))
 

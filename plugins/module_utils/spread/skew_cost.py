@@ -10,10 +10,10 @@ from collections.abc import Iterable, Sequence
 from ..state.restart_outcome import SkewMeasure
 from .distribution import Distribution
 
-Gain = tuple[int, ...]
+SkewCost = tuple[int, ...]
 
 
-def skew_cost(distributions: Iterable[Distribution]) -> Gain:
+def skew_cost(distributions: Iterable[Distribution]) -> SkewCost:
     """Return the number of bad topology keys, followed by the distance from an even distribution by key.
 
     A key is bad if the workload is collapsed over it, or if a replica is in no domain of it.

@@ -32,7 +32,7 @@ PLACES = (
 NOT_ABOUT_A_WORKLOAD = {"too_few_ready_nodes"}
 """Codes of a check that has checked no workload."""
 
-OF_PREDICTIONS = {"scoring_does_not_spread", "depends_on_ties", "depends_on_termination", "depends_on_sampling"}
+OF_PREDICTIONS = {"scoring_does_not_spread", "depends_on_ties", "depends_on_termination", "depends_on_sampling", "not_eligible"}
 """Codes of blockers that another table of the guide has. The reason of the action is ``no_gain``."""
 
 HEADING = "### The reasons of the actions"

@@ -93,7 +93,7 @@ class Scorer:
         # The classes of nodes that differ from the common ones, each with the NodeInfo for which it was computed.
         self._own_classes: dict[str, tuple[NodeInfo, NodeClass]] = {}
         self._common = self._common_classes()
-        self._generation = 0
+        self._counted_nodes = self._find_counted_nodes()
         self._applied = 0
         self._apply_changes()
 
@@ -159,10 +159,10 @@ class Scorer:
     def node_class(self, name: str) -> NodeClass:
         """Return the class of a node that the snapshot has.
 
-        It changes only if a pod is added to the node or removed from it. In rare cases the classes of all nodes change: see ``generation``.
+        It changes if a pod is added to the node or removed from it. In rare cases the classes of all nodes change.
         """
         self._update()
-        is_special = name in self._own_names or name in self._changed_infos
+        is_special = name in self._counted_nodes or name in self._changed_infos
         return self._own_class(name) if is_special else self._common_class(name)
 
     def class_totals(self, nodes: Mapping[NodeClass, int]) -> dict[NodeClass, int]:
@@ -177,15 +177,9 @@ class Scorer:
                 totals[one] += weight * scores[one.parts[number]]
         return totals
 
-    @property
-    def generation(self) -> int:
-        """A number that changes when the classes of nodes may have changed on which nothing has changed."""
-        self._update()
-        return self._generation
-
     def _special_nodes(self) -> AbstractSet[str]:
         """Return the nodes whose class may differ from the common one."""
-        return self._own_names.union(self._changed_infos)
+        return self._counted_nodes.union(self._changed_infos)
 
     def _own_class(self, name: str) -> NodeClass:
         info = self._cluster_state.info(name)
@@ -275,14 +269,18 @@ class Scorer:
     def _apply_changes(self) -> None:
         changes = self._cluster_state.changes[self._applied :]
         self._applied += len(changes)
+        # Otherwise only the classes of the changed nodes are different.
         if True in [plugin.apply_changes(changes) for plugin in self._relative.values()]:
             self._own_classes.clear()
             self._common = self._common_classes()
-            self._generation += 1
+            self._counted_nodes = self._find_counted_nodes()
         if self._affinity is not None and self._affinity.unknown:
             self._unknown_plugins[AFFINITY] = self._affinity.unknown
-        own = [plugin.nodes_with_counts for plugin in self._relative.values()]
-        self._own_names = frozenset(() if self._images is None else self._images.by_node).union(*own)
+
+    def _find_counted_nodes(self) -> frozenset[str]:
+        """Return the nodes that have images of the pod, or pods that a plugin counts for the node itself."""
+        counted = [plugin.nodes_with_counts for plugin in self._relative.values()]
+        return frozenset(() if self._images is None else self._images.by_node).union(*counted)
 
 
 def _part_counts(nodes: Mapping[NodeClass, int], number: int) -> Counter[Hashable]:

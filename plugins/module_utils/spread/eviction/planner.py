@@ -4,7 +4,8 @@
 
 It has no side effects. A move is useful if the sums of squared domain counts, one for each topology key, become lexicographically smaller.
 The key that is listed first therefore has precedence. A move that collapses the workload over a key is not useful. Every useful move lowers
-the sums, so a sequence of moves whose replacements reach their target ends.
+the sums, so a sequence of moves whose replacements reach their target ends. The number of collapsed keys, which comes first in a skew cost,
+is not compared, because a single move rarely changes it.
 """
 
 from __future__ import annotations
@@ -18,23 +19,24 @@ from ...model.codec import replace
 from ...model.messages import pluralize
 from ...model.reason import Reason
 from ...model.snapshot import ClusterSnapshot, ordinal
-from ...model.values.integers import parse_int64
 from ...model.values.timestamps import read_time
 from ...scheduler.cluster_state import ClusterState
 from ...scheduler.feasibility import Feasibility, FilterRunner
-from ...scheduler.scores.scorer import Scorer
 from ..advice.advice import SCORING_DOES_NOT_SPREAD
 from ..next_pod.next_pod import next_pod
-from ..prediction.scored_node import DRAWS, Draw, Draws, ScoredNode, ScoresUnknownError, by_chance, terminating_copy
+from ..prediction.draws import BEFORE_NEXT_POD, DRAWS, Draws, depends_on, terminating_copy, waits_for_end
+from ..prediction.old_pods import deletion_cost
+from ..prediction.scored_node import NodeUnknownError, ScoredNode
 from ..restart.options import RestartOptions
 from ..restart.run_limits import LIMIT_REACHED, WorkloadLimits
-from ..skew_cost import Gain
 from ..spread_report import WorkloadReport
 from ..topology.domain_tuples import DomainTuple, DomainTuples, TouchedTuples
 from ..topology.topology import Topology
 from ..verdict import SPREAD
 
-DELETION_COST = "controller.kubernetes.io/pod-deletion-cost"
+Gain = tuple[int, ...]
+"""The change of the sums of squares. A lower one is better."""
+
 MAX_NAMED = 3
 UNKNOWN_NODE = "it is unknown which node the scheduler chooses for a replacement"
 
@@ -42,8 +44,7 @@ UNKNOWN_NODE = "it is unknown which node the scheduler chooses for a replacement
 class Move(t.NamedTuple):
     """The eviction of one pod.
 
-    ``targets`` are the domains of ``topology_key`` that have capacity for the replacement and make the move useful. ``node`` is the node
-    that the scheduler chooses by its scores, or one of these nodes if it chooses at random.
+    ``targets`` are the domains of ``topology_key`` into which the scheduler may place the replacement. ``node`` is a node in one of them.
     """
 
     pod: Pod
@@ -106,6 +107,14 @@ class _EvictionCandidate(t.NamedTuple):
     target_nodes: _TargetNodes
 
 
+class _Choice(t.NamedTuple):
+    """A useful eviction. ``nodes``: those on which the scheduler may place the replacement. ``gain``: that of the worst of them."""
+
+    gain: Gain
+    candidate: _EvictionCandidate
+    nodes: tuple[str, ...]
+
+
 class EvictionPlanner:
     """Plans the evictions of one workload from its report of the spread check, one after the other.
 
@@ -130,9 +139,9 @@ class EvictionPlanner:
         self._cluster_state = cluster_state.fork()
         self._keys = tuple(topology_keys)
         self._pods = snapshot.placed_pods(report.workload)
-        topology = snapshot.once(Topology.of)
-        self._domains = [topology.groups.domains(key) for key in self._keys]
-        self._domain_tuples = topology.domain_tuples(self._keys, report.eligible)
+        self._topology = snapshot.once(Topology.of)
+        self._domains = [self._topology.groups.domains(key) for key in self._keys]
+        self._domain_tuples = self._topology.domain_tuples(self._keys, report.eligible)
 
     def next_allowed_move(self, limits: WorkloadLimits, among: t.Optional[Collection[str]] = None) -> t.Union[Move, Reason]:
         """Return the next eviction within the limits, or the reason why there is none. ``among`` as for ``next_move``.
@@ -161,70 +170,91 @@ class EvictionPlanner:
                 f"it is unknown whether a node has free capacity for a replacement: {', '.join(reason.text for reason in unknown)}",
             )
         rejected: t.Optional[tuple[_EvictionCandidate, Feasibility]] = None
-        found: t.Optional[tuple[Gain, _EvictionCandidate, Feasibility, str]] = None
+        found: t.Optional[_Choice] = None
         no_use: t.Optional[Reason] = None
         for candidate in candidates:
-            if found is not None and found[0] <= candidate.best:
+            if found is not None and found.gain <= candidate.best:
                 break
-            feasibility = self._feasibility(candidate)
-            feasible = set(feasibility.feasible)
-            gain = next(
-                (gain for gain in candidate.target_nodes.gains if not feasible.isdisjoint(candidate.target_nodes.nodes(gain))), None
-            )
-            if feasibility.unknown or gain is None:
+            without = self._cluster_state.fork()
+            without.remove(candidate.pod)
+            runner = FilterRunner(self._replacement(candidate.pod), without)
+            feasibility = runner.feasibility(self._domain_tuples.names)
+            open_nodes = self._open_nodes(candidate, feasibility)
+            if feasibility.unknown or open_nodes is None:
                 rejected = rejected or (candidate, feasibility)
-            elif found is None or gain < found[0]:
-                open_nodes = (name for name in candidate.target_nodes.nodes(gain) if name in feasible)
-                node = self._node_by_scores(candidate) if self._by_scores else next(open_nodes)
-                if isinstance(node, Reason):
-                    no_use = no_use or node
-                else:
-                    found = (gain, candidate, feasibility, node)
+            elif found is None or open_nodes.gain < found.gain:
+                choice = self._choice_by_scores(candidate, without, runner, feasibility, counts) if self._by_scores else open_nodes
+                if isinstance(choice, Reason):
+                    no_use = no_use or choice
+                elif found is None or choice.gain < found.gain:
+                    found = choice
         if found is not None:
-            return self._move(*found, counts)
+            return self._move(found, counts)
         if no_use is not None:
             return no_use
         if rejected is None:
             raise AssertionError("unreachable")  # the first candidate sets found, no_use or rejected
         return _no_capacity(_among(*rejected))
 
-    def _node_by_scores(self, candidate: _EvictionCandidate) -> t.Union[str, Reason]:
-        """Return the node that the scheduler chooses for the replacement, or the reason why that may be of no use.
+    def _open_nodes(self, candidate: _EvictionCandidate, feasibility: Feasibility) -> t.Optional[_Choice]:
+        """Return the best target with capacity, and all that are better for the same topology key. None if no target has capacity."""
+        feasible, targets = set(feasibility.feasible), candidate.target_nodes
+        gain = next((gain for gain in targets.gains if not feasible.isdisjoint(targets.nodes(gain))), None)
+        if gain is None:
+            return None
+        upper = (0,) * (_first_change(gain) + 1)  # this excludes gains that are worse for a key listed before or no better for this key
+        gains = [one for one in targets.gains if one[: len(upper)] < upper]
+        return _Choice(gain, candidate, tuple(name for one in gains for name in targets.nodes(one) if name in feasible))
 
-        It is of use if the node is in a target of the candidate, in each of several simulations with other choices of the scheduler.
+    def _choice_by_scores(
+        self,
+        candidate: _EvictionCandidate,
+        without: ClusterState,
+        runner: FilterRunner,
+        feasibility: Feasibility,
+        counts: Sequence[Counter[t.Optional[str]]],
+    ) -> t.Union[_Choice, Reason]:
+        """Return the nodes that the scheduler chooses for the replacement, or the reason why that may be of no use.
+
+        It is of use if the move is useful in each of several simulations with other choices of the scheduler. ``without``: the cluster
+        state without the pod, on which ``runner`` runs the filters for the replacement. ``feasibility``: their results.
         """
-        pod = candidate.pod
-        is_awaited = self._workload.kind == "StatefulSet"
-        without = self._cluster_state.fork()
-        without.remove(pod)
-        beside = without.fork()
-        if pod.spec.node_name in self._snapshot.nodes:
-            beside.assign(terminating_copy(pod), pod.spec.node_name)
-        useful = {name for gain in candidate.target_nodes.gains for name in candidate.target_nodes.nodes(gain)}
-        replacement = self._replacement(pod)
-        nodes: list[t.Optional[str]] = []
+        pod, replacement = candidate.pod, self._replacement(candidate.pod)
+        eligible = self._topology.as_set(self._domain_tuples.eligible)
+        alone = ScoredNode(replacement, without, runner, eligible)
+        beside: t.Optional[ScoredNode] = None
+        if not waits_for_end(self._workload) and pod.spec.node_name in self._snapshot.nodes:
+            terminating = without.fork()
+            terminating.assign(terminating_copy(pod), pod.spec.node_name)
+            beside = ScoredNode(replacement, terminating, FilterRunner(replacement, terminating), eligible)
+        gains: dict[str, t.Optional[Gain]] = {}
+        results: list[bool] = []
+        chosen = ""
         for number in range(DRAWS):
             draw = self._draws.of(self._workload, number)
             try:
-                node = self._choose(replacement, beside, draw) if draw.ends_late and not is_awaited else None
+                node = None
+                if beside is not None and draw.ends != BEFORE_NEXT_POD:
+                    node = beside.find(draw, accept_unknown=draw.accepts_unknown)
                 # The scheduler tries again when the pod has ended.
-                node = node or self._choose(replacement, without, draw)
-            except ScoresUnknownError as error:
+                node = node or alone.find(draw, accept_unknown=draw.accepts_unknown)
+            except NodeUnknownError as error:
                 return Reason("unknown", f"{UNKNOWN_NODE}: {', '.join(reason.text for reason in error.reasons)}")
-            nodes.append(node)
-        successes = sum(node in useful for node in nodes)
-        if successes == DRAWS:
-            return next(name for name in self._domain_tuples.eligible if name in nodes)
-        if not successes:
-            return Reason(
-                SCORING_DOES_NOT_SPREAD,
-                f"a node has free capacity for a replacement, and the scores of the scheduler choose {nodes[0] or 'none'}",
-            )
-        return by_chance(successes, "simulated replacements are in a domain with fewer replicas", sampled=draw.search is not None)
-
-    def _choose(self, pod: Pod, cluster_state: ClusterState, draw: Draw) -> t.Optional[str]:
-        runner = FilterRunner(pod, cluster_state)
-        return ScoredNode(runner, Scorer(pod, cluster_state), self._domain_tuples.eligible, draw, accept_unknown=False).find()
+            if node is not None and node not in gains:
+                target = self._domain_tuple(node)
+                gains[node] = None if None in target else _useful_gain(self._domain_tuple(pod.spec.node_name), target, counts)
+            results.append(node is not None and gains[node] is not None)
+            chosen = chosen or node or ""
+        useful = [gain for gain in gains.values() if gain is not None]
+        if all(results):
+            return _Choice(max(useful), candidate, tuple(name for name in self._domain_tuples.eligible if name in gains))
+        if not useful:
+            text = f"a node has free capacity for a replacement, and the scores of the scheduler choose {chosen or 'none'}"
+            return Reason(SCORING_DOES_NOT_SPREAD, text)
+        if feasibility.unknown_nodes and depends_on("accepts_unknown", results):
+            reasons = dict.fromkeys(reason.text for some in feasibility.unknown_nodes.values() for reason in some)
+            return Reason("unknown", f"{UNKNOWN_NODE}: {', '.join(reasons)}")
+        return self._draws.uncertain(self._workload, results, "simulated replacements are in a domain with fewer replicas")
 
     def assume(self, move: Move) -> None:
         """Assume that the replacement runs on the move's node."""
@@ -274,33 +304,23 @@ class EvictionPlanner:
         """Return the sort key of the pod. Pods with lower keys are evicted first."""
         if self._workload.kind == "StatefulSet":
             return (pod.ready, -ordinal(pod))
-        return (pod.ready, _deletion_cost(pod), -(read_time(pod.metadata.creation_timestamp) or 0.0), pod.metadata.name)
-
-    def _feasibility(self, candidate: _EvictionCandidate) -> Feasibility:
-        """Return the feasible nodes of the replacement in a cluster state without the pod."""
-        without = self._cluster_state.fork()
-        without.remove(candidate.pod)
-        return FilterRunner(self._replacement(candidate.pod), without).feasibility(self._domain_tuples.names)
+        return (pod.ready, deletion_cost(pod), -(read_time(pod.metadata.creation_timestamp) or 0.0), pod.metadata.name)
 
     def _replacement(self, pod: Pod) -> Pod:
         number = ordinal(pod) if self._workload.kind == "StatefulSet" else None
         return next_pod(self._workload, self._snapshot, ordinal=number, revision=self._revision).pod
 
-    def _move(
-        self, gain: Gain, candidate: _EvictionCandidate, feasibility: Feasibility, node: str, counts: Sequence[Counter[t.Optional[str]]]
-    ) -> Move:
-        index = next(index for index, change in enumerate(gain) if change)
+    def _move(self, choice: _Choice, counts: Sequence[Counter[t.Optional[str]]]) -> Move:
+        index = _first_change(choice.gain)
         key, count = self._keys[index], counts[index]
-        feasible = set(feasibility.feasible)
-        upper = (0,) * (index + 1)  # this excludes gains that are worse for a key listed before or no better for this key
-        target_nodes = [one for one in candidate.target_nodes.gains if one[: index + 1] < upper]
-        open_nodes = [name for one in target_nodes for name in candidate.target_nodes.nodes(one) if name in feasible]
-        targets = tuple(dict.fromkeys(str(self._domains[index][name]) for name in open_nodes))
-        source = str(self._domain_tuple(candidate.pod.spec.node_name)[index])
+        old = self._domain_tuple(choice.candidate.pod.spec.node_name)[index]
+        domains = dict.fromkeys(self._domains[index][name] for name in choice.nodes)
+        source, targets = str(old), tuple(str(domain) for domain in domains if domain != old)
+        node = next(name for name in choice.nodes if self._domains[index][name] != old)
         named = ", ".join(f"{domain} ({count[domain]})" for domain in targets[:MAX_NAMED])
         more = f" and {len(targets) - MAX_NAMED} more" if len(targets) > MAX_NAMED else ""
         text = f"{pluralize(count[source], 'replica')} in {key}={source}, one of them can move to {named}{more}"
-        return Move(candidate.pod, key, source, targets, node, Reason("surplus", text))
+        return Move(choice.candidate.pod, key, source, targets, node, Reason("surplus", text))
 
 
 def _among(candidate: _EvictionCandidate, feasibility: Feasibility) -> Feasibility:
@@ -317,6 +337,11 @@ def _useful_gain(source: DomainTuple, target: DomainTuple, counts: Sequence[Coun
     return gain if gain < (0,) * len(gain) and not _collapses(source, target, counts) else None
 
 
+def _first_change(gain: Gain) -> int:
+    """Return the index of the first topology key for which the move makes a difference."""
+    return next(index for index, change in enumerate(gain) if change)
+
+
 def _gain(source: DomainTuple, target: DomainTuple, counts: Sequence[Counter[t.Optional[str]]]) -> Gain:
     """Return the change of the sums of squares if one replica moves from ``source`` to ``target``. A negative change is better."""
     return tuple(
@@ -326,20 +351,10 @@ def _gain(source: DomainTuple, target: DomainTuple, counts: Sequence[Counter[t.O
 
 
 def _collapses(source: DomainTuple, target: DomainTuple, counts: Sequence[Counter[t.Optional[str]]]) -> bool:
-    """Return whether the move puts all replicas into one domain of a key, although they are in several."""
-    for old, new, count in zip(source, target, counts):
-        before = {domain for domain, replicas in count.items() if replicas}
-        if len(before) > 1 and None not in before and {domain for domain in before if domain != old or count[old] > 1} <= {new}:
-            return True
-    return False
-
-
-def _deletion_cost(pod: Pod) -> int:
-    """Return the pod deletion cost from the annotation.
-
-    A value that is not a number counts as 0 (kubernetes ``controller/controller_utils.go``).
-    """
-    return parse_int64((pod.metadata.annotations or {}).get(DELETION_COST, "")) or 0
+    """Return whether the only replica of a key that is not in the domain ``new`` moves into it."""
+    return any(
+        old is not None and old != new and count[old] == 1 and count.keys() == {old, new} for old, new, count in zip(source, target, counts)
+    )
 
 
 def _no_capacity(feasibility: Feasibility) -> Reason:

@@ -23,11 +23,12 @@ from ..preconditions.autoscaling import autoscaling_violation
 from ..preconditions.shared_volume import shared_volume_violation
 from ..preconditions.update_strategy.on_delete import on_delete_violation
 from ..rollout import partition
-from ..skew_cost import Gain, skew_cost
+from ..skew_cost import SkewCost, skew_cost
 from ..topology.topology import Topology
+from .draws import DRAWS, Draw, Draws, depends_on, waits_for_end
 from .prediction import Prediction
 from .restart_simulation import RestartSimulation, SimulatedRestart
-from .scored_node import DRAWS, Draw, Draws, ScoresUnknownError, by_chance, by_termination
+from .scored_node import NodeUnknownError
 
 BETTER = "simulated restarts spread the replicas better"
 PILED_BY_SCORES = Reason(
@@ -93,7 +94,7 @@ class RestartPredictor:
         surge = surge_capacity(workload, self._snapshot)
         try:
             restart = self._simulate(workload, eligible, surge.pods, accept_unknown=True, draw=self._draws.of(workload, 0))
-        except ScoresUnknownError:
+        except NodeUnknownError:
             restart = self._simulate(workload, eligible, surge.pods, accept_unknown=True)
         self.cluster_state = restart.cluster_state
 
@@ -102,44 +103,45 @@ class RestartPredictor:
         workload: Workload,
         eligible: tuple[str, ...],
         max_surge: int,
-        before: Gain,
+        before: SkewCost,
         decides: t.Optional[t.Callable[[Sequence[str]], bool]],
         domains: dict[str, list[str]],
-        unknowns: Sequence[Blocker],
+        unknowns: list[Blocker],
     ) -> Prediction:
         """Return the prediction for a workload that a restart could spread better, if the scheduler chose the nodes for that.
 
         ``unknowns``: the nodes of which it is not known whether the pods can run there. Every second simulation leaves them out.
         """
-        results: dict[bool, list[bool]] = {True: [], False: []}
-        certain: dict[bool, bool] = {}
+        results: list[bool] = []
+        certain: dict[str, bool] = {}
         expected: dict[str, dict[str, int]] = {}
         for number in range(DRAWS):
             draw = self._draws.of(workload, number)
-            if draw.ends_late in certain:
-                results[draw.ends_late].append(certain[draw.ends_late])
-                continue
-            accept_unknown = not unknowns or number % 2 == 0
-            try:
-                restart = self._simulate(
-                    workload, eligible, max_surge, accept_unknown=accept_unknown, decides=decides if number else None, draw=draw
-                )
-            except ScoresUnknownError as error:
-                return Prediction(None, domains, [*unknowns, *map(Blocker, error.reasons)])
-            improved = self._better(before, restart, eligible)
-            results[draw.ends_late].append(improved)
-            if number == 0:
-                placed = self._topology.distribute_over(self._keys, restart.nodes, eligible)
-                expected = {distribution.topology_key: dict(distribution.listed) for distribution in placed}
-            if draw.is_certain and not unknowns:
-                certain[draw.ends_late] = improved
-        all_results = [*results[True], *results[False]]
-        if all(all_results):
+            # If the controller waits for the end of each old pod, the time of the end makes no difference.
+            kind = "" if waits_for_end(workload) else draw.ends
+            improved = certain.get(kind)
+            if improved is None:
+                accept_unknown = not unknowns or draw.accepts_unknown
+                try:
+                    restart = self._simulate(
+                        workload, eligible, max_surge, accept_unknown=accept_unknown, decides=decides if number else None, draw=draw
+                    )
+                except NodeUnknownError as error:
+                    return Prediction(None, domains, [*unknowns, *map(Blocker, error.reasons)])
+                improved = self._better(before, restart, eligible)
+                if number == 0:
+                    placed = self._topology.distribute_over(self._keys, restart.nodes, eligible)
+                    expected = {distribution.topology_key: dict(distribution.listed) for distribution in placed}
+                if draw.is_certain and not unknowns:
+                    certain[kind] = improved
+            results.append(improved)
+        if all(results):
             return Prediction(True, domains, expected=expected)
-        if not any(all_results):
+        if not any(results):
             return Prediction(False, domains, [Blocker(PILED_BY_SCORES)], expected)
-        reason = by_termination(results) or by_chance(sum(all_results), BETTER, sampled=draw.search is not None)
-        return Prediction(None, domains, [*unknowns, Blocker(reason)], expected)
+        if unknowns and depends_on("accepts_unknown", results):
+            return Prediction(None, domains, unknowns, expected)
+        return Prediction(None, domains, [*unknowns, Blocker(self._draws.uncertain(workload, results, BETTER))], expected)
 
     def _prediction_violation(self, workload: Workload) -> t.Optional[Reason]:
         """Return the reason why no restart of the workload helps. None if the simulation decides."""
@@ -172,7 +174,7 @@ class RestartPredictor:
             draw=draw,
         ).run()
 
-    def _decides(self, before: Gain, eligible: tuple[str, ...]) -> t.Optional[t.Callable[[Sequence[str]], bool]]:
+    def _decides(self, before: SkewCost, eligible: tuple[str, ...]) -> t.Optional[t.Callable[[Sequence[str]], bool]]:
         """Return a function that decides from the first new replicas that a restart is better than ``before``, the skew cost now.
 
         None if later replicas matter. Replicas in two domains are not collapsed, wherever the others are placed. If eligible nodes have no
@@ -182,7 +184,7 @@ class RestartPredictor:
             return None
         return lambda node_names: len(node_names) > 1 and self._topology.in_two_domains(self._keys, node_names, eligible)
 
-    def _better(self, before: Gain, restart: SimulatedRestart, eligible: tuple[str, ...]) -> bool:
+    def _better(self, before: SkewCost, restart: SimulatedRestart, eligible: tuple[str, ...]) -> bool:
         """Return whether the outcome of the restart is improved (``spread.comparison``). ``before``: the skew cost now."""
         if restart.stuck is not None:
             return False

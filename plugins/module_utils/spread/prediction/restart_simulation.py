@@ -8,11 +8,11 @@ it gets the node that the scheduler chooses by its scores.
 
 from __future__ import annotations
 
-import heapq
 import typing as t
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from dataclasses import replace as replace_fields
+from functools import partial
 
 from ...model.api.pod import Pod
 from ...model.api.workload import Workload
@@ -21,12 +21,13 @@ from ...model.reason import Reasons
 from ...model.snapshot import ClusterSnapshot, ordinal
 from ...scheduler.cluster_state import ClusterState
 from ...scheduler.feasibility import Feasibility, FilterRunner
-from ...scheduler.scores.scorer import Scorer
 from ..next_pod.next_pod import next_pod
 from ..rollout import partition, rollout_bounds, update_strategy_type
 from ..topology.topology import Topology
+from .draws import AT_NEXT_STEP, BEFORE_NEXT_POD, Draw, terminating_copy
 from .least_loaded_node import LeastLoadedNode, ReplicaCounts
-from .scored_node import Draw, ScoredNode, terminating_copy
+from .old_pods import OldPods
+from .scored_node import ScoredNode
 
 
 @dataclass(frozen=True)
@@ -51,47 +52,6 @@ class _NoCapacity(Exception):
     def __init__(self, feasibility: Feasibility) -> None:
         super().__init__()
         self.feasibility = feasibility
-
-
-class _OldPods:
-    """The pods that a rollout has not removed yet, in the controller's order.
-
-    Pods that never became ready are removed first: the controller removes them before it counts any other. Then a pod of the node with the
-    most replicas is removed (ReplicaSet's ranking when scaling down).
-    """
-
-    def __init__(self, pods: Iterable[Pod], per_node: Mapping[str, int]) -> None:
-        self._per_node = per_node
-        self._pods: dict[tuple[bool, str], list[tuple[int, Pod]]] = {}
-        # Outdated entries stay until they are at the top. ``recount`` adds the current ones.
-        self._heap: list[tuple[bool, int, int, str]] = []
-        ranked = sorted(((pod.ready, bool(pod.spec.node_name), number, pod) for number, pod in enumerate(pods)), key=lambda rank: rank[:3])
-        for number, (ready, _placed, _number, pod) in enumerate(ranked):
-            self._pods.setdefault((ready, pod.spec.node_name), []).append((number, pod))
-        self._left = len(ranked)
-        for there in self._pods.values():
-            there.reverse()
-        for _ready, node in self._pods:
-            self.recount(node)
-
-    def __len__(self) -> int:
-        return self._left
-
-    def take(self) -> Pod:
-        """Remove and return the next pod."""
-        while True:
-            ready, replicas, number, node = heapq.heappop(self._heap)
-            there = self._pods.get((ready, node))
-            if there and there[-1][0] == number and -replicas == self._per_node[node]:
-                self._left -= 1
-                return there.pop()[1]
-
-    def recount(self, node: str) -> None:
-        """Update the heap after a change of the workload's replicas on the node."""
-        for ready in (False, True):
-            there = self._pods.get((ready, node))
-            if there:
-                heapq.heappush(self._heap, (ready, -self._per_node[node], there[-1][0], node))
 
 
 class RestartSimulation:
@@ -131,13 +91,13 @@ class RestartSimulation:
         self._set_pod_template(next_pod(workload, snapshot).pod)
         self._new: list[str] = []
         self._terminating: list[Pod] = []
-        self._old = _OldPods((), self._counts.per_node)
+        self._old = OldPods((), self._counts.per_node, snapshot.read_at_s)
         self._first: t.Optional[Feasibility] = None
 
     def run(self) -> SimulatedRestart:
         """Simulate the restart to its end, or to the point where no node is feasible for a new pod.
 
-        Raise ScoresUnknownError if a draw needs scores that are not known.
+        Raise NodeUnknownError if a draw cannot tell on which node a pod runs.
         """
         stuck: t.Optional[Feasibility] = None
         try:
@@ -161,7 +121,7 @@ class RestartSimulation:
         bounds = rollout_bounds(self._workload)
         pods = self._old_pods()
         self._count_old(pods)
-        old = self._old = _OldPods(pods, self._counts.per_node)
+        old = self._old = OldPods(pods, self._counts.per_node, self._snapshot.read_at_s)
         wanted = min(replicas, len(pods))
 
         def place_in_free_slots() -> None:
@@ -171,7 +131,8 @@ class RestartSimulation:
 
         while len(self._new) < wanted and not self._is_decided(wanted):
             # All new pods have become ready since. The controller first creates the additional pods, and then removes old ones.
-            self._end_terminating_pods()
+            if self._draw is not None and self._draw.ends == AT_NEXT_STEP:
+                self._end_terminating_pods()
             ready = len(self._new)
             place_in_free_slots()
             while old and len(old) + ready > replicas - bounds.max_unavailable:
@@ -200,6 +161,8 @@ class RestartSimulation:
         replaced = ordinals[len(kept) :]
         self._count_old(by_ordinal[number] for number in replaced)
         for number in reversed(replaced):
+            if self._is_decided(len(ordinals)):
+                break
             self._remove_old_pod(by_ordinal[number])
             self._set_pod_template(next_pod(self._workload, self._snapshot, ordinal=number).pod)
             self._place()
@@ -214,7 +177,8 @@ class RestartSimulation:
         Otherwise the scheduler places the next pod while this one is terminating on its node.
         """
         self._cluster_state.remove(pod)
-        if self._draw is not None and self._draw.ends_late and not is_awaited and pod.spec.node_name in self._snapshot.nodes:
+        ends = BEFORE_NEXT_POD if self._draw is None or is_awaited else self._draw.ends
+        if ends != BEFORE_NEXT_POD and pod.spec.node_name in self._snapshot.nodes:
             terminating = terminating_copy(pod)
             self._cluster_state.assign(terminating, pod.spec.node_name)
             self._terminating.append(terminating)
@@ -230,7 +194,7 @@ class RestartSimulation:
         """Use this pod as the model for the next pods."""
         self._pod = pod
         self._filter_runner = FilterRunner(pod, self._cluster_state)
-        self._node_finder: t.Union[LeastLoadedNode, ScoredNode, None] = None
+        self._find_node: t.Optional[t.Callable[[], t.Optional[str]]] = None
 
     def _is_decided(self, wanted: int) -> bool:
         """Return whether the replicas that follow, up to ``wanted``, cannot change the caller's decision."""
@@ -251,28 +215,28 @@ class RestartSimulation:
             raise _NoCapacity(self._filter_runner.feasibility(self._candidates))
 
     def _try_to_place(self) -> bool:
-        if self._first is None:
+        # Draws are made only if the filter results of the simulation without a draw allow a restart.
+        if self._draw is None and self._first is None:
             self._first = self._filter_runner.feasibility(self._candidates)
-        node = self._next_node()
+        if self._find_node is None:
+            self._find_node = self._make_node_finder()
+        node = self._find_node()
         if node is None:
             return False
-        self._first = _with_unknown(self._first, self._filter_runner.unknown, node, self._filter_runner.run_filters(node)[1])
+        if self._first is not None:
+            self._first = _with_unknown(self._first, self._filter_runner.unknown, node, self._filter_runner.run_filters(node)[1])
         number = len(self._new)
         metadata = replace(self._pod.metadata, name=f"simulated-{number}", uid=f"simulated-{self._workload.metadata.uid}-{number}")
         self._cluster_state.assign(replace(self._pod, metadata=metadata), node)
         self._add_new_replica(node)
         return True
 
-    def _next_node(self) -> t.Optional[str]:
-        """Return the node of the next pod. None if no node is feasible."""
-        if self._node_finder is None:
-            self._node_finder = self._make_node_finder()
-        return self._node_finder.find()
-
-    def _make_node_finder(self) -> t.Union[LeastLoadedNode, ScoredNode]:
+    def _make_node_finder(self) -> t.Callable[[], t.Optional[str]]:
+        """Return a function that returns the node of the next pod like the present one, or None if no node is feasible."""
         if self._draw is not None:
-            scorer = Scorer(self._pod, self._cluster_state)
-            return ScoredNode(self._filter_runner, scorer, self._candidates, self._draw, accept_unknown=self._accept_unknown)
+            eligible = self._topology.as_set(self._candidates)
+            scored = ScoredNode(self._pod, self._cluster_state, self._filter_runner, eligible)
+            return partial(scored.find, self._draw, accept_unknown=self._accept_unknown)
         return LeastLoadedNode(
             self._filter_runner,
             self._cluster_state,
@@ -280,7 +244,7 @@ class RestartSimulation:
             self._topology.groups,
             self._counts,
             accept_unknown=self._accept_unknown,
-        )
+        ).find
 
     def _add_new_replica(self, node: str) -> None:
         """Record a replica of the new revision on the node."""

@@ -5,54 +5,60 @@
 from __future__ import annotations
 
 from collections.abc import Set as AbstractSet
+from itertools import chain, islice
 
 from ...scheduler.feasibility import FilterRunner
 from ...scheduler.node_search import SearchOrder
 
 
 class SampledSearch:
-    """The searches for the pods of one simulation, one after the other. Each begins where the one before has ended.
+    """The searches for the pods of one simulation, one after the other.
 
-    ``wanted``: the number of feasible nodes after which a search ends. The order is random, so the first search begins at its first node.
+    ``wanted``: the number of feasible nodes after which a search ends. The first search begins at the first node of the order. With
+    ``advances``, each other one begins where the one before has ended. Without it, all begin at the first node: the scheduler has placed
+    other pods in between, and has come back to it.
     """
 
-    def __init__(self, order: SearchOrder, wanted: int) -> None:
+    def __init__(self, order: SearchOrder, wanted: int, *, advances: bool = True) -> None:
         self._order = order
         self._wanted = wanted
-        self._next = 0
+        self._advances = advances
+        self._next_window = 0
+        self._next_position = 0
 
     def find(self, runner: FilterRunner, candidates: tuple[str, ...], *, accept_unknown: bool) -> tuple[str, ...]:
         """Return the feasible nodes that are found for the pod of the runner."""
         local = runner.local_feasibility(candidates)
         if local is None:
-            return self._check_one_by_one(runner, frozenset(candidates), accept_unknown=accept_unknown)
+            return self._check_one_by_one(runner, self._order.ordered(candidates), accept_unknown=accept_unknown)
         windows = self._order.windows(local.passing, self._wanted)
-        window = windows[self._next % len(windows)]
-        self._next += 1
-        closed, opened = (local.closed, local.opened | local.unknown) if accept_unknown else (local.closed | local.unknown, local.opened)
-        found = tuple(name for name in window if name not in closed) if closed else window
-        new = opened - frozenset(found) if opened else ()
-        return (*found, *(name for name in sorted(new) if self._is_checked(name, window))) if new else found
+        number = self._next_window % len(windows)
+        self._next_window += self._advances
+        closed: AbstractSet[str] = local.closed.keys()
+        opened = local.opened
+        if local.unknown:
+            closed, opened = (closed, opened | local.unknown.keys()) if accept_unknown else (closed | local.unknown.keys(), opened)
+        window = windows[number]
+        if not opened and closed.isdisjoint(window):
+            return window
+        # The search continues until it has found enough nodes, or has checked all of them.
+        others = chain.from_iterable(windows[number + 1 :] + windows[:number])
+        found = list(islice((name for name in dict.fromkeys(chain(window, others)) if name not in closed), self._wanted))
+        if opened:
+            positions, total = self._order.positions, len(self._order.names)
+            begin = positions[window[0]] if window else 0
+            found = sorted({*found, *opened}, key=lambda name: (positions[name] - begin) % total)[: self._wanted]
+        return tuple(found)
 
-    def _is_checked(self, name: str, window: tuple[str, ...]) -> bool:
-        """Return whether the search that finds the nodes of the window also checks this node."""
-        if len(window) < self._wanted:
-            return True
-        positions = self._order.positions
-        begin, end, position = positions[window[0]], positions[window[-1]], positions[name]
-        return begin <= position <= end if begin <= end else position >= begin or position <= end
-
-    def _check_one_by_one(self, runner: FilterRunner, candidates: AbstractSet[str], *, accept_unknown: bool) -> tuple[str, ...]:
-        names, begin = self._order.names, self._next
+    def _check_one_by_one(self, runner: FilterRunner, ordered: tuple[str, ...], *, accept_unknown: bool) -> tuple[str, ...]:
+        begin = self._next_position % max(len(ordered), 1)
         found: list[str] = []
-        for checked, name in enumerate((*names[begin:], *names[:begin]), start=1):
-            if name not in candidates:
-                continue
+        for checked, name in enumerate(chain(islice(ordered, begin, None), islice(ordered, begin)), start=1):
             reasons, unknown = runner.run_filters(name)
             if reasons or (unknown and not accept_unknown):
                 continue
             found.append(name)
             if len(found) == self._wanted:
-                self._next = (begin + checked) % len(names)
+                self._next_position = begin + checked if self._advances else 0
                 break
         return tuple(found)

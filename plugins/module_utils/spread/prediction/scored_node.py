@@ -1,133 +1,94 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: onprem.kube_scheduling contributors
-"""The node for the next pod of a simulated restart, as the scheduler chooses it: a feasible node with the highest score."""
+"""The node for the next pod of a simulation, as the scheduler chooses it: a feasible node with the highest score."""
 
 from __future__ import annotations
 
-import random
 import typing as t
 
 from ...model.api.pod import Pod
-from ...model.api.workload import Workload
-from ...model.codec import replace
 from ...model.reason import Reason, Reasons
-from ...model.scheduler_profile import DEFAULT_PROFILE
-from ...model.snapshot import ClusterSnapshot
+from ...scheduler.batching import has_reusable_scores
+from ...scheduler.cluster_state import ClusterState
 from ...scheduler.feasibility import FilterRunner
-from ...scheduler.node_search import SearchOrder, SearchOrders, nodes_to_find
 from ...scheduler.scores.scorer import Scorer
-from .sampled_search import SampledSearch
-
-DRAWS = 8
-"""The number of simulations with different choices of the scheduler."""
+from .draws import Draw
 
 
-class ScoresUnknownError(Exception):
-    """The scores of a simulated pod are not known."""
+class NodeUnknownError(Exception):
+    """It is not known on which node a simulated pod runs."""
 
     def __init__(self, reasons: Reasons) -> None:
         super().__init__(", ".join(map(str, reasons)))
         self.reasons = reasons
 
 
-class Draw:
-    """The choices of one simulation that are not known.
+class ScoredNode:
+    """Finds the nodes for equal pods, among all nodes of the snapshot.
 
-    ``order``: an order in which the scheduler may have the nodes. ``wanted``: the number of feasible nodes after which its search ends, or
-    None if it scores all of them. ``keeps_order``: of nodes with equal scores it takes the one that is first in the order, for all pods.
-    Otherwise each choice is random. ``ends_late``: a removed pod still uses its node when the next pod is placed, if its controller does
-    not wait for its end.
+    ``eligible``: the nodes on which the pod is expected to start. The scheduler does not know more than its filters, and may choose others.
     """
 
-    def __init__(self, seed: str, order: SearchOrder, wanted: t.Optional[int], *, keeps_order: bool, ends_late: bool) -> None:
-        self._chance = random.Random(seed)
-        self._positions = order.positions if keeps_order else None
-        self.search = SampledSearch(order, wanted) if wanted is not None else None
-        self.ends_late = ends_late
-        self._had_choice = False
-
-    @property
-    def is_certain(self) -> bool:
-        """True if all simulations with the same ``ends_late`` have the result of this one: the scheduler had no choice."""
-        return not self._had_choice and self.search is None
-
-    def choose(self, names: t.Sequence[str]) -> str:
-        """Return one of these nodes, which have equal scores. The order of the names must not depend on chance."""
-        if len(names) == 1:
-            return names[0]
-        self._had_choice = True
-        return self._chance.choice(names) if self._positions is None else min(names, key=self._positions.__getitem__)
-
-
-class Draws:
-    """The choices in simulations on one snapshot that are not known. The same snapshot always gets the same ones."""
-
-    def __init__(self, snapshot: ClusterSnapshot) -> None:
-        self._snapshot = snapshot
-        self._orders = SearchOrders(snapshot.nodes)
-
-    def of(self, workload: Workload, number: int) -> Draw:
-        """Return the choices in the simulation of the workload with this number, which is below DRAWS."""
-        profile = self._snapshot.profiles.get(workload.spec.template.spec.scheduler_name, DEFAULT_PROFILE)
-        nodes = len(self._snapshot.nodes)
-        wanted = nodes_to_find(profile.percentage_of_nodes, nodes)
-        return Draw(
-            f"{workload.metadata.uid}/{number}",
-            self._orders.of(number),
-            wanted if wanted < nodes else None,
-            keeps_order=number < DRAWS // 2,
-            ends_late=number % 4 < 2,
-        )
-
-
-def terminating_copy(pod: Pod) -> Pod:
-    """Return the pod as it is after its deletion has begun, with a uid of its own. It uses its node, and no spread constraint counts it."""
-    metadata = replace(pod.metadata, uid=f"terminating-{pod.metadata.uid}", deletion_timestamp="1970-01-01T00:00:00Z")
-    return replace(pod, metadata=metadata)
-
-
-def by_chance(successes: int, what: str, *, sampled: bool) -> Reason:
-    """Return the reason why only some simulations are successful. ``what``: the success, as in "4 of 8 simulated restarts ..."."""
-    share = f"{successes} of {DRAWS} {what}"
-    if sampled:
-        return Reason("depends_on_sampling", f"{share}: in a cluster of this size the scheduler scores only a part of the nodes")
-    return Reason("depends_on_ties", f"{share}: it is not known which of the nodes with equal scores the scheduler chooses")
-
-
-def by_termination(results: t.Mapping[bool, t.Sequence[bool]]) -> t.Optional[Reason]:
-    """Return the reason if the results by ``ends_late`` differ only by that."""
-    late, early = results[True], results[False]
-    if all(late) and not any(early):
-        return Reason("depends_on_termination", "it helps only if old pods still use their nodes when the next new pod is placed")
-    if all(early) and not any(late):
-        return Reason("depends_on_termination", "it helps only if old pods have ended when the next new pod is placed")
-    return None
-
-
-class ScoredNode:
-    """Finds the node for pods like the FilterRunner's, which is also the Scorer's."""
-
-    def __init__(
-        self, filter_runner: FilterRunner, scorer: Scorer, candidates: tuple[str, ...], draw: Draw, *, accept_unknown: bool
-    ) -> None:
+    def __init__(self, pod: Pod, cluster_state: ClusterState, filter_runner: FilterRunner, eligible: frozenset[str]) -> None:
         self._filter_runner = filter_runner
-        self._scorer = scorer
-        self._candidates = candidates
-        self._draw = draw
-        self._accept_unknown = accept_unknown
+        self._scorer = Scorer(pod, cluster_state)
+        self._names = cluster_state.node_names
+        self._eligible = eligible
+        self._is_reusable = has_reusable_scores(pod, cluster_state.snapshot.profile_of(pod))
+        self._last = ""
+        # The total scores of the nodes that the scheduler did not choose for the pods before.
+        self._left: dict[str, int] = {}
 
-    def find(self) -> t.Optional[str]:
-        """Return the node that the scheduler chooses. None if no candidate is feasible. Raise ScoresUnknownError."""
-        feasible = self._feasible()
+    def find(self, draw: Draw, *, accept_unknown: bool) -> t.Optional[str]:
+        """Return the node that the scheduler chooses for the next pod. None if no node is feasible. Raise NodeUnknownError.
+
+        ``accept_unknown``: nodes with unknown filter results are feasible.
+        """
+        node = self._next_of_left(draw, accept_unknown=accept_unknown) or self._best(draw, accept_unknown=accept_unknown)
+        if node is not None and node not in self._eligible:
+            raise NodeUnknownError(_not_eligible(node))
+        return node
+
+    def _best(self, draw: Draw, *, accept_unknown: bool) -> t.Optional[str]:
+        self._left = {}
+        feasible = self._feasible(draw, accept_unknown=accept_unknown)
         if len(feasible) < 2:
             return feasible[0] if feasible else None
         unknown = self._scorer.unknown(feasible)
         if unknown:
-            raise ScoresUnknownError(unknown)
-        return self._draw.choose(self._scorer.best(feasible))
+            raise NodeUnknownError(unknown)
+        self._last = draw.choose(self._scorer.best(feasible))
+        if self._is_reusable:
+            self._left = dict(self._scorer.scores(feasible).totals)
+            del self._left[self._last]
+        return self._last
 
-    def _feasible(self) -> tuple[str, ...]:
-        if self._draw.search is not None:
-            return self._draw.search.find(self._filter_runner, self._candidates, accept_unknown=self._accept_unknown)
-        found = self._filter_runner.feasibility(self._candidates)
-        return (*found.feasible, *found.unknown_nodes) if self._accept_unknown and found.unknown_nodes else found.feasible
+    def _next_of_left(self, draw: Draw, *, accept_unknown: bool) -> t.Optional[str]:
+        """Return the best node of those that are left, if the scheduler reuses their scores. None if it scores the nodes again."""
+        if not self._left or self._is_feasible(self._last, accept_unknown=accept_unknown):
+            return None
+        draw.had_choice = True
+        if not draw.reuses_scores:
+            return None
+        highest = max(self._left.values())
+        node = draw.choose([name for name, score in self._left.items() if score == highest])
+        del self._left[node]
+        if not self._is_feasible(node, accept_unknown=accept_unknown):
+            return None
+        self._last = node
+        return node
+
+    def _is_feasible(self, name: str, *, accept_unknown: bool) -> bool:
+        reasons, unknown = self._filter_runner.run_filters(name)
+        return not reasons and (accept_unknown or not unknown)
+
+    def _feasible(self, draw: Draw, *, accept_unknown: bool) -> tuple[str, ...]:
+        if draw.search is not None:
+            return draw.search.find(self._filter_runner, self._names, accept_unknown=accept_unknown)
+        found = self._filter_runner.feasibility(self._names)
+        return (*found.feasible, *found.unknown_nodes) if accept_unknown and found.unknown_nodes else found.feasible
+
+
+def _not_eligible(node: str) -> Reasons:
+    why = "it is not Ready, has another platform, or is virtual"
+    return (Reason("not_eligible", f"the scheduler may choose {node}, on which the pods are not expected to start: {why}"),)

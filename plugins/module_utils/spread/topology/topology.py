@@ -45,6 +45,7 @@ class Topology:
         self._domains: IdentityCache[EligibleDomains] = IdentityCache(MAX_KEPT)
         self._of_names: IdentityCache[_NamedDomains] = IdentityCache(MAX_KEPT)
         self._domain_tuples: IdentityCache[DomainTuples] = IdentityCache(MAX_KEPT)
+        self._sets: IdentityCache[frozenset[str]] = IdentityCache(MAX_KEPT)
 
     @classmethod
     def of(cls, snapshot: ClusterSnapshot) -> Topology:
@@ -78,6 +79,10 @@ class Topology:
         """Return one distribution for each topology key."""
         names = list(node_names)
         return [self.distribute(key, names, eligible) for key in topology_keys]
+
+    def as_set(self, eligible: tuple[str, ...]) -> frozenset[str]:
+        """Return the eligible nodes as a set."""
+        return self._sets.get((eligible,), lambda: frozenset(eligible))
 
     def in_two_domains(self, topology_keys: Iterable[str], node_names: Sequence[str], eligible: tuple[str, ...]) -> bool:
         """Return whether replicas are in two domains of each key that has at least two. All nodes must be eligible and have a domain."""

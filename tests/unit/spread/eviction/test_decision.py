@@ -37,7 +37,7 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.state.resta
     read_outcome,
 )
 
-from tests.unit.support.cluster import ClusterBuilder, Json, workers
+from tests.unit.support.cluster import ClusterBuilder, Json, struct, workers
 from tests.unit.support.objects import claim, stored, volume
 
 
@@ -144,7 +144,17 @@ def test_a_move_says_from_where_to_where_and_why() -> None:
     cluster.deployment("web", homes(3, 1, 0, 0))
     move = next_move(cluster)
     assert isinstance(move, Move)
-    assert (move.topology_key, move.source, move.targets) == (HOSTNAME, "worker-1", ("worker-3", "worker-4", "worker-2"))
+    # The scores of the scheduler prefer zone b, in which worker-4 is empty.
+    assert (move.topology_key, move.source, move.targets, move.node) == (HOSTNAME, "worker-1", ("worker-4",), "worker-4")
+    assert str(move.reason) == "surplus: 3 replicas in kubernetes.io/hostname=worker-1, one of them can move to worker-4 (0)"
+
+
+def test_without_scores_each_node_with_capacity_is_a_target() -> None:
+    cluster = workers(4)
+    cluster.deployment("web", homes(3, 1, 0, 0))
+    line, snapshot = line_of(cluster, HOST)
+    move = EvictionPlanner(line, snapshot, ClusterState.of(snapshot), HOST, by_scores=False).next_move()
+    assert isinstance(move, Move) and move.targets == ("worker-3", "worker-4", "worker-2")
     named = "worker-3 (0), worker-4 (0), worker-2 (1)"
     assert str(move.reason) == f"surplus: 3 replicas in kubernetes.io/hostname=worker-1, one of them can move to {named}"
 
@@ -178,11 +188,49 @@ def test_replicas_on_a_node_that_has_closed_are_piled_up_there_too(closed: Json,
     assert decide(cluster, keys=keys).action == EVICT
 
 
+def sized(cpu: str) -> Json:
+    resources = {"requests": {"cpu": cpu, "memory": f"{cpu}Gi"}}
+    return {"spec": {"containers": [{"name": "m", "image": "web", "resources": resources}]}}
+
+
+def test_a_node_about_which_something_is_unknown_may_be_chosen() -> None:
+    """The node large is in the zone of the replicas. It is empty, and a pending pod of another scheduler is nominated for it."""
+    cluster = ClusterBuilder()
+    for name, zone, cpu in (("worker-1", "a", "8"), ("large", "a", "64"), ("worker-2", "b", "8")):
+        cluster.node(name, labels={ZONE: zone}, allocatable={"cpu": cpu, "memory": f"{cpu}Gi", "pods": "110"})
+    cluster.pod("filler-0", "worker-1", labels={"app": "other"}, template=sized("4"))
+    rule = {"topologyKey": "rack", "maxSkew": 1, "whenUnsatisfiable": "ScheduleAnyway", "labelSelector": {"matchLabels": {"app": "none"}}}
+    template = sized("1")
+    template["spec"]["topologySpreadConstraints"] = [rule]
+    cluster.deployment("web", ["worker-1"] * 2, template=template)
+    move = next_move(cluster, (ZONE,))
+    assert isinstance(move, Reason) and move.code == "scoring_does_not_spread"
+    waiting = {"schedulerName": "other", "priority": 1000, **sized("64")["spec"]}
+    status = {"phase": "Pending", "nominatedNodeName": "large"}
+    cluster.pods.append(struct(Pod, {"metadata": {"name": "n", "namespace": "app", "uid": "n"}, "spec": waiting, "status": status}))
+    move = next_move(cluster, (ZONE,))
+    assert isinstance(move, Reason) and move.code == "unknown" and "nominated" in move.text
+
+
+def test_the_target_is_in_the_domain_that_the_scheduler_chooses() -> None:
+    """The replicas prefer zone a, so a move changes the distribution over nodes, and not over zones."""
+    cluster = ClusterBuilder()
+    for number, zone in enumerate("aab", start=1):
+        cluster.node(f"worker-{number}", labels={ZONE: zone})
+    in_zone_a = [{"weight": 100, "preference": {"matchExpressions": [{"key": ZONE, "operator": "In", "values": ["a"]}]}}]
+    affinity = {"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": in_zone_a}}
+    cluster.deployment("web", homes(3), template={"spec": {"affinity": affinity}})
+    move = next_move(cluster, (ZONE, HOSTNAME))
+    assert isinstance(move, Move)
+    assert (move.topology_key, move.source, move.targets, move.node) == (HOSTNAME, "worker-1", ("worker-2",), "worker-2")
+
+
 def test_domains_without_free_capacity_are_no_targets() -> None:
     cluster = workers(4)
     cluster.deployment("web", homes(3, 0, 0, 0))
     cluster.pod("filler", "worker-2", template={"spec": {"containers": [{"name": "x", "resources": {"requests": {"cpu": "4"}}}]}})
-    move = next_move(cluster)
+    line, snapshot = line_of(cluster, HOST)
+    move = EvictionPlanner(line, snapshot, ClusterState.of(snapshot), HOST, by_scores=False).next_move()
     assert isinstance(move, Move) and move.targets == ("worker-3", "worker-4")
 
 
@@ -240,9 +288,9 @@ def test_a_stateful_set_gives_the_highest_ordinal_of_the_fullest_domain() -> Non
     ("volumes", "expected"),
     [
         (("anywhere", "here", "there"), ("db-2", ("worker-2",))),
-        (("anywhere", "anywhere", "here"), ("db-1", ("worker-2", "worker-3"))),
+        (("anywhere", "anywhere", "here"), ("db-1", ("worker-2",))),
         (("here", "here", "here"), "no_capacity"),
-        (("anywhere", "anywhere", "missing"), ("db-1", ("worker-2", "worker-3"))),
+        (("anywhere", "anywhere", "missing"), ("db-1", ("worker-2",))),
     ],
 )
 @pytest.mark.parametrize("mode", ["ReadWriteOnce", "ReadWriteOncePod"])

@@ -16,8 +16,8 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduler.c
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduler.feasibility import FilterRunner, find_feasible
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.check import check_spread
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.options import CheckOptions
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.prediction.restart_simulation import RestartSimulation, _OldPods
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.prediction.scored_node import DRAWS
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.prediction.draws import DRAWS
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.prediction.restart_simulation import RestartSimulation
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.topology import node_groups
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.topology.topology import Topology
 
@@ -30,7 +30,10 @@ HOST, ZONE, RACK = "kubernetes.io/hostname", "topology.kubernetes.io/zone", "rac
 class FullScan(RestartSimulation):
     """The oracle: every pod goes to the emptiest of all feasible nodes, and the next old pod is the highest of all by rank."""
 
-    def _next_node(self) -> str | None:
+    def _make_node_finder(self) -> t.Callable[[], str | None]:
+        return self._find_by_full_scan
+
+    def _find_by_full_scan(self) -> str | None:
         found = find_feasible(self._pod, self._as_new())
         if found.unknown and not self._accept_unknown:
             return None
@@ -155,29 +158,6 @@ def test_a_simulated_restart_takes_the_nodes_that_a_check_of_every_node_takes(
     for sure in (False, True):
         expected = placed_by(FullScan, workload, snapshot, keys, sure=sure)
         assert placed_by(RestartSimulation, workload, snapshot, keys, sure=sure) == expected
-
-
-@pytest.mark.parametrize("seed", range(60))
-def test_old_pods_go_in_the_order_of_their_ranks(seed: int) -> None:
-    chance = random.Random(seed)
-    cluster = ClusterBuilder()
-    for number in range(chance.randint(1, 12)):
-        phase = chance.choice(["Running", "Running", "Pending"])
-        cluster.pod(f"web-{number}", chance.choice(["", "worker-1", "worker-2", "worker-3"]), phase=phase)
-    pods, per_node = list(cluster.pods), Counter(pod.spec.node_name for pod in cluster.pods)
-    old = _OldPods(pods, per_node)
-    expected = sorted(pods, key=lambda pod: (pod.ready, bool(pod.spec.node_name)))
-    while expected:
-        if chance.random() < 0.5:
-            node = chance.choice(["worker-1", "worker-2", "worker-3", "worker-4"])
-            per_node[node] += 1
-            old.recount(node)
-        ranks = [(not pod.ready, per_node[pod.spec.node_name]) for pod in expected]
-        gone = expected.pop(ranks.index(max(ranks)))
-        assert old.take() is gone
-        per_node[gone.spec.node_name] -= 1
-        old.recount(gone.spec.node_name)
-        assert len(old) == len(expected)
 
 
 def with_a_full_zone(nodes: int, **template: t.Any) -> tuple[ClusterSnapshot, Workload]:

@@ -60,6 +60,23 @@ def test_a_search_knows_the_nodes_that_have_changed() -> None:
     for name in ("n1", "n6"):
         state.remove(state.snapshot.pods_by_node[name][0])
     state.assign(struct(Pod, {**POD, "metadata": {**POD["metadata"], "uid": "new"}}), "n2")
-    # It checks n0, n1, n2 and n3 first, then n4, n5, n6 and n7.
+    # It checks n0, n1, n2 and n3 first, then n4, n5 and n6.
     found = [search.find(runner, tuple(names), accept_unknown=False) for _ in range(2)]
-    assert [sorted(some) for some in found] == [["n0", "n1", "n3"], ["n4", "n5", "n6", "n7"]]
+    assert [sorted(some) for some in found] == [["n0", "n1", "n3"], ["n4", "n5", "n6"]]
+
+
+def test_a_search_continues_until_it_has_found_enough_nodes() -> None:
+    names = [f"n{number}" for number in range(8)]
+    runner, state = runner_on(names, set(), spread=False)
+    search = SampledSearch(SearchOrder(tuple(names)), 3)
+    for number in (0, 1, 2, 4):
+        state.assign(struct(Pod, {**POD, "metadata": {**POD["metadata"], "uid": f"new-{number}"}}), f"n{number}")
+    assert search.find(runner, tuple(names), accept_unknown=False) == ("n3", "n5", "n6")
+
+
+@pytest.mark.parametrize("spread", [False, True])
+def test_searches_with_other_pods_in_between_find_the_same_nodes(spread: bool) -> None:
+    names = [f"n{number}" for number in range(7)]
+    runner, _state = runner_on(names, set(), spread=spread)
+    search = SampledSearch(SearchOrder(tuple(names)), 3, advances=False)
+    assert {search.find(runner, tuple(names), accept_unknown=False) for _ in range(3)} == {("n0", "n1", "n2")}

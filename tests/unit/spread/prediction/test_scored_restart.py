@@ -7,15 +7,16 @@ from __future__ import annotations
 import typing as t
 
 import pytest
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.codec import replace
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.scheduler_profile import DEFAULT_PROFILE
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduler.cluster_state import ClusterState
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduler.node_search import SearchOrder
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduler_config.profiles import profiles_of
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.check import WorkloadChecker
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.options import CheckOptions
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.prediction.draws import COMBINATIONS, DRAWS, Draw, Draws
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.prediction.prediction import Prediction
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.prediction.restart_simulation import RestartSimulation
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.prediction.scored_node import DRAWS, Draw, Draws
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.topology.topology import Topology
 
 from tests.unit.support.cluster import ClusterBuilder, Json, workers
@@ -120,14 +121,101 @@ def test_additional_pods_are_created_before_old_ones_are_removed(surge: int, una
     assert [change.amount for change in restart.cluster_state.changes][: len(first)] == first
 
 
+def container(cpu: str) -> Json:
+    return {"name": "m", "image": "web", "resources": {"requests": {"cpu": cpu, "memory": f"{cpu}Gi"}}}
+
+
+def room(cpu: str) -> Json:
+    return {"cpu": cpu, "memory": f"{cpu}Gi", "pods": "110"}
+
+
+WITHOUT_DEFAULTS = profiles_of(
+    {
+        "apiVersion": "kubescheduler.config.k8s.io/v1",
+        "kind": "KubeSchedulerConfiguration",
+        "profiles": [
+            {
+                "schedulerName": "default-scheduler",
+                "pluginConfig": [{"name": "PodTopologySpread", "args": {"defaultingType": "List", "defaultConstraints": []}}],
+            }
+        ],
+    },
+    "",
+)
+
+
+def preferring(**weights: int) -> Json:
+    """A preferred node affinity with a weight for each value of the label ``disk``."""
+    terms = [
+        {"weight": weight, "preference": {"matchExpressions": [{"key": "disk", "operator": "In", "values": [disk]}]}}
+        for disk, weight in weights.items()
+    ]
+    return {"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": terms}}
+
+
+def test_the_scheduler_may_choose_a_node_that_is_not_eligible() -> None:
+    """The node arm is empty, and the scheduler does not compare the platform with that of the image."""
+    cluster = ClusterBuilder()
+    for name, arch, cpu in (("worker-1", "amd64", "8"), ("worker-2", "amd64", "8"), ("arm", "arm64", "64")):
+        cluster.node(name, labels={"kubernetes.io/arch": arch}, allocatable=room(cpu))
+    for name in ("worker-1", "worker-2"):
+        cluster.pod(f"filler-{name}", name, labels={"app": "other"}, template={"spec": {"containers": [container("3")]}})
+    cluster.deployment("web", ["worker-1"] * 2, template={"spec": {"containers": [container("1")]}})
+    found = predicted(cluster)
+    assert (found.restart_helps, codes(found)) == (None, ["not_eligible"]) and "choose arm," in found.blockers[0].reason.text
+    cluster.nodes[2] = replace(cluster.nodes[2], spec=replace(cluster.nodes[2].spec, unschedulable=True))
+    assert predicted(cluster).restart_helps is True
+
+
+def test_searches_of_two_pods_may_find_the_same_nodes() -> None:
+    """One of 401 nodes is preferred. If other pods are placed in between, both searches may find it."""
+    cluster = workers(400)
+    cluster.node("fast", labels={ZONE: "a", "disk": "ssd"})
+    cluster.deployment("web", ["worker-1"] * 2, template={"spec": {"affinity": preferring(ssd=100)}})
+    found = predicted(cluster, profiles=WITHOUT_DEFAULTS)
+    assert (found.restart_helps, codes(found)) == (None, ["depends_on_sampling"])
+
+
+def test_old_pods_may_use_their_nodes_until_the_rollout_has_ended() -> None:
+    """Then all new pods are placed on the other node."""
+    constraint = {**OWN, "topologyKey": ZONE, "maxSkew": 1, "whenUnsatisfiable": "ScheduleAnyway"}
+    cluster = ClusterBuilder()
+    for name in ("worker-1", "worker-2"):
+        cluster.node(name, labels={ZONE: "a"}, allocatable=room("8"))
+    strategy = {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0}}
+    template = {"spec": {"topologySpreadConstraints": [constraint], "containers": [container("1")]}}
+    cluster.deployment("web", ["worker-1"] * 4, template=template, strategy=strategy)
+    found = predicted(cluster)
+    assert (found.restart_helps, codes(found)) == (None, ["depends_on_termination"])
+    assert "until the rollout has ended" not in found.blockers[0].reason.text, "it helps in the other cases"
+
+
+def test_the_scores_of_one_pod_may_be_used_for_the_next_one() -> None:
+    """The first pod fills worker-1. In its ranking worker-3 is next, and with new scores it is worker-2, in the other zone."""
+    cluster = ClusterBuilder()
+    for name, zone, disk, cpu in (("1", "a", "first", "2"), ("2", "b", "second", "20"), ("3", "a", "third", "20"), ("4", "a", "none", "4")):
+        cluster.node(f"worker-{name}", labels={ZONE: zone, "disk": disk}, allocatable=room(cpu))
+    for node, cpu in (("worker-1", "0.5"), ("worker-2", "6"), ("worker-4", "1")):
+        cluster.pod(f"filler-{node}", node, labels={"app": "other"}, template={"spec": {"containers": [container(cpu)]}})
+    template = {"spec": {"affinity": preferring(first=100, second=50, third=40), "containers": [container("1")]}}
+    strategy = {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 2, "maxUnavailable": 0}}
+    cluster.deployment("web", ["worker-4"] * 2, template=template, strategy=strategy)
+    found = predicted(cluster, keys=(ZONE,), profiles=WITHOUT_DEFAULTS)
+    assert (found.restart_helps, codes(found)) == (None, ["depends_on_ties"])
+    assert "whether the scheduler uses the scores of one pod for the next one" in found.blockers[0].reason.text
+    assert predicted(cluster, keys=(ZONE,)).restart_helps is not None, "pods with default constraints get new scores"
+
+
 def test_half_of_the_simulations_keep_one_order_of_nodes_with_equal_scores() -> None:
     names = tuple(f"worker-{number}" for number in range(20))
-    kept = Draw("seed", SearchOrder(names[::-1]), None, keeps_order=True, ends_late=False)
+    keeping, choosing = (next(one for one in COMBINATIONS if one.keeps_order is keeps) for keeps in (True, False))
+    kept = Draw("seed", SearchOrder(names[::-1]), None, keeping)
     assert {kept.choose(names) for _ in range(20)} == {"worker-19"} and not kept.is_certain
-    by_chance = Draw("seed", SearchOrder(names), None, keeps_order=False, ends_late=False)
-    assert len({by_chance.choose(names) for _ in range(20)}) > 5
-    certain = Draw("seed", SearchOrder(names), None, keeps_order=False, ends_late=False)
+    free = Draw("seed", SearchOrder(names), None, choosing)
+    assert len({free.choose(names) for _ in range(20)}) > 5
+    certain = Draw("seed", SearchOrder(names), None, choosing)
     assert certain.choose(names[:1]) == "worker-0" and certain.is_certain
+    assert sum(one.keeps_order for one in COMBINATIONS) == DRAWS / 2
 
 
 def test_a_check_can_be_repeated() -> None:

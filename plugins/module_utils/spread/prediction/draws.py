@@ -1,0 +1,149 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Copyright: onprem.kube_scheduling contributors
+"""What is not known about the scheduler's choice of nodes: each simulation makes one of several possible choices (a draw).
+
+Source: kubernetes ``pkg/scheduler/schedule_one.go`` (prioritizeNodes, selectHost, findNodesThatPassFilters).
+"""
+
+from __future__ import annotations
+
+import random
+import typing as t
+
+from ...model.api.pod import Pod
+from ...model.api.workload import Workload
+from ...model.codec import replace
+from ...model.reason import Reason
+from ...model.scheduler_profile import DEFAULT_PROFILE
+from ...model.snapshot import ClusterSnapshot
+from ...scheduler.node_search import SearchOrder, SearchOrders, nodes_to_find
+from ..rollout import update_strategy_type
+from .sampled_search import SampledSearch
+
+BEFORE_NEXT_POD = "before_next_pod"
+AT_NEXT_STEP = "at_next_step"
+WHEN_NEEDED = "when_needed"
+
+ENDS = {
+    BEFORE_NEXT_POD: "old pods have ended when the next new pod is placed",
+    AT_NEXT_STEP: "old pods still use their nodes when the next new pod is placed, and have ended one step of the rollout later",
+    WHEN_NEEDED: "old pods still use their nodes until the rollout has ended",
+}
+"""The possible times at which a removed pod ends if its controller does not wait for it, as the end of "it helps only if ..."."""
+
+
+class Choices(t.NamedTuple):
+    """What one simulation assumes.
+
+    ``keeps_order``: of nodes with equal scores the scheduler takes the one that is first in its order, for all pods. Otherwise each choice
+    is random. kube-scheduler 1.36 keeps an order unless it has extenders. ``ends``: one of ENDS. ``accepts_unknown``: nodes with unknown
+    filter results are feasible. ``reuses_scores``: the scheduler reuses the scores of the pod before (``scheduler/batching.py``).
+    ``is_alone``: no other pods are placed in between, so each search for feasible nodes begins where the one before has ended. Otherwise
+    all begin at the same node.
+    """
+
+    keeps_order: bool
+    ends: str
+    accepts_unknown: bool
+    reuses_scores: bool
+    is_alone: bool
+
+
+COMBINATIONS = (
+    Choices(True, AT_NEXT_STEP, True, False, True),
+    Choices(True, WHEN_NEEDED, False, True, True),
+    Choices(True, BEFORE_NEXT_POD, True, True, True),
+    Choices(True, BEFORE_NEXT_POD, False, False, False),
+    Choices(False, AT_NEXT_STEP, True, True, False),
+    Choices(False, WHEN_NEEDED, False, False, False),
+    Choices(False, BEFORE_NEXT_POD, True, False, True),
+    Choices(False, BEFORE_NEXT_POD, False, True, False),
+)
+"""The choices of each draw. Each pair of values of ``keeps_order`` and ``ends`` occurs."""
+
+DRAWS = len(COMBINATIONS)
+"""The number of simulations with different choices."""
+
+
+class Draw:
+    """The choices of one simulation that are not known.
+
+    ``order``: an order in which the scheduler may have the nodes. ``wanted``: the number of feasible nodes after which its search ends, or
+    None if it scores all of them.
+    """
+
+    def __init__(self, seed: str, order: SearchOrder, wanted: t.Optional[int], choices: Choices) -> None:
+        self._chance = random.Random(seed)
+        self._positions = order.positions if choices.keeps_order else None
+        self.search = SampledSearch(order, wanted, advances=choices.is_alone) if wanted is not None else None
+        self.ends = choices.ends
+        self.accepts_unknown = choices.accepts_unknown
+        self.reuses_scores = choices.reuses_scores
+        self.had_choice = False
+
+    @property
+    def is_certain(self) -> bool:
+        """True if all simulations with the same ``ends`` have the result of this one: the scheduler had no choice."""
+        return not self.had_choice and self.search is None
+
+    def choose(self, names: t.Sequence[str]) -> str:
+        """Return one of these nodes, which have equal scores. The order of the names must not depend on chance."""
+        if len(names) == 1:
+            return names[0]
+        self.had_choice = True
+        return self._chance.choice(names) if self._positions is None else min(names, key=self._positions.__getitem__)
+
+
+class Draws:
+    """The draws for simulations on one snapshot. The same snapshot always gets the same ones."""
+
+    def __init__(self, snapshot: ClusterSnapshot) -> None:
+        self._snapshot = snapshot
+        self._orders = SearchOrders(snapshot.nodes)
+
+    def of(self, workload: Workload, number: int) -> Draw:
+        """Return the draw of the workload with this number, which is below DRAWS."""
+        return Draw(f"{workload.metadata.uid}/{number}", self._orders.of(number), self._wanted(workload), COMBINATIONS[number])
+
+    def uncertain(self, workload: Workload, results: t.Sequence[bool], what: str) -> Reason:
+        """Return the reason why only some simulations of the workload are successful.
+
+        ``results``: the result of each draw. ``what``: the success, as in "4 of 8 simulated restarts ...".
+        """
+        if not waits_for_end(workload) and depends_on("ends", results):
+            successful = dict.fromkeys(ENDS[choices.ends] for choices, success in zip(COMBINATIONS, results) if success)
+            return Reason("depends_on_termination", f"it helps only if {', or '.join(successful)}")
+        share = f"{sum(results)} of {DRAWS} {what}"
+        if self._wanted(workload) is not None:
+            return Reason("depends_on_sampling", f"{share}: in a cluster of this size the scheduler scores only a part of the nodes")
+        if depends_on("reuses_scores", results):
+            return Reason("depends_on_ties", f"{share}: it is not known whether the scheduler uses the scores of one pod for the next one")
+        return Reason("depends_on_ties", f"{share}: it is not known which of the nodes with equal scores the scheduler chooses")
+
+    def _wanted(self, workload: Workload) -> t.Optional[int]:
+        profile = self._snapshot.profiles.get(workload.spec.template.spec.scheduler_name, DEFAULT_PROFILE)
+        nodes = len(self._snapshot.nodes)
+        wanted = nodes_to_find(profile.percentage_of_nodes, nodes)
+        return wanted if wanted < nodes else None
+
+
+def depends_on(choice: str, results: t.Sequence[bool]) -> bool:
+    """Return whether this choice alone, a field of ``Choices``, decides the results of the draws. They are not all equal."""
+    by_value: dict[object, set[bool]] = {}
+    for choices, success in zip(COMBINATIONS, results):
+        by_value.setdefault(getattr(choices, choice), set()).add(success)
+    return all(len(found) == 1 for found in by_value.values())
+
+
+def waits_for_end(workload: Workload) -> bool:
+    """Return whether the controller creates the next pod only after the one before has ended."""
+    return workload.kind == "StatefulSet" or update_strategy_type(workload) == "Recreate"
+
+
+def terminating_copy(pod: Pod) -> Pod:
+    """Return the pod as it is after its deletion has begun, with a uid of its own. It uses its node, and no spread constraint counts it.
+
+    Source: kubernetes ``plugins/podtopologyspread/common.go`` (countPodsMatchSelector).
+    """
+    metadata = replace(pod.metadata, uid=f"terminating-{pod.metadata.uid}", deletion_timestamp="1970-01-01T00:00:00Z")
+    return replace(pod, metadata=metadata)

@@ -1,0 +1,93 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Copyright: onprem.kube_scheduling contributors
+"""The order in which a rollout removes the old pods of a Deployment.
+
+Source: kubernetes ``pkg/controller/controller_utils.go`` (ActivePodsWithRanks) and ``pkg/controller/replicaset/replica_set.go``
+(getPodsRankedByRelatedPodsOnSameNode).
+"""
+
+from __future__ import annotations
+
+import heapq
+import math
+import typing as t
+from collections.abc import Iterable, Mapping
+
+from ...model.api.pod import Pod
+from ...model.values.integers import parse_int64
+from ...model.values.timestamps import read_time
+
+DELETION_COST = "controller.kubernetes.io/pod-deletion-cost"
+PHASES = {"Pending": 0, "Unknown": 1}
+RUNNING = 2
+
+
+class _Class(t.NamedTuple):
+    """The part of the order that comes before the number of replicas on the node. Lower values are removed first."""
+
+    ready: bool
+    has_node: bool
+    phase: int
+    cost: int
+
+
+class OldPods:
+    """The pods that a rollout has not removed yet, in the controller's order.
+
+    ``per_node``: the replicas of the workload by node. ``recount`` must be called after each change of it. ``now_s``: seconds since the
+    epoch. The age of a pod is the time since its creation, because the time since which it is Ready is not in the snapshot.
+    """
+
+    def __init__(self, pods: Iterable[Pod], per_node: Mapping[str, int], now_s: float) -> None:
+        self._per_node = per_node
+        self._pods: dict[tuple[_Class, str], list[tuple[int, Pod]]] = {}
+        self._classes: dict[str, list[_Class]] = {}
+        # Outdated entries stay until they are at the top. ``recount`` adds the current ones.
+        self._heap: list[tuple[_Class, int, int, str]] = []
+        ordered = sorted(pods, key=lambda pod: (_age_class(pod, now_s), pod.metadata.uid))
+        self._left = len(ordered)
+        for number, pod in enumerate(ordered):
+            self._pods.setdefault((_class_of(pod), pod.spec.node_name), []).append((number, pod))
+        for (one, node), there in self._pods.items():
+            there.reverse()
+            self._classes.setdefault(node, []).append(one)
+        for node in self._classes:
+            self.recount(node)
+
+    def __len__(self) -> int:
+        return self._left
+
+    def take(self) -> Pod:
+        """Remove and return the next pod."""
+        while True:
+            one, replicas, number, node = heapq.heappop(self._heap)
+            there = self._pods[one, node]
+            if there and there[-1][0] == number and -replicas == self._per_node[node]:
+                self._left -= 1
+                return there.pop()[1]
+
+    def recount(self, node: str) -> None:
+        """Update the order after a change of the workload's replicas on the node."""
+        for one in self._classes.get(node, ()):
+            there = self._pods[one, node]
+            if there:
+                heapq.heappush(self._heap, (one, -self._per_node[node], there[-1][0], node))
+
+
+def deletion_cost(pod: Pod) -> int:
+    """Return the pod deletion cost from the annotation.
+
+    A value that is not a number counts as 0 (kubernetes ``controller/controller_utils.go``).
+    """
+    return parse_int64((pod.metadata.annotations or {}).get(DELETION_COST, "")) or 0
+
+
+def _class_of(pod: Pod) -> _Class:
+    return _Class(pod.ready, bool(pod.spec.node_name), PHASES.get(pod.status.phase, RUNNING), deletion_cost(pod))
+
+
+def _age_class(pod: Pod, now_s: float) -> int:
+    """Return the logarithm of the pod's age. Pods of one class are removed in the order of their uids (logarithmicRankDiff)."""
+    created = read_time(pod.metadata.creation_timestamp)
+    age_ns = 0.0 if created is None else (now_s - created) * 1e9
+    return int(math.log2(age_ns)) if age_ns >= 1 else -1
