@@ -11,6 +11,7 @@ import typing as t
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
+from copy import copy
 from dataclasses import dataclass
 
 from ..model.api.node import Node
@@ -117,12 +118,14 @@ class FilterRunner:
         snapshot = cluster_state.snapshot
         profiles = snapshot.profiles if profiles is None else profiles
         profile = profiles.get(pod.spec.scheduler_name, DEFAULT_PROFILE)
+        self._requested = pod
         pod, without_selector = with_default_constraints(pod, profile, snapshot)
         spec, too_many = without_excess_rules(pod.spec)
         pod = pod if spec is pod.spec else replace(pod, spec=spec)
         volumes = cluster_state.volumes_of(pod)
         self.unknown = (*pod_unknowns(pod, snapshot, volumes, profiles), *without_selector, *too_many)
         self._pod, self._cluster_state, self._profiles = pod, cluster_state, profiles
+        self._has_volumes = volumes is not None
         self._nodes, self._changed_infos = snapshot.nodes, cluster_state.changed_infos
         self._rejected_everywhere = _rejection_everywhere(pod, volumes)
         self._node_filters = static_filters(pod, profile)
@@ -160,6 +163,17 @@ class FilterRunner:
         self._generation = 0
         self._applied = 0
         self._apply_changes()
+
+    def on_fork(self, fork: ClusterState) -> FilterRunner:
+        """Return the filters for the same pod on a fork of the cluster state, with the counts of this one."""
+        if self._has_volumes:
+            return FilterRunner(self._requested, fork, self._profiles)
+        other = copy(self)
+        other._cluster_state, other._changed_infos = fork, fork.changed_infos
+        other._results = dict(self._results)
+        other._topology_filters = [filter_.copy() for filter_ in self._topology_filters]
+        other._active_filters = [filter_ for filter_ in other._topology_filters if filter_.is_active]
+        return other
 
     def feasibility(self, node_names: Iterable[str] | None = None) -> Feasibility:
         """Return the results for every node, or for those of ``node_names`` that the snapshot has.

@@ -139,13 +139,17 @@ class _InterPodAffinityFilter:
     def apply_changes(self, changes: Iterable[PodChange]) -> bool:
         return True in [self._count_pod(other, {node_name: amount}) for other, node_name, amount in changes if amount]
 
-    def with_nominated_pods(self, nominated: Iterable[Pod], node_name: str) -> _InterPodAffinityFilter:
-        matching = copy(self)
-        matching._affinity, matching._anti_affinity, matching._existing_anti_affinity = (
+    def copy(self) -> _InterPodAffinityFilter:
+        other = copy(self)
+        other._affinity, other._anti_affinity, other._existing_anti_affinity = (
             self._affinity.copy(),
             self._anti_affinity.copy(),
             self._existing_anti_affinity.copy(),
         )
+        return other
+
+    def with_nominated_pods(self, nominated: Iterable[Pod], node_name: str) -> _InterPodAffinityFilter:
+        matching = self.copy()
         # If no pod has a term before the nominated pods are added, the scheduler skips its plugin, even if the nominated pods have terms.
         matching._skipped = self._has_no_terms
         for other in nominated:

@@ -32,6 +32,9 @@ class TopologyFilter(t.Protocol):
     def apply_changes(self, changes: Sequence[PodChange]) -> bool:
         """Count the new entries of ``ClusterState.changes``. Return whether a result may have changed."""
 
+    def copy(self) -> TopologyFilter:
+        """Return a filter with the same counts. Later changes of one do not affect the other."""
+
     def with_nominated_pods(self, nominated: Sequence[Pod], node_name: str) -> TopologyFilter:
         """Return the filter for the node together with the pods that are nominated for it (AddPod of the plugin)."""
 

@@ -57,6 +57,9 @@ class _PodTopologySpreadFilter:
     def apply_changes(self, changes: Sequence[PodChange]) -> bool:
         return True in [constraint.apply_changes(changes) for _key, constraint in self._constraints]
 
+    def copy(self) -> _PodTopologySpreadFilter:
+        return _PodTopologySpreadFilter([(key, constraint.copy()) for key, constraint in self._constraints])
+
     def with_nominated_pods(self, nominated: Sequence[Pod], node_name: str) -> _PodTopologySpreadFilter:
         return _PodTopologySpreadFilter(
             [(key, constraint.with_nominated_pods(nominated, node_name)) for key, constraint in self._constraints]
@@ -137,6 +140,12 @@ class _ConstraintCounts:
             self._add(other, node_name, amount)
         self._global_minimum = self._find_global_minimum()
         return bool(counted)
+
+    def copy(self) -> _ConstraintCounts:
+        """Return constraint counts that change independently."""
+        other = copy(self)
+        other._counts = self._counts.copy()
+        return other
 
     def with_nominated_pods(self, nominated: Iterable[Pod], node_name: str) -> _ConstraintCounts:
         """Return the counts with the pods that are nominated for the node. For these pods only the namespace and the selector count."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 import typing as t
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from copy import copy
 
 from ...model.api.node import Node
 from ...model.api.pod import Pod, PodAffinityTerm
@@ -60,6 +61,11 @@ class InterPodAffinityScore:
         self._keys: tuple[str, ...] = tuple(self._weights)
         if not self._is_skipped:
             self._count_snapshot(groups)
+
+    def copy(self) -> InterPodAffinityScore:
+        other = copy(self)
+        other._weights = {key: weights.copy() for key, weights in self._weights.items()}
+        return other
 
     @property
     def nodes_with_counts(self) -> Collection[str]:

@@ -40,6 +40,9 @@ class RelativeScore(t.Protocol):
     def nodes_with_counts(self) -> Collection[str]:
         """The nodes whose node part may differ from that of the node without pods."""
 
+    def copy(self) -> RelativeScore:
+        """Return a score with the same counts. Later changes of one do not affect the other."""
+
     def node_part(self, node: Node, /) -> Hashable:
         """Return the part of the score that depends only on the node and the pods on it."""
 

@@ -33,6 +33,9 @@ class _NodeAffinityScore:
         self.signature = encode_json(terms)
         self._terms = [(term.weight, compile_selector(NodeSelector(node_selector_terms=(term.preference,)))) for term in terms]
 
+    def copy(self) -> _NodeAffinityScore:
+        return self  # it counts nothing
+
     def node_part(self, node: Node, /) -> int:
         """Return the sum of the weights of the terms that match."""
         return sum(weight for weight, matches in self._terms if matches(node))

@@ -8,6 +8,7 @@ import math
 import typing as t
 from collections import Counter
 from collections.abc import Collection, Sequence
+from copy import copy
 
 from ...model.api.node import Node
 from ...model.api.pod import Pod, TopologySpreadConstraint
@@ -59,6 +60,11 @@ class _PodTopologySpreadScore:
         needed = frozenset(one.topology_key for one in constraints) if needs_all_keys else frozenset()
         self._constraints = [_ConstraintScore(one, needed, pod, groups, domains) for one in constraints]
         self.signature = (needs_all_keys, tuple(one.topology_key for one in constraints))
+
+    def copy(self) -> _PodTopologySpreadScore:
+        other = copy(self)
+        other._constraints = [constraint.copy() for constraint in self._constraints]
+        return other
 
     @property
     def nodes_with_counts(self) -> Collection[str]:
@@ -125,6 +131,12 @@ class _ConstraintScore:
             if not group.pod.terminating:
                 for node_name, number in group.nodes.items():
                     self._add(node_name, number)
+
+    def copy(self) -> _ConstraintScore:
+        """Return a score that changes independently."""
+        other = copy(self)
+        other._counts = self._counts.copy()
+        return other
 
     @property
     def nodes_with_counts(self) -> Collection[str]:

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping
 from collections.abc import Set as AbstractSet
+from copy import copy
 from dataclasses import dataclass
 
 from ...model.api.pod import Pod
@@ -96,6 +97,17 @@ class Scorer:
         self._counted_nodes = self._find_counted_nodes()
         self._applied = 0
         self._apply_changes()
+
+    def on_fork(self, fork: ClusterState) -> Scorer:
+        """Return the scores for the same pod on a fork of the cluster state, with the counts of this one."""
+        other = copy(self)
+        other._cluster_state, other._changed_infos = fork, fork.changed_infos
+        other._relative = {name: plugin.copy() for name, plugin in self._relative.items()}
+        affinity = other._relative.get(AFFINITY)
+        other._affinity = affinity if isinstance(affinity, InterPodAffinityScore) else None
+        other._unknown_plugins = dict(self._unknown_plugins)
+        other._own_classes = dict(self._own_classes)
+        return other
 
     # --- scores ---
 

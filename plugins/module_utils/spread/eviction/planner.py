@@ -22,6 +22,7 @@ from ...model.snapshot import ClusterSnapshot, ordinal
 from ...model.values.timestamps import read_time
 from ...scheduler.cluster_state import ClusterState
 from ...scheduler.feasibility import Feasibility, FilterRunner
+from ...scheduler.scores.scorer import Scorer
 from ..advice.advice import SCORING_DOES_NOT_SPREAD
 from ..next_pod.next_pod import next_pod
 from ..prediction.draws import BEFORE_NEXT_POD, DRAWS, Draws, depends_on, terminating_copy, waits_for_end
@@ -221,12 +222,13 @@ class EvictionPlanner:
         """
         pod, replacement = candidate.pod, self._replacement(candidate.pod)
         eligible = self._topology.as_set(self._domain_tuples.eligible)
-        alone = ScoredNode(replacement, without, runner, eligible)
+        scorer = Scorer(replacement, without)
+        alone = ScoredNode(replacement, without, runner, scorer, eligible)
         beside: t.Optional[ScoredNode] = None
         if not waits_for_end(self._workload) and pod.spec.node_name in self._snapshot.nodes:
             terminating = without.fork()
             terminating.assign(terminating_copy(pod), pod.spec.node_name)
-            beside = ScoredNode(replacement, terminating, FilterRunner(replacement, terminating), eligible)
+            beside = ScoredNode(replacement, terminating, runner.on_fork(terminating), scorer.on_fork(terminating), eligible)
         gains: dict[str, t.Optional[Gain]] = {}
         results: list[bool] = []
         chosen = ""

@@ -26,6 +26,7 @@ from ..rollout import partition
 from ..skew_cost import SkewCost, skew_cost
 from ..topology.topology import Topology
 from .draws import DRAWS, Draw, Draws, depends_on, waits_for_end
+from .next_pods import NextPods
 from .prediction import Prediction
 from .restart_simulation import RestartSimulation, SimulatedRestart
 from .scored_node import NodeUnknownError
@@ -74,7 +75,8 @@ class RestartPredictor:
         surge = surge_capacity(workload, self._snapshot)
         before = skew_cost(now)
         decides = self._decides(before, eligible)
-        best = self._simulate(workload, eligible, surge.pods, accept_unknown=True, decides=decides)
+        next_pods = NextPods(workload, self._snapshot, self.cluster_state)
+        best = self._simulate(workload, next_pods, eligible, surge.pods, accept_unknown=True, decides=decides)
         domains = self._feasible_domains(best.first)
         if not self._better(before, best, eligible):
             return Prediction(False, domains, self._blockers(workload, best))
@@ -85,22 +87,24 @@ class RestartPredictor:
         if best.first.unknown:
             return Prediction(None, domains, unknowns)
         # If only single nodes are unknown, the other nodes may suffice.
-        if unknowns and not self._better(before, self._simulate(workload, eligible, surge.pods, decides=decides), eligible):
+        if unknowns and not self._better(before, self._simulate(workload, next_pods, eligible, surge.pods, decides=decides), eligible):
             return Prediction(None, domains, unknowns)
-        return self._by_scores(workload, eligible, surge.pods, before, decides, domains, unknowns)
+        return self._by_scores(workload, next_pods, eligible, surge.pods, before, decides, domains, unknowns)
 
     def assume_restarted(self, workload: Workload, eligible: tuple[str, ...]) -> None:
         """Assume that the workload's replicas are on the nodes that a restart would give them."""
         surge = surge_capacity(workload, self._snapshot)
+        next_pods = NextPods(workload, self._snapshot, self.cluster_state)
         try:
-            restart = self._simulate(workload, eligible, surge.pods, accept_unknown=True, draw=self._draws.of(workload, 0))
+            restart = self._simulate(workload, next_pods, eligible, surge.pods, accept_unknown=True, draw=self._draws.of(workload, 0))
         except NodeUnknownError:
-            restart = self._simulate(workload, eligible, surge.pods, accept_unknown=True)
+            restart = self._simulate(workload, next_pods, eligible, surge.pods, accept_unknown=True)
         self.cluster_state = restart.cluster_state
 
     def _by_scores(
         self,
         workload: Workload,
+        next_pods: NextPods,
         eligible: tuple[str, ...],
         max_surge: int,
         before: SkewCost,
@@ -124,7 +128,13 @@ class RestartPredictor:
                 accept_unknown = not unknowns or draw.accepts_unknown
                 try:
                     restart = self._simulate(
-                        workload, eligible, max_surge, accept_unknown=accept_unknown, decides=decides if number else None, draw=draw
+                        workload,
+                        next_pods,
+                        eligible,
+                        max_surge,
+                        accept_unknown=accept_unknown,
+                        decides=decides if number else None,
+                        draw=draw,
                     )
                 except NodeUnknownError as error:
                     return Prediction(None, domains, [*unknowns, *map(Blocker, error.reasons)])
@@ -154,6 +164,7 @@ class RestartPredictor:
     def _simulate(
         self,
         workload: Workload,
+        next_pods: NextPods,
         eligible: tuple[str, ...],
         max_surge: int,
         *,
@@ -164,7 +175,7 @@ class RestartPredictor:
         return RestartSimulation(
             workload,
             self._snapshot,
-            self.cluster_state,
+            next_pods,
             eligible,
             self._topology,
             self._keys,

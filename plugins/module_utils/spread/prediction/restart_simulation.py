@@ -20,12 +20,12 @@ from ...model.codec import replace
 from ...model.reason import Reasons
 from ...model.snapshot import ClusterSnapshot, ordinal
 from ...scheduler.cluster_state import ClusterState
-from ...scheduler.feasibility import Feasibility, FilterRunner
-from ..next_pod.next_pod import next_pod
+from ...scheduler.feasibility import Feasibility
 from ..rollout import partition, rollout_bounds, update_strategy_type
 from ..topology.topology import Topology
 from .draws import AT_NEXT_STEP, BEFORE_NEXT_POD, Draw, terminating_copy
 from .least_loaded_node import LeastLoadedNode, ReplicaCounts
+from .next_pods import NextPods
 from .old_pods import OldPods
 from .scored_node import ScoredNode
 
@@ -67,7 +67,7 @@ class RestartSimulation:
         self,
         workload: Workload,
         snapshot: ClusterSnapshot,
-        cluster_state: ClusterState,
+        next_pods: NextPods,
         candidates: tuple[str, ...],
         topology: Topology,
         topology_keys: Sequence[str],
@@ -80,7 +80,8 @@ class RestartSimulation:
         self._draw = draw
         self._workload = workload
         self._snapshot = snapshot
-        self._cluster_state = cluster_state.fork()
+        self._next_pods = next_pods
+        self._cluster_state = next_pods.cluster_state.fork()
         self._candidates = candidates
         self._topology = topology
         self._counts = ReplicaCounts(topology.groups, topology_keys)
@@ -88,7 +89,7 @@ class RestartSimulation:
         self._accept_unknown = accept_unknown
         self._decides = decides
         self._decided = False
-        self._set_pod_template(next_pod(workload, snapshot).pod)
+        self._set_ordinal(None)
         self._new: list[str] = []
         self._terminating: list[Pod] = []
         self._old = OldPods((), self._counts.per_node, snapshot.read_at_s)
@@ -164,7 +165,7 @@ class RestartSimulation:
             if self._is_decided(len(ordinals)):
                 break
             self._remove_old_pod(by_ordinal[number])
-            self._set_pod_template(next_pod(self._workload, self._snapshot, ordinal=number).pod)
+            self._set_ordinal(number)
             self._place()
 
     def _count_old(self, pods: Iterable[Pod]) -> None:
@@ -190,10 +191,11 @@ class RestartSimulation:
             self._cluster_state.remove(pod)
         self._terminating.clear()
 
-    def _set_pod_template(self, pod: Pod) -> None:
-        """Use this pod as the model for the next pods."""
-        self._pod = pod
-        self._filter_runner = FilterRunner(pod, self._cluster_state)
+    def _set_ordinal(self, ordinal: t.Optional[int]) -> None:
+        """Use the pod of this ordinal as the model for the next pods."""
+        self._ordinal = ordinal
+        self._pod = self._next_pods.pod(ordinal)
+        self._filter_runner = self._next_pods.filters(self._cluster_state, ordinal)
         self._find_node: t.Optional[t.Callable[[], t.Optional[str]]] = None
 
     def _is_decided(self, wanted: int) -> bool:
@@ -235,7 +237,8 @@ class RestartSimulation:
         """Return a function that returns the node of the next pod like the present one, or None if no node is feasible."""
         if self._draw is not None:
             eligible = self._topology.as_set(self._candidates)
-            scored = ScoredNode(self._pod, self._cluster_state, self._filter_runner, eligible)
+            scorer = self._next_pods.scores(self._cluster_state, self._ordinal)
+            scored = ScoredNode(self._pod, self._cluster_state, self._filter_runner, scorer, eligible)
             return partial(scored.find, self._draw, accept_unknown=self._accept_unknown)
         return LeastLoadedNode(
             self._filter_runner,

@@ -29,9 +29,11 @@ class ScoredNode:
     ``eligible``: the nodes on which the pod is expected to start. The scheduler does not know more than its filters, and may choose others.
     """
 
-    def __init__(self, pod: Pod, cluster_state: ClusterState, filter_runner: FilterRunner, eligible: frozenset[str]) -> None:
+    def __init__(
+        self, pod: Pod, cluster_state: ClusterState, filter_runner: FilterRunner, scorer: Scorer, eligible: frozenset[str]
+    ) -> None:
         self._filter_runner = filter_runner
-        self._scorer = Scorer(pod, cluster_state)
+        self._scorer = scorer
         self._names = cluster_state.node_names
         self._eligible = eligible
         self._is_reusable = has_reusable_scores(pod, cluster_state.snapshot.profile_of(pod))

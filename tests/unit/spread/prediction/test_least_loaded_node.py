@@ -17,6 +17,7 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduler.f
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.check import check_spread
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.options import CheckOptions
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.prediction.draws import DRAWS
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.prediction.next_pods import NextPods
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.prediction.restart_simulation import RestartSimulation
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.topology import node_groups
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.topology.topology import Topology
@@ -134,7 +135,7 @@ def placed_by(kind: type[RestartSimulation], workload: Workload, snapshot: Clust
     restart = kind(
         workload,
         snapshot,
-        ClusterState.of(snapshot),
+        NextPods(workload, snapshot, ClusterState.of(snapshot)),
         candidates,
         Topology(snapshot.nodes),
         keys,

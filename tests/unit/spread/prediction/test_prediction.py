@@ -11,6 +11,7 @@ import pytest
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduler.cluster_state import ClusterState
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.check import check_spread
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.options import CheckOptions
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.prediction.next_pods import NextPods
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.prediction.restart_simulation import RestartSimulation
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.spread_report import WorkloadReport
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.topology.topology import Topology
@@ -270,7 +271,14 @@ def test_the_partition_counts_replicas_from_the_first_ordinal(start, partition, 
     snapshot = cluster.snapshot()
     topology = Topology(snapshot.nodes)
     restart = RestartSimulation(
-        workload, snapshot, ClusterState.of(snapshot), tuple(snapshot.nodes), topology, [HOST], max_surge=0, accept_unknown=False
+        workload,
+        snapshot,
+        NextPods(workload, snapshot, ClusterState.of(snapshot)),
+        tuple(snapshot.nodes),
+        topology,
+        [HOST],
+        max_surge=0,
+        accept_unknown=False,
     ).run()
     assert (restart.stuck, len(restart.nodes), restart.nodes.count("worker-2")) == (None, 3, on_other_node)
 
@@ -397,7 +405,14 @@ def simulate(cluster: ClusterBuilder, workload: t.Any) -> t.Any:
     snapshot = cluster.snapshot()
     topology = Topology(snapshot.nodes)
     return RestartSimulation(
-        workload, snapshot, ClusterState.of(snapshot), tuple(snapshot.nodes), topology, [HOST], max_surge=1, accept_unknown=False
+        workload,
+        snapshot,
+        NextPods(workload, snapshot, ClusterState.of(snapshot)),
+        tuple(snapshot.nodes),
+        topology,
+        [HOST],
+        max_surge=1,
+        accept_unknown=False,
     ).run()
 
 
@@ -410,7 +425,14 @@ def test_nodes_without_the_key_leave_it_open_where_new_pods_count():
     snapshot = cluster.snapshot()
     topology = Topology(snapshot.nodes)
     restart = RestartSimulation(
-        workload, snapshot, ClusterState.of(snapshot), tuple(snapshot.nodes), topology, ["room"], max_surge=1, accept_unknown=False
+        workload,
+        snapshot,
+        NextPods(workload, snapshot, ClusterState.of(snapshot)),
+        tuple(snapshot.nodes),
+        topology,
+        ["room"],
+        max_surge=1,
+        accept_unknown=False,
     ).run()
     assert sorted(restart.nodes) == ["worker-1", "worker-2"]
     (line,) = check_spread(snapshot, CheckOptions(topology_keys=["room"])).workloads

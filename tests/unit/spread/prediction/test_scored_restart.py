@@ -15,6 +15,7 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduler_c
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.check import WorkloadChecker
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.options import CheckOptions
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.prediction.draws import COMBINATIONS, DRAWS, Draw, Draws
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.prediction.next_pods import NextPods
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.prediction.prediction import Prediction
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.prediction.restart_simulation import RestartSimulation
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.topology.topology import Topology
@@ -110,7 +111,7 @@ def test_additional_pods_are_created_before_old_ones_are_removed(surge: int, una
     restart = RestartSimulation(
         workload,
         snapshot,
-        ClusterState.of(snapshot),
+        NextPods(workload, snapshot, ClusterState.of(snapshot)),
         tuple(snapshot.nodes),
         Topology(snapshot.nodes),
         [HOST],
