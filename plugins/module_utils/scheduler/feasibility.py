@@ -22,6 +22,7 @@ from ..model.reason import PASSED, Reason, Reasons
 from ..model.scheduler_profile import DEFAULT_PROFILE, Profiles
 from .cluster_state import ClusterState
 from .default_constraints import SPREAD, with_default_constraints
+from .domain_groups import DomainGroups
 from .filter_cache import FilterCache, NodeLocalResult, SignatureResults, SnapshotResults, pod_signature
 from .filters import (
     inter_pod_affinity,
@@ -203,7 +204,7 @@ class FilterRunner:
 
     def _feasibility_from_snapshot(self, on_snapshot: SnapshotResults) -> Feasibility:
         """Return the results on the nodes as they were read, corrected for the nodes whose results can differ now."""
-        now = self._difference(on_snapshot, on_snapshot.passing if not self._only_node_local else ())
+        now = self._difference(on_snapshot)
         if not (now.closed or now.opened or now.unknown):
             return Feasibility(on_snapshot.passing, on_snapshot.rejected, self.unknown, {})
         rejected = {**on_snapshot.rejected, **now.closed}
@@ -222,13 +223,22 @@ class FilterRunner:
             return None
         return self._difference(self._snapshot_results(names))
 
-    def _difference(self, on_snapshot: SnapshotResults, others: Iterable[str] = ()) -> LocalFeasibility:
-        """Return what differs on the nodes on which something has changed, and on ``others``."""
-        special = on_snapshot.members.intersection((*self._changed_infos, *self._nominated))
+    def _difference(self, on_snapshot: SnapshotResults) -> LocalFeasibility:
+        """Return what differs on the nodes on which something has changed, and by the filters that depend on other nodes."""
+        special = sorted(on_snapshot.members.intersection((*self._changed_infos, *self._nominated)))
         closed: dict[str, Reasons] = {}
         opened: set[str] = set()
         unknown: dict[str, Reasons] = {}
-        for name in (*sorted(special), *others):
+        others: tuple[str, ...] = on_snapshot.passing if not self._only_node_local else ()
+        if others and self._is_decided_by_domains:
+            for group in self._cluster_state.shared(DomainGroups).of(others, self.topology_keys):
+                reasons, _unknowns = self._run_topology_filters(self._nodes[group[0]], self._active_filters, ())
+                if reasons:
+                    closed.update(dict.fromkeys(group, reasons))
+            for name in special:
+                closed.pop(name, None)
+            others = ()
+        for name in (*special, *others):
             reasons, unknowns = self.run_filters(name)
             if unknowns:
                 unknown[name] = unknowns
@@ -238,6 +248,12 @@ class FilterRunner:
             elif on_snapshot.rejected.get(name) != reasons:
                 closed[name] = reasons
         return LocalFeasibility(on_snapshot.passing, closed, opened, unknown)
+
+    @property
+    def _is_decided_by_domains(self) -> bool:
+        """True if a node that passes the node-local filters has the same result as any other node in the same domains."""
+        unsure = self._feature_filter or self._unknown_checks or any(filter_.may_be_unknown for filter_ in self._active_filters)
+        return not unsure
 
     def _snapshot_results(self, names: tuple[str, ...]) -> SnapshotResults:
         return self._local_results.on_snapshot(

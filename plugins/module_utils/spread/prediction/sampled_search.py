@@ -39,7 +39,7 @@ class SampledSearch:
         if local.unknown:
             closed, opened = (closed, opened | local.unknown.keys()) if accept_unknown else (closed | local.unknown.keys(), opened)
         window = windows[number]
-        if not opened and closed.isdisjoint(window):
+        if not opened and not (closed and not closed.isdisjoint(window)):
             return window
         # The search continues until it has found enough nodes, or has checked all of them.
         others = chain.from_iterable(windows[number + 1 :] + windows[:number])
