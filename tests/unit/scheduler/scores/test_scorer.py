@@ -150,6 +150,10 @@ def test_scorer_that_follows_changes_equals_a_new_one(seed: int) -> None:
             assert found == Scorer(scorer._pod, state).scores(feasible)
             highest = max(found.totals.values())
             assert set(scorer.best(feasible)) == {name for name, total in found.totals.items() if total == highest}
+            fork = state.fork()
+            on_fork = scorer.on_fork(fork)
+            fork.assign(web(affinity=by_host), random.choice(names))
+            assert on_fork.scores(feasible) == Scorer(scorer._pod, fork).scores(feasible)
 
 
 CLAIM = {"resourceClaims": [{"name": "device"}]}
