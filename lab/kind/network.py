@@ -14,7 +14,7 @@ from lab.kind.commands import answer
 
 PODS = "10.244.0.0/16"
 CNI_FILE = "/etc/cni/net.d/10-lab.conflist"
-TIMEOUT_S = 60.0
+TIMEOUT_S = 180.0
 BALANCER = "external-load-balancer"
 
 
