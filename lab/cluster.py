@@ -23,7 +23,7 @@ from lab.api import ApiClient
 from lab.audit import AuditLog
 from lab.components import Component, ComponentStatus, components
 from lab.errors import LabError
-from lab.kwok_config import variant_named
+from lab.kwok_config import Variant, variant_named
 from lab.layout import Layout, cache_dir
 from lab.locks import locked
 from lab.progress import silent
@@ -38,7 +38,7 @@ def up(
     name: str,
     *,
     scenario: Scenario | Path | str | None = None,
-    variant: str = "standard",
+    variant: Variant | str = "standard",
     prometheus: bool = False,
     log: Log = print,
 ) -> Cluster:
@@ -48,13 +48,14 @@ def up(
     Nodes of the scenario that exist are not changed. Raises LabError, with nothing left running.
     """
     layout = Layout.of(folder, name)
-    wanted = {"name": name, "variant": variant_named(variant).name, "prometheus": prometheus}
+    variant = variant_named(variant) if isinstance(variant, str) else variant
+    wanted = {"name": name, "variant": variant.name, "prometheus": prometheus}
     plan = load(scenario) if isinstance(scenario, str | Path) else scenario
     with locked(_lock_file(layout), why=f"which works on cluster {name}", log=log):
         if _adopt(layout, wanted, log):
             _add_nodes(layout, plan, log)
         else:
-            _create(layout, wanted, plan, log)
+            _create(layout, wanted, variant, plan, log)
     return Cluster(layout)
 
 
@@ -254,10 +255,9 @@ def _add_nodes(layout: Layout, plan: Scenario | None, log: Log) -> None:
         Cluster(layout).add_nodes(plan, log=log)
 
 
-def _create(layout: Layout, wanted: dict[str, Any], plan: Scenario | None, log: Log) -> None:
+def _create(layout: Layout, wanted: dict[str, Any], variant: Variant, plan: Scenario | None, log: Log) -> None:
     started = time.monotonic()
     prometheus = binaries.prometheus(log) if wanted["prometheus"] else None
-    variant = variant_named(wanted["variant"])
     folder = binaries.ensure(log)
     log(f"cluster {layout.name}: starting etcd, kube-apiserver, kube-controller-manager, kube-scheduler and kwok")
     control_plane.create(layout, binaries=folder, variant=variant, prometheus=prometheus, log=log)

@@ -23,6 +23,7 @@ import pytest
 
 from lab.api import ApiClient
 from lab.cluster import Cluster, up
+from lab.kwok_config import Variant
 from lab.layout import cache_dir
 from lab.locks import locked
 from lab.processes import started_at
@@ -41,7 +42,7 @@ class ClusterFactory(Protocol):
         self,
         scenario: Scenario | Path | str | None = BASE_SCENARIO,
         *,
-        variant: str = "standard",
+        variant: Variant | str = "standard",
         prometheus: bool = False,
     ) -> Cluster: ...
 
@@ -116,7 +117,9 @@ _NUMBERS = itertools.count(1)
 def _clusters(folder: Path) -> Iterator[ClusterFactory]:
     clusters: list[Cluster] = []
 
-    def create(scenario: Scenario | Path | str | None = BASE_SCENARIO, *, variant: str = "standard", prometheus: bool = False) -> Cluster:
+    def create(
+        scenario: Scenario | Path | str | None = BASE_SCENARIO, *, variant: Variant | str = "standard", prometheus: bool = False
+    ) -> Cluster:
         name = f"fresh-{next(_NUMBERS)}"
         cluster = up(folder / name, name, scenario=scenario, variant=variant, prometheus=prometheus)
         clusters.append(cluster)

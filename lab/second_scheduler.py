@@ -22,6 +22,9 @@ from lab.errors import LabError
 from lab.layout import SOURCES
 
 STOP_TIMEOUT_S = 20.0
+LOG_FILE = "scheduler.log"
+LOG_SCORES = ("-v=2", "--vmodule=schedule_one=10")
+"""Flags with which the scheduler writes the score of each plugin for each node into its log."""
 
 Configuration = dict[str, Any]
 
@@ -64,7 +67,7 @@ def second_scheduler(
 
     The access to the cluster is added to the configuration, and there is no leader election.
     """
-    file, log_file = folder / "scheduler.yaml", folder / "scheduler.log"
+    file, log_file = folder / "scheduler.yaml", folder / LOG_FILE
     file.write_text(yaml.safe_dump(_connected(configuration, cluster.kubeconfig)))
     command = [str(cluster.binary("kube-scheduler")), "--config", str(file), "--secure-port", "0", *flags]
     with log_file.open("wb") as output:

@@ -34,12 +34,10 @@ def crowded(lab_cluster: Cluster) -> Iterator[Cluster]:
 
 
 @pytest.fixture(scope="module")
-def impatient(fresh_module_cluster: ClusterFactory) -> Iterator[Cluster]:
+def impatient(fresh_module_cluster: ClusterFactory) -> Cluster:
     """A cluster with a crowd, the limits of variant overload, and an API server that gives up after three seconds."""
-    VARIANTS[IMPATIENT.name] = IMPATIENT
-    cluster = fresh_module_cluster(variant=IMPATIENT.name)
+    cluster = fresh_module_cluster(variant=IMPATIENT)
     for manifest in OVERLOAD.manifests():
         cluster.apply(manifest)
     load_crowd(cluster)
-    yield cluster
-    del VARIANTS[IMPATIENT.name]
+    return cluster

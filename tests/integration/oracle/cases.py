@@ -12,6 +12,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
+from tests.integration.oracle.cluster_writer import Existing
 from tests.integration.oracle.pods_together import Draw, Json, chance, companions, metadata, nomination, of, pod_affinities, priority_class
 from tests.integration.oracle.profiles import FENCED_SCHEDULER_NAME, OPEN_SCHEDULER_NAME, OWNERS, SCHEDULER_NAME, SPREAD_SCHEDULER_NAME
 from tests.integration.oracle.storage_cases import ZONE_LABELS, Storage, pod_volumes, storages
@@ -24,15 +25,6 @@ RUNTIME_CLASSES = {"light": {"cpu": "100m"}, "heavy": {"cpu": "500m", "memory": 
 # Nodes without a device plugin for it are unknown; on the others the plugin counts as ever.
 DEVICE_CLASSES = {"nics": "example.com/nic"}
 HOST = "kubernetes.io/hostname"
-
-
-@dataclass(frozen=True)
-class Existing:
-    """A pod on a node; ``status`` is patched in after its creation."""
-
-    manifest: Json
-    status: Json | None
-    terminating: bool
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ import pytest
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.api import KubeApi
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.open_transport import open_transport
 
-from lab.kwok_config import VARIANTS, Variant
+from lab.kwok_config import Variant
 from lab.pytest_fixtures import ClusterFactory
 from lab.recorder import recording
 from lab.second_scheduler import second_scheduler
@@ -30,13 +30,11 @@ VARIANT = Variant(
 @pytest.fixture(scope="module")
 def world(fresh_module_cluster: ClusterFactory, tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     """A cluster to put cases into."""
-    VARIANTS.setdefault(VARIANT.name, VARIANT)
-    cluster = fresh_module_cluster(None, variant=VARIANT.name)
-    World.prepare(cluster)
+    cluster = fresh_module_cluster(None, variant=VARIANT)
     reader = KubeApi(open_transport(user_agent="oracle", kubeconfig=str(cluster.kubeconfig)))
     folder: Path = tmp_path_factory.mktemp("oracle")
     flags = ("--feature-gates", FEATURE_GATES)
-    with recording() as recorder, second_scheduler(cluster, configuration(recorder.url), folder, flags=flags):
-        found = World(cluster, reader, recorder)
-        yield found
-        found.close()
+    with recording() as recorder, World(cluster, reader, recorder) as made:
+        made.prepare()
+        with second_scheduler(cluster, configuration(recorder.url), folder, flags=flags):
+            yield made

@@ -38,23 +38,25 @@ class Capacity:
 
     def release(self, name: str, cpu_m: int, memory_mi: int) -> None:
         """Add the request of a pod that is not created."""
-        self.use(name, -cpu_m, -memory_mi)
-        self._free[name][2] += 2
+        free = self._free[name]
+        free[0] += cpu_m
+        free[1] += memory_mi
+        free[2] += 1
 
-    def pile(
+    def place_replicas(
         self, choices: Choices, nodes: Sequence[CaseNode], request: tuple[int, int], replicas: int, *, one_per_node: bool
     ) -> list[str] | None:
         """Use capacity for the replicas on these nodes and return the node of each. None if they do not fit."""
-        homes: list[str] = []
+        node_names: list[str] = []
         for _number in range(replicas):
-            able = [node.name for node in nodes if self.has(node.name, *request) and not (one_per_node and node.name in homes)]
+            able = [node.name for node in nodes if self.has(node.name, *request) and not (one_per_node and node.name in node_names)]
             if not able:
-                for name in homes:
+                for name in node_names:
                     self.release(name, *request)
                 return None
-            homes.append(choices.choice(able))
-            self.use(homes[-1], *request)
-        return homes
+            node_names.append(choices.choice(able))
+            self.use(node_names[-1], *request)
+        return node_names
 
 
 def domains_of(nodes: Iterable[CaseNode], key: str, allowed: Callable[[CaseNode], bool]) -> dict[str, list[CaseNode]]:

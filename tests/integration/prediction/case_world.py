@@ -7,30 +7,24 @@ No scheduler runs in the meantime: the replicas are bound here. The scheduler of
 
 from __future__ import annotations
 
-import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
 import yaml
 
 from lab.cluster import Cluster
-from lab.second_scheduler import second_scheduler
+from lab.second_scheduler import LOG_FILE, LOG_SCORES, second_scheduler
 from tests.integration.oracle.cluster_writer import ClusterWriter
-from tests.integration.prediction.random_case import NAMESPACE, PRIORITY_CLASS, CaseNode, CaseWorkload, Json, RandomCase
+from tests.integration.prediction.random_case import NAMESPACE, PRIORITY_CLASS, CaseWorkload, Json, RandomCase
 from tests.integration.prediction.random_profiles import DEFAULT_NAME
 
-TIMEOUT_S = 120.0
-POLL_S = 0.05
-SEEN_LABEL = "prediction/seen"
 PODS = f"/api/v1/namespaces/{NAMESPACE}/pods"
 SERVICES = f"/api/v1/namespaces/{NAMESPACE}/services"
 LIMIT_RANGES = f"/api/v1/namespaces/{NAMESPACE}/limitranges"
 APPS = f"/apis/apps/v1/namespaces/{NAMESPACE}"
 LEASES = "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases"
-LOG_SCORES = ("-v=2", "--vmodule=schedule_one=10")
-"""Flags with which the scheduler writes the score of each plugin for each node into its log."""
 
 
 class CaseWorld(ClusterWriter):
@@ -38,18 +32,16 @@ class CaseWorld(ClusterWriter):
 
     def __init__(self, cluster: Cluster, folder: Path, *, log_scores: bool = False) -> None:
         super().__init__(cluster)
-        self._cluster = cluster
         self._folder = folder
         self._flags = LOG_SCORES if log_scores else ()
-        self.log_file = folder / "scheduler.log"
+        self.log_file = folder / LOG_FILE
         self.kubeconfig = cluster.kubeconfig
 
-    @staticmethod
-    def prepare(cluster: Cluster) -> None:
+    def prepare(self) -> None:
         """End the cluster's scheduler, and create the objects that all cases share."""
-        cluster.kill("kube-scheduler")
-        ClusterWriter.add_namespaces(cluster, {NAMESPACE: {}}, {})
-        cluster.api.post("/apis/scheduling.k8s.io/v1/priorityclasses", PRIORITY_CLASS)
+        self._cluster.kill("kube-scheduler")
+        self._add_namespaces({NAMESPACE: {}}, {})
+        self._api.post("/apis/scheduling.k8s.io/v1/priorityclasses", PRIORITY_CLASS)
 
     @contextmanager
     def created(self, case: RandomCase) -> Iterator[tuple[str, ...]]:
@@ -66,7 +58,11 @@ class CaseWorld(ClusterWriter):
             # The scheduler soon tries again to place a pod that did not fit.
             configuration = {**profiles, "podInitialBackoffSeconds": 1, "podMaxBackoffSeconds": 1}
             with second_scheduler(self._cluster, configuration, self._folder, flags=self._flags):
-                self._wait_until_seen(case.nodes)
+                # The scheduler counts the nodes with an image when it sees a node. The count is right for nodes that change when all exist.
+                names = [node.name for node in case.nodes]
+                self._label_nodes(names, "changed")
+                self._wait_until_seen(names[-1])
+                self._label_nodes(names, None)
                 yield self._scheduler_config(case)
         finally:
             self._clear()
@@ -83,8 +79,8 @@ class CaseWorld(ClusterWriter):
         by_name = {workload.name: workload for workload in workloads}
         bound: Counter[str] = Counter()
         done: set[str] = set()
-        deadline = time.monotonic() + TIMEOUT_S
-        while sum(bound.values()) < sum(len(workload.homes) for workload in workloads):
+
+        def bind_new() -> bool:
             for pod in self._api.get(f"{PODS}?fieldSelector=spec.nodeName=")["items"]:
                 metadata = pod["metadata"]
                 if metadata["uid"] in done:
@@ -92,37 +88,19 @@ class CaseWorld(ClusterWriter):
                 workload = by_name[metadata["labels"]["app"]]
                 first = workload.manifest["spec"].get("ordinals", {}).get("start", 0)
                 number = int(metadata["name"].rpartition("-")[2]) - first if workload.kind == "StatefulSet" else bound[workload.name]
-                target = {"apiVersion": "v1", "kind": "Node", "name": workload.homes[number]}
+                target = {"apiVersion": "v1", "kind": "Node", "name": workload.node_names[number]}
                 self._api.post(f"{PODS}/{metadata['name']}/binding", {"metadata": {"name": metadata["name"]}, "target": target})
                 bound[workload.name] += 1
                 done.add(metadata["uid"])
-            _pause(deadline, "not all replicas were created")
+            return len(done) == sum(len(workload.node_names) for workload in workloads)
+
+        self._wait(bind_new, "not all replicas were created")
 
     def _all_ready(self) -> bool:
         pods = self._api.get(PODS)["items"]
         return all(_is_ready(pod) for pod in pods)
 
-    def _wait_until_seen(self, nodes: Sequence[CaseNode]) -> None:
-        """Change all nodes, and wait until the scheduler has seen the change of the last one.
-
-        The scheduler counts the nodes that have an image when it sees a node. The count is right for nodes that change after all exist.
-        """
-        names = [node.name for node in nodes]
-        self._all(lambda name: self._label_node(name, {SEEN_LABEL: "yes"}), names)
-        self._label_node(names[-1], {SEEN_LABEL: "last"})
-        spec = {
-            "nodeSelector": {SEEN_LABEL: "last"},
-            "tolerations": [{"operator": "Exists"}],
-            "terminationGracePeriodSeconds": 0,
-            "containers": [{"name": "main", "image": "none", "resources": {"requests": {"cpu": "0", "memory": "0"}}}],
-        }
-        path = f"{PODS}/probe"
-        self._api.post(PODS, {"metadata": {"name": "probe"}, "spec": spec})
-        self._wait(lambda: bool(self._api.get(path)["spec"].get("nodeName")), "the scheduler has not seen the nodes")
-        self._request("DELETE", path, {"gracePeriodSeconds": 0})
-        self._all(lambda name: self._label_node(name, {SEEN_LABEL: None}), names)
-
-    def forget(self, workload: CaseWorkload) -> None:
+    def delete_workload(self, workload: CaseWorkload) -> None:
         """Delete the workload and its pods."""
         self._api.request("DELETE", f"{workload.path}/{workload.name}", {"propagationPolicy": "Foreground"})
         query = f"{PODS}?labelSelector=app%3D{workload.name}"
@@ -147,17 +125,6 @@ class CaseWorld(ClusterWriter):
         sets = self._api.get(f"{APPS}/replicasets?limit=1")["items"] + self._api.get(f"{APPS}/statefulsets?limit=1")["items"]
         return not sets and not self._api.get(f"{PODS}?limit=1")["items"]
 
-    def _wait(self, condition: Callable[[], bool], problem: str) -> None:
-        deadline = time.monotonic() + TIMEOUT_S
-        while not condition():
-            _pause(deadline, problem)
-
 
 def _is_ready(pod: Json) -> bool:
     return any(condition["type"] == "Ready" and condition["status"] == "True" for condition in pod["status"].get("conditions", ()))
-
-
-def _pause(deadline: float, problem: str) -> None:
-    if time.monotonic() > deadline:
-        raise TimeoutError(f"{problem} after {TIMEOUT_S:.0f} s")
-    time.sleep(POLL_S)

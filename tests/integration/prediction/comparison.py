@@ -47,7 +47,7 @@ class Compared(Struct, frozen=True):
     seconds: float
 
 
-class PlayedCase(Struct, frozen=True):
+class CaseResult(Struct, frozen=True):
     """The results of a random cluster. ``even``: so many of its workloads were not uneven when it was their turn."""
 
     seed: int
@@ -58,7 +58,7 @@ class PlayedCase(Struct, frozen=True):
     workloads: list[Compared] = field(default_factory=list)
 
 
-def play(case: RandomCase, world: CaseWorld, api: KubeApi) -> PlayedCase:
+def run_case(case: RandomCase, world: CaseWorld, api: KubeApi) -> CaseResult:
     """Create the cluster, and check and restart its workloads one after the other."""
     began = time.monotonic()
     with world.created(case) as scheduler_config:
@@ -66,7 +66,7 @@ def play(case: RandomCase, world: CaseWorld, api: KubeApi) -> PlayedCase:
         found = [checks.compare(workload, world) for workload in case.workloads]
     compared = [one for one in found if one is not None]
     seconds = round(time.monotonic() - began, 1)
-    return PlayedCase(case.seed, len(case.nodes), case.profiles_kind, seconds, len(found) - len(compared), compared)
+    return CaseResult(case.seed, len(case.nodes), case.profiles_kind, seconds, len(found) - len(compared), compared)
 
 
 class _Checks:
@@ -89,7 +89,7 @@ class _Checks:
             after = self._over_same_nodes(snapshot, report, before)
             outcome = compare_spread(before.distributions, after)
         else:
-            world.forget(workload)
+            world.delete_workload(workload)
         return Compared(
             f"{workload.kind} {workload.name}",
             prediction.restart_helps,

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from lab.kwok_config import VARIANTS, Variant
+from lab.kwok_config import Variant
 from lab.pytest_fixtures import ClusterFactory
 from tests.integration.prediction.case_world import CaseWorld
 
@@ -21,10 +21,8 @@ VARIANT = Variant("prediction", disable_limits=True, api_server_args=(("disable-
 @pytest.fixture(scope="module")
 def world(fresh_module_cluster: ClusterFactory, tmp_path_factory: pytest.TempPathFactory) -> Iterator[CaseWorld]:
     """A cluster without nodes and without a scheduler."""
-    VARIANTS.setdefault(VARIANT.name, VARIANT)
-    cluster = fresh_module_cluster(None, variant=VARIANT.name)
-    CaseWorld.prepare(cluster)
+    cluster = fresh_module_cluster(None, variant=VARIANT)
     folder: Path = tmp_path_factory.mktemp("prediction")
-    made = CaseWorld(cluster, folder, log_scores=bool(os.environ.get("PREDICTION_LOG")))
-    yield made
-    made.close()
+    with CaseWorld(cluster, folder, log_scores=bool(os.environ.get("PREDICTION_LOG"))) as made:
+        made.prepare()
+        yield made

@@ -57,10 +57,10 @@ class CaseNode:
 
 @dataclass(frozen=True)
 class CaseWorkload:
-    """A Deployment or StatefulSet. ``homes``: the nodes of its replicas, those of a StatefulSet by ordinal."""
+    """A Deployment or StatefulSet. ``node_names``: the nodes of its replicas, those of a StatefulSet by ordinal."""
 
     manifest: Json
-    homes: tuple[str, ...]
+    node_names: tuple[str, ...]
 
     @property
     def kind(self) -> str:

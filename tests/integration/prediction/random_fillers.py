@@ -13,7 +13,7 @@ from tests.integration.prediction.random_case import HOST, NAMESPACE, ZONE, Case
 APPS = ("cache", "db", "batch")
 USED = (0.0, 0.2, 0.5, 0.8, 0.95)
 MOST_PODS = 3
-SHY_RATE = 0.03
+ANTI_AFFINITY_RATE = 0.03
 """The share of the pods with an anti-affinity against workloads of tier front."""
 TIGHT_RATE = 0.3
 """The share of the clusters in which most nodes have little free capacity beside the workloads."""
@@ -54,7 +54,7 @@ def _filler(choices: Choices, name: str, node: str, cpu_m: int, memory_mi: int) 
     requests = {"cpu": f"{cpu_m}m", "memory": f"{memory_mi}Mi"} if cpu_m and memory_mi else {}
     container = {"name": "main", "image": "registry.example.com/other:1", "resources": {"requests": requests}}
     spec: Json = {"containers": [container], "nodeName": node, "terminationGracePeriodSeconds": 0, "tolerations": [{"operator": "Exists"}]}
-    if choices.chance(SHY_RATE):
+    if choices.chance(ANTI_AFFINITY_RATE):
         spec["affinity"] = {"podAntiAffinity": _against_front(choices)}
     return {"metadata": {"name": name, "namespace": NAMESPACE, "labels": {"app": choices.choice(APPS)}}, "spec": spec}
 

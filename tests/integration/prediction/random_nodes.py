@@ -23,7 +23,7 @@ def random_nodes(choices: Choices, seed: int) -> list[CaseNode]:
     count = choices.choice(LARGE) if choices.chance(LARGE_RATE) else choices.choice(SMALL)
     zones = _zones(choices, count)
     racks = choices.randint(1, 4)
-    across = choices.chance(0.3)
+    racks_span_zones = choices.chance(0.3)
     sizes = [choices.choice(SIZES)] if choices.chance(0.3) else SIZES
     without_rack = 0.1 if choices.chance(0.04) else 0.0
     soft_rate, hard_rate, image_rate = choices.choice((0, 0, 0.2, 0.5)), choices.choice((0, 0, 0.2)), choices.choice((0, 0.3, 0.7))
@@ -34,7 +34,7 @@ def random_nodes(choices: Choices, seed: int) -> list[CaseNode]:
     for number, zone in enumerate(zones):
         cpu, memory = choices.choice(sizes)
         rack = choices.randint(1, racks)
-        labels = {ZONE: zone, "disk": choices.choice(("ssd", "hdd")), RACK: f"r{rack}" if across else f"{zone}-r{rack}"}
+        labels = {ZONE: zone, "disk": choices.choice(("ssd", "hdd")), RACK: f"r{rack}" if racks_span_zones else f"{zone}-r{rack}"}
         if choices.chance(without_rack):
             del labels[RACK]
         taints = [SOFT_TAINT] if zone == soft_zone or choices.chance(soft_rate) else []

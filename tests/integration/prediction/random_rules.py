@@ -52,8 +52,8 @@ def random_rules(choices: Choices, name: str, *, revisions: bool) -> Rules:
         spec["topologySpreadConstraints"] = _constraints(choices, name, revisions=revisions)
 
     def allows(node: CaseNode) -> bool:
-        open_to_it = tolerates or HARD_TAINT not in node.taints
-        return open_to_it and all(node.labels.get(key) == value for key, value in selected.items())
+        tolerates_taints = tolerates or HARD_TAINT not in node.taints
+        return tolerates_taints and all(node.labels.get(key) == value for key, value in selected.items())
 
     return Rules(spec, allows, one_per_node)
 
@@ -80,7 +80,7 @@ def _pod_affinities(choices: Choices, name: str, affinity: Json) -> bool:
     own, other = {"app": name}, choices.choice(({"app": choices.choice(APPS)}, {"tier": "back"}, {"tier": "front"}))
     one_per_node = False
     anti: Json = {}
-    towards: Json = {}
+    pod_affinity: Json = {}
     if choices.chance(0.1):
         anti[ALWAYS] = [_term(HOST, own)]
         one_per_node = True
@@ -89,13 +89,13 @@ def _pod_affinities(choices: Choices, name: str, affinity: Json) -> bool:
     if choices.chance(0.15):
         anti[PREFERRED] = [_preferred(choices, choices.choice((HOST, ZONE, RACK)), choices.choice((own, own, other)))]
     if choices.chance(0.12):
-        towards[PREFERRED] = [_preferred(choices, choices.choice((HOST, ZONE)), choices.choice((own, other, other)))]
+        pod_affinity[PREFERRED] = [_preferred(choices, choices.choice((HOST, ZONE)), choices.choice((own, other, other)))]
     if choices.chance(0.05):
-        towards[ALWAYS] = [_term(choices.choice((ZONE, RACK)), own)]
+        pod_affinity[ALWAYS] = [_term(choices.choice((ZONE, RACK)), own)]
     if anti:
         affinity["podAntiAffinity"] = anti
-    if towards:
-        affinity["podAffinity"] = towards
+    if pod_affinity:
+        affinity["podAffinity"] = pod_affinity
     return one_per_node
 
 

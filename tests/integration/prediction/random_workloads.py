@@ -43,14 +43,16 @@ def random_workload(
     replicas = choices.randint(2, MOST_REPLICAS)
     pod = _pod(choices)
     one_per_node = rules.one_per_node or pod.has_host_port
-    homes = _homes(choices, nodes, capacity, topology_keys, rules, pod.request, replicas, one_per_node=one_per_node, skewed=skewed)
-    if homes is None:
+    node_names = _node_names(
+        choices, nodes, capacity, topology_keys, rules, pod.request, replicas, one_per_node=one_per_node, skewed=skewed
+    )
+    if node_names is None:
         return None
     manifest = _manifest(choices, name, kind, replicas, pod, rules, scheduler_name)
-    return CaseWorkload(manifest, tuple(homes))
+    return CaseWorkload(manifest, tuple(node_names))
 
 
-def _homes(
+def _node_names(
     choices: Choices,
     nodes: Sequence[CaseNode],
     capacity: Capacity,
@@ -67,21 +69,21 @@ def _homes(
         return None
     key = choices.choice(keys)
     domains = domains_of(nodes, key, rules.allows)
-    names = list(domains)
-    choices.shuffle(names)
+    domain_names = list(domains)
+    choices.shuffle(domain_names)
     elsewhere = choices.randint(1, max(1, replicas // 3)) if skewed and choices.chance(SPREAD_REST_RATE) else 0
-    for name in names:
-        homes = capacity.pile(choices, domains[name], request, replicas - elsewhere, one_per_node=one_per_node)
-        if homes is None:
+    for domain in domain_names:
+        node_names = capacity.place_replicas(choices, domains[domain], request, replicas - elsewhere, one_per_node=one_per_node)
+        if node_names is None:
             continue
-        others = [node for other, there in domains.items() if other != name for node in there]
-        rest = capacity.pile(choices, others, request, elsewhere, one_per_node=one_per_node)
+        others = [node for other, there in domains.items() if other != domain for node in there]
+        rest = capacity.place_replicas(choices, others, request, elsewhere, one_per_node=one_per_node)
         if rest is not None:
-            homes += rest
-            choices.shuffle(homes)
-            return homes
-        for home in homes:
-            capacity.release(home, *request)
+            node_names += rest
+            choices.shuffle(node_names)
+            return node_names
+        for name in node_names:
+            capacity.release(name, *request)
     return None
 
 

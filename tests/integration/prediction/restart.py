@@ -59,6 +59,6 @@ class Restart:
         return [pod for pod in pods if (pod.metadata.labels or {}).get("app") == self._workload.name]
 
     def _has_ended(self, workload: Workload, pods: list[Pod]) -> bool:
-        if rollout_progress(workload).state != DONE or len(pods) != len(self._workload.homes):
+        if rollout_progress(workload).state != DONE or len(pods) != len(self._workload.node_names):
             return False
         return all(pod.ready and not pod.terminating for pod in pods)

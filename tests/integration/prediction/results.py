@@ -11,32 +11,32 @@ from pathlib import Path
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.codec import decode_json, encode_json
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.state.restart_outcome import IMPROVED
 
-from tests.integration.prediction.comparison import Compared, PlayedCase
+from tests.integration.prediction.comparison import CaseResult, Compared
 
 SMALL_UP_TO = 100
 """In a cluster with more nodes the scheduler scores only a part of them."""
 
 
 class Results:
-    """The played clusters by seed. A run adds to the file, and a later run does not play these seeds again."""
+    """The results by seed. A run adds to the file, and a later run does not repeat these seeds."""
 
     def __init__(self, file: Path) -> None:
         self._file = file
         lines = file.read_text().splitlines() if file.exists() else []
-        self._cases = {case.seed: case for case in (decode_json(PlayedCase, line) for line in lines)}
+        self._cases = {case.seed: case for case in (decode_json(CaseResult, line) for line in lines)}
 
     def __contains__(self, seed: int) -> bool:
         return seed in self._cases
 
-    def add(self, case: PlayedCase) -> None:
+    def add(self, case: CaseResult) -> None:
         """Keep the results of one cluster."""
         self._file.parent.mkdir(parents=True, exist_ok=True)
         with self._file.open("ab") as lines:
             lines.write(encode_json(case) + b"\n")
         self._cases[case.seed] = case
 
-    def of(self, seeds: Iterable[int]) -> list[PlayedCase]:
-        """Return the clusters of these seeds that were played."""
+    def of(self, seeds: Iterable[int]) -> list[CaseResult]:
+        """Return the results of these seeds. A seed without a result is left out."""
         return [self._cases[seed] for seed in seeds if seed in self._cases]
 
 
@@ -45,7 +45,7 @@ def is_wrong(compared: Compared) -> bool:
     return compared.helps is not None and compared.helps != (compared.outcome == IMPROVED)
 
 
-def problems(cases: Iterable[PlayedCase]) -> Iterator[str]:
+def problems(cases: Iterable[CaseResult]) -> Iterator[str]:
     """Describe each wrong prediction, with the setting that repeats it."""
     for case in cases:
         for one in case.workloads:
@@ -60,7 +60,7 @@ def problems(cases: Iterable[PlayedCase]) -> Iterator[str]:
 class Tally:
     """Counts of predictions and outcomes. ``cases`` are all of one size."""
 
-    def __init__(self, cases: Iterable[PlayedCase]) -> None:
+    def __init__(self, cases: Iterable[CaseResult]) -> None:
         cases = list(cases)
         compared = [one for case in cases for one in case.workloads]
         self.cases = len(cases)
@@ -102,13 +102,13 @@ class Tally:
         )
 
 
-def by_size(cases: Iterable[PlayedCase]) -> tuple[Tally, Tally]:
+def by_size(cases: Iterable[CaseResult]) -> tuple[Tally, Tally]:
     """Return the tallies of the clusters with up to SMALL_UP_TO nodes, and of the larger ones."""
     cases = list(cases)
     return Tally(case for case in cases if case.nodes <= SMALL_UP_TO), Tally(case for case in cases if case.nodes > SMALL_UP_TO)
 
 
-def summary(cases: Iterable[PlayedCase]) -> str:
+def summary(cases: Iterable[CaseResult]) -> str:
     """Return one line with all counts."""
     small, large = by_size(cases)
     return f"predictions: up to {SMALL_UP_TO} nodes: {small}" + (f"; more nodes: {large}" if large.cases else "")

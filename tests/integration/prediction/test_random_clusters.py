@@ -3,7 +3,7 @@
 """Predictions of random clusters, end to end: each uneven workload is restarted, and the real scheduler places its new pods.
 
 PREDICTION_CASES sets the number of clusters (5; 500 under SOAK=1), PREDICTION_SEEDS the seeds in their place (`7` or `100-149`): the same
-seed gives the same cluster. PREDICTION_RESULTS is a file of JSON lines with the result of each seed. Seeds that are in it are not played
+seed gives the same cluster. PREDICTION_RESULTS is a file of JSON lines with the result of each seed. Seeds that are in it are not run
 again, so that a run of many clusters can be continued. PREDICTION_LOG is a folder for the log of each cluster's scheduler with all scores.
 """
 
@@ -21,7 +21,7 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client
 
 from tests.integration.conftest import SUMMARY
 from tests.integration.prediction.case_world import CaseWorld
-from tests.integration.prediction.comparison import PlayedCase, play
+from tests.integration.prediction.comparison import CaseResult, run_case
 from tests.integration.prediction.random_clusters import random_cluster
 from tests.integration.prediction.results import Results, Tally, by_size, problems, summary
 from tools.paths import ROOT
@@ -47,34 +47,34 @@ def _seeds() -> range:
     return range(int(first), int(last or first) + 1)
 
 
-def _results() -> Results:
+def _results_file() -> Results:
     default = ROOT / "tests" / "output" / "prediction" / f"{'soak' if SOAK else time.strftime('%Y%m%dT%H%M%S')}.jsonl"
     return Results(Path(os.environ.get("PREDICTION_RESULTS") or default))
 
 
 @pytest.fixture(scope="module")
-def played(world: CaseWorld) -> list[PlayedCase]:
-    """All clusters, played once for all tests."""
+def results(world: CaseWorld) -> list[CaseResult]:
+    """The results of all clusters, which are run once for all tests."""
     api = KubeApi(open_transport(user_agent="prediction", kubeconfig=str(world.kubeconfig)))
-    seeds, results = _seeds(), _results()
+    seeds, kept = _seeds(), _results_file()
     for seed in seeds:
-        if seed in results:
+        if seed in kept:
             continue
-        case = play(random_cluster(seed), world, api)
-        results.add(case)
+        case = run_case(random_cluster(seed), world, api)
+        kept.add(case)
         _keep_log(world, seed)
         print(f"seed {seed}: {Tally([case])}", *problems([case]), sep="\n", flush=True)
-    return results.of(seeds)
+    return kept.of(seeds)
 
 
-def test_predictions_are_right(played: list[PlayedCase], record_property: Callable[[str, object], None]) -> None:
+def test_predictions_are_right(results: list[CaseResult], record_property: Callable[[str, object], None]) -> None:
     """At most 1 % of the predictions of many clusters is wrong, and at most one of a few clusters."""
-    text = summary(played)
-    wrong = list(problems(played))
-    if len(played) < MANY:
+    text = summary(results)
+    wrong = list(problems(results))
+    if len(results) < MANY:
         assert len(wrong) <= 1, "\n".join([text, *wrong])
     else:
-        small, large = by_size(played)
+        small, large = by_size(results)
         for tally in (small, large):
             assert min(tally.right_true, tally.right_false) >= MIN_RIGHT, "\n".join([text, *wrong])
         assert small.unknown <= MAX_UNKNOWN, text

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from random import Random
 from typing import Any, TypeVar
 
+from tests.integration.oracle.cluster_writer import Existing
 from tests.integration.oracle.scores.profiles import GPU, HOST, NAMES, RACK, ZONE, Json
 
 T = TypeVar("T")
@@ -28,15 +29,6 @@ OWNERS: dict[tuple[str, str], Json] = {
 """The controllers in each namespace by kind and name, and the labels that each selects."""
 IMAGES = {f"registry.example.com/team/app-{number}": size for number, size in enumerate((1, 30, 90, 200, 450, 900, 1500, 4000))}
 """The images of nodes and pods, with their sizes in MiB."""
-
-
-@dataclass(frozen=True)
-class Existing:
-    """A pod on a node. ``status`` is patched after its creation."""
-
-    manifest: Json
-    status: Json
-    terminating: bool
 
 
 @dataclass(frozen=True)

@@ -11,11 +11,11 @@ import pytest
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.api import KubeApi
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.open_transport import open_transport
 
-from lab.kwok_config import VARIANTS, Variant
+from lab.kwok_config import Variant
 from lab.pytest_fixtures import ClusterFactory
-from lab.second_scheduler import second_scheduler
+from lab.second_scheduler import LOG_SCORES, second_scheduler
 from tests.integration.oracle.scores.profiles import configuration
-from tests.integration.oracle.scores.world import FLAGS, ScoreWorld
+from tests.integration.oracle.scores.world import ScoreWorld
 
 # By default the API server gives every new node a taint.
 VARIANT = Variant("scores", disable_limits=True, api_server_args=(("disable-admission-plugins", "TaintNodesByCondition"),))
@@ -24,12 +24,10 @@ VARIANT = Variant("scores", disable_limits=True, api_server_args=(("disable-admi
 @pytest.fixture(scope="module")
 def score_world(fresh_module_cluster: ClusterFactory, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ScoreWorld]:
     """A cluster for cases."""
-    VARIANTS.setdefault(VARIANT.name, VARIANT)
-    cluster = fresh_module_cluster(None, variant=VARIANT.name)
-    ScoreWorld.prepare(cluster)
+    cluster = fresh_module_cluster(None, variant=VARIANT)
     reader = KubeApi(open_transport(user_agent="oracle", kubeconfig=str(cluster.kubeconfig)))
     folder: Path = tmp_path_factory.mktemp("scores")
-    with second_scheduler(cluster, configuration(), folder, flags=FLAGS) as scheduler:
-        world = ScoreWorld(cluster, reader, scheduler)
-        yield world
-        world.close()
+    with ScoreWorld(cluster, reader, folder) as world:
+        world.prepare()
+        with second_scheduler(cluster, configuration(), folder, flags=LOG_SCORES):
+            yield world

@@ -8,9 +8,9 @@ One additional node is a barrier: when the scheduler has placed a pod on it, it 
 from __future__ import annotations
 
 import re
-import time
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.api import KubeApi
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.snapshot_reader import read_snapshot
@@ -19,14 +19,10 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.codec
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.snapshot import ClusterSnapshot
 
 from lab.cluster import Cluster
-from lab.second_scheduler import SecondScheduler
-from tests.integration.oracle.cluster_writer import BARRIER, MERGE_PATCH, ROUND_LABEL, ClusterWriter, owners_path
-from tests.integration.oracle.scores.cases import NAMESPACES, OWNERS, RUNTIME_CLASSES, SERVICES, Existing, ScoreCase
+from lab.second_scheduler import LOG_FILE
+from tests.integration.oracle.cluster_writer import BARRIER, ClusterWriter
+from tests.integration.oracle.scores.cases import NAMESPACES, OWNERS, RUNTIME_CLASSES, SERVICES, ScoreCase
 from tests.integration.oracle.scores.profiles import DEFAULT, Json
-
-ANSWER_TIMEOUT_S = 90.0
-POLL_S = 0.05
-FLAGS = ("-v=2", "--vmodule=schedule_one=10")
 
 _ATTEMPT = re.compile(r'"Attempting to schedule pod" pod="(?P<pod>[^"]+)"')
 _PLUGIN = re.compile(
@@ -60,34 +56,23 @@ class Played:
 
 
 class ScoreWorld(ClusterWriter):
-    """The cluster with the scheduler whose scores are compared."""
+    """The cluster with the scheduler whose scores are compared. The scheduler's log is in ``folder``."""
 
-    def __init__(self, cluster: Cluster, reader: KubeApi, scheduler: SecondScheduler) -> None:
+    def __init__(self, cluster: Cluster, reader: KubeApi, folder: Path) -> None:
         super().__init__(cluster)
         self._reader = reader
-        self._scheduler = scheduler
+        self._log_file = folder / LOG_FILE
         self._read_bytes = 0
-        self._round = 0
-        self._owners = {
-            (namespace, kind, name): cluster.api.get(f"{owners_path(namespace, kind)}/{name}")["metadata"]["uid"]
-            for namespace in NAMESPACES
-            for kind, name in OWNERS
-        }
 
-    @staticmethod
-    def prepare(cluster: Cluster) -> None:
+    def prepare(self) -> None:
         """Create the objects that all cases share, and stop all components except the API server."""
-        api = cluster.api
-        ClusterWriter.add_namespaces(cluster, NAMESPACES, RUNTIME_CLASSES)
-        ClusterWriter.isolate(cluster)
+        self._add_namespaces(NAMESPACES, RUNTIME_CLASSES)
+        self._isolate()
+        self._add_owners(NAMESPACES, OWNERS)
         for namespace in NAMESPACES:
             for number, selector in enumerate(SERVICES):
                 spec = {"selector": selector, "ports": [{"port": 80}], "clusterIP": "None"}
-                api.post(f"/api/v1/namespaces/{namespace}/services", {"metadata": {"name": f"service-{number}"}, "spec": spec})
-            for (kind, name), labels in OWNERS.items():
-                template = {"metadata": {"labels": labels}, "spec": {"containers": [{"name": "main", "image": "none"}]}}
-                owner = {"replicas": 0, "selector": {"matchLabels": labels}, "template": template}
-                api.post(owners_path(namespace, kind), {"metadata": {"name": name}, "spec": owner})
+                self._api.post(f"/api/v1/namespaces/{namespace}/services", {"metadata": {"name": f"service-{number}"}, "spec": spec})
 
     def play(self, case: ScoreCase) -> Played:
         """Build the case, read it, and let the scheduler place the pods."""
@@ -96,8 +81,8 @@ class ScoreWorld(ClusterWriter):
         self._all(lambda node: self._api.post("/api/v1/nodes", node), case.nodes)
         self._all(self._create_existing, list(enumerate(case.existing)))
         # The number of nodes with an image is up to date in the scheduler for nodes that were changed after all nodes were created.
-        self._all(self._mark, [node["metadata"]["name"] for node in case.nodes])
-        self._wait_until_seen()
+        self._label_nodes([node["metadata"]["name"] for node in case.nodes], str(self._round))
+        self._wait_until_seen(BARRIER, schedulerName=DEFAULT)
         snapshot = read_snapshot(self._reader, pending_pods=True, for_scores=True)
         self._new_log_lines()
         created = [pod for pod in self._all(self._create_incoming, list(enumerate(case.incoming))) if pod is not None]
@@ -107,64 +92,22 @@ class ScoreWorld(ClusterWriter):
         placed = {_name(pod): pod for pod in later.pods if _name(pod) in pending}
         return Played(snapshot, list(_attempts(self._new_log_lines(), placed)), pending, placed)
 
-    def _mark(self, node_name: str) -> None:
-        self._label_node(node_name, {ROUND_LABEL: str(self._round)})
-
-    def _create_existing(self, numbered: tuple[int, Existing]) -> None:
-        number, existing = numbered
-        created = self._create_pod(existing.manifest, f"running-{number}")
-        if created is None:
-            return
-        path = f"/api/v1/namespaces/{created['metadata']['namespace']}/pods/{created['metadata']['name']}"
-        self._request("PATCH", f"{path}/status", {"status": existing.status}, content_type=MERGE_PATCH)
-        if existing.terminating:
-            self._request("DELETE", path, {"gracePeriodSeconds": 600})
-
     def _create_incoming(self, numbered: tuple[int, Json]) -> Pod | None:
         number, manifest = numbered
         created = self._create_pod(manifest, f"incoming-{number}")
         return None if created is None else decode_json(Pod, encode_json(created))
 
-    def _create_pod(self, manifest: Json, name: str) -> Json | None:
-        metadata = manifest["metadata"]
-        for owner in metadata.get("ownerReferences", ()):
-            owner["uid"] = self._owners.get((metadata["namespace"], owner["kind"], owner["name"]), "unknown")
-        named = {**manifest, "metadata": {**metadata, "name": f"{name}-{self._round}"}}
-        return self._request("POST", f"/api/v1/namespaces/{metadata['namespace']}/pods", named, may_refuse=True)
-
-    def _wait_until_seen(self) -> None:
-        """Label the barrier, and wait until the scheduler places a pod that only fits there."""
-        self._mark(BARRIER)
-        wanted = {"matchFields": [{"key": "metadata.name", "operator": "In", "values": [BARRIER]}]}
-        spec = {
-            "schedulerName": DEFAULT,
-            "nodeSelector": {ROUND_LABEL: str(self._round)},
-            "affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [wanted]}}},
-            "containers": [{"name": "main", "image": "none"}],
-        }
-        probe = self._create_pod({"metadata": {"namespace": "default"}, "spec": spec}, "probe")
-        assert probe is not None
-        path = f"/api/v1/namespaces/default/pods/{probe['metadata']['name']}"
-        deadline = time.monotonic() + ANSWER_TIMEOUT_S
-        while not self._api.get(path)["spec"].get("nodeName"):
-            if time.monotonic() > deadline:
-                raise TimeoutError(f"the scheduler has not seen the nodes of round {self._round} after {ANSWER_TIMEOUT_S:.0f} s")
-            time.sleep(POLL_S)
-        self._request("DELETE", path, {"gracePeriodSeconds": 0})
-
     def _wait_until_tried(self, uids: set[str]) -> None:
         """Wait until each of the pods has a node, or a message that it does not fit."""
-        deadline = time.monotonic() + ANSWER_TIMEOUT_S
-        while True:
-            waiting = [pod for pod in self._api.get("/api/v1/pods?fieldSelector=spec.nodeName=")["items"] if pod["metadata"]["uid"] in uids]
-            if all(pod["status"].get("conditions") for pod in waiting):
-                return
-            if time.monotonic() > deadline:
-                raise TimeoutError(f"{len(waiting)} pods of round {self._round} were not tried after {ANSWER_TIMEOUT_S:.0f} s")
-            time.sleep(POLL_S)
+
+        def all_tried() -> bool:
+            waiting = self._api.get("/api/v1/pods?fieldSelector=spec.nodeName=")["items"]
+            return all(pod["status"].get("conditions") for pod in waiting if pod["metadata"]["uid"] in uids)
+
+        self._wait(all_tried, "not all pods were tried")
 
     def _new_log_lines(self) -> list[str]:
-        with self._scheduler.log_file.open("rb") as log:
+        with self._log_file.open("rb") as log:
             log.seek(self._read_bytes)
             text = log.read()
         # The last line may be incomplete.
