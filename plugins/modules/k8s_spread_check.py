@@ -282,6 +282,8 @@ workloads:
             - It is empty if the change needs a decision of a person. V(no_spreading_rule) has the patch that
               M(onprem.kube_scheduling.k8s_rollout_restart) writes with
               O(onprem.kube_scheduling.k8s_rollout_restart#module:spread_constraint=add).
+            - V(scoring_does_not_spread) has that patch if a restart with it helps. Otherwise it has the patch with C(DoNotSchedule) for
+              O(topology_keys) if a restart with that one helps. Pods may stay pending with it. It is empty if neither helps.
           type: dict
   sample:
     - kind: Deployment
