@@ -11,6 +11,7 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.api.p
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.codec import replace
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.scheduler_profile import SchedulerProfile
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.snapshot import ClusterSnapshot
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduler_config.profiles import profiles_of
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.check import WorkloadChecker
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.history import remembered_constraints
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.next_pod.next_pod import next_pod
@@ -103,6 +104,41 @@ def test_hard_default_constraints_of_the_profile_are_kept_for_a_template_without
     web(cluster)
     found = {one.topology_key: (one.max_skew, one.when_unsatisfiable) for one in decide(cluster.snapshot(profiles=profiles)).constraints}
     assert found == {ZONE: (2, "DoNotSchedule"), HOST: (1, "ScheduleAnyway")}
+
+
+def default(key: str, max_skew: int, action: str = "ScheduleAnyway") -> Json:
+    """A default constraint of a profile."""
+    return {"maxSkew": max_skew, "topologyKey": key, "whenUnsatisfiable": action}
+
+
+@pytest.mark.parametrize(
+    ("defaults", "added"),
+    [
+        pytest.param(None, {HOST: (1, "ScheduleAnyway"), ZONE: (1, "ScheduleAnyway")}, id="system defaults"),
+        pytest.param([], {HOST: (1, "ScheduleAnyway")}, id="an empty list"),
+        pytest.param([default(RACK, 5)], {RACK: (5, "ScheduleAnyway"), HOST: (1, "ScheduleAnyway")}, id="another key with its maxSkew"),
+        pytest.param([default(HOST, 3)], {HOST: (3, "ScheduleAnyway")}, id="the judged key with its maxSkew"),
+        pytest.param(
+            [default(RACK, 2), default(RACK, 5, "DoNotSchedule"), default(ZONE, 4, "DoNotSchedule")],
+            {RACK: (5, "DoNotSchedule"), ZONE: (4, "DoNotSchedule"), HOST: (1, "ScheduleAnyway")},
+            id="of one key the hard one",
+        ),
+    ],
+)
+def test_default_constraints_of_a_list_are_kept_for_a_template_without_constraints(
+    defaults: list[Json] | None, added: dict[str, tuple[int, str]]
+) -> None:
+    args = {"defaultingType": "System"} if defaults is None else {"defaultingType": "List", "defaultConstraints": defaults}
+    config = {
+        "apiVersion": "kubescheduler.config.k8s.io/v1",
+        "kind": "KubeSchedulerConfiguration",
+        "profiles": [{"schedulerName": "default-scheduler", "pluginConfig": [{"name": "PodTopologySpread", "args": args}]}],
+    }
+    cluster = cluster_with(ZONE, RACK)
+    web(cluster)
+    made = decide(cluster.snapshot(profiles=profiles_of(config, "")), only_if_helps=False)
+    assert {one.topology_key: (one.max_skew, one.when_unsatisfiable) for one in made.constraints} == added
+    assert all(one.label_selector is not None and one.match_label_keys == ("pod-template-hash",) for one in made.constraints)
 
 
 @pytest.mark.parametrize("kind", ["Deployment", "StatefulSet"])
