@@ -286,6 +286,36 @@ def test_advice_to_count_new_pods_only_has_a_patch_of_that_constraint(constraint
     assert entries == [{"topologyKey": HOST, "whenUnsatisfiable": "ScheduleAnyway", "matchLabelKeys": keys} for keys in patched]
 
 
+def without_selector(key: str, **more: t.Any) -> Json:
+    return {name: value for name, value in soft(key, **more).items() if name != "labelSelector"}
+
+
+def test_advice_to_count_new_pods_only_adds_a_selector_where_there_is_none() -> None:
+    # The API server does not allow matchLabelKeys without a labelSelector.
+    cluster = cluster_with(ZONE)
+    web(cluster, without_selector(HOST))
+    (advice,) = [advice for advice in checked(cluster.snapshot()).advice if advice.reason.code == "old_pods_count"]
+    (entry,) = advice.patch["spec"]["template"]["spec"]["topologySpreadConstraints"]
+    assert entry == {
+        "topologyKey": HOST,
+        "whenUnsatisfiable": "ScheduleAnyway",
+        "labelSelector": SELECTOR,
+        "matchLabelKeys": ["pod-template-hash"],
+    }
+    assert "without a labelSelector it counts no pod" in advice.reason.text
+
+
+@pytest.mark.parametrize(
+    "selector",
+    [{"matchLabels": {"pod-template-hash": "hash1"}}, {"matchExpressions": [{"key": "pod-template-hash", "operator": "Exists"}]}],
+)
+def test_key_that_the_selector_names_is_not_advised(selector: Json) -> None:
+    # The API server does not allow a key in both of them.
+    cluster = cluster_with(ZONE)
+    web(cluster, soft(HOST, labelSelector=selector))
+    assert "old_pods_count" not in [advice.reason.code for advice in checked(cluster.snapshot()).advice]
+
+
 def test_eviction_keeps_the_memory_of_added_constraints() -> None:
     from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduler.cluster_state import ClusterState
     from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.eviction.decision import decide_eviction

@@ -10,9 +10,9 @@ from collections.abc import Collection, Iterable, Sequence
 
 from ...model.api.pod import Pod, PodAffinity, PodAffinityTerm, PodSpec, PodTemplate, TopologySpreadConstraint
 from ...model.api.workload import Workload
-from ...model.codec import replace
+from ...model.codec import decode_json, encode_json, replace
 from ...model.reason import Advice, Reason
-from ...model.selectors.label_selector import matches
+from ...model.selectors.label_selector import matches, selected_keys
 from ...model.snapshot import ClusterSnapshot
 from ...model.well_known import POD_TEMPLATE_HASH
 from ..history import remembered_constraints
@@ -98,23 +98,34 @@ def _advice_against_scores(
 
 
 def _constraints_without_match_label_keys(workload: Workload) -> Iterable[Advice]:
-    # kubernetes#98215: the old pods count during a rollout, so the new pods may end up uneven.
+    """Yield the advice to count only the new pods during a rollout (kubernetes#98215).
+
+    The API server does not allow matchLabelKeys without a labelSelector, and no key that is also in the labelSelector (kubernetes
+    ``pkg/apis/core/validation/validation.go``, ValidateMatchLabelKeysInTopologySpread).
+    """
     if workload.kind != "Deployment":
         return
     constraints = workload.spec.template.spec.topology_spread_constraints or ()
     number_of = Counter(constraint.topology_key for constraint in constraints)
     for constraint in constraints:
         key, label_keys = constraint.topology_key, constraint.match_label_keys or ()
-        if POD_TEMPLATE_HASH not in label_keys:
-            change = f"add matchLabelKeys: [{POD_TEMPLATE_HASH}] to the spread constraint over {key}"
-            entry: Json = {
-                "topologyKey": key,
-                "whenUnsatisfiable": constraint.when_unsatisfiable,
-                "matchLabelKeys": [*label_keys, POD_TEMPLATE_HASH],
-            }
-            # A patch merges by the key, so it cannot change one of two constraints with the same key.
-            patch = template_patch(workload, [entry]) if number_of[key] == 1 else {}
-            yield Advice(Reason("old_pods_count", f"{change}; without it the old pods count during a rollout"), patch)
+        selector = workload.spec.selector if constraint.label_selector is None else constraint.label_selector
+        if selector is None or POD_TEMPLATE_HASH in (*label_keys, *selected_keys(selector)):
+            continue
+        entry: Json = {
+            "topologyKey": key,
+            "whenUnsatisfiable": constraint.when_unsatisfiable,
+            "matchLabelKeys": [*label_keys, POD_TEMPLATE_HASH],
+        }
+        text = f"add matchLabelKeys: [{POD_TEMPLATE_HASH}] to the spread constraint over {key}"
+        text += "; without it the old pods count during a rollout"
+        if constraint.label_selector is None:
+            entry["labelSelector"] = decode_json(dict[str, t.Any], encode_json(selector))
+            text = f"add the labelSelector of the workload and matchLabelKeys: [{POD_TEMPLATE_HASH}] to the spread constraint over {key}"
+            text += "; without a labelSelector it counts no pod"
+        # A patch merges by the key, so it cannot change one of two constraints with the same key.
+        patch = template_patch(workload, [entry]) if number_of[key] == 1 else {}
+        yield Advice(Reason("old_pods_count", text), patch)
 
 
 def _constraints_of_restarts(workload: Workload) -> Iterable[Reason]:
