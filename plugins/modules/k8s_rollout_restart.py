@@ -216,8 +216,11 @@ options:
         V(managed), because the next sync may remove the constraint. The message and RV(workloads[].patch) have the patch for the source
         of the workload.
       - They are found by the annotation C(argocd.argoproj.io/tracking-id), by the annotation or label C(argocd.argoproj.io/instance), by
-        the labels C(kustomize.toolkit.fluxcd.io/name) and C(helm.toolkit.fluxcd.io/name), and by the label C(app.kubernetes.io/managed-by)
-        with the value C(Helm) together with the annotation C(meta.helm.sh/release-name).
+        the labels C(kustomize.toolkit.fluxcd.io/name) and C(helm.toolkit.fluxcd.io/name), and by the annotation
+        C(meta.helm.sh/release-name). Flux 1 is found by the annotations C(fluxcd.io/sync-checksum) and C(helm.fluxcd.io/antecedent), and by
+        the label C(fluxcd.io/sync-gc-mark).
+      - They are also found by the managers C(argocd-controller), C(argocd-application-controller), C(kustomize-controller) and
+        C(helm-controller) in C(managedFields), except for entries of a subresource such as the status.
       - It has no effect without O(spread_constraint=add).
     type: bool
     default: false

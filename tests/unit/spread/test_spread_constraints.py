@@ -197,19 +197,38 @@ def test_restart_is_simulated_with_pods_that_have_the_constraints(add: bool) -> 
     assert (len(pods), found) == (2, {(HOST, ZONE) if add else ()})
 
 
-MARKERS = [
+def written_by(*managers: str, **more: str) -> Json:
+    """Metadata with an entry of each of these managers."""
+    entry = {"apiVersion": "apps/v1", "fieldsType": "FieldsV1", "fieldsV1": {"f:spec": {"f:replicas": {}}}, "operation": "Apply", **more}
+    return {"managedFields": [{"manager": manager, **entry} for manager in managers]}
+
+
+MARKERS: list[tuple[Json, str]] = [
     ({"annotations": {"argocd.argoproj.io/tracking-id": "shop:apps/Deployment:app/web"}}, "Argo CD"),
     ({"annotations": {"argocd.argoproj.io/instance": "shop"}}, "Argo CD"),
     ({"labels": {"argocd.argoproj.io/instance": "shop"}}, "Argo CD"),
     ({"labels": {"kustomize.toolkit.fluxcd.io/name": "shop"}}, "Flux"),
     ({"labels": {"helm.toolkit.fluxcd.io/name": "shop"}}, "Flux"),
+    ({"annotations": {"fluxcd.io/sync-checksum": "1f0f"}}, "Flux"),
+    ({"labels": {"fluxcd.io/sync-gc-mark": "sha256.1f0f"}}, "Flux"),
+    ({"annotations": {"helm.fluxcd.io/antecedent": "shop:helmrelease/web"}}, "Flux"),
     ({"labels": {"app.kubernetes.io/managed-by": "Helm"}, "annotations": {"meta.helm.sh/release-name": "shop"}}, "Helm"),
+    ({"labels": {"app.kubernetes.io/managed-by": "Helmfile"}, "annotations": {"meta.helm.sh/release-name": "shop"}}, "Helm"),
+    ({"annotations": {"meta.helm.sh/release-name": "shop"}}, "Helm"),
+    (written_by("argocd-controller"), "Argo CD"),
+    (written_by("argocd-application-controller"), "Argo CD"),
+    (written_by("kustomize-controller"), "Flux"),
+    (written_by("kubectl-client-side-apply", "helm-controller"), "Flux"),
+    ({**written_by("helm-controller"), "annotations": {"meta.helm.sh/release-name": "shop"}}, "Flux"),
 ]
 NO_MARKERS: list[Json] = [
     {"labels": {"app.kubernetes.io/instance": "shop"}},
     {"labels": {"app.kubernetes.io/managed-by": "Helm"}},
-    {"labels": {"app.kubernetes.io/managed-by": "Helmfile"}, "annotations": {"meta.helm.sh/release-name": "shop"}},
-    {"annotations": {"meta.helm.sh/release-name": "shop"}},
+    written_by("kubectl-client-side-apply", "kube-controller-manager"),
+    written_by("argocd-server"),
+    written_by("argocd-controller", subresource="status"),
+    written_by("kustomize-controller", subresource="scale"),
+    {"managedFields": [{"manager": 5}, {"manager": ["argocd-controller"], "subresource": {}}, {"fieldsV1": {"f:spec": {}}}]},
     {"labels": {"helm.toolkit.fluxcd.io/namespace": "shop"}},
     {"ownerReferences": [{"apiVersion": "example.com/v1", "kind": "Shop", "name": "shop", "uid": "u", "controller": True}]},
 ]
