@@ -201,8 +201,8 @@ options:
         Kubernetes 1.27 does not store C(matchLabelKeys). The constraint is then added without it, and the module warns.
       - A pod with any constraint has no longer the default constraints of the scheduler. If the workload has no constraint at all, the
         constraints are therefore also for C(kubernetes.io/hostname) and C(topology.kubernetes.io/zone), if all nodes that are open to it
-        have that label. If its profile in O(scheduler_config) has C(defaultConstraints) with C(defaultingType=List), these are added instead
-        of the two keys.
+        have that label. If its profile in O(scheduler_config) has C(defaultConstraints) with C(defaultingType=List), these are added
+        instead of the two keys.
       - With O(check), the workloads are those in RV(onprem.kube_scheduling.k8s_spread_check#module:uneven), because the check has predicted
         restarts without these constraints. They are checked once more with them.
       - O(strategy=evict_surplus) does not change the pod template, so V(add) is an error with it. With O(strategy=auto), only rollouts add
