@@ -201,7 +201,8 @@ options:
         Kubernetes 1.27 does not store C(matchLabelKeys). The constraint is then added without it, and the module warns.
       - A pod with any constraint has no longer the default constraints of the scheduler. If the workload has no constraint at all, the
         constraints are therefore also for C(kubernetes.io/hostname) and C(topology.kubernetes.io/zone), if all nodes that are open to it
-        have that label. The default constraints with C(DoNotSchedule) of its profile in O(scheduler_config) are added, too.
+        have that label. If its profile in O(scheduler_config) has C(defaultConstraints) with C(defaultingType=List), these are added
+        instead of the two keys.
       - With O(check), the workloads are those in RV(onprem.kube_scheduling.k8s_spread_check#module:uneven), because the check has predicted
         restarts without these constraints. They are checked once more with them.
       - O(strategy=evict_surplus) does not change the pod template, so V(add) is an error with it. With O(strategy=auto), only rollouts add
@@ -215,8 +216,11 @@ options:
         V(managed), because the next sync may remove the constraint. The message and RV(workloads[].patch) have the patch for the source
         of the workload.
       - They are found by the annotation C(argocd.argoproj.io/tracking-id), by the annotation or label C(argocd.argoproj.io/instance), by
-        the labels C(kustomize.toolkit.fluxcd.io/name) and C(helm.toolkit.fluxcd.io/name), and by the label C(app.kubernetes.io/managed-by)
-        with the value C(Helm) together with the annotation C(meta.helm.sh/release-name).
+        the labels C(kustomize.toolkit.fluxcd.io/name) and C(helm.toolkit.fluxcd.io/name), and by the annotation
+        C(meta.helm.sh/release-name). Flux 1 is found by the annotations C(fluxcd.io/sync-checksum) and C(helm.fluxcd.io/antecedent), and by
+        the label C(fluxcd.io/sync-gc-mark).
+      - They are also found by the managers C(argocd-controller), C(argocd-application-controller), C(kustomize-controller) and
+        C(helm-controller) in C(managedFields), except for entries of a subresource such as the status.
       - It has no effect without O(spread_constraint=add).
     type: bool
     default: false

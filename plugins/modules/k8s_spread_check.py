@@ -255,9 +255,9 @@ workloads:
           description:
             - The code. V(pods_differ) means that live pods of one revision differ; the message names the field.
             - V(scoring_does_not_spread) means that the new pods could run elsewhere, and that the scores of the scheduler would not spread
-              them. With V(depends_on_ties) and V(depends_on_sampling), the result depends on choices of the scheduler that
-              are not known. With
-              V(depends_on_termination), it depends on how long old pods take to end.
+              them. With V(depends_on_ties) and V(depends_on_sampling), the result depends on choices of the scheduler that are not known.
+              With V(depends_on_termination), it depends on how long old pods take to end. With V(depends_on_extender), it depends on an
+              extender of the scheduler that filters or scores nodes.
           type: str
         message:
           description: The text for people; the scheduler's own message if it has one.
@@ -282,6 +282,8 @@ workloads:
             - It is empty if the change needs a decision of a person. V(no_spreading_rule) has the patch that
               M(onprem.kube_scheduling.k8s_rollout_restart) writes with
               O(onprem.kube_scheduling.k8s_rollout_restart#module:spread_constraint=add).
+            - V(scoring_does_not_spread) has that patch if a restart with it helps. Otherwise it has the patch with C(DoNotSchedule) for
+              O(topology_keys) if a restart with that one helps. Pods may stay pending with it. It is empty if neither helps.
           type: dict
   sample:
     - kind: Deployment

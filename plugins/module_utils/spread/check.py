@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import typing as t
 from collections.abc import Sequence
+from functools import partial
 
 from ..model.api.workload import Workload
 from ..model.codec import replace
@@ -32,6 +33,7 @@ from .verdict import COLLAPSED, HEALTHY, ROLLING, SKEWED, SKIPPED, UNKNOWN, Verd
 
 if t.TYPE_CHECKING:
     from ..scheduler.cluster_state import ClusterState
+    from .prediction.prediction import Prediction
     from .prediction.predictor import RestartPredictor
 
 
@@ -154,11 +156,10 @@ class WorkloadChecker:
         if workload_report.verdict.verdict not in (COLLAPSED, SKEWED):
             return workload_report
         from .advice.advice import SCORING_DOES_NOT_SPREAD, advise
+        from .advice.preferred_affinity import preferred_affinity_reason
         from .advice.volume_pinning import pinned_by_volumes
-        from .preconditions.preferred_affinity import preferred_affinity_violation
 
         pod = next_pod(workload_report.workload, self._snapshot).pod
-        preference = preferred_affinity_violation(pod, node_names, workload_report.eligible, self._snapshot.nodes)
         pinned = pinned_by_volumes(
             workload_report.workload,
             self._snapshot,
@@ -166,10 +167,12 @@ class WorkloadChecker:
             workload_report.eligible,
             workload_report.verdict.topology_key,
         )
-        prediction = None
-        if self._options.predict:
-            prediction = self._predictor.predict(self._restarted(workload_report), workload_report.eligible, workload_report.distributions)
+        prediction = self._predict(self._restarted(workload_report), workload_report) if self._options.predict else None
         blocked_by = {blocker.reason.code for blocker in prediction.blockers} if prediction is not None else set()
+        piled_by_scores = SCORING_DOES_NOT_SPREAD in blocked_by
+        preference = None
+        if prediction is None or prediction.restart_helps is None or piled_by_scores:
+            preference = preferred_affinity_reason(pod, node_names, workload_report.eligible, self._snapshot.nodes)
         return replace(
             workload_report,
             prediction=prediction,
@@ -182,11 +185,19 @@ class WorkloadChecker:
                     topology_keys=self._options.topology_keys,
                     preference=preference,
                     pinned=pinned,
-                    piled_by_scores=SCORING_DOES_NOT_SPREAD in blocked_by,
+                    helps=partial(self._helps, workload_report) if piled_by_scores else None,
+                    soft_is_predicted=self._options.add_constraints,
                 )
             ),
             refusal=self._restart_refusal(workload_report),
         )
+
+    def _predict(self, workload: Workload, workload_report: WorkloadReport) -> Prediction:
+        return self._predictor.predict(workload, workload_report.eligible, workload_report.distributions)
+
+    def _helps(self, workload_report: WorkloadReport, changed: Workload) -> bool:
+        """Return whether a restart of the report's workload with the pod template of ``changed`` certainly helps."""
+        return self._predict(changed, workload_report).restart_helps is True
 
     def _restart_refusal(self, workload_report: WorkloadReport) -> t.Optional[Reason]:
         """Return the reason why k8s_rollout_restart, with the same cooldown and attempts, refuses a restart now. None if it does not."""

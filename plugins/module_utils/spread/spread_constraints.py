@@ -31,18 +31,23 @@ def missing_constraints(
     ``pod`` is its next pod, which has the constraints of the template and of admission. ``eligible``: its eligible nodes.
 
     Any constraint disables the default constraints of the scheduler (kubernetes ``plugins/podtopologyspread/common.go``,
-    buildDefaultConstraints). For a pod without constraints, the result therefore also has the constraints with DoNotSchedule of its
-    profile, and the topology keys of the system defaults. A key of the system defaults is left out if an eligible node lacks it as a
-    label, because the scheduler gives such a node the lowest score for all constraints (``scoring.go``, initPreScoreState).
+    buildDefaultConstraints). For a pod without constraints, the result therefore also has the default constraints of its profile. Of two
+    with the same topology key it has the one with DoNotSchedule, because a patch merges by the key. If the profile has no soft ones of its
+    own, the result has the topology keys of the system defaults. Such a key is left out if an eligible node lacks it as a label, because
+    the scheduler gives such a node the lowest score for all constraints (``scoring.go``, initPreScoreState).
     """
     present = {one.topology_key for one in pod.spec.topology_spread_constraints or ()}
     present.update(one.topology_key for one in workload.spec.template.spec.topology_spread_constraints or ())
     found: dict[str, TopologySpreadConstraint] = {}
     keys = [*topology_keys]
     if not present:
-        found = {one.topology_key: one for one in snapshot.profile_of(pod).default_constraints}
-        topology = snapshot.once(Topology.of)
-        keys += [key for key in _SYSTEM_DEFAULT_KEYS if topology.missing_label_violation([key], eligible) is None]
+        profile = snapshot.profile_of(pod)
+        soft = profile.scores.default_constraints
+        for one in (*profile.default_constraints, *(soft or ())):
+            found.setdefault(one.topology_key, one)
+        if soft is None:
+            topology = snapshot.once(Topology.of)
+            keys += [key for key in _SYSTEM_DEFAULT_KEYS if topology.missing_label_violation([key], eligible) is None]
     for key in keys:
         if key not in present:
             found.setdefault(key, TopologySpreadConstraint(max_skew=1, topology_key=key, when_unsatisfiable="ScheduleAnyway"))

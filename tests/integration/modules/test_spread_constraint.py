@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import json
 import signal
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -215,3 +216,60 @@ def test_wrong_values_are_refused_by_name(modules: Modules, params: dict[str, An
     output, _errors = result.communicate()
     found = json.loads(output)
     assert found["failed"] and said in found["msg"], found
+
+
+@pytest.fixture
+def one_preferred_node(cluster: Cluster) -> Iterator[str]:
+    """A node without a taint. The scheduler avoids the taint of all other workers by a score that outweighs a soft constraint."""
+    first, *others = workers(cluster)
+    for name in others:
+        cluster.kubectl("taint", "node", name, "test.onprem/avoided=:PreferNoSchedule")
+    yield first
+    for name in others:
+        cluster.kubectl("taint", "node", name, "test.onprem/avoided-")
+
+
+def test_hard_constraint_is_advised_where_the_scores_outweigh_a_soft_one_and_its_patch_spreads_the_pods(
+    cluster: Cluster, modules: Modules, namespace: str, one_preferred_node: str, tmp_path: Path
+) -> None:
+    web = deployment(namespace, "web", 2)
+    cluster.apply(web)
+    wait_rolled_out(cluster, web)
+    (found,) = modules.check(namespace)["workloads"]
+    assert (found["restart_helps"], found["domains"][HOST][one_preferred_node]) == (False, 2), found
+    (advice,) = found["advice"]
+    assert advice["reason"] == "scoring_does_not_spread" and "a soft constraint would not be enough" in advice["message"]
+    kept = modules.restart(**identity(web), spread_constraint="add", only_if_helps=False)["workloads"][0]
+    assert (kept["action"], kept["outcome"]) == ("restarted", "unchanged"), kept
+    assert constraints_of(cluster, web) == [soft(web, HOST), soft(web, ZONE)]
+
+    file = tmp_path / "patch.json"
+    file.write_text(json.dumps(advice["patch"]))
+    cluster.kubectl("patch", "deployment", "web", "-n", namespace, "--patch-file", str(file))
+    assert constraints_of(cluster, web) == [{**soft(web, HOST), "whenUnsatisfiable": "DoNotSchedule"}, soft(web, ZONE)]
+    wait_rolled_out(cluster, web)
+    live = [pod for pod in pods_of(cluster, web) if "deletionTimestamp" not in pod["metadata"]]
+    assert len({pod["spec"]["nodeName"] for pod in live}) == 2
+
+
+def test_patch_that_counts_only_new_pods_is_accepted_for_a_constraint_without_a_selector(
+    cluster: Cluster, modules: Modules, namespace: str, tmp_path: Path
+) -> None:
+    web = deployment(namespace, "web", 2)
+    own = {"maxSkew": 1, "topologyKey": HOST, "whenUnsatisfiable": "ScheduleAnyway"}
+    web["spec"]["template"]["spec"]["topologySpreadConstraints"] = [own]
+    pile_up(cluster, web)
+    (patch,) = [one["patch"] for one in modules.check(namespace)["workloads"][0]["advice"] if one["reason"] == "old_pods_count"]
+    file = tmp_path / "patch.json"
+    file.write_text(json.dumps(patch))
+    cluster.kubectl("patch", "deployment", "web", "-n", namespace, "--patch-file", str(file))
+    assert constraints_of(cluster, web) == [soft(web, HOST)]
+
+
+def test_workload_that_a_program_applies_server_side_is_found_without_a_marker(cluster: Cluster, modules: Modules, namespace: str) -> None:
+    web = deployment(namespace, "web", 2)
+    pile_up(cluster, web)
+    as_argo_cd = ("--server-side", "--force-conflicts", "--field-manager=argocd-controller")
+    cluster.kubectl("apply", *as_argo_cd, "-f", "-", input=json.dumps(web))
+    refused = modules.restart(**identity(web), spread_constraint="add")
+    assert refused["failed"] and "is managed by Argo CD (field manager argocd-controller)" in refused["msg"]

@@ -82,6 +82,21 @@ def test_deeply_nested_managed_fields_are_passed_over() -> None:
     assert (found.spec.node_name, found.metadata.uid) == ("n", "u")
 
 
+@pytest.mark.parametrize("value", [5, [], {}, None, True])
+def test_managers_of_a_workload_are_read_and_no_value_of_them_makes_it_undecodable(value: t.Any) -> None:
+    entries = [{"manager": value}, {"subresource": value}, {"manager": "kustomize-controller", "fieldsV1": {"f:spec": {}}}]
+    (workload,) = resources.DEPLOYMENTS.decode_items(dumped({"items": [{"metadata": {"name": "web", "managedFields": entries}}]}))
+    assert undecodable_of(workload) is None
+    assert [entry.manager for entry in workload.metadata.managed_fields][-1] == "kustomize-controller"
+
+
+def test_managers_of_a_pod_are_not_read() -> None:
+    entries = [{"manager": "kubelet", "subresource": "resize"}]
+    (pod,) = resources.PODS.decode_items(dumped({"items": [{"metadata": {"name": "web-1", "managedFields": entries}}]}))
+    (entry,) = pod.metadata.managed_fields
+    assert entry.subresource == "resize" and not hasattr(entry, "manager")
+
+
 @pytest.mark.parametrize(
     ("item", "decodable"),
     [

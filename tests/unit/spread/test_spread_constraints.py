@@ -11,6 +11,7 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.api.p
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.codec import replace
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.scheduler_profile import SchedulerProfile
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.snapshot import ClusterSnapshot
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduler_config.profiles import profiles_of
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.check import WorkloadChecker
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.history import remembered_constraints
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.next_pod.next_pod import next_pod
@@ -105,6 +106,41 @@ def test_hard_default_constraints_of_the_profile_are_kept_for_a_template_without
     assert found == {ZONE: (2, "DoNotSchedule"), HOST: (1, "ScheduleAnyway")}
 
 
+def default(key: str, max_skew: int, action: str = "ScheduleAnyway") -> Json:
+    """A default constraint of a profile."""
+    return {"maxSkew": max_skew, "topologyKey": key, "whenUnsatisfiable": action}
+
+
+@pytest.mark.parametrize(
+    ("defaults", "added"),
+    [
+        pytest.param(None, {HOST: (1, "ScheduleAnyway"), ZONE: (1, "ScheduleAnyway")}, id="system defaults"),
+        pytest.param([], {HOST: (1, "ScheduleAnyway")}, id="an empty list"),
+        pytest.param([default(RACK, 5)], {RACK: (5, "ScheduleAnyway"), HOST: (1, "ScheduleAnyway")}, id="another key with its maxSkew"),
+        pytest.param([default(HOST, 3)], {HOST: (3, "ScheduleAnyway")}, id="the judged key with its maxSkew"),
+        pytest.param(
+            [default(RACK, 2), default(RACK, 5, "DoNotSchedule"), default(ZONE, 4, "DoNotSchedule")],
+            {RACK: (5, "DoNotSchedule"), ZONE: (4, "DoNotSchedule"), HOST: (1, "ScheduleAnyway")},
+            id="of one key the hard one",
+        ),
+    ],
+)
+def test_default_constraints_of_a_list_are_kept_for_a_template_without_constraints(
+    defaults: list[Json] | None, added: dict[str, tuple[int, str]]
+) -> None:
+    args = {"defaultingType": "System"} if defaults is None else {"defaultingType": "List", "defaultConstraints": defaults}
+    config = {
+        "apiVersion": "kubescheduler.config.k8s.io/v1",
+        "kind": "KubeSchedulerConfiguration",
+        "profiles": [{"schedulerName": "default-scheduler", "pluginConfig": [{"name": "PodTopologySpread", "args": args}]}],
+    }
+    cluster = cluster_with(ZONE, RACK)
+    web(cluster)
+    made = decide(cluster.snapshot(profiles=profiles_of(config, "")), only_if_helps=False)
+    assert {one.topology_key: (one.max_skew, one.when_unsatisfiable) for one in made.constraints} == added
+    assert all(one.label_selector is not None and one.match_label_keys == ("pod-template-hash",) for one in made.constraints)
+
+
 @pytest.mark.parametrize("kind", ["Deployment", "StatefulSet"])
 def test_patch_is_complete_and_is_part_of_the_patch_of_the_restart(kind: str) -> None:
     cluster = cluster_with()
@@ -161,19 +197,38 @@ def test_restart_is_simulated_with_pods_that_have_the_constraints(add: bool) -> 
     assert (len(pods), found) == (2, {(HOST, ZONE) if add else ()})
 
 
-MARKERS = [
+def written_by(*managers: str, **more: str) -> Json:
+    """Metadata with an entry of each of these managers."""
+    entry = {"apiVersion": "apps/v1", "fieldsType": "FieldsV1", "fieldsV1": {"f:spec": {"f:replicas": {}}}, "operation": "Apply", **more}
+    return {"managedFields": [{"manager": manager, **entry} for manager in managers]}
+
+
+MARKERS: list[tuple[Json, str]] = [
     ({"annotations": {"argocd.argoproj.io/tracking-id": "shop:apps/Deployment:app/web"}}, "Argo CD"),
     ({"annotations": {"argocd.argoproj.io/instance": "shop"}}, "Argo CD"),
     ({"labels": {"argocd.argoproj.io/instance": "shop"}}, "Argo CD"),
     ({"labels": {"kustomize.toolkit.fluxcd.io/name": "shop"}}, "Flux"),
     ({"labels": {"helm.toolkit.fluxcd.io/name": "shop"}}, "Flux"),
+    ({"annotations": {"fluxcd.io/sync-checksum": "1f0f"}}, "Flux"),
+    ({"labels": {"fluxcd.io/sync-gc-mark": "sha256.1f0f"}}, "Flux"),
+    ({"annotations": {"helm.fluxcd.io/antecedent": "shop:helmrelease/web"}}, "Flux"),
     ({"labels": {"app.kubernetes.io/managed-by": "Helm"}, "annotations": {"meta.helm.sh/release-name": "shop"}}, "Helm"),
+    ({"labels": {"app.kubernetes.io/managed-by": "Helmfile"}, "annotations": {"meta.helm.sh/release-name": "shop"}}, "Helm"),
+    ({"annotations": {"meta.helm.sh/release-name": "shop"}}, "Helm"),
+    (written_by("argocd-controller"), "Argo CD"),
+    (written_by("argocd-application-controller"), "Argo CD"),
+    (written_by("kustomize-controller"), "Flux"),
+    (written_by("kubectl-client-side-apply", "helm-controller"), "Flux"),
+    ({**written_by("helm-controller"), "annotations": {"meta.helm.sh/release-name": "shop"}}, "Flux"),
 ]
 NO_MARKERS: list[Json] = [
     {"labels": {"app.kubernetes.io/instance": "shop"}},
     {"labels": {"app.kubernetes.io/managed-by": "Helm"}},
-    {"labels": {"app.kubernetes.io/managed-by": "Helmfile"}, "annotations": {"meta.helm.sh/release-name": "shop"}},
-    {"annotations": {"meta.helm.sh/release-name": "shop"}},
+    written_by("kubectl-client-side-apply", "kube-controller-manager"),
+    written_by("argocd-server"),
+    written_by("argocd-controller", subresource="status"),
+    written_by("kustomize-controller", subresource="scale"),
+    {"managedFields": [{"manager": 5}, {"manager": ["argocd-controller"], "subresource": {}}, {"fieldsV1": {"f:spec": {}}}]},
     {"labels": {"helm.toolkit.fluxcd.io/namespace": "shop"}},
     {"ownerReferences": [{"apiVersion": "example.com/v1", "kind": "Shop", "name": "shop", "uid": "u", "controller": True}]},
 ]
@@ -248,6 +303,36 @@ def test_advice_to_count_new_pods_only_has_a_patch_of_that_constraint(constraint
         entry for advice in advices if advice.patch for entry in advice.patch["spec"]["template"]["spec"]["topologySpreadConstraints"]
     ]
     assert entries == [{"topologyKey": HOST, "whenUnsatisfiable": "ScheduleAnyway", "matchLabelKeys": keys} for keys in patched]
+
+
+def without_selector(key: str, **more: t.Any) -> Json:
+    return {name: value for name, value in soft(key, **more).items() if name != "labelSelector"}
+
+
+def test_advice_to_count_new_pods_only_adds_a_selector_where_there_is_none() -> None:
+    # The API server does not allow matchLabelKeys without a labelSelector.
+    cluster = cluster_with(ZONE)
+    web(cluster, without_selector(HOST))
+    (advice,) = [advice for advice in checked(cluster.snapshot()).advice if advice.reason.code == "old_pods_count"]
+    (entry,) = advice.patch["spec"]["template"]["spec"]["topologySpreadConstraints"]
+    assert entry == {
+        "topologyKey": HOST,
+        "whenUnsatisfiable": "ScheduleAnyway",
+        "labelSelector": SELECTOR,
+        "matchLabelKeys": ["pod-template-hash"],
+    }
+    assert "without a labelSelector it counts no pod" in advice.reason.text
+
+
+@pytest.mark.parametrize(
+    "selector",
+    [{"matchLabels": {"pod-template-hash": "hash1"}}, {"matchExpressions": [{"key": "pod-template-hash", "operator": "Exists"}]}],
+)
+def test_key_that_the_selector_names_is_not_advised(selector: Json) -> None:
+    # The API server does not allow a key in both of them.
+    cluster = cluster_with(ZONE)
+    web(cluster, soft(HOST, labelSelector=selector))
+    assert "old_pods_count" not in [advice.reason.code for advice in checked(cluster.snapshot()).advice]
 
 
 def test_eviction_keeps_the_memory_of_added_constraints() -> None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 import typing as t
 
 from ..codec import field
-from .meta import ApiStruct, Condition, IntOrString, LabelSelector, ObjectMeta
+from .meta import ApiStruct, Condition, IntOrString, LabelSelector, ManagedFieldsEntry, ObjectMeta
 from .pod import PodTemplate
 from .volume import VolumeClaimTemplate
 
@@ -62,11 +62,24 @@ class WorkloadStatus(ApiStruct, frozen=True):
     conditions: t.Optional[tuple[Condition, ...]] = None
 
 
+class FieldManager(ManagedFieldsEntry, frozen=True):
+    """A program that has written fields of an object. The values are not checked, so that none makes the object undecodable."""
+
+    manager: t.Any = ""
+    subresource: t.Any = ""
+
+
+class WorkloadMetadata(ObjectMeta, frozen=True):
+    """The metadata of a workload. Only here the names of the managers are read: there are many more pods, and each has its own entries."""
+
+    managed_fields: t.Optional[tuple[FieldManager, ...]] = None
+
+
 class Workload(ApiStruct, frozen=True):
     """A Deployment, StatefulSet or ReplicaSet. The API omits ``kind`` in lists, and the reader sets it."""
 
     kind: str = ""
-    metadata: ObjectMeta = field(default_factory=ObjectMeta)
+    metadata: WorkloadMetadata = field(default_factory=WorkloadMetadata)
     spec: WorkloadSpec = field(default_factory=WorkloadSpec)
     status: WorkloadStatus = field(default_factory=WorkloadStatus)
 

@@ -20,6 +20,11 @@ def matches(selector: LabelSelector | None, labels: Mapping[str, str] | None) ->
     return all(_requirement_holds(requirement, labels) for requirement in selector.match_expressions or ())
 
 
+def selected_keys(selector: LabelSelector) -> tuple[str, ...]:
+    """Return the label keys that the selector names."""
+    return (*(selector.match_labels or ()), *(requirement.key for requirement in selector.match_expressions or ()))
+
+
 def as_query(selector: LabelSelector) -> str:
     """Return the selector as the text of a ``labelSelector`` query parameter."""
     equal = [f"{key}={value}" for key, value in sorted((selector.match_labels or {}).items())]

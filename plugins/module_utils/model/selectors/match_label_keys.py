@@ -12,6 +12,7 @@ import typing as t
 from ..api.meta import Labels, LabelSelector, LabelSelectorRequirement
 from ..api.pod import Affinity, Pod, PodAffinity, PodAffinityTerm, PodSpec, TopologySpreadConstraint
 from ..codec import replace
+from .label_selector import selected_keys
 
 
 def with_merged_label_keys(spec: PodSpec, labels: Labels) -> PodSpec:
@@ -108,7 +109,7 @@ def term_selector_keys(term: PodAffinityTerm) -> set[str]:
 def _keys(selector: LabelSelector | None, match: Keys, mismatch: Keys) -> set[str]:
     found = {*(match or ()), *(mismatch or ())}
     if selector is not None:
-        found.update(selector.match_labels or (), (requirement.key for requirement in selector.match_expressions or ()))
+        found.update(selected_keys(selector))
     return found
 
 

@@ -6,16 +6,19 @@ from __future__ import annotations
 
 import typing as t
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
-from ...model.api.pod import Pod, PodAffinity, PodAffinityTerm, PodSpec, PodTemplate
+from ...model.api.pod import Pod, PodAffinity, PodAffinityTerm, PodSpec, PodTemplate, TopologySpreadConstraint
 from ...model.api.workload import Workload
+from ...model.codec import decode_json, encode_json, replace
 from ...model.reason import Advice, Reason
-from ...model.selectors.label_selector import matches
+from ...model.selectors.label_selector import matches, selected_keys
 from ...model.snapshot import ClusterSnapshot
 from ...model.well_known import POD_TEMPLATE_HASH
 from ..history import remembered_constraints
-from ..spread_constraints import Json, constraint_patch, missing_constraints, template_patch
+from ..spread_constraints import Json, constraint_patch, missing_constraints, template_patch, with_constraints
+
+DO_NOT_SCHEDULE = "DoNotSchedule"
 
 SCORING_DOES_NOT_SPREAD = "scoring_does_not_spread"
 """The code of the reason, and of the advice, if the scores of the scheduler would not spread the new pods better."""
@@ -30,18 +33,25 @@ def advise(
     topology_keys: Sequence[str],
     preference: t.Optional[Reason],
     pinned: bool,
-    piled_by_scores: bool = False,
+    helps: t.Optional[t.Callable[[Workload], bool]] = None,
+    soft_is_predicted: bool = False,
 ) -> list[Advice]:
     """Return all advice for the workload.
 
     ``pod`` is the next pod of the workload, and ``eligible`` are its eligible nodes. ``preference`` is the result of
-    ``preferred_affinity_violation``. ``pinned``: volumes keep the pods in their domains. ``piled_by_scores``: the prediction is that the
-    scores of the scheduler do not spread the new pods better.
+    ``preferred_affinity_reason``. ``pinned``: volumes keep the pods in their domains. ``helps``: given if the prediction is that the scores
+    of the scheduler do not spread the new pods better. It returns whether a restart with another pod template certainly helps.
+    ``soft_is_predicted``: that prediction is for a restart that adds the missing constraints.
     """
     template = workload.spec.template
-    rules = _rules_against_scores if piled_by_scores else _missing_rules
-    missing = () if pinned else rules(workload, pod, snapshot, eligible, topology_keys)
-    advice = [*missing, *_constraints_without_match_label_keys(workload), *map(Advice, _foreign_selectors(template, pod))]
+    advice: list[Advice] = []
+    if not pinned:
+        missing = missing_constraints(workload, pod, snapshot, eligible, topology_keys)
+        if helps is None:
+            advice += _missing_rules(workload, pod, missing, topology_keys)
+        elif missing:
+            advice.append(_advice_against_scores(workload, missing, topology_keys, helps, soft_is_predicted=soft_is_predicted))
+    advice += [*_constraints_without_match_label_keys(workload), *map(Advice, _foreign_selectors(template, pod))]
     advice += map(Advice, _constraints_of_restarts(workload))
     if preference is not None:
         advice.append(Advice(preference))
@@ -49,45 +59,73 @@ def advise(
 
 
 def _missing_rules(
-    workload: Workload, pod: Pod, snapshot: ClusterSnapshot, eligible: tuple[str, ...], topology_keys: Sequence[str]
+    workload: Workload, pod: Pod, missing: Sequence[TopologySpreadConstraint], topology_keys: Sequence[str]
 ) -> Iterable[Advice]:
     constraints = pod.spec.topology_spread_constraints or ()
     anti_affinity = _anti_affinity_terms(pod.spec)
     if not constraints and not anti_affinity:
         keys = ", ".join(topology_keys)
         text = f"add a topologySpreadConstraint or a pod anti-affinity over {keys}, so that new pods spread by themselves"
-        missing = missing_constraints(workload, pod, snapshot, eligible, topology_keys)
         yield Advice(Reason("no_spreading_rule", text), constraint_patch(workload, missing))
 
 
-def _rules_against_scores(
-    workload: Workload, pod: Pod, snapshot: ClusterSnapshot, eligible: tuple[str, ...], topology_keys: Sequence[str]
-) -> Iterable[Advice]:
-    missing = missing_constraints(workload, pod, snapshot, eligible, topology_keys)
+def _advice_against_scores(
+    workload: Workload,
+    missing: Sequence[TopologySpreadConstraint],
+    topology_keys: Collection[str],
+    helps: t.Callable[[Workload], bool],
+    *,
+    soft_is_predicted: bool,
+) -> Advice:
+    """Return the advice with the first of two patches with which a restart helps. It has no patch if none does.
+
+    1. The ``missing`` constraints as they are. Most are soft, so a node with higher scores of other plugins may still get all pods.
+    2. The same with DoNotSchedule for the topology keys. Other keys only replace the default constraints of the scheduler and stay soft.
+    """
     keys = ", ".join(constraint.topology_key for constraint in missing)
-    if missing:
-        text = f"the scores of the scheduler put the new pods where they do not spread; add the spread constraint over {keys}"
-        yield Advice(Reason(SCORING_DOES_NOT_SPREAD, text), constraint_patch(workload, missing))
+    cause = "the scores of the scheduler put the new pods where they do not spread"
+    if not soft_is_predicted and helps(with_constraints(workload, missing)):
+        text = f"{cause}; add the spread constraint over {keys}"
+        return Advice(Reason(SCORING_DOES_NOT_SPREAD, text), constraint_patch(workload, missing))
+    hard = [replace(one, when_unsatisfiable=DO_NOT_SCHEDULE) if one.topology_key in topology_keys else one for one in missing]
+    if hard != [*missing] and helps(with_constraints(workload, hard)):
+        required = ", ".join(one.topology_key for one in hard if one.when_unsatisfiable == DO_NOT_SCHEDULE)
+        text = f"{cause}, and a soft constraint would not be enough; add the spread constraint with DoNotSchedule over {required}"
+        text = f"{text}; a pod then stays pending while no node satisfies it"
+        return Advice(Reason(SCORING_DOES_NOT_SPREAD, text), constraint_patch(workload, hard))
+    text = f"{cause}, and no spread constraint over {keys} is certain to change that, also not with DoNotSchedule"
+    return Advice(Reason(SCORING_DOES_NOT_SPREAD, text))
 
 
 def _constraints_without_match_label_keys(workload: Workload) -> Iterable[Advice]:
-    # kubernetes#98215: the old pods count during a rollout, so the new pods may end up uneven.
+    """Yield the advice to count only the new pods during a rollout (kubernetes#98215).
+
+    The API server does not allow matchLabelKeys without a labelSelector, and no key that is also in the labelSelector (kubernetes
+    ``pkg/apis/core/validation/validation.go``, ValidateMatchLabelKeysInTopologySpread).
+    """
     if workload.kind != "Deployment":
         return
     constraints = workload.spec.template.spec.topology_spread_constraints or ()
     number_of = Counter(constraint.topology_key for constraint in constraints)
     for constraint in constraints:
         key, label_keys = constraint.topology_key, constraint.match_label_keys or ()
-        if POD_TEMPLATE_HASH not in label_keys:
-            change = f"add matchLabelKeys: [{POD_TEMPLATE_HASH}] to the spread constraint over {key}"
-            entry: Json = {
-                "topologyKey": key,
-                "whenUnsatisfiable": constraint.when_unsatisfiable,
-                "matchLabelKeys": [*label_keys, POD_TEMPLATE_HASH],
-            }
-            # A patch merges by the key, so it cannot change one of two constraints with the same key.
-            patch = template_patch(workload, [entry]) if number_of[key] == 1 else {}
-            yield Advice(Reason("old_pods_count", f"{change}; without it the old pods count during a rollout"), patch)
+        selector = workload.spec.selector if constraint.label_selector is None else constraint.label_selector
+        if selector is None or POD_TEMPLATE_HASH in (*label_keys, *selected_keys(selector)):
+            continue
+        entry: Json = {
+            "topologyKey": key,
+            "whenUnsatisfiable": constraint.when_unsatisfiable,
+            "matchLabelKeys": [*label_keys, POD_TEMPLATE_HASH],
+        }
+        text = f"add matchLabelKeys: [{POD_TEMPLATE_HASH}] to the spread constraint over {key}"
+        text += "; without it the old pods count during a rollout"
+        if constraint.label_selector is None:
+            entry["labelSelector"] = decode_json(dict[str, t.Any], encode_json(selector))
+            text = f"add the labelSelector of the workload and matchLabelKeys: [{POD_TEMPLATE_HASH}] to the spread constraint over {key}"
+            text += "; without a labelSelector it counts no pod"
+        # A patch merges by the key, so it cannot change one of two constraints with the same key.
+        patch = template_patch(workload, [entry]) if number_of[key] == 1 else {}
+        yield Advice(Reason("old_pods_count", text), patch)
 
 
 def _constraints_of_restarts(workload: Workload) -> Iterable[Reason]:

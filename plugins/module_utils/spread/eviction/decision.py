@@ -15,7 +15,6 @@ from ...model.values.timestamps import parse_time
 from ...scheduler.cluster_state import ClusterState
 from ...state.restart_outcome import PENDING, RestartOutcome, make_outcome
 from ..history import interrupted_eviction, remembered_constraints
-from ..next_pod.next_pod import next_pod
 from ..preconditions.admission.admission import admission_violation
 from ..preconditions.admission.quota import quota_violation
 from ..preconditions.autoscaling import autoscaling_violation
@@ -24,7 +23,6 @@ from ..preconditions.host_path import host_path_violation
 from ..preconditions.namespace_terminating import namespace_terminating_violation
 from ..preconditions.no_ready_replica import no_ready_replica_violation
 from ..preconditions.outside_window import outside_window_violation
-from ..preconditions.preferred_affinity import preferred_affinity_violation
 from ..preconditions.rolling import rolling_violation
 from ..preconditions.shared_volume import shared_volume_violation
 from ..preconditions.too_few_replicas import too_few_replicas_violation
@@ -223,18 +221,14 @@ def _eviction_violation(workload: Workload, snapshot: ClusterSnapshot) -> t.Opti
 
 
 def _benefit_violation(report: WorkloadReport, snapshot: ClusterSnapshot, options: RestartOptions) -> t.Optional[Reason]:
-    """Return the reason why the workload needs no evictions or their effect would not last. None otherwise."""
+    """Return the reason why the workload needs no evictions, or why no eviction can be decided. None otherwise."""
     workload, verdict = report.workload, report.verdict
     # For evict_surplus without max_skew, any surplus counts.
     surplus_counts = options.strategy == EVICT_SURPLUS and options.max_skew is None and verdict.reason.code == SPREAD
     if verdict.verdict not in (COLLAPSED, SKEWED) and not surplus_counts:
         return verdict.reason
-    node_names = [pod.spec.node_name for pod in snapshot.placed_pods(workload)]
-    return (
-        autoscaling_violation(workload, snapshot)
-        or snapshot.once(Topology.of).missing_label_violation(options.topology_keys, report.eligible)
-        or preferred_affinity_violation(next_pod(workload, snapshot).pod, node_names, report.eligible, snapshot.nodes)
-    )
+    unlabelled = snapshot.once(Topology.of).missing_label_violation(options.topology_keys, report.eligible)
+    return autoscaling_violation(workload, snapshot) or unlabelled
 
 
 def _pending_replacement_violation(

@@ -14,9 +14,6 @@ from ...model.api.workload import Workload
 from ...model.codec import encode_json
 from ...model.reason import Reason
 
-HELM_ANNOTATION = "meta.helm.sh/release-name"
-HELM_LABEL = ("app.kubernetes.io/managed-by", "Helm")
-
 _MARKERS = (
     # docs/user-guide/resource_tracking.md of Argo CD: the default method, and the documented label for installations that track by label.
     ("Argo CD", "annotations", "argocd.argoproj.io/tracking-id"),
@@ -25,7 +22,24 @@ _MARKERS = (
     # docs/spec/v1/kustomizations.md of Flux's kustomize-controller; internal/postrender/origin_labels.go of its helm-controller.
     ("Flux", "labels", "kustomize.toolkit.fluxcd.io/name"),
     ("Flux", "labels", "helm.toolkit.fluxcd.io/name"),
+    # pkg/cluster/kubernetes/sync.go of Flux 1; pkg/release/annotator.go of its helm-operator.
+    ("Flux", "annotations", "fluxcd.io/sync-checksum"),
+    ("Flux", "labels", "fluxcd.io/sync-gc-mark"),
+    ("Flux", "annotations", "helm.fluxcd.io/antecedent"),
 )
+
+_FIELD_MANAGERS = (
+    # common/common.go of Argo CD (ArgoCDSSAManager), and the name of the program for syncs that are not server-side.
+    ("Argo CD", "argocd-controller"),
+    ("Argo CD", "argocd-application-controller"),
+    # The controllers of Flux name the manager after themselves (main.go of each).
+    ("Flux", "kustomize-controller"),
+    ("Flux", "helm-controller"),
+)
+"""The names in ``managedFields``. They also show workloads without a marker, for example if Argo CD tracks by a label of your own."""
+
+HELM_ANNOTATION = "meta.helm.sh/release-name"
+"""The annotation of a release (``pkg/action/validate.go`` of Helm). The label that Helm sets with it is not required: others change it."""
 
 
 def managed_violation(workload: Workload, patch: dict[str, t.Any]) -> t.Optional[Reason]:
@@ -40,14 +54,16 @@ def managed_violation(workload: Workload, patch: dict[str, t.Any]) -> t.Optional
 
 
 def _manager(workload: Workload) -> t.Optional[tuple[str, str]]:
-    """Return the program that has the source of the workload, and the annotation or label by which it is found. None if there is none."""
+    """Return the program that has the source of the workload, and the mark by which it is found. None if there is none."""
     labels, annotations = workload.metadata.labels or {}, workload.metadata.annotations or {}
-    for manager, field, key in _MARKERS:
+    for program, field, key in _MARKERS:
         value = (labels if field == "labels" else annotations).get(key)
         if value is not None:
-            return manager, f"{field[:-1]} {key}: {value}"
-    # pkg/action/validate.go of Helm: a release owns an object with both.
-    release = annotations.get(HELM_ANNOTATION)
-    if release is not None and labels.get(HELM_LABEL[0]) == HELM_LABEL[1]:
-        return "Helm", f"annotation {HELM_ANNOTATION}: {release}"
-    return None
+            return program, f"{field[:-1]} {key}: {value}"
+    # A program that only writes a subresource, such as the status, does not have the source.
+    writers = [entry.manager for entry in workload.metadata.managed_fields or () if not entry.subresource]
+    for program, name in _FIELD_MANAGERS:
+        if name in writers:
+            return program, f"field manager {name}"
+    release = annotations.get(HELM_ANNOTATION)  # last, because helm-controller of Flux sets it, too
+    return ("Helm", f"annotation {HELM_ANNOTATION}: {release}") if release is not None else None

@@ -549,3 +549,26 @@ def test_auto_takes_a_rollout_for_collapsed_workloads_only(counts: tuple[int, ..
     cluster.deployment("web", homes(*counts), metadata=metadata)
     line, snapshot = line_of(cluster)
     assert choose_strategy(line, snapshot, RestartOptions(strategy=AUTO)) == strategy
+
+
+@pytest.mark.parametrize(
+    ("constraint_is_set", "only_if_helps", "expected"),
+    [
+        pytest.param(True, True, ("evict", "collapsed"), id="the scores choose the other node"),
+        pytest.param(False, True, ("skipped", "scoring_does_not_spread"), id="the scores choose the preferred node"),
+        pytest.param(False, False, ("evict", "collapsed"), id="without a prediction"),
+    ],
+)
+def test_scores_decide_for_pods_with_a_preferred_affinity(constraint_is_set: bool, only_if_helps: bool, expected: tuple[str, str]) -> None:
+    preferred = [{"weight": 1, "preference": {"matchExpressions": [{"key": "disk", "operator": "In", "values": ["ssd"]}]}}]
+    selector = {"matchLabels": {"app": "web"}}
+    constraint = {"maxSkew": 1, "topologyKey": HOSTNAME, "whenUnsatisfiable": "ScheduleAnyway", "labelSelector": selector}
+    spec: Json = {"affinity": {"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": preferred}}}
+    if constraint_is_set:
+        spec["topologySpreadConstraints"] = [constraint]
+    cluster = ClusterBuilder()
+    cluster.node("fast", labels={"disk": "ssd"})
+    cluster.node("slow")
+    cluster.deployment("web", ["fast", "fast"], template={"spec": spec})
+    made = decide(cluster, only_if_helps=only_if_helps)
+    assert (made.action, made.reason.code) == expected

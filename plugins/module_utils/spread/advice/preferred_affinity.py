@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: onprem.kube_scheduling contributors
-"""Reason why a restart or an eviction does not help: a preferred affinity attracts new pods to the domains where the replicas are now."""
+"""Explanation of uneven replicas: a preferred affinity attracts new pods to the domains of the present ones."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ...model.selectors.node_selector import term_matches
 
 COUNTERACTING_NODE_AFFINITY = Reason(
     "preference_outweighs",
-    "a preferred node affinity favours the nodes where the replicas are now; lower it, or add a spread constraint with DoNotSchedule",
+    "a preferred node affinity favours the nodes where the replicas are now; lower it, or add a spread constraint",
 )
 COUNTERACTING_POD_AFFINITY = Reason(
     "preference_outweighs",
@@ -23,14 +23,15 @@ COUNTERACTING_POD_AFFINITY = Reason(
 )
 
 
-def preferred_affinity_violation(
+def preferred_affinity_reason(
     pod: Pod, node_names: Iterable[str], candidates: Iterable[str], nodes: Mapping[str, Node]
 ) -> t.Optional[Reason]:
     """Return the reason if a preferred affinity of a new pod attracts it to the domains of the present replicas.
 
-    None without such an affinity. The scheduler scales preferred node affinity to the same range as its own spreading (scores of 0 to 100,
-    both with weight 2). A preference that only the present nodes meet may therefore win, whatever its own weight is. A preferred affinity
-    to the workload's own pods places them together in the same way.
+    None without such an affinity. The reason explains why the replicas are uneven, and it decides nothing: only the prediction computes
+    all scores. The scheduler scales preferred node affinity to the same range as its own spreading (scores of 0 to 100, both with weight
+    2). A preference that only the present nodes meet may therefore win, whatever its own weight is. A preferred affinity to the workload's
+    own pods places them together in the same way.
     """
     affinity = pod.spec.affinity
     if affinity is None:
