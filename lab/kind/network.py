@@ -14,7 +14,7 @@ from lab.kind.commands import answer
 
 PODS = "10.244.0.0/16"
 CNI_FILE = "/etc/cni/net.d/10-lab.conflist"
-TIMEOUT_S = 180.0
+TIMEOUT_S = 60.0
 BALANCER = "external-load-balancer"
 
 
@@ -68,6 +68,7 @@ def _wait(node: str, pod_network: Callable[[str], str]) -> str:
     deadline_s = time.monotonic() + TIMEOUT_S
     while not (found := pod_network(node)):
         if time.monotonic() > deadline_s:
-            raise LabError(f"Node {node}: it has no podCIDR after {TIMEOUT_S:.0f} s: read the log of kube-controller-manager")
+            hint = "read the log of kube-controller-manager; beside other clusters, fs.inotify.max_user_instances may be too low"
+            raise LabError(f"Node {node}: it has no podCIDR after {TIMEOUT_S:.0f} s: {hint}")
         time.sleep(0.2)
     return found
