@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: onprem.kube_scheduling contributors
-"""What is not known about the scheduler's choice of nodes: each simulation makes one of several possible choices (a draw).
+"""The draws: each simulation makes its own of the choices that are not known.
 
 Source: kubernetes ``pkg/scheduler/schedule_one.go`` (prioritizeNodes, selectHost, findNodesThatPassFilters).
 """
@@ -33,7 +33,7 @@ ENDS = {
 
 
 class Choices(t.NamedTuple):
-    """What one simulation assumes.
+    """The assumptions of one simulation.
 
     ``keeps_order``: of nodes with equal scores the scheduler takes the one that is first in its order, for all pods. Otherwise each choice
     is random. kube-scheduler 1.36 keeps an order unless it has extenders. ``ends``: one of ENDS. ``accepts_unknown``: nodes with unknown

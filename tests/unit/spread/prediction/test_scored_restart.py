@@ -126,7 +126,7 @@ def container(cpu: str) -> Json:
     return {"name": "m", "image": "web", "resources": {"requests": {"cpu": cpu, "memory": f"{cpu}Gi"}}}
 
 
-def room(cpu: str) -> Json:
+def sized(cpu: str) -> Json:
     return {"cpu": cpu, "memory": f"{cpu}Gi", "pods": "110"}
 
 
@@ -158,7 +158,7 @@ def test_the_scheduler_may_choose_a_node_that_is_not_eligible() -> None:
     """The node arm is empty, and the scheduler does not compare the platform with that of the image."""
     cluster = ClusterBuilder()
     for name, arch, cpu in (("worker-1", "amd64", "8"), ("worker-2", "amd64", "8"), ("arm", "arm64", "64")):
-        cluster.node(name, labels={"kubernetes.io/arch": arch}, allocatable=room(cpu))
+        cluster.node(name, labels={"kubernetes.io/arch": arch}, allocatable=sized(cpu))
     for name in ("worker-1", "worker-2"):
         cluster.pod(f"filler-{name}", name, labels={"app": "other"}, template={"spec": {"containers": [container("3")]}})
     cluster.deployment("web", ["worker-1"] * 2, template={"spec": {"containers": [container("1")]}})
@@ -182,7 +182,7 @@ def test_old_pods_may_use_their_nodes_until_the_rollout_has_ended() -> None:
     constraint = {**OWN, "topologyKey": ZONE, "maxSkew": 1, "whenUnsatisfiable": "ScheduleAnyway"}
     cluster = ClusterBuilder()
     for name in ("worker-1", "worker-2"):
-        cluster.node(name, labels={ZONE: "a"}, allocatable=room("8"))
+        cluster.node(name, labels={ZONE: "a"}, allocatable=sized("8"))
     strategy = {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0}}
     template = {"spec": {"topologySpreadConstraints": [constraint], "containers": [container("1")]}}
     cluster.deployment("web", ["worker-1"] * 4, template=template, strategy=strategy)
@@ -195,7 +195,7 @@ def test_the_scores_of_one_pod_may_be_used_for_the_next_one() -> None:
     """The first pod fills worker-1. In its ranking worker-3 is next, and with new scores it is worker-2, in the other zone."""
     cluster = ClusterBuilder()
     for name, zone, disk, cpu in (("1", "a", "first", "2"), ("2", "b", "second", "20"), ("3", "a", "third", "20"), ("4", "a", "none", "4")):
-        cluster.node(f"worker-{name}", labels={ZONE: zone, "disk": disk}, allocatable=room(cpu))
+        cluster.node(f"worker-{name}", labels={ZONE: zone, "disk": disk}, allocatable=sized(cpu))
     for node, cpu in (("worker-1", "0.5"), ("worker-2", "6"), ("worker-4", "1")):
         cluster.pod(f"filler-{node}", node, labels={"app": "other"}, template={"spec": {"containers": [container(cpu)]}})
     template = {"spec": {"affinity": preferring(first=100, second=50, third=40), "containers": [container("1")]}}
