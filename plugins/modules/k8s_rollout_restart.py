@@ -56,9 +56,10 @@ options:
   check:
     description:
       - The registered result of M(onprem.kube_scheduling.k8s_spread_check). Mutually exclusive with O(name) and O(workloads).
-      - The workloads are its RV(onprem.kube_scheduling.k8s_spread_check#module:restartable) with O(strategy=rollout), and its
-        RV(onprem.kube_scheduling.k8s_spread_check#module:uneven) with the other strategies. Unless O(only_if_helps=false), its
-        RV(onprem.kube_scheduling.k8s_spread_check#module:interrupted) are included, so that the outcome of an interrupted run is recorded.
+      - The workloads are its RV(onprem.kube_scheduling.k8s_spread_check#module:restartable) with O(strategy=rollout) and
+        O(spread_constraint=keep), otherwise its RV(onprem.kube_scheduling.k8s_spread_check#module:uneven). Unless O(only_if_helps=false),
+        its RV(onprem.kube_scheduling.k8s_spread_check#module:interrupted) are included, so that the outcome of an interrupted run is
+        recorded.
       - The defaults of O(topology_keys), O(max_skew) and O(scheduler_config) are those of the check.
       - The workloads are checked once more before they are restarted. Workloads that are refused or do not exist any more do not fail the
         task.
@@ -92,23 +93,25 @@ options:
     description:
       - The way in which the replicas are moved.
       - V(rollout) restarts the whole workload by its own update strategy.
-      - V(evict_surplus) evicts one pod at a time, only pods above the fair share of their domain, and only if the scheduler's filters
-        accept a node for the replacement in a domain with fewer replicas. It waits until the replacement is available, checks again, and
-        decides on the next eviction. With several O(topology_keys), the key listed first has precedence. It stops when no replica can
-        move to a better domain, or when a replacement is scheduled to a domain where it improves nothing. The API server keeps
-        PodDisruptionBudgets. An eviction that a budget does not allow is not requested. If a budget may allow it soon, the run waits for
-        all such budgets once, after all other work. V(evict_surplus) also works for paused Deployments, for Deployments with the strategy
-        V(Recreate), and for StatefulSets with V(OnDelete).
+      - V(evict_surplus) evicts one pod at a time, only pods above the fair share of their domain, and only if the scheduler would place the
+        replacement in a domain with fewer replicas. With O(only_if_helps=false), a feasible node in such a domain is sufficient. It waits
+        until the replacement is available, checks again, and decides on the next eviction. With several O(topology_keys), the key listed
+        first has precedence. It stops when no replica can move to a better domain, or when a replacement is scheduled to a domain where it
+        improves nothing. The API server keeps PodDisruptionBudgets. An eviction that a budget does not allow is not requested. If a budget
+        may allow it soon, the run waits for all such budgets once, after all other work. V(evict_surplus) also works for paused
+        Deployments, for Deployments with the strategy V(Recreate), and for StatefulSets with V(OnDelete).
       - V(auto) takes V(rollout) for collapsed workloads and V(evict_surplus) for the others. Old pods count during a rollout, so a
         rollout often ends uneven, and skewed workloads would be restarted again and again.
-      - With O(only_if_helps) and without O(max_skew), V(evict_surplus) moves any pod whose move makes the spread more even, and V(auto)
-        moves only pods of workloads that M(onprem.kube_scheduling.k8s_spread_check) reports as collapsed or skewed.
+      - With O(only_if_helps) and without O(max_skew), V(evict_surplus) moves any pod of the given workloads whose move makes the spread
+        more even. With O(check) and without O(max_skew), only collapsed workloads are given. V(auto) moves only pods of collapsed or skewed
+        workloads.
     type: str
     choices: [rollout, evict_surplus, auto]
     default: rollout
   only_if_helps:
     description:
       - Restart only workloads that are collapsed or skewed, and only if a restart would spread them better. For evictions see O(strategy).
+        With V(false), the prediction is not used.
       - By default false with O(name), otherwise true.
     type: bool
   allow_downtime:
@@ -194,14 +197,14 @@ options:
     description:
       - The topology spread constraints of the pod template. V(keep) does not change them.
       - V(add) adds a constraint for each of the O(topology_keys) that the workload has no constraint for, in the same patch as the restart.
-        This restart and all later rollouts then spread the pods. Without a constraint, the scheduler may again choose one node for all pods
-        if this node is emptier or larger than the others.
+        The scheduler then prefers to spread the pods, in this and in later rollouts. That is no guarantee. With O(only_if_helps), a
+        workload is restarted only if the restart with the constraints is predicted to help.
       - The constraint has C(maxSkew=1) and C(whenUnsatisfiable=ScheduleAnyway), so it keeps no pod from running. Its selector is the one of
         the workload. C(matchLabelKeys) has the label of the revision, so only the new pods count during a rollout. An API server before
         Kubernetes 1.27 does not store C(matchLabelKeys). The constraint is then added without it, and the module warns.
       - A pod with any constraint has no longer the default constraints of the scheduler. If the workload has no constraint at all, the
-        constraints are therefore also for C(kubernetes.io/hostname) and C(topology.kubernetes.io/zone), if all nodes that are open to it
-        have that label. If its profile in O(scheduler_config) has C(defaultConstraints) with C(defaultingType=List), these are added
+        constraints are therefore also for C(kubernetes.io/hostname) and C(topology.kubernetes.io/zone), if all eligible nodes have that
+        label. If its profile in O(scheduler_config) has C(defaultConstraints) with C(defaultingType=List), these are added
         instead of the two keys.
       - With O(check), the workloads are those in RV(onprem.kube_scheduling.k8s_spread_check#module:uneven), because the check has predicted
         restarts without these constraints. They are checked once more with them.
@@ -213,8 +216,9 @@ options:
   force_managed:
     description:
       - Also add constraints to workloads of Argo CD, Flux or Helm. Without this option, such a workload is refused with the reason
-        V(managed), because the next sync may remove the constraint. The message and RV(workloads[].patch) have the patch for the source
-        of the workload.
+        V(managed), because the next sync may remove the constraint. It is not restarted without the constraint either. The message and
+        RV(workloads[].patch) have the patch for the source of the workload.
+      - With this option, a sync that removes the constraint is a second rollout, which this module does not control.
       - They are found by the annotation C(argocd.argoproj.io/tracking-id), by the annotation or label C(argocd.argoproj.io/instance), by
         the labels C(kustomize.toolkit.fluxcd.io/name) and C(helm.toolkit.fluxcd.io/name), and by the annotation
         C(meta.helm.sh/release-name). Flux 1 is found by the annotations C(fluxcd.io/sync-checksum) and C(helm.fluxcd.io/antecedent), and by
@@ -238,12 +242,14 @@ requirements:
   - urllib3 >= 2.0.0
 notes:
   - The Python library kubernetes is imported only for a kubeconfig whose user has an exec plugin or an auth provider.
-  - Needs the verbs of M(onprem.kube_scheduling.k8s_spread_check), the verbs get, watch and patch on deployments and statefulsets, and the
-    verb create on events. Without the right to create events, the restart is done with a warning. C(docs/rebalance.md) has the roles.
+  - Needs the verbs of M(onprem.kube_scheduling.k8s_spread_check), the verbs get and patch on deployments and statefulsets, and the verb
+    create on events. Without the right to create events, the restart is done with a warning. C(docs/rebalance.md) has the roles.
+  - With the verb watch on deployments and statefulsets, the module watches a workload while it waits. Otherwise see O(wait_sleep).
   - With the verb get on namespaces, the maintenance window of a namespace is read again before each write. Otherwise it counts as it was
     when the workload was checked.
-  - With O(check) also needs, in the namespace kube-system, the verbs get, create and patch on leases and configmaps.
-  - Evictions also need the verb create on pods/eviction, and the verbs list and watch on pods.
+  - With O(check) also needs, in the namespace kube-system, the verbs get, create and patch on leases and configmaps. The ConfigMap shows
+    that a run has held a Lease that was deleted.
+  - Evictions also need the verb create on pods/eviction. With the verb watch on pods, the module watches them while it waits.
   - All times are of the API server's clock.
 seealso:
   - module: onprem.kube_scheduling.k8s_spread_check
@@ -338,7 +344,8 @@ workloads:
       description:
         - The pods that were evicted, in their order; empty for a rollout.
         - A pod whose eviction had no answer is listed if it was evicted before the end of the run.
-        - In check mode the pods that would be evicted, and for each pod the best node for its replacement.
+        - In check mode the pods that would be evicted, and for each pod a node that the scheduler would choose for its replacement. With
+          O(only_if_helps=false) it is a feasible node.
       type: list
       elements: dict
       contains:

@@ -77,8 +77,8 @@ options:
     type: int
   min_ready_nodes:
     description:
-      - The number of nodes that must be ready, schedulable and open to the workloads. With fewer nodes, no workload is checked, the module
-        succeeds, and RV(reason) is V(too_few_ready_nodes). On a single node replicas cannot be spread.
+      - The number of nodes that must be eligible for a workload, or for a pod without rules. With fewer nodes, no workload is checked, the
+        module succeeds, and RV(reason) is V(too_few_ready_nodes). On a single node replicas cannot be spread.
     type: int
     default: 2
   predict:
@@ -102,8 +102,10 @@ options:
       - The KubeSchedulerConfigurations of the cluster's schedulers. Each entry is the path of a file on the host on which the module runs,
         or C(configmap:NAMESPACE/NAME/KEY). Without C(/KEY) the key is C(config.yaml). A ConfigMap needs the verb get on it.
       - A pod is judged by the profile that it names in C(spec.schedulerName). The disabled plugins of the profile, its added node affinity,
-        default topology spread constraints and ignored resources change the nodes on which the pod can run.
-      - If an extender with C(filterVerb), or a plugin that is not one of Kubernetes, may reject nodes, the result for the pod is unknown.
+        default topology spread constraints and ignored resources change the nodes on which the pod can run. Its plugins for scores, with
+        their weights and arguments, choose between these nodes.
+      - If an extender with C(filterVerb) or C(prioritizeVerb), or a plugin that is not one of Kubernetes, may reject or score nodes, the
+        result for the pod is unknown.
       - The scheduler of the role P(onprem.kube_scheduling.extended_scheduler#role) needs no entry. Its profiles are read from its
         Deployment if a pod names one of them, and if the user may list Deployments in C(kube-system).
       - Without an entry that has the profile C(default-scheduler), its default plugins are assumed. For any other unknown profile the
@@ -131,11 +133,12 @@ notes:
   - A workload or namespace with the annotation C(kube-scheduling.onprem/spread=ignore) is left out.
   - A workload whose containers cannot start (C(unhealthy_pods)), or without a ready replica (C(no_ready_replica)), is not restartable.
     RV(workloads[].blockers) has the reason.
-  - Needs the verb list on nodes, namespaces, pods, services, persistentvolumeclaims, resourcequotas, limitranges, deployments,
-    statefulsets, replicasets, poddisruptionbudgets and horizontalpodautoscalers. C(docs/rebalance.md) has the role.
-    RV(skipped_namespaces) has the namespaces for which one of these verbs is missing. If no chosen namespace can be read, the module
-    fails and names the cause
-    (C(unreadable)).
+  - Needs the verb list on nodes, namespaces, pods, resourcequotas, limitranges, deployments, statefulsets, replicasets,
+    poddisruptionbudgets and horizontalpodautoscalers, and on persistentvolumeclaims if a workload mounts one. C(docs/rebalance.md) has the
+    role. RV(skipped_namespaces) has the namespaces in which one of these verbs is missing. If no chosen namespace can be read, the module
+    fails and names the cause (C(unreadable)).
+  - Also needs the verb list on services. Without it C(restart_helps) may be null (C(default_constraints)) for StatefulSets without topology
+    spread constraints. No namespace is skipped.
   - For workloads that mount a claim, also needs the verb list on persistentvolumes, storageclasses, csinodes, csidrivers,
     csistoragecapacities and volumeattachments. For workloads that request an extended resource, also needs the verb list on deviceclasses.
     Without these verbs C(restart_helps) of such workloads is null.
@@ -168,7 +171,9 @@ EXAMPLES = r"""
 
 RETURN = r"""
 nodes:
-  description: The number of all nodes, of ready nodes, and of nodes that are open to at least one of the workloads.
+  description: >-
+    The number of all nodes, of ready nodes, and of nodes that are eligible for a workload, or for a pod without rules. An eligible node is
+    ready and schedulable, and the node selector, the node affinity and the tolerations of the pods allow it.
   returned: success, and if no chosen namespace can be read
   type: dict
   sample: {total: 7, ready: 7, eligible: 6}
@@ -233,18 +238,19 @@ workloads:
       description: The text of the reason for people.
       type: str
     restart_helps:
-      description: >-
-        True if a restart would spread the replicas better, false if it would not, and null if that is unknown or was not predicted. The
-        prediction is for the pods that admission makes from the template. The live pods of the current revision show them.
+      description:
+        - True if a restart would spread the replicas better, false if it would not, and null if that is unknown or was not predicted.
+        - The new pods have the pod template with the changes of admission. The changes are those of the live pods of the current revision.
+        - The prediction is for a restart that does not add spread constraints.
       type: bool
     feasible_domains:
       description: The domains that have free capacity for the first new pod of a restart, by topology key; at most 20 of each.
       type: dict
     expected:
       description:
-        - The number of replicas by topology key and domain that a restart is predicted to give. It is one of the possible results if the
-          choice of the scheduler among nodes with equal scores is not known.
-        - It is empty if the restart is not simulated with the scores of the scheduler.
+        - The number of replicas by topology key and domain after the first of the simulated restarts. It is one possible result.
+        - It is empty if the restart is not simulated with the scores of the scheduler, because the filters allow no better spread or
+          a result is unknown.
       type: dict
     blockers:
       description: The reasons why a restart is refused, why it does not help, or why the prediction is unknown.
@@ -257,7 +263,7 @@ workloads:
             - V(scoring_does_not_spread) means that the new pods could run elsewhere, and that the scores of the scheduler would not spread
               them. With V(depends_on_ties) and V(depends_on_sampling), the result depends on choices of the scheduler that are not known.
               With V(depends_on_termination), it depends on how long old pods take to end. With V(depends_on_extender), it depends on an
-              extender of the scheduler that filters or scores nodes.
+              extender of the scheduler that filters or scores nodes. C(docs/rebalance.md) says what to do.
           type: str
         message:
           description: The text for people; the scheduler's own message if it has one.
@@ -271,7 +277,7 @@ workloads:
       elements: dict
       contains:
         reason:
-          description: The code of the advice.
+          description: The code of the advice. C(docs/rebalance.md) lists the codes.
           type: str
         message:
           description: The text of the advice for people.
@@ -282,8 +288,9 @@ workloads:
             - It is empty if the change needs a decision of a person. V(no_spreading_rule) has the patch that
               M(onprem.kube_scheduling.k8s_rollout_restart) writes with
               O(onprem.kube_scheduling.k8s_rollout_restart#module:spread_constraint=add).
-            - V(scoring_does_not_spread) has that patch if a restart with it helps. Otherwise it has the patch with C(DoNotSchedule) for
-              O(topology_keys) if a restart with that one helps. Pods may stay pending with it. It is empty if neither helps.
+            - V(scoring_does_not_spread) replaces V(no_spreading_rule). It has that patch if a restart with it helps. Otherwise it has the
+              patch with C(DoNotSchedule) for O(topology_keys) if a restart with that one helps. Pods may stay pending with it. It is empty
+              if neither is certain to help.
           type: dict
   sample:
     - kind: Deployment
@@ -326,8 +333,8 @@ restartable:
 uneven:
   description:
     - All workloads with the verdict V(collapsed) or V(skewed). M(onprem.kube_scheduling.k8s_rollout_restart) takes them with
-      O(onprem.kube_scheduling.k8s_rollout_restart#module:strategy=evict_surplus) or V(auto), because evictions may help where a
-      rollout does not.
+      O(onprem.kube_scheduling.k8s_rollout_restart#module:strategy=evict_surplus) or V(auto), and with
+      O(onprem.kube_scheduling.k8s_rollout_restart#module:spread_constraint=add), because these may help where a rollout alone does not.
   returned: success, and if no chosen namespace can be read
   type: list
   elements: dict

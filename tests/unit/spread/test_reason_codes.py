@@ -38,7 +38,11 @@ OF_PREDICTIONS = {"scoring_does_not_spread", "depends_on_ties", "depends_on_term
 OF_EVICTIONS = {"scoring_does_not_spread", "depends_on_ties", "depends_on_termination", "depends_on_sampling"}
 """Codes of blockers that are also the reason of an action, because an eviction is skipped for them."""
 
+ALSO_OF_PREDICTIONS = {"pods_differ", "foreign_scheduler", "foreign_plugin", "depends_on_extender"}
+"""Codes of other files in that table. The guide does not list all other codes of blockers."""
+
 HEADING = "### The reasons of the actions"
+HEADING_OF_ADVICE = "### The reasons of the advice"
 HEADING_OF_PREDICTIONS = "## How a restart is predicted"
 
 
@@ -75,10 +79,10 @@ def codes_in(code: ast.expr, known: dict[str, str]) -> set[str]:
     return set()
 
 
-def documented_codes(heading: str) -> list[str]:
-    """Return the codes in the second column of the table in a section of the guide."""
+def documented_codes(heading: str, column: int = 2) -> list[str]:
+    """Return the codes in a column of the table in a section of the guide."""
     _before, _heading, section = (REPOSITORY / "docs" / "rebalance.md").read_text().partition(f"\n{heading}\n")
-    rows = [line.split("|")[2] for line in section.partition("\n#")[0].splitlines() if line.startswith("|")]
+    rows = [line.split("|")[column] for line in section.partition("\n#")[0].splitlines() if line.startswith("|")]
     return [code for row in rows for code in re.findall(r"`([a-z_]+)`", row)]
 
 
@@ -103,4 +107,20 @@ def test_the_table_of_the_guide_has_exactly_the_codes_of_the_actions() -> None:
 
 
 def test_the_table_of_predictions_has_exactly_their_codes() -> None:
-    assert sorted(documented_codes(HEADING_OF_PREDICTIONS)) == sorted(OF_PREDICTIONS)
+    assert sorted(documented_codes(HEADING_OF_PREDICTIONS)) == sorted(OF_PREDICTIONS | ALSO_OF_PREDICTIONS)
+
+
+def test_the_other_codes_in_the_table_of_predictions_exist() -> None:
+    texts = [call.args[0] for file in MODULE_UTILS.rglob("*.py") for call in calls_of("Reason", file) if call.args]
+    assert {text.value for text in texts if isinstance(text, ast.Constant)} >= ALSO_OF_PREDICTIONS
+
+
+def test_the_table_of_the_advice_has_exactly_its_codes() -> None:
+    known = constants()
+    codes = {
+        code
+        for file in (MODULE_UTILS / "spread" / "advice").glob("*.py")
+        for call in calls_of("Reason", file)
+        for code in codes_in(call.args[0], known)
+    }
+    assert sorted(documented_codes(HEADING_OF_ADVICE, column=1)) == sorted(codes)
