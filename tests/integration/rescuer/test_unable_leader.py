@@ -58,7 +58,7 @@ def grant(cluster: Cluster, *rules: Json, without: tuple[str, ...] = ()) -> None
         cluster.api.merge_patch(ROLE, {"rules": [*others, *rules]})
 
 
-@pytest.mark.parametrize("left", [(), ("get", "create")])
+@pytest.mark.parametrize("left", [pytest.param((), marks=pytest.mark.full), ("get", "create")])
 def test_a_leader_that_may_not_use_the_config_map_lets_another_replica_lead(
     scene: Scene, cluster: Cluster, daemons: Start, user: Path, left: tuple[str, ...]
 ) -> None:
