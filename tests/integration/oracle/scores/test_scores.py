@@ -15,7 +15,6 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 
-import pytest
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.api.pod import Pod
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.codec import encode_json
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduler.cluster_state import ClusterState
@@ -37,7 +36,6 @@ MAX_UNKNOWN = 0.08
 PROFILES = profiles_of({"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration", **configuration()}, "oracle")
 
 
-@pytest.mark.full
 def test_scores_agree_with_the_scheduler(score_world: ScoreWorld, record_property: Callable[[str, object], None]) -> None:
     started = time.monotonic()
     comparison = Comparison()
