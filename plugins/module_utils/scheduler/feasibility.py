@@ -302,6 +302,11 @@ class FilterRunner:
             result = self._results[name] = self._filter_node(name)
         return result
 
+    def is_feasible(self, name: str, *, accept_unknown: bool) -> bool:
+        """Return whether the pod can run on a node that the snapshot has. ``accept_unknown``: an uncertain result counts as feasible."""
+        reasons, unknowns = self.run_filters(name)
+        return not reasons and (accept_unknown or not unknowns)
+
     def result_without_pods(self, name: str, gone: Iterable[Pod]) -> FilterResult | None:
         """Return the result for a node that the snapshot has, if these pods of it are removed.
 

@@ -45,10 +45,10 @@ def advise(
     """
     template = workload.spec.template
     advice: list[Advice] = []
-    if not pinned:
+    if not pinned and (helps is not None or not _has_spreading_rule(pod.spec)):
         missing = missing_constraints(workload, pod, snapshot, eligible, topology_keys)
         if helps is None:
-            advice += _missing_rules(workload, pod, missing, topology_keys)
+            advice.append(_advice_without_rules(workload, missing, topology_keys))
         elif missing:
             advice.append(_advice_against_scores(workload, missing, topology_keys, helps, soft_is_predicted=soft_is_predicted))
     advice += [*_constraints_without_match_label_keys(workload), *map(Advice, _foreign_selectors(template, pod))]
@@ -58,15 +58,14 @@ def advise(
     return advice
 
 
-def _missing_rules(
-    workload: Workload, pod: Pod, missing: Sequence[TopologySpreadConstraint], topology_keys: Sequence[str]
-) -> Iterable[Advice]:
-    constraints = pod.spec.topology_spread_constraints or ()
-    anti_affinity = _anti_affinity_terms(pod.spec)
-    if not constraints and not anti_affinity:
-        keys = ", ".join(topology_keys)
-        text = f"add a topologySpreadConstraint or a pod anti-affinity over {keys}, so that new pods spread by themselves"
-        yield Advice(Reason("no_spreading_rule", text), constraint_patch(workload, missing))
+def _has_spreading_rule(spec: PodSpec) -> bool:
+    return bool(spec.topology_spread_constraints or _anti_affinity_terms(spec))
+
+
+def _advice_without_rules(workload: Workload, missing: Sequence[TopologySpreadConstraint], topology_keys: Sequence[str]) -> Advice:
+    keys = ", ".join(topology_keys)
+    text = f"add a topologySpreadConstraint or a pod anti-affinity over {keys}, so that new pods spread by themselves"
+    return Advice(Reason("no_spreading_rule", text), constraint_patch(workload, missing))
 
 
 def _advice_against_scores(

@@ -178,19 +178,17 @@ class LeastLoadedNode:
             now = self._touched(top.node, part)
             if now != top:
                 heapq.heapreplace(heap, now)
-            elif self._is_feasible(top.node):
+            elif self._filter_runner.is_feasible(top.node, accept_unknown=self._accept_unknown):
                 return _Found(self._counts.load_of(part.group.domains, top.in_own_domains, top.replicas), top.position, top.node)
             else:
                 heapq.heappop(heap)  # a later change marks the node as touched again
         return None
 
     def _best_untouched(self, part: _Part, load: NodeLoad) -> t.Optional[_Found]:
-        nodes, position, touched = part.group.nodes, part.next, self._part_of
-        while position < len(nodes) and (nodes[position] in touched or not self._is_feasible(nodes[position])):
+        nodes, position, touched, runner = part.group.nodes, part.next, self._part_of, self._filter_runner
+        while position < len(nodes) and (
+            nodes[position] in touched or not runner.is_feasible(nodes[position], accept_unknown=self._accept_unknown)
+        ):
             position += 1
         part.next = position
         return _Found(load, self._known.positions[nodes[position]], nodes[position]) if position < len(nodes) else None
-
-    def _is_feasible(self, node: str) -> bool:
-        reasons, unknown = self._filter_runner.run_filters(node)
-        return not reasons and (self._accept_unknown or not unknown)

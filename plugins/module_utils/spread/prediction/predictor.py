@@ -119,10 +119,11 @@ class RestartPredictor:
         results: list[bool] = []
         certain: dict[str, bool] = {}
         expected: dict[str, dict[str, int]] = {}
+        # If the controller waits for the end of each old pod, the time of the end makes no difference.
+        is_awaited = waits_for_end(workload)
         for number in range(DRAWS):
             draw = self._draws.of(workload, number)
-            # If the controller waits for the end of each old pod, the time of the end makes no difference.
-            kind = "" if waits_for_end(workload) else draw.ends
+            kind = "" if is_awaited else draw.ends
             improved = certain.get(kind)
             if improved is None:
                 accept_unknown = not unknowns or draw.accepts_unknown

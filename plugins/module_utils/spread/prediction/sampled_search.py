@@ -39,7 +39,7 @@ class SampledSearch:
         if local.unknown:
             closed, opened = (closed, opened | local.unknown.keys()) if accept_unknown else (closed | local.unknown.keys(), opened)
         window = windows[number]
-        if not opened and not (closed and not closed.isdisjoint(window)):
+        if not opened and (not closed or closed.isdisjoint(window)):
             return window
         # The search continues until it has found enough nodes, or has checked all of them.
         others = chain.from_iterable(windows[number + 1 :] + windows[:number])
@@ -54,8 +54,7 @@ class SampledSearch:
         begin = self._next_position % max(len(ordered), 1)
         found: list[str] = []
         for checked, name in enumerate(chain(islice(ordered, begin, None), islice(ordered, begin)), start=1):
-            reasons, unknown = runner.run_filters(name)
-            if reasons or (unknown and not accept_unknown):
+            if not runner.is_feasible(name, accept_unknown=accept_unknown):
                 continue
             found.append(name)
             if len(found) == self._wanted:

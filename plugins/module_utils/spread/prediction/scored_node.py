@@ -67,7 +67,7 @@ class ScoredNode:
 
     def _next_of_left(self, draw: Draw, *, accept_unknown: bool) -> t.Optional[str]:
         """Return the best node of those that are left, if the scheduler reuses their scores. None if it scores the nodes again."""
-        if not self._left or self._is_feasible(self._last, accept_unknown=accept_unknown):
+        if not self._left or self._filter_runner.is_feasible(self._last, accept_unknown=accept_unknown):
             return None
         draw.had_choice = True
         if not draw.reuses_scores:
@@ -75,14 +75,10 @@ class ScoredNode:
         highest = max(self._left.values())
         node = draw.choose([name for name, score in self._left.items() if score == highest])
         del self._left[node]
-        if not self._is_feasible(node, accept_unknown=accept_unknown):
+        if not self._filter_runner.is_feasible(node, accept_unknown=accept_unknown):
             return None
         self._last = node
         return node
-
-    def _is_feasible(self, name: str, *, accept_unknown: bool) -> bool:
-        reasons, unknown = self._filter_runner.run_filters(name)
-        return not reasons and (accept_unknown or not unknown)
 
     def _feasible(self, draw: Draw, *, accept_unknown: bool) -> tuple[str, ...]:
         if draw.search is not None:

@@ -268,18 +268,7 @@ def test_the_partition_counts_replicas_from_the_first_ordinal(start, partition, 
     update = {"type": "RollingUpdate", "rollingUpdate": {"partition": partition}}
     workload = cluster.stateful_set("db", ["worker-1"] * 3, updateStrategy=update, ordinals={"start": start})
     assert helps(cluster)[0] is bool(on_other_node)
-    snapshot = cluster.snapshot()
-    topology = Topology(snapshot.nodes)
-    restart = RestartSimulation(
-        workload,
-        snapshot,
-        NextPods(workload, snapshot, ClusterState.of(snapshot)),
-        tuple(snapshot.nodes),
-        topology,
-        [HOST],
-        max_surge=0,
-        accept_unknown=False,
-    ).run()
+    restart = simulate(cluster, workload, max_surge=0)
     assert (restart.stuck, len(restart.nodes), restart.nodes.count("worker-2")) == (None, 3, on_other_node)
 
 
@@ -400,7 +389,7 @@ class TestDeclaredConstraints:
         assert simulate(cluster, workload).nodes == ("worker-2", "worker-2")
 
 
-def simulate(cluster: ClusterBuilder, workload: t.Any) -> t.Any:
+def simulate(cluster: ClusterBuilder, workload: t.Any, *, key: str = HOST, max_surge: int = 1) -> t.Any:
     """A restart over all nodes."""
     snapshot = cluster.snapshot()
     topology = Topology(snapshot.nodes)
@@ -410,8 +399,8 @@ def simulate(cluster: ClusterBuilder, workload: t.Any) -> t.Any:
         NextPods(workload, snapshot, ClusterState.of(snapshot)),
         tuple(snapshot.nodes),
         topology,
-        [HOST],
-        max_surge=1,
+        [key],
+        max_surge=max_surge,
         accept_unknown=False,
     ).run()
 
@@ -422,20 +411,9 @@ def test_nodes_without_the_key_leave_it_open_where_new_pods_count():
         cluster.node(f"worker-{number}", labels={"room": f"r{number}"})
     cluster.node("bare")
     workload = cluster.deployment("web", ["worker-1"] * 2)
-    snapshot = cluster.snapshot()
-    topology = Topology(snapshot.nodes)
-    restart = RestartSimulation(
-        workload,
-        snapshot,
-        NextPods(workload, snapshot, ClusterState.of(snapshot)),
-        tuple(snapshot.nodes),
-        topology,
-        ["room"],
-        max_surge=1,
-        accept_unknown=False,
-    ).run()
+    restart = simulate(cluster, workload, key="room")
     assert sorted(restart.nodes) == ["worker-1", "worker-2"]
-    (line,) = check_spread(snapshot, CheckOptions(topology_keys=["room"])).workloads
+    (line,) = check_spread(cluster.snapshot(), CheckOptions(topology_keys=["room"])).workloads
     assert line.prediction is not None and line.prediction.restart_helps is None
     assert [blocker.reason.code for blocker in line.prediction.blockers] == ["no_domain"]
 
