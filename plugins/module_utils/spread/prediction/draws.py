@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import random
 import typing as t
+from itertools import cycle
 
 from ...model.api.pod import Pod
 from ...model.api.workload import Workload
@@ -64,6 +65,12 @@ COMBINATIONS = (
 DRAWS = len(COMBINATIONS)
 """The number of simulations with different choices."""
 
+SAMPLED_DRAWS = 4 * DRAWS
+"""The number of simulations if the scheduler scores only a part of the nodes and none of the first DRAWS is successful.
+
+A chance of one in ten remains unseen in 43 % of 8 simulations, and in 3 % of 32.
+"""
+
 
 class Draw:
     """The choices of one simulation that are not known.
@@ -102,8 +109,14 @@ class Draws:
         self._orders = SearchOrders(snapshot.nodes)
 
     def of(self, workload: Workload, number: int) -> Draw:
-        """Return the draw of the workload with this number, which is below DRAWS."""
-        return Draw(f"{workload.metadata.uid}/{number}", self._orders.of(number), self._wanted(workload), COMBINATIONS[number])
+        """Return the draw of the workload with this number. The choices repeat after DRAWS numbers, with another order of the nodes."""
+        return Draw(f"{workload.metadata.uid}/{number}", self._orders.of(number), self._wanted(workload), COMBINATIONS[number % DRAWS])
+
+    def suffice(self, workload: Workload, results: t.Sequence[bool]) -> bool:
+        """Return whether no further simulation is needed after those with these results."""
+        if len(results) == DRAWS:
+            return any(results) or self._wanted(workload) is None
+        return len(results) >= SAMPLED_DRAWS
 
     def uncertain(self, workload: Workload, results: t.Sequence[bool], what: str) -> Reason:
         """Return the reason why only some simulations of the workload are successful.
@@ -111,9 +124,9 @@ class Draws:
         ``results``: the result of each draw. ``what``: the success, as in "4 of 8 simulated restarts ...".
         """
         if not waits_for_end(workload) and depends_on("ends", results):
-            successful = dict.fromkeys(ENDS[choices.ends] for choices, success in zip(COMBINATIONS, results) if success)
+            successful = dict.fromkeys(ENDS[choices.ends] for choices, success in zip(cycle(COMBINATIONS), results) if success)
             return Reason("depends_on_termination", f"it helps only if {', or '.join(successful)}")
-        share = f"{sum(results)} of {DRAWS} {what}"
+        share = f"{sum(results)} of {len(results)} {what}"
         if self._wanted(workload) is not None:
             return Reason("depends_on_sampling", f"{share}: in a cluster of this size the scheduler scores only a part of the nodes")
         if depends_on("reuses_scores", results):
@@ -130,7 +143,7 @@ class Draws:
 def depends_on(choice: str, results: t.Sequence[bool]) -> bool:
     """Return whether this choice alone, a field of ``Choices``, decides the results of the draws. They are not all equal."""
     by_value: dict[object, set[bool]] = {}
-    for choices, success in zip(COMBINATIONS, results):
+    for choices, success in zip(cycle(COMBINATIONS), results):
         by_value.setdefault(getattr(choices, choice), set()).add(success)
     return all(len(found) == 1 for found in by_value.values())
 

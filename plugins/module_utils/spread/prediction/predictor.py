@@ -25,7 +25,7 @@ from ..preconditions.update_strategy.on_delete import on_delete_violation
 from ..rollout import partition
 from ..skew_cost import SkewCost, skew_cost
 from ..topology.topology import Topology
-from .draws import DRAWS, Draw, Draws, depends_on, waits_for_end
+from .draws import Draw, Draws, depends_on, waits_for_end
 from .next_pods import NextPods
 from .prediction import Prediction
 from .restart_simulation import RestartSimulation, SimulatedRestart
@@ -121,7 +121,8 @@ class RestartPredictor:
         expected: dict[str, dict[str, int]] = {}
         # If the controller waits for the end of each old pod, the time of the end makes no difference.
         is_awaited = waits_for_end(workload)
-        for number in range(DRAWS):
+        while not self._draws.suffice(workload, results):
+            number = len(results)
             draw = self._draws.of(workload, number)
             kind = "" if is_awaited else draw.ends
             improved = certain.get(kind)

@@ -14,7 +14,13 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduler.n
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduler_config.profiles import profiles_of
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.check import WorkloadChecker
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.options import CheckOptions
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.prediction.draws import COMBINATIONS, DRAWS, Draw, Draws
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.prediction.draws import (
+    COMBINATIONS,
+    DRAWS,
+    SAMPLED_DRAWS,
+    Draw,
+    Draws,
+)
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.prediction.next_pods import NextPods
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.prediction.prediction import Prediction
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.prediction.restart_simulation import RestartSimulation
@@ -175,6 +181,16 @@ def test_searches_of_two_pods_may_find_the_same_nodes() -> None:
     cluster.deployment("web", ["worker-1"] * 2, template={"spec": {"affinity": preferring(ssd=100)}})
     found = predicted(cluster, profiles=WITHOUT_DEFAULTS)
     assert (found.restart_helps, codes(found)) == (None, ["depends_on_sampling"])
+
+
+def test_more_simulations_find_a_result_that_is_possible_in_few_searches() -> None:
+    """One of 105 nodes is preferred, and the scheduler scores 100: nearly all searches find it, and then both pods are on it."""
+    cluster = workers(104)
+    cluster.node("fast", labels={ZONE: "a", "disk": "ssd"})
+    cluster.deployment("web", ["worker-1"] * 2, template={"spec": {"affinity": preferring(ssd=100)}})
+    found = predicted(cluster, profiles=WITHOUT_DEFAULTS)
+    assert (found.restart_helps, codes(found)) == (None, ["depends_on_sampling"])
+    assert f" of {SAMPLED_DRAWS} simulated restarts " in found.blockers[0].reason.text
 
 
 def test_old_pods_may_use_their_nodes_until_the_rollout_has_ended() -> None:
