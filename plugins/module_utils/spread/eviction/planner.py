@@ -25,7 +25,7 @@ from ...scheduler.feasibility import Feasibility, FilterRunner
 from ...scheduler.scores.scorer import Scorer
 from ..advice.advice import SCORING_DOES_NOT_SPREAD
 from ..next_pod.next_pod import next_pod
-from ..prediction.draws import BEFORE_NEXT_POD, DRAWS, Draws, depends_on, terminating_copy, waits_for_end
+from ..prediction.draws import BEFORE_NEXT_POD, Draws, depends_on, terminating_copy, waits_for_end
 from ..prediction.old_pods import deletion_cost
 from ..prediction.scored_node import NodeUnknownError, ScoredNode
 from ..restart.options import RestartOptions
@@ -232,8 +232,8 @@ class EvictionPlanner:
         gains: dict[str, t.Optional[Gain]] = {}
         results: list[bool] = []
         chosen = ""
-        for number in range(DRAWS):
-            draw = self._draws.of(self._workload, number)
+        while not self._draws.suffice(results, pods=1):
+            draw = self._draws.of(self._workload, len(results))
             try:
                 node = None
                 if beside is not None and draw.ends != BEFORE_NEXT_POD:

@@ -121,7 +121,7 @@ class RestartPredictor:
         expected: dict[str, dict[str, int]] = {}
         # If the controller waits for the end of each old pod, the time of the end makes no difference.
         is_awaited = waits_for_end(workload)
-        while not self._draws.suffice(workload, results):
+        while not self._draws.suffice(results, workload.spec.replicas):
             number = len(results)
             draw = self._draws.of(workload, number)
             kind = "" if is_awaited else draw.ends

@@ -14,7 +14,7 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduler.c
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.check import check_spread
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.distribution import MAX_LISTED, Distribution
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.options import CheckOptions
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.prediction.draws import DRAWS
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.prediction.draws import MAX_DRAWS
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.prediction.predictor import RestartPredictor
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.prediction.restart_simulation import (
     RestartSimulation,
@@ -113,7 +113,7 @@ def test_the_number_of_simulated_pods_does_not_grow_with_the_replicas(kind: str,
         (line,) = judged(crowded(replicas, kind=kind).snapshot(), [ZONE, HOST], None)["workloads"]
         assert line["restart_helps"] is True
         # The first simulation with scores goes to the end, also with the old pods that are terminating. The others end after a few pods.
-        assert len(placed) - 2 * replicas <= 6 * DRAWS
+        assert len(placed) - 2 * replicas <= 6 * MAX_DRAWS
 
 
 def test_a_restart_that_may_lack_capacity_is_simulated_to_its_end(monkeypatch: pytest.MonkeyPatch) -> None:

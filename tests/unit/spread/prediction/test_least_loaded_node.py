@@ -16,7 +16,7 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduler.c
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduler.feasibility import FilterRunner, find_feasible
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.check import check_spread
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.options import CheckOptions
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.prediction.draws import DRAWS
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.prediction.draws import MAX_DRAWS
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.prediction.next_pods import NextPods
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.prediction.restart_simulation import RestartSimulation
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.topology import node_groups
@@ -212,7 +212,7 @@ def test_workloads_that_are_alike_share_the_answers_about_nodes(monkeypatch: pyt
     report = check_spread(cluster.snapshot(), CheckOptions(topology_keys=[ZONE]))
     assert report.count("collapsed") == workloads and all(line.restartable for line in report.workloads)
     # For each workload only the nodes on which one of its simulations has changed something.
-    assert 0 < asked.count <= nodes + workloads * 4 * (DRAWS + 1)
+    assert 0 < asked.count <= nodes + workloads * 4 * (MAX_DRAWS + 1)
 
 
 def test_the_work_of_a_rollout_grows_with_its_replicas_and_not_with_their_square(monkeypatch: pytest.MonkeyPatch) -> None:
