@@ -11,6 +11,7 @@ from ...model.api.workload import Workload
 from ...model.snapshot import ClusterSnapshot
 from ...scheduler.cluster_state import ClusterState
 from ...scheduler.feasibility import FilterRunner
+from ...scheduler.preemption import may_preempt
 from ...scheduler.scores.scorer import Scorer
 from ..next_pod.next_pod import next_pod
 
@@ -28,6 +29,7 @@ class NextPods:
         self._pods: dict[t.Optional[int], Pod] = {}
         self._filters: dict[t.Optional[int], FilterRunner] = {}
         self._scores: dict[t.Optional[int], Scorer] = {}
+        self._may_preempt: dict[t.Optional[int], bool] = {}
 
     def pod(self, ordinal: t.Optional[int] = None) -> Pod:
         """Return the pod as admission changes it."""
@@ -37,12 +39,21 @@ class NextPods:
 
     def filters(self, fork: ClusterState, ordinal: t.Optional[int] = None) -> FilterRunner:
         """Return the filters for the pod on a fork."""
-        if ordinal not in self._filters:
-            self._filters[ordinal] = FilterRunner(self.pod(ordinal), self.cluster_state)
-        return self._filters[ordinal].on_fork(fork)
+        return self._filters_of(ordinal).on_fork(fork)
 
     def scores(self, fork: ClusterState, ordinal: t.Optional[int] = None) -> Scorer:
         """Return the scores for the pod on a fork."""
         if ordinal not in self._scores:
             self._scores[ordinal] = Scorer(self.pod(ordinal), self.cluster_state)
         return self._scores[ordinal].on_fork(fork)
+
+    def may_preempt(self, ordinal: t.Optional[int] = None) -> bool:
+        """Return whether the scheduler may preempt other pods if the pod finds no node. It is judged before the restart."""
+        if ordinal not in self._may_preempt:
+            self._may_preempt[ordinal] = may_preempt(self.pod(ordinal), self._filters_of(ordinal), self.cluster_state)
+        return self._may_preempt[ordinal]
+
+    def _filters_of(self, ordinal: t.Optional[int]) -> FilterRunner:
+        if ordinal not in self._filters:
+            self._filters[ordinal] = FilterRunner(self.pod(ordinal), self.cluster_state)
+        return self._filters[ordinal]

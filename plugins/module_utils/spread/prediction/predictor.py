@@ -8,6 +8,7 @@ import typing as t
 from collections import Counter
 from collections.abc import Sequence
 
+from ...model.api.pod import Pod
 from ...model.api.workload import Workload
 from ...model.reason import Blocker, Reason
 from ...model.snapshot import ClusterSnapshot
@@ -32,6 +33,10 @@ from .restart_simulation import RestartSimulation, SimulatedRestart
 from .scored_node import NodeUnknownError
 
 BETTER = "simulated restarts spread the replicas better"
+PREEMPTS = Reason(
+    "depends_on_preemption",
+    "a new pod may find no node, and the scheduler would then preempt pods with a lower priority: the nodes have too little free capacity",
+)
 PILED_BY_SCORES = Reason(
     SCORING_DOES_NOT_SPREAD, "the new pods could run elsewhere, and the scores of the scheduler would not spread them better"
 )
@@ -78,7 +83,11 @@ class RestartPredictor:
         next_pods = NextPods(workload, self._snapshot, self.cluster_state)
         best = self._simulate(workload, next_pods, eligible, surge.pods, accept_unknown=True, decides=decides)
         domains = self._feasible_domains(best.first)
-        if not self._better(before, best, eligible):
+        if best.preempts:
+            return Prediction(None, domains, [Blocker(PREEMPTS)])
+        spreads = self._better(before, best, eligible)
+        # With an affinity to other pods, the first new pods decide in which domains the others may run. Other first nodes may be better.
+        if not spreads and not _has_affinity_to_pods(next_pods.pod()):
             return Prediction(False, domains, self._blockers(workload, best))
         unlabelled = self._topology.missing_label_violation(self._keys, _not_out(best.first))
         if unlabelled is not None:
@@ -89,7 +98,10 @@ class RestartPredictor:
         # If only single nodes are unknown, the other nodes may suffice.
         if unknowns and not self._better(before, self._simulate(workload, next_pods, eligible, surge.pods, decides=decides), eligible):
             return Prediction(None, domains, unknowns)
-        return self._by_scores(workload, next_pods, eligible, surge.pods, before, decides, domains, unknowns)
+        found = self._by_scores(workload, next_pods, eligible, surge.pods, before, decides, domains, unknowns)
+        if found.restart_helps is False and not spreads:
+            return Prediction(False, domains, self._blockers(workload, best))
+        return found
 
     def assume_restarted(self, workload: Workload, eligible: tuple[str, ...]) -> None:
         """Assume that the workload's replicas are on the nodes that a restart would give them."""
@@ -140,6 +152,8 @@ class RestartPredictor:
                     )
                 except NodeUnknownError as error:
                     return Prediction(None, domains, [*unknowns, *map(Blocker, error.reasons)])
+                if restart.preempts:
+                    return Prediction(None, domains, [*unknowns, Blocker(PREEMPTS)])
                 improved = self._better(before, restart, eligible)
                 if number == 0:
                     placed = self._topology.distribute_over(self._keys, restart.nodes, eligible)
@@ -199,7 +213,7 @@ class RestartPredictor:
 
     def _better(self, before: SkewCost, restart: SimulatedRestart, eligible: tuple[str, ...]) -> bool:
         """Return whether the outcome of the restart is improved (``spread.comparison``). ``before``: the skew cost now."""
-        if restart.stuck is not None:
+        if restart.stuck is not None or restart.preempts:
             return False
         return restart.decided or skew_cost(self._topology.distribute_over(self._keys, restart.nodes, eligible)) < before
 
@@ -220,6 +234,11 @@ class RestartPredictor:
         unknowns = [Blocker(reason, len(feasibility.feasible)) for reason in feasibility.unknown]
         by_node = Counter(reason for reasons in feasibility.unknown_nodes.values() for reason in reasons)
         return [*unknowns, *(Blocker(reason, nodes) for reason, nodes in by_node.items())]
+
+
+def _has_affinity_to_pods(pod: Pod) -> bool:
+    affinity = pod.spec.affinity
+    return bool(affinity and affinity.pod_affinity and affinity.pod_affinity.required_during_scheduling_ignored_during_execution)
 
 
 def _not_out(feasibility: Feasibility) -> tuple[str, ...]:

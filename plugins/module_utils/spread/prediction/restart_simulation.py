@@ -36,7 +36,8 @@ class SimulatedRestart:
 
     ``nodes`` has the node of every replica afterwards. ``stuck`` has the filter results by node if the restart would not end, or None.
     ``first`` has the filter results for the first new pod. ``cluster_state`` has all pods afterwards. ``decided``: the simulation ended
-    early because the caller's question was decided; ``nodes`` then has the first replicas only.
+    early because the caller's question was decided; ``nodes`` then has the first replicas only. ``preempts``: it ended at a new pod that
+    finds no node, and for which the scheduler may preempt other pods.
     """
 
     nodes: tuple[str, ...]
@@ -44,6 +45,7 @@ class SimulatedRestart:
     first: Feasibility
     cluster_state: ClusterState
     decided: bool = False
+    preempts: bool = False
 
 
 class _NoCapacity(Exception):
@@ -52,6 +54,10 @@ class _NoCapacity(Exception):
     def __init__(self, feasibility: Feasibility) -> None:
         super().__init__()
         self.feasibility = feasibility
+
+
+class _PreemptionError(Exception):
+    """No node is feasible for a new pod, and the scheduler may preempt other pods for it."""
 
 
 class RestartSimulation:
@@ -101,6 +107,7 @@ class RestartSimulation:
         Raise NodeUnknownError if a draw cannot tell on which node a pod runs.
         """
         stuck: t.Optional[Feasibility] = None
+        preempts = False
         try:
             if self._workload.kind == "StatefulSet":
                 self._replace_by_ordinal()
@@ -110,9 +117,11 @@ class RestartSimulation:
                 self._roll()
         except _NoCapacity as error:
             stuck = error.feasibility
+        except _PreemptionError:
+            preempts = True
         self._end_terminating_pods()
         first = self._first or Feasibility((), {}, (), {})
-        return SimulatedRestart(tuple(self._new), stuck, first, self._cluster_state, self._decided)
+        return SimulatedRestart(tuple(self._new), stuck, first, self._cluster_state, self._decided, preempts)
 
     def _old_pods(self) -> list[Pod]:
         return [pod for pod in self._snapshot.owned_pods(self._workload) if not pod.terminal and not pod.terminating]
@@ -224,6 +233,8 @@ class RestartSimulation:
             self._find_node = self._make_node_finder()
         node = self._find_node()
         if node is None:
+            if self._next_pods.may_preempt(self._ordinal):
+                raise _PreemptionError
             return False
         if self._first is not None:
             self._first = _with_unknown(self._first, self._filter_runner.unknown, node, self._filter_runner.run_filters(node)[1])
