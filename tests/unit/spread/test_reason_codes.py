@@ -32,7 +32,14 @@ PLACES = (
 NOT_ABOUT_A_WORKLOAD = {"too_few_ready_nodes"}
 """Codes of a check that has checked no workload."""
 
-OF_PREDICTIONS = {"scoring_does_not_spread", "depends_on_ties", "depends_on_termination", "depends_on_sampling", "not_eligible"}
+OF_PREDICTIONS = {
+    "scoring_does_not_spread",
+    "depends_on_ties",
+    "depends_on_termination",
+    "depends_on_sampling",
+    "depends_on_preemption",
+    "not_eligible",
+}
 """Codes of blockers that another table of the guide has. The reason of the action is ``no_gain``."""
 
 OF_EVICTIONS = {"scoring_does_not_spread", "depends_on_ties", "depends_on_termination", "depends_on_sampling"}

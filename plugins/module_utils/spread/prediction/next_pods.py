@@ -11,9 +11,9 @@ from ...model.api.workload import Workload
 from ...model.snapshot import ClusterSnapshot
 from ...scheduler.cluster_state import ClusterState
 from ...scheduler.feasibility import FilterRunner
-from ...scheduler.preemption import may_preempt
 from ...scheduler.scores.scorer import Scorer
 from ..next_pod.next_pod import next_pod
+from .preemption import may_preempt
 
 
 class NextPods:
