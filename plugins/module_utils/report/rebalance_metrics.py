@@ -60,12 +60,14 @@ def rebalance_gauges(
         ),
     ]
     if not plan:
-        outcomes = {(outcome,): float(sum(entry.get("outcome") == outcome for entry in done)) for outcome in OUTCOMES}
+        outcomes: dict[LabelValues, float] = {
+            (outcome,): float(sum(entry.get("outcome") == outcome for entry in done)) for outcome in OUTCOMES
+        }
         gauges.append(RunGauge(f"{PREFIX}moved_workloads", "Workloads that the last run moved, by outcome.", ("outcome",), outcomes))
     is_after = bool(after and after.get("summary"))
     last = (after if is_after else before) or {}
     if last.get("summary"):
-        verdicts = {(verdict,): float(last["summary"].get(verdict, 0)) for verdict in VERDICTS}
+        verdicts: dict[LabelValues, float] = {(verdict,): float(last["summary"].get(verdict, 0)) for verdict in VERDICTS}
         description = "Workloads at the end of the last run, by the verdict of the check."
         gauges.append(RunGauge(f"{PREFIX}workloads", description, ("verdict",), verdicts))
         gauges.append(_uneven_workloads(last, done, is_after=is_after))
