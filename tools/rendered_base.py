@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: onprem.kube_scheduling contributors
-"""Renders the objects of the roles, with the defaults of their variables, into deploy/: a base for kustomize."""
+"""Renders the objects of the roles, with the defaults of their variables, into deploy/: a base for kustomize.
+
+It also renders the alerts in deploy/monitoring/alerts.yml into an object of the Prometheus operator.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +12,7 @@ import os
 import subprocess
 import sys
 import tempfile
+import textwrap
 from pathlib import Path
 
 import yaml
@@ -17,12 +21,29 @@ from tools.errors import ToolError, exit_with
 from tools.paths import ROOT
 
 BASE = ROOT / "deploy"
+ALERTS = BASE / "monitoring" / "alerts.yml"
+PROMETHEUS_RULE = BASE / "monitoring" / "prometheus-rule.yaml"
+HEAD_OF_RULE = """\
+# Rendered by `make deploy` from alerts.yml.
+---
+apiVersion: monitoring.coreos.com/v1
+kind: PrometheusRule
+metadata:
+  name: kube-scheduling
+spec:
+"""
 ROLES = ("spread_cronjob", "critical_rescuer")
 
 
 def main() -> int:
     render(BASE)
+    PROMETHEUS_RULE.write_text(prometheus_rule(ALERTS.read_text()))
     return 0
+
+
+def prometheus_rule(alerts: str) -> str:
+    """Return the PrometheusRule with these rules. It has their comments, too, because they explain the thresholds."""
+    return HEAD_OF_RULE + textwrap.indent(alerts[alerts.index("groups:\n") :], "  ")
 
 
 def render(folder: Path) -> None:

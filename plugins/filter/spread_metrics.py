@@ -13,8 +13,11 @@ author:
 description:
   - Makes the metrics of a run from the results of M(onprem.kube_scheduling.k8s_spread_check) and
     M(onprem.kube_scheduling.k8s_rollout_restart), in the text format that the textfile collector of node_exporter reads.
-  - The metrics are C(kube_scheduling_rebalance_workloads), with the label C(verdict), C(kube_scheduling_rebalance_failed) and
-    C(kube_scheduling_rebalance_last_run_timestamp_seconds). If the cluster could not be read, there are no workloads.
+  - C(kube_scheduling_rebalance_workloads) has the label C(verdict), and C(kube_scheduling_rebalance_moved_workloads) the label C(outcome).
+  - C(kube_scheduling_rebalance_uneven_workload) has the labels C(workload_kind), C(workload_namespace), C(workload_name), C(verdict) and
+    C(reason).
+  - C(kube_scheduling_rebalance_failed) and C(kube_scheduling_rebalance_last_run_timestamp_seconds) have no labels.
+  - If the cluster could not be read, there are no workloads.
 options:
   _input:
     description: The result of the first M(onprem.kube_scheduling.k8s_spread_check). It may be empty.

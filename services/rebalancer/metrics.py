@@ -33,9 +33,9 @@ class LastPass(Collector):
     def collect(self) -> Iterable[Metric]:
         """Return the gauges as metrics of prometheus_client."""
         for gauge in self.gauges:
-            family = GaugeMetricFamily(gauge.name, gauge.description, labels=[gauge.label] if gauge.label else None)
-            for value, number in gauge.values.items():
-                family.add_metric([value] if gauge.label else [], number)
+            family = GaugeMetricFamily(gauge.name, gauge.description, labels=gauge.labels)
+            for values, number in gauge.values.items():
+                family.add_metric(values, number)
             yield family
 
 

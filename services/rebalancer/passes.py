@@ -57,8 +57,17 @@ class Passes:
         self.error = _error_of(result)
         report = build_report(result.before, after=result.after, restart=result.restart, plan=self._settings.dry_run, error=self.error)
         self._log_report(result, report)
+        self.last.gauges = rebalance_gauges(
+            result.before,
+            after=result.after,
+            restart=result.restart,
+            plan=self._settings.dry_run,
+            error=self.error,
+            now_s=round(time.time(), 3),
+        )
+        # The numbers of a plan must not replace those of a run, which are in the same group or file.
         if not self._settings.dry_run:
-            self._publish(result)
+            self._publish()
         return _exit_code(result, report)
 
     def _log_report(self, result: PassResult, report: Report) -> None:
@@ -75,11 +84,8 @@ class Passes:
             self._log.error(self.error)
         self._log.info("pass ended", **_totals(report))
 
-    def _publish(self, result: PassResult) -> None:
+    def _publish(self) -> None:
         """Publish the metrics. A gateway or a file that cannot be used is a warning, because the workloads are moved."""
-        self.last.gauges = rebalance_gauges(
-            result.before, after=result.after, restart=result.restart, error=self.error, now_s=round(time.time(), 3)
-        )
         if self._settings.pushgateway_url is not None:
             try:
                 push(self.last, self._settings.pushgateway_url)

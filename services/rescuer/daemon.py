@@ -99,6 +99,8 @@ class Daemon:
         self._hold_ages = HoldAges(api.now_s)
         metrics.leader.set_function(lambda: self._lease.held)
         metrics.oldest_hold.set_function(self._hold_ages.oldest_s)
+        metrics.dry_run.set(settings.dry_run)
+        metrics.hold_limit.set(settings.rescue.wait_timeout_s + settings.rescue.evict_timeout_s)
         self._skipped: frozenset[str] = frozenset()
         self._missing = ""
 

@@ -43,12 +43,18 @@ class Metrics:
             "Seconds since the oldest hold was made, by the API server's clock. 0 without a hold.",
             registry=registry,
         )
+        self.hold_limit = Gauge(
+            f"{PREFIX}hold_limit_seconds",
+            "Seconds after which a rescuer with these settings has removed each hold: wait_timeout and evict_timeout.",
+            registry=registry,
+        )
         self.unproven_hold_annotations = Gauge(
             f"{PREFIX}unproven_hold_annotations",
             "Nodes with the annotation of a hold that no taint and no record proves.",
             registry=registry,
         )
         self.leader = Gauge(f"{PREFIX}leader", "1 in the process that has the Lease, 0 in the others.", registry=registry)
+        self.dry_run = Gauge(f"{PREFIX}dry_run", "1 in a process that only plans, and therefore never leads.", registry=registry)
         self.unready = Gauge(f"{PREFIX}unready", "1 in a process that cannot do its work; /readyz has the reason.", registry=registry)
         self.planning = Histogram(
             f"{PREFIX}planning_seconds",

@@ -69,6 +69,11 @@ class Extender:
         """Return the port for the scheduler."""
         return self._ports[0]
 
+    @property
+    def status_address(self) -> str:
+        """Return the address for people, probes and Prometheus."""
+        return f"127.0.0.1:{self._ports[1]}"
+
     def configure(self, settings: Json) -> None:
         """Replace FILE."""
         listen, status = (f"127.0.0.1:{port}" for port in self._ports)

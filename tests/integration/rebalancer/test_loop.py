@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from lab.cluster import Cluster
 from tests.integration.rebalancer.conftest import Start
-from tests.integration.rebalancer.program import holder, samples
+from tests.integration.rebalancer.program import Rebalancer, holder, samples
 from tests.integration.workloads import deployment, known_outcome, outcome, pile_up, wait_until
 
 
@@ -33,3 +33,19 @@ def test_a_loop_without_permissions_is_unready_and_names_them(cluster: Cluster, 
     found = samples(loop.ask("/metrics")[1])
     assert found["failed"] == 1 and "healthy" not in found
     assert loop.stop() == 0
+
+
+def test_a_loop_of_plans_shows_the_workloads_and_moves_nothing(cluster: Cluster, namespace: str, rebalancers: Start) -> None:
+    loop = rebalancers("--interval=1s", "--dry-run")
+    loop.wait_for("pass ended")
+    pile_up(cluster, deployment(namespace, "web"))
+    series = f'workload_kind="Deployment",workload_name="web",workload_namespace="{namespace}"'
+    wanted = [f'kube_scheduling_rebalance_uneven_workload{{reason="",verdict="collapsed",{series}}} 1.0']
+    wait_until(lambda: uneven_workloads(loop) == wanted, what=f"a collapsed workload; {loop.log.read_text()}")
+    assert samples(loop.ask("/metrics")[1])["collapsed"] == 1
+    assert outcome(cluster, deployment(namespace, "web")) is None
+    assert loop.stop() == 0
+
+
+def uneven_workloads(loop: Rebalancer) -> list[str]:
+    return [line for line in loop.ask("/metrics")[1].splitlines() if line.startswith("kube_scheduling_rebalance_uneven_workload{")]

@@ -22,8 +22,9 @@ def age(daemon: Daemon) -> float:
 
 
 def test_age_of_a_hold_is_the_same_for_the_next_leader_and_0_after_the_release(scene: Scene, cluster: Cluster, daemons: Start) -> None:
-    leader, follower = leader_and_follower(daemons, "--grace-period=30s")
+    leader, follower = leader_and_follower(daemons, "--grace-period=30s", "--pod-scheduled-timeout=5m", "--evict-timeout=90s")
     assert age(leader) == age(follower) == 0
+    assert leader.metric("hold_limit_seconds") == 390
     node = full_node(scene, grace=25)
     pod = scene.critical("dns")
     wait_until(lambda: leader.said("pod evicted"), what="an eviction")

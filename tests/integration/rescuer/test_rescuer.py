@@ -169,6 +169,7 @@ def test_a_dry_run_changes_nothing(scene: Scene, cluster: Cluster, daemons: Star
     # The plan is made again. It is the same one, so nothing more is logged.
     wait_until(lambda: len(scene.evictions(dry_run=True)) >= 2, what="a second check")
     assert daemon.metric("pending_critical_pods", status="planned") == 1
+    assert (daemon.metric("dry_run"), daemon.metric("leader")) == (1, 0)
     assert len(daemon.said("pod planned", status="planned")) == 1
     assert daemon.stop() == 0
     asked = [event for event in requests_seen(cluster, scene.mark, user_agent=AGENT) if event.verb in CHANGES]

@@ -13,7 +13,6 @@ from typing import Any
 
 import pytest
 import yaml
-from prometheus_client.parser import text_string_to_metric_families
 
 from lab.audit import COMPLETE, STARTED, AuditEvent
 from lab.cluster import Cluster
@@ -25,7 +24,6 @@ from tests.integration.roles.installed import installed, remove_all
 from tests.integration.roles.installed_scheduler import NAME, NAMESPACE, USER, programs
 from tests.integration.roles.role_play import RolePlay
 from tests.integration.workloads import wait_until
-from tests.unit.roles.scheduler_dashboard import metrics_and_labels
 from tools.paths import ROOT
 
 __all__ = ["pods", "traffic"]
@@ -102,9 +100,7 @@ def test_a_pod_is_bound_to_the_quiet_node_with_only_these_rights(
         # Pods of other schedulers are not touched.
         assert pods.bind(1, "default-scheduler") and pods.scheduled_by("pod-7") == "default-scheduler"
         assert read_metrics(cluster.service_account(NAME, namespace=NAMESPACE, cluster_role=None), running.health_port)[0] == 403
-        status, of_scheduler = read_metrics(cluster.service_account("reads-metrics"), running.health_port)
-        assert status == 200
-        check_dashboard(of_scheduler, extender.get("/metrics")[1])
+        assert read_metrics(cluster.service_account("reads-metrics"), running.health_port)[0] == 200
         # The Lease is renewed every two seconds.
         wait_until(lambda: "update" in {event.verb for event in requests(cluster, mark) if event.resource == "leases"}, what="a renewal")
         check_rights(cluster, mark)
@@ -121,20 +117,6 @@ def read_metrics(user: Path, port: int) -> tuple[int, str]:
             return int(answer.status), answer.read().decode()
     except urllib.error.HTTPError as error:
         return error.code, ""
-
-
-def check_dashboard(*texts: str) -> None:
-    """Each metric of the dashboard is one that a program serves, with the labels by which the dashboard groups its series."""
-    served: dict[str, set[str]] = {}
-    for text in texts:
-        for family in text_string_to_metric_families(text):
-            name = f"{family.name}_total" if family.type == "counter" else family.name
-            served.setdefault(name, set())
-            for sample in family.samples:
-                served.setdefault(sample.name, set()).update(sample.labels)
-    assert {name for name, _labels in metrics_and_labels()} - served.keys() == set()
-    wrong = [(name, labels) for name, labels in metrics_and_labels() if served.get(name) and not labels <= served[name]]
-    assert wrong == []
 
 
 @pytest.mark.full

@@ -24,17 +24,41 @@ from prometheus_client.parser import text_string_to_metric_families
 NOW = 1_767_225_600.125
 BEFORE = {"summary": {"checked": 6, "healthy": 1, "collapsed": 3, "skewed": 1, "rolling": 0, "skipped": 1, "unknown": 0}}
 AFTER = {"summary": {"checked": 6, "healthy": 3, "collapsed": 1, "skewed": 1, "rolling": 0, "skipped": 1, "unknown": 0}}
-RESTART = {"workloads": [{"action": "restarted"}, {"action": "failed"}, {"action": "failed"}, {"action": "skipped"}]}
+PREFIX = "kube_scheduling_rebalance_"
+
+
+def named(name: str, **fields: Any) -> dict[str, Any]:
+    return {"kind": "Deployment", "namespace": "shop", "name": name, **fields}
+
+
+RESTART = {
+    "workloads": [
+        named("api", action="restarted", reason="collapsed", outcome="improved"),
+        named("web", action="failed", reason="rollout_not_finished", outcome="failed"),
+        named("cart", action="failed", reason="error", outcome=""),
+        named("search", action="skipped", reason="cooldown", outcome=""),
+    ]
+}
 
 
 def gauges() -> list[RunGauge]:
     return rebalance_gauges(BEFORE, after=AFTER, restart=RESTART, now_s=NOW)
 
 
+def uneven(*entries: dict[str, Any], restartable: tuple[str, ...] = (), **arguments: Any) -> dict[str, str]:
+    """Return the reasons of the uneven workloads by name. The entries are those of the first check."""
+    check = {**BEFORE, "workloads": list(entries), "restartable": [named(name) for name in restartable]}
+    (found,) = (gauge for gauge in rebalance_gauges(check, now_s=NOW, **arguments) if gauge.name == f"{PREFIX}uneven_workload")
+    assert found.labels == ("workload_kind", "workload_namespace", "workload_name", "verdict", "reason")
+    assert {(kind, namespace) for kind, namespace, *_ in found.values} <= {("Deployment", "shop")}
+    assert set(found.values.values()) <= {1.0}
+    return {name: reason for _kind, _namespace, name, _verdict, reason in found.values}
+
+
 def values(text: str) -> dict[tuple[str, str], float]:
     families = list(text_string_to_metric_families(text))
     assert {family.type for family in families} == {"gauge"} and all(family.documentation for family in families)
-    return {(sample.name, sample.labels.get("verdict", "")): sample.value for family in families for sample in family.samples}
+    return {(sample.name, "/".join(sample.labels.values())): sample.value for family in families for sample in family.samples}
 
 
 def last_pass() -> LastPass:
@@ -47,18 +71,68 @@ def test_the_workloads_are_those_of_the_last_check() -> None:
     found = values(metrics_text(gauges()))
     verdicts = {"healthy": 3, "collapsed": 1, "skewed": 1, "rolling": 0, "skipped": 1, "unknown": 0}
     assert found == {
-        **{("kube_scheduling_rebalance_workloads", verdict): float(count) for verdict, count in verdicts.items()},
-        ("kube_scheduling_rebalance_failed", ""): 2.0,
-        ("kube_scheduling_rebalance_last_run_timestamp_seconds", ""): NOW,
+        **{(f"{PREFIX}workloads", verdict): float(count) for verdict, count in verdicts.items()},
+        **{(f"{PREFIX}moved_workloads", outcome): 0.0 for outcome in ("unchanged", "worse", "pending")},
+        (f"{PREFIX}moved_workloads", "improved"): 1.0,
+        (f"{PREFIX}moved_workloads", "failed"): 1.0,
+        (f"{PREFIX}failed", ""): 2.0,
+        (f"{PREFIX}last_run_timestamp_seconds", ""): NOW,
     }
 
 
 def test_a_run_that_cannot_read_the_cluster_has_failed_and_has_no_workloads() -> None:
     found = values(metrics_text(rebalance_gauges(None, error="no answer", now_s=NOW)))
     assert found == {
-        ("kube_scheduling_rebalance_failed", ""): 1.0,
-        ("kube_scheduling_rebalance_last_run_timestamp_seconds", ""): NOW,
+        **{(f"{PREFIX}moved_workloads", outcome): 0.0 for outcome in ("improved", "unchanged", "worse", "failed", "pending")},
+        (f"{PREFIX}failed", ""): 1.0,
+        (f"{PREFIX}last_run_timestamp_seconds", ""): NOW,
     }
+
+
+def test_a_plan_has_moved_nothing() -> None:
+    names = {gauge.name for gauge in rebalance_gauges(BEFORE, restart=RESTART, plan=True, now_s=NOW)}
+    assert f"{PREFIX}moved_workloads" not in names and f"{PREFIX}workloads" in names
+
+
+def test_each_uneven_workload_has_the_reason_why_it_is_not_moved() -> None:
+    full = {"reason": "resources", "message": "Insufficient memory", "nodes": 5}
+    found = uneven(
+        named("restartable", verdict="collapsed", blockers=[]),
+        named("full", verdict="collapsed", blockers=[full]),
+        named("used-up", verdict="collapsed", blockers=[full, {"reason": "attempts_used_up", "message": "", "nodes": 0}]),
+        named("by-scores", verdict="skewed", blockers=[{"reason": "scoring_does_not_spread", "message": "", "nodes": 0}, full]),
+        named("healthy", verdict="healthy", blockers=[]),
+        named("rolling", verdict="rolling", blockers=[]),
+        restartable=("restartable",),
+    )
+    assert found == {"restartable": "", "full": "no_gain", "used-up": "attempts_used_up", "by-scores": "scoring_does_not_spread"}
+
+
+def test_the_reason_of_the_run_counts_before_that_of_the_check() -> None:
+    entries = [named(name, verdict="collapsed", blockers=[]) for name in ("limited", "broken", "planned")]
+    done = [
+        named("limited", action="skipped", reason="limit_reached"),
+        named("broken", action="failed", reason="error"),
+        # Evictions take workloads that a rollout would not take, and their reason in a plan is the verdict.
+        named("planned", action="evicted", reason="collapsed"),
+    ]
+    found = uneven(*entries, restartable=("limited", "broken"), restart={"workloads": done})
+    assert found == {"limited": "limit_reached", "broken": "error", "planned": ""}
+
+
+def test_a_workload_that_is_uneven_after_its_restart_has_the_reason_of_the_second_check() -> None:
+    waits = {"reason": "cooldown", "message": "", "nodes": 0}
+    after = {**AFTER, "workloads": [named("web", verdict="collapsed", blockers=[waits])], "restartable": []}
+    done = {"workloads": [named("web", action="restarted", reason="collapsed", outcome="unchanged")]}
+    before = named("web", verdict="collapsed", blockers=[])
+    assert uneven(before, restartable=("web",), after=after, restart=done) == {"web": "cooldown"}
+
+
+def test_values_of_labels_are_escaped() -> None:
+    odd = 'a"b\\c\nd'
+    text = metrics_text([RunGauge("some", "Some.", ("one", "two"), {(odd, "plain"): 1.0})])
+    ((sample,),) = (family.samples for family in text_string_to_metric_families(text))
+    assert sample.labels == {"one": odd, "two": "plain"}
 
 
 def test_the_text_has_the_values_of_the_served_metrics() -> None:
