@@ -34,9 +34,9 @@ class SetupRun(NamedTuple):
 def set_up(
     served: Controller | None, folder: Path, *arguments: str, connection: dict[str, str] | None = None, **variables: Any
 ) -> SetupRun:
-    """Run the playbook with these variables, by default with the token of the server."""
+    """Run the playbook with these variables, by default with the token of the server. None removes a variable."""
     command = [str(Path(sys.executable).with_name("ansible-playbook")), str(ROOT / "playbooks" / "awx.yml")]
-    command += [*arguments, "-e", json.dumps({**IMAGE, **variables})]
+    command += [*arguments, "-e", json.dumps({name: value for name, value in {**IMAGE, **variables}.items() if value is not None})]
     environment = {key: value for key, value in os.environ.items() if not key.startswith(("CONTROLLER_", "TOWER_"))}
     environment |= {"ANSIBLE_CONFIG": str(ROOT / "ansible.cfg"), "ANSIBLE_NOCOLOR": "true"}
     if served is not None:
