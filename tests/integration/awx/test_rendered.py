@@ -103,4 +103,4 @@ def test_the_file_has_no_other_variable(file: Path) -> None:
         """As Ansible, which knows a tag for texts that are no templates."""
 
     Loader.add_constructor("!unsafe", lambda loader, node: loader.construct_scalar(node))
-    assert set(yaml.load(file.read_text(), Loader)) == set(ROLES)  # noqa: S506
+    assert set(yaml.load(file.read_text(), Loader)) == set(ROLES)
