@@ -150,7 +150,9 @@ def test_rebalance_spreads_and_the_verification_compares_with_its_numbers(
     worse = namespaces("worse", annotations={"collectdeployments": "allow"})
     pile_up(lab_cluster, deployment(worse, "web", 3))
     answer = {**checked, "survey_rebalance_namespaces": f"{piled}\n{worse}"}
-    refused = launcher.launch("spread-verify", answer, artifacts=done.artifacts, limit="cluster")
+    # The survey of the workflow also asks for variables of the restarts, and passes them to each job.
+    passed = {**done.artifacts, "rebalance_plan_only": "false", "rebalance_strategy": "rollout"}
+    refused = launcher.launch("spread-verify", answer, artifacts=passed, limit="cluster")
     error = "cluster has 1 collapsed workloads, and had 0 after the run of rebalance"
     assert refused.status == "failed" and error in refused.output
     assert refused.artifacts["kube_scheduling_spread_verify"]["cluster"]["error"] == error
@@ -198,6 +200,7 @@ def test_scheduler_profile_is_refused_without_an_image_and_planned_with_one(laun
     }
 
 
+@pytest.mark.full
 def test_site_is_refused_without_an_image_on_the_nodes_and_planned_with_one(launcher: Launcher) -> None:
     # The default builds the image, and the hosts of this inventory have no container runtime.
     job = launcher.launch("site")

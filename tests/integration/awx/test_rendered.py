@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -15,6 +16,7 @@ import yaml
 
 from tests.integration.awx.rules import survey_mistakes
 from tests.integration.awx.setup_run import set_up
+from tools.paths import ROOT
 
 ROLES = {
     "controller_credential_types": {"name", "description", "kind", "inputs", "injectors"},
@@ -96,6 +98,18 @@ def test_ansible_reads_the_variables_of_the_roles_and_keeps_the_templates_of_awx
     assert all(survey_mistakes(entry["survey_spec"]) == [] for entry in read["controller_templates"] + read["controller_workflows"])
     nodes = read["controller_workflows"][0]["simplified_workflow_nodes"]
     assert [node["identifier"] for node in nodes] == ["check", "approve", "rebalance", "verify"]
+
+
+def test_the_example_in_the_guide_is_accepted(tmp_path: Path) -> None:
+    guide = (ROOT / "docs" / "awx.md").read_text()
+    (example,) = re.findall(r"^```yaml\n# variables.yml\n(.*?)^```", guide, re.MULTILINE | re.DOTALL)
+    (tmp_path / "variables.yml").write_text(example)
+    (tmp_path / "clusters.kubeconfig").write_text("apiVersion: v1\n")
+    given = {"vaulted_slack_token": "hidden", "awx_setup_kubeconfig_path": str(tmp_path / "clusters.kubeconfig")}
+    run = set_up(None, tmp_path, "-e", "@variables.yml", awx_setup_image=None, awx_setup_render_to="controller.yml", **given)
+    assert run.code == 0, run.output
+    text = (tmp_path / "controller.yml").read_text()
+    assert "token: hidden" in text and "kube_context: munich" in text and "kube-scheduling-ee:0.1.0" in text
 
 
 def test_the_file_has_no_other_variable(file: Path) -> None:
