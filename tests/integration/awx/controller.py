@@ -18,7 +18,7 @@ from typing import Any, ClassVar, NamedTuple
 from urllib.parse import parse_qsl, urlsplit
 
 from lab.http_handler import QuietHandler
-from tests.integration.awx.rules import Json, answer_mistakes, schedule_mistakes, survey_mistakes
+from tests.integration.awx.rules import Json, answer_mistakes, is_playbook, schedule_mistakes, survey_mistakes
 from tools.paths import ROOT
 
 TOKEN = "secret-token"
@@ -256,7 +256,7 @@ class Controller:
             raise Refused(400, {"__all__": ["Job Template must have a project and an inventory"]})
         # The organization is read only in the API.
         new["organization"] = project["organization"]
-        if not (ROOT / new["playbook"]).is_file():
+        if not is_playbook(ROOT / new["playbook"]):
             raise Refused(400, {"playbook": ["Playbook not found for project."]})
 
     def _check_inventories(self, new: Json) -> None:

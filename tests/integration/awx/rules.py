@@ -2,14 +2,16 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The rules by which AWX 24.6.1 accepts surveys, answers and schedules, in our own words.
 
-Their sources are ``JobTemplateSurveySpec`` in awx/api/views, ``SurveyJobTemplateMixin`` in awx/main/models/mixins.py, and
-``SchedulePreviewSerializer`` in awx/api/serializers.py with ``Schedule.rrulestr`` in awx/main/models/schedules.py.
+Their sources are ``could_be_playbook`` in awx/main/utils/ansible.py, ``JobTemplateSurveySpec`` in awx/api/views, ``SurveyJobTemplateMixin``
+in awx/main/models/mixins.py, and ``SchedulePreviewSerializer`` in awx/api/serializers.py with ``Schedule.rrulestr`` in
+awx/main/models/schedules.py.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 import dateutil.rrule
@@ -26,6 +28,13 @@ TYPES: dict[str, type | tuple[type, ...]] = {
     "float": (float, int),
 }
 """The type of a default, by the type of the question."""
+
+
+def is_playbook(file: Path) -> bool:
+    """Return whether AWX finds a file of a project as a playbook: a line at the top level has hosts or import_playbook."""
+    return (
+        file.is_file() and re.search(r"^\s*-?\s*(hosts|(ansible\.builtin\.)?import_playbook):", file.read_text(), re.MULTILINE) is not None
+    )
 
 
 def survey_mistakes(survey: Mapping[str, Any]) -> list[str]:
