@@ -65,8 +65,8 @@ def _make(wanted: str | None) -> None:
         _remove(ENVIRONMENT)
     for part in VENV_PARTS:
         _link(ENVIRONMENT / part, venv / part)
-    for namespace in collections_of_ansible.NAMESPACES:
-        _link(COLLECTIONS / "ansible_collections" / namespace, collections / namespace)
+    for namespace, folder in collections.items():
+        _link(COLLECTIONS / "ansible_collections" / namespace, folder)
     _link(COLLECTIONS / "ansible_collections" / NAMESPACE / NAME, Path("../../../.."))
     print("environment: .venv is ready")
 

@@ -30,11 +30,12 @@ def main() -> int:
     venv = venvs.ensure("importer", python, [REQUIREMENTS])
     # It finds dependencies beside its own libraries only; without them it reads no documentation.
     site_packages = next(venv.glob("lib/python3*/site-packages"))
-    link = site_packages / "ansible_collections" / "kubernetes"
-    if not link.exists():
-        link.parent.mkdir(exist_ok=True)
-        link.unlink(missing_ok=True)
-        link.symlink_to(collections_of_ansible.ensure(venv / "bin" / "python", interpreters.version_of(python)) / "kubernetes")
+    for namespace, folder in collections_of_ansible.ensure(venv / "bin" / "python", interpreters.version_of(python)).items():
+        link = site_packages / "ansible_collections" / namespace
+        if not link.exists():
+            link.parent.mkdir(exist_ok=True)
+            link.unlink(missing_ok=True)
+            link.symlink_to(folder)
     output = _run(venv, artifact)
     print("\n".join(line for line in output.splitlines() if not line.startswith("Loading ")))
     if "ERROR" in output:

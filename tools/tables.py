@@ -16,6 +16,7 @@ from tools.paths import ROOT
 
 GUIDES = {
     "after_maintenance": "docs/after-maintenance.md",
+    "awx": "docs/awx.md",
     "rebalance": "docs/rebalance.md",
     "rescue": "docs/rescue.md",
     "site": "docs/install.md",

@@ -25,11 +25,12 @@ ARROWS = {
     "scheduler_config": {"model"},
     "second_scheduler": {"model", "scheduler_config"},
     "report": {"model", "state", "spread", "rescue"},
+    "job_templates": {"state"},
     # What modules and services share: read, decide, act.
     "operations": {"model", "scheduler", "scheduler_config", "state", "spread", "rescue", "kube"},
 }
 
-PURE_FOLDERS = {"model", "scheduler", "state", "spread", "rescue", "report", "scheduler_config", "second_scheduler"}
+PURE_FOLDERS = {"model", "scheduler", "state", "spread", "rescue", "report", "scheduler_config", "second_scheduler", "job_templates"}
 
 IMPURE_MODULES = {
     "asyncio",

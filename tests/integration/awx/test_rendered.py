@@ -1,0 +1,120 @@
+# Copyright: onprem.kube_scheduling contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The file for infra.aap_configuration has the same objects as those that the playbook creates."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.integration.awx.rules import survey_mistakes
+from tests.integration.awx.setup_run import set_up
+from tools.paths import ROOT
+
+ROLES = {
+    "controller_credential_types": {"name", "description", "kind", "inputs", "injectors"},
+    "controller_credentials": {"name", "description", "organization", "credential_type", "inputs"},
+    "controller_execution_environments": {"name", "description", "organization", "image", "credential", "pull"},
+    "controller_projects": {
+        *("name", "description", "organization", "scm_type", "scm_url", "scm_branch", "credential", "scm_update_on_launch"),
+        "default_environment",
+    },
+    "controller_inventories": {"name", "description", "organization", "variables"},
+    "controller_hosts": {"name", "inventory", "enabled", "variables"},
+    "controller_groups": {"name", "inventory", "hosts"},
+    "controller_notifications": {"name", "description", "organization", "notification_type", "notification_configuration"},
+    "controller_templates": {
+        *("name", "description", "organization", "project", "playbook", "inventory", "execution_environment", "credentials", "job_type"),
+        *("job_tags", "timeout", "allow_simultaneous", "survey_enabled", "survey_spec", "notification_templates_error"),
+        *(f"ask_{name}_on_launch" for name in ("limit", "variables", "verbosity", "job_type", "tags", "skip_tags", "diff_mode")),
+    },
+    "controller_workflows": {
+        *("name", "description", "organization", "inventory", "allow_simultaneous", "ask_limit_on_launch", "ask_variables_on_launch"),
+        *("survey_enabled", "survey_spec", "simplified_workflow_nodes", "notification_templates_error", "notification_templates_approvals"),
+    },
+    "controller_schedules": {"name", "description", "organization", "unified_job_template", "rrule", "enabled"},
+}
+"""The variables of the roles of infra.aap_configuration, and the keys of their entries that the roles read and the file may have."""
+
+
+@pytest.fixture(scope="module")
+def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The file. No controller answers."""
+    folder = tmp_path_factory.mktemp("rendered")
+    (folder / "kubeconfig").write_text("apiVersion: v1\n")
+    variables: dict[str, Any] = {
+        "awx_setup_credential": "kubeconfig",
+        "awx_setup_kubeconfig_path": str(folder / "kubeconfig"),
+        "awx_setup_nodes": {"kube_node": {"worker": {}}},
+        "awx_setup_notification_type": "webhook",
+        "awx_setup_notification_configuration": {"url": "http://127.0.0.1/"},
+    }
+    run = set_up(None, folder, awx_setup_render_to="controller.yml", **variables)
+    assert run.code == 0 and "Create the project" not in run.output, run.output
+    return folder / "controller.yml"
+
+
+def test_the_file_is_readable_only_by_its_owner_because_it_has_credentials(file: Path) -> None:
+    assert file.stat().st_mode & 0o777 == 0o600 and "apiVersion: v1" in file.read_text()
+
+
+def test_ansible_reads_the_variables_of_the_roles_and_keeps_the_templates_of_awx(file: Path, tmp_path: Path) -> None:
+    play = [
+        {
+            "hosts": "localhost",
+            "connection": "local",
+            "gather_facts": False,
+            "vars_files": [str(file)],
+            "tasks": [
+                {
+                    "ansible.builtin.copy": {
+                        "content": "{{ dict(names | zip(query('vars', *names))) | to_json }}",
+                        "dest": str(tmp_path / "read.json"),
+                    }
+                }
+            ],
+            "vars": {"names": list(ROLES)},
+        }
+    ]
+    (tmp_path / "play.yml").write_text(json.dumps(play))
+    command = [str(Path(sys.executable).with_name("ansible-playbook")), str(tmp_path / "play.yml")]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+    read = json.loads((tmp_path / "read.json").read_text())
+    for name, entries in read.items():
+        assert entries and all(set(entry) <= ROLES[name] for entry in entries), name
+    injectors = read["controller_credential_types"][0]["injectors"]
+    assert injectors["file"] == {"template.kubeconfig": "{{ kubeconfig }}"}
+    assert set(injectors["env"].values()) == {"{{ tower.filename.kubeconfig }}"}
+    assert read["controller_inventories"][0]["variables"]["rescue_context"] == "{{ kube_context | default('') }}"
+    assert len(read["controller_templates"]) == 6
+    assert all(survey_mistakes(entry["survey_spec"]) == [] for entry in read["controller_templates"] + read["controller_workflows"])
+    nodes = read["controller_workflows"][0]["simplified_workflow_nodes"]
+    assert [node["identifier"] for node in nodes] == ["check", "approve", "rebalance", "verify"]
+
+
+def test_the_example_in_the_guide_is_accepted(tmp_path: Path) -> None:
+    guide = (ROOT / "docs" / "awx.md").read_text()
+    (example,) = re.findall(r"^```yaml\n# variables.yml\n(.*?)^```", guide, re.MULTILINE | re.DOTALL)
+    (tmp_path / "variables.yml").write_text(example)
+    (tmp_path / "clusters.kubeconfig").write_text("apiVersion: v1\n")
+    given = {"vaulted_slack_token": "hidden", "awx_setup_kubeconfig_path": str(tmp_path / "clusters.kubeconfig")}
+    run = set_up(None, tmp_path, "-e", "@variables.yml", awx_setup_image=None, awx_setup_render_to="controller.yml", **given)
+    assert run.code == 0, run.output
+    text = (tmp_path / "controller.yml").read_text()
+    assert "token: hidden" in text and "kube_context: munich" in text and "kube-scheduling-ee:0.1.0" in text
+
+
+def test_the_file_has_no_other_variable(file: Path) -> None:
+    class Loader(yaml.SafeLoader):
+        """As Ansible, which knows a tag for texts that are no templates."""
+
+    Loader.add_constructor("!unsafe", lambda loader, node: loader.construct_scalar(node))
+    assert set(yaml.load(file.read_text(), Loader)) == set(ROLES)
