@@ -113,8 +113,8 @@ def section(made_s: float, size: int, opened: Sequence[float], actions: Mapping[
     rows += [[name, f"{statistics.median(times) / 1000:.2f}", f"{max(times) / 1000:.2f}"] for name, times in actions.items()]
     return f"""## The HTML report
 
-The report of a run on {NODES:,} nodes in {ZONES} zones with {WORKLOADS:,} workloads of {REPLICAS} replicas, in a headless Chromium. {COLLAPSED}
-workloads were collapsed before. The page has {size / 1e6:.1f} MB, and Python needs {made_s:.2f} s of CPU time to make it. Each action is
+The report of a run on {NODES:,} nodes in {ZONES} zones with {WORKLOADS:,} workloads of {REPLICAS} replicas, in a headless Chromium.
+{COLLAPSED} workloads were collapsed before. The page has {size / 1e6:.1f} MB, and Python needs {made_s:.2f} s of CPU time to make it. Each action is
 measured with the layout of its result, on a page that was just opened.
 
 {page.machine()}

@@ -169,4 +169,4 @@ def _tab(port: int) -> str:
     connection.request("GET", "/json/list")
     tabs = json.loads(connection.getresponse().read())
     connection.close()
-    return next(tab["webSocketDebuggerUrl"] for tab in tabs if tab["type"] == "page")
+    return str(next(tab["webSocketDebuggerUrl"] for tab in tabs if tab["type"] == "page"))
