@@ -34,7 +34,7 @@ ACTIONS = {
     "open all zones": "[...document.querySelectorAll('button')].find(one => one.innerText === 'Open all zones').click()",
     "prepare the print of all workloads": "dispatchEvent(new Event('beforeprint'))",
 }
-"""What a person does, each on a page that was just opened."""
+"""The actions of a person, each on a page that was just opened."""
 
 TIMED = "(() => {{ let one; const began = performance.now(); {action}; document.body.offsetHeight; return performance.now() - began; }})()"
 """The milliseconds of an action with the layout of its result."""
@@ -114,8 +114,8 @@ def section(made_s: float, size: int, opened: Sequence[float], actions: Mapping[
     return f"""## The HTML report
 
 The report of a run on {NODES:,} nodes in {ZONES} zones with {WORKLOADS:,} workloads of {REPLICAS} replicas, in a headless Chromium.
-{COLLAPSED} workloads were collapsed before. The page has {size / 1e6:.1f} MB, and Python needs {made_s:.2f} s of CPU time to make it. Each action is
-measured with the layout of its result, on a page that was just opened.
+{COLLAPSED} workloads were collapsed before. The page has {size / 1e6:.1f} MB, and Python needs {made_s:.2f} s of CPU time to make it.
+Each action is measured with the layout of its result, on a page that was just opened.
 
 {page.machine()}
 

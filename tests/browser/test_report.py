@@ -230,6 +230,7 @@ def test_many_rows_come_in_parts_and_print_has_all(page: Page, report: Open) -> 
     assert len(page.value(NAMES)) == 200 and page.value(FOCUS) == "more"
     page.value("dispatchEvent(new Event('beforeprint'))")
     assert len(page.value(NAMES)) == 255
+    assert page.value("document.querySelector('details').open"), "paper cannot be opened"
     page.value("dispatchEvent(new Event('afterprint'))")
     assert len(page.value(NAMES)) == 200
     page.emulate(printing=True)

@@ -82,6 +82,7 @@
     open: new Set(data.domain_list.length <= FEW || !hasZones ? groups.keys() : []),
     limit: PAGE,
     selected: "",
+    printing: false,
   };
 
   const note = (domain) => (!domain.ready ? "not ready" : domain.schedulable ? "" : "cordoned");
@@ -265,7 +266,7 @@
     }
     if (row.message) found.append(el("div", null, ...coded(row)));
     if (row.advice.length) {
-      found.append(el("details", { open: selected }, el("summary", null, "Advice"), el("ul", null, ...row.advice.map((one) => el("li", null, ...coded(one))))));
+      found.append(el("details", { open: selected || state.printing }, el("summary", null, "Advice"), el("ul", null, ...row.advice.map((one) => el("li", null, ...coded(one))))));
     }
     const list = el("ul");
     const fill = () => {
@@ -458,11 +459,11 @@
 
   let limit = PAGE;
   addEventListener("beforeprint", () => {
-    [limit, state.limit] = [state.limit, Infinity];
+    [limit, state.limit, state.printing] = [state.limit, Infinity, true];
     draw();
   });
   addEventListener("afterprint", () => {
-    state.limit = limit;
+    [state.limit, state.printing] = [limit, false];
     draw();
   });
   addEventListener("hashchange", reveal);
