@@ -49,10 +49,9 @@ def _head(report: Report) -> list[str]:
             pluralize(report.summary.get("namespaces", 0), "namespace"),
             pluralize(report.node_counts.get("total", 0), "node"),
         )
-        lines.append("{} in {}, {}. ".format(*counted) + (f"No workload was checked. {escaped(report.message)}" if report.reason else ""))
-        if not report.reason:
-            lines[-1] += counts_line(report, separator=", ") + "."
-    return [line.rstrip() for line in lines]
+        result = f"No workload was checked: {escaped(report.message)}" if report.reason else counts_line(report, separator=", ")
+        lines.append(f"{counted[0]} in {counted[1]}, {counted[2]}. {result[:1].upper()}{result[1:]}.")
+    return lines
 
 
 def _table(report: Report, rows: Sequence[Row]) -> list[str]:

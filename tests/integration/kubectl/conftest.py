@@ -50,7 +50,7 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     file = wheel.build(folder)
     subprocess.run([sys.executable, "-m", "venv", str(folder / "venv")], check=True)
     programs = folder / "venv" / "bin"
-    subprocess.run([str(programs / "pip"), "install", "--quiet", "--disable-pip-version-check", str(file)], check=True)
+    subprocess.run([str(programs / "pip"), "install", "--quiet", "--no-compile", "--disable-pip-version-check", str(file)], check=True)
     return programs
 
 

@@ -21,6 +21,7 @@ from tests.integration.modules.module_process import Modules
 from tests.integration.modules.test_documented_permissions import LOOK
 from tests.integration.requests_seen import requests_seen
 from tests.integration.workloads import deployment, lay_out, pile_up, pod_uids
+from tests.unit.report.results import data_of_page
 from tests.unit.support.documented_results import differences
 
 READING = {"get", "list"}
@@ -73,6 +74,15 @@ def test_json_and_yaml_are_the_result_of_the_module(kubectl: Kubectl, cluster: C
     ansible_only = {"changed", "invocation", "failed"}
     assert found == {key: value for key, value in expected.items() if key not in ansible_only}
     assert yaml.safe_load(kubectl.spread("-n", namespace, "-o", "yaml").stdout) == found
+
+
+def test_the_page_and_the_summary_are_made_from_the_wheel(kubectl: Kubectl, cluster: Cluster, namespace: str) -> None:
+    pile_up(cluster, deployment(namespace, "web"))
+    page = kubectl.spread("-n", namespace, "-o", "html")
+    assert (page.returncode, page.stderr) == (1, "")
+    (row,) = data_of_page(page.stdout)["workloads"]
+    assert (row["name"], row["before"]["verdict"], row["action"]) == ("web", "collapsed", "to restart")
+    assert f"| Deployment {namespace}/web | 3 | 3 on " in kubectl.spread("-n", namespace, "-o", "markdown").stdout
 
 
 def test_the_namespace_of_the_context_counts(kubectl: Kubectl, cluster: Cluster, namespace: str, tmp_path: Path) -> None:

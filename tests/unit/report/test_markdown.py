@@ -32,7 +32,7 @@ def test_a_run_is_summarized() -> None:
         == """\
 ### Spread of workloads: berlin
 
-5 workloads in 1 namespace, 4 nodes. collapsed 2→1, skewed 0, restarted 1 (improved 1), refused 0, failed 0.
+5 workloads in 1 namespace, 4 nodes. Collapsed 2→1, skewed 0, restarted 1 (improved 1), refused 0, failed 0.
 
 | workload | replicas | fullest node | state |
 | --- | ---: | --- | --- |
@@ -51,7 +51,7 @@ Not listed: 3 healthy or skipped.
 def test_a_check_says_of_which_workloads_a_restart_helps() -> None:
     before, _options = run_on(nodes(4))
     text = summary(before)
-    assert "collapsed 2, skewed 0, healthy 0, skipped 0." in text
+    assert "Collapsed 2, skewed 0, healthy 0, skipped 0." in text
     assert "| Deployment shop/web | 4 | 4 on worker-1 | collapsed, a restart helps |" in text
 
 
@@ -70,7 +70,7 @@ def test_of_many_workloads_some_are_counted() -> None:
 
 def test_without_workloads_the_reason_is_given() -> None:
     text = summary(check([], nodes(1), reason="too_few_ready_nodes", message="there is 1 node"))
-    assert "0 workloads in 1 namespace, 1 node. No workload was checked. there is 1 node" in text and "|" not in text
+    assert "0 workloads in 1 namespace, 1 node. No workload was checked: there is 1 node." in text and "|" not in text
 
 
 @pytest.mark.parametrize(

@@ -313,7 +313,7 @@
     holder.replaceChildren(el("table", { class: upright ? "upright" : null }, caption, heading(columns), body, sums(found, columns, places)));
     [holder.scrollTop, holder.scrollLeft] = [top, left];
     const marks = state.when === BOTH ? " A line below a number marks a change." : "";
-    legend.textContent = `Replicas by ${unit}. “·”: none, although open to the workload; empty: closed to it.${marks}`;
+    legend.textContent = `Replicas by ${unit}. '·': none, although open to the workload; empty: closed to it.${marks}`;
     status.textContent = `${found.length.toLocaleString("en")} of ${number(rows.length, "workload")} match`;
     more.replaceChildren();
     if (found.length > shown.length) {

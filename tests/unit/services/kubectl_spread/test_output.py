@@ -16,7 +16,7 @@ import pytest
 import yaml
 from ansible_collections.onprem.kube_scheduling.services.kubectl_spread.output import write_result
 
-from tests.unit.report.results import Json, check, even, nodes, piled, workload
+from tests.unit.report.results import Json, check, data_of_page, even, nodes, piled, workload
 from tools.paths import COLLECTIONS
 
 SEQUENCE = re.compile(r"\x1b\[[0-9;]*m")
@@ -79,6 +79,18 @@ def test_wide_lists_all_workloads_in_all_nodes() -> None:
 def test_json_and_yaml_have_the_result_of_the_module() -> None:
     assert json.loads(shown("json")) == result()
     assert yaml.safe_load(shown("yaml")) == result()
+
+
+def test_html_is_the_page_of_the_check() -> None:
+    data = data_of_page(shown("html"))
+    assert (data["cluster"], data["checks_only"], len(data["workloads"])) == ("berlin", True, 2)
+    assert re.fullmatch(r"20\d\d-\d\d-\d\d \d\d:\d\d UTC", data["time"])
+
+
+def test_markdown_is_the_summary_of_the_check() -> None:
+    text = shown("markdown")
+    assert text.startswith("### Spread of workloads: berlin\n\n2 workloads in 1 namespace, 4 nodes. Collapsed 1, ")
+    assert "| Deployment shop/web | 3 | 3 on worker-1 | collapsed, a restart helps |" in text
 
 
 WRITER = """
