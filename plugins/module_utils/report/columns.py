@@ -137,14 +137,17 @@ def busiest_domains(report: Report, *, limit: int) -> list[tuple[str, int, int]]
     return [(name, before[name], after[name]) for name in names[:limit]]
 
 
-def shown_nodes(report: Report, *, every_node: bool = False) -> list[NodeColumn]:
+def shown_nodes(report: Report) -> list[NodeColumn]:
     """Return the domains that have or may have replicas of the listed workloads, by zone and name. Those without a zone are last.
 
-    With ``every_node`` all nodes are returned, if nodes are the domains.
+    If the results of the check omit domains without replicas, all nodes are returned, so that an empty zone is visible.
     """
     known = {node.name: node for node in report.nodes} if report.topology_key == HOSTNAME else {}
     before, after = report.replicas
-    nodes = [known.get(name, NodeColumn(name)) for name in before.keys() | after.keys() | (set(known) if every_node else set())]
+    names = set(before) | set(after)
+    if not all(observation.all_listed for row in report.rows for observation in (row.before, row.last)):
+        names |= set(known)
+    nodes = [known.get(name, NodeColumn(name)) for name in names]
     return sorted(nodes, key=lambda node: (not node.zone, natural(node.zone), natural(node.name)))
 
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 import typing as t
 
 from ..model.reason import reason_fields
-from ..spread.distribution import MAX_LISTED
 from .columns import shown_nodes
 from .rows import Report, Row, WorkloadObservation
 
@@ -15,13 +14,8 @@ from .rows import Report, Row, WorkloadObservation
 def report_data(report: Report, *, time: str = "") -> dict[str, t.Any]:
     """Return the report as values that JSON has.
 
-    ``time`` is the time of the run for people. ``domain_list`` has each node, or each other domain, in which a listed workload has replicas
-    or may have them. Beyond ``MAX_LISTED`` nodes, the results of the check do not list the domains without replicas. Then it has every
-    node.
+    ``time`` is the time of the run for people. ``domain_list`` has the nodes, or the other domains, of ``shown_nodes``.
     """
-    domains = shown_nodes(report)
-    if len(report.nodes) > MAX_LISTED:
-        domains = shown_nodes(report, every_node=True)
     return {
         "cluster": report.cluster,
         "time": time,
@@ -36,7 +30,9 @@ def report_data(report: Report, *, time: str = "") -> dict[str, t.Any]:
         "lost_nodes": list(report.lost_nodes),
         "summary": report.summary,
         "totals": report.totals,
-        "domain_list": [{"name": node.name, "zone": node.zone, "ready": node.ready, "schedulable": node.schedulable} for node in domains],
+        "domain_list": [
+            {"name": node.name, "zone": node.zone, "ready": node.ready, "schedulable": node.schedulable} for node in shown_nodes(report)
+        ],
         "workloads": [_workload(row) for row in report.rows],
         "skipped_namespaces": [{"namespaces": names, **reason_fields(reason)} for reason, names in report.skipped_by_reason],
         "skipped_objects": [{"name": name, "message": message} for name, message in sorted(report.skipped_objects.items())],
