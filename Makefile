@@ -21,7 +21,7 @@ COLLECTION := ansible_collections.onprem.kube_scheduling
 TYPED := lab tools tests.bench tests.soak $(COLLECTION).plugins.module_utils $(if $(wildcard services),$(COLLECTION).services)
 
 .DEFAULT_GOAL := help
-.PHONY: help env demo test lab-binaries lab-up lab-down bench soak molecule kind hosts deploy format tables build integration image-lock sbom $(CHECKS)
+.PHONY: help env demo test lab-binaries lab-up lab-down bench soak molecule kind hosts deploy format tables build wheel integration image-lock sbom $(CHECKS)
 
 help: ## list the targets
 	@echo "Targets of this Makefile:"
@@ -66,7 +66,7 @@ mypy: env ## check: types (strict)
 unit: env ## check: unit tests
 	@$(STEP) unit -- python -m pytest tests/unit
 
-browser: env ## check: the extender's pages in a headless Chromium
+browser: env ## check: the extender's pages and the HTML report in a headless Chromium
 	@$(STEP) browser -- python -m pytest tests/browser
 
 docs-lint: env ## check: documentation of modules, plugins and roles
@@ -84,6 +84,9 @@ sanity: env ## check: ansible-test sanity
 
 build: env ## build the collection artifact into dist/
 	@$(STEP) build -- python -m tools.build
+
+wheel: env ## build the wheel with kubectl-spread into dist/; pip installs it, without Ansible
+	@$(STEP) wheel -- python -m tools.wheel
 
 importer: build ## check: galaxy-importer on the built artifact
 	@$(STEP) importer -- python -m tools.galaxy_importer
@@ -109,7 +112,7 @@ molecule: lab-binaries ## all scenarios of molecule, each on a cluster of its ow
 	$(if $(FULL),@$(STEP) full-image -- python -m pytest tests/image -m full)
 	$(if $(FULL),@$(STEP) full-integration -- python -m pytest tests/integration -m full --durations=20 $(SIDE_BY_SIDE) $(REPEATED))
 
-bench: lab-binaries ## measure spread check, rescues and extender on 5,000 nodes; writes docs/development/benchmarks.md (PART=spread|uneven|start|rescue|extender|extender-binding: only that)
+bench: lab-binaries ## measure spread check, reports, rescues and extender on 5,000 nodes; writes docs/development/benchmarks.md (PART=spread|uneven|start|report|rescue|extender|extender-binding: only that)
 	@$(PYTHON) -m tests.bench $(if $(PART),--part $(PART))
 
 soak: lab-binaries ## long random runs: 200,000 decisions, 100,000 scores, 300 rescues, 200 clusters with preemption, 5,000 scheduler configurations, 80,000 choices of victims, 100,000 objects of every kind, 1,000,000 requests to the extender, 1,080,000 placements, restarts in 500 clusters (PART=prediction: only these, SEEDS=1-50: only some of them; a run continues)

@@ -30,6 +30,10 @@ options:
 seealso:
   - plugin: onprem.kube_scheduling.spread_report
     plugin_type: filter
+  - plugin: onprem.kube_scheduling.spread_html
+    plugin_type: filter
+  - plugin: onprem.kube_scheduling.spread_markdown
+    plugin_type: filter
 """
 
 EXAMPLES = r"""

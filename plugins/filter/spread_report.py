@@ -6,23 +6,28 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 name: spread_report
-short_description: Prepare the data of a rebalance report
+short_description: Combine the results of a rebalance run into one report, as data
 version_added: 0.1.0
 author:
   - onprem.kube_scheduling contributors (@onprem)
 description:
   - Combines the results of M(onprem.kube_scheduling.k8s_spread_check) and M(onprem.kube_scheduling.k8s_rollout_restart) into the data of
-    a report. These are the numbers in C(totals), and a table with its cells.
+    a report. These are the numbers in C(totals), and each workload before and after.
+  - The data are those of the JSON that the playbook C(onprem.kube_scheduling.rebalance) writes, and those in its HTML page.
   - Texts that come from the cluster are returned as they are. A template must escape them.
 extends_documentation_fragment:
   - onprem.kube_scheduling.rebalance_results
 options:
-  max_columns:
-    description: The maximum number of columns for nodes. With more nodes, the columns are zones.
-    type: int
-    default: 32
+  time:
+    description: The time of the run, for people.
+    type: str
+    default: ""
 seealso:
   - plugin: onprem.kube_scheduling.spread_map
+    plugin_type: filter
+  - plugin: onprem.kube_scheduling.spread_html
+    plugin_type: filter
+  - plugin: onprem.kube_scheduling.spread_markdown
     plugin_type: filter
 """
 
@@ -37,23 +42,25 @@ RETURN = r"""
 _value:
   description: >-
     C(totals) (C(ok), C(plan), C(checked), C(collapsed_before), C(collapsed_after), C(skewed_before), C(skewed_after),
-    C(restartable), C(restarted), C(evicted), C(skipped), C(refused), C(failed), C(improved), C(reason), C(error)), and the table;
-    C(groups), C(columns), C(sections) of rows, C(sums) and C(busiest).
+    C(restartable), C(restarted), C(evicted), C(skipped), C(refused), C(failed), C(improved), C(reason), C(message), C(error)), C(summary),
+    C(nodes), C(domain_list) (each node with its zone), C(workloads) (C(kind), C(namespace), C(name), C(replicas), C(before) and C(after)
+    with C(verdict) and replicas by C(domains), C(action), C(outcome), C(reason), C(message), C(advice)), C(skipped_namespaces) and
+    C(skipped_objects).
   type: dict
 """
 
 from ansible.errors import AnsibleFilterError
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.report.html_page import MAX_COLUMNS, build_page
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.report.report_data import report_data
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.report.rows import ReportError, build_report
 
 
-def spread_report(before, after=None, restart=None, plan=False, cluster="", error="", max_columns=MAX_COLUMNS):
+def spread_report(before, after=None, restart=None, plan=False, cluster="", error="", time=""):
     """Return the data of a rebalance report. Raises AnsibleFilterError if an argument is not a result of the modules."""
     try:
         report = build_report(before, after=after, restart=restart, plan=plan, cluster=cluster, error=error)
     except ReportError as problem:
         raise AnsibleFilterError(f"spread_report: {problem}") from problem
-    return build_page(report, max_columns=max_columns)
+    return report_data(report, time=time)
 
 
 class FilterModule:

@@ -21,6 +21,7 @@ from tests.bench import big_cluster, descheduler, floor, page, report, requests,
 from tests.bench.measure import COLLECTIONS, python, run_in_turn, run_once
 
 PROCESSES = {
+    "report": ["tests.bench.html_report"],
     "rescue": ["tests.bench.rescue"],
     "extender": ["tests.bench.extender"],
     "extender-binding": ["tests.bench.extender", "--bindings"],

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import base64
 import http.client
 import itertools
 import json
@@ -58,6 +59,12 @@ class Page:
         assert "exceptionDetails" not in answer, answer
         return answer["result"].get("value")
 
+    def promised(self, expression: str) -> Any:
+        """Return the value of the promise that a JavaScript expression makes."""
+        answer = self._call("Runtime.evaluate", expression=expression, returnByValue=True, awaitPromise=True)
+        assert "exceptionDetails" not in answer, answer
+        return answer["result"].get("value")
+
     def table(self, number: int = 0) -> list[list[str]]:
         """Return the texts of the cells of a table's body, as people see them."""
         rows = f"[...document.querySelectorAll('table')[{number}].tBodies[0].rows]"
@@ -68,6 +75,40 @@ class Page:
         """Return the text of the page, as people see it."""
         found: str = self.value("document.body.innerText")
         return found
+
+    def set_scripts(self, *, allowed: bool) -> None:
+        """Allow scripts in pages, or forbid them."""
+        self._call("Emulation.setScriptExecutionDisabled", value=not allowed)
+
+    def emulate(self, *, dark: bool = False, printing: bool = False, width: int = 1280, height: int = 900) -> None:
+        """Show pages in a colour scheme, for a medium, and in a window of this size."""
+        scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
+        self._call("Emulation.setEmulatedMedia", media="print" if printing else "screen", features=[scheme])
+        self._call("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=False)
+
+    def press(self, key: str, *, text: str = "", shift: bool = False) -> None:
+        """Press a key as a person does. ``text`` is the sign that it types."""
+        code = {"Tab": 9, "Enter": 13, " ": 32, "ArrowDown": 40, "ArrowUp": 38}.get(key, ord(key[0].upper()))
+        parameters = {"key": key, "windowsVirtualKeyCode": code, "modifiers": 8 if shift else 0}
+        sign = {"Enter": "\r", " ": " "}.get(key, text)
+        self._call("Input.dispatchKeyEvent", type="keyDown", **parameters, **({"text": sign} if sign else {}))
+        self._call("Input.dispatchKeyEvent", type="keyUp", **parameters)
+
+    def screenshot(self, file: Path, *, whole: bool = False) -> None:
+        """Write a picture of the window, or with ``whole`` of the page up to a height of 4,000 pixels."""
+        parameters: Json = {"format": "png"}
+        if whole:
+            size = self._call("Page.getLayoutMetrics")["cssContentSize"]
+            parameters |= {"captureBeyondViewport": True}
+            parameters["clip"] = {"x": 0, "y": 0, "width": size["width"], "height": min(size["height"], 4000), "scale": 1}
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_bytes(base64.b64decode(self._call("Page.captureScreenshot", **parameters)["data"]))
+
+    def pdf(self, file: Path) -> None:
+        """Write the page as the printer gets it."""
+        data = self._call("Page.printToPDF", preferCSSPageSize=True, printBackground=True)["data"]
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_bytes(base64.b64decode(data))
 
     def close(self) -> None:
         self._socket.close()
@@ -128,4 +169,4 @@ def _tab(port: int) -> str:
     connection.request("GET", "/json/list")
     tabs = json.loads(connection.getresponse().read())
     connection.close()
-    return next(tab["webSocketDebuggerUrl"] for tab in tabs if tab["type"] == "page")
+    return str(next(tab["webSocketDebuggerUrl"] for tab in tabs if tab["type"] == "page"))

@@ -95,7 +95,7 @@ def _shortened(names: Sequence[str]) -> tuple[list[str], str]:
 
 def grids(report: Report) -> list[Grid]:
     """Return all grids that show all domains, from the finest to the coarsest."""
-    nodes = _shown_nodes(report)
+    nodes = shown_nodes(report)
     if report.topology_key != HOSTNAME:
         return [Grid(DOMAINS, [Column(node.name, "", (node.name,)) for node in nodes])]
     by_node = Grid(NODES, [_node_column(node) for node in nodes])
@@ -137,11 +137,17 @@ def busiest_domains(report: Report, *, limit: int) -> list[tuple[str, int, int]]
     return [(name, before[name], after[name]) for name in names[:limit]]
 
 
-def _shown_nodes(report: Report) -> list[NodeColumn]:
-    """Return the domains that have or may have replicas of the listed workloads, by zone and name. Those without a zone are last."""
+def shown_nodes(report: Report) -> list[NodeColumn]:
+    """Return the domains that have or may have replicas of the listed workloads, by zone and name. Those without a zone are last.
+
+    If the results of the check omit domains without replicas, all nodes are returned, so that an empty zone is visible.
+    """
     known = {node.name: node for node in report.nodes} if report.topology_key == HOSTNAME else {}
     before, after = report.replicas
-    nodes = [known.get(name, NodeColumn(name)) for name in before.keys() | after.keys()]
+    names = set(before) | set(after)
+    if not all(observation.all_listed for row in report.rows for observation in (row.before, row.last)):
+        names |= set(known)
+    nodes = [known.get(name, NodeColumn(name)) for name in names]
     return sorted(nodes, key=lambda node: (not node.zone, natural(node.zone), natural(node.name)))
 
 

@@ -58,13 +58,15 @@ class NodeColumn:
 class WorkloadObservation:
     """A workload at one time. ``counts``: replicas by domain. 0 means that the workload can use the domain, absent that it cannot.
 
-    ``reason`` is the code of the verdict's reason, ``message`` its text.
+    ``reason`` is the code of the verdict's reason, ``message`` its text. ``all_listed`` is false if the result of the check omits domains
+    without replicas, because there are very many. Then a domain that is absent counts as one that the workload can use.
     """
 
     counts: Counts
     verdict: str = ""
     reason: str = ""
     message: str = ""
+    all_listed: bool = True
 
     @property
     def fullest(self) -> int:
@@ -132,6 +134,8 @@ class Report:
     skipped_objects: dict[str, str] = field(default_factory=dict)
     lost_nodes: tuple[str, ...] = ()
     """Nodes that were ready in the first check, and in the second are not ready or do not exist."""
+    checks_only: bool = False
+    """True if there is no result of a restart and no plan, so that the report is about one check."""
 
     @property
     def skipped_by_reason(self) -> list[tuple[Reason, list[str]]]:
@@ -190,6 +194,7 @@ def build_report(
         skipped_namespaces={entry["namespace"]: _reason(entry) for entry in first.get("skipped_namespaces") or ()},
         skipped_objects={name: text for result in (first, second, done) for name, text in skipped_objects(result).items()},
         lost_nodes=_lost_nodes(first, second),
+        checks_only=not done and not plan,
     )
 
 
@@ -325,7 +330,9 @@ class _RowReader:
 
     def _observation(self, entry: Mapping[str, t.Any]) -> WorkloadObservation:
         counts = dict(entry["domains"].get(self._topology_key) or {})
-        return WorkloadObservation(counts, str(entry["verdict"]), str(entry["reason"]), str(entry["message"]))
+        eligible = (entry.get("eligible_domains") or {}).get(self._topology_key, 0)
+        verdict, reason, message = (str(entry[name]) for name in ("verdict", "reason", "message"))
+        return WorkloadObservation(counts, verdict, reason, message, all_listed=eligible <= len(counts))
 
     def _action(
         self, entry: Mapping[str, t.Any], before: WorkloadObservation, restart_entry: t.Optional[Mapping[str, t.Any]], *, restartable: bool

@@ -14,6 +14,7 @@ from ..spread.verdict import COLLAPSED, HEALTHY, SKEWED, SKIPPED, UNKNOWN
 from ..state.restart_outcome import IMPROVED
 from .columns import DOMAINS, NODES, ZONES, Grid, busiest_domains, busiest_of, grids
 from .rows import STAYS, TO_RESTART, Report, Row, WorkloadObservation, by_message
+from .text_style import BAD, BOLD, DIM, Painter, style_of
 
 KINDS = {"Deployment": "deploy", "StatefulSet": "sts"}
 ARROW = "→"
@@ -27,22 +28,25 @@ SHORT_TITLE = 16
 SHORT_LABEL = 8
 """Characters of a label that are kept if nothing else fits."""
 NAMES_PER_REASON = 12
+STAYS_TITLE = "A restart would not help or is not allowed:"
 REASONS_NOT_CHECKED = 10
 BUSIEST = 5
 
 
-def render_text(report: Report, *, width: int = 120, max_rows: int = 60) -> str:
+def render_text(report: Report, *, width: int = 120, max_rows: t.Optional[int] = 60, color: bool = False) -> str:
     """Return the map in lines of at most ``width`` characters. A width below ``MIN_WIDTH`` counts as ``MIN_WIDTH``.
 
-    At most ``max_rows`` workloads are listed, those with actions and problems first. The others are counted.
+    At most ``max_rows`` workloads are listed, those with actions and problems first. The others are counted. None lists all. ``color`` adds
+    the escape sequences of terminals, which do not count for the width.
     """
     width = max(width, MIN_WIDTH)
     rows = report.rows[:max_rows]
-    blocks = [_head(report, width)]
+    blocks = [_printable(_head(report, width))]
     if rows:
-        blocks.append(_table(report, rows, width) + _not_listed(report.rows[max_rows:]))
-    blocks.extend(_explanations(report, width))
-    return "\n".join(_printable(line) for block in blocks if block for line in (*block, "")).rstrip("\n")
+        more = report.rows[len(rows) :]
+        blocks.append(_table(report, rows, width, Painter(color=color)) + _not_listed(more))
+    blocks.extend(map(_printable, _explanations(report, width)))
+    return "\n".join(line for block in blocks if block for line in (*block, "")).rstrip("\n")
 
 
 # --- head -------------------------------------------------------------------------------------------------------------
@@ -58,25 +62,30 @@ def _head(report: Report, width: int) -> list[str]:
         total = pluralize(nodes.get("total", 0), "node")
         lines.append(f"{name}{workloads} in {namespaces}, {total}, {nodes.get('eligible', 0)} of them open to these workloads")
         message = "" if report.message == report.error else f" {report.message[:1].upper()}{report.message[1:]}."
-        lines.append(f"No workload was checked.{message}" if report.reason else _counts(report))
+        lines.append(f"No workload was checked.{message}" if report.reason else counts_line(report))
     if report.lost_nodes:
-        lines.append(f"Not ready at the end of the run: {_named(report.lost_nodes)}")
+        lines.append(f"Not ready at the end of the run: {names_text(report.lost_nodes)}")
     return [part for line in lines for part in textwrap.wrap(line, width)]
 
 
-def _counts(report: Report) -> str:
+def counts_line(report: Report, *, separator: str = "   ") -> str:
+    """Return the numbers of workloads by verdict and by action."""
     totals = report.totals
     texts = [f"{verdict} {_change(totals[f'{verdict}_before'], totals[f'{verdict}_after'])}" for verdict in (COLLAPSED, SKEWED)]
+    if report.checks_only:
+        texts.extend(f"{verdict} {report.summary.get(verdict, 0)}" for verdict in (HEALTHY, SKIPPED))
+        return separator.join(texts)
     if report.plan:
         texts.append(f"plan: {totals[RESTARTED]} to restart" + (f", {totals[EVICTED]} to evict from" if totals[EVICTED] else ""))
     else:
         moved = f"restarted {totals[RESTARTED]}" + (f", evicted from {totals[EVICTED]}" if totals[EVICTED] else "")
         texts.append(moved + (f" (improved {totals['improved']})" if totals[RESTARTED] or totals[EVICTED] else ""))
     texts.extend(f"{name} {totals[name]}" for name in (REFUSED, FAILED_ACTION))
-    return "   ".join(texts)
+    return separator.join(texts)
 
 
-def _named(names: Sequence[str]) -> str:
+def names_text(names: Sequence[str]) -> str:
+    """Return the names in one text. Beyond ``NAMES_PER_REASON`` they are counted."""
     more = f" and {len(names) - NAMES_PER_REASON} more" if len(names) > NAMES_PER_REASON else ""
     return ", ".join(names[:NAMES_PER_REASON]) + more
 
@@ -88,27 +97,29 @@ def _change(before: int, after: int) -> str:
 # --- table ------------------------------------------------------------------------------------------------------------
 
 
-def _table(report: Report, rows: Sequence[Row], width: int) -> list[str]:
+def _table(report: Report, rows: Sequence[Row], width: int, paint: Painter) -> list[str]:
     coarsest = _coarsest(report, rows)
     space = width - 2 * GAP - len(coarsest.sums)
-    states = [_clip(_state(row), max(1, space - SHORT_TITLE)) for row in rows]
+    states = _printable(_clip(row_state(row, checks_only=report.checks_only), max(1, space - SHORT_TITLE)) for row in rows)
     state_width = max(map(len, states))
-    titles = [_title(row, space - state_width) for row in rows]
+    titles = _printable(_title(row, space - state_width) for row in rows)
     title_width = max(map(len, titles))
     table = _fitting(report, rows, width - title_width - state_width - 2 * GAP) or coarsest
-    lines = [" " * (title_width + GAP) + line for line in table.heading]
-    for title, cells, state in zip(titles, table.lines, states):
-        lines.append(f"{title:<{title_width}}{' ' * GAP}{cells}{' ' * GAP}{state}")
+    lines = [" " * (title_width + GAP) + paint(line, BOLD) for line in table.heading]
+    for row, title, cells, state in zip(rows, titles, table.lines, states):
+        replicas = BAD if row.last.verdict == COLLAPSED else ""
+        shown = [paint(cell, DIM if cell.strip() == OPEN else replicas) for cell in cells]
+        lines.append(f"{title:<{title_width}}{' ' * GAP}{_spaced(shown)}{' ' * GAP}{paint(state, style_of(row))}")
     lines.append(f"{'all':<{title_width}}{' ' * GAP}{table.sums}")
     legend = [part for text in table.legend for part in textwrap.wrap(text, width, break_on_hyphens=False)]
-    return [line.rstrip() for line in lines] + legend
+    return [line.rstrip() for line in lines] + [paint(line, DIM) for line in _printable(legend)]
 
 
 class _Cells(t.NamedTuple):
-    """The middle of the table: lines of equal width, and their legend."""
+    """The middle of the table: lines of equal width, each as its cells, and their legend."""
 
     heading: list[str]
-    lines: list[str]
+    lines: list[list[str]]
     sums: str
     legend: list[str]
 
@@ -154,26 +165,35 @@ def _cells(report: Report, rows: Sequence[Row], grid: Grid, *, short: bool, max_
         for line, row in zip(table, rows):
             line.append(_change(row.before.fullest, row.last.fullest) if row.last.counts else "")
     widths = [max(len(cell) for cell in column) for column in zip(marks, sums, *table)]
-    heading = [*_group_line(grid, widths), _join(marks, widths)]
-    return _Cells(heading, [_join(line, widths) for line in table], _join(sums, widths), _legend(report, grid, left_out))
+    heading = _printable([*_group_line(grid, widths), _spaced(_padded(marks, widths))])
+    return _Cells(heading, [_padded(line, widths) for line in table], _spaced(_padded(sums, widths)), _legend(report, grid, left_out))
 
 
 def _row_cells(grid: Grid, before: WorkloadObservation, after: t.Optional[WorkloadObservation]) -> list[str]:
-    first = grid.counts(before.counts)
+    first = _counts(grid, before)
     if after is None:
         return [_cell(count) for count in first]
     return [
         _cell(now) if (then or 0) == (now or 0) else f"{_cell(then) or OPEN}{ARROW}{_cell(now) or OPEN}"
-        for then, now in zip(first, grid.counts(after.counts))
+        for then, now in zip(first, _counts(grid, after))
     ]
+
+
+def _counts(grid: Grid, observation: WorkloadObservation) -> list[t.Optional[int]]:
+    cells = grid.counts(observation.counts)
+    return cells if observation.all_listed else [count or 0 for count in cells]
 
 
 def _cell(count: t.Optional[int]) -> str:
     return "" if count is None else str(count) if count else OPEN
 
 
-def _join(cells: Sequence[str], widths: Sequence[int]) -> str:
-    return (" " * GAP).join(f"{cell:>{size}}" for cell, size in zip(cells, widths))
+def _padded(cells: Sequence[str], widths: Sequence[int]) -> list[str]:
+    return [f"{cell:>{size}}" for cell, size in zip(cells, widths)]
+
+
+def _spaced(cells: Iterable[str]) -> str:
+    return (" " * GAP).join(cells)
 
 
 def _group_line(grid: Grid, widths: Sequence[int]) -> list[str]:
@@ -182,7 +202,7 @@ def _group_line(grid: Grid, widths: Sequence[int]) -> list[str]:
         group_width = sum(widths[start : start + size]) + GAP * (size - 1)
         texts.append(f"{_clip(name, group_width)} ".ljust(group_width, "-")[:group_width])
         start += size
-    return [(" " * GAP).join(texts)] if groups else []
+    return [_spaced(texts)] if groups else []
 
 
 def _legend(report: Report, grid: Grid, left_out: str) -> list[str]:
@@ -209,8 +229,11 @@ def _title(row: Row, width: int) -> str:
     return kind + _clip(f"{row.namespace}/{row.name}", min(MAX_NAME, width - len(kind)))
 
 
-def _state(row: Row) -> str:
+def row_state(row: Row, *, checks_only: bool) -> str:
+    """Return the verdict of a workload, before and after, and its action."""
     verdict = row.before.verdict
+    if checks_only:
+        return {TO_RESTART: f"{verdict}, a restart helps", STAYS: f"{verdict}, stays"}.get(row.action, verdict)
     if row.after is not None and row.after.verdict and row.after.verdict != verdict:
         verdict = f"{verdict} {ARROW} {row.after.verdict}"
     if row.outcome == IMPROVED and row.last.verdict == HEALTHY:
@@ -245,7 +268,7 @@ def _explanations(report: Report, width: int) -> Iterable[list[str]]:
         FAILED_ACTION: "Failed:",
         REFUSED: "Refused:",
         SKIPPED: "Skipped:",
-        STAYS: "Not moved, because a restart would not help or is not allowed:",
+        STAYS: STAYS_TITLE if report.checks_only else f"Not moved, because {STAYS_TITLE[0].lower()}{STAYS_TITLE[1:]}",
     }
     for action, title in titles.items():
         yield _by_text(title, [(row.message, row) for row in report.rows if row.action == action], width)
@@ -255,7 +278,7 @@ def _explanations(report: Report, width: int) -> Iterable[list[str]]:
     not_checked = [row for row in report.rows if not row.action and row.last.verdict in (UNKNOWN, SKIPPED)]
     yield _by_text("Not checked:", [(row.last.message, row) for row in not_checked], width, most=REASONS_NOT_CHECKED)
     yield _by_text("Advice:", [(advice.text, row) for row in report.rows for advice in row.advice], width)
-    skipped = [f"{_named(names)}: {reason.text}" for reason, names in report.skipped_by_reason]
+    skipped = [f"{names_text(names)}: {reason.text}" for reason, names in report.skipped_by_reason]
     if skipped:
         yield ["Namespaces left out:", *(line for text in skipped for line in _indented(text, width))]
     objects = [f"{name}: {reason}" for name, reason in sorted(report.skipped_objects.items())]
@@ -266,7 +289,7 @@ def _explanations(report: Report, width: int) -> Iterable[list[str]]:
 def _by_text(title: str, pairs: Iterable[tuple[str, Row]], width: int, *, most: t.Optional[int] = None) -> list[str]:
     """Return each text once, with its workloads. Only the first ``most`` texts are returned."""
     found = by_message((text, f"{KINDS.get(row.kind, row.kind)} {row.namespace}/{row.name}") for text, row in pairs)
-    lines = [line for text, names in found[:most] for line in _indented(f"{_named(names)}: {text}", width)]
+    lines = [line for text, names in found[:most] for line in _indented(f"{names_text(names)}: {text}", width)]
     left_out = sum(len(names) for _text, names in found[most:]) if most is not None else 0
     if left_out:
         lines.append(f"  {pluralize(left_out, 'more workload')} for other reasons")
@@ -277,6 +300,6 @@ def _indented(text: str, width: int) -> list[str]:
     return textwrap.wrap(text, width, initial_indent="  ", subsequent_indent="      ", break_on_hyphens=False)
 
 
-def _printable(line: str) -> str:
-    """Return the line without control characters. Texts come from the cluster, and control characters must not reach a terminal."""
-    return "".join(letter if letter.isprintable() else "?" for letter in line)
+def _printable(lines: Iterable[str]) -> list[str]:
+    """Return the lines without control characters. Texts come from the cluster, and control characters must not reach a terminal."""
+    return ["".join(letter if letter.isprintable() else "?" for letter in line) for line in lines]

@@ -36,7 +36,7 @@ def test_the_commands_of_a_first_check_find_collapsed_workloads_and_only_read(
         removed = [_shell(cluster, removal, tmp_path) for removal in REMOVALS]
 
     assert done.returncode == 0, done.stdout + done.stderr
-    assert re.search(rf"deploy {namespace}/web .*collapsed, to restart", done.stdout), done.stdout
+    assert re.search(rf"deploy {namespace}/web .*collapsed, a restart helps", done.stdout), done.stdout
     requests = list(cluster.audit().events(since=before, user=USER, stages=(STARTED, COMPLETE)))
     assert {event.verb for event in requests} <= {"get", "list"} and any(event.resource == "pods" for event in requests)
     assert len(removed) == 2 and all(step.returncode == 0 for step in removed)

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import json
 import typing as t
 from collections.abc import Sequence
 
@@ -88,3 +89,10 @@ def restart(
     """A result of k8s_rollout_restart that did the same with all workloads."""
     done = {"action": action, "reason": reason, "message": message, "before": {}, "after": {}, "outcome": outcome, "duration": 7}
     return {"changed": action == "restarted", "workloads": [{**identity(entry), **done} for entry in workloads]}
+
+
+def data_of_page(html: str) -> Json:
+    """The data in an HTML report."""
+    start = '<script type="application/json" id="data">'
+    data: Json = json.loads(html[html.index(start) + len(start) :].partition("</script>")[0])
+    return data

@@ -156,6 +156,12 @@ def test_condensed_columns_add_everything_up() -> None:
     assert fullest == "1"
 
 
+def test_zones_without_replicas_are_open_in_a_cluster_with_more_nodes_than_the_check_lists() -> None:
+    web = workload("web", {"worker-1": 4}, "collapsed", eligible_domains={"kubernetes.io/hostname": 300})
+    shown = text(check([web], nodes(300, zones=3)))
+    assert re.search(r"zone-1 +zone-2 +zone-3 +fullest\ndeploy shop/web +4 +· +· +4 +collapsed", shown), shown
+
+
 def test_another_topology_is_shown_by_its_domains() -> None:
     key = "topology.kubernetes.io/zone"
     entry = workload("web", {"zone-a": 3, "zone-b": 0}, "collapsed", key=key)

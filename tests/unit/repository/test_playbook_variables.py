@@ -22,7 +22,10 @@ PLAYBOOKS = ("rebalance", "rescue")
 MODULES = {"rebalance": ("k8s_spread_check", "k8s_rollout_restart"), "rescue": ("k8s_critical_rescue",)}
 MINIMA = {"rebalance": CHECK_MINIMA | RESTART_MINIMA | {"map_width": MIN_WIDTH}, "rescue": RESCUE_MINIMA}
 OWN = {
-    "rebalance": {"hosts", "kubeconfig", "context", "plan_only", "map_path", "map_width", "metrics_path", "report_path"},
+    "rebalance": {
+        *("hosts", "kubeconfig", "context", "plan_only", "map_width"),
+        *("json_path", "map_path", "markdown_path", "metrics_path", "report_path"),
+    },
     "rescue": {"hosts", "kubeconfig", "context", "plan_only"},
 }
 """Variables that are no options of the modules."""

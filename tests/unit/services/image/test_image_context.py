@@ -87,6 +87,7 @@ def test_the_context_has_each_source_and_nothing_of_the_build_in_the_collection(
     names = set(image_context.source_files())
     prefix = image_context.COLLECTION
     assert {f"{prefix}/services/__main__.py", f"{prefix}/services/extender/prometheus_rules.yml", f"{prefix}/LICENSE"} <= names
+    assert not {name for name in names if "kubectl_spread" in name}, "it runs on the machines of people"
     of_services = {name for name in names if name.startswith(f"{prefix}/services/")}
     assert not {name for name in of_services if Path(name).name.startswith(("image_", "Containerfile", "requirements"))}
 

@@ -87,6 +87,35 @@ def impersonation(source: Source) -> tuple[tuple[str, str], ...]:
     return _impersonation(_chosen(_merged(source), source.context)[1])
 
 
+class Context(t.NamedTuple):
+    """A context of a kubeconfig by its name. ``namespace`` is empty if it names none."""
+
+    name: str
+    namespace: str
+
+
+def context_of_kubeconfig(source: Source) -> Context:
+    """Return the context that the source names, or else the current one. Without a current one the name is empty.
+
+    Raises ConnectionSettingsError.
+    """
+    merged = _merged(source)
+    name = source.context or merged.current_context
+    entry = merged.contexts.get(name)
+    return Context(name, entry.text("namespace") if entry else "")
+
+
+def context_names(source: Source) -> list[str]:
+    """Return the names of the contexts. Raises ConnectionSettingsError."""
+    return list(_merged(source).contexts)
+
+
+def namespace_of_pod() -> str:
+    """Return the namespace of the pod in which the program runs, or an empty text."""
+    file = SERVICE_ACCOUNT / "namespace"
+    return read_file(file).decode(errors="replace").strip() if is_file(file) else ""
+
+
 def settings_of_pod(environment: Mapping[str, str]) -> t.Optional[ConnectionSettings]:
     """Return the settings of the pod's service account, or None outside of a pod."""
     host, port = environment.get("KUBERNETES_SERVICE_HOST"), environment.get("KUBERNETES_SERVICE_PORT")
