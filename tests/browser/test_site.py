@@ -5,14 +5,17 @@
 from __future__ import annotations
 
 import time
+from pathlib import Path
 
 import pytest
 
 from tests.browser.browser import Page
 from tools.docs import HTML
+from tools.paths import ROOT
 
 PAGES = sorted(file.relative_to(HTML).as_posix() for file in HTML.rglob("*.html"))
 WITH_DIAGRAMS = [name for name in PAGES if 'class="mermaid"' in (HTML / name).read_text()]
+PICTURES = sorted((ROOT / "docs" / "images").glob("*.svg"))
 NARROW, WIDE = (360, 700), (1300, 900)
 THEMES = ("light", "dark")
 DRAWN_WITHIN_S = 30.0
@@ -95,6 +98,35 @@ def test_the_search_finds_a_reason(page: Page) -> None:
     while "docs/rebalance.html" not in page.value(results):
         assert time.monotonic() < deadline_s, page.text()
         time.sleep(0.1)
+
+
+TEXTS = """
+(() => {
+  const light = colour => colour.match(/[0-9.]+/g).slice(0, 3).map(Number)
+    .map(part => part / 255).map(part => part <= 0.04045 ? part / 12.92 : ((part + 0.055) / 1.055) ** 2.4)
+    .reduce((sum, part, i) => sum + part * [0.2126, 0.7152, 0.0722][i], 0);
+  const boxes = [...document.querySelectorAll('rect')];
+  return [...document.querySelectorAll('text')].map(text => {
+    const box = text.getBBox(), x = box.x + box.width / 2, y = box.y + box.height / 2;
+    const below = boxes.map(one => [one, one.getBBox()])
+      .filter(([one, area]) => area.x <= x && x <= area.x + area.width && area.y <= y && y <= area.y + area.height).pop();
+    const fits = below[1].x <= box.x && box.x + box.width <= below[1].x + below[1].width;
+    const colours = [light(getComputedStyle(text).fill), light(getComputedStyle(below[0]).fill)];
+    return [text.textContent, fits, (Math.max(...colours) + 0.05) / (Math.min(...colours) + 0.05)];
+  });
+})()
+"""
+"""For each text of a picture: the text, whether it fits into the box below it, and its contrast with that box."""
+
+
+@pytest.mark.parametrize("theme", THEMES)
+@pytest.mark.parametrize("picture", PICTURES, ids=lambda picture: picture.stem)
+def test_the_texts_of_a_picture_fit_into_their_boxes_and_are_readable(page: Page, picture: Path, theme: str) -> None:
+    page.set_screen(*WIDE, dark=theme == "dark")
+    page.open(picture.as_uri())
+    texts = page.value(TEXTS)
+    assert texts
+    assert [text for text, fits, contrast in texts if not fits or contrast < LEAST_CONTRAST] == []
 
 
 def test_no_page_asks_a_server() -> None:
