@@ -17,7 +17,7 @@ from sphinx.environment import BuildEnvironment
 from sphinx.util.docutils import SphinxDirective
 
 project = "onprem.kube_scheduling"
-author = "onprem.kube_scheduling contributors"
+author = copyright = "onprem.kube_scheduling contributors"
 extensions = ["myst_parser", "sphinx_antsibull_ext"]
 html_theme = "furo"
 html_title = project
