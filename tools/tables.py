@@ -30,6 +30,9 @@ RIGHTS = {
 }
 """The guide with the rights of a role's program, by the name of the role. They are in vars/permissions.yml of the role."""
 
+CHANGES = "docs/security.md"
+"""The page with all that the programs of the roles may change."""
+
 PLACES = {
     "_in_namespaces": "each of `namespaces`",
     "_with_scheduler_config": "that of each ConfigMap in `scheduler_config`",
@@ -45,6 +48,9 @@ INSTALLING_RIGHTS = {
 """The guide with the rights of a playbook's user, and the lists with them, by the name of the playbook. The text is for a whole list."""
 """The place of the rights in a list with such a name. Other rights have a namespace, or apply to the whole cluster."""
 
+CHANGES_HEAD = "| program | resources | verbs | namespace | |\n|---|---|---|---|---|\n"
+PROGRAMS = {"spread_cronjob": "rebalancer", "critical_rescuer": "rescuer", "extended_scheduler": "scheduler and extender"}
+READ_ONLY = {"get", "list", "watch"}
 RIGHTS_HEAD = "| resources | verbs | namespace | |\n|---|---|---|---|\n"
 HEAD = "| variable | default | meaning |\n|---|---|---|\n"
 
@@ -59,6 +65,8 @@ def main() -> int:
     for playbook, (guide, _lists) in INSTALLING_RIGHTS.items():
         file = ROOT / guide
         file.write_text(with_installing_rights(file.read_text(), playbook))
+    file = ROOT / CHANGES
+    file.write_text(with_changes(file.read_text()))
     return 0
 
 
@@ -81,6 +89,12 @@ def with_installing_rights(text: str, playbook: str) -> str:
     declared = variables("site")
     entries = [{"only": only, **entry} for name, only in lists.items() for entry in declared[name]]
     return _between(text, start, end, RIGHTS_HEAD + "".join(map(_installing_right, entries)), guide)
+
+
+def with_changes(text: str) -> str:
+    """Return the text of the page about security with the present table of all that the programs may change."""
+    start, end = "<!-- changes of the programs: `make tables` writes them -->\n", "<!-- end of changes -->\n"
+    return _between(text, start, end, changes(), CHANGES)
 
 
 def _installing_right(entry: dict[str, Any]) -> str:
@@ -108,9 +122,23 @@ def _between(text: str, start: str, end: str, table_text: str, guide: str) -> st
 
 def rights(role: str) -> str:
     """Return the table of the rights of a role's program in Markdown."""
+    return RIGHTS_HEAD + "".join(_right(entry, place) for place, entry in permissions(role))
+
+
+def changes() -> str:
+    """Return the table of the rights with which the programs of all roles can change a cluster, in Markdown."""
+    found = ((program, place, entry) for role, program in PROGRAMS.items() for place, entry in permissions(role))
+    rows = ((program, place, [verb for verb in entry["verbs"] if verb not in READ_ONLY], entry) for program, place, entry in found)
+    return CHANGES_HEAD + "".join(
+        f"| {program} {_right({**entry, 'verbs': verbs}, place)}" for program, place, verbs, entry in rows if verbs
+    )
+
+
+def permissions(role: str) -> list[tuple[str, dict[str, Any]]]:
+    """Return the rights of a role's program, each with the place where it applies if it has no namespace."""
     lists: dict[str, Any] = yaml.safe_load(Path(ROOT, "roles", role, "vars", "permissions.yml").read_text())
     places = {name: PLACES.get(name.removeprefix(f"__{role}_permissions"), "") for name in lists}
-    return RIGHTS_HEAD + "".join(_right(entry, places[name]) for name, entries in lists.items() for entry in entries)
+    return [(places[name], entry) for name, entries in lists.items() for entry in entries]
 
 
 def _right(entry: dict[str, Any], place: str) -> str:

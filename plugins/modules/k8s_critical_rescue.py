@@ -184,6 +184,12 @@ notes:
   - All times are of the API server's clock.
 seealso:
   - module: onprem.kube_scheduling.k8s_spread_check
+  - name: Rescuing critical add-ons
+    description: The guide with the pods that are rescued, the choice of victims and the permissions.
+    link: https://onprem.github.io/kube_scheduling/docs/rescue.html
+  - name: Concepts
+    description: A rescue as a timeline, with a picture.
+    link: https://onprem.github.io/kube_scheduling/docs/concepts.html#a-rescue-as-a-timeline
 """
 
 EXAMPLES = r"""

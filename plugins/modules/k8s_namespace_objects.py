@@ -46,6 +46,9 @@ notes:
   - Needs the verb list on every kind. RV(unreadable) has the kinds that cannot be listed, and the aggregated APIs that do not answer.
 seealso:
   - module: kubernetes.core.k8s_info
+  - name: Uninstall
+    description: The part of the guide that says when a namespace is deleted.
+    link: https://onprem.github.io/kube_scheduling/docs/install.html#uninstall
 """
 
 EXAMPLES = r"""

@@ -253,6 +253,12 @@ notes:
   - All times are of the API server's clock.
 seealso:
   - module: onprem.kube_scheduling.k8s_spread_check
+  - name: Rebalancing
+    description: The guide with the reasons of the actions, the strategies and the maintenance windows.
+    link: https://onprem.github.io/kube_scheduling/docs/rebalance.html
+  - name: Troubleshooting
+    description: The messages, and what to do.
+    link: https://onprem.github.io/kube_scheduling/docs/troubleshooting.html
 """
 
 EXAMPLES = r"""

@@ -144,6 +144,12 @@ notes:
     Without these verbs C(restart_helps) of such workloads is null.
 seealso:
   - module: onprem.kube_scheduling.k8s_rollout_restart
+  - name: Rebalancing
+    description: The guide with the meaning of each verdict, the permissions and the prediction.
+    link: https://onprem.github.io/kube_scheduling/docs/rebalance.html
+  - name: Concepts
+    description: The way from the count of the pods to the outcome, with a picture.
+    link: https://onprem.github.io/kube_scheduling/docs/concepts.html#how-a-restart-is-judged
 """
 
 EXAMPLES = r"""

@@ -178,6 +178,12 @@ seealso:
   - name: Scheduler configuration
     description: The documentation of KubeSchedulerConfiguration.
     link: https://kubernetes.io/docs/reference/scheduling/config/
+  - name: Scheduler profiles
+    description: The guide to schedulers with extenders.
+    link: https://onprem.github.io/kube_scheduling/docs/scheduler-profiles.html
+  - name: Network-aware scheduling
+    description: The guide to the extender and its agents.
+    link: https://onprem.github.io/kube_scheduling/docs/network-aware-scheduling.html
 """
 
 EXAMPLES = r"""

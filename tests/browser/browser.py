@@ -53,6 +53,12 @@ class Page:
             assert time.monotonic() < deadline_s, f"no page was complete within {timeout_s} s"
             self._receive()
 
+    def set_screen(self, width: int, height: int, *, dark: bool) -> None:
+        """Set the size of the screen in pixels, and the theme that the reader prefers."""
+        self._call("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=False)
+        theme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
+        self._call("Emulation.setEmulatedMedia", features=[theme])
+
     def value(self, expression: str) -> Any:
         """Return the value of a JavaScript expression in the page."""
         answer = self._call("Runtime.evaluate", expression=expression, returnByValue=True)

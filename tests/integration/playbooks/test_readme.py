@@ -17,7 +17,7 @@ from tests.integration.workloads import deployment, pile_up
 
 README = (REPOSITORY / "README.md").read_text()
 SECTION = README[README.index("\n## Check your own cluster in two minutes\n") :].split("\n## ")[1]
-COMMANDS = re.findall(r"test_readme\.py runs these commands -->\n```sh\n(.*?)^```", SECTION, re.MULTILINE | re.DOTALL)
+COMMANDS = re.findall(r"test_readme\.py -->\n```sh\n(.*?)^```", SECTION, re.MULTILINE | re.DOTALL)
 REMOVALS = re.findall(r"`(kubectl delete [^`]+)`", SECTION)
 USER = "system:serviceaccount:kube-system:spread-check"
 

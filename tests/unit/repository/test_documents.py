@@ -8,12 +8,14 @@ import ast
 import re
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
 from packaging.requirements import Requirement
 from packaging.version import Version
 
+from tools.docs import site_url
 from tools.paths import ROOT
 from tools.working_copy import repository_files
 
@@ -33,10 +35,10 @@ def lower_bounds(lines: list[str]) -> dict[str, Version]:
     return found
 
 
-def documentation_of(module: Path) -> dict[str, list[str]]:
+def documentation_of(module: Path) -> dict[str, Any]:
     for statement in ast.parse(module.read_text()).body:
         if isinstance(statement, ast.Assign) and ast.unparse(statement.targets[0]) == "DOCUMENTATION":
-            documentation: dict[str, list[str]] = yaml.safe_load(ast.literal_eval(statement.value))
+            documentation: dict[str, Any] = yaml.safe_load(ast.literal_eval(statement.value))
             return documentation
     raise AssertionError(f"{module} has no DOCUMENTATION")
 
@@ -118,6 +120,24 @@ def leads_somewhere(document: Path, link: str) -> bool:
 def anchor_of(heading: str) -> str:
     """As GitHub makes it."""
     return re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
+
+
+def guides_of(documentation: dict[str, Any]) -> list[str]:
+    """The links into the site, relative to its root."""
+    links = [entry["link"] for entry in documentation.get("seealso", []) if "link" in entry]
+    return [link.removeprefix(f"{site_url()}/") for link in links if link.startswith(site_url())]
+
+
+DOCUMENTATION = {module.stem: guides_of(documentation_of(module)) for module in MODULES} | {
+    file.parent.parent.name: guides_of(yaml.safe_load(file.read_text())["argument_specs"]["main"])
+    for file in sorted((ROOT / "roles").glob("*/meta/argument_specs.yml"))
+}
+
+
+@pytest.mark.parametrize(("name", "links"), DOCUMENTATION.items(), ids=lambda value: value if isinstance(value, str) else "")
+def test_the_documentation_of_a_module_or_role_links_a_guide_of_the_site(name: str, links: list[str]) -> None:
+    assert links
+    assert [link for link in links if not leads_somewhere(Path("README.md"), link.replace(".html", ".md"))] == []
 
 
 README = (ROOT / "README.md").read_text()

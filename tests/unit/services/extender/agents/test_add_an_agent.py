@@ -18,7 +18,7 @@ from tools.paths import COLLECTIONS, ROOT
 
 GUIDE = (ROOT / "docs" / "add-an-agent.md").read_text(encoding="utf-8")
 FILE = re.compile(r"^`([\w.]+)`:\n\n```\w+\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-COMMAND = re.compile(r"^```\n\$ (.*?)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+COMMAND = re.compile(r"^```console\n\$ (.*?)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 FILES = dict(FILE.findall(GUIDE))
 COMMANDS = COMMAND.findall(GUIDE)
 

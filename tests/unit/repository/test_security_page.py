@@ -1,0 +1,38 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Copyright: onprem.kube_scheduling contributors
+"""docs/security.md lists all that the programs may change, and what it says of their rights is true."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tools import tables
+from tools.paths import ROOT
+
+PAGE = (ROOT / tables.CHANGES).read_text()
+RIGHTS = [(role, entry) for role in tables.PROGRAMS for _place, entry in tables.permissions(role)]
+GRANTING_VERBS = {"bind", "escalate", "impersonate"}
+
+
+def test_the_table_of_changes_is_present() -> None:
+    assert tables.with_changes(PAGE) == PAGE, "run `make tables`"
+
+
+def test_the_page_covers_each_role_with_rights() -> None:
+    assert {file.parent.parent.name for file in (ROOT / "roles").glob("*/vars/permissions.yml")} == set(tables.PROGRAMS)
+
+
+def test_each_right_to_change_something_is_in_the_table() -> None:
+    changing = [entry for _role, entry in RIGHTS if set(entry["verbs"]) - tables.READ_ONLY]
+    rows = tables.changes().removeprefix(tables.CHANGES_HEAD).splitlines()
+    assert len(rows) == len(changing) > 0
+    assert all(f"`{resource}`" in row for row, entry in zip(rows, changing, strict=True) for resource in entry["resources"])
+
+
+@pytest.mark.parametrize(("role", "entry"), RIGHTS, ids=lambda value: value if isinstance(value, str) else ",".join(value["resources"]))
+def test_no_program_reads_secrets_or_grants_rights_or_has_a_wildcard(role: str, entry: dict[str, Any]) -> None:
+    names = {*entry["resources"], *entry["verbs"], entry["api_group"]}
+    assert not names & {"*", "secrets", *GRANTING_VERBS}
+    assert entry["api_group"] != "rbac.authorization.k8s.io"
