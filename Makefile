@@ -131,7 +131,7 @@ sbom: env ## write dist/services-sbom.cdx.json, the list of the libraries in the
 tables: env ## write the tables of the playbooks' variables into the guides
 	@$(PYTHON) -m tools.tables
 
-deploy: env ## render the objects of the roles into deploy/, the base for kustomize
+deploy: env ## render the objects of the roles into deploy/, the base for kustomize, and the alerts into a PrometheusRule
 	@$(PYTHON) -m tools.rendered_base
 
 format: env ## rewrite Python files as `ruff` wants them

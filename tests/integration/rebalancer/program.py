@@ -84,9 +84,10 @@ class Rebalancer:
 
 
 def samples(text: str) -> dict[str, float]:
-    """Return the values of the rebalancer's metrics by name, and by verdict for those with this label."""
+    """Return the values of the rebalancer's metrics by name, and the numbers of workloads by verdict."""
     families = text_string_to_metric_families(text)
-    found = (sample for family in families for sample in family.samples if sample.name.startswith(PREFIX))
+    own = (sample for family in families for sample in family.samples if sample.name.startswith(PREFIX))
+    found = (sample for sample in own if set(sample.labels) <= {"verdict"})
     return {sample.labels.get("verdict", sample.name.removeprefix(PREFIX)): sample.value for sample in found}
 
 

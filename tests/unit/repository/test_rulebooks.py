@@ -63,4 +63,4 @@ def test_the_action_is_a_playbook_of_the_collection_with_its_own_variables(rule:
 def test_the_webhook_needs_a_token_and_listens_on_the_loopback_address_by_default() -> None:
     (source,) = RULESET["sources"]
     webhook = source["eda.builtin.webhook"]
-    assert webhook["token"] == "{{ kube_scheduling_token }}" and "default('127.0.0.1')" in webhook["host"]
+    assert webhook["token"] == "{{ kube_scheduling_token | string }}" and "default('127.0.0.1')" in webhook["host"]
