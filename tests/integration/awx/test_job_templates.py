@@ -184,10 +184,14 @@ def test_critical_rescue_runs_from_the_defaults_of_its_survey_and_with_answers(l
     assert plan.status == "successful" and plan.artifacts["kube_scheduling_rescue"]["cluster"]["plan"], plan.output
 
 
-def test_scheduler_profile_is_refused_without_an_image_and_planned_with_one(launcher: Launcher) -> None:
+def test_scheduler_profile_is_refused_from_the_defaults_of_its_survey(launcher: Launcher) -> None:
     job = launcher.launch("scheduler-profile")
     numbers = job.artifacts["kube_scheduling_scheduler"]["localhost"]
     assert job.status == "failed" and not numbers["ok"] and "extended_scheduler_extender_image" in numbers["error"], job.output
+
+
+@pytest.mark.full
+def test_scheduler_profile_is_planned_with_an_image(launcher: Launcher) -> None:
     image = {"extended_scheduler_extender_image": PRELOADED["service_image_reference"]}
     plan = launcher.launch("scheduler-profile", image, job_type="check")
     assert plan.status == "successful", plan.output
