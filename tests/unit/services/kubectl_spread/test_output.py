@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from ansible_collections.onprem.kube_scheduling.services.kubectl_spread.output import write_result
+from ansible_collections.onprem.kube_scheduling.services.kubectl_spread.output import PIPED_COLUMNS, write_result
 
 from tests.unit.report.results import Json, check, data_of_page, even, nodes, piled, workload
 from tools.paths import COLLECTIONS
@@ -47,7 +47,8 @@ def test_a_map_that_is_piped_has_no_colours() -> None:
     assert "deploy shop/web          3         ·         ·         ·  collapsed, a restart helps" in text
 
 
-def test_a_map_on_a_terminal_has_colours_and_the_same_text() -> None:
+def test_a_map_on_a_terminal_has_colours_and_the_same_text(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", str(PIPED_COLUMNS))
     text = shown("", Terminal(), TERM="xterm")
     assert "\x1b[31mcollapsed, a restart helps\x1b[0m" in text and "\x1b[32mhealthy\x1b[0m" in text
     assert len(SEQUENCE.findall(text)) % 2 == 0, "each colour ends"
