@@ -4,11 +4,8 @@
 
 from __future__ import annotations
 
-import tempfile
 from pathlib import Path
 
-from lab.layout import project_cache_dir
-from lab.locks import locked
 from tools import npm
 
 PACKAGE = npm.Package("axe-core", "4.14.1", "e6b0ce02b84d892e2e33e403485e7f3d6c29e2be6df65daf44d89ba564139745")
@@ -16,11 +13,4 @@ PACKAGE = npm.Package("axe-core", "4.14.1", "e6b0ce02b84d892e2e33e403485e7f3d6c2
 
 def ensure() -> Path:
     """Return the file of the script. It is downloaded once. Raises ToolError."""
-    file = project_cache_dir() / "axe" / f"{PACKAGE.version}.js"
-    file.parent.mkdir(parents=True, exist_ok=True)
-    with locked(file.with_suffix(".lock"), why="which downloads the same script", log=print):
-        if not file.exists():
-            with tempfile.TemporaryDirectory(dir=file.parent) as scratch:
-                npm.unpack(PACKAGE, Path(scratch), npm.path_with_npm(file.parent))
-                (Path(scratch) / "package" / "axe.min.js").rename(file)
-    return file
+    return npm.ensure(PACKAGE, "axe") / "axe.min.js"

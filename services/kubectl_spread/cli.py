@@ -29,7 +29,6 @@ from .output import write_result
 EVEN, UNEVEN, CONFIGURATION, API, INTERNAL, INTERRUPTED = 0, 1, 2, 3, 4, 130
 """The exit codes. INTERNAL is a defect of the program; Python's own code for it is 1, which means here that something is collapsed."""
 
-MIN_READY_NODES = 2
 FLAG_OF_OPTION = {
     "namespaces": "--namespace",
     "exclude_namespaces": "--exclude-namespace",
@@ -94,7 +93,7 @@ def _options(flags: argparse.Namespace, target: ClusterTarget) -> CheckOptions:
             "kinds": _kinds(flags.kind),
             "topology_keys": flags.topology_key or list(CheckOptions().topology_keys),
             "max_skew": flags.max_skew,
-            "min_ready_nodes": MIN_READY_NODES if flags.min_ready_nodes is None else flags.min_ready_nodes,
+            "min_ready_nodes": CheckOptions().min_ready_nodes if flags.min_ready_nodes is None else flags.min_ready_nodes,
             "predict": not flags.no_predict,
             "max_attempts": CheckOptions().max_attempts,
             "scheduler_config": flags.scheduler_config,

@@ -87,7 +87,7 @@ def cells(page: Page, name: str) -> list[str]:
     return found
 
 
-VIEWS = {
+VIEWS: dict[str, dict[str, Any]] = {
     "light": {},
     "dark": {"dark": True},
     "narrow": {"width": 420, "height": 900},
@@ -100,7 +100,7 @@ VIEWS = {
 def test_there_are_no_barriers_and_nothing_is_cut_off(
     page: Page, report: Open, view: str, name: str, nodes_: int, options: dict[str, int]
 ) -> None:
-    page.emulate(**VIEWS[view])  # type: ignore[arg-type]
+    page.emulate(**VIEWS[view])
     before, more = run_on(nodes_, **options)
     report(before, **(more if name != "check" else {}), error="the second check failed" if name == "zones" else "")
     page.screenshot(PICTURES / f"report-{name}-{view}.png", whole=True)

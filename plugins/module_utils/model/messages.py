@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: onprem.kube_scheduling contributors
-"""Parts of messages: counted nouns and missing permissions."""
+"""Parts of messages: counted nouns, texts of the cluster, and missing permissions."""
 
 from __future__ import annotations
 
@@ -20,6 +20,11 @@ ROLE_DOCUMENTATION = (
 def pluralize(count: int, noun: str) -> str:
     """Return the count and the noun, such as ``1 pod`` or ``2 pods``."""
     return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+
+
+def printable(text: str, *, replacement: str = "?") -> str:
+    """Return the text without control characters and halves of surrogate pairs, which must not reach a terminal or a page."""
+    return "".join(letter if letter.isprintable() else replacement for letter in text)
 
 
 def missing_permission(text: str) -> str:

@@ -17,7 +17,7 @@ import string
 from functools import lru_cache
 from pathlib import Path
 
-from ..model.messages import pluralize
+from ..model.messages import pluralize, printable
 from .report_data import report_data
 from .rows import Report
 from .text_map import render_text
@@ -63,7 +63,7 @@ def _data(report: Report, time: str) -> str:
 
 
 def _title(report: Report) -> str:
-    return _printable(f"Spread of workloads: {report.cluster}" if report.cluster else "Spread of workloads")
+    return printable(f"Spread of workloads: {report.cluster}" if report.cluster else "Spread of workloads")
 
 
 def _subtitle(report: Report, time: str) -> str:
@@ -73,9 +73,4 @@ def _subtitle(report: Report, time: str) -> str:
         texts.append(f"{pluralize(nodes['total'], 'node')}, {nodes['ready']} ready, {nodes['eligible']} open to these workloads")
         texts.append(pluralize(report.summary.get("namespaces", 0), "namespace"))
         texts.append(f"by {report.topology_key}")
-    return _printable(" · ".join(filter(None, texts)))
-
-
-def _printable(text: str) -> str:
-    """Return the text without control characters and halves of surrogate pairs, which UTF-8 does not have."""
-    return "".join(letter if letter.isprintable() else "?" for letter in text)
+    return printable(" · ".join(filter(None, texts)))

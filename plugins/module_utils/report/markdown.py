@@ -8,7 +8,7 @@ import re
 import typing as t
 from collections.abc import Iterable, Sequence
 
-from ..model.messages import pluralize
+from ..model.messages import pluralize, printable
 from ..model.well_known import HOSTNAME
 from ..spread.verdict import HEALTHY
 from .rows import STAYS, Report, Row, WorkloadObservation, by_message, natural
@@ -31,8 +31,7 @@ def render_markdown(report: Report, *, max_rows: int = 20) -> str:
 
 def escaped(text: str) -> str:
     """Return the text as Markdown that shows it. It is in one line, and mentions nobody."""
-    printable = "".join(letter if letter.isprintable() else " " for letter in text)
-    return SPECIAL.sub(r"\\\1", printable).replace("@", "@\u200b")
+    return SPECIAL.sub(r"\\\1", printable(text, replacement=" ")).replace("@", "@\u200b")
 
 
 def _head(report: Report) -> list[str]:

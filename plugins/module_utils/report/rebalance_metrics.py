@@ -10,6 +10,7 @@ from __future__ import annotations
 import typing as t
 from collections.abc import Iterable, Mapping, Sequence
 
+from ..spread.restart import no_gain
 from ..spread.restart.actions import FAILED_ACTION, REFUSED
 from ..spread.restart.actions import SKIPPED as SKIPPED_ACTION
 from ..spread.verdict import COLLAPSED, HEALTHY, ROLLING, SKEWED, SKIPPED, UNKNOWN
@@ -19,7 +20,6 @@ PREFIX = "kube_scheduling_rebalance_"
 VERDICTS = (HEALTHY, COLLAPSED, SKEWED, ROLLING, SKIPPED, UNKNOWN)
 # Prometheus renames a label that its own labels of the target have, and `namespace` is often one of these.
 WORKLOAD_LABELS = ("workload_kind", "workload_namespace", "workload_name")
-NO_GAIN_CODE = "no_gain"
 
 Json = Mapping[str, t.Any]
 LabelValues = tuple[str, ...]
@@ -101,7 +101,7 @@ def _uneven_workloads(check: Json, done: Sequence[Json], *, is_after: bool) -> R
 def _refusal(entry: Json) -> str:
     """Return the code of the reason why the workload is not moved. The refusal of a restart is the last blocker that is not about nodes."""
     codes = [str(blocker["reason"]) for blocker in entry.get("blockers") or () if not blocker.get("nodes")]
-    return codes[-1] if codes else NO_GAIN_CODE
+    return codes[-1] if codes else no_gain.CODE
 
 
 def _key(entry: Json) -> LabelValues:

@@ -8,7 +8,7 @@ import textwrap
 import typing as t
 from collections.abc import Iterable, Sequence
 
-from ..model.messages import pluralize
+from ..model.messages import pluralize, printable
 from ..spread.restart.actions import EVICTED, FAILED_ACTION, REFUSED, RESTARTED
 from ..spread.verdict import COLLAPSED, HEALTHY, SKEWED, SKIPPED, UNKNOWN
 from ..state.restart_outcome import IMPROVED
@@ -301,5 +301,5 @@ def _indented(text: str, width: int) -> list[str]:
 
 
 def _printable(lines: Iterable[str]) -> list[str]:
-    """Return the lines without control characters. Texts come from the cluster, and control characters must not reach a terminal."""
-    return ["".join(letter if letter.isprintable() else "?" for letter in line) for line in lines]
+    """Return the lines without control characters. Their texts come from the cluster."""
+    return [printable(line) for line in lines]

@@ -10,6 +10,7 @@ from ...model.messages import pluralize
 from ...model.reason import Reason
 from ..prediction.prediction import Prediction
 
+CODE = "no_gain"
 NO_GAIN = "a restart would not spread the replicas better"
 UNKNOWN_GAIN = "it is unknown whether a restart would spread the replicas better"
 
@@ -22,4 +23,4 @@ def no_gain_violation(prediction: t.Optional[Prediction]) -> t.Optional[Reason]:
     text = NO_GAIN if certain else UNKNOWN_GAIN
     blockers = prediction.blockers if prediction is not None else ()
     texts = [f"{b.reason.text} ({pluralize(b.nodes, 'node')})" if b.nodes else b.reason.text for b in blockers]
-    return Reason("no_gain", f"{text}: {', '.join(texts)}" if texts else text)
+    return Reason(CODE, f"{text}: {', '.join(texts)}" if texts else text)
