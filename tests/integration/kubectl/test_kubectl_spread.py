@@ -30,12 +30,11 @@ READING = {"get", "list"}
 @pytest.fixture
 def reader(cluster: Cluster) -> Iterator[Path]:
     """The kubeconfig of a user with the rights that docs/rebalance.md documents for checks, and no others."""
-    objects = list(yaml.safe_load_all(LOOK))
-    cluster.apply(objects)
+    cluster.apply(LOOK)
     cluster.wait_namespace("kube-scheduling")
     yield cluster.service_account("rebalance", namespace="kube-scheduling", cluster_role=None)
-    for kind, name in (("clusterrolebinding", "kube-scheduling-check"), ("clusterrole", "kube-scheduling-check")):
-        cluster.kubectl("delete", kind, name)
+    # With its namespace: tests of the roles list what has such names.
+    cluster.kubectl("delete", "--filename", "-", "--ignore-not-found", input=LOOK)
 
 
 def test_kubectl_lists_the_plugin_without_a_warning(kubectl: Kubectl) -> None:

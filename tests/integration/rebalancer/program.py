@@ -87,7 +87,8 @@ def samples(text: str) -> dict[str, float]:
     """Return the values of the rebalancer's metrics by name, and the numbers of workloads by verdict."""
     families = text_string_to_metric_families(text)
     own = (sample for family in families for sample in family.samples if sample.name.startswith(PREFIX))
-    found = (sample for sample in own if set(sample.labels) <= {"verdict"})
+    # A Pushgateway adds its own labels.
+    found = (sample for sample in own if set(sample.labels) <= {"verdict", "job", "instance"})
     return {sample.labels.get("verdict", sample.name.removeprefix(PREFIX)): sample.value for sample in found}
 
 
