@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: onprem.kube_scheduling contributors
 
-# Everything runs in .venv, which `env` makes; BASE_PYTHON=... chooses the interpreter below it.
+# Everything runs in .venv, which `env` makes; BASE_PYTHON=... chooses the interpreter below it, and ANSIBLE_CORE=2.18 another ansible-core.
 BASE := $(or $(BASE_PYTHON),python3)
 PYTHON := .venv/bin/python
 STEP := $(PYTHON) -m tools.run_step $(HOLD)

@@ -15,13 +15,14 @@ from pathlib import Path
 
 from lab.layout import project_cache_dir
 from lab.locks import locked
-from tools import collections_of_ansible, interpreters, venvs
+from tools import ansible_core, collections_of_ansible, interpreters, venvs
 from tools.errors import exit_with
 from tools.paths import COLLECTIONS, ENVIRONMENT, NAME, NAMESPACE, ROOT
 
 REQUIREMENTS = (ROOT / "requirements.txt", ROOT / "services" / "extender" / "requirements.txt", ROOT / "requirements-dev.txt")
 CONSTRAINTS = (ROOT / "tools" / "constraints.txt",)
-INPUTS = (*REQUIREMENTS, *CONSTRAINTS, *(ROOT / "tools" / f"{name}.py" for name in ("env", "venvs", "collections_of_ansible")))
+SCRIPTS = ("env", "venvs", "ansible_core", "collections_of_ansible")
+INPUTS = (*REQUIREMENTS, *CONSTRAINTS, *(ROOT / "tools" / f"{name}.py" for name in SCRIPTS))
 STAMP = ENVIRONMENT / "stamp"
 VENV_PARTS = ("bin", "include", "lib", "pyvenv.cfg")
 
@@ -29,19 +30,20 @@ VENV_PARTS = ("bin", "include", "lib", "pyvenv.cfg")
 def main() -> int:
     parser = argparse.ArgumentParser(description="Make or renew .venv.")
     parser.add_argument("--python", default=os.environ.get("BASE_PYTHON"), help="interpreter to use (default: search)")
-    wanted = parser.parse_args().python
-    stamp = _stamp(wanted)
+    parser.add_argument("--ansible-core", default=os.environ.get("ANSIBLE_CORE"), help="release, such as 2.18 (default: the newest)")
+    options = parser.parse_args()
+    stamp = _stamp(options.python, options.ansible_core)
     if _is_current(stamp):
         return 0
     with locked(project_cache_dir() / "env.lock", why="which makes an environment", log=print):
         if not _is_current(stamp):
-            _make(wanted)
+            _make(options.python, options.ansible_core)
             STAMP.write_text(stamp)
     return 0
 
 
-def _stamp(wanted: str | None) -> str:
-    digest = hashlib.sha256((wanted or "").encode())
+def _stamp(wanted: str | None, core: str | None) -> str:
+    digest = hashlib.sha256("\0".join((wanted or "", core or "")).encode())
     for file in INPUTS:
         digest.update(file.read_bytes())
     return digest.hexdigest()
@@ -54,11 +56,17 @@ def _is_current(stamp: str) -> bool:
     return all(link.exists() for link in links) and STAMP.exists() and STAMP.read_text() == stamp
 
 
-def _make(wanted: str | None) -> None:
+def _make(wanted: str | None, core: str | None) -> None:
     python = interpreters.choose(wanted)
     version = interpreters.version_of(python)
     print(f"environment: Python {version[0]}.{version[1]} ({python})")
-    venv = venvs.ensure("dev", python, REQUIREMENTS, CONSTRAINTS)
+    requirements, constraints = list(REQUIREMENTS), list(CONSTRAINTS)
+    if core:
+        release = ansible_core.release(core, version)
+        print(f"environment: {release.requirement}")
+        requirements = ansible_core.requirements_with(release, REQUIREMENTS)
+        constraints = ansible_core.requirements_with(release, CONSTRAINTS)
+    venv = venvs.ensure("dev", python, requirements, constraints)
     collections = collections_of_ansible.ensure(venv / "bin" / "python", version)
     if not STAMP.exists():
         # Made by hand or by another tool, or left half done: links cannot be laid over that.
