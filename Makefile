@@ -21,7 +21,7 @@ COLLECTION := ansible_collections.onprem.kube_scheduling
 TYPED := lab tools tests.bench tests.soak $(COLLECTION).plugins.module_utils $(if $(wildcard services),$(COLLECTION).services)
 
 .DEFAULT_GOAL := help
-.PHONY: help env demo test lab-binaries lab-up lab-down bench soak molecule kind hosts deploy format tables build wheel integration image-lock sbom $(CHECKS)
+.PHONY: help env demo test lab-binaries lab-up lab-down bench soak molecule kind hosts deploy format tables build wheel integration image-lock sbom version changelog release $(CHECKS)
 
 help: ## list the targets
 	@echo "Targets of this Makefile:"
@@ -57,8 +57,8 @@ ruff: env ## check: Python style and formatting
 yamllint: env ## check: YAML style
 	@$(STEP) yamllint -- yamllint --strict .
 
-changelog-lint: env ## check: changelog fragments
-	@$(STEP) changelog-lint -- antsibull-changelog lint
+changelog-lint: env ## check: changelog fragments, and the changelog of the releases
+	@$(STEP) changelog-lint -- sh -c 'antsibull-changelog lint && antsibull-changelog lint-changelog-yaml changelogs/changelog.yaml'
 
 mypy: env ## check: types (strict)
 	@$(STEP) mypy -- mypy $(addprefix -p ,$(TYPED))
@@ -127,6 +127,12 @@ image-lock: env ## write services/requirements.txt, the libraries of the image o
 
 sbom: env ## write dist/services-sbom.cdx.json, the list of the libraries in the image of the services (CycloneDX)
 	@$(PYTHON) -m tools.sbom
+
+version: env ## write the version of galaxy.yml into the documents that name it; VERSION=1.0.1 changes galaxy.yml first
+	@$(PYTHON) -m tools.collection_version
+
+changelog: env ## write CHANGELOG.md: the fragments become the section of the version in galaxy.yml, and are removed
+	@$(STEP) changelog -- antsibull-changelog release
 
 tables: env ## write the tables of the playbooks' variables into the guides
 	@$(PYTHON) -m tools.tables

@@ -7,7 +7,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 name: bcrypt_hashes
 short_description: Return the bcrypt hash of each user's password
-version_added: 0.1.0
+version_added: 1.0.0
 author:
   - onprem.kube_scheduling contributors (@onprem)
 description:

@@ -7,7 +7,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 name: deployment_status
 short_description: Return whether a Deployment is updated and available
-version_added: 0.1.0
+version_added: 1.0.0
 author:
   - onprem.kube_scheduling contributors (@onprem)
 description:

@@ -7,7 +7,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 name: spread_report
 short_description: Combine the results of a rebalance run into one report, as data
-version_added: 0.1.0
+version_added: 1.0.0
 author:
   - onprem.kube_scheduling contributors (@onprem)
 description:

@@ -8,7 +8,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: k8s_critical_rescue
 short_description: Free capacity for critical pods for which the scheduler finds no node
-version_added: 0.1.0
+version_added: 1.0.0
 author:
   - onprem.kube_scheduling contributors (@onprem)
 description:

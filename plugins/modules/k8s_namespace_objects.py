@@ -8,7 +8,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: k8s_namespace_objects
 short_description: List the objects of every kind in a namespace
-version_added: 0.1.0
+version_added: 1.0.0
 author:
   - onprem.kube_scheduling contributors (@onprem)
 description:

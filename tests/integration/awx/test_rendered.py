@@ -16,6 +16,7 @@ import yaml
 
 from tests.integration.awx.rules import survey_mistakes
 from tests.integration.awx.setup_run import set_up
+from tools.collection_version import current
 from tools.paths import ROOT
 
 ROLES = {
@@ -109,7 +110,7 @@ def test_the_example_in_the_guide_is_accepted(tmp_path: Path) -> None:
     run = set_up(None, tmp_path, "-e", "@variables.yml", awx_setup_image=None, awx_setup_render_to="controller.yml", **given)
     assert run.code == 0, run.output
     text = (tmp_path / "controller.yml").read_text()
-    assert "token: hidden" in text and "kube_context: munich" in text and "kube-scheduling-ee:0.1.0" in text
+    assert "token: hidden" in text and "kube_context: munich" in text and f"kube-scheduling-ee:{current(ROOT)}" in text
 
 
 def test_the_file_has_no_other_variable(file: Path) -> None:

@@ -11,8 +11,9 @@ import pytest
 
 from lab.layout import REPOSITORY
 from tests.integration.roles.role_play import RoleRun, ansible_playbook
+from tools.collection_version import current
 
-OWN = "kube-scheduling.onprem/services:0.1.0-abc"
+OWN = f"kube-scheduling.onprem/services:{current(REPOSITORY)}-abc"
 CTR = f"""#!/bin/sh
 echo "$@" >> "$(dirname "$0")/calls"
 case "$*" in

@@ -1,0 +1,99 @@
+# Copyright: onprem.kube_scheduling contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""All files name the version of galaxy.yml, and the changelog has it."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+from packaging.version import Version
+
+from tools import collection_version
+from tools.collection_version import current, named, set_version, write
+from tools.errors import ToolError
+from tools.paths import ROOT
+from tools.working_copy import repository_files
+
+VERSION = current(ROOT)
+CHANGELOG = yaml.safe_load((ROOT / "changelogs" / "changelog.yaml").read_text())["releases"]
+FILES_WITH_THE_VERSION = {
+    "README.md",
+    "awx/execution-environment.yml",
+    "deploy/rebalancer-cronjob.yaml",
+    "deploy/rescuer-deployment.yaml",
+    "docs/awx.md",
+    "docs/install.md",
+    "docs/service-image.md",
+    "roles/critical_rescuer/README.md",
+}
+
+
+def test_all_files_name_the_version_of_the_collection() -> None:
+    found = list(named(ROOT))
+    assert {(str(file), version) for file, version in found if version != VERSION} == set(), "run make version"
+    assert {str(file) for file, _version in found} >= FILES_WITH_THE_VERSION
+
+
+def test_a_new_version_is_written_into_all_of_them(tmp_path: Path) -> None:
+    for name in {*collection_version.files_with_versions(), Path("galaxy.yml")}:
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text((ROOT / name).read_text())
+    for version in ("12.34.56-rc.7", "12.34.56"):
+        set_version(tmp_path / "galaxy.yml", version)
+        assert current(tmp_path) == version
+        assert {str(file) for file in write(tmp_path, version)} >= FILES_WITH_THE_VERSION
+        assert {found for _file, found in named(tmp_path)} == {version}
+        assert write(tmp_path, version) == []
+
+
+@pytest.mark.parametrize("version", ["1.0", "v1.0.0", "1.0.0rc1", "latest"])
+def test_a_version_that_galaxy_refuses_is_not_written(version: str, tmp_path: Path) -> None:
+    file = tmp_path / "galaxy.yml"
+    file.write_text("version: 1.0.0\n")
+    with pytest.raises(ToolError, match=f"VERSION={version} is no semantic version: use three numbers"):
+        set_version(file, version)
+    assert file.read_text() == "version: 1.0.0\n"
+
+
+def test_nothing_was_added_in_a_version_that_does_not_exist() -> None:
+    added = {
+        (str(name), found)
+        for name in repository_files()
+        if name.parts[0] in ("plugins", "roles") and name.suffix in (".py", ".yml")
+        for found in re.findall(r"^ *version_added: (\S+)$", (ROOT / name).read_text(), re.MULTILINE)
+    }
+    assert len(added) > len(list((ROOT / "plugins" / "modules").glob("*.py")))
+    # A change for the next release names the next version before galaxy.yml does.
+    coming = {entry for entry in added if Version(entry[1]) > Version(VERSION)}
+    assert {entry for entry in added - coming if entry[1] not in CHANGELOG} == set()
+    assert not coming or any((ROOT / "changelogs" / "fragments").glob("*.yml"))
+
+
+def test_the_newest_section_of_the_changelog_is_the_version_and_has_a_summary() -> None:
+    assert max(CHANGELOG, key=Version) == VERSION
+    assert all(section["changes"]["release_summary"].strip() for section in CHANGELOG.values())
+
+
+def test_the_changelog_lists_the_modules_filters_and_public_roles_of_its_versions() -> None:
+    listed = {entry["name"] for section in CHANGELOG.values() for entry in section.get("modules", [])}
+    assert listed == {file.stem for file in (ROOT / "plugins" / "modules").glob("*.py")}
+    listed = {entry["name"] for section in CHANGELOG.values() for entry in section.get("plugins", {}).get("filter", [])}
+    assert listed == {file.stem for file in (ROOT / "plugins" / "filter").glob("*.py")}
+    listed = {entry["name"] for section in CHANGELOG.values() for entry in section.get("objects", {}).get("role", [])}
+    assert listed == {file.parent.parent.name for file in (ROOT / "roles").glob("*/meta/argument_specs.yml")}
+
+
+def test_changelog_md_is_made_from_changelog_yaml(tmp_path: Path) -> None:
+    # A folder without plugins, because the program would let ansible-doc read all of them.
+    (tmp_path / "changelogs" / "fragments").mkdir(parents=True)
+    for name in ("galaxy.yml", "changelogs/config.yaml", "changelogs/changelog.yaml"):
+        (tmp_path / name).write_text((ROOT / name).read_text())
+    program = str(Path(sys.executable).with_name("antsibull-changelog"))
+    answer = subprocess.run([program, "generate"], cwd=tmp_path, capture_output=True, text=True)
+    assert answer.returncode == 0, answer.stderr
+    assert (tmp_path / "CHANGELOG.md").read_text() == (ROOT / "CHANGELOG.md").read_text()
