@@ -8,7 +8,10 @@ STEP := $(PYTHON) -m tools.run_step $(HOLD)
 
 # `test` runs these two at a time, then the scenario `kind` and the integration tests, which want the machine for themselves. Sanity and the image
 # take longest, and each of them uses one processor.
-CHECKS := ruff sanity image yamllint changelog-lint mypy unit browser docs-lint ansible-lint docs importer
+CHECKS := ruff sanity image yamllint workflows changelog-lint mypy unit browser docs-lint ansible-lint docs importer
+
+# The checks that take seconds, for a release whose commit has passed `make test`.
+RELEASE_CHECKS := ruff yamllint workflows changelog-lint mypy docs-lint importer
 
 # Integration tests wait more than they work. Each worker has a shared cluster of its own; a file stays on one worker.
 SIDE_BY_SIDE := -n 3 --dist loadfile --no-loadscope-reorder
@@ -21,7 +24,7 @@ COLLECTION := ansible_collections.onprem.kube_scheduling
 TYPED := lab tools tests.bench tests.soak $(COLLECTION).plugins.module_utils $(if $(wildcard services),$(COLLECTION).services)
 
 .DEFAULT_GOAL := help
-.PHONY: help env demo test lab-binaries lab-up lab-down bench soak molecule kind hosts deploy format tables build wheel integration image-lock sbom version changelog release $(CHECKS)
+.PHONY: help env demo test lab-binaries lab-up lab-down bench soak molecule kind hosts deploy format tables build wheel integration image-lock sbom version changelog release release-files release-compare $(CHECKS)
 
 help: ## list the targets
 	@echo "Targets of this Makefile:"
@@ -56,6 +59,9 @@ ruff: env ## check: Python style and formatting
 
 yamllint: env ## check: YAML style
 	@$(STEP) yamllint -- yamllint --strict .
+
+workflows: env ## check: the workflow files of the public CI, with actionlint
+	@$(STEP) workflows -- python -m tools.workflows
 
 changelog-lint: env ## check: changelog fragments, and the changelog of the releases
 	@$(STEP) changelog-lint -- sh -c 'antsibull-changelog lint && antsibull-changelog lint-changelog-yaml changelogs/changelog.yaml'
@@ -107,8 +113,8 @@ integration: lab-binaries ## check: integration tests on the simulated cluster
 
 ## Measurements and long runs, for releases
 
-molecule: lab-binaries ## all scenarios of molecule, each on a cluster of its own; FULL=1: then also the long tests of playbooks, roles and the image
-	@$(STEP) molecule -- python -m pytest tests/molecule
+molecule: lab-binaries ## all scenarios of molecule, each on a cluster of its own (SCENARIO=faults: only that one); FULL=1: then also the long tests of playbooks, roles and the image
+	@$(STEP) molecule -- python -m pytest tests/molecule$(if $(SCENARIO),/test_scenarios.py::test_$(SCENARIO))
 	$(if $(FULL),@$(STEP) full-image -- python -m pytest tests/image -m full)
 	$(if $(FULL),@$(STEP) full-integration -- python -m pytest tests/integration -m full --durations=20 $(SIDE_BY_SIDE) $(REPEATED))
 
@@ -128,12 +134,6 @@ image-lock: env ## write services/requirements.txt, the libraries of the image o
 sbom: env ## write dist/services-sbom.cdx.json, the list of the libraries in the image of the services (CycloneDX)
 	@$(PYTHON) -m tools.sbom
 
-version: env ## write the version of galaxy.yml into the documents that name it; VERSION=1.0.1 changes galaxy.yml first
-	@$(PYTHON) -m tools.collection_version
-
-changelog: env ## write CHANGELOG.md: the fragments become the section of the version in galaxy.yml, and are removed
-	@$(STEP) changelog -- antsibull-changelog release
-
 tables: env ## write the tables of the playbooks' variables into the guides
 	@$(PYTHON) -m tools.tables
 
@@ -142,3 +142,24 @@ deploy: env ## render the objects of the roles into deploy/, the base for kustom
 
 format: env ## rewrite Python files as `ruff` wants them
 	@.venv/bin/ruff check --fix-only . && .venv/bin/ruff format .
+
+## Releases
+
+version: env ## write the version of galaxy.yml into the documents that name it; VERSION=1.0.1 changes galaxy.yml first
+	@$(PYTHON) -m tools.collection_version
+
+changelog: env ## write CHANGELOG.md: the fragments become the section of the version in galaxy.yml, and are removed
+	@$(STEP) changelog -- antsibull-changelog release
+
+release: env ## make the files of the release in dist/, and its tag, from a committed tree; nothing is published (docs/development/release.md)
+	@$(PYTHON) -m tools.release check
+	@$(MAKE) --no-print-directory release-files
+	@$(STEP) tag -- python -m tools.release tag
+
+release-files: env ## make the files of the release in dist/: collection, wheel, image, SBOM, checksums, notes about their origin
+	@$(PYTHON) -m tools.release check --tagged
+	$(if $(strip $(RELEASE_CHECKS)),@$(MAKE) --no-print-directory $(RELEASE_CHECKS))
+	@$(STEP) release-files -- python -m tools.release files
+
+release-compare: env ## compare the files in dist/ with the checksums in the message of the tag
+	@$(STEP) release-compare -- python -m tools.release compare

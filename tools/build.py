@@ -1,10 +1,14 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: onprem.kube_scheduling contributors
-"""Builds the collection's artifact into dist/, out of the files that git knows."""
+"""Builds the collection's artifact into dist/, out of the files that git knows. The same commit has the same bytes."""
 
 from __future__ import annotations
 
+import gzip
+import io
+import os
 import subprocess
+import tarfile
 from pathlib import Path
 
 from tools.errors import ToolError, exit_with
@@ -28,7 +32,33 @@ def build(folder: Path) -> Path:
         answer = subprocess.run(command, capture_output=True, text=True)
     if answer.returncode != 0:
         raise ToolError(f"ansible-galaxy collection build failed:\n{answer.stdout}{answer.stderr}".rstrip())
-    return next(folder.glob("*.tar.gz"))
+    artifact = next(folder.glob("*.tar.gz"))
+    artifact.write_bytes(without_build_time(artifact.read_bytes(), source_date()))
+    return artifact
+
+
+def source_date() -> int:
+    """Return SOURCE_DATE_EPOCH, or the time of the commit, in seconds since 1970."""
+    given = os.environ.get("SOURCE_DATE_EPOCH")
+    if given:
+        return int(given)
+    answer = subprocess.run(["git", "log", "-1", "--format=%ct"], cwd=ROOT, capture_output=True, text=True)
+    return int(answer.stdout) if answer.returncode == 0 else 0
+
+
+def without_build_time(archive: bytes, time_s: int) -> bytes:
+    """Return the archive with this time in all entries and none in the header of gzip. Its entries are sorted after the first two, the manifests.
+
+    ansible-galaxy gives them the time of the build, or of the checkout.
+    """
+    packed = io.BytesIO()
+    with tarfile.open(fileobj=io.BytesIO(archive)) as source, tarfile.open(fileobj=packed, mode="w", format=tarfile.PAX_FORMAT) as target:
+        members = source.getmembers()
+        for member in [*members[:2], *sorted(members[2:], key=lambda entry: entry.name)]:
+            content = source.extractfile(member) if member.isreg() else None
+            member.mtime, member.pax_headers = time_s, {}
+            target.addfile(member, content)
+    return gzip.compress(packed.getvalue(), compresslevel=9, mtime=0)
 
 
 if __name__ == "__main__":

@@ -77,7 +77,7 @@ def write(root: Path, version: str) -> list[Path]:
 def named(root: Path) -> Iterator[tuple[Path, str]]:
     """Yield each version that a file names, with the file."""
     for name in files_with_versions():
-        text = (root / name).read_text(encoding="utf-8")
+        text = (root / name).read_text(encoding="utf-8") if (root / name).is_file() else ""
         for place in PLACES:
             yield from ((name, found["version"]) for found in place.finditer(text))
 

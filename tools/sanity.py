@@ -18,7 +18,7 @@ from tools.errors import ToolError, exit_with
 from tools.paths import ENVIRONMENT
 from tools.working_copy import working_copy
 
-NEVER_SHIPPED = (".ci", "docs", "lab", "tests", "tools")
+NEVER_SHIPPED = (".ci", ".github", "docs", "lab", "tests", "tools")
 """The paths that are not tested: ruff, mypy and pytest check them, and managed hosts with old Pythons do not import them."""
 
 PYTHONS = tuple(f"3.{minor}" for minor in range(9, 15))

@@ -1,0 +1,39 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Copyright: onprem.kube_scheduling contributors
+"""Checks the workflow files of the public CI with actionlint, which is built from source once."""
+
+from __future__ import annotations
+
+import subprocess
+
+from lab.errors import LabError
+from lab.go_build import GIGABYTE, GoModule, Program
+from tools.errors import ToolError, exit_with
+from tools.paths import ROOT
+
+VERSION = "1.7.12"
+ACTIONLINT = GoModule(
+    folder=ROOT / "tools" / "actionlint",
+    programs=(Program("actionlint", "github.com/rhysd/actionlint/cmd/actionlint", "1 minute"),),
+    stamps={},
+    largest=f"github.com/rhysd/actionlint@v{VERSION}",
+    cold_build="1 minute",
+    cold_build_bytes=GIGABYTE,
+)
+FOLDER = ROOT / ".github" / "workflows"
+
+
+def main() -> int:
+    files = sorted(map(str, FOLDER.glob("*.y*ml")))
+    if not files:
+        raise ToolError(f"{FOLDER} has no workflow file.")
+    try:
+        program = ACTIONLINT.ensure(print) / ACTIONLINT.programs[0].name
+    except LabError as error:
+        raise ToolError(str(error)) from error
+    # Without shellcheck and pyflakes, which some machines have on PATH, so that each machine has the same findings.
+    return subprocess.run([str(program), "-no-color", "-shellcheck=", "-pyflakes=", *files], cwd=ROOT).returncode
+
+
+if __name__ == "__main__":
+    exit_with(main, "workflows")
