@@ -47,9 +47,9 @@ def source_date() -> int:
 
 
 def without_build_time(archive: bytes, time_s: int) -> bytes:
-    """Return the archive with this time in all entries and none in the header of gzip. Its entries are sorted after the first two, the manifests.
+    """Return the archive with this time in all entries, and none in the header of gzip.
 
-    ansible-galaxy gives them the time of the build, or of the checkout.
+    ansible-galaxy gives them the time of the build, or of the checkout. After the two manifests the entries are sorted.
     """
     packed = io.BytesIO()
     with tarfile.open(fileobj=io.BytesIO(archive)) as source, tarfile.open(fileobj=packed, mode="w", format=tarfile.PAX_FORMAT) as target:

@@ -82,10 +82,8 @@ def tag_of(version: str) -> str:
 
 def refuse(root: Path, version: str, *, tagged: bool) -> None:
     """Raise ToolError with all reasons for which the tree cannot be released. ``tagged``: whether its commit may have the tag."""
-    reasons = [
-        reason for reason in (_changes(root), _tag(root, version, tagged=tagged), *_changelog(root, version), _places(root)) if reason
-    ]
-    if reasons:
+    found = (_changes(root), _tag(root, version, tagged=tagged), *_changelog(root, version), _places(root))
+    if reasons := [reason for reason in found if reason]:
         raise ToolError("\n".join([f"{version} cannot be released:", *(f"- {reason}" for reason in reasons)]))
 
 
@@ -174,7 +172,7 @@ def make_files(version: str) -> list[Path]:
 
 
 def _image(base: str, python: str) -> Path:
-    """Build the image with a container engine, as the role does, and return its archive. An existing archive of the same content is kept."""
+    """Build the image with a container engine, as the role does, and return its archive. One of the same content is kept."""
     variables = {"service_image_base": base, "service_image_python_version": python, "service_image_archive_folder": str(DIST)}
     variables |= {"ansible_python_interpreter": sys.executable}
     with tempfile.TemporaryDirectory() as scratch:
@@ -217,8 +215,8 @@ def provenance(version: str, files: Sequence[ReleaseFile], base: str, python: st
             *("| tool | version |", "|---|---|", *(f"| {name} | {found} |" for name, found in tools.items()), ""),
             *("| file | SHA-256 | another build has the same bytes |", "|---|---|---|", *rows, ""),
             *("| input | SHA-256 |", "|---|---|", *inputs, ""),
-            "To verify: check out the tag, run `make build wheel sbom`, and compare the SHA-256 sums in `dist/`. The file system of the image",
-            "has times of the build, so that its archive differs. The hash in the name of the image covers its sources, libraries and base image.",
+            "To verify: check out the tag, run `make build wheel sbom release-compare`. The file system of the image has times of the build, so",
+            "that its archive differs. The hash in the name of the image covers its sources and libraries, and the name of its base image.",
             "",
         ]
     )
@@ -258,7 +256,7 @@ def tag(version: str) -> None:
 
 def compare(folder: Path, message: str) -> None:
     """Raise ToolError if the files of a folder differ from the checksums in the message of a tag."""
-    expected = dict(reversed(line.split("  ")) for line in message.splitlines() if re.match(r"[0-9a-f]{64}  \S", line))
+    expected = {name: checksum for checksum, name in re.findall(r"^([0-9a-f]{64})  (\S+)$", message, re.MULTILINE)}
     if not expected:
         raise ToolError("the tag has no checksums in its message: it is missing, or `make release` has not made it.")
     reasons = []

@@ -1,6 +1,6 @@
 # Copyright: onprem.kube_scheduling contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The workflows of the public CI call targets of the Makefile, with few rights and with pinned actions. `make workflows` checks their syntax."""
+"""The workflows of the public CI call targets of the Makefile, with few rights and with pinned actions."""
 
 from __future__ import annotations
 

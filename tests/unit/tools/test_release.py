@@ -103,9 +103,7 @@ def copy_of_old_files() -> Iterator[Path]:
         yield copy
 
 
-def test_two_builds_of_the_artifact_have_the_same_bytes_whenever_the_files_were_written(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_two_builds_of_the_artifact_from_files_of_other_times_have_the_same_bytes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     made = []
     for number in (1, 2):
         folder = tmp_path / str(number)
@@ -148,4 +146,4 @@ def test_files_that_differ_from_the_tag_are_named(tmp_path: Path) -> None:
 
 
 def test_the_inputs_in_the_notes_are_files_of_the_repository() -> None:
-    assert [name for name in release.INPUTS if not os.path.isfile(release.ROOT / name)] == []
+    assert [name for name in release.INPUTS if not (release.ROOT / name).is_file()] == []
