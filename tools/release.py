@@ -216,7 +216,8 @@ def provenance(version: str, files: Sequence[ReleaseFile], base: str, python: st
             *("| file | SHA-256 | another build has the same bytes |", "|---|---|---|", *rows, ""),
             *("| input | SHA-256 |", "|---|---|", *inputs, ""),
             "To verify: check out the tag, and run `make build wheel sbom release-compare`. The file system of the image has times of the",
-            "build, so that its archive differs. The hash in the name of the image covers its sources and libraries, and the name of its base image.",
+            "build, so that its archive differs. The hash in the name of the image covers its sources and libraries, and the name of its",
+            "base image.",
             "",
         ]
     )
