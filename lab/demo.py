@@ -14,8 +14,8 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -30,12 +30,24 @@ from lab.layout import REPOSITORY, SOURCES, default_folder
 NAME = "demo"
 END = f".venv/bin/python -m lab down --name {NAME}"
 MANIFESTS = SOURCES / "demo"
-PLAYBOOK = REPOSITORY / "playbooks" / "rebalance.yml"
 EXPECT, SHOWS, THEN = "demo.onprem/expect", "demo.onprem/shows", "demo.onprem/then"
 START_TIMEOUT_S = 60.0
 POLL_S = 0.2
 EXIT_ERROR = 1
 EXIT_INTERRUPTED = 130
+
+
+@dataclass(frozen=True)
+class Ansible:
+    """The programs of Ansible that run the playbook, its path or name, and the folder and the variables of their environment."""
+
+    programs: Path
+    playbook: str
+    folder: Path
+    environment: Mapping[str, str] = field(default_factory=dict)
+
+
+FROM_CHECKOUT = Ansible(Path(sys.executable).parent, str(REPOSITORY / "playbooks" / "rebalance.yml"), REPOSITORY)
 
 
 class DemoError(Exception):
@@ -90,7 +102,7 @@ def main(arguments: list[str] | None = None) -> int:
     return 0
 
 
-def run(*, workers: int, keep: bool) -> None:
+def run(*, workers: int, keep: bool, ansible: Ansible = FROM_CHECKOUT) -> None:
     """Start a cluster, show the job on it, and take it down again unless it is to be kept."""
     started = time.monotonic()
     _step(f"Start a cluster of its own: a real control plane, simulated nodes, {workers} of them for workloads")
@@ -99,7 +111,7 @@ def run(*, workers: int, keep: bool) -> None:
     cluster = up(folder, NAME, scenario="demo" if workers > 1 else "single-worker", log=_say)
     try:
         show = _show_spreading if workers > 1 else _show_single_worker
-        show(cluster, default_folder("default") / "demo")
+        show(cluster, ansible, default_folder("default") / "demo")
         if keep:
             _cordon(cluster, all_but=None)  # the demo ends with one open worker
         _say(f"\nThe cluster came out as it should, {time.monotonic() - started:.0f} s in all.")
@@ -116,40 +128,40 @@ def run(*, workers: int, keep: bool) -> None:
 # --- the two shows ----------------------------------------------------------------------------------------------------
 
 
-def _show_spreading(cluster: Cluster, reports: Path) -> None:
+def _show_spreading(cluster: Cluster, ansible: Ansible, reports: Path) -> None:
     workloads = _workloads("settled", "spreads", "stays")
     piled_up = _pile_up(cluster, workloads)
 
     _step("Ask for the plan: ansible-playbook playbooks/rebalance.yml --check")
-    plan = _playbook(cluster, reports / "plan.html", "--check")
+    plan = _playbook(cluster, ansible, reports / "plan.html", "--check")
     _same_pods(cluster, workloads, piled_up, "the plan")
 
     _step("Rebalance: ansible-playbook playbooks/rebalance.yml")
-    report = _playbook(cluster, reports / "report.html", "--extra-vars", "rebalance_max_parallel=3")
+    report = _playbook(cluster, ansible, reports / "report.html", "--extra-vars", "rebalance_max_parallel=3")
     spread = _pods(cluster, workloads)
     _judge(workloads, piled_up, spread)
 
     _step("Run it again: nothing is left to do, and what cannot be helped is not disturbed")
-    _playbook(cluster, reports / "again.html")
+    _playbook(cluster, ansible, reports / "again.html")
     _same_pods(cluster, workloads, spread, "the second run")
 
     _step("With one worker left there is nowhere to spread to: the same run does nothing")
     _cordon(cluster, all_but="worker-1")
-    _playbook(cluster, reports / "single-worker.html")
+    _playbook(cluster, ansible, reports / "single-worker.html")
     _same_pods(cluster, workloads, spread, "the run with one worker")
 
     _say(f"\nThe plan as HTML:    {plan}")
     _say(f"The report as HTML:  {report}")
 
 
-def _show_single_worker(cluster: Cluster, reports: Path) -> None:
+def _show_single_worker(cluster: Cluster, ansible: Ansible, reports: Path) -> None:
     _step("Start the workloads; there is one worker for all of them")
     workloads = _workloads("spreads", "stays")
     _apply(cluster, "namespaces", "spreads", "stays")
     before = _wait_running(cluster, workloads)
 
     _step("Rebalance: with one worker there is nowhere to spread to")
-    report = _playbook(cluster, reports / "single-worker.html")
+    report = _playbook(cluster, ansible, reports / "single-worker.html")
     _same_pods(cluster, workloads, before, "the run")
     _say(f"\nThe report as HTML:  {report}")
 
@@ -250,13 +262,13 @@ def _cordon(cluster: Cluster, *, all_but: str | None) -> None:
 # --- the playbook -----------------------------------------------------------------------------------------------------
 
 
-def _playbook(cluster: Cluster, report: Path, *arguments: str) -> Path:
+def _playbook(cluster: Cluster, ansible: Ansible, report: Path, *arguments: str) -> Path:
     """Run rebalance.yml on the cluster, showing what it says, and return the path of its HTML report."""
     report.parent.mkdir(parents=True, exist_ok=True)
     report.unlink(missing_ok=True)
-    command = [str(Path(sys.executable).with_name("ansible-playbook")), str(PLAYBOOK)]
+    command = [str(ansible.programs / "ansible-playbook"), ansible.playbook]
     command += ["--extra-vars", f"rebalance_report_path={report}", *arguments]
-    code = subprocess.run(command, cwd=REPOSITORY, env=_environment(cluster), check=False).returncode
+    code = subprocess.run(command, cwd=ansible.folder, env=_environment(cluster, ansible), check=False).returncode
     if code != 0:
         raise DemoError(f"ansible-playbook ended with exit code {code}")
     if not report.is_file():
@@ -264,7 +276,7 @@ def _playbook(cluster: Cluster, report: Path, *arguments: str) -> Path:
     return report
 
 
-def _environment(cluster: Cluster) -> dict[str, str]:
+def _environment(cluster: Cluster, ansible: Ansible) -> dict[str, str]:
     """The caller's environment, without anything that could point to another cluster."""
     kept = {key: value for key, value in os.environ.items() if not key.startswith("K8S_AUTH_") and key != "KUBECONFIG"}
     return {
@@ -275,6 +287,7 @@ def _environment(cluster: Cluster) -> dict[str, str]:
         "ANSIBLE_DISPLAY_SKIPPED_HOSTS": "false",
         "ANSIBLE_INVENTORY_UNPARSED_WARNING": "false",
         "ANSIBLE_LOCALHOST_WARNING": "false",
+        **ansible.environment,
     }
 
 

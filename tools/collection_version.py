@@ -27,8 +27,10 @@ PLACES = (
     re.compile(rf"(?<=newTag: )(?P<version>{VERSION.pattern})"),
     # In a requirements.yml, after the name of the collection.
     re.compile(rf'(?<=- name: onprem\.kube_scheduling\n    version: ">=)(?P<version>{VERSION.pattern})'),
+    # Tags.
     re.compile(rf"(?<=,v)(?P<version>{VERSION.pattern})"),
-    re.compile(rf"(?<=kube_scheduling\.git@v)(?P<version>{VERSION.pattern})"),
+    re.compile(rf"(?<=git push origin v)(?P<version>{VERSION.pattern})"),
+    re.compile(rf"(?<=git clone --branch v)(?P<version>{VERSION.pattern})"),
 )
 """The texts that name the version of the collection. The group is the version."""
 SUFFIXES = {".md", ".yml", ".yaml"}
