@@ -31,8 +31,6 @@ class Maintainer:
         kept = {name: value for name, value in os.environ.items() if not name.startswith(dropped)}
         identity = {f"GIT_{who}_NAME": "maintainer" for who in ("AUTHOR", "COMMITTER")}
         identity |= {f"GIT_{who}_EMAIL": "maintainer@example.org" for who in ("AUTHOR", "COMMITTER")}
-            f"GIT_{who}_{what}": value for who in ("AUTHOR", "COMMITTER") for what, value in (("NAME", "m"), ("EMAIL", "m@example.org"))
-        }
         self.environment = kept | identity | {"XDG_CACHE_HOME": str(project_cache_dir().parent)}
 
     def run(self, *command: str, folder: Path | None = None) -> subprocess.CompletedProcess[str]:

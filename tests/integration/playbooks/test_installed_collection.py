@@ -2,7 +2,7 @@
 # Copyright: onprem.kube_scheduling contributors
 """The tarball installs into an empty environment, without the internet, and the demo runs from what is installed.
 
-The environment has only ansible-core and the requirements.txt of the collection. Its home folder has no other collection than kubernetes.core.
+The environment has only ansible-core and the requirements.txt of the collection. Of other collections, only kubernetes.core is there.
 """
 
 from __future__ import annotations
