@@ -38,9 +38,14 @@ def main() -> int:
             link.symlink_to(folder)
     output = _run(venv, artifact)
     print("\n".join(line for line in output.splitlines() if not line.startswith("Loading ")))
-    if "ERROR" in output:
-        raise ToolError("galaxy-importer reports an ERROR above, though it says that the import succeeded.")
+    if found := findings(output):
+        raise ToolError("\n".join(["galaxy-importer says that the import succeeded, and reports:", *found]))
     return 0
+
+
+def findings(output: str) -> list[str]:
+    """Return the warnings and errors in the output of galaxy-importer, such as rules of ansible-lint that are broken."""
+    return [line for line in output.splitlines() if line.startswith(("WARNING", "ERROR"))]
 
 
 def _artifact() -> Path:
