@@ -40,7 +40,7 @@ INPUTS = (
 )
 """The files whose pins decide what the files of a release are."""
 DEFAULT_BASE, DEFAULT_PYTHON = "docker.io/library/python:3.13-slim", "3.13"
-"""Those of the role service_image."""
+"""The defaults of the role service_image."""
 PLAY = """\
 - hosts: localhost
   connection: local
