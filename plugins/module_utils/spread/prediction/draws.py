@@ -40,8 +40,8 @@ class Choices(t.NamedTuple):
     is random. kube-scheduler 1.36 keeps an order unless it has extenders. ``ends``: one of ENDS. ``accepts_unknown``: nodes with unknown
     filter results are feasible. ``reuses_scores``: the scheduler reuses the scores of the pod before (``scheduler/batching.py``).
     ``is_alone``: no other pods are placed in between, so each search for feasible nodes begins where the one before has ended. Otherwise
-    all begin at the same node. ``ready_together``: the new pods of one step of a rollout become ready at the same time. Otherwise they become
-    ready one after the other, and each of them is a step.
+    all begin at the same node. ``ready_together``: the new pods of one step of a rollout become ready at the same time. Otherwise they
+    become ready one after the other, and each of them is a step.
     """
 
     keeps_order: bool

@@ -97,10 +97,8 @@ class Topology:
 
     def is_nested(self, topology_keys: Sequence[str], eligible: tuple[str, ...]) -> bool:
         """Return whether, of each two keys, the domains of one are parts of the domains of the other, as hosts are of zones."""
-        return all(
-            self._nested.get((eligible,), lambda: self._is_pair_nested(*pair, eligible), key=pair)
-            for pair in combinations(topology_keys, 2)
-        )
+        keys = tuple(topology_keys)
+        return self._nested.get((eligible,), lambda: all(self._is_pair_nested(*pair, eligible) for pair in combinations(keys, 2)), key=keys)
 
     def _is_pair_nested(self, one: str, other: str, eligible: tuple[str, ...]) -> bool:
         of_one, of_other = self.groups.domains(one), self.groups.domains(other)
