@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.integration.awx.rules import survey_mistakes
+from tests.integration.awx.rules import schedule_mistakes, survey_mistakes
 from tests.integration.awx.setup_run import set_up
 from tools.paths import ROOT
 
@@ -42,6 +42,16 @@ ROLES = {
     "controller_schedules": {"name", "description", "organization", "unified_job_template", "rrule", "enabled"},
 }
 """The variables of the roles of infra.aap_configuration, and the keys of their entries that the roles read and the file may have."""
+
+
+START = "DTSTART;TZID=UTC:20260101T000000"
+
+
+class Loader(yaml.SafeLoader):
+    """As Ansible, which knows a tag for texts that are no templates."""
+
+
+Loader.add_constructor("!unsafe", lambda loader, node: loader.construct_scalar(node))
 
 
 @pytest.fixture(scope="module")
@@ -112,9 +122,39 @@ def test_the_example_in_the_guide_is_accepted(tmp_path: Path) -> None:
     assert "token: hidden" in text and "kube_context: munich" in text and "kube-scheduling-ee:0.1.0" in text
 
 
-def test_the_file_has_no_other_variable(file: Path) -> None:
-    class Loader(yaml.SafeLoader):
-        """As Ansible, which knows a tag for texts that are no templates."""
+NIGHTS = (
+    "DTSTART;TZID=UTC:20260101T000000 "
+    "RRULE:FREQ=HOURLY;INTERVAL=1;BYDAY=MO,TU,WE,TH,FR;BYHOUR=22,23;BYMINUTE=0,10,20,30,40,50;BYSECOND=0 "
+    "RRULE:FREQ=HOURLY;INTERVAL=1;BYDAY=TU,WE,TH,FR,SA;BYHOUR=0,1,2,3,4;BYMINUTE=0,10,20,30,40,50;BYSECOND=0"
+)
+LUNCH = {"days": "Mon,Wed", "times": "12:00-13:00", "time_zone": "Europe/Berlin"}
 
-    Loader.add_constructor("!unsafe", lambda loader, node: loader.construct_scalar(node))
+
+@pytest.mark.parametrize(
+    ("variables", "rule"),
+    [
+        ({"awx_setup_schedule_preset": "maintenance-window"}, NIGHTS),
+        (
+            {"awx_setup_schedule_preset": "weekend", "awx_setup_schedule_minutes": 60},
+            f"{START} RRULE:FREQ=HOURLY;INTERVAL=1;BYDAY=SA,SU;BYHOUR={','.join(map(str, range(24)))};BYMINUTE=0;BYSECOND=0",
+        ),
+        (
+            {"awx_setup_schedule_preset": "lunch", "awx_setup_schedule_presets": {"lunch": LUNCH}, "awx_setup_schedule_minutes": 30},
+            "DTSTART;TZID=Europe/Berlin:20260101T000000 RRULE:FREQ=HOURLY;INTERVAL=1;BYDAY=MO,WE;BYHOUR=12;BYMINUTE=0,30;BYSECOND=0",
+        ),
+        ({"awx_setup_schedule_presets": {"maintenance-window": LUNCH}}, f"{START} RRULE:FREQ=MINUTELY;INTERVAL=10"),
+    ],
+)
+def test_a_preset_is_a_schedule_that_awx_saves(variables: dict[str, Any], rule: str, tmp_path: Path) -> None:
+    run = set_up(None, tmp_path, awx_setup_render_to="controller.yml", **variables)
+    assert run.code == 0, run.output
+    (schedule,) = yaml.load((tmp_path / "controller.yml").read_text(), Loader)["controller_schedules"]
+    assert schedule["rrule"] == rule and schedule_mistakes(rule) == []
+
+
+def test_the_guide_has_the_schedule_of_the_preset() -> None:
+    assert f"| `awx_setup_schedule_preset: maintenance-window` | `{NIGHTS}` |" in (ROOT / "docs" / "awx.md").read_text()
+
+
+def test_the_file_has_no_other_variable(file: Path) -> None:
     assert set(yaml.load(file.read_text(), Loader)) == set(ROLES)

@@ -264,8 +264,9 @@
 
   function patch(row, advice) {
     if (!advice.patch || !Object.keys(advice.patch).length) return [];
-    const of = el("span", { class: "hidden" }, ` of ${row.kind} ${row.namespace}/${row.name}`);
-    const text = el("pre", { class: "patch" }, patchText(advice.patch));
+    const name = ` of ${row.kind} ${row.namespace}/${row.name}`;
+    const of = el("span", { class: "hidden" }, name);
+    const text = el("pre", { class: "patch", role: "group", "aria-label": `Patch${name}`, tabindex: "0" }, patchText(advice.patch));
     const told = el("span", { role: "status", class: "told" });
     const button = el("button", { type: "button", class: "copy", onclick: () => copy(text, told) }, "Copy the patch", of);
     return [el("div", { class: "copying" }, button, " ", told), text];
