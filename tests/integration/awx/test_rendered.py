@@ -20,7 +20,7 @@ from tools.paths import ROOT
 
 ROLES = {
     "controller_credential_types": {"name", "description", "kind", "inputs", "injectors"},
-    "controller_credentials": {"name", "description", "organization", "credential_type", "inputs"},
+    "controller_credentials": {"name", "description", "organization", "credential_type", "inputs", "update_secrets"},
     "controller_execution_environments": {"name", "description", "organization", "image", "credential", "pull"},
     "controller_projects": {
         *("name", "description", "organization", "scm_type", "scm_url", "scm_branch", "credential", "scm_update_on_launch"),
@@ -41,7 +41,17 @@ ROLES = {
     },
     "controller_schedules": {"name", "description", "organization", "unified_job_template", "rrule", "enabled"},
 }
-"""The variables of the roles of infra.aap_configuration, and the keys of their entries that the roles read and the file may have."""
+"""The variables of the roles of infra.aap_configuration, and the keys of their entries that the roles read and the file may have.
+
+The source are ``roles/controller_*/meta/argument_specs.yml`` and ``tasks/main.yml`` of https://github.com/redhat-cop/aap_configuration,
+version 3.1.0-devel (commit 98333c4edf4c). ``test_aap_configuration.py`` runs these roles if there is a checkout of them.
+"""
+
+NODE_KEYS = {"identifier", "unified_job_template", "lookup_organization", "approval_node", "success_nodes", "failure_nodes", "always_nodes"}
+"""The keys of ``simplified_workflow_nodes`` that the role ``controller_workflow_job_templates`` reads (``tasks/add_workflows_schema.yml``)."""
+
+SEARCHED = {"credential", "default_environment", "execution_environment", "inventory", "project", "organization", "unified_job_template"}
+"""The keys with names of other objects. The modules also search for an empty name, and fail."""
 
 
 START = "DTSTART;TZID=UTC:20260101T000000"
@@ -108,6 +118,13 @@ def test_ansible_reads_the_variables_of_the_roles_and_keeps_the_templates_of_awx
     assert all(survey_mistakes(entry["survey_spec"]) == [] for entry in read["controller_templates"] + read["controller_workflows"])
     nodes = read["controller_workflows"][0]["simplified_workflow_nodes"]
     assert [node["identifier"] for node in nodes] == ["check", "approve", "rebalance", "verify"]
+    assert all(set(node) <= NODE_KEYS for node in nodes)
+
+
+def test_no_name_of_another_object_is_empty(file: Path) -> None:
+    entries = [entry for entries in yaml.load(file.read_text(), Loader).values() for entry in entries]
+    assert [entry for entry in entries if any(entry.get(key) == "" for key in SEARCHED)] == []
+    assert any("default_environment" in entry for entry in entries)
 
 
 def test_the_example_in_the_guide_is_accepted(tmp_path: Path) -> None:

@@ -224,7 +224,10 @@ def test_a_bearer_token_is_a_credential_of_the_built_in_type_and_other_names_hav
         ({"awx_setup_schedule_minutes": 0}, "awx_setup_schedule_minutes is 0: it must be a number, at least 1"),
         ({"awx_setup_schedule_windows": "at night"}, "'at night' is not days, times and a time zone"),
         ({"awx_setup_schedule_minutes": 1441}, "it must be 1 to 1440"),
-        ({"awx_setup_schedule_preset": "night"}, "awx_setup_schedule_preset is night: it must be one of always, maintenance-window, weekend"),
+        (
+            {"awx_setup_schedule_preset": "night"},
+            "awx_setup_schedule_preset is night: it must be one of always, maintenance-window",
+        ),
         (
             {"awx_setup_schedule_presets": {"lunch": {"days": "Mon-Fri", "times": "12:00-13:00"}}},
             "awx_setup_schedule_presets has lunch with other values than days, times and time_zone",

@@ -82,7 +82,7 @@ def test_patches_are_in_the_data_and_readable_without_the_script() -> None:
     advice = [{"reason": "no_spreading_rule", "message": "do this", "patch": patch}, {"reason": "other", "message": "or that", "patch": {}}]
     html = render(check([workload("web", piled(nodes(2), 2), "collapsed", advice=advice)], nodes(2)))
     assert data_of_page(html)["workloads"][0]["advice"] == advice
-    shown = [text for text in re.findall(r'<pre class="patch">(.*?)</pre>', html, re.DOTALL)]
+    shown = re.findall(r'<pre class="patch">(.*?)</pre>', html, re.DOTALL)
     assert [json.loads(unescape(text)) for text in shown] == [patch]
     assert "<h2>Patch of Deployment shop/web: no_spreading_rule</h2>" in html
 
