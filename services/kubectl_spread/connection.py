@@ -52,7 +52,7 @@ class KubectlOptions:
     """
 
     flags: argparse.Namespace
-    kubeconfig: t.Optional[str]
+    kubeconfig: str | None
 
     @property
     def source(self) -> Source:

@@ -48,7 +48,7 @@ version 3.1.0-devel (commit 98333c4edf4c). ``test_aap_configuration.py`` runs th
 """
 
 NODE_KEYS = {"identifier", "unified_job_template", "lookup_organization", "approval_node", "success_nodes", "failure_nodes", "always_nodes"}
-"""The keys of ``simplified_workflow_nodes`` that the role ``controller_workflow_job_templates`` reads (``tasks/add_workflows_schema.yml``)."""
+"""The keys of ``simplified_workflow_nodes`` that ``tasks/add_workflows_schema.yml`` of ``controller_workflow_job_templates`` reads."""
 
 SEARCHED = {"credential", "default_environment", "execution_environment", "inventory", "project", "organization", "unified_job_template"}
 """The keys with names of other objects. The modules also search for an empty name, and fail."""

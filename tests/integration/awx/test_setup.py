@@ -232,7 +232,7 @@ def test_a_bearer_token_is_a_credential_of_the_built_in_type_and_other_names_hav
             {"awx_setup_schedule_presets": {"lunch": {"days": "Mon-Fri", "times": "12:00-13:00"}}},
             "awx_setup_schedule_presets has lunch with other values than days, times and time_zone",
         ),
-        ({"awx_setup_schedule_presets": {"lunch": {**LUNCH, "times": "noon"}}}, "'Mon-Fri noon UTC'"),
+        ({"awx_setup_schedule_presets": {"lunch": {**LUNCH, "times": "noon"}}}, "'noon' is not a range of times"),
         ({"awx_setup_schedule_presets": {"lunch": {**LUNCH, "time_zone": "Europe/Atlantis"}}}, "Europe/Atlantis"),
         (
             {"awx_setup_schedule_preset": "weekend", "awx_setup_schedule_windows": "Mon 01:00-02:00 UTC"},
