@@ -59,7 +59,8 @@ def missing_workloads(snapshot: ClusterSnapshot, options: CheckOptions, names: S
     if not names:
         return []
     places = set(options.namespaces or snapshot.namespaces)
-    listed = [(one.kind, one.metadata) for one in (*snapshot.workloads(options.kinds), *snapshot.undecodable) if one.kind in options.kinds]
+    listed = [(one.kind, one.metadata) for one in snapshot.workloads(options.kinds)]
+    listed += [(one.kind, one.metadata) for one in snapshot.undecodable if one.kind in options.kinds]
     existing = {(kind, metadata.name) for kind, metadata in listed if metadata.namespace in places}
     where = ", ".join(options.namespaces or ())
     return [
