@@ -33,11 +33,13 @@ ROLES = {
     "controller_templates": {
         *("name", "description", "organization", "project", "playbook", "inventory", "execution_environment", "credentials", "job_type"),
         *("job_tags", "timeout", "allow_simultaneous", "survey_enabled", "survey_spec", "notification_templates_error"),
+        "related",
         *(f"ask_{name}_on_launch" for name in ("limit", "variables", "verbosity", "job_type", "tags", "skip_tags", "diff_mode")),
     },
     "controller_workflows": {
         *("name", "description", "organization", "inventory", "allow_simultaneous", "ask_limit_on_launch", "ask_variables_on_launch"),
         *("survey_enabled", "survey_spec", "simplified_workflow_nodes", "notification_templates_error", "notification_templates_approvals"),
+        "related",
     },
     "controller_schedules": {"name", "description", "organization", "unified_job_template", "rrule", "enabled"},
 }
@@ -119,6 +121,11 @@ def test_ansible_reads_the_variables_of_the_roles_and_keeps_the_templates_of_awx
     nodes = read["controller_workflows"][0]["simplified_workflow_nodes"]
     assert [node["identifier"] for node in nodes] == ["check", "approve", "rebalance", "verify"]
     assert all(set(node) <= NODE_KEYS for node in nodes)
+    for entry in read["controller_templates"] + read["controller_workflows"]:
+        assert {name: [item["name"] for item in items] for name, items in entry["related"].items()} == {
+            name: entry[name] for name in ("notification_templates_error", "notification_templates_approvals") if name in entry
+        }
+        assert entry["related"]["notification_templates_error"]
 
 
 def test_no_name_of_another_object_is_empty(file: Path) -> None:
