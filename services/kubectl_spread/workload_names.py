@@ -59,9 +59,9 @@ def missing_workloads(snapshot: ClusterSnapshot, options: CheckOptions, names: S
     if not names:
         return []
     places = set(options.namespaces or snapshot.namespaces)
-    listed = [(one.kind, one.metadata) for one in snapshot.workloads(options.kinds)]
-    listed += [(one.kind, one.metadata) for one in snapshot.undecodable if one.kind in options.kinds]
-    existing = {(kind, metadata.name) for kind, metadata in listed if metadata.namespace in places}
+    listed = [(one.kind, one.metadata.namespace, one.metadata.name) for one in snapshot.workloads(options.kinds)]
+    listed += [(one.kind, one.metadata.namespace, one.metadata.name) for one in snapshot.undecodable if one.kind in options.kinds]
+    existing = {(kind, name) for kind, place, name in listed if place in places}
     where = ", ".join(options.namespaces or ())
     return [
         f"there is no {kind} {name} in {where}{nearest(name, sorted(other for of, other in existing if of == kind))}"
