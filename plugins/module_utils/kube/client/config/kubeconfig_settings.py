@@ -201,7 +201,7 @@ def _chosen(merged: _Merged, source: Source) -> tuple[Entry, Entry]:
     """Return the cluster and the user of the context, or those that the source names in their place."""
     for kind, wanted, entries in (("cluster", source.cluster, merged.clusters), ("user", source.user, merged.users)):
         if wanted and wanted not in entries:
-            raise _missing(kind, wanted, entries)
+            raise ConnectionSettingsError(f"there is no {kind} {wanted} in it; it has {', '.join(entries) or 'none'}")
     name = source.context or merged.current_context
     context = merged.contexts.get(name)
     if context is None and source.cluster and not source.context:
@@ -209,7 +209,7 @@ def _chosen(merged: _Merged, source: Source) -> tuple[Entry, Entry]:
     if not name and context is None:
         raise ConnectionSettingsError("it has no current-context, and no context is given")
     if context is None:
-        raise _missing("context", name, merged.contexts)
+        raise ConnectionSettingsError(f"there is no context {name} in it; it has {', '.join(merged.contexts) or 'none'}")
     cluster_name, user_name = source.cluster or context.text("cluster"), source.user or context.text("user")
     cluster = merged.clusters.get(cluster_name)
     if cluster is None:
@@ -217,10 +217,6 @@ def _chosen(merged: _Merged, source: Source) -> tuple[Entry, Entry]:
     if user_name and user_name not in merged.users:
         raise ConnectionSettingsError(f"there is no user {user_name} in it, which the context {name} names")
     return cluster, merged.users.get(user_name, Entry("user", user_name, {}, Path()))
-
-
-def _missing(kind: str, name: str, entries: Mapping[str, Entry]) -> ConnectionSettingsError:
-    return ConnectionSettingsError(f"there is no {kind} {name} in it; it has {', '.join(entries) or 'none'}")
 
 
 def _settings(cluster: Entry, user: Entry, authorization: Authorization) -> ConnectionSettings:
