@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: onprem.kube_scheduling contributors
-"""Programs that start processes in sessions of their own, such as ansible-rulebook: all of these end with the program, and it ends with the test."""
+"""Programs that start processes in sessions of their own, such as ansible-rulebook.
+
+All of these processes end with the program, and the program ends with the test.
+"""
 
 from __future__ import annotations
 
