@@ -27,8 +27,8 @@ FOREIGN = {
 }
 """Metrics that no program of the lab has, with their labels.
 
-They are those of kube-state-metrics (docs/metrics/workload/cronjob-metrics.md and internal/store/cronjob.go there), which no registry of packages
-has as a program. A suspended CronJob has no next schedule time there.
+They are those of kube-state-metrics (docs/metrics/workload/cronjob-metrics.md and internal/store/cronjob.go there), which no registry of
+packages has as a program. A suspended CronJob has no next schedule time there.
 """
 OPTIONAL_LABELS = {"le", "cluster"}
 """``le`` is the label of each histogram. ``cluster`` exists only where one Prometheus has the metrics of several clusters."""
