@@ -1,6 +1,6 @@
 # Copyright: onprem.kube_scheduling contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Who may create pods in a namespace may choose their priority: outside of `namespaces` it makes no pod critical, and a quota limits it."""
+"""A priority class makes no pod critical outside of `namespaces`, and a quota limits who may use it."""
 
 from __future__ import annotations
 
