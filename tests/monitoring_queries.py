@@ -25,7 +25,11 @@ FOREIGN = {
     "kube_cronjob_spec_suspend": {"namespace", "cronjob"},
     "kube_cronjob_status_active": {"namespace", "cronjob"},
 }
-"""Metrics that no program of the lab has, with their labels. They are those of kube-state-metrics (its page about CronJob metrics)."""
+"""Metrics that no program of the lab has, with their labels.
+
+They are those of kube-state-metrics (docs/metrics/workload/cronjob-metrics.md and internal/store/cronjob.go there), which no registry of
+packages has as a program. A suspended CronJob has no next schedule time there.
+"""
 OPTIONAL_LABELS = {"le", "cluster"}
 """``le`` is the label of each histogram. ``cluster`` exists only where one Prometheus has the metrics of several clusters."""
 

@@ -62,10 +62,10 @@ def unpack(package: Package, folder: Path) -> None:
 
 def run(command: list[str], folder: Path) -> None:
     """Run a command in a folder, such as npm or node. Raises ToolError with the end of its output if it fails."""
-    _run(command, folder, _path_with_npm())
+    _run(command, folder, path_with_npm())
 
 
-def _path_with_npm() -> str:
+def path_with_npm() -> str:
     """Return a PATH with npm and node. If there are none, pip installs them into the cache."""
     present = os.environ.get("PATH", os.defpath)
     if shutil.which("npm", path=present) and shutil.which("node", path=present):

@@ -7,27 +7,27 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-import time
 import traceback
 import typing as t
 from collections.abc import Mapping, Sequence
 
-from ...plugins.module_utils.kube.client.api import KubeApi
-from ...plugins.module_utils.kube.client.early_denials import EarlyDenials
 from ...plugins.module_utils.kube.client.errors import ConfigurationError, KubeError
-from ...plugins.module_utils.kube.client.open_transport import open_transport_with
 from ...plugins.module_utils.model.gc_pause import gc_paused
 from ...plugins.module_utils.model.option_values import OptionError
 from ...plugins.module_utils.operations.check.result import check_result, nodes_to_result, read_error
 from ...plugins.module_utils.operations.check.run import run_check
 from ...plugins.module_utils.spread.options import CheckOptions, check_options
 from ...plugins.module_utils.spread.verdict import COLLAPSED, SKEWED
-from .connection import ClusterTarget, find_target
-from .flags import KIND_WORDS, USER_AGENT, UsageError, parse_flags
+from .connection import ClusterTarget, find_target, open_api
+from .flags import UsageError, parse_flags
 from .output import write_result
+from .workload_names import NamedWorkloads, kind_of, missing_workloads, named_workloads
 
 EVEN, UNEVEN, CONFIGURATION, API, INTERNAL, INTERRUPTED = 0, 1, 2, 3, 4, 130
 """The exit codes. INTERNAL is a defect of the program; Python's own code for it is 1, which means here that something is collapsed."""
+
+NOT_FOUND = 1
+"""The exit code if a workload that is named does not exist, as in kubectl."""
 
 FLAG_OF_OPTION = {
     "namespaces": "--namespace",
@@ -67,21 +67,40 @@ def run(arguments: Sequence[str], environment: Mapping[str, str], output: t.Text
 
 def _checked(arguments: Sequence[str], environment: Mapping[str, str], output: t.TextIO) -> int:
     flags = parse_flags(arguments)
+    named = _named(flags)
     target = find_target(flags, environment)
-    options = _options(flags, target)
+    options = _options(flags, target, named)
     with gc_paused():
-        result = _result(target, options)
+        result, missing = _result(target, options, named)
     error = read_error(result)
     if error:
         return _failed(error, API)
+    for text in missing:
+        _failed(text, NOT_FOUND)
+    if missing and len(missing) == len(named.names):
+        return NOT_FOUND
     write_result(result, flags.output or "", cluster=target.cluster, environment=environment, output=output)
     if not result["summary"]["checked"] and not result["reason"] and not flags.all_namespaces:
         namespaces = ", ".join(options.namespaces or ())
         print(f"No {' or '.join(options.kinds)} in {namespaces}. --all-namespaces checks all namespaces.", file=sys.stderr)
+    if missing:
+        return NOT_FOUND
     return UNEVEN if result["summary"][COLLAPSED] + result["summary"][SKEWED] else EVEN
 
 
-def _options(flags: argparse.Namespace, target: ClusterTarget) -> CheckOptions:
+def _named(flags: argparse.Namespace) -> NamedWorkloads:
+    """Return the workloads that the arguments name. Raises UsageError, as kubectl does for the same flags."""
+    named = named_workloads(flags.arguments)
+    if named.kinds and flags.kind:
+        raise UsageError(f"--kind and the kind {flags.arguments[0]!r} exclude each other; leave one of them out")
+    if named.names and flags.all_namespaces:
+        raise UsageError("a workload cannot be named in all namespaces; give its namespace with --namespace")
+    if named.names and flags.selector:
+        raise UsageError("a name and --selector exclude each other; leave one of them out")
+    return named
+
+
+def _options(flags: argparse.Namespace, target: ClusterTarget, named: NamedWorkloads) -> CheckOptions:
     """Return the options of the check. Raises OptionError."""
     return check_options(
         {
@@ -90,7 +109,7 @@ def _options(flags: argparse.Namespace, target: ClusterTarget) -> CheckOptions:
             # Nothing is moved, so every namespace takes part, also without the consent that the playbook requires.
             "namespace_annotation": flags.namespace_annotation or "",
             "label_selectors": [flags.selector] if flags.selector else None,
-            "kinds": _kinds(flags.kind),
+            "kinds": list(named.kinds) or _kinds(flags.kind),
             "topology_keys": flags.topology_key or list(CheckOptions().topology_keys),
             "max_skew": flags.max_skew,
             "min_ready_nodes": CheckOptions().min_ready_nodes if flags.min_ready_nodes is None else flags.min_ready_nodes,
@@ -102,19 +121,21 @@ def _options(flags: argparse.Namespace, target: ClusterTarget) -> CheckOptions:
 
 
 def _kinds(names: list[str] | None) -> list[str] | None:
-    """Return the kinds by their names in the API. Raises UsageError for a word that is not one of those in ``KIND_WORDS``."""
-    known = {word: kind for kind, words in KIND_WORDS.items() for word in words}
-    unknown = [name for name in names or () if name.lower() not in known]
-    if unknown:
-        raise UsageError(f"--kind: {unknown[0]!r} is not one of {', '.join(KIND_WORDS)}")
-    return None if names is None else [known[name.lower()] for name in names]
+    """Return the kinds by their names in the API. Raises UsageError for a word that names none."""
+    try:
+        return None if names is None else [kind_of(name) for name in names]
+    except UsageError as error:
+        raise UsageError(f"--kind: {error}") from None
 
 
-def _result(target: ClusterTarget, options: CheckOptions) -> dict[str, t.Any]:
-    """Return the result of k8s_spread_check with all workloads and nodes. Raises KubeError and OptionError."""
-    api = KubeApi(open_transport_with(target.options, user_agent=USER_AGENT), denials=EarlyDenials(time.monotonic))
-    snapshot, report = run_check(api, options)
-    return {**check_result(report, options, include_healthy=True), "node_list": nodes_to_result(snapshot)}
+def _result(target: ClusterTarget, options: CheckOptions, named: NamedWorkloads) -> tuple[dict[str, t.Any], list[str]]:
+    """Return the result of k8s_spread_check with all workloads and nodes, and an error for each workload that does not exist.
+
+    Raises KubeError and OptionError.
+    """
+    snapshot, report = run_check(open_api(target), options, names=named.names or None)
+    missing = missing_workloads(snapshot, options, named.names)
+    return {**check_result(report, options, include_healthy=True), "node_list": nodes_to_result(snapshot)}, missing
 
 
 def _with_flag(text: str) -> str:

@@ -19,20 +19,21 @@ from types import FrameType
 from ...plugins.module_utils.kube.client import resources
 from ...plugins.module_utils.kube.client.api import KubeApi
 from ...plugins.module_utils.kube.client.config.files import ConnectionSettingsError
-from ...plugins.module_utils.kube.client.config.kubeconfig_settings import context_names
+from ...plugins.module_utils.kube.client.config.kubeconfig_settings import kubeconfig_names
 from ...plugins.module_utils.kube.client.config.kubeconfig_source import Source
 from ...plugins.module_utils.kube.client.errors import KubeError
-from ...plugins.module_utils.kube.client.open_transport import open_transport_with
-from .connection import find_target
-from .flags import FLAGS, FORMATS, KIND_WORDS, USER_AGENT, WITH_WORDS, Flag, UsageError, parse_flags
+from .connection import find_target, open_api
+from .flags import FLAGS, FORMATS, KIND_WORDS, WITH_WORDS, Flag, UsageError, parse_flags
+from .workload_names import kind_of
 
-FILES, NO_FILES = 0, 4
-"""The directives: propose files if there is no other proposal, and propose no files (cobra ShellCompDirectiveNoFileComp)."""
+FILES, NO_SPACE, NO_FILES = 0, 2, 4
+"""The directives: propose files if there is no other proposal, add no space after the word, and propose no files (cobra
+ShellCompDirectiveNoSpace, ShellCompDirectiveNoFileComp)."""
 
 WITHIN_S = 3
 """The seconds after which a person has no proposals from a cluster that does not answer."""
 
-WITH_FILES = ("kubeconfig", "certificate-authority", "scheduler-config")
+WITH_FILES = ("kubeconfig", "certificate-authority", "client-certificate", "client-key", "scheduler-config")
 
 
 class Proposals(t.NamedTuple):
@@ -67,9 +68,37 @@ def proposals(words: Sequence[str], environment: Mapping[str, str]) -> Proposals
     if before and before[-1] in WITH_WORDS and WITH_WORDS[before[-1]].metavar:
         return _values(WITH_WORDS[before[-1]], word, before[:-1], environment)
     if not word.startswith("-"):
-        return Proposals()
+        return _workloads(before, word, environment)
     lines = [f"{spelling}\t{flag.help}" for flag in FLAGS for spelling in flag.words if spelling.startswith(word)]
     return Proposals(lines)
+
+
+def _workloads(before: Sequence[str], word: str, environment: Mapping[str, str]) -> Proposals:
+    """Return the kinds or the names of workloads that begin with a text, in the form that the words before have."""
+    try:
+        flags = parse_flags(before)
+        given = flags.arguments
+        if "/" in word or (given and "/" not in given[0]):
+            prefix = f"{word.partition('/')[0]}/" if "/" in word else ""
+            names = _names(flags, prefix[:-1] if prefix else given[0], environment)
+            found = [f"{prefix}{name}" for name in names]
+            return Proposals([text for text in found if text.startswith(word) and text not in given])
+    except (UsageError, KubeError, ConnectionSettingsError):
+        return Proposals()
+    words = [words[0] for words in KIND_WORDS.values()]
+    if given:
+        return Proposals([f"{kind}/" for kind in words if kind.startswith(word)], NO_SPACE | NO_FILES)
+    return Proposals([kind for kind in words if kind.startswith(word)])
+
+
+def _names(flags: argparse.Namespace, kinds: str, environment: Mapping[str, str]) -> list[str]:
+    """Return the names of the workloads of these kinds, which are a list with commas."""
+    target = find_target(flags, environment)
+    api = open_api(target, request_timeout_s=WITHIN_S)
+    chosen = dict.fromkeys(kind_of(word) for word in kinds.split(","))
+    places = flags.namespace or [target.namespace]
+    found = {one.metadata.name for kind in chosen for place in places for one in api.list_all(resources.WORKLOADS[kind], namespace=place)}
+    return sorted(found)
 
 
 def _values(flag: Flag, begun: str, before: Sequence[str], environment: Mapping[str, str]) -> Proposals:
@@ -86,8 +115,9 @@ def _values(flag: Flag, begun: str, before: Sequence[str], environment: Mapping[
     return Proposals([value for value in known if value.startswith(begun)])
 
 
-def _contexts(flags: argparse.Namespace, _environment: Mapping[str, str]) -> Sequence[str]:
-    return sorted(context_names(Source(flags.kubeconfig)))
+def _entries(kind: str) -> Callable[[argparse.Namespace, Mapping[str, str]], Sequence[str]]:
+    """Return the function that lists the names of the entries of a kubeconfig. ``kind`` is contexts, clusters or users."""
+    return lambda flags, _environment: sorted(getattr(kubeconfig_names(Source(flags.kubeconfig)), kind))
 
 
 def _namespaces(flags: argparse.Namespace, environment: Mapping[str, str]) -> Sequence[str]:
@@ -104,14 +134,15 @@ def _topology_keys(flags: argparse.Namespace, environment: Mapping[str, str]) ->
 
 
 def _api(flags: argparse.Namespace, environment: Mapping[str, str]) -> KubeApi:
-    transport = open_transport_with(find_target(flags, environment).options, user_agent=USER_AGENT)
-    return KubeApi(transport, retry_for_s=0, answer_timeout_s=WITHIN_S)
+    return open_api(find_target(flags, environment), request_timeout_s=WITHIN_S)
 
 
 VALUES: Mapping[str, Callable[[argparse.Namespace, Mapping[str, str]], Sequence[str]]] = {
     "output": lambda _flags, _environment: FORMATS,
     "kind": lambda _flags, _environment: tuple(KIND_WORDS),
-    "context": _contexts,
+    "context": _entries("contexts"),
+    "cluster": _entries("clusters"),
+    "user": _entries("users"),
     "namespace": _namespaces,
     "exclude-namespace": _namespaces,
     "topology-key": _topology_keys,

@@ -5,51 +5,144 @@
 from __future__ import annotations
 
 import argparse
+import os
+import time
 import typing as t
 from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
+from urllib.parse import quote
 
-from ...plugins.module_utils.kube.client.config.connection_options import ConnectionOptions
-from ...plugins.module_utils.kube.client.config.files import ConnectionSettingsError
-from ...plugins.module_utils.kube.client.config.kubeconfig_settings import context_of_kubeconfig, namespace_of_pod, settings_of_pod
-from ...plugins.module_utils.kube.client.config.kubeconfig_source import DEFAULT_FILE, Source
+from ...plugins.module_utils.kube.client.api import KubeApi
+from ...plugins.module_utils.kube.client.config.authorization import basic, bearer
+from ...plugins.module_utils.kube.client.config.connection_options import with_environment_proxy
+from ...plugins.module_utils.kube.client.config.connection_settings import ConnectionSettings
+from ...plugins.module_utils.kube.client.config.files import ConnectionSettingsError, is_file, path_of
+from ...plugins.module_utils.kube.client.config.kubeconfig_settings import (
+    UnsupportedLoginError,
+    context_of_kubeconfig,
+    namespace_of_pod,
+    settings_of_kubeconfig,
+    settings_of_pod,
+    settings_without_login,
+)
+from ...plugins.module_utils.kube.client.config.kubeconfig_source import DEFAULT_FILE, Source, without_login
+from ...plugins.module_utils.kube.client.early_denials import EarlyDenials
 from ...plugins.module_utils.kube.client.errors import ConfigurationError
+from ...plugins.module_utils.kube.client.open_transport import open_transport_with
+from .flags import USER_AGENT, UsageError
 
 DEFAULT_NAMESPACE = "default"
+
+FILE_FLAGS = {
+    "certificate_authority": "ca",
+    "client_certificate": "client_certificate",
+    "client_key": "client_key",
+}
+"""The attributes of the flags that name files, and the settings that they replace."""
+
+IMPERSONATION_HEADER = "Impersonate-"
+
+
+@dataclass(frozen=True)
+class KubectlOptions:
+    """The flags for the connection. ``settings`` applies them to the kubeconfig as kubectl does (client-go ``client_config.go``).
+
+    ``kubeconfig`` is None if there is no kubeconfig.
+    """
+
+    flags: argparse.Namespace
+    kubeconfig: str | None
+
+    @property
+    def source(self) -> Source:
+        """Return the source of the settings, for messages."""
+        flags = self.flags
+        host = "" if self.kubeconfig else flags.server or ""
+        return Source(self.kubeconfig, flags.context or "", host, flags.cluster or "", flags.user or "")
+
+    def settings(self) -> ConnectionSettings:
+        """Return the settings of the connection. Raises ConnectionSettingsError."""
+        flags, settings = self.flags, self._base()
+        changes: dict[str, t.Any] = {
+            field: _file(attribute, getattr(flags, attribute)) for attribute, field in FILE_FLAGS.items() if getattr(flags, attribute)
+        }
+        if flags.server:
+            # The name in the kubeconfig is that of another server.
+            changes |= {"server": flags.server.rstrip("/"), "tls_server_name": ""}
+        if flags.tls_server_name:
+            changes["tls_server_name"] = flags.tls_server_name
+        if flags.certificate_authority:
+            changes["verify"] = True
+        if flags.insecure_skip_tls_verify:
+            changes |= {"verify": False, "ca": None}
+        if self._own_login:
+            changes["authorization"] = bearer(flags.token) if flags.token else basic(flags.username, flags.password)
+        return with_environment_proxy(replace(settings, **changes, headers=_impersonation(flags, settings.headers)))
+
+    @property
+    def _own_login(self) -> bool:
+        """Return whether the flags have a token or a password."""
+        return bool(self.flags.token or self.flags.username)
+
+    def _base(self) -> ConnectionSettings:
+        """Return the settings that the flags then override."""
+        if self.kubeconfig is None:
+            return settings_of_pod(os.environ) or ConnectionSettings("")
+        if self._own_login:
+            return settings_without_login(self.source)
+        try:
+            return settings_of_kubeconfig(self.source)
+        except UnsupportedLoginError:
+            # Most kubeconfigs do not need it, and its import takes longer than a whole check of a small cluster.
+            from ...plugins.module_utils.kube.client.config.kubernetes_client import settings_by_client
+
+            return settings_by_client(self.source, persist=True, needs_login=True)
 
 
 class ClusterTarget(t.NamedTuple):
     """The connection of a run, the namespace that counts without a flag, and the name of the cluster for people."""
 
-    options: ConnectionOptions
+    options: KubectlOptions
     namespace: str
     cluster: str
 
 
 def find_target(flags: argparse.Namespace, environment: Mapping[str, str]) -> ClusterTarget:
-    """Return the target of the run. Raises ConfigurationError."""
+    """Return the target of the run. Raises ConfigurationError, and UsageError for flags that exclude or need each other."""
+    _check_together(flags)
     kubeconfig = flags.kubeconfig or environment.get("KUBECONFIG") or _default_file()
-    values = {
-        "kubeconfig": kubeconfig,
-        "context": flags.context,
-        "host": flags.server,
-        "api_key": flags.token,
-        "ca_cert": flags.certificate_authority,
-        "impersonate_user": getattr(flags, "as"),
-        "impersonate_groups": flags.as_group,
-        "persist_config": True,
-    }
-    if flags.insecure_skip_tls_verify:
-        values["validate_certs"] = False
-    options = ConnectionOptions({name: value for name, value in values.items() if value is not None})
+    options = KubectlOptions(flags, kubeconfig)
     if kubeconfig is None:
-        return _without_kubeconfig(options, flags.server, environment)
-    source = Source(kubeconfig, flags.context or "")
+        return _without_kubeconfig(options, environment)
+    source = options.source
     try:
         context = context_of_kubeconfig(source)
     except ConnectionSettingsError as error:
         raise ConfigurationError(f"{source} cannot be used: {error}. Check --kubeconfig, KUBECONFIG and --context.") from None
-    return ClusterTarget(options, context.namespace or DEFAULT_NAMESPACE, context.name)
+    name = without_login(flags.server) if flags.server else flags.cluster or context.name
+    return ClusterTarget(options, context.namespace or DEFAULT_NAMESPACE, name)
+
+
+def open_api(target: ClusterTarget, *, request_timeout_s: float | None = None) -> KubeApi:
+    """Return the API of the target. With a limit for a request, from the caller or the flags, nothing is repeated. Raises KubeError."""
+    limit_s = request_timeout_s or target.options.flags.request_timeout_s
+    transport = open_transport_with(target.options, user_agent=USER_AGENT, request_timeout_s=limit_s)
+    if limit_s is None:
+        return KubeApi(transport, denials=EarlyDenials(time.monotonic))
+    return KubeApi(transport, retry_for_s=0, answer_timeout_s=limit_s)
+
+
+def _check_together(flags: argparse.Namespace) -> None:
+    if flags.certificate_authority and flags.insecure_skip_tls_verify:
+        raise UsageError("--certificate-authority and --insecure-skip-tls-verify exclude each other; leave one of them out")
+    if flags.token and (flags.username or flags.password):
+        raise UsageError("--token excludes --username and --password; leave one of the two logins out")
+    if bool(flags.username) is not bool(flags.password):
+        raise UsageError("--username and --password need each other; give both")
+    unpaired = [entry for entry in flags.as_user_extra or () if "=" not in entry]
+    if unpaired:
+        raise UsageError(f"--as-user-extra: {unpaired[0]!r} is not KEY=VALUE")
 
 
 def _default_file() -> str | None:
@@ -61,11 +154,40 @@ def _default_file() -> str | None:
     return DEFAULT_FILE if exists else None
 
 
-def _without_kubeconfig(options: ConnectionOptions, server: str | None, environment: Mapping[str, str]) -> ClusterTarget:
-    if server:
-        return ClusterTarget(options, DEFAULT_NAMESPACE, server)
-    if settings_of_pod(environment) is None:
-        raise ConfigurationError(
-            f"no cluster is given: give --kubeconfig=FILE, or set KUBECONFIG to the path of a kubeconfig; {DEFAULT_FILE} does not exist"
+def _without_kubeconfig(options: KubectlOptions, environment: Mapping[str, str]) -> ClusterTarget:
+    flags = options.flags
+    in_pod = settings_of_pod(environment) is not None
+    entries = [f"--{name}" for name in ("context", "cluster", "user") if getattr(flags, name)]
+    if entries or not (in_pod or flags.server):
+        given = f"{entries[0]} names an entry of a kubeconfig, and there is none" if entries else "no cluster is given"
+        raise ConfigurationError(f"{given}: give --kubeconfig=FILE, or set KUBECONFIG to its path; {DEFAULT_FILE} does not exist")
+    if not in_pod and not (flags.token or flags.username or flags.client_certificate):
+        raise UsageError(
+            "--server needs a login: --token, --username with --password, --client-certificate with --client-key, or a kubeconfig"
         )
-    return ClusterTarget(options, namespace_of_pod() or DEFAULT_NAMESPACE, "in-cluster")
+    namespace = namespace_of_pod() if in_pod else ""
+    return ClusterTarget(options, namespace or DEFAULT_NAMESPACE, without_login(flags.server) if flags.server else "in-cluster")
+
+
+def _file(attribute: str, name: str) -> Path:
+    path = path_of(name)
+    if not is_file(path):
+        raise ConnectionSettingsError(f"--{attribute.replace('_', '-')} names the file {path}, which does not exist")
+    return path
+
+
+def _impersonation(flags: argparse.Namespace, headers: tuple[tuple[str, str], ...]) -> tuple[tuple[str, str], ...]:
+    """Return the headers of the kubeconfig, of which a flag replaces those of its kind. Raises ConnectionSettingsError."""
+    pairs = [entry.partition("=") for entry in flags.as_user_extra or ()]
+    given = {
+        "User": [("User", getattr(flags, "as"))],
+        "Uid": [("Uid", flags.as_uid)],
+        "Group": [("Group", group) for group in flags.as_group or ()],
+        "Extra": [(f"Extra-{quote(key, safe='')}", value) for key, _, value in pairs],
+    }
+    own = {kind: [(f"{IMPERSONATION_HEADER}{name}", value) for name, value in found if value] for kind, found in given.items()}
+    kept = [(name, value) for name, value in headers if not own[name.removeprefix(IMPERSONATION_HEADER).partition("-")[0]]]
+    merged = (*kept, *(header for found in own.values() for header in found))
+    if merged and f"{IMPERSONATION_HEADER}User" not in dict(merged):
+        raise ConnectionSettingsError("--as-uid, --as-group and --as-user-extra need --as, or a kubeconfig whose user has as")
+    return merged

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import argparse
+import re
 import typing as t
 from collections.abc import Sequence
 
@@ -28,12 +29,14 @@ KIND_WORDS = {
 EPILOG = """\
 examples:
   kubectl spread -A                          the map of all namespaces
+  kubectl spread -n shop deploy/web sts/db   two workloads; also: deployment web, or deployment for all of this kind
   kubectl spread -n shop --max-skew=1        one namespace; a difference of two replicas is reported, too
   kubectl spread -A --topology-key=topology.kubernetes.io/zone
   kubectl spread -A -o json | jq .summary    the result for programs
   kubectl spread -A -o html > spread.html    a page with search, sorting, and zones that open into nodes
 
-exit codes: 0 nothing collapsed or skewed, 1 some workload is, 2 wrong flags or connection settings, 3 API server unreachable or forbidden.
+exit codes: 0 nothing collapsed or skewed, 1 some workload is, or one that is named does not exist, 2 wrong flags or connection settings,
+3 API server unreachable or forbidden.
 Nothing is changed in the cluster. NO_COLOR=1 switches the colours off."""
 
 
@@ -42,13 +45,18 @@ class UsageError(Exception):
 
 
 class Flag(t.NamedTuple):
-    """A flag with its help. ``metavar`` is empty for a switch. ``repeated``: it may be given several times, or with a list."""
+    """A flag with its help.
+
+    ``metavar`` is empty for a switch. ``repeated``: it may be given several times, or with a list. ``whole``: its value is not a list,
+    although it may be given several times.
+    """
 
     name: str
     metavar: str
     help: str
     short: str = ""
     repeated: bool = False
+    whole: bool = False
 
     @property
     def words(self) -> tuple[str, ...]:
@@ -80,25 +88,54 @@ OUTPUT = (Flag("output", "FORMAT", f"{'|'.join(FORMATS)} (a map as wide as the t
 CONNECTION = (
     Flag("kubeconfig", "FILE", "the kubeconfig (KUBECONFIG, or ~/.kube/config)"),
     Flag("context", "NAME", "the context of the kubeconfig (its current context)"),
+    Flag("cluster", "NAME", "the cluster of the kubeconfig (that of the context)"),
+    Flag("user", "NAME", "the user of the kubeconfig (that of the context)"),
     Flag("server", "URL", "the address of the API server", short="s"),
+    Flag("request-timeout", "TIME", "the time for one request with its answer, such as 10, 10s or 1m (unset: 60 s without data)"),
     Flag("token", "TOKEN", "the bearer token for the API server"),
+    Flag("username", "NAME", "the user name for basic authentication"),
+    Flag("password", "PASSWORD", "the password for basic authentication"),
+    Flag("client-certificate", "FILE", "the certificate of the user"),
+    Flag("client-key", "FILE", "the key of this certificate"),
     Flag("certificate-authority", "FILE", "the certificate of the authority that has signed the API server's"),
+    Flag("tls-server-name", "NAME", "the name in the certificate of the API server (the host of its address)"),
     Flag("insecure-skip-tls-verify", "", "do not check the certificate of the API server"),
     Flag("as", "USER", "the user to impersonate"),
-    Flag("as-group", "GROUP", "a group to impersonate; may be repeated", repeated=True),
+    Flag("as-uid", "UID", "the UID of the user to impersonate"),
+    Flag("as-group", "GROUP", "a group to impersonate; may be repeated", repeated=True, whole=True),
+    Flag("as-user-extra", "KEY=VALUE", "another attribute of the user to impersonate; may be repeated", repeated=True, whole=True),
 )
 FLAGS = (*SELECTION, *CHECK, *OUTPUT, *CONNECTION)
 WITH_WORDS = {word: flag for flag in FLAGS for word in flag.words}
 
+KUBECTL_ONLY = (
+    *("cache-dir", "disable-compression", "kuberc", "log-flush-frequency", "match-server-version", "profile", "profile-output"),
+    *("v", "vmodule", "warnings-as-errors"),
+)
+"""The flags of every command of kubectl that are not here: they are about kubectl itself."""
+
+TRUE, FALSE = ("1", "t", "T", "TRUE", "true", "True"), ("0", "f", "F", "FALSE", "false", "False")
+"""The values of a switch in the form ``--switch=VALUE`` (Go ``strconv.ParseBool``)."""
+
+SECONDS_OF_UNIT = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
+PART_OF_TIME = re.compile(r"(\d+(?:\.\d+)?)(ns|us|µs|ms|s|m|h)")
+
 
 def parse_flags(arguments: Sequence[str]) -> argparse.Namespace:
-    """Return the values by attribute: None or false for a flag that is not given. Raises UsageError, and SystemExit after --help."""
+    """Return the values by attribute: None or false for a flag that is not given. ``arguments`` has the words that are no flags.
+
+    Raises UsageError, and SystemExit after --help.
+    """
+    ends = list(arguments).index("--") if "--" in arguments else len(arguments)
     try:
-        found, unknown = _parser().parse_known_args(arguments)
+        found, others = _parser().parse_known_args(_with_plain_switches(arguments[:ends]))
     except argparse.ArgumentError as error:
         raise UsageError(str(error)) from None
+    unknown = [word for word in others if word.startswith("-")]
     if unknown:
         raise UsageError(_problem_of(unknown[0]))
+    found.arguments = [*others, *arguments[ends + 1 :]]
+    found.request_timeout_s = _seconds(found.request_timeout)
     if found.output is not None and found.output not in FORMATS:
         raise UsageError(f"the output format {found.output!r} is unknown{nearest(found.output, FORMATS)}; use one of {', '.join(FORMATS)}")
     if found.all_namespaces and found.namespace:
@@ -106,17 +143,51 @@ def parse_flags(arguments: Sequence[str]) -> argparse.Namespace:
     return found
 
 
+def _with_plain_switches(words: Sequence[str]) -> list[str]:
+    """Return the words with ``--switch`` in place of ``--switch=true``, and without a switch that is false. Raises UsageError."""
+    kept: list[str] = []
+    for word in words:
+        name, equals, value = word.partition("=")
+        flag = WITH_WORDS.get(name) if equals else None
+        if flag is None or flag.metavar:
+            kept.append(word)
+        elif value in TRUE:
+            kept.append(name)
+        elif value in FALSE:
+            kept = [other for other in kept if other not in flag.words]
+        else:
+            raise UsageError(f"{name}: {value!r} is neither true nor false")
+    return kept
+
+
+def _seconds(text: str | None) -> float | None:
+    """Return the time in seconds, as kubectl reads it. None for an unset or empty time and for 0, which are no limit of their own.
+
+    Raises UsageError.
+    """
+    if not text:
+        return None
+    parts = PART_OF_TIME.findall(text)
+    if text.isdecimal():
+        seconds = float(text)
+    elif parts and "".join(number + unit for number, unit in parts) == text:
+        seconds = sum(float(number) * SECONDS_OF_UNIT[unit] for number, unit in parts)
+    else:
+        raise UsageError(f"--request-timeout: {text!r} is not a time; write seconds, or a number with a unit, such as 10s, 2m or 1h")
+    return seconds or None
+
+
 def _problem_of(word: str) -> str:
     name = word.partition("=")[0]
-    if name.startswith("-"):
-        return f"{name} is not a flag{nearest(name, WITH_WORDS)}; `{PROGRAM} --help` lists the flags"
-    return f"{word} is one argument too many: {PROGRAM} takes only flags, and --selector selects workloads by their labels"
+    if name.lstrip("-") in KUBECTL_ONLY or (name.startswith("-v") and name[2:].isdecimal()):
+        return f"{name} is a flag of kubectl that {PROGRAM} does not have; leave it out"
+    return f"{name} is not a flag{nearest(name, WITH_WORDS)}; `{PROGRAM} --help` lists the flags"
 
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog=PROGRAM,
-        usage=f"{PROGRAM} [-n NAMESPACE | -A] [-l SELECTOR] [-o FORMAT] [FLAG...]",
+        usage=f"{PROGRAM} [KIND [NAME...] | KIND/NAME...] [-n NAMESPACE | -A] [-l SELECTOR] [-o FORMAT] [FLAG...]",
         description="Show on which nodes the replicas of Deployments and StatefulSets are, and find those that are all on one node.",
         epilog=EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
@@ -128,6 +199,8 @@ def _parser() -> argparse.ArgumentParser:
         for flag in flags:
             if not flag.metavar:
                 group.add_argument(*flag.words, dest=flag.attribute, action="store_true", help=flag.help)
+            elif flag.whole:
+                group.add_argument(*flag.words, dest=flag.attribute, action="append", metavar=flag.metavar, help=flag.help)
             elif flag.repeated:
                 group.add_argument(*flag.words, dest=flag.attribute, action="extend", type=_names, metavar=flag.metavar, help=flag.help)
             else:

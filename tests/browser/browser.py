@@ -100,6 +100,16 @@ class Page:
         self._call("Input.dispatchKeyEvent", type="keyDown", **parameters, **({"text": sign} if sign else {}))
         self._call("Input.dispatchKeyEvent", type="keyUp", **parameters)
 
+    def paste(self) -> None:
+        """Paste the clipboard into the element with the focus."""
+        key = {"key": "v", "code": "KeyV", "windowsVirtualKeyCode": 86, "modifiers": 2}
+        self._call("Input.dispatchKeyEvent", type="rawKeyDown", commands=["paste"], **key)
+        self._call("Input.dispatchKeyEvent", type="keyUp", **key)
+
+    def set_permission(self, name: str, setting: str) -> None:
+        """Grant or deny a permission to all pages. ``setting`` is ``granted`` or ``denied``."""
+        self._call("Browser.setPermission", permission={"name": name, "allowWithoutSanitization": False}, setting=setting)
+
     def screenshot(self, file: Path, *, whole: bool = False) -> None:
         """Write a picture of the window, or with ``whole`` of the page up to a height of 4,000 pixels."""
         parameters: Json = {"format": "png"}

@@ -7,6 +7,7 @@ The pictures are in tests/output/browser/.
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -14,6 +15,7 @@ from typing import Any
 
 import pytest
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.report.html_page import render_html
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.report.patch_text import patch_text
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.report.rows import build_report
 
 from tests.browser.axe import violations
@@ -47,6 +49,18 @@ def report(page: Page, tmp_path: Path) -> Iterator[Open]:
     page.emulate()
 
 
+def patch_of(name: str) -> Json:
+    """A patch as the advice has it."""
+    constraint = {
+        "maxSkew": 1,
+        "topologyKey": HOST,
+        "whenUnsatisfiable": "ScheduleAnyway",
+        "labelSelector": {"matchLabels": {"app": name}},
+        "matchLabelKeys": ["pod-template-hash"],
+    }
+    return {"spec": {"template": {"spec": {"topologySpreadConstraints": [constraint]}}}}
+
+
 def run_on(count: int, *, zones: int = 2, moved: int = 3, healthy: int = 2) -> tuple[Json, dict[str, Any]]:
     """The results of a run that spread ``moved`` workloads, and could not help one."""
     node_list = nodes(count, zones=zones)
@@ -59,7 +73,7 @@ def run_on(count: int, *, zones: int = 2, moved: int = 3, healthy: int = 2) -> t
             "collapsed",
             namespace=spaces[number % 2],
             restart_helps=True,
-            advice=[{"reason": "no_spreading_rule", "message": "add a topologySpreadConstraint"}],
+            advice=[{"reason": "no_spreading_rule", "message": "add a topologySpreadConstraint", "patch": patch_of(f"web-{number}")}],
         )
         for number in range(moved)
     ]
@@ -93,6 +107,7 @@ VIEWS: dict[str, dict[str, Any]] = {
     "narrow": {"width": 420, "height": 900},
     "print": {"printing": True},
 }
+OPENED = "[...document.querySelectorAll('details')].slice(0, 2).forEach(one => one.open = true)"
 
 
 @pytest.mark.parametrize("view", VIEWS)
@@ -103,6 +118,8 @@ def test_there_are_no_barriers_and_nothing_is_cut_off(
     page.emulate(**VIEWS[view])
     before, more = run_on(nodes_, **options)
     report(before, **(more if name != "check" else {}), error="the second check failed" if name == "zones" else "")
+    if name == "check":
+        page.value("dispatchEvent(new Event('beforeprint'))" if view == "print" else OPENED)
     page.screenshot(PICTURES / f"report-{name}-{view}.png", whole=True)
     assert violations(page) == []
     assert page.problems == []
@@ -250,7 +267,7 @@ def test_hostile_texts_are_text(page: Page, report: Open) -> None:
         kind=HOSTILE,
         namespace=HOSTILE,
         message=HOSTILE,
-        advice=[{"reason": HOSTILE, "message": HOSTILE}],
+        advice=[{"reason": HOSTILE, "message": HOSTILE, "patch": {HOSTILE: [HOSTILE, "\u202e`@\x7f"]}}],
     )
     node_list = [{"name": name, "hostname": name, "zone": HOSTILE, "ready": True, "schedulable": True} for name in (HOSTILE, "b")]
     more = {"skipped_namespaces": [{"namespace": HOSTILE, "reason": HOSTILE, "message": HOSTILE}]}
@@ -258,8 +275,31 @@ def test_hostile_texts_are_text(page: Page, report: Open) -> None:
     visible = HOSTILE.partition("\u2028")[0]
     assert page.value(NAMES)[0].startswith(visible)
     assert page.value("document.querySelector('[role=alert]').innerText").startswith(f"Error. {visible}")
+    shown = page.value("document.querySelector('pre.patch').textContent")
+    assert json.loads(shown) == {HOSTILE: [HOSTILE, "\u202e`@\x7f"]} and shown == patch_text(json.loads(shown)) and shown.isascii()
     assert page.value("document.images.length") == 0 and page.value("document.scripts.length") == 2
     assert page.problems == [], "no dialog, and nothing that the policy had to stop"
+
+
+@pytest.mark.parametrize("clipboard", ["granted", "denied"])
+def test_a_patch_is_copied_by_keyboard(page: Page, report: Open, clipboard: str) -> None:
+    """The text is pasted into a field of the page, so that it is the browser's clipboard that is read."""
+    before, _more = run_on(6)
+    page.set_permission("clipboard-write", clipboard)
+    report(before, anchor="#Deployment/shop/web-0")
+    row = "document.querySelector('tr[aria-current]')"
+    assert page.value(f"{row}.querySelector('details').open"), "the link of a workload opens its advice"
+    assert page.value(f"{row}.querySelector('.copy').innerText.replace(/\\s+/g, ' ')") == "Copy the patch of Deployment shop/web-0"
+    while page.value("document.activeElement.className") != "copy":
+        page.press("Tab")
+    page.press("Enter")
+    assert page.promised(f"new Promise(done => setTimeout(() => done({row}.querySelector('.told').innerText), 300))") == "Copied."
+    assert page.value("document.activeElement.className") == "copy", "the focus stays"
+    assert json.loads(page.value("getSelection().toString()")) == patch_of("web-0")
+    page.value("document.getElementById('find').focus()")
+    page.paste()
+    assert json.loads(page.value("document.getElementById('find').value")) == patch_of("web-0")
+    assert violations(page) == [] and page.problems == []
 
 
 def test_the_policy_stops_other_scripts(page: Page, report: Open) -> None:
@@ -276,6 +316,9 @@ def test_without_scripts_the_page_shows_the_map_as_text(page: Page, report: Open
     page.screenshot(PICTURES / "report-without-scripts.png", whole=True)
     page.set_scripts(allowed=True)
     assert "4→1" in page.value("document.getElementById('text').innerText")
+    patches = page.value("[...document.querySelectorAll('pre.patch')].map(one => one.innerText)")
+    assert [json.loads(text) for text in patches] == [patch_of(f"web-{number}") for number in (1, 0, 2)]
+    assert page.value("document.querySelector('h2').innerText") == "Patch of Deployment platform/web-1: no_spreading_rule"
 
 
 def test_problems_of_the_run_are_on_top(page: Page, report: Open) -> None:

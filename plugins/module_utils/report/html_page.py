@@ -4,7 +4,7 @@
 
 The parts are in the folder ``page``. The data are those of ``report_data``, and the script makes the map of them. The policy of the page
 (Content-Security-Policy) allows only this style and this script, by their hashes. Where scripts are not allowed, the page shows the map as
-text.
+text, and below it the patches of the advice.
 """
 
 from __future__ import annotations
@@ -14,10 +14,12 @@ import hashlib
 import html
 import json
 import string
+from collections.abc import Iterator
 from functools import lru_cache
 from pathlib import Path
 
 from ..model.messages import pluralize, printable
+from .patch_text import advised_patches, patch_text
 from .report_data import report_data
 from .rows import Report
 from .text_map import render_text
@@ -41,8 +43,17 @@ def render_html(report: Report, *, time: str = "") -> str:
         style=style,
         script=script,
         text=html.escape(render_text(report, width=TEXT_COLUMNS, max_rows=None)),
+        patches="".join(_patches(report)),
         data=_data(report, time),
     )
+
+
+def _patches(report: Report) -> Iterator[str]:
+    """Yield the patches of the advice for a page without its script."""
+    for row, advice in advised_patches(report):
+        title = printable(f"Patch of {row.kind} {row.namespace}/{row.name}: {advice.reason.code}")
+        yield f"<h2>{html.escape(title)}</h2>\n<p>{html.escape(printable(advice.reason.text))}</p>\n"
+        yield f'<pre class="patch">{html.escape(patch_text(advice.patch))}</pre>\n'
 
 
 @lru_cache(maxsize=8)

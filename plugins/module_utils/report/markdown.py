@@ -11,10 +11,13 @@ from collections.abc import Iterable, Sequence
 from ..model.messages import pluralize, printable
 from ..model.well_known import HOSTNAME
 from ..spread.verdict import HEALTHY
+from .patch_text import advised_patches, patch_text
 from .rows import STAYS, Report, Row, WorkloadObservation, by_message, natural
 from .text_map import counts_line, names_text, row_state
 
 MAX_REASONS = 10
+MAX_PATCHES = 3
+"""A patch has about 25 lines."""
 SPECIAL = re.compile(r"([\\`*_{}\[\]<>|#~!$&])")
 """The signs that Markdown, and the chats that take it, do not show as they are."""
 
@@ -91,8 +94,20 @@ def _left_out(report: Report, rows: Sequence[Row]) -> list[str]:
 def _reasons(report: Report) -> Iterable[list[str]]:
     pairs = [(row.message, f"{row.namespace}/{row.name}") for row in report.rows if row.message and row.action in _EXPLAINED]
     yield _list("**Reasons**", by_message(pairs))
-    yield _list("**Advice**", by_message((advice.text, f"{row.namespace}/{row.name}") for row in report.rows for advice in row.advice))
+    pairs = [(advice.reason.text, f"{row.namespace}/{row.name}") for row in report.rows for advice in row.advice]
+    yield _list("**Advice**", by_message(pairs))
+    yield from _patches(report)
     yield _list("**Namespaces left out**", [(reason.text, names) for reason, names in report.skipped_by_reason])
+
+
+def _patches(report: Report) -> Iterable[list[str]]:
+    """Yield the first patches of the advice as blocks of code, and the number of the others."""
+    patches = list(advised_patches(report))
+    for row, advice in patches[:MAX_PATCHES]:
+        title = f"**Patch of {escaped(f'{row.kind} {row.namespace}/{row.name}')}** ({escaped(advice.reason.code)})"
+        yield [title, "", "```json", patch_text(advice.patch), "```"]
+    if len(patches) > MAX_PATCHES:
+        yield [f"Not listed: {len(patches) - MAX_PATCHES} more. The HTML report has all patches."]
 
 
 _EXPLAINED = ("failed", "refused", "skipped", STAYS)

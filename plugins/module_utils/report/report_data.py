@@ -54,7 +54,7 @@ def _workload(row: Row) -> dict[str, t.Any]:
         "duration": row.duration_s,
         "evicted": row.evicted,
         "unremarkable": row.unremarkable,
-        "advice": [reason_fields(advice) for advice in row.advice],
+        "advice": [advice.fields() for advice in row.advice],
     }
 
 

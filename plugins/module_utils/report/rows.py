@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from ..model.messages import combine_permission_messages, missing_permission, pluralize
-from ..model.reason import Reason
+from ..model.reason import Advice, Reason
 from ..model.well_known import HOSTNAME
 from ..spread.restart.actions import EVICTED, FAILED_ACTION, REFUSED, RESTARTED
 from ..spread.restart.no_gain import NO_GAIN, UNKNOWN_GAIN
@@ -95,7 +95,7 @@ class Row:
     message: str = ""
     duration_s: int = 0
     evicted: int = 0
-    advice: tuple[Reason, ...] = ()
+    advice: tuple[Advice, ...] = ()
 
     @property
     def last(self) -> WorkloadObservation:
@@ -308,7 +308,7 @@ class _RowReader:
             message=reason.text,
             duration_s=int((restart_entry or {}).get("duration") or 0),
             evicted=len((restart_entry or {}).get("evicted") or ()),
-            advice=tuple(_reason(advice) for advice in entry.get("advice") or ()),
+            advice=tuple(Advice(_reason(advice), advice.get("patch") or {}) for advice in entry.get("advice") or ()),
         )
 
     def _not_listed(self, restart_entry: t.Optional[Mapping[str, t.Any]]) -> WorkloadObservation:

@@ -277,7 +277,7 @@ def _explanations(report: Report, width: int) -> Iterable[list[str]]:
         yield [f"{pluralize(waiting, 'workload')} can be restarted; this run only checks."]
     not_checked = [row for row in report.rows if not row.action and row.last.verdict in (UNKNOWN, SKIPPED)]
     yield _by_text("Not checked:", [(row.last.message, row) for row in not_checked], width, most=REASONS_NOT_CHECKED)
-    yield _by_text("Advice:", [(advice.text, row) for row in report.rows for advice in row.advice], width)
+    yield _by_text("Advice:", [(advice.reason.text, row) for row in report.rows for advice in row.advice], width)
     skipped = [f"{names_text(names)}: {reason.text}" for reason, names in report.skipped_by_reason]
     if skipped:
         yield ["Namespaces left out:", *(line for text in skipped for line in _indented(text, width))]

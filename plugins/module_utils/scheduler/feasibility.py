@@ -287,8 +287,8 @@ class FilterRunner:
         passing, changed = self._snapshot_results(names).passing, len(self._changed_infos)
         if len(passing) - changed < pods or len(self._active_filters) > 1:
             return False
-        groups = self._cluster_state.shared(DomainGroups)
-        return all(filter_.surely_allows(pods, passing, changed, groups) for filter_ in self._active_filters)
+        by_domain = partial(self._cluster_state.shared(DomainGroups).by_domain, passing)
+        return all(filter_.surely_allows(pods, len(passing), changed, by_domain) for filter_ in self._active_filters)
 
     def rejects_domain(self, topology_key: str, domain: str | None) -> bool:
         """Return whether a topology filter rejects all nodes of the domain now. None for ``domain`` means the nodes without the key."""

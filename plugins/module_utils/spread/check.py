@@ -9,7 +9,7 @@ workload is found. Ansible packs the sources, and Python compiles each module th
 from __future__ import annotations
 
 import typing as t
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from functools import partial
 
 from ..model.api.workload import Workload
@@ -40,14 +40,18 @@ if t.TYPE_CHECKING:
 TOO_FEW_NODES = "too_few_ready_nodes"
 
 
-def check_spread(snapshot: ClusterSnapshot, options: CheckOptions) -> SpreadReport:
-    """Check every workload of the chosen namespaces and kinds.
+def check_spread(
+    snapshot: ClusterSnapshot, options: CheckOptions, *, names: t.Optional[Collection[tuple[str, str]]] = None
+) -> SpreadReport:
+    """Check every workload of the chosen namespaces and kinds, or only those with this kind and name.
 
     The report has a reason and no workloads if too few nodes are eligible or no namespace is chosen.
     """
     chosen, skipped = choose_namespaces(snapshot, options)
-    names = {namespace.metadata.name for namespace in chosen}
-    workloads = [workload for workload in snapshot.workloads(options.kinds) if workload.metadata.namespace in names]
+    places = {namespace.metadata.name for namespace in chosen}
+    workloads = [workload for workload in snapshot.workloads(options.kinds) if workload.metadata.namespace in places]
+    if names is not None:
+        workloads = [workload for workload in workloads if (workload.kind, workload.metadata.name) in names]
     eligible_nodes = EligibleNodes(snapshot)
     eligible = eligible_nodes.open_to_any(workloads)
     report = SpreadReport(

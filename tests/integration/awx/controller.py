@@ -107,15 +107,15 @@ REFERENCES = {
     "unified_job_template": ("job_templates", "workflow_job_templates", "workflow_approval_templates"),
 }
 RELATIONS = {
-    "projects": set(),
-    "inventories": {"instance_groups"},
+    "projects": (NOTIFIED := {f"notification_templates_{event}" for event in EVENTS}),
+    "inventories": {"instance_groups", "input_inventories"},
     "groups": {"hosts", "children"},
     "job_templates": {
         "survey_spec",
         "credentials",
         "labels",
         "instance_groups",
-        *(NOTIFIED := {f"notification_templates_{event}" for event in EVENTS}),
+        *NOTIFIED,
     },
     "workflow_job_templates": {"survey_spec", "labels", "notification_templates_approvals", *NOTIFIED},
     "workflow_job_template_nodes": {"success_nodes", "failure_nodes", "always_nodes", "credentials", "create_approval_template"},
@@ -260,8 +260,8 @@ class Controller:
             raise Refused(400, {"playbook": ["Playbook not found for project."]})
 
     def _check_inventories(self, new: Json) -> None:
-        if new["kind"] is None:
-            raise Refused(400, {"kind": ["This field may not be null."]})
+        # AWX reads null as an empty text in such fields (ChoiceNullField in awx/api/fields.py).
+        new["kind"] = new["kind"] or ""
 
     def _check_credential_types(self, new: Json) -> None:
         names = {field["id"] for field in new["inputs"].get("fields", [])}

@@ -14,14 +14,14 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.integration.awx.rules import survey_mistakes
+from tests.integration.awx.rules import schedule_mistakes, survey_mistakes
 from tests.integration.awx.setup_run import set_up
 from tools.collection_version import current
 from tools.paths import ROOT
 
 ROLES = {
     "controller_credential_types": {"name", "description", "kind", "inputs", "injectors"},
-    "controller_credentials": {"name", "description", "organization", "credential_type", "inputs"},
+    "controller_credentials": {"name", "description", "organization", "credential_type", "inputs", "update_secrets"},
     "controller_execution_environments": {"name", "description", "organization", "image", "credential", "pull"},
     "controller_projects": {
         *("name", "description", "organization", "scm_type", "scm_url", "scm_branch", "credential", "scm_update_on_launch"),
@@ -34,15 +34,37 @@ ROLES = {
     "controller_templates": {
         *("name", "description", "organization", "project", "playbook", "inventory", "execution_environment", "credentials", "job_type"),
         *("job_tags", "timeout", "allow_simultaneous", "survey_enabled", "survey_spec", "notification_templates_error"),
+        "related",
         *(f"ask_{name}_on_launch" for name in ("limit", "variables", "verbosity", "job_type", "tags", "skip_tags", "diff_mode")),
     },
     "controller_workflows": {
         *("name", "description", "organization", "inventory", "allow_simultaneous", "ask_limit_on_launch", "ask_variables_on_launch"),
         *("survey_enabled", "survey_spec", "simplified_workflow_nodes", "notification_templates_error", "notification_templates_approvals"),
+        "related",
     },
     "controller_schedules": {"name", "description", "organization", "unified_job_template", "rrule", "enabled"},
 }
-"""The variables of the roles of infra.aap_configuration, and the keys of their entries that the roles read and the file may have."""
+"""The variables of the roles of infra.aap_configuration, and the keys of their entries that the roles read and the file may have.
+
+The source are ``roles/controller_*/meta/argument_specs.yml`` and ``tasks/main.yml`` of https://github.com/redhat-cop/aap_configuration,
+version 3.1.0-devel (commit 98333c4edf4c). ``test_aap_configuration.py`` runs these roles if there is a checkout of them.
+"""
+
+NODE_KEYS = {"identifier", "unified_job_template", "lookup_organization", "approval_node", "success_nodes", "failure_nodes", "always_nodes"}
+"""The keys of ``simplified_workflow_nodes`` that ``tasks/add_workflows_schema.yml`` of ``controller_workflow_job_templates`` reads."""
+
+SEARCHED = {"credential", "default_environment", "execution_environment", "inventory", "project", "organization", "unified_job_template"}
+"""The keys with names of other objects. The modules also search for an empty name, and fail."""
+
+
+START = "DTSTART;TZID=UTC:20260101T000000"
+
+
+class Loader(yaml.SafeLoader):
+    """As Ansible, which knows a tag for texts that are no templates."""
+
+
+Loader.add_constructor("!unsafe", lambda loader, node: loader.construct_scalar(node))
 
 
 @pytest.fixture(scope="module")
@@ -99,6 +121,18 @@ def test_ansible_reads_the_variables_of_the_roles_and_keeps_the_templates_of_awx
     assert all(survey_mistakes(entry["survey_spec"]) == [] for entry in read["controller_templates"] + read["controller_workflows"])
     nodes = read["controller_workflows"][0]["simplified_workflow_nodes"]
     assert [node["identifier"] for node in nodes] == ["check", "approve", "rebalance", "verify"]
+    assert all(set(node) <= NODE_KEYS for node in nodes)
+    for entry in read["controller_templates"] + read["controller_workflows"]:
+        assert {name: [item["name"] for item in items] for name, items in entry["related"].items()} == {
+            name: entry[name] for name in ("notification_templates_error", "notification_templates_approvals") if name in entry
+        }
+        assert entry["related"]["notification_templates_error"]
+
+
+def test_no_name_of_another_object_is_empty(file: Path) -> None:
+    entries = [entry for entries in yaml.load(file.read_text(), Loader).values() for entry in entries]
+    assert [entry for entry in entries if any(entry.get(key) == "" for key in SEARCHED)] == []
+    assert any("default_environment" in entry for entry in entries)
 
 
 def test_the_example_in_the_guide_is_accepted(tmp_path: Path) -> None:
@@ -113,9 +147,39 @@ def test_the_example_in_the_guide_is_accepted(tmp_path: Path) -> None:
     assert "token: hidden" in text and "kube_context: munich" in text and f"kube-scheduling-ee:{current(ROOT)}" in text
 
 
-def test_the_file_has_no_other_variable(file: Path) -> None:
-    class Loader(yaml.SafeLoader):
-        """As Ansible, which knows a tag for texts that are no templates."""
+NIGHTS = (
+    "DTSTART;TZID=UTC:20260101T000000 "
+    "RRULE:FREQ=HOURLY;INTERVAL=1;BYDAY=MO,TU,WE,TH,FR;BYHOUR=22,23;BYMINUTE=0,10,20,30,40,50;BYSECOND=0 "
+    "RRULE:FREQ=HOURLY;INTERVAL=1;BYDAY=TU,WE,TH,FR,SA;BYHOUR=0,1,2,3,4;BYMINUTE=0,10,20,30,40,50;BYSECOND=0"
+)
+LUNCH = {"days": "Mon,Wed", "times": "12:00-13:00", "time_zone": "Europe/Berlin"}
 
-    Loader.add_constructor("!unsafe", lambda loader, node: loader.construct_scalar(node))
+
+@pytest.mark.parametrize(
+    ("variables", "rule"),
+    [
+        ({"awx_setup_schedule_preset": "maintenance-window"}, NIGHTS),
+        (
+            {"awx_setup_schedule_preset": "weekend", "awx_setup_schedule_minutes": 60},
+            f"{START} RRULE:FREQ=HOURLY;INTERVAL=1;BYDAY=SA,SU;BYHOUR={','.join(map(str, range(24)))};BYMINUTE=0;BYSECOND=0",
+        ),
+        (
+            {"awx_setup_schedule_preset": "lunch", "awx_setup_schedule_presets": {"lunch": LUNCH}, "awx_setup_schedule_minutes": 30},
+            "DTSTART;TZID=Europe/Berlin:20260101T000000 RRULE:FREQ=HOURLY;INTERVAL=1;BYDAY=MO,WE;BYHOUR=12;BYMINUTE=0,30;BYSECOND=0",
+        ),
+        ({"awx_setup_schedule_presets": {"maintenance-window": LUNCH}}, f"{START} RRULE:FREQ=MINUTELY;INTERVAL=10"),
+    ],
+)
+def test_a_preset_is_a_schedule_that_awx_saves(variables: dict[str, Any], rule: str, tmp_path: Path) -> None:
+    run = set_up(None, tmp_path, awx_setup_render_to="controller.yml", **variables)
+    assert run.code == 0, run.output
+    (schedule,) = yaml.load((tmp_path / "controller.yml").read_text(), Loader)["controller_schedules"]
+    assert schedule["rrule"] == rule and schedule_mistakes(rule) == []
+
+
+def test_the_guide_has_the_schedule_of_the_preset() -> None:
+    assert f"| `awx_setup_schedule_preset: maintenance-window` | `{NIGHTS}` |" in (ROOT / "docs" / "awx.md").read_text()
+
+
+def test_the_file_has_no_other_variable(file: Path) -> None:
     assert set(yaml.load(file.read_text(), Loader)) == set(ROLES)

@@ -28,6 +28,7 @@ WEBHOOK = {
     "disable_ssl_verification": False,
 }
 NODES = {"kube_control_plane": {"master": {"ansible_host": "10.0.0.1"}}, "kube_node": {"master": {}, "worker": {"ansible_port": 22}}}
+LUNCH = {"days": "Mon-Fri", "times": "12:00-13:00", "time_zone": "UTC"}
 TEMPLATES = {
     "spread-check": "awx/project/rebalance.yml",
     "rebalance": "awx/project/rebalance.yml",
@@ -223,6 +224,20 @@ def test_a_bearer_token_is_a_credential_of_the_built_in_type_and_other_names_hav
         ({"awx_setup_schedule_minutes": 0}, "awx_setup_schedule_minutes is 0: it must be a number, at least 1"),
         ({"awx_setup_schedule_windows": "at night"}, "'at night' is not days, times and a time zone"),
         ({"awx_setup_schedule_minutes": 1441}, "it must be 1 to 1440"),
+        (
+            {"awx_setup_schedule_preset": "night"},
+            "awx_setup_schedule_preset is night: it must be one of always, maintenance-window",
+        ),
+        (
+            {"awx_setup_schedule_presets": {"lunch": {"days": "Mon-Fri", "times": "12:00-13:00"}}},
+            "awx_setup_schedule_presets has lunch with other values than days, times and time_zone",
+        ),
+        ({"awx_setup_schedule_presets": {"lunch": {**LUNCH, "times": "noon"}}}, "'noon' is not a range of times"),
+        ({"awx_setup_schedule_presets": {"lunch": {**LUNCH, "time_zone": "Europe/Atlantis"}}}, "Europe/Atlantis"),
+        (
+            {"awx_setup_schedule_preset": "weekend", "awx_setup_schedule_windows": "Mon 01:00-02:00 UTC"},
+            "awx_setup_schedule_preset and awx_setup_schedule_windows are both set",
+        ),
     ],
 )
 def test_wrong_variables_are_refused_before_the_first_request(variables: dict[str, Any], text: str, tmp_path: Path) -> None:

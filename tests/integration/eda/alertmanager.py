@@ -16,6 +16,7 @@ from pathlib import Path
 import yaml
 
 from lab import ports
+from tests.ended_together import ended_together
 from tests.integration.workloads import wait_until
 
 LISTENING_WITHIN_S = 60
@@ -69,7 +70,7 @@ def alertmanager(program: Path, folder: Path, receiver: dict[str, object]) -> It
         f"--web.listen-address=127.0.0.1:{port}",
     ]
     with (folder / "alertmanager.log").open("wb") as log:
-        process = subprocess.Popen([*command, "--cluster.listen-address="], stdout=log, stderr=log)
+        process = subprocess.Popen(ended_together([*command, "--cluster.listen-address="]), stdout=log, stderr=log)
     try:
         running = Alertmanager(f"http://127.0.0.1:{port}")
         wait_until(lambda: running.is_ready() or process.poll() is not None, timeout_s=LISTENING_WITHIN_S, what="an answer of Alertmanager")

@@ -21,6 +21,7 @@ from lab import ports
 from lab.cluster import Cluster
 from lab.layout import REPOSITORY
 from tests.debian_program import debian_program
+from tests.ended_together import ended_together
 from tests.integration.eda.alertmanager import Alertmanager, alertmanager
 from tests.integration.modules.conftest import cluster, namespace
 from tests.integration.workloads import deployment, known_outcome, outcome, pile_up, wait_until
@@ -58,7 +59,8 @@ class Rulebook:
         }
         command = [programs / "ansible-rulebook", "--rulebook", RULEBOOK, "--inventory", inventory, "--vars", variables]
         with self._log.open("wb") as log:
-            self.process = subprocess.Popen(command, cwd=folder, env=environment, stdout=log, stderr=subprocess.STDOUT)
+            # ansible-runner starts each ansible-playbook in a session of its own.
+            self.process = subprocess.Popen(ended_together(command), cwd=folder, env=environment, stdout=log, stderr=subprocess.STDOUT)
 
     @property
     def log(self) -> str:
@@ -93,8 +95,8 @@ def rulebook(cluster: Cluster, tmp_path: Path) -> Iterator[Rulebook]:
         assert not running.has_ended, running.log
         yield running
     finally:
-        running.process.terminate()
-        running.process.wait(60)
+        running.process.kill()
+        running.process.wait()
 
 
 @pytest.fixture

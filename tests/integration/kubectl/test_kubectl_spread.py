@@ -4,12 +4,14 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import os
 import pty
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -109,6 +111,77 @@ def test_errors_have_their_exit_codes(kubectl: Kubectl, cluster: Cluster) -> Non
         assert text in answer.stderr and "Traceback" not in answer.stderr
 
 
+def test_workloads_by_name_are_checked_and_an_unknown_one_is_an_error_as_in_kubectl(
+    kubectl: Kubectl, cluster: Cluster, namespace: str
+) -> None:
+    pile_up(cluster, deployment(namespace, "web"))
+    lay_out(cluster, deployment(namespace, "api"), 1, 1, 1)
+    one = kubectl.spread("deploy/api", "-n", namespace)
+    assert (one.returncode, one.stderr) == (0, "") and "/api" in one.stdout and "/web" not in one.stdout
+    both = json.loads(kubectl.spread("-n", namespace, "deployment", "web", "api", "-o", "json").stdout)
+    assert [entry["name"] for entry in both["workloads"]] == ["api", "web"] and both["summary"]["collapsed"] == 1
+    for words in (["deploy/api", "deploy/wep"], ["deploy/wep"], ["sts/web"], ["deploy,sts", "api"]):
+        expected, found = kubectl.run("get", "-n", namespace, "-o", "name", *words), kubectl.spread("-n", namespace, *words)
+        assert found.returncode == expected.returncode == 1, words
+        # Each of them names what was not found, and shows the others.
+        assert expected.stderr.count("not found") == found.stderr.count("there is no") == 1
+        assert ("/api" in found.stdout) is ("/api" in expected.stdout)
+    for words in (["deploy/api", "-A"], ["deploy", "api", "-l", "a=b"], ["deploy/api", "sts"], ["deploys/api"], ["deploy/a/b"]):
+        assert kubectl.run("get", *words).returncode == 1 and kubectl.spread(*words).returncode == 2, words
+
+
+def users_that_list_nodes(cluster: Cluster, since: int) -> dict[str, tuple[Any, Any]]:
+    """The user and the impersonated user of each program that has listed the nodes, from the audit log."""
+    lines = cluster.audit().path.read_bytes()[since:].splitlines()
+    events = [json.loads(line) for line in lines if b'"resource":"nodes"' in line and b'"verb":"list"' in line]
+    return {event["userAgent"].partition("/")[0]: (event["user"]["username"], event.get("impersonatedUser")) for event in events}
+
+
+def test_connection_flags_select_the_same_server_and_user_as_in_kubectl(
+    kubectl: Kubectl, cluster: Cluster, namespace: str, tmp_path: Path
+) -> None:
+    """The audit log of the API server has the users of both."""
+    content = yaml.safe_load(cluster.kubeconfig.read_text())
+    (right,), (admin,) = content["clusters"], content["users"]
+    nowhere = {"server": "https://127.0.0.1:1", "certificate-authority-data": right["cluster"]["certificate-authority-data"]}
+    content["clusters"] = [{"name": "nowhere", "cluster": nowhere}, {"name": "right", "cluster": right["cluster"]}]
+    content["users"] = [{"name": "nobody", "user": {}}, {"name": "admin", "user": admin["user"]}]
+    context = {"cluster": "nowhere", "user": "nobody", "namespace": namespace}
+    content["contexts"], content["current-context"] = [{"name": "broken", "context": context}], "broken"
+    (tmp_path / "kubeconfig").write_text(yaml.safe_dump(content))
+    pem = {}
+    for name in ("client-certificate", "client-key"):
+        pem[name] = tmp_path / name
+        pem[name].write_bytes(base64.b64decode(admin["user"][f"{name}-data"]))
+    login, server = ["--user=admin"], right["cluster"]["server"]
+    files = [f"--{name}={file}" for name, file in pem.items()]
+    impersonated = ["--as=bob", "--as-uid=7", "--as-group=system:masters", "--as-group=a,b", "--as-user-extra=Scope/x=1"]
+    for flags in (
+        [*login, "--cluster=right"],
+        [*login, f"--server={server}"],
+        [*files, "--cluster=right", "--request-timeout=30"],
+        [*login, "--cluster=right", "--tls-server-name=localhost"],
+        [*login, "--cluster=right", "--insecure-skip-tls-verify=true"],
+        [*login, "--cluster=right", *impersonated],
+    ):
+        since = cluster.audit().mark()
+        other = kubectl.run("get", "nodes", "-o", "name", *flags, kubeconfig=tmp_path / "kubeconfig")
+        own = kubectl.spread(*flags, kubeconfig=tmp_path / "kubeconfig")
+        assert (own.returncode, other.returncode) == (0, 0), (flags, own.stderr, other.stderr)
+        users = users_that_list_nodes(cluster, since)
+        assert users["kubectl"] == users["onprem.kube_scheduling"], flags
+        assert bool(users["kubectl"][1]) is (flags[-1] == impersonated[-1])
+    for flags in (
+        [],
+        login,
+        ["--cluster=right"],
+        [*login, "--cluster=right", "--tls-server-name=x"],
+        [*login, "--cluster=right", "--user=you"],
+    ):
+        assert kubectl.run("get", "nodes", *flags, kubeconfig=tmp_path / "kubeconfig").returncode == 1, flags
+        assert kubectl.spread(*flags, kubeconfig=tmp_path / "kubeconfig").returncode in (2, 3), flags
+
+
 def test_kubectl_completes_flags_and_values_from_the_cluster(kubectl: Kubectl, namespace: str) -> None:
     def proposed(*words: str) -> list[str]:
         return kubectl.run("__complete", "spread", *words).stdout.splitlines()
@@ -118,6 +191,22 @@ def test_kubectl_completes_flags_and_values_from_the_cluster(kubectl: Kubectl, n
     assert proposed("--topology-key=topology.kubernetes.io/") == ["topology.kubernetes.io/zone", ":4"]
     assert proposed("-o", "js") == ["json", ":4"]
     assert proposed("--as=nobody", "-n", "") == [":4"], "an error of the cluster is not shown"
+    assert proposed("dep") == ["deployment", ":4"]
+
+
+def test_kubectl_completes_names_of_workloads(kubectl: Kubectl, cluster: Cluster, namespace: str) -> None:
+    for name in ("web", "api"):
+        pile_up(cluster, deployment(namespace, name))
+    for before, word in (
+        ("deployment", ""),
+        ("deployment", "w"),
+        ("deployment web", ""),
+        ("", "deployment/"),
+        ("deployment/web", "deployment/a"),
+    ):
+        words = ["-n", namespace, *before.split(), word]
+        own, other = (kubectl.run("__complete", command, *words).stdout.splitlines() for command in ("spread", "get"))
+        assert own == other, words
 
 
 @pytest.mark.parametrize(("environment", "colored"), [({"TERM": "xterm"}, True), ({"TERM": "xterm", "NO_COLOR": "1"}, False)])

@@ -20,6 +20,7 @@ from tests.integration.workloads import deployment, filler, identity, known_outc
 
 HOUR_S = 3600
 HALF_AN_HOUR_S = 1800
+WINDOW = "kube-scheduling.onprem/window"
 
 # Python imports this first of all; what asks for the time afterwards is told another one.
 SHIFTED_CLOCK = """
@@ -94,6 +95,27 @@ def test_back_off_and_cooldown_are_kept_and_end(cluster: Cluster, namespace: str
 def waiting_s(cluster: Cluster, web: dict[str, Any]) -> int:
     """Seconds between the last restart and the next one, doubled by each attempt without effect."""
     return HALF_AN_HOUR_S * int(known_outcome(cluster, web)["attempts"])
+
+
+def window(begin_s: int, end_s: int) -> str:
+    """The window between two moments, which are given in seconds from now."""
+    begin, end = (time.strftime("%H:%M", time.gmtime(time.time() + at_s)) for at_s in (begin_s, end_s))
+    return f"Mon-Sun {begin}-{end} UTC"
+
+
+def test_the_clock_of_a_machine_opens_and_closes_no_window(cluster: Cluster, namespace: str, ahead_and_behind: Machines) -> None:
+    web = deployment(namespace, "web", 2)
+    pile_up(cluster, web)
+    # An hour ahead, or an hour ago: the clock of one machine is in the middle of the window.
+    for machine, middle_s in zip(ahead_and_behind, (HOUR_S, -HOUR_S), strict=True):
+        text = window(middle_s - HALF_AN_HOUR_S, middle_s + HALF_AN_HOUR_S)
+        cluster.kubectl("annotate", "deployment/web", "-n", namespace, "--overwrite", f"{WINDOW}={text}")
+        line = machine.restart(web)
+        assert (line["action"], line["reason"]) == ("refused", "outside_window"), line
+    text = window(-HALF_AN_HOUR_S, HALF_AN_HOUR_S)
+    cluster.kubectl("annotate", "deployment/web", "-n", namespace, "--overwrite", f"{WINDOW}={text}")
+    line = ahead_and_behind[0].restart(web)
+    assert (line["action"], line["outcome"]) == ("restarted", "improved"), line
 
 
 def test_an_eviction_of_the_one_is_finished_by_the_other(cluster: Cluster, namespace: str, ahead_and_behind: Machines) -> None:

@@ -6,8 +6,10 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import json
 import re
 import typing as t
+from html import unescape
 from html.parser import HTMLParser
 
 import pytest
@@ -75,6 +77,16 @@ def test_the_page_has_the_data_of_the_report() -> None:
     assert data["domain_list"][0] == {"name": "worker-1", "zone": "zone-1", "ready": True, "schedulable": True}
 
 
+def test_patches_are_in_the_data_and_readable_without_the_script() -> None:
+    patch = {"spec": {"template": {"spec": {"topologySpreadConstraints": [{"topologyKey": HOSTILE}]}}}}
+    advice = [{"reason": "no_spreading_rule", "message": "do this", "patch": patch}, {"reason": "other", "message": "or that", "patch": {}}]
+    html = render(check([workload("web", piled(nodes(2), 2), "collapsed", advice=advice)], nodes(2)))
+    assert data_of_page(html)["workloads"][0]["advice"] == advice
+    shown = re.findall(r'<pre class="patch">(.*?)</pre>', html, re.DOTALL)
+    assert [json.loads(unescape(text)) for text in shown] == [patch]
+    assert "<h2>Patch of Deployment shop/web: no_spreading_rule</h2>" in html
+
+
 def test_only_the_style_and_the_script_of_the_page_are_allowed() -> None:
     html = render(*run_on(nodes(4))[:1])
     page = Page(html)
@@ -117,7 +129,7 @@ HOSTILE = "</script><script>alert(1)</script><!--<script><img src=x onerror=aler
                         namespace=HOSTILE,
                         reason=HOSTILE,
                         message=HOSTILE,
-                        advice=[{"reason": HOSTILE, "message": HOSTILE}],
+                        advice=[{"reason": HOSTILE, "message": HOSTILE, "patch": {HOSTILE: [HOSTILE]}}],
                     ),
                     workload("b", {"b": 1}, "collapsed", blockers=[{"reason": HOSTILE, "message": HOSTILE, "nodes": 1}]),
                 ],

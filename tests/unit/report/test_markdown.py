@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import json
 import typing as t
 
 import pytest
@@ -53,6 +54,18 @@ def test_a_check_says_of_which_workloads_a_restart_helps() -> None:
     text = summary(before)
     assert "Collapsed 2, skewed 0, healthy 0, skipped 0." in text
     assert "| Deployment shop/web | 4 | 4 on worker-1 | collapsed, a restart helps |" in text
+
+
+def test_the_first_patches_are_blocks_of_code_that_no_name_ends() -> None:
+    patch = {"spec": {"template": {"metadata": {"labels": {"a": "```\n@all <!channel> &"}}}}}
+    advice = [{"reason": "no_spreading_rule", "message": "add it", "patch": patch}, {"reason": "x", "message": "or decide", "patch": {}}]
+    entries = [workload(f"web-{number}", piled(nodes(4), 2), "collapsed", advice=advice) for number in range(5)]
+    text = summary(check(entries, nodes(4)))
+    blocks = [token.content for token in MarkdownIt().parse(text) if token.type == "fence"]
+    assert [json.loads(block) for block in blocks] == [patch] * 3
+    assert "**Patch of Deployment shop/web-0** (no\\_spreading\\_rule)\n\n```json\n{\n" in text
+    assert text.count("```") == 6 and "@" not in text and "<" not in text
+    assert text.endswith("Not listed: 2 more. The HTML report has all patches.\n")
 
 
 def test_a_plan_and_an_error_are_marked() -> None:

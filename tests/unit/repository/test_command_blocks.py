@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.guide_blocks import COMMANDS, LAB, OUTPUT, Block, blocks, missing_output
+from tests.guide_blocks import COMMANDS, KIND, LAB, OUTPUT, Block, blocks, missing_output
 from tools import docs
 from tools.paths import ROOT
 
@@ -27,7 +27,7 @@ WORDS_OF_A_REASON = 2
 def mark_violation(block: Block) -> str:
     """Return the reason why the mark of a block of commands is wrong, or an empty text."""
     kind, _colon, rest = (part.strip() for part in block.mark.partition(":"))
-    if block.mark == LAB:
+    if block.mark in {LAB, *KIND.values()}:
         return ""
     if kind == "not run":
         return "" if len(rest.split()) >= WORDS_OF_A_REASON else "the mark has no reason"
@@ -42,7 +42,7 @@ def mark_violation(block: Block) -> str:
 
 def test_there_are_blocks_of_each_kind() -> None:
     kinds = {block.mark.partition(":")[0] for block in WITH_COMMANDS}
-    assert {"run", "not run"} <= kinds and any(block.mark == LAB for block in WITH_COMMANDS)
+    assert {"run", "not run"} <= kinds and {LAB, *KIND.values()} <= {block.mark for block in WITH_COMMANDS}
 
 
 @pytest.mark.parametrize("block", WITH_COMMANDS, ids=str)
@@ -54,13 +54,15 @@ def test_a_block_of_commands_has_a_mark(block: Block) -> None:
     ("mark", "violation"),
     [
         ("run: lab", ""),
+        ("run: kind", ""),
+        ("run: kind with a second scheduler", ""),
         ("not run: needs a registry", ""),
         ("run: tests/integration/playbooks/test_readme.py", ""),
         ("", "the block has no mark"),
         ("SPDX-License-Identifier: GPL-3.0-or-later", "the block has no mark"),
         ("not run:", "the mark has no reason"),
         ("not run: later", "the mark has no reason"),
-        ("run: kind", "there is no test kind"),
+        ("run: kind with a registry", "there is no test kind with a registry"),
         ("run: tests/nowhere.py", "there is no test tests/nowhere.py"),
         ("run: tests/guide_blocks.py", "tests/guide_blocks.py does not read README.md"),
     ],

@@ -4,6 +4,9 @@
 
 from __future__ import annotations
 
+import ast
+import re
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,6 +17,10 @@ from tools.paths import ROOT
 PAGE = (ROOT / tables.CHANGES).read_text()
 RIGHTS = [(role, entry) for role in tables.PROGRAMS for _place, entry in tables.permissions(role)]
 GRANTING_VERBS = {"bind", "escalate", "impersonate"}
+WITH_TESTS = ("## Threats", "## What a mistake can do")
+"""The parts of the page whose table names the tests in its last column."""
+NO_PROTECTION = "no protection: "
+TEST = re.compile(r"\[`(test_\w+)`\]\(\.\./(tests/[\w/]+\.py)\)")
 
 
 def test_the_table_of_changes_is_present() -> None:
@@ -36,3 +43,28 @@ def test_no_program_reads_secrets_or_grants_rights_or_has_a_wildcard(role: str, 
     names = {*entry["resources"], *entry["verbs"], entry["api_group"]}
     assert not names & {"*", "secrets", *GRANTING_VERBS}
     assert entry["api_group"] != "rbac.authorization.k8s.io"
+
+
+def claims() -> list[tuple[str, str]]:
+    """Return each row of the tables of protections: its first column, and the column with the tests."""
+    found = []
+    for heading in WITH_TESTS:
+        part = PAGE.partition(f"{heading}\n")[2].partition("\n## ")[0]
+        head, _line, *rows = [line.strip("| ").split(" | ") for line in part.splitlines() if line.startswith("|")]
+        assert head[-1] == "tests" and rows and all(len(row) == len(head) for row in rows)
+        found += [(row[0], row[-1]) for row in rows]
+    return found
+
+
+def functions_of(file: Path) -> set[str]:
+    return {node.name for node in ast.parse(file.read_text()).body if isinstance(node, ast.FunctionDef)}
+
+
+@pytest.mark.parametrize(("claim", "cell"), claims(), ids=lambda value: value)
+def test_each_protection_names_tests_that_exist(claim: str, cell: str) -> None:
+    if cell.startswith(NO_PROTECTION):
+        return
+    named = TEST.findall(cell)
+    assert named and TEST.sub("", cell).strip(", ") == "", f"{claim}: each entry is a link to a test"
+    missing = [f"{file}::{name}" for name, file in named if not (ROOT / file).is_file() or name not in functions_of(ROOT / file)]
+    assert missing == []

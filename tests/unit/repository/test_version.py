@@ -27,7 +27,7 @@ FILES_WITH_THE_VERSION = {
     "deploy/rebalancer-cronjob.yaml",
     "deploy/rescuer-deployment.yaml",
     "docs/awx.md",
-    "docs/install.md",
+    "docs/gitops.md",
     "docs/service-image.md",
     "roles/critical_rescuer/README.md",
 }

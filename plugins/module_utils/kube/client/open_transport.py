@@ -7,15 +7,26 @@ from __future__ import annotations
 import json
 import typing as t
 
-from .config.connection_options import ConnectionOptions, settings_of_options
+from .config.connection_options import ConnectionOptions
 from .config.connection_settings import ConnectionSettings
 from .config.files import ConnectionSettingsError
-from .config.kubeconfig_source import NO_CLUSTER
+from .config.kubeconfig_source import NO_CLUSTER, Source
 from .errors import ApiError, ConfigurationError, RequestTarget, TruncatedResponseError, UnauthorizedError
 from .http.connection import URLLIB3_IMPORT_ERROR, Connection
 from .http.transport import READ_TIMEOUT_S, Body, Transport
 
 INSTALL = "Install it for this Python: python -m pip install --upgrade 'urllib3>=2'"
+
+
+class SettingsSource(t.Protocol):
+    """The options from which the settings of a connection are made."""
+
+    @property
+    def source(self) -> Source:
+        """Return the source of the settings, for messages."""
+
+    def settings(self) -> ConnectionSettings:
+        """Return the settings of a connection. Raises ConnectionSettingsError."""
 
 
 def open_transport(*, user_agent: str, kubeconfig: t.Optional[str] = None, context: t.Optional[str] = None) -> Transport:
@@ -28,12 +39,12 @@ def open_transport(*, user_agent: str, kubeconfig: t.Optional[str] = None, conte
     )
 
 
-def open_transport_with(options: ConnectionOptions, *, user_agent: str) -> Transport:
+def open_transport_with(options: SettingsSource, *, user_agent: str, request_timeout_s: t.Optional[float] = None) -> Transport:
     """Return a transport for these options, after one request to check that the API server is reachable and knows the user.
 
-    Raises ConfigurationError, UnreachableError and UnauthorizedError.
+    ``request_timeout_s`` limits each request with its whole answer. Raises ConfigurationError, UnreachableError and UnauthorizedError.
     """
-    transport = make_transport(options, user_agent=user_agent)
+    transport = make_transport(options, user_agent=user_agent, request_timeout_s=request_timeout_s)
     try:
         answer = transport.request(
             "get", "/version", verb="get", target=RequestTarget("the version of the API server"), timeout_s=READ_TIMEOUT_S
@@ -46,20 +57,16 @@ def open_transport_with(options: ConnectionOptions, *, user_agent: str) -> Trans
     return transport
 
 
-def make_transport(options: ConnectionOptions, *, user_agent: str) -> Transport:
+def make_transport(options: SettingsSource, *, user_agent: str, request_timeout_s: t.Optional[float] = None) -> Transport:
     """Return a transport for these options without a request, for a program that also starts while the API server is unreachable.
 
-    Raises ConfigurationError.
+    ``request_timeout_s`` limits each request with its whole answer. Raises ConfigurationError.
     """
     if URLLIB3_IMPORT_ERROR is not None:
         raise ConfigurationError(f"the Python library urllib3, version 2 or newer, cannot be used: {URLLIB3_IMPORT_ERROR}. {INSTALL}")
     source = options.source
-
-    def load() -> ConnectionSettings:
-        return settings_of_options(options)
-
     try:
-        return Transport(Connection(load), user_agent=user_agent)
+        return Transport(Connection(options.settings), user_agent=user_agent, request_timeout_s=request_timeout_s)
     except ConnectionSettingsError as error:
         if source.nothing_given:
             raise ConfigurationError(NO_CLUSTER) from None

@@ -4,6 +4,9 @@
 
 from __future__ import annotations
 
+import typing as t
+from collections.abc import Collection
+
 from ...kube.client.api import KubeApi
 from ...kube.client.errors import InvalidError
 from ...kube.snapshot_reader import read_snapshot
@@ -18,8 +21,14 @@ from ...spread.spread_report import SpreadReport
 from ..common.scheduler_profiles import add_second_scheduler, read_scheduler_profiles
 
 
-def run_check(api: KubeApi, options: CheckOptions) -> tuple[ClusterSnapshot, SpreadReport]:
-    """Read one snapshot and check it. Raise OptionError (names that the cluster does not have) and KubeError."""
+def run_check(
+    api: KubeApi, options: CheckOptions, *, names: t.Optional[Collection[tuple[str, str]]] = None
+) -> tuple[ClusterSnapshot, SpreadReport]:
+    """Read one snapshot and check it.
+
+    ``names``: the kind and the name of the workloads to check, of those that the options select. None means all of these.
+    Raise OptionError (names that the cluster does not have) and KubeError.
+    """
     label_selector = ",".join(options.label_selectors)
     profiles = read_scheduler_profiles(api, options.scheduler_config)
     try:
@@ -41,7 +50,7 @@ def run_check(api: KubeApi, options: CheckOptions) -> tuple[ClusterSnapshot, Spr
     check_missing_namespaces(options.namespaces, snapshot.namespaces, unreadable)
     check_labels_exist(options.topology_keys, snapshot.nodes.values())
     with gc_paused():
-        report = check_spread(snapshot, options)
+        report = check_spread(snapshot, options, names=names)
     if label_selector and report.reason is None and not report.workloads:
         report = replace(report, reason=_no_workload(options, label_selector))
     return snapshot, report

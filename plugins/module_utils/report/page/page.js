@@ -257,6 +257,38 @@
     return line;
   }
 
+  // The patch as JSON of ASCII signs, so that it has no sign that looks like another one. It is the same text as in patch_text.py.
+  function patchText(patch) {
+    return JSON.stringify(patch, null, 2).replace(/[`@<>&]|[^\n -~]/g, (sign) => `\\u${sign.charCodeAt(0).toString(16).padStart(4, "0")}`);
+  }
+
+  function patch(row, advice) {
+    if (!advice.patch || !Object.keys(advice.patch).length) return [];
+    const name = ` of ${row.kind} ${row.namespace}/${row.name}`;
+    const of = el("span", { class: "hidden" }, name);
+    const text = el("pre", { class: "patch", role: "group", "aria-label": `Patch${name}`, tabindex: "0" }, patchText(advice.patch));
+    const told = el("span", { role: "status", class: "told" });
+    const button = el("button", { type: "button", class: "copy", onclick: () => copy(text, told) }, "Copy the patch", of);
+    return [el("div", { class: "copying" }, button, " ", told), text];
+  }
+
+  // Selects the text, and copies it. Some pages may not write to the clipboard, such as those in a frame of a job server.
+  async function copy(text, told) {
+    const range = document.createRange();
+    range.selectNodeContents(text);
+    getSelection().removeAllRanges();
+    getSelection().addRange(range);
+    told.textContent = "";
+    let copied = false;
+    try {
+      await navigator.clipboard.writeText(text.textContent);
+      copied = true;
+    } catch {
+      copied = document.execCommand("copy");
+    }
+    told.textContent = copied ? "Copied." : "The browser does not allow it. The patch is selected; press Ctrl+C.";
+  }
+
   function explanation(row, selected) {
     const found = el("td", { class: "why" });
     if (row.action) {
@@ -266,7 +298,9 @@
     }
     if (row.message) found.append(el("div", null, ...coded(row)));
     if (row.advice.length) {
-      found.append(el("details", { open: selected || state.printing }, el("summary", null, "Advice"), el("ul", null, ...row.advice.map((one) => el("li", null, ...coded(one))))));
+      const items = row.advice.map((one) => el("li", null, ...coded(one), ...patch(row, one)));
+      const more = el("span", { class: "hidden" }, ` for ${row.name}`);
+      found.append(el("details", { open: selected || state.printing }, el("summary", null, "Advice", more), el("ul", null, ...items)));
     }
     const list = el("ul");
     const fill = () => {

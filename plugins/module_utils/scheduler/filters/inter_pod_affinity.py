@@ -18,8 +18,7 @@ from ...model.selectors.label_selector import matches
 from ...model.snapshot import ClusterSnapshot
 from ..affinity_namespaces import NAMESPACE_NOT_READ, incoming_term_selects, placed_term_selects
 from ..affinity_term_index import AffinityGroup, AffinityTermIndex, required_anti_affinity, required_pod_affinity
-from ..domain_groups import DomainGroups
-from .interface import PodChange, TopologyFilter
+from .interface import NodesByDomain, PodChange, TopologyFilter
 
 AFFINITY: Reasons = (Reason("pod_affinity", "node(s) didn't match pod affinity rules"),)
 ANTI_AFFINITY: Reasons = (Reason("pod_anti_affinity", "node(s) didn't match pod anti-affinity rules"),)
@@ -146,17 +145,17 @@ class _InterPodAffinityFilter:
                 closed.setdefault(key, set()).update(domains)
         return closed
 
-    def surely_allows(self, pods: int, nodes: tuple[str, ...], changed: int, groups: DomainGroups) -> bool:
+    def surely_allows(self, pods: int, nodes: int, changed: int, by_domain: NodesByDomain, /) -> bool:
         closed = self.closed_domains()
         if closed is None or self.may_be_unknown or self._skipped:
             return False
         number = pods + changed
         for key, domains in closed.items():
-            by_domain = groups.by_domain(nodes, key)
-            number += sum(len(by_domain.get(domain, ())) for domain in domains)
+            number += sum(len(by_domain(key).get(domain, ())) for domain in domains)
         # Each pod closes at most one domain for each term.
-        number += sum(pods * groups.largest(nodes, term.topology_key) for term in self._anti_affinity_terms)
-        return len(nodes) > number
+        for term in self._anti_affinity_terms:
+            number += pods * next((len(found) for domain, found in by_domain(term.topology_key).items() if domain is not None), 0)
+        return nodes > number
 
     def apply_changes(self, changes: Iterable[PodChange]) -> bool:
         return True in [self._count_pod(other, {node_name: amount}) for other, node_name, amount in changes if amount]

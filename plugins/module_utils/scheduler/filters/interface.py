@@ -10,7 +10,9 @@ from collections.abc import Collection, Mapping, Sequence
 from ...model.api.node import Node
 from ...model.api.pod import Pod
 from ...model.reason import Reasons
-from ..domain_groups import DomainGroups
+
+NodesByDomain = t.Callable[[str], Mapping[t.Optional[str], Sequence[str]]]
+"""Returns nodes by their domain of a topology key, the domain with the most of them first. None is for the nodes without the key."""
 
 
 class TopologyFilter(t.Protocol):
@@ -36,11 +38,12 @@ class TopologyFilter(t.Protocol):
         Return None if the filter may also reject other nodes.
         """
 
-    def surely_allows(self, pods: int, nodes: tuple[str, ...], changed: int, groups: DomainGroups) -> bool:
+    def surely_allows(self, pods: int, nodes: int, changed: int, by_domain: NodesByDomain, /) -> bool:
         """Return whether the filter surely allows a node with capacity for each of these pods, one after the other.
 
-        ``pods``: the number of pods, which are like the filter's own. ``nodes``: the nodes with capacity for one. ``changed``: the capacity
-        of so many of them may be used already. Pods of the snapshot may be removed meanwhile.
+        ``pods``: the number of pods, which are like the filter's own. ``nodes``: the number of nodes with capacity for one. ``changed``:
+        the capacity of so many of them may be used already. ``by_domain``: returns these nodes for a topology key. Pods of the snapshot
+        may be removed meanwhile.
         """
 
     def apply_changes(self, changes: Sequence[PodChange]) -> bool:

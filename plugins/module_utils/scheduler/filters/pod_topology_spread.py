@@ -17,8 +17,7 @@ from ...model.reason import PASSED, Reason, Reasons
 from ...model.selectors.label_selector import matches
 from ...model.selectors.match_label_keys import with_label_keys
 from ..affinity_term_index import AffinityTermIndex
-from ..domain_groups import DomainGroups
-from .interface import PodChange, TopologyFilter
+from .interface import NodesByDomain, PodChange, TopologyFilter
 from .spread_domains import SpreadDomains
 
 TOO_SKEWED: Reasons = (Reason("topology_spread", "node(s) didn't match pod topology spread constraints"),)
@@ -61,13 +60,13 @@ class _PodTopologySpreadFilter:
             closed.setdefault(key, {None}).update(constraint.full_domains())
         return closed
 
-    def surely_allows(self, pods: int, nodes: tuple[str, ...], changed: int, groups: DomainGroups) -> bool:
+    def surely_allows(self, pods: int, _nodes: int, changed: int, by_domain: NodesByDomain, /) -> bool:
         if len(self._constraints) > 1:
             return False
         ((key, constraint),) = self._constraints
         # The domain with the fewest pods always allows one more.
-        by_domain = groups.by_domain(nodes, key)
-        return constraint.has_open_domain and all(len(by_domain.get(domain, ())) >= pods + changed for domain in constraint.domains)
+        domains = by_domain(key)
+        return constraint.has_open_domain and all(len(domains.get(domain, ())) >= pods + changed for domain in constraint.domains)
 
     def apply_changes(self, changes: Sequence[PodChange]) -> bool:
         return True in [constraint.apply_changes(changes) for _key, constraint in self._constraints]

@@ -4,10 +4,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import gzip
 import json
 import random
 import threading
+import time
 import typing as t
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -86,6 +88,37 @@ def test_a_compressed_answer_that_is_cut_off_is_a_broken_connection(api: KubeApi
     monkeypatch.setattr(Server, "cut", 30)
     with pytest.raises(UnreachableError):
         api.list_all(PODS)
+
+
+def test_a_request_ends_at_its_limit_although_bytes_still_arrive() -> None:
+    """A limit of each time without data does not end such a request."""
+
+    class Slow(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def do_GET(self) -> None:
+            self.send_response(200)
+            self.send_header("Content-Length", "1000")
+            self.end_headers()
+            with contextlib.suppress(OSError):  # the client has ended the connection
+                for _byte in range(1000):
+                    self.wfile.write(b" ")
+                    time.sleep(0.02)
+            self.close_connection = True
+
+        def log_message(self, *_arguments: t.Any) -> None:
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Slow)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    settings = ConnectionSettings(f"http://127.0.0.1:{server.server_port}")
+    transport = Transport(Connection(lambda: settings), user_agent="test", request_timeout_s=0.5)
+    began_s = time.monotonic()
+    with pytest.raises(UnreachableError, match=r"the answer was not complete within 0\.5 s"):
+        transport.request("get", "/", verb="get", target=RequestTarget("x"))
+    assert time.monotonic() - began_s < WAIT_S
+    server.shutdown()
+    server.server_close()
 
 
 @pytest.mark.parametrize("packed", [True, False])

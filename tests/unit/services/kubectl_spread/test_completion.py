@@ -7,7 +7,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from ansible_collections.onprem.kube_scheduling.services.kubectl_spread.completion import FILES, NO_FILES, proposals
+from ansible_collections.onprem.kube_scheduling.services.kubectl_spread.completion import FILES, NO_FILES, NO_SPACE, proposals
 
 from tests.unit.services.kubectl_spread.test_flags import KUBECONFIG
 
@@ -20,8 +20,10 @@ from tests.unit.services.kubectl_spread.test_flags import KUBECONFIG
         (["-A", "--output=j"], ["json"]),
         (["--kind", "S"], ["StatefulSet"]),
         (["--max-skew", ""], []),
-        (["-A", ""], []),
-        ([], []),
+        (["-A", ""], ["deployment", "statefulset"]),
+        (["-n", "shop", "s"], ["statefulset"]),
+        (["nonsense", ""], []),
+        ([], ["deployment", "statefulset"]),
         (["--no-such-flag", "-n", ""], []),
     ],
 )
@@ -35,16 +37,22 @@ def test_flags_have_their_help() -> None:
     assert all("\t" in line for line in proposals(["-"], {}).lines)
 
 
-@pytest.mark.parametrize("words", [["--kubeconfig", ""], ["--certificate-authority=/et"]])
+def test_after_a_kind_with_a_name_another_one_is_proposed_in_the_same_form() -> None:
+    assert proposals(["deploy/web", "s"], {}) == (["statefulset/"], NO_SPACE | NO_FILES)
+
+
+@pytest.mark.parametrize("words", [["--kubeconfig", ""], ["--certificate-authority=/et"], ["--client-key", ""]])
 def test_files_are_proposed_by_the_shell(words: list[str]) -> None:
     assert proposals(words, {}) == ((), FILES)
 
 
-def test_contexts_come_from_the_kubeconfig(tmp_path: Path) -> None:
+def test_contexts_clusters_and_users_come_from_the_kubeconfig(tmp_path: Path) -> None:
     file = tmp_path / "kubeconfig"
     file.write_text(KUBECONFIG)
     assert list(proposals([f"--kubeconfig={file}", "--context", ""], {}).lines) == ["berlin", "paris"]
     assert list(proposals([f"--kubeconfig={file}", "--context=p"], {}).lines) == ["paris"]
+    assert list(proposals([f"--kubeconfig={file}", "--cluster", ""], {}).lines) == ["one", "two"]
+    assert list(proposals([f"--kubeconfig={file}", "--user", ""], {}).lines) == ["me", "other"]
 
 
 def test_without_an_answer_there_are_no_proposals(tmp_path: Path) -> None:

@@ -57,6 +57,10 @@ class ConnectionOptions:
         """Return the source of the settings, for messages."""
         return Source(self.values.get("kubeconfig"), self.text("context"), self.text("host"))
 
+    def settings(self) -> ConnectionSettings:
+        """Return the settings of a connection. Raises ConnectionSettingsError."""
+        return settings_of_options(self)
+
 
 def given_options(params: Mapping[str, t.Any], environment: Mapping[str, str]) -> ConnectionOptions:
     """Return the options of a module, completed by the environment variables as in kubernetes.core."""
@@ -77,8 +81,14 @@ def given_options(params: Mapping[str, t.Any], environment: Mapping[str, str]) -
 
 def settings_of_options(options: ConnectionOptions) -> ConnectionSettings:
     """Return the settings of a connection. Raises ConnectionSettingsError."""
-    settings = _completed(_base(options), options)
-    # As in the kubernetes client, NO_PROXY also applies to a proxy from an option or a kubeconfig.
+    return with_environment_proxy(_completed(_base(options), options))
+
+
+def with_environment_proxy(settings: ConnectionSettings) -> ConnectionSettings:
+    """Return the settings with the proxy of the environment if they have none.
+
+    As in the kubernetes client, NO_PROXY also applies to a proxy from an option or a kubeconfig.
+    """
     proxies = getproxies()
     scheme = settings.server.partition(":")[0]
     proxy = settings.proxy or proxies.get(scheme) or proxies.get("all") or ""
@@ -96,12 +106,10 @@ def _base(options: ConnectionOptions) -> ConnectionSettings:
     try:
         return settings_of_kubeconfig(options.source)
     except UnsupportedLoginError:
-        from .kubernetes_client import NO_LOGIN, settings_by_client  # imported only if needed, so that it is compiled only then
+        from .kubernetes_client import settings_by_client  # imported only if needed, so that it is compiled only then
 
-        settings = settings_by_client(options.source, persist=bool(options.values.get("persist_config")))
-        if not settings.has_login and not _has_credentials(options):
-            raise ConnectionSettingsError(NO_LOGIN) from None
-        return settings
+        persist = bool(options.values.get("persist_config"))
+        return settings_by_client(options.source, persist=persist, needs_login=not _has_credentials(options))
     except ConnectionSettingsError:
         if options.text("host") and not options.values.get("kubeconfig"):
             raise ConnectionSettingsError(NO_CREDENTIALS) from None

@@ -79,12 +79,21 @@ class Entry(t.NamedTuple):
 
 def settings_of_kubeconfig(source: Source) -> ConnectionSettings:
     """Return the settings of the kubeconfig for its context. Raises ConnectionSettingsError and UnsupportedLoginError."""
-    return _settings(*_chosen(_merged(source), source.context))
+    cluster, user = _chosen(_merged(source), source)
+    return _settings(cluster, user, _authorization(user))
+
+
+def settings_without_login(source: Source) -> ConnectionSettings:
+    """Return the settings of the kubeconfig without its token or password, for a caller with another login.
+
+    Raises ConnectionSettingsError.
+    """
+    return _settings(*_chosen(_merged(source), source), no_authorization)
 
 
 def impersonation(source: Source) -> tuple[tuple[str, str], ...]:
     """Return the impersonation headers of the kubeconfig's user. Raises ConnectionSettingsError."""
-    return _impersonation(_chosen(_merged(source), source.context)[1])
+    return _impersonation(_chosen(_merged(source), source)[1])
 
 
 class Context(t.NamedTuple):
@@ -105,9 +114,18 @@ def context_of_kubeconfig(source: Source) -> Context:
     return Context(name, entry.text("namespace") if entry else "")
 
 
-def context_names(source: Source) -> list[str]:
-    """Return the names of the contexts. Raises ConnectionSettingsError."""
-    return list(_merged(source).contexts)
+class KubeconfigNames(t.NamedTuple):
+    """The names of the entries of a kubeconfig."""
+
+    contexts: list[str]
+    clusters: list[str]
+    users: list[str]
+
+
+def kubeconfig_names(source: Source) -> KubeconfigNames:
+    """Return the names of the contexts, clusters and users. Raises ConnectionSettingsError."""
+    merged = _merged(source)
+    return KubeconfigNames(list(merged.contexts), list(merged.clusters), list(merged.users))
 
 
 def namespace_of_pod() -> str:
@@ -179,15 +197,20 @@ def _entries(content: Json, kind: str, folder: Path) -> t.Iterator[Entry]:
         yield Entry(kind, name, inner or {}, folder)
 
 
-def _chosen(merged: _Merged, wanted: str) -> tuple[Entry, Entry]:
-    """Return the cluster and the user of the context."""
-    name = wanted or merged.current_context
-    if not name:
-        raise ConnectionSettingsError("it has no current-context, and no context is given")
+def _chosen(merged: _Merged, source: Source) -> tuple[Entry, Entry]:
+    """Return the cluster and the user of the context, or those that the source names in their place."""
+    for kind, wanted, entries in (("cluster", source.cluster, merged.clusters), ("user", source.user, merged.users)):
+        if wanted and wanted not in entries:
+            raise ConnectionSettingsError(f"there is no {kind} {wanted} in it; it has {', '.join(entries) or 'none'}")
+    name = source.context or merged.current_context
     context = merged.contexts.get(name)
+    if context is None and source.cluster and not source.context:
+        context = Entry("context", name, {}, Path())
+    if not name and context is None:
+        raise ConnectionSettingsError("it has no current-context, and no context is given")
     if context is None:
         raise ConnectionSettingsError(f"there is no context {name} in it; it has {', '.join(merged.contexts) or 'none'}")
-    cluster_name, user_name = context.text("cluster"), context.text("user")
+    cluster_name, user_name = source.cluster or context.text("cluster"), source.user or context.text("user")
     cluster = merged.clusters.get(cluster_name)
     if cluster is None:
         raise ConnectionSettingsError(f"there is no cluster {cluster_name or '(without a name)'} in it, which the context {name} names")
@@ -196,14 +219,14 @@ def _chosen(merged: _Merged, wanted: str) -> tuple[Entry, Entry]:
     return cluster, merged.users.get(user_name, Entry("user", user_name, {}, Path()))
 
 
-def _settings(cluster: Entry, user: Entry) -> ConnectionSettings:
+def _settings(cluster: Entry, user: Entry, authorization: Authorization) -> ConnectionSettings:
     server = cluster.text("server").rstrip("/")
     if not server:
         raise ConnectionSettingsError(f"the cluster {cluster.name} has no server")
     secured = server.startswith("https")
     return ConnectionSettings(
         server,
-        authorization=_authorization(user),
+        authorization=authorization,
         headers=_impersonation(user),
         ca=cluster.pem("certificate-authority") if secured else None,
         client_certificate=user.pem("client-certificate") if secured else None,

@@ -31,12 +31,15 @@ class Source:
     """The source of the settings as it was given.
 
     ``kubeconfig`` is a path, several paths separated by colons, or the content as a dict.
-    ``host`` is the API server's address if there is no kubeconfig.
+    ``host`` is the API server's address if there is no kubeconfig. ``cluster`` and ``user`` are names of entries of the kubeconfig that
+    replace those of the context.
     """
 
     kubeconfig: t.Any = None
     context: str = ""
     host: str = ""
+    cluster: str = ""
+    user: str = ""
 
     def __str__(self) -> str:
         if self.host and not self.kubeconfig:
@@ -45,7 +48,8 @@ class Source:
             name = os.pathsep.join(map(str, self.files)) or "(given as a dict)"
         except ConnectionSettingsError:  # the given text may contain secrets
             name = "(not a path)"
-        return f"kubeconfig {name}" + (f", context {self.context}" if self.context else "")
+        chosen = {"context": self.context, "cluster": self.cluster, "user": self.user}
+        return f"kubeconfig {name}" + "".join(f", {kind} {entry}" for kind, entry in chosen.items() if entry)
 
     @property
     def files(self) -> list[Path]:

@@ -21,18 +21,26 @@ from .kubeconfig_source import Source
 MALFORMED = (AttributeError, KeyError, TypeError, ValueError, OSError)
 """Exceptions of the kubernetes client for a malformed configuration of a plugin or a provider."""
 
+ONLY_CONTEXTS = (
+    "the user logs in by exec or auth-provider, which is only possible with the cluster and the user of a context: add a context with both "
+    "to the kubeconfig, and give its name"
+)
+
 NO_LOGIN = (
     "the login by exec or auth-provider returned neither a token nor a certificate: the plugin is missing or has failed, or the provider "
     "is not known. Run kubectl with this kubeconfig, as the user that runs this program, to see the error"
 )
 
 
-def settings_by_client(source: Source, *, persist: bool) -> ConnectionSettings:
+def settings_by_client(source: Source, *, persist: bool, needs_login: bool = False) -> ConnectionSettings:
     """Return the settings that the kubernetes client reads from the kubeconfig. Raises ConnectionSettingsError.
 
     ``persist``: write a renewed token to the kubeconfig. If a plugin fails, the kubernetes client raises nothing, and the settings have no
-    credentials. Their ``authorization`` raises ConnectionSettingsError if a token cannot be renewed.
+    credentials. This is an error only with ``needs_login``. Their ``authorization`` raises ConnectionSettingsError if a token cannot be
+    renewed.
     """
+    if source.cluster or source.user:
+        raise ConnectionSettingsError(ONLY_CONTEXTS)
     try:
         from kubernetes import client, config
     except ImportError as error:
@@ -44,7 +52,7 @@ def settings_by_client(source: Source, *, persist: bool) -> ConnectionSettings:
             config.load_kube_config_from_dict(config_dict=source.kubeconfig, **options)
         else:
             config.load_kube_config(config_file=":".join(map(str, source.files)), **options)
-    return ConnectionSettings(
+    settings = ConnectionSettings(
         configuration.host,
         authorization=lambda: _authorization(configuration),
         headers=impersonation(source),
@@ -56,6 +64,9 @@ def settings_by_client(source: Source, *, persist: bool) -> ConnectionSettings:
         proxy=configuration.proxy or "",
         no_proxy=getattr(configuration, "no_proxy", None) or "",
     )
+    if needs_login and not settings.has_login:
+        raise ConnectionSettingsError(NO_LOGIN)
+    return settings
 
 
 @contextlib.contextmanager

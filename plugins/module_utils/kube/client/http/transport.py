@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import contextlib
 import json
+import math
 import socket
+import threading
 import time
 import typing as t
 import zlib
@@ -78,10 +80,15 @@ class Body(t.NamedTuple):
 
 
 class Transport:
-    """Requests over a connection. ``user_agent`` is the name of this program in the server's audit log. Thread-safe."""
+    """Requests over a connection. Thread-safe.
 
-    def __init__(self, connection: Connection, *, user_agent: str) -> None:
+    ``user_agent`` is the name of this program in the server's audit log. ``request_timeout_s`` limits the seconds of each request with its
+    whole answer, in addition to the limits of the call. It does not limit watches.
+    """
+
+    def __init__(self, connection: Connection, *, user_agent: str, request_timeout_s: t.Optional[float] = None) -> None:
         self._connection = connection
+        self._request_timeout_s = request_timeout_s
         self._user_agent = user_agent
         self._clock_offset_s: t.Optional[float] = None
         self.server_version = ""
@@ -119,6 +126,8 @@ class Transport:
         ``timeout_s`` limits each time without data from the server, ``connect_timeout_s`` the time for a new connection. Raises ApiError,
         UnreachableError, or ConfigurationError if the token cannot be sent.
         """
+        limit_s = math.inf if self._request_timeout_s is None else self._request_timeout_s
+        end_s = time.monotonic() + limit_s
         response = self._call(
             method,
             path,
@@ -127,13 +136,39 @@ class Transport:
             query=query,
             body=body,
             content_type=content_type,
-            read_timeout_s=timeout_s,
-            connect_timeout_s=connect_timeout_s,
+            read_timeout_s=min(timeout_s, limit_s),
+            connect_timeout_s=min(connect_timeout_s, limit_s),
         )
         try:
-            return self._body(response, on_start)
+            with self._ended_at(end_s, response):
+                return self._body(response, on_start)
         except (HttpError, zlib.error) as error:
             raise self._unreachable(error) from error
+
+    @contextlib.contextmanager
+    def _ended_at(self, end_s: float, response: t.Any) -> Iterator[None]:
+        """End the connection at this time, by the monotonic clock. Raises UnreachableError if this was before the end of the answer."""
+        if end_s == math.inf:
+            yield
+            return
+        ended = threading.Event()
+
+        def end() -> None:
+            ended.set()
+            _shut(response)
+
+        timer = threading.Timer(max(0.0, end_s - time.monotonic()), end)
+        timer.daemon = True
+        timer.start()
+        try:
+            yield
+        except (HttpError, zlib.error):
+            if not ended.is_set():
+                raise
+        finally:
+            timer.cancel()
+        if ended.is_set():
+            raise self._unreachable(TimeoutError(f"the answer was not complete within {self._request_timeout_s:g} s"))
 
     def lines(
         self, path: str, *, verb: str, target: RequestTarget, query: QueryParameters, timeout_s: float, on_open: t.Optional[OnOpen] = None
