@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from lab.cluster import Cluster
+from tests.integration.kubernetes_version import needs_kubernetes
 from tests.integration.modules.module_process import Modules
 from tests.integration.workloads import (
     IMAGE,
@@ -48,6 +49,7 @@ _NUMBERS = itertools.count(1)
 @pytest.fixture
 def policy(cluster: Cluster, namespace: str) -> Iterator[Policy]:
     """Make a MutatingAdmissionPolicy for pods of the namespace; ends when it has taken effect."""
+    needs_kubernetes("1.36", "MutatingAdmissionPolicy")
     group = "/apis/admissionregistration.k8s.io/v1"
     made: list[str] = []
     first: list[dict[str, Any]] = []
