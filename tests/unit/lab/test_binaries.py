@@ -14,7 +14,7 @@ import pytest
 
 from lab import binaries, go_toolchain, progress
 from lab.errors import LabError
-from lab.layout import SOURCES
+from lab.layout import REPOSITORY, SOURCES
 
 Usage = namedtuple("Usage", "total used free")
 OLD_GO = "#!/bin/sh\necho go1.21.3\n"
@@ -220,6 +220,13 @@ def test_the_stamped_versions_are_those_in_go_mod() -> None:
     assert f"github.com/prometheus/node_exporter v{binaries.NODE_EXPORTER_VERSION} " in prometheus
     major, minor, patch = binaries.PROMETHEUS_VERSION.split(".")
     assert f"0.{int(major) * 100 + int(minor)}.{patch}" == binaries.PROMETHEUS_MODULE_VERSION
+
+
+def test_the_readme_and_the_makefile_have_the_versions_that_can_be_chosen() -> None:
+    versions = {version.rpartition(".")[0]: version for version in (binaries.KUBERNETES_VERSION, *binaries.OLDER_KUBERNETES_VERSIONS)}
+    rows = re.findall(r"^\| `(1\.\d+)` \| (\S+) \|", (SOURCES / "README.md").read_text(), re.MULTILINE)
+    assert dict(rows) == versions
+    assert f"KUBERNETES := $(or $(LAB_KUBERNETES),{' '.join(sorted(versions))})\n" in (REPOSITORY / "Makefile").read_text()
 
 
 def test_heartbeat_tells_of_a_long_command(monkeypatch: pytest.MonkeyPatch) -> None:
