@@ -4,7 +4,8 @@
 
 PREDICTION_CASES sets the number of clusters (5; 500 under SOAK=1), PREDICTION_SEEDS the seeds in their place (`7` or `100-149`): the same
 seed gives the same cluster. PREDICTION_RESULTS is a file of JSON lines with the result of each seed. Seeds that are in it are not run
-again, so that a run of many clusters can be continued. PREDICTION_LOG is a folder for the log of each cluster's scheduler with all scores.
+again, so that a run of many clusters can be continued. A complete run under SOAK=1 writes docs/development/predictions.md. PREDICTION_LOG
+is a folder for the log of each cluster's scheduler with all scores.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.open_transport import open_transport
 
 from tests.integration.conftest import SUMMARY
+from tests.integration.prediction import page
 from tests.integration.prediction.case_world import CaseWorld
 from tests.integration.prediction.comparison import CaseResult, run_case
 from tests.integration.prediction.random_clusters import random_cluster
@@ -69,6 +71,8 @@ def results(world: CaseWorld) -> list[CaseResult]:
 
 def test_predictions_are_right(results: list[CaseResult], record_property: Callable[[str, object], None]) -> None:
     """At most 1 % of the predictions of many clusters is wrong, and at most one of a few clusters."""
+    if SOAK and len(results) == CASES:
+        page.write(results)
     text = summary(results)
     wrong = list(problems(results))
     if len(results) < MANY:

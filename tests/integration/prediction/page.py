@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Copyright: onprem.kube_scheduling contributors
+"""docs/development/predictions.md, out of the results of many clusters."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from pathlib import Path
+
+from tests.bench.page import machine, table
+from tests.integration.prediction.comparison import CaseResult
+from tests.integration.prediction.results import SMALL_UP_TO, Tally, by_size, problems
+from tools.paths import ROOT
+
+PAGE = ROOT / "docs" / "development" / "predictions.md"
+
+TEXT = """<!--
+SPDX-License-Identifier: GPL-3.0-or-later
+Copyright: onprem.kube_scheduling contributors
+-->
+# Predictions
+
+`make soak` predicts restarts in random clusters, makes each of them, and writes this page. `make soak PART=prediction` does it alone.
+
+## Method
+
+Each of {clusters} random clusters (seeds {first} to {last}) has a real control plane and simulated nodes. The clusters have zones of
+unequal size, unequal nodes, taints, images, one to three topology keys, affinities, spread constraints, priorities, other pods, and
+schedulers with other profiles. After the check of an uneven workload it is restarted in any case, and the real kube-scheduler places the
+new pods. The outcome is then compared with `restart_helps`. {machine}
+
+- *Right*, for the prediction true: the outcome is `improved`. For the prediction false: it is another one.
+- *Exact*: the new pods are distributed over the domains exactly as `expected` says, among the workloads with such a result.
+
+In a cluster with more than {size} nodes the scheduler scores only a part of the nodes, which nobody can know before.
+
+## Results
+
+{results}
+
+The goals: 99 % of the predictions true, and of the predictions false, are right. In clusters of up to {size} nodes at most 10 % are null.
+
+## Reasons for null
+
+{reasons}
+
+## Wrong predictions
+
+{wrong}
+"""
+
+
+def write(cases: list[CaseResult], page: Path = PAGE) -> None:
+    """Write the page of these results, which are in the order of their seeds."""
+    small, large = by_size(cases)
+    text = TEXT.format(
+        clusters=len(cases),
+        first=cases[0].seed,
+        last=cases[-1].seed,
+        machine=machine(),
+        size=SMALL_UP_TO,
+        results=_results(small, large),
+        reasons=_reasons(cases),
+        wrong="\n".join(f"- {one}" for one in problems(cases)) or "None.",
+    )
+    page.write_text(text, encoding="utf-8")
+
+
+def _results(*tallies: Tally) -> str:
+    header = ("", *(f"{'up to' if number == 0 else 'more than'} {SMALL_UP_TO} nodes" for number in range(len(tallies))))
+    rows = [
+        ("clusters", *(f"{one.cases}" for one in tallies)),
+        ("uneven workloads", *(f"{one.workloads}" for one in tallies)),
+        ("predicted true: right", *(f"{one.counts[True, True]} of {_predicted(one, True)} ({one.right_true:.1%})" for one in tallies)),
+        ("predicted false: right", *(f"{one.counts[False, False]} of {_predicted(one, False)} ({one.right_false:.1%})" for one in tallies)),
+        ("null", *(f"{_predicted(one, None)} ({one.unknown:.1%})" for one in tallies)),
+        ("exact", *(f"{one.exact} of {one.with_expected}" for one in tallies)),
+    ]
+    return table(header, rows)
+
+
+def _predicted(tally: Tally, helps: bool | None) -> int:
+    return tally.counts[helps, True] + tally.counts[helps, False]
+
+
+def _reasons(cases: Iterable[CaseResult]) -> str:
+    unknown = [one for case in cases for one in case.workloads if one.helps is None]
+    counts = Counter(reason for one in unknown for reason in one.reasons)
+    return table(("reason", "workloads"), [(f"`{reason}`", str(number)) for reason, number in sorted(counts.items())])
