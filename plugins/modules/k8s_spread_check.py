@@ -268,9 +268,10 @@ workloads:
             - The code. V(pods_differ) means that live pods of one revision differ; the message names the field.
             - V(scoring_does_not_spread) means that the new pods could run elsewhere, and that the scores of the scheduler would not spread
               them. With V(depends_on_ties) and V(depends_on_sampling), the result depends on choices of the scheduler that are not known.
-              With V(depends_on_termination), it depends on how long old pods take to end. With V(depends_on_preemption), the scheduler
-              may preempt pods with a lower priority for a new pod. With V(depends_on_extender), it depends on an extender of the scheduler
-              that filters or scores nodes. C(docs/rebalance.md) says what to do.
+              With V(depends_on_termination), it depends on how long old pods take to end, and with V(depends_on_readiness) on whether new
+              pods become ready at the same time. With V(depends_on_preemption), the scheduler may preempt pods with a lower priority for
+              a new pod. With V(depends_on_extender), it depends on an extender of the scheduler that filters or scores nodes.
+              V(no_better_spread) means that no choice of nodes would spread them better. C(docs/rebalance.md) says what to do.
           type: str
         message:
           description: The text for people; the scheduler's own message if it has one.

@@ -17,10 +17,29 @@ class DomainGroups:
     def __init__(self, snapshot: ClusterSnapshot) -> None:
         self._nodes = snapshot.nodes
         self._groups: IdentityCache[list[list[str]]] = IdentityCache(MAX_NODE_LISTS)
+        self._largest: IdentityCache[int] = IdentityCache(MAX_NODE_LISTS)
+        self._by_domain: IdentityCache[dict[str | None, list[str]]] = IdentityCache(MAX_NODE_LISTS)
 
     def of(self, names: tuple[str, ...], topology_keys: frozenset[str]) -> list[list[str]]:
         """Return the names in groups. The nodes of a group have equal labels for all topology keys."""
         return self._groups.get((names,), lambda: self._make(names, topology_keys), key=topology_keys)
+
+    def by_domain(self, names: tuple[str, ...], topology_key: str) -> dict[str | None, list[str]]:
+        """Return the names of the nodes of each domain. None is for the nodes without the key."""
+        return self._by_domain.get((names,), lambda: self._make_by_domain(names, topology_key), key=topology_key)
+
+    def largest(self, names: tuple[str, ...], topology_key: str) -> int:
+        """Return the number of nodes in the domain with the most of these nodes. Nodes without the key are in no domain."""
+        return self._largest.get((names,), lambda: self._find_largest(names, topology_key), key=topology_key)
+
+    def _find_largest(self, names: tuple[str, ...], topology_key: str) -> int:
+        return max((len(found) for domain, found in self.by_domain(names, topology_key).items() if domain is not None), default=0)
+
+    def _make_by_domain(self, names: tuple[str, ...], topology_key: str) -> dict[str | None, list[str]]:
+        groups: dict[str | None, list[str]] = {}
+        for name in names:
+            groups.setdefault(self._nodes[name].labels.get(topology_key), []).append(name)
+        return groups
 
     def _make(self, names: tuple[str, ...], topology_keys: frozenset[str]) -> list[list[str]]:
         groups: dict[tuple[str | None, ...], list[str]] = {}

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import random
 import typing as t
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from ..model.api.node import Node
 from ..model.identity_cache import IdentityCache
@@ -34,14 +34,19 @@ def nodes_to_find(percentage: int, nodes: int) -> int:
     return max(nodes * percentage // 100, MIN_FEASIBLE)
 
 
-def search_order(nodes: Iterable[Node], chance: random.Random) -> tuple[str, ...]:
-    """Return the names of the nodes in an order that the scheduler may have: one of each zone in turn."""
+def names_by_zone(nodes: Iterable[Node]) -> list[list[str]]:
+    """Return the names of the nodes of each zone, as the scheduler's node tree has them."""
     by_zone: dict[tuple[str, str], list[str]] = {}
     for node in nodes:
         labels = node.labels
         zone = labels.get(OLD_REGION, labels.get(REGION, "")), labels.get(OLD_ZONE, labels.get(ZONE, ""))
         by_zone.setdefault(zone, []).append(node.name)
-    zones = list(by_zone.values())
+    return list(by_zone.values())
+
+
+def search_order(by_zone: Iterable[Sequence[str]], chance: random.Random) -> tuple[str, ...]:
+    """Return the names of the nodes in an order that the scheduler may have: one of each zone in turn."""
+    zones = list(map(list, by_zone))
     chance.shuffle(zones)
     for names in zones:
         chance.shuffle(names)
@@ -78,12 +83,12 @@ class SearchOrders:
     """The orders of the nodes of a snapshot for several simulations. Each is made once."""
 
     def __init__(self, nodes: t.Mapping[str, Node]) -> None:
-        self._nodes = nodes
+        self._by_zone = names_by_zone(nodes.values())
         self._orders: dict[int, SearchOrder] = {}
 
     def of(self, number: int) -> SearchOrder:
         """Return the order with this number."""
         found = self._orders.get(number)
         if found is None:
-            found = self._orders[number] = SearchOrder(search_order(self._nodes.values(), random.Random(number)))
+            found = self._orders[number] = SearchOrder(search_order(self._by_zone, random.Random(number)))
         return found

@@ -9,6 +9,7 @@ import random
 import pytest
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.api.node import Node
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduler.node_search import (
+    names_by_zone,
     nodes_to_find,
     search_order,
 )
@@ -43,8 +44,8 @@ def node(name: str, zone: str) -> Node:
 def test_the_order_takes_one_node_of_each_zone_in_turn() -> None:
     nodes = [node(f"{zone}-{number}", zone) for zone, count in (("a", 3), ("b", 1), ("", 2)) for number in range(count)]
     for seed in range(20):
-        order = search_order(nodes, random.Random(seed))
+        order = search_order(names_by_zone(nodes), random.Random(seed))
         zones = [name.partition("-")[0] for name in order]
         assert sorted(order) == sorted(one.name for one in nodes)
         assert (sorted(zones[:3]), sorted(zones[3:5]), zones[5]) == (["", "a", "b"], ["", "a"], "a")
-    assert len({search_order(nodes, random.Random(seed)) for seed in range(20)}) > 1
+    assert len({search_order(names_by_zone(nodes), random.Random(seed)) for seed in range(20)}) > 1

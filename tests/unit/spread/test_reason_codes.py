@@ -38,6 +38,8 @@ OF_PREDICTIONS = {
     "depends_on_termination",
     "depends_on_sampling",
     "depends_on_preemption",
+    "depends_on_readiness",
+    "no_better_spread",
     "not_eligible",
 }
 """Codes of blockers that another table of the guide has. The reason of the action is ``no_gain``."""

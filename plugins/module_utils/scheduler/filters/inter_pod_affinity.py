@@ -18,6 +18,7 @@ from ...model.selectors.label_selector import matches
 from ...model.snapshot import ClusterSnapshot
 from ..affinity_namespaces import NAMESPACE_NOT_READ, incoming_term_selects, placed_term_selects
 from ..affinity_term_index import AffinityGroup, AffinityTermIndex, required_anti_affinity, required_pod_affinity
+from ..domain_groups import DomainGroups
 from .interface import PodChange, TopologyFilter
 
 AFFINITY: Reasons = (Reason("pod_affinity", "node(s) didn't match pod affinity rules"),)
@@ -135,6 +136,27 @@ class _InterPodAffinityFilter:
             return False
         affinity = self._affinity
         return domain not in affinity.sure.get(topology_key, ()) and domain not in affinity.possible.get(topology_key, ())
+
+    def closed_domains(self) -> dict[str, set[str | None]] | None:
+        if self._affinity_terms:
+            return None
+        closed: dict[str, set[str | None]] = {}
+        for counts in (self._anti_affinity, self._existing_anti_affinity) if not self._skipped else ():
+            for key, domains in counts.sure.items():
+                closed.setdefault(key, set()).update(domains)
+        return closed
+
+    def surely_allows(self, pods: int, nodes: tuple[str, ...], changed: int, groups: DomainGroups) -> bool:
+        closed = self.closed_domains()
+        if closed is None or self.may_be_unknown or self._skipped:
+            return False
+        number = pods + changed
+        for key, domains in closed.items():
+            by_domain = groups.by_domain(nodes, key)
+            number += sum(len(by_domain.get(domain, ())) for domain in domains)
+        # Each pod closes at most one domain for each term.
+        number += sum(pods * groups.largest(nodes, term.topology_key) for term in self._anti_affinity_terms)
+        return len(nodes) > number
 
     def apply_changes(self, changes: Iterable[PodChange]) -> bool:
         return True in [self._count_pod(other, {node_name: amount}) for other, node_name, amount in changes if amount]

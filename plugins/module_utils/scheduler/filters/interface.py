@@ -5,11 +5,12 @@
 from __future__ import annotations
 
 import typing as t
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from ...model.api.node import Node
 from ...model.api.pod import Pod
 from ...model.reason import Reasons
+from ..domain_groups import DomainGroups
 
 
 class TopologyFilter(t.Protocol):
@@ -27,6 +28,19 @@ class TopologyFilter(t.Protocol):
         """Return whether the filter surely rejects all nodes of the domain; None for ``domain`` means the nodes without the key.
 
         ``topology_key``: one of the filter's topology keys.
+        """
+
+    def closed_domains(self) -> Mapping[str, Collection[str | None]] | None:
+        """Return the rejected domains by topology key; None in place of a domain means the nodes without the key.
+
+        Return None if the filter may also reject other nodes.
+        """
+
+    def surely_allows(self, pods: int, nodes: tuple[str, ...], changed: int, groups: DomainGroups) -> bool:
+        """Return whether the filter surely allows a node with capacity for each of these pods, one after the other.
+
+        ``pods``: the number of pods, which are like the filter's own. ``nodes``: the nodes with capacity for one. ``changed``: the capacity
+        of so many of them may be used already. Pods of the snapshot may be removed meanwhile.
         """
 
     def apply_changes(self, changes: Sequence[PodChange]) -> bool:

@@ -17,6 +17,7 @@ from ...model.reason import PASSED, Reason, Reasons
 from ...model.selectors.label_selector import matches
 from ...model.selectors.match_label_keys import with_label_keys
 from ..affinity_term_index import AffinityTermIndex
+from ..domain_groups import DomainGroups
 from .interface import PodChange, TopologyFilter
 from .spread_domains import SpreadDomains
 
@@ -53,6 +54,20 @@ class _PodTopologySpreadFilter:
 
     def rejects_domain(self, topology_key: str, domain: str | None) -> bool:
         return any(key == topology_key and (domain is None or constraint.is_full(domain)) for key, constraint in self._constraints)
+
+    def closed_domains(self) -> dict[str, set[str | None]]:
+        closed: dict[str, set[str | None]] = {}
+        for key, constraint in self._constraints:
+            closed.setdefault(key, {None}).update(constraint.full_domains())
+        return closed
+
+    def surely_allows(self, pods: int, nodes: tuple[str, ...], changed: int, groups: DomainGroups) -> bool:
+        if len(self._constraints) > 1:
+            return False
+        ((key, constraint),) = self._constraints
+        # The domain with the fewest pods always allows one more.
+        by_domain = groups.by_domain(nodes, key)
+        return constraint.has_open_domain and all(len(by_domain.get(domain, ())) >= pods + changed for domain in constraint.domains)
 
     def apply_changes(self, changes: Sequence[PodChange]) -> bool:
         return True in [constraint.apply_changes(changes) for _key, constraint in self._constraints]
@@ -123,6 +138,20 @@ class _ConstraintCounts:
     def is_full(self, domain: str) -> bool:
         """Return whether one more pod in the domain would exceed the maximum skew."""
         return self._counts.get(domain, 0) - self._global_minimum > self._allowed_skew
+
+    @property
+    def domains(self) -> Collection[str]:
+        """The domains that are compared."""
+        return self._domains.names
+
+    @property
+    def has_open_domain(self) -> bool:
+        """True if the domain with the fewest pods is open for one more."""
+        return not self._too_few_domains and self._allowed_skew >= 0
+
+    def full_domains(self) -> list[str]:
+        """Return the domains that are full for one more pod. A domain without pods never is."""
+        return [domain for domain in self._counts if self.is_full(domain)]
 
     def is_full_without(self, domain: str, node_name: str, gone: Iterable[Pod]) -> bool:
         """Return the same as ``is_full``, if these pods, which are counted on a node of the domain, are removed."""

@@ -27,10 +27,15 @@ MAX_CACHED = 64
 
 
 class NodeDomains(t.NamedTuple):
-    """``of_node``: node name to domain, for the nodes that count. ``total``: the number of their domains."""
+    """``of_node``: node name to domain, for the nodes that count. ``names``: their domains."""
 
     of_node: dict[str, str]
-    total: int
+    names: frozenset[str]
+
+    @property
+    def total(self) -> int:
+        """The number of domains."""
+        return len(self.names)
 
 
 class SpreadDomains:
@@ -68,5 +73,5 @@ class SpreadDomains:
                 for name, node in self._nodes.items()
                 if needed_keys.issubset(node.labels) and not any(rule(node) for rule in rules if rule is not None)
             }
-            known = self._known[key] = NodeDomains(of_node, len(set(of_node.values())))
+            known = self._known[key] = NodeDomains(of_node, frozenset(of_node.values()))
         return known

@@ -72,13 +72,19 @@ class CommonClasses:
 
     def groups(self, names: tuple[str, ...], class_of: t.Callable[[str], NodeClass]) -> ClassGroups:
         """Return the groups of these nodes, which are computed once for each tuple. ``class_of``: returns the common class of a node."""
-        return self._groups.get((names, self), lambda: _grouped(names, class_of))
+        return self._groups.get((names, self), lambda: self._grouped(names, class_of))
 
-
-def _grouped(names: tuple[str, ...], class_of: t.Callable[[str], NodeClass]) -> ClassGroups:
-    groups: dict[NodeClass, list[str]] = {}
-    for name in names:
-        groups.setdefault(class_of(name), []).append(name)
-    return ClassGroups(
-        frozenset(names), {one: tuple(found) for one, found in groups.items()}, {one: len(found) for one, found in groups.items()}
-    )
+    def _grouped(self, names: tuple[str, ...], class_of: t.Callable[[str], NodeClass]) -> ClassGroups:
+        by_node = self.by_node
+        # Equal classes are the same object, whose id has a faster hash.
+        groups: dict[int, list[str]] = {}
+        classes: dict[int, NodeClass] = {}
+        for name in names:
+            one = by_node.get(name) or class_of(name)
+            group = groups.get(id(one))
+            if group is None:
+                classes[id(one)], group = one, []
+                groups[id(one)] = group
+            group.append(name)
+        found = {classes[number]: tuple(group) for number, group in groups.items()}
+        return ClassGroups(frozenset(names), found, {one: len(group) for one, group in found.items()})

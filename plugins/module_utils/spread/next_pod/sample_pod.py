@@ -2,8 +2,8 @@
 # Copyright: onprem.kube_scheduling contributors
 """Comparison of live pods of one revision.
 
-What all of them have comes from the template or from admission. After a pod's creation, tolerations may be added, requests and limits
-resized and scheduling gates removed. While the pod has gates, its node selector and node affinity may be extended (kubernetes
+What all of them have comes from the template or from admission. After a pod's creation, tolerations may be added, images changed, requests
+and limits resized and scheduling gates removed. While the pod has gates, its node selector and node affinity may be extended (kubernetes
 ``pkg/apis/core/validation/validation.go``, ValidatePodUpdate and ValidatePodResize). A new pod does not have such changes: a controller
 that removes gates decides for each pod.
 """
@@ -73,17 +73,25 @@ class SamplePod(t.NamedTuple):
         return self.pod.resized
 
     def spec(self, template: PodTemplate) -> PodSpec:
-        """Return the spec without merged label keys. If all pods were resized, cpu and memory are taken from the template."""
+        """Return the spec without merged label keys.
+
+        If all pods were changed, the images are taken from the template, and if all were resized, cpu and memory as well.
+        """
         spec = without_merged_label_keys(self.pod)
-        if not self.resized:
+        if not self.resized and not self.pod.edited:
             return spec
-        own = {container.name: container.resources for container in template.spec.all_containers}
+        of_template = {container.name: container for container in template.spec.all_containers}
 
         def back(container: Container) -> Container:
-            return replace(container, resources=_as_before(container.resources, own.get(container.name)))
+            own = of_template.get(container.name)
+            if own is not None and self.pod.edited:
+                container = replace(container, image=own.image)
+            if not self.resized:
+                return container
+            return replace(container, resources=_as_before(container.resources, own.resources if own is not None else None))
 
         init = tuple(map(back, spec.init_containers)) if spec.init_containers else spec.init_containers
-        resources = _as_before(spec.resources, template.spec.resources) if spec.resources is not None else None
+        resources = _as_before(spec.resources, template.spec.resources) if self.resized and spec.resources is not None else spec.resources
         return replace(spec, containers=tuple(map(back, spec.containers)), init_containers=init, resources=resources)
 
     def unsure_field(self, template: PodTemplate) -> str:

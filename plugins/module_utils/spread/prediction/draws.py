@@ -40,7 +40,8 @@ class Choices(t.NamedTuple):
     is random. kube-scheduler 1.36 keeps an order unless it has extenders. ``ends``: one of ENDS. ``accepts_unknown``: nodes with unknown
     filter results are feasible. ``reuses_scores``: the scheduler reuses the scores of the pod before (``scheduler/batching.py``).
     ``is_alone``: no other pods are placed in between, so each search for feasible nodes begins where the one before has ended. Otherwise
-    all begin at the same node.
+    all begin at the same node. ``ready_together``: the new pods of one step of a rollout become ready at the same time. Otherwise they
+    become ready one after the other, and each of them is a step.
     """
 
     keeps_order: bool
@@ -48,17 +49,18 @@ class Choices(t.NamedTuple):
     accepts_unknown: bool
     reuses_scores: bool
     is_alone: bool
+    ready_together: bool
 
 
 COMBINATIONS = (
-    Choices(True, AT_NEXT_STEP, True, False, True),
-    Choices(True, WHEN_NEEDED, False, True, True),
-    Choices(True, BEFORE_NEXT_POD, True, True, True),
-    Choices(True, BEFORE_NEXT_POD, False, False, False),
-    Choices(False, AT_NEXT_STEP, True, True, False),
-    Choices(False, WHEN_NEEDED, False, False, False),
-    Choices(False, BEFORE_NEXT_POD, True, False, True),
-    Choices(False, BEFORE_NEXT_POD, False, True, False),
+    Choices(True, AT_NEXT_STEP, True, False, True, True),
+    Choices(True, WHEN_NEEDED, False, True, True, True),
+    Choices(True, BEFORE_NEXT_POD, True, True, True, False),
+    Choices(True, BEFORE_NEXT_POD, False, False, False, False),
+    Choices(False, AT_NEXT_STEP, True, True, False, False),
+    Choices(False, WHEN_NEEDED, False, False, False, False),
+    Choices(False, BEFORE_NEXT_POD, True, False, True, True),
+    Choices(False, BEFORE_NEXT_POD, False, True, False, True),
 )
 """The choices of each draw. Each pair of values of ``keeps_order`` and ``ends`` occurs."""
 
@@ -89,11 +91,12 @@ class Draw:
         self.ends = choices.ends
         self.accepts_unknown = choices.accepts_unknown
         self.reuses_scores = choices.reuses_scores
+        self.ready_together = choices.ready_together
         self.had_choice = False
 
     @property
     def is_certain(self) -> bool:
-        """True if all simulations with the same ``ends`` have the result of this one: the scheduler had no choice."""
+        """True if all simulations with the same ``ends`` and ``ready_together`` have this result: the scheduler had no choice."""
         return not self.had_choice and self.search is None
 
     def choose(self, names: t.Sequence[str]) -> str:
@@ -129,6 +132,10 @@ class Draws:
         if not waits_for_end(workload) and depends_on("ends", results):
             successful = dict.fromkeys(ENDS[choices.ends] for choices, success in zip(cycle(COMBINATIONS), results) if success)
             return Reason("depends_on_termination", f"it helps only if {', or '.join(successful)}")
+        if not waits_for_end(workload) and depends_on("ready_together", results):
+            together = next(choices.ready_together for choices, success in zip(COMBINATIONS, results) if success)
+            when = "at the same time" if together else "one after the other"
+            return Reason("depends_on_readiness", f"it helps only if the new pods of a step become ready {when}")
         share = f"{sum(results)} of {len(results)} {what}"
         if self._wanted(workload) is not None:
             return Reason("depends_on_sampling", f"{share}: in a cluster of this size the scheduler scores only a part of the nodes")

@@ -57,14 +57,20 @@ class OldPods:
     def __len__(self) -> int:
         return self._left
 
-    def take(self) -> Pod:
-        """Remove and return the next pod."""
-        while True:
-            one, replicas, number, node = heapq.heappop(self._heap)
+    def take(self, number: int) -> list[Pod]:
+        """Remove and return the next pods, as many as there are up to this number.
+
+        The controller removes them at the same time: it counts the replicas on their nodes before, not after each of them.
+        """
+        taken: list[Pod] = []
+        while self._left and len(taken) < number:
+            one, replicas, position, node = heapq.heappop(self._heap)
             there = self._pods[one, node]
-            if there and there[-1][0] == number and -replicas == self._per_node[node]:
+            if there and there[-1][0] == position and -replicas == self._per_node[node]:
                 self._left -= 1
-                return there.pop()[1]
+                taken.append(there.pop()[1])
+                self.recount(node)
+        return taken
 
     def recount(self, node: str) -> None:
         """Update the order after a change of the workload's replicas on the node."""

@@ -12,6 +12,7 @@ from ...model.api.pod import Pod
 from ...model.api.workload import Workload
 from ...model.reason import Blocker, Reason
 from ...model.snapshot import ClusterSnapshot
+from ...scheduler.affinity_term_index import required_anti_affinity, required_pod_affinity
 from ...scheduler.cluster_state import ClusterState
 from ...scheduler.feasibility import Feasibility, find_feasible
 from ..advice.advice import SCORING_DOES_NOT_SPREAD
@@ -37,6 +38,7 @@ PREEMPTS = Reason(
     "depends_on_preemption",
     "a new pod may find no node, and the scheduler would then preempt pods with a lower priority: the nodes have too little free capacity",
 )
+NO_BETTER_SPREAD = Reason("no_better_spread", "the best distribution that a restart can reach is not better than the present one")
 PILED_BY_SCORES = Reason(
     SCORING_DOES_NOT_SPREAD, "the new pods could run elsewhere, and the scores of the scheduler would not spread them better"
 )
@@ -86,8 +88,7 @@ class RestartPredictor:
         if best.preempts:
             return Prediction(None, domains, [Blocker(PREEMPTS)])
         spreads = self._better(before, best, eligible)
-        # With an affinity to other pods, the first new pods decide in which domains the others may run. Other first nodes may be better.
-        if not spreads and not _has_affinity_to_pods(next_pods.pod()):
+        if not spreads and self._is_best(next_pods.pod(), eligible):
             return Prediction(False, domains, self._blockers(workload, best))
         unlabelled = self._topology.missing_label_violation(self._keys, _not_out(best.first))
         if unlabelled is not None:
@@ -129,14 +130,14 @@ class RestartPredictor:
         ``unknowns``: the nodes of which it is not known whether the pods can run there. Every second simulation leaves them out.
         """
         results: list[bool] = []
-        certain: dict[str, bool] = {}
+        certain: dict[tuple[object, ...], bool] = {}
         expected: dict[str, dict[str, int]] = {}
-        # If the controller waits for the end of each old pod, the time of the end makes no difference.
+        # If the controller waits for the end of each old pod, the times at which pods end and become ready make no difference.
         is_awaited = waits_for_end(workload)
         while not self._draws.suffice(results, workload.spec.replicas):
             number = len(results)
             draw = self._draws.of(workload, number)
-            kind = "" if is_awaited else draw.ends
+            kind = () if is_awaited else (draw.ends, draw.ready_together)
             improved = certain.get(kind)
             if improved is None:
                 accept_unknown = not unknowns or draw.accepts_unknown
@@ -228,7 +229,14 @@ class RestartPredictor:
         closed = [name for name in self._snapshot.nodes if name not in counted.rejected and name not in feasible]
         static = find_feasible(pod, self.cluster_state, node_names=closed)
         merged = Feasibility((), {**counted.rejected, **static.rejected}, (), {})
-        return [Blocker(reason, nodes) for reason, nodes in merged.counts()]
+        return [Blocker(reason, nodes) for reason, nodes in merged.counts()] or [Blocker(NO_BETTER_SPREAD)]
+
+    def _is_best(self, pod: Pod, eligible: tuple[str, ...]) -> bool:
+        """Return whether no choice of nodes spreads such pods better than always the least loaded node.
+
+        A rule about other pods, or domains of one key that overlap with those of another key, can make another first node better.
+        """
+        return not _has_rules_about_pods(pod) and self._topology.is_nested(self._keys, eligible)
 
     def _unknowns(self, feasibility: Feasibility) -> list[Blocker]:
         unknowns = [Blocker(reason, len(feasibility.feasible)) for reason in feasibility.unknown]
@@ -236,9 +244,10 @@ class RestartPredictor:
         return [*unknowns, *(Blocker(reason, nodes) for reason, nodes in by_node.items())]
 
 
-def _has_affinity_to_pods(pod: Pod) -> bool:
-    affinity = pod.spec.affinity
-    return bool(affinity and affinity.pod_affinity and affinity.pod_affinity.required_during_scheduling_ignored_during_execution)
+def _has_rules_about_pods(pod: Pod) -> bool:
+    """Return whether a filter compares the domains of a node with those of other pods."""
+    hard = any(constraint.when_unsatisfiable == "DoNotSchedule" for constraint in pod.spec.topology_spread_constraints or ())
+    return hard or bool(required_pod_affinity(pod) or required_anti_affinity(pod))
 
 
 def _not_out(feasibility: Feasibility) -> tuple[str, ...]:

@@ -139,15 +139,17 @@ class RestartSimulation:
             while slots > 0 and not self._is_decided(wanted) and self._try_to_place():
                 slots -= 1
 
+        ready = 0
         while len(self._new) < wanted and not self._is_decided(wanted):
-            # All new pods have become ready since. The controller first creates the additional pods, and then removes old ones.
+            # New pods have become ready since. The controller first creates the additional pods, and then removes old ones.
             if self._draw is not None and self._draw.ends == AT_NEXT_STEP:
                 self._end_terminating_pods()
-            ready = len(self._new)
+            placed = len(self._new)
+            ready = placed if self._draw is None or self._draw.ready_together else min(ready + 1, placed)
             place_in_free_slots()
-            while old and len(old) + ready > replicas - bounds.max_unavailable:
-                self._remove_old_pod(old.take(), is_awaited=False)
-            if len(self._new) == ready:
+            for pod in old.take(len(old) + ready - (replicas - bounds.max_unavailable)):
+                self._remove_old_pod(pod, is_awaited=False)
+            if len(self._new) == placed == ready:
                 self._place()
             place_in_free_slots()
 
@@ -167,7 +169,9 @@ class RestartSimulation:
         ordinals = sorted(number for number in by_ordinal if number in wanted)
         kept = [number for number in ordinals if number - first < partition(self._workload)]
         for number in kept:
-            self._add_new_replica(by_ordinal[number].spec.node_name)
+            # A pod without a node is no replica anywhere, now and after the restart.
+            if by_ordinal[number].spec.node_name:
+                self._add_new_replica(by_ordinal[number].spec.node_name)
         replaced = ordinals[len(kept) :]
         self._count_old(by_ordinal[number] for number in replaced)
         for number in reversed(replaced):

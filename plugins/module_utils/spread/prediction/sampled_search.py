@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from collections.abc import Set as AbstractSet
 from itertools import chain, islice
 
@@ -30,7 +31,8 @@ class SampledSearch:
         """Return the feasible nodes that are found for the pod of the runner."""
         local = runner.local_feasibility(candidates)
         if local is None:
-            return self._check_one_by_one(runner, self._order.ordered(candidates), accept_unknown=accept_unknown)
+            is_feasible = runner.feasibility_test(candidates, accept_unknown=accept_unknown)
+            return self._check_one_by_one(is_feasible, self._order.ordered(candidates))
         windows = self._order.windows(local.passing, self._wanted)
         number = self._next_window % len(windows)
         self._next_window += self._advances
@@ -50,11 +52,11 @@ class SampledSearch:
             found = sorted({*found, *opened}, key=lambda name: (positions[name] - begin) % total)[: self._wanted]
         return tuple(found)
 
-    def _check_one_by_one(self, runner: FilterRunner, ordered: tuple[str, ...], *, accept_unknown: bool) -> tuple[str, ...]:
+    def _check_one_by_one(self, is_feasible: Callable[[str], bool], ordered: tuple[str, ...]) -> tuple[str, ...]:
         begin = self._next_position % max(len(ordered), 1)
         found: list[str] = []
         for checked, name in enumerate(chain(islice(ordered, begin, None), islice(ordered, begin)), start=1):
-            if not runner.is_feasible(name, accept_unknown=accept_unknown):
+            if not is_feasible(name):
                 continue
             found.append(name)
             if len(found) == self._wanted:

@@ -7,6 +7,7 @@ from __future__ import annotations
 import typing as t
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import combinations
 
 from ...model.api.node import Node
 from ...model.identity_cache import IdentityCache
@@ -46,6 +47,7 @@ class Topology:
         self._of_names: IdentityCache[_NamedDomains] = IdentityCache(MAX_KEPT)
         self._domain_tuples: IdentityCache[DomainTuples] = IdentityCache(MAX_KEPT)
         self._sets: IdentityCache[frozenset[str]] = IdentityCache(MAX_KEPT)
+        self._nested: IdentityCache[bool] = IdentityCache(MAX_KEPT)
 
     @classmethod
     def of(cls, snapshot: ClusterSnapshot) -> Topology:
@@ -92,6 +94,16 @@ class Topology:
             if all(of_node[name] == first for name in node_names) and len(self.over(key, eligible).domains) > 1:
                 return False
         return True
+
+    def is_nested(self, topology_keys: Sequence[str], eligible: tuple[str, ...]) -> bool:
+        """Return whether, of each two keys, the domains of one are parts of the domains of the other, as hosts are of zones."""
+        keys = tuple(topology_keys)
+        return self._nested.get((eligible,), lambda: all(self._is_pair_nested(*pair, eligible) for pair in combinations(keys, 2)), key=keys)
+
+    def _is_pair_nested(self, one: str, other: str, eligible: tuple[str, ...]) -> bool:
+        of_one, of_other = self.groups.domains(one), self.groups.domains(other)
+        pairs = {(of_one[name], of_other[name]) for name in eligible}
+        return len(pairs) in {len({pair[0] for pair in pairs}), len({pair[1] for pair in pairs})}
 
     def missing_label_violation(self, topology_keys: Iterable[str], names: tuple[str, ...]) -> t.Optional[Reason]:
         """Return the reason why a new pod may be in no domain: some of the nodes lack the label of a key.

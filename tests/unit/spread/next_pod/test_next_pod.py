@@ -175,6 +175,16 @@ def test_images_may_differ() -> None:
     assert "spec.containers[main].resources" in fields(next_pod(workload, cluster.snapshot()))
 
 
+@pytest.mark.parametrize(("generation", "image"), [(1, "live"), (2, "wanted")])
+def test_where_all_pods_were_changed_the_images_of_the_template_count(generation: int, image: str) -> None:
+    """Without a change of the pods, the other image comes from admission, and a new pod gets it as well."""
+    template = {"spec": {"containers": [container(image="wanted")]}}
+    changed = {"metadata": {"generation": generation}, "spec": {"containers": [container(image="live")]}}
+    cluster, workload = web(template=template, **changed)
+    found = next_pod(workload, cluster.snapshot())
+    assert [one.image for one in found.pod.spec.containers] == [image]
+
+
 def test_volumes_that_bind_no_pod_to_a_node_may_differ() -> None:
     cluster, workload = web()
     change(cluster, 0, spec={"volumes": [{"name": "kube-api-access-1"}, {"name": "tmp", "emptyDir": {}}]})

@@ -24,7 +24,7 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.pred
 from tests.unit.spread.prediction.test_least_loaded_node import HOST, RACK, ZONE, filler, random_cluster
 from tests.unit.support.cluster import ClusterBuilder, Json
 
-CLUSTERS = 200
+CLUSTERS = 300
 
 
 def to_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -50,6 +50,10 @@ def played(monkeypatch: pytest.MonkeyPatch) -> list[SimulatedRestart]:
     return restarts
 
 
+def mixed_cluster(chance: random.Random) -> ClusterBuilder:
+    return random_cluster(chance)[0]
+
+
 def roomy_cluster(chance: random.Random) -> ClusterBuilder:
     """Nodes that all have the labels, some of them filled, with a Deployment whose pods have no rules; other pods may keep it away."""
     cluster = ClusterBuilder()
@@ -66,6 +70,34 @@ def roomy_cluster(chance: random.Random) -> ClusterBuilder:
     return cluster
 
 
+def ruled_cluster(chance: random.Random) -> ClusterBuilder:
+    """Many nodes, and a Deployment whose pods have rules about other pods, which may close nodes and whole domains."""
+    cluster = ClusterBuilder()
+    count, zones = chance.randint(20, 60), chance.randint(2, 3)
+    for number in range(count):
+        cluster.node(f"worker-{number}", labels={ZONE: "abc"[number % zones], RACK: f"rack-{number // 3}"})
+    own = {"labelSelector": {"matchLabels": {"app": "web"}}}
+    term = {**own, "topologyKey": chance.choice([HOST, HOST, RACK])}
+    constraint = {
+        **own,
+        "topologyKey": chance.choice([ZONE, ZONE, RACK]),
+        "maxSkew": chance.randint(1, 2),
+        "whenUnsatisfiable": "DoNotSchedule",
+    }
+    rules: Json = chance.choice(
+        [
+            {"affinity": {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}},
+            {"topologySpreadConstraints": [constraint | ({"minDomains": 3} if chance.random() < 0.2 else {})]},
+        ]
+    )
+    for number in range(chance.randint(0, count)):
+        other = {"spec": {"containers": [container(chance.choice("1234"))], **(rules if chance.random() < 0.2 else {})}}
+        cluster.pod(f"filler-{number}", f"worker-{number}", labels={"app": "other"}, template=other)
+    template = {"spec": {"containers": [container(chance.choice("12"))], **rules}}
+    cluster.deployment("web", [f"worker-{chance.randrange(count)}"] * chance.randint(2, 6), template=template)
+    return cluster
+
+
 def container(cpu: str) -> Json:
     return {"name": "m", "resources": {"requests": {"cpu": cpu}}}
 
@@ -74,7 +106,7 @@ def test_a_check_says_the_same_as_one_that_simulates_every_restart_to_its_end(mo
     restarts = played(monkeypatch)
     for seed in range(CLUSTERS):
         chance = random.Random(seed)
-        snapshot = (random_cluster(chance)[0] if seed % 2 else roomy_cluster(chance)).snapshot()
+        snapshot = (mixed_cluster, roomy_cluster, ruled_cluster)[seed % 3](chance).snapshot()
         keys = chance.sample([HOST, ZONE, RACK], chance.randint(1, 3))
         max_skew = chance.choice([None, None, 1, 2])
         found = judged(snapshot, keys, max_skew)

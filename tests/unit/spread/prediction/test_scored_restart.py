@@ -224,6 +224,74 @@ def test_the_scores_of_one_pod_may_be_used_for_the_next_one() -> None:
     assert predicted(cluster, keys=(ZONE,)).restart_helps is not None, "pods with default constraints get new scores"
 
 
+def skewed(cluster: ClusterBuilder) -> Prediction:
+    snapshot = cluster.snapshot()
+    found = WorkloadChecker(snapshot, CheckOptions(topology_keys=(HOST,), max_skew=1)).check(snapshot.workloads()[0]).prediction
+    assert found is not None
+    return found
+
+
+def test_new_pods_become_ready_at_the_same_time_or_one_after_the_other() -> None:
+    """Old pods that are there a step longer count for the constraint, and worker-1 then gets no pod."""
+    cluster = ClusterBuilder()
+    for name, cpu in (("worker-1", "8"), ("worker-2", "8"), ("worker-3", "4")):
+        cluster.node(name, labels={ZONE: name}, allocatable=sized(cpu))
+    cluster.pod("filler", "worker-1", labels={"app": "other"}, template={"spec": {"containers": [container("4.8")]}})
+    constraint = {**OWN, "maxSkew": 1, "whenUnsatisfiable": "DoNotSchedule"}
+    template = {"spec": {"containers": [container("1")], "topologySpreadConstraints": [constraint]}}
+    cluster.deployment("web", ["worker-1", "worker-2", "worker-2", "worker-1", "worker-2"], template=template)
+    found = skewed(cluster)
+    assert (found.restart_helps, codes(found)) == (None, ["depends_on_readiness"])
+    assert found.blockers[0].reason.text == "it helps only if the new pods of a step become ready at the same time"
+
+
+def test_pods_that_are_removed_together_are_ranked_once() -> None:
+    """worker-3 loses three pods at the same time. If the pods left were counted after each of them, one would be of worker-2."""
+    cluster = ClusterBuilder()
+    for name, cpu, used in (("worker-1", "8", "0"), ("worker-2", "8", "3.5"), ("worker-3", "4", "2.25")):
+        cluster.node(name, labels={ZONE: "a"}, allocatable=sized(cpu))
+        cluster.pod(f"filler-{name}", name, labels={"app": "other"}, template={"spec": {"containers": [container(used)]}})
+    constraint = {**OWN, "maxSkew": 2, "whenUnsatisfiable": "DoNotSchedule"}
+    template = {"spec": {"containers": [container("0.5")], "topologySpreadConstraints": [constraint]}}
+    strategy = {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 0, "maxUnavailable": 3}}
+    cluster.deployment("web", [*["worker-3"] * 3, *["worker-2"] * 2], template=template, strategy=strategy)
+    assert skewed(cluster).expected == {HOST: {"worker-1": 3, "worker-2": 1, "worker-3": 1}}
+
+
+HARD_CONSTRAINT: Json = {"topologySpreadConstraints": [{**OWN, "topologyKey": "rack", "maxSkew": 1, "whenUnsatisfiable": "DoNotSchedule"}]}
+HARD_ANTI_AFFINITY: Json = {
+    "affinity": {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [{**OWN, "topologyKey": "rack"}]}}
+}
+
+
+@pytest.mark.parametrize(("rules", "keys"), [(HARD_CONSTRAINT, (ZONE,)), (HARD_ANTI_AFFINITY, (ZONE,)), ({}, ("rack", ZONE))])
+def test_a_first_node_that_is_not_the_least_loaded_one_may_be_the_only_way(rules: Json, keys: tuple[str, ...]) -> None:
+    """Rack 1 is in both zones. If the first pod is on worker-1, the second one can only be on worker-2, in the same zone."""
+    cluster = ClusterBuilder()
+    for name, zone, rack, cpu in (("worker-1", "a", "1", "4"), ("worker-2", "a", "2", "32"), ("worker-3", "b", "1", "64")):
+        cluster.node(name, labels={ZONE: zone, "rack": rack}, allocatable=sized(cpu))
+    template = {"spec": {**rules, "containers": [container("1")]}}
+    cluster.deployment("web", ["worker-1", "worker-2"], template=template, strategy={"type": "Recreate"})
+    found = predicted(cluster, keys=keys)
+    assert (found.restart_helps, found.expected[ZONE]) == (True, {"a": 1, "b": 1})
+
+
+def test_a_pod_without_a_node_that_a_partition_keeps_is_no_replica() -> None:
+    cluster = workers(4)
+    strategy = {"type": "RollingUpdate", "rollingUpdate": {"partition": 1}}
+    cluster.stateful_set("web", ["", *["worker-1"] * 3], updateStrategy=strategy)
+    found = predicted(cluster)
+    assert found.restart_helps is True and sum(found.expected[HOST].values()) == 3
+
+
+def test_a_restart_that_reaches_nothing_better_has_a_reason() -> None:
+    partition = {"type": "RollingUpdate", "rollingUpdate": {"partition": 2}}
+    cluster = workers(2)
+    cluster.stateful_set("web", ["worker-1"] * 2, updateStrategy=partition)
+    found = predicted(cluster)
+    assert (found.restart_helps, codes(found)) == (False, ["no_better_spread"])
+
+
 def test_half_of_the_simulations_keep_one_order_of_nodes_with_equal_scores() -> None:
     names = tuple(f"worker-{number}" for number in range(20))
     keeping, choosing = (next(one for one in COMBINATIONS if one.keeps_order is keeps) for keeps in (True, False))
