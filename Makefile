@@ -19,6 +19,9 @@ SIDE_BY_SIDE := -n 3 --dist loadfile --no-loadscope-reorder
 NOT_FULL := -m "not full"
 # Only failures in a time in which the machine did not run are repeated (tests/integration/machine.py). The summary names them.
 REPEATED := --reruns 2 --only-rerun MachineStoodStillError -raR
+# `make soak` runs the integration tests on each of these, or only on the one of LAB_KUBERNETES.
+KUBERNETES := $(or $(LAB_KUBERNETES),1.34 1.35 1.36)
+OLDEST_ANSIBLE := PLAYBOOK_ANSIBLE_CORE=2.18
 
 COLLECTION := ansible_collections.onprem.kube_scheduling
 TYPED := lab tools tests.bench tests.soak $(COLLECTION).plugins.module_utils $(if $(wildcard services),$(COLLECTION).services)
@@ -113,20 +116,24 @@ integration: lab-binaries ## check: integration tests on the simulated cluster
 
 ## Measurements and long runs, for releases
 
-molecule: lab-binaries ## all scenarios of molecule, each on a cluster of its own (SCENARIO=faults: only that one); FULL=1: then also the long tests of playbooks, roles and the image
+molecule: lab-binaries ## all scenarios of molecule, each on a cluster of its own (SCENARIO=faults: only that one); FULL=1: then also the long tests of playbooks, roles and the image, and the scenarios kind and hosts and the playbooks and roles with ansible-core 2.18
 	@$(STEP) molecule -- python -m pytest tests/molecule$(if $(SCENARIO),/test_scenarios.py::test_$(SCENARIO))
 	$(if $(FULL),@$(STEP) full-image -- python -m pytest tests/image -m full)
 	$(if $(FULL),@$(STEP) full-integration -- python -m pytest tests/integration -m full --durations=20 $(SIDE_BY_SIDE) $(REPEATED))
+	$(if $(FULL),@$(OLDEST_ANSIBLE) $(STEP) molecule-ansible-2.18 -- python -m pytest tests/molecule/test_scenarios.py -k "kind or hosts")
+	$(if $(FULL),@$(OLDEST_ANSIBLE) $(STEP) integration-ansible-2.18 -- python -m pytest tests/integration/playbooks tests/integration/roles --durations=20 $(SIDE_BY_SIDE) $(REPEATED))
 
 bench: lab-binaries ## measure spread check, reports, rescues and extender on 5,000 nodes; writes docs/development/benchmarks.md (PART=spread|uneven|start|report|rescue|extender|extender-binding: only that)
 	@$(PYTHON) -m tests.bench $(if $(PART),--part $(PART))
 
-soak: lab-binaries ## long random runs: 200,000 decisions, 100,000 scores, 300 rescues, 200 clusters with preemption, 5,000 scheduler configurations, 80,000 choices of victims, 100,000 objects of every kind, 1,000,000 requests to the extender, 1,080,000 placements, restarts in 500 clusters (PART=prediction: only these, SEEDS=1-50: only some of them; a run continues)
+soak: lab-binaries ## the integration tests on Kubernetes 1.34, 1.35 and 1.36 (LAB_KUBERNETES=1.34: only this one), and long random runs: 200,000 decisions, 100,000 scores, 300 rescues, 200 clusters with preemption, 5,000 scheduler configurations, 80,000 choices of victims, 100,000 objects of every kind, 1,000,000 requests to the extender, 1,080,000 placements, restarts in 500 clusters (PART=kubernetes: only the versions; PART=prediction: only the restarts, SEEDS=1-50: only some of them; a run continues)
+	$(if $(filter-out kubernetes,$(PART)),,@for version in $(KUBERNETES); do export LAB_KUBERNETES=$$version; \
+		$(STEP) lab-binaries-$$version -- python -m lab binaries && $(STEP) integration-$$version -- python -m pytest tests/integration $(NOT_FULL) $(SIDE_BY_SIDE) $(REPEATED) || exit 1; done)
 	$(if $(PART),,@SOAK=1 $(PYTHON) -m pytest tests/integration/oracle tests/unit/rescue/search/test_against_brute_force.py \
 		tests/integration/rescue/test_random_clusters.py tests/integration/extender/test_random_preemption.py \
 		tests/integration/undecodable/test_every_object.py tests/integration/scheduler_config/test_random_configurations.py tests/unit/services/extender/http/messages/test_fuzzed_wire.py --timeout 0)
 	$(if $(PART),,@PYTHONPATH=.venv/collections $(PYTHON) -m tests.soak.placement)
-	@SOAK=1 PREDICTION_SEEDS=$(SEEDS) $(PYTHON) -m pytest tests/integration/prediction --timeout 0 -s
+	$(if $(filter-out prediction,$(PART)),,@SOAK=1 PREDICTION_SEEDS=$(SEEDS) $(PYTHON) -m pytest tests/integration/prediction --timeout 0 -s)
 
 image-lock: env ## write services/requirements.txt, the libraries of the image of the services with the hashes of their wheels
 	@PYTHONPATH=.venv/collections $(PYTHON) -m tools.image_lock

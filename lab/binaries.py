@@ -4,19 +4,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import os
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 
+from lab.errors import LabError
 from lab.go_build import GIGABYTE, GoModule, Program
 from lab.layout import SOURCES
 
 KUBERNETES_VERSION = "1.36.3"
+"""The version of a cluster by default, and of kind's node image."""
+OLDER_KUBERNETES_VERSIONS = ("1.35.8", "1.34.12")
+"""The versions that LAB_KUBERNETES can choose instead. Each has a go.mod in `kubernetes/MINOR`."""
 DESCHEDULER_VERSION = "0.36.0"
 PROMETHEUS_VERSION = "3.15.0"
 PROMETHEUS_MODULE_VERSION = "0.315.0"
 """Prometheus 3.15.0 has this version as a Go module."""
 NODE_EXPORTER_VERSION = "1.12.1"
+
+
+def _stamps(kubernetes_version: str) -> Mapping[str, str]:
+    # Unstamped programs call themselves v0.0.0-master, over which clients stumble.
+    return {
+        "k8s.io/component-base/version.gitVersion": f"v{kubernetes_version}",
+        "k8s.io/component-base/version.gitMajor": kubernetes_version.split(".")[0],
+        "k8s.io/component-base/version.gitMinor": kubernetes_version.split(".")[1],
+        "k8s.io/client-go/pkg/version.gitVersion": f"v{kubernetes_version}",
+    }
+
 
 PROGRAMS = (
     Program("etcd", "go.etcd.io/etcd/server/v3", "1 minute"),
@@ -31,17 +47,26 @@ PROGRAMS = (
 CLUSTER = GoModule(
     folder=SOURCES,
     programs=PROGRAMS,
-    # Unstamped programs call themselves v0.0.0-master, over which clients stumble.
-    stamps={
-        "k8s.io/component-base/version.gitVersion": f"v{KUBERNETES_VERSION}",
-        "k8s.io/component-base/version.gitMajor": KUBERNETES_VERSION.split(".")[0],
-        "k8s.io/component-base/version.gitMinor": KUBERNETES_VERSION.split(".")[1],
-        "k8s.io/client-go/pkg/version.gitVersion": f"v{KUBERNETES_VERSION}",
-    },
+    stamps=_stamps(KUBERNETES_VERSION),
     largest=f"k8s.io/kubernetes@v{KUBERNETES_VERSION}",
     cold_build="5 to 10 minutes",
     cold_build_bytes=6 * GIGABYTE,
 )
+
+# They are the same for every version of Kubernetes.
+SHARED = replace(CLUSTER, programs=tuple(program for program in PROGRAMS if not program.package.startswith("k8s.io/kubernetes/")))
+
+# Each has a go.mod of its own, because a module has one version in a go.mod.
+OLDER = {
+    version.rpartition(".")[0]: replace(
+        CLUSTER,
+        folder=SOURCES / "kubernetes" / version.rpartition(".")[0],
+        programs=tuple(program for program in PROGRAMS if program not in SHARED.programs),
+        stamps=_stamps(version),
+        largest=f"k8s.io/kubernetes@v{version}",
+    )
+    for version in OLDER_KUBERNETES_VERSIONS
+}
 
 # A go.mod of its own, because it replaces a module for everything that is built with it.
 DESCHEDULER = GoModule(
@@ -79,9 +104,27 @@ NODE_EXPORTER = replace(
 )
 
 
+def kubernetes_version() -> str:
+    """Return the version of the clusters, such as 1.36.3: the one of LAB_KUBERNETES. Raises LabError for an unknown one."""
+    known = {version.rpartition(".")[0]: version for version in (KUBERNETES_VERSION, *OLDER_KUBERNETES_VERSIONS)}
+    wanted = os.environ.get("LAB_KUBERNETES") or KUBERNETES_VERSION.rpartition(".")[0]
+    if wanted not in known:
+        raise LabError(f"LAB_KUBERNETES={wanted}: the lab has no such version, use one of {', '.join(sorted(known))}")
+    return known[wanted]
+
+
 def ensure(log: Callable[[str], None] = print) -> Path:
     """Folder that holds the seven programs of a cluster; builds the missing ones."""
-    return CLUSTER.ensure(log)
+    older = OLDER.get(kubernetes_version().rpartition(".")[0])
+    if older is None or os.environ.get("LAB_BIN_DIR"):
+        return CLUSTER.ensure(log)
+    folder, shared = older.ensure(log), SHARED.ensure(log)
+    for program in SHARED.programs:
+        # Replaced by a rename, because another process may do the same, and an older link may lead to a folder that is gone.
+        link = folder / f".{program.name}.{os.getpid()}"
+        link.symlink_to(shared / program.name)
+        link.replace(folder / program.name)
+    return folder
 
 
 def descheduler(log: Callable[[str], None] = print) -> Path:

@@ -49,7 +49,7 @@ def up(
     """
     layout = Layout.of(folder, name)
     variant = variant_named(variant) if isinstance(variant, str) else variant
-    wanted = {"name": name, "variant": variant.name, "prometheus": prometheus}
+    wanted = {"name": name, "kubernetes": binaries.kubernetes_version(), "variant": variant.name, "prometheus": prometheus}
     plan = load(scenario) if isinstance(scenario, str | Path) else scenario
     with locked(_lock_file(layout), why=f"which works on cluster {name}", log=log):
         if _adopt(layout, wanted, log):

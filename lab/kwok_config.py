@@ -13,7 +13,7 @@ from typing import Any
 
 import yaml
 
-from lab.binaries import KUBERNETES_VERSION
+from lab.binaries import kubernetes_version
 from lab.errors import LabError
 from lab.layout import SOURCES, Layout
 
@@ -108,7 +108,7 @@ def port_count(*, prometheus: bool) -> int:
 def _options(binaries: Path, variant: Variant, ports: list[int], prometheus: Path | None) -> dict[str, Any]:
     options: dict[str, Any] = {
         "runtime": "binary",
-        "kubeVersion": f"v{KUBERNETES_VERSION}",
+        "kubeVersion": f"v{kubernetes_version()}",
         "bindAddress": "127.0.0.1",
         "etcdBinary": str(binaries / "etcd"),
         "kubeApiserverBinary": str(binaries / "kube-apiserver"),

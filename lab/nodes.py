@@ -17,7 +17,7 @@ from typing import Any
 
 from lab import etcd_bulk_load
 from lab.api import ApiClient
-from lab.binaries import KUBERNETES_VERSION
+from lab.binaries import kubernetes_version
 from lab.errors import LabError
 from lab.scenario import RACK_LABEL, ZONE_LABEL, NodeGroup, Scenario
 
@@ -126,7 +126,7 @@ def _ready_condition() -> dict[str, str]:
 
 
 def _node_info() -> dict[str, str]:
-    version = f"v{KUBERNETES_VERSION}"
+    version = f"v{kubernetes_version()}"
     return {
         "architecture": "amd64",
         "operatingSystem": "linux",

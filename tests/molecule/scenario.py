@@ -8,10 +8,10 @@ import hashlib
 import os
 import re
 import subprocess
-import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from tests import ansible_core
 from tools.paths import ENVIRONMENT, ROOT
 
 SCENARIOS = ROOT / "extensions" / "molecule"
@@ -24,7 +24,7 @@ def run_scenario(name: str, environment: Mapping[str, str]) -> None:
     """Run all steps of a scenario. The log is written to tests/output/. Raises AssertionError with its last lines."""
     OUTPUT.mkdir(parents=True, exist_ok=True)
     log_file = OUTPUT / f"molecule-{name}.log"
-    command = [sys.executable, "-m", "molecule", "test", "--scenario-name", name]
+    command = [str(ansible_core.programs() / "python"), "-m", "molecule", "test", "--scenario-name", name]
     with log_file.open("wb") as log:
         # From the root: molecule finds extensions/molecule/config.yml only there.
         process = subprocess.Popen(
@@ -59,5 +59,5 @@ def cluster_name(scenario: str, checkout: Path = ROOT) -> str:
 
 
 def _environment(environment: Mapping[str, str]) -> dict[str, str]:
-    path = os.pathsep.join([str(ENVIRONMENT / "bin"), os.environ.get("PATH", os.defpath)])
+    path = os.pathsep.join([str(ansible_core.programs()), str(ENVIRONMENT / "bin"), os.environ.get("PATH", os.defpath)])
     return {**environment, "PATH": path, "NO_COLOR": "1", "ANSIBLE_FORCE_COLOR": "0", "PY_COLORS": "0"}

@@ -107,6 +107,7 @@ class _SnapshotReader:
             undecodable=sorted(self._undecodable, key=lambda one: (one.kind, one.metadata.namespace, one.metadata.name)),
             read_at_s=self._api.now_s(),
             profiles=profiles,
+            server_version=self._api.server_version,
         )
 
     def _list(self, resource: Resource, **how: t.Any) -> list[t.Any]:

@@ -7,6 +7,7 @@ Owners are resolved by UID only: Pod → ReplicaSet → Deployment (its current 
 
 from __future__ import annotations
 
+import re
 import typing as t
 from collections.abc import Iterable
 
@@ -26,6 +27,7 @@ from .well_known import CONTROLLER_REVISION_HASH, POD_TEMPLATE_HASH
 
 T = t.TypeVar("T")
 
+_VERSION = re.compile(r"v1\.([0-9]{1,3})(?![0-9])")
 REVISION_ANNOTATION = "deployment.kubernetes.io/revision"
 REVISION_HISTORY_ANNOTATION = "deployment.kubernetes.io/revision-history"
 
@@ -71,6 +73,7 @@ class ClusterSnapshot:
     ``undecodable``: the objects that could not be decoded. For each of them that is a pod, ``pods`` contains an ``UndecodablePod``.
     ``indexes``: the indexes of these nodes, pods and claims, if the caller already has them.
     ``read_at_s``: seconds since the epoch by the API server's clock. ``profiles``: the known profiles of the cluster's schedulers.
+    ``server_version``: the version of the API server, such as v1.36.3, or empty if it is not known.
     """
 
     def __init__(
@@ -97,6 +100,7 @@ class ClusterSnapshot:
         indexes: Indexes | None = None,
         read_at_s: float = 0.0,
         profiles: Profiles = DEFAULT_PROFILES,
+        server_version: str = "",
     ) -> None:
         self.pods: tuple[Pod, ...] = tuple(pods)
         self.namespaces: dict[str, Namespace] = {namespace.metadata.name: namespace for namespace in namespaces}
@@ -119,6 +123,7 @@ class ClusterSnapshot:
         self.device_classes = None if device_classes is None else tuple(device_classes)
         self.read_at_s = read_at_s
         self.profiles = profiles
+        self._server_version = _VERSION.match(server_version)
 
         known = indexes if indexes is not None else Indexes.of(nodes, self.pods, claims)
         self.nodes = known.nodes
@@ -137,6 +142,10 @@ class ClusterSnapshot:
         # Caches, because these are read several times for each workload.
         self._current: dict[tuple[str, str], Workload | None] = {}
         self._owned: dict[tuple[str, str], list[Pod]] = {}
+
+    def is_before_kubernetes(self, minor: int) -> bool:
+        """Return whether the cluster has an older version than 1.``minor``. A version that is not known counts as the newest one."""
+        return self._server_version is not None and int(self._server_version[1]) < minor
 
     def once(self, function: t.Callable[[ClusterSnapshot], T]) -> T:
         """Return the result of the function for this snapshot. The function is called once and its result is kept.

@@ -12,6 +12,7 @@ from ..model.values.shown import shown_value
 from ..model.values.validation import is_label_value, is_qualified_name
 from .problem import NEEDS_GATE, Problem
 from .values import duration_ns, list_of, mapping_of, number_of, text_of
+from .versions import ConfigTarget
 
 Args = Mapping[str, t.Any]
 
@@ -21,11 +22,14 @@ KEY_FORM = "write a key such as topology.kubernetes.io/zone"
 SECOND_NS = 10**9
 
 
-def args_problems(plugin: str, args: Args, path: str) -> Iterator[Problem]:
+def args_problems(plugin: str, args: Args, path: str, target: ConfigTarget) -> Iterator[Problem]:
     """Yield the problems of the arguments of a plugin. A plugin without rules has none."""
     rule = _RULES.get(plugin)
     if rule is not None:
         yield from rule(args, path)
+    for field, gate, last in _GATED_UP_TO.get(plugin, ()):
+        if args.get(field) is not None and target.minors[1] <= last:
+            yield _needs_gate(f"{path}.{field}", gate)
 
 
 def fit_args_problems(args: Args, path: str, *, ignored_by_extenders: bool) -> Iterator[Problem]:
@@ -184,8 +188,7 @@ def _wrong_values(operator: t.Any, values: list[str]) -> t.Optional[tuple[str, s
 def _volume_binding(args: Args, path: str) -> Iterator[Problem]:
     yield from _range_problem(f"{path}.bindTimeoutSeconds", number_of(args.get("bindTimeoutSeconds"), 600), 0, None)
     if args.get("shape") is not None:
-        gate = "kube-scheduler refuses it unless the feature gate StorageCapacityScoring is on"
-        yield Problem(f"{path}.shape", gate, "check that the gate is on, or remove the field", NEEDS_GATE)
+        yield _needs_gate(f"{path}.shape", "StorageCapacityScoring")
         if list_of(args["shape"]):
             yield from _shape_problems(args["shape"], f"{path}.shape")
 
@@ -197,6 +200,11 @@ def _dynamic_resources(args: Args, path: str) -> Iterator[Problem]:
             yield Problem(f"{path}.{name}", f"{args[name]} is too short", f"write {wanted}")
 
 
+def _needs_gate(path: str, gate: str) -> Problem:
+    message = f"kube-scheduler refuses it unless the feature gate {gate} is on"
+    return Problem(path, message, "check that the gate is on, or remove the field", NEEDS_GATE)
+
+
 _RULES: dict[str, Callable[[Args, str], Iterator[Problem]]] = {
     "DefaultPreemption": _default_preemption,
     "InterPodAffinity": _inter_pod_affinity,
@@ -206,3 +214,5 @@ _RULES: dict[str, Callable[[Args, str], Iterator[Problem]]] = {
     "VolumeBinding": _volume_binding,
     "DynamicResources": _dynamic_resources,
 }
+_GATED_UP_TO = {"DynamicResources": (("bindingTimeout", "DRADeviceBindingConditions", 35),)}
+"""The fields by plugin that need a feature gate up to a minor version, because the gate is off by default there."""

@@ -152,7 +152,7 @@ def _profile_problems(
             yield Problem(place, f"there is no plugin {shown_value(name)}", "correct its name, or add it to known_plugins", HARMFUL)
         elif args_struct(name, known.target):
             args = mapping_of(entry.get("args"))
-            yield from args_problems(name, args, f"{place}.args")
+            yield from args_problems(name, args, f"{place}.args", known.target)
             if name == FIT and name in enabled:
                 yield from fit_args_problems(args, f"{place}.args", ignored_by_extenders=ignoring)
     if ignoring and known.target.has_tables and FIT not in enabled and FIT not in names:

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from lab import __main__ as command_line
+from lab.binaries import kubernetes_version
 from lab.cluster import Cluster, up
 from lab.components import components
 from lab.errors import LabError
@@ -53,7 +54,7 @@ def test_clusters_have_their_own_ports_and_answer(pair: tuple[Cluster, Cluster])
     for cluster in pair:
         assert all(row.alive for row in cluster.status())
         assert cluster.address("kube-apiserver") == cluster.server
-        assert "v1.36.3" in cluster.kubectl("version")
+        assert cluster.kubectl("version").count(f"v{kubernetes_version()}") == 2  # the client and the server
 
 
 def test_repeated_up_returns_immediately(pair: tuple[Cluster, Cluster]) -> None:
@@ -81,10 +82,14 @@ def test_the_command_line_says_what_a_shell_needs_and_that_there_are_no_nodes(
     assert folder and (Path(folder.group(1)) / "kubectl").is_file()
 
 
-def test_up_with_other_wishes_is_refused(pair: tuple[Cluster, Cluster]) -> None:
+def test_up_with_other_wishes_is_refused(pair: tuple[Cluster, Cluster], monkeypatch: pytest.MonkeyPatch) -> None:
     left, _ = pair
     with pytest.raises(LabError, match="take it down first"):
         up(left.folder, left.name, variant="overload")
+    other = "1.35" if kubernetes_version().startswith("1.34.") else "1.34"
+    monkeypatch.setenv("LAB_KUBERNETES", other)
+    with pytest.raises(LabError, match=rf"not as .*'kubernetes': '{re.escape(other)}\..*take it down first"):
+        up(left.folder, left.name)
 
 
 def test_up_starts_what_has_died(pair: tuple[Cluster, Cluster]) -> None:

@@ -12,6 +12,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
+from tests.integration.kubernetes_version import MINOR
 from tests.integration.oracle.cluster_writer import Existing
 from tests.integration.oracle.pods_together import Draw, Json, chance, companions, metadata, nomination, of, pod_affinities, priority_class
 from tests.integration.oracle.profiles import FENCED_SCHEDULER_NAME, OPEN_SCHEDULER_NAME, OWNERS, SCHEDULER_NAME, SPREAD_SCHEDULER_NAME
@@ -261,7 +262,8 @@ def incoming_pods(draw: Draw) -> Json:
         spec["affinity"] = affinity
     if chance(draw, 6 if company else 3):
         spec["topologySpreadConstraints"] = draw(spread_constraints())
-    if chance(draw, 1):
+    # Older API servers store no such rules.
+    if MINOR >= 36 and chance(draw, 1):
         spec["containers"][0] |= draw(restart_rules())
     if "volumes" in spec and chance(draw, 6):
         _leave_to_volumes(spec)

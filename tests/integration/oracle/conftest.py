@@ -23,7 +23,7 @@ from tests.integration.oracle.world import World
 VARIANT = Variant(
     "oracle",
     disable_limits=True,
-    api_server_args=(("feature-gates", FEATURE_GATES), ("disable-admission-plugins", "TaintNodesByCondition,StorageObjectInUseProtection")),
+    api_server_args=(*FEATURE_GATES, ("disable-admission-plugins", "TaintNodesByCondition,StorageObjectInUseProtection")),
 )
 
 
@@ -33,7 +33,7 @@ def world(fresh_module_cluster: ClusterFactory, tmp_path_factory: pytest.TempPat
     cluster = fresh_module_cluster(None, variant=VARIANT)
     reader = KubeApi(open_transport(user_agent="oracle", kubeconfig=str(cluster.kubeconfig)))
     folder: Path = tmp_path_factory.mktemp("oracle")
-    flags = ("--feature-gates", FEATURE_GATES)
+    flags = [f"--{name}={value}" for name, value in FEATURE_GATES]
     with recording() as recorder, World(cluster, reader, recorder) as made:
         made.prepare()
         with second_scheduler(cluster, configuration(recorder.url), folder, flags=flags):

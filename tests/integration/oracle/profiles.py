@@ -6,6 +6,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from tests.integration.kubernetes_version import MINOR
+
 SCHEDULER_NAME = "oracle"
 # A profile with settings of its own.
 FENCED_SCHEDULER_NAME = "oracle-fenced"
@@ -33,7 +35,8 @@ DEFAULT_CONSTRAINTS = (
 )
 OWNERS = {"ReplicaSet": {"app": "web"}, "StatefulSet": {"app": "web", "tier": "1"}}
 """The controllers of pods in each namespace by kind, and the labels that each selects."""
-FEATURE_GATES = "TaintTolerationComparisonOperators=true"
+FEATURE_GATES = (("feature-gates", "TaintTolerationComparisonOperators=true"),) if MINOR >= 35 else ()
+"""The flags of the API server and of the scheduler for the operators Lt and Gt of tolerations. Kubernetes 1.34 refuses such pods."""
 
 
 def configuration(extender_url: str) -> dict[str, Any]:

@@ -8,7 +8,6 @@ import json
 import os
 import re
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -21,6 +20,7 @@ import pytest
 from lab.cluster import Cluster
 from lab.layout import REPOSITORY
 from lab.pytest_fixtures import NamespaceFactory
+from tests import ansible_core
 from tests.integration.modules.module_process import Modules
 from tests.integration.workloads import (
     OUTCOME,
@@ -84,7 +84,7 @@ class Inventory:
         self._file.write_text(json.dumps({"clusters": {"hosts": hosts, "vars": common}}))
 
     def play(self, *arguments: str, playbook: str = "rebalance") -> Run:
-        command = [str(Path(sys.executable).with_name("ansible-playbook")), str(REPOSITORY / f"playbooks/{playbook}.yml")]
+        command = [str(ansible_core.programs() / "ansible-playbook"), str(REPOSITORY / f"playbooks/{playbook}.yml")]
         command += ["-i", str(self._file), "-e", "rebalance_hosts=clusters", *arguments]
         environment = {key: value for key, value in os.environ.items() if not key.startswith(("K8S_AUTH_", "KUBE"))}
         environment |= {

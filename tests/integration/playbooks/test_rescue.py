@@ -8,7 +8,6 @@ import json
 import os
 import re
 import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -17,6 +16,7 @@ import pytest
 
 from lab.layout import REPOSITORY
 from lab.pytest_fixtures import ClusterFactory
+from tests import ansible_core
 from tests.integration.playbooks.test_rebalance import UNREACHABLE
 from tests.integration.rescue.scene import Scene, priority_classes
 
@@ -29,7 +29,7 @@ def scene(fresh_cluster: ClusterFactory) -> Iterator[Scene]:
 
 
 def play(scene: Scene, folder: Path, *arguments: str, result_format: str = "json") -> tuple[int, str]:
-    command = [str(Path(sys.executable).with_name("ansible-playbook")), str(REPOSITORY / "playbooks" / "rescue.yml")]
+    command = [str(ansible_core.programs() / "ansible-playbook"), str(REPOSITORY / "playbooks" / "rescue.yml")]
     command += ["-e", f"rescue_kubeconfig={scene.cluster.kubeconfig}", "-e", "rescue_settle_time=0", *arguments]
     environment = {key: value for key, value in os.environ.items() if not key.startswith(("K8S_AUTH_", "KUBE"))}
     environment |= {

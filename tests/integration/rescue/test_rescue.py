@@ -10,6 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.option_values import OptionError
 
+from tests.integration.kubernetes_version import MINOR
 from tests.integration.rescue.rescues import Rescues, victims
 from tests.integration.rescue.scene import HOLD_KEY, SYSTEM, Scene
 from tests.integration.workloads import wait_until
@@ -139,7 +140,9 @@ def test_capacity_that_becomes_free_in_parts_needs_a_hold(scene: Scene, rescues:
     row = rescues.one(pod)
     assert row["status"] == "impossible" and f"key: {HOLD_KEY}" in row["message"] and scene.evictions() == []
     row = rescues.one(pod, hold="none")
-    assert row["status"] == "failed" and len(row["victims"]) == len(scene.evictions()) == 2
+    # With kube-scheduler 1.34 the pod was bound in each run. The replacements did not take the capacity before it.
+    assert row["status"] == ("failed" if MINOR >= 35 else "rescued")
+    assert len(row["victims"]) == len(scene.evictions()) == 2
 
 
 def test_several_pods_get_nodes_of_their_own_the_highest_priority_first(scene: Scene, rescues: Rescues) -> None:

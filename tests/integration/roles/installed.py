@@ -5,9 +5,12 @@
 from __future__ import annotations
 
 from lab.cluster import Cluster
+from tests.integration.kubernetes_version import MINOR
 from tests.integration.workloads import wait_until
 
 OWN = "app.kubernetes.io/managed-by=onprem.kube_scheduling"
+POLICIES = ("mutatingadmissionpolicies", "mutatingadmissionpolicybindings") if MINOR >= 36 else ()
+"""Older API servers do not know these kinds."""
 PATHS = (
     "/api/v1/namespaces",
     "/api/v1/serviceaccounts",
@@ -25,8 +28,7 @@ PATHS = (
     "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings",
     "/apis/rbac.authorization.k8s.io/v1/roles",
     "/apis/rbac.authorization.k8s.io/v1/rolebindings",
-    "/apis/admissionregistration.k8s.io/v1/mutatingadmissionpolicies",
-    "/apis/admissionregistration.k8s.io/v1/mutatingadmissionpolicybindings",
+    *(f"/apis/admissionregistration.k8s.io/v1/{kind}" for kind in POLICIES),
 )
 """The kinds of which the roles make objects, and those that controllers make for them."""
 SETTINGS = "configmaps kube-system/kube-scheduling-scheduler-"
@@ -47,8 +49,7 @@ def state_of(cluster: Cluster) -> set[str]:
 def remove_all(cluster: Cluster) -> None:
     """Delete the objects of this collection and their namespace, faster than a run of a role. The state stays."""
     kinds = "deployments,cronjobs,clusterrolebindings,rolebindings,clusterroles,roles,serviceaccounts,configmaps,poddisruptionbudgets"
-    kinds += ",networkpolicies,mutatingadmissionpolicies,mutatingadmissionpolicybindings"
-    cluster.kubectl("delete", kinds, "--all-namespaces", "--selector", OWN, "--ignore-not-found")
+    cluster.kubectl("delete", ",".join([kinds, "networkpolicies", *POLICIES]), "--all-namespaces", "--selector", OWN, "--ignore-not-found")
     cluster.kubectl("delete", "namespace", "kube-scheduling", "--ignore-not-found")
     wait_until(lambda: installed(cluster) == set(), what="the end of the objects")
 

@@ -8,13 +8,13 @@ import json
 import os
 import re
 import subprocess
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from lab.layout import REPOSITORY
+from tests import ansible_core
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ class RolePlay:
 
 def ansible_playbook(playbook: Path | str, *arguments: str, folder: Path) -> RoleRun:
     """Run a playbook. The environment has no connection to a cluster, so a playbook connects only as its variables say."""
-    command = [str(Path(sys.executable).with_name("ansible-playbook")), str(playbook), *arguments]
+    command = [str(ansible_core.programs() / "ansible-playbook"), str(playbook), *arguments]
     environment = {key: value for key, value in os.environ.items() if not key.startswith(("K8S_AUTH_", "KUBE"))}
     environment |= {
         "ANSIBLE_CONFIG": str(REPOSITORY / "ansible.cfg"),

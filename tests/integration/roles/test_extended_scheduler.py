@@ -14,6 +14,7 @@ import yaml
 
 from lab.cluster import Cluster
 from lab.pytest_fixtures import NamespaceFactory
+from tests.integration.kubernetes_version import needs_kubernetes
 from tests.integration.roles.installed import SETTINGS, installed, remove_all
 from tests.integration.roles.installed_scheduler import data_of
 from tests.integration.roles.pod_monitors import prometheus_operator
@@ -81,6 +82,7 @@ def create_pod(cluster: Cluster, namespace: str, name: str, **spec: Any) -> str:
 def test_installation_is_planned_made_repeated_changed_and_removed(
     cluster: Cluster, role: RolePlay, shop: str, prometheus_operator: Callable[[], None]
 ) -> None:
+    needs_kubernetes("1.36", "extended_scheduler_namespaces")
     labelled = {"extended_scheduler_namespaces": LABEL}
     planned = role.run("--check", "--diff", **labelled)
     assert planned.code == 0 and planned.changed, planned.output

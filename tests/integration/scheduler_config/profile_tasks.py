@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from tests.integration.kubernetes_version import VERSION
 from tests.integration.roles.role_play import ansible_playbook
 
 Json = dict[str, Any]
@@ -21,7 +22,7 @@ class Task(dict[str, Any]):
 
     def __init__(self, *, check_mode: bool = False, environment: Json | None = None, **options: Any) -> None:
         keywords = {"check_mode": check_mode, "environment": environment or {}, "ignore_errors": True}
-        super().__init__({MODULE: {"kubernetes_version": "1.36", **options}, **keywords})
+        super().__init__({MODULE: {"kubernetes_version": VERSION, **options}, **keywords})
 
 
 def run_tasks(folder: Path, *tasks: Json) -> list[Json]:

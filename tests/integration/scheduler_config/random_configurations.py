@@ -11,14 +11,15 @@ from typing import Any
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduler_config.plugin_tables import (
     EXTENSION_POINTS,
     FIELDS,
-    NEWEST,
     PLUGINS,
 )
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduler_config.versions import KIND, full_name
 
+from tests.integration.kubernetes_version import MINOR
+
 Json = dict[str, Any]
 
-CURRENT = {name: [point for point, span in points.items() if span[1] >= NEWEST] for name, points in PLUGINS.items()}
+CURRENT = {name: [point for point, span in points.items() if span[0] <= MINOR <= span[1]] for name, points in PLUGINS.items()}
 IN_TREE = sorted(name for name, points in CURRENT.items() if points)
 WITH_ARGS = sorted(name for name in IN_TREE if f"{name}Args" in FIELDS)
 MISTAKES = (0.0, 0.01, 0.03, 0.08)
@@ -225,9 +226,9 @@ class RandomConfigurations:
 
     def _struct(self, name: str, leave_out: Sequence[str] = ()) -> Json:
         made: Json = {}
-        for key, (kind, _span) in FIELDS[name].items():
+        for key, (kind, span) in FIELDS[name].items():
             needed = (name, key) in POOLS and name in _ALL_FIELDS
-            if key not in leave_out and (needed or self._random.random() < 0.4):
+            if key not in leave_out and (needed or self._random.random() < 0.4) and span[0] <= MINOR:
                 made[key] = self._value(name, key, kind)
         if self._is_mistake():
             made[self._random.choice(["unknown", "Weight", "name "])] = self._random.choice([1, None, "x"])

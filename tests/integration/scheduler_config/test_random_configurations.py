@@ -30,8 +30,8 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduler_c
 from ansible_collections.onprem.kube_scheduling.plugins.plugin_utils.profile_plan import plan_profile
 
 from lab import binaries
-from lab.binaries import KUBERNETES_VERSION
 from tests.integration.conftest import SUMMARY
+from tests.integration.kubernetes_version import MINOR, VERSION
 from tests.integration.scheduler_config.random_configurations import CURRENT, IN_TREE, Json, RandomConfigurations
 from tests.integration.scheduler_config.scheduler_program import Answer, ask, existing_files
 from tests.unit.scheduler_config.configurations import EXTENDER, arguments, configuration, plugins, profile
@@ -43,7 +43,8 @@ SEED = int(os.environ.get("SCHEDULER_CONFIG_SEED", str(time.time_ns() % 10**9) i
 LEAST_SHARE = 0.2
 """At least this share of the configurations is valid, and at least this share is not."""
 
-TARGET = ConfigTarget("v1", int(KUBERNETES_VERSION.split(".")[1]))
+TARGET = ConfigTarget("v1", MINOR)
+OPTIONS = {**DEFAULTS, "kubernetes_version": VERSION}
 REFUSED = {INVALID, UNKNOWN_FIELD, NEEDS_GATE}
 """The kinds of problems with which kube-scheduler does not accept a file, while all feature gates have their defaults."""
 
@@ -110,12 +111,12 @@ def test_the_scheduler_accepts_every_file_that_the_module_writes(
         text: str | None = yaml.safe_dump(config, sort_keys=seed % 2 == 0, default_flow_style=None if seed % 3 == 0 else False)
         for change in CHANGES:
             try:
-                plan = plan_profile(text, {**DEFAULTS, **change}, "the file")
+                plan = plan_profile(text, {**OPTIONS, **change}, "the file")
             except SchedulerConfigError:
                 continue
             text = plan.after
             assert text is not None and yaml.safe_load(text) == plan.config, f"seed {seed}"
-            assert not plan_profile(text, {**DEFAULTS, **change}, "the file").changed, f"seed {seed}"
+            assert not plan_profile(text, {**OPTIONS, **change}, "the file").changed, f"seed {seed}"
             if not any(problem.kind in REFUSED for problem in config_problems(plan.config, TARGET)):
                 answer = ask_scheduler(text, f"written-{seed}")
                 assert answer.accepted, f"seed {seed}: {answer.text}\n{text}"

@@ -27,6 +27,8 @@ LIMITED = {"metadata": {"name": "n"}, "spec": {"drivers": [{"name": "d", "alloca
 class Api:
     """Lists what it was given; ``closed`` are (plural, namespace) that may not be read, ``absent`` plurals that the server lacks."""
 
+    server_version = "v1.35.8"
+
     def __init__(self, objects: dict[str, list[Json]], closed: t.Any = (), absent: t.Any = ()) -> None:
         self._objects = {"namespaces": [{"metadata": {"name": name}} for name in ("app", "other")], **objects}
         self._closed = set(closed)
@@ -132,6 +134,11 @@ def test_claims_of_all_namespaces_count_where_nodes_are_limited() -> None:
     assert read(closed).storage.claim_namespaces == {"app", "other"}
     closed = Api(limited, closed=[("persistentvolumeclaims", ""), ("persistentvolumeclaims", "app")])
     assert read(closed, namespaces=["app"]).storage.claim_namespaces == frozenset()
+
+
+def test_the_snapshot_knows_the_version_of_the_server() -> None:
+    snapshot = read(Api({}))
+    assert snapshot.is_before_kubernetes(36) and not snapshot.is_before_kubernetes(35)
 
 
 class SlowPods(Api):

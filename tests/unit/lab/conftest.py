@@ -13,5 +13,6 @@ import pytest
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     folder = tmp_path / "cache"
     monkeypatch.setenv("XDG_CACHE_HOME", str(folder))
-    monkeypatch.delenv("LAB_BIN_DIR", raising=False)
+    for variable in ("LAB_BIN_DIR", "LAB_KUBERNETES"):
+        monkeypatch.delenv(variable, raising=False)
     return folder

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from collections import namedtuple
 from dataclasses import replace
@@ -13,7 +14,7 @@ import pytest
 
 from lab import binaries, go_toolchain, progress
 from lab.errors import LabError
-from lab.layout import SOURCES
+from lab.layout import REPOSITORY, SOURCES
 
 Usage = namedtuple("Usage", "total used free")
 OLD_GO = "#!/bin/sh\necho go1.21.3\n"
@@ -152,14 +153,80 @@ def test_build_tags_are_flags_of_the_build() -> None:
     assert flags[flags.index("-tags") + 1] == "remove_all_sd" and "-tags" not in binaries.CLUSTER.flags()
 
 
+@pytest.mark.parametrize("minor", ["1.34", "1.35"])
+def test_an_older_kubernetes_is_built_apart_and_shares_etcd_and_kwok(
+    minor: str, path_folder: Path, tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put(path_folder, "go", FAKE_GO)
+    monkeypatch.setenv("LAB_KUBERNETES", minor)
+    folder = binaries.ensure(lambda _: None)
+    newest = cache / "onprem-kube-scheduling" / "lab" / binaries.CLUSTER.cache_key()
+    assert folder != newest and binaries.CLUSTER.missing(folder) == []
+    assert {path.name for path in folder.iterdir()} == {program.name for program in binaries.PROGRAMS}
+    assert {path.name: path.resolve() for path in newest.iterdir()} == {
+        path.name: path.resolve() for path in folder.iterdir() if path.is_symlink()
+    }
+    calls = (tmp_path / "calls").read_text().splitlines()
+    assert [call.split()[0].endswith(f"/lab/kubernetes/{minor}") for call in calls] == [True] * 4 + [False] * 3
+    assert binaries.ensure(pytest.fail) == folder and len((tmp_path / "calls").read_text().splitlines()) == 7
+
+
+def test_a_link_to_programs_that_are_gone_is_replaced(path_folder: Path, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    put(path_folder, "go", FAKE_GO)
+    monkeypatch.setenv("LAB_KUBERNETES", "1.34")
+    folder = binaries.ensure(lambda _: None)
+    (folder / "etcd").unlink()
+    (folder / "etcd").symlink_to(cache / "gone" / "etcd")
+    assert (binaries.ensure(lambda _: None) / "etcd").exists()
+
+
+def test_the_programs_of_the_chosen_version_are_not_mixed_with_given_ones(
+    path_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given = tmp_path / "given"
+    given.mkdir()
+    for program in binaries.PROGRAMS:
+        put(given, program.name, "#!/bin/sh\n")
+    monkeypatch.setenv("LAB_BIN_DIR", str(given))
+    monkeypatch.setenv("LAB_KUBERNETES", "1.34")
+    assert binaries.ensure(pytest.fail) == given
+    assert not any(path.is_symlink() for path in given.iterdir())
+
+
+def test_an_unknown_kubernetes_is_refused_with_the_known_ones(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LAB_KUBERNETES", "1.33")
+    with pytest.raises(LabError, match=r"LAB_KUBERNETES=1\.33: .*use one of 1\.34, 1\.35, 1\.36"):
+        binaries.kubernetes_version()
+
+
+@pytest.mark.parametrize(("wanted", "minor"), [(None, "1.36"), ("", "1.36"), ("1.36", "1.36"), ("1.35", "1.35"), ("1.34", "1.34")])
+def test_the_version_of_a_cluster_is_the_chosen_one(wanted: str | None, minor: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    if wanted is not None:
+        monkeypatch.setenv("LAB_KUBERNETES", wanted)
+    assert binaries.kubernetes_version().rpartition(".")[0] == minor
+
+
 def test_the_stamped_versions_are_those_in_go_mod() -> None:
     assert f"\tk8s.io/kubernetes v{binaries.KUBERNETES_VERSION} " in (SOURCES / "go.mod").read_text()
+    for version in binaries.OLDER_KUBERNETES_VERSIONS:
+        module = binaries.OLDER[version.rpartition(".")[0]]
+        text = (module.folder / "go.mod").read_text()
+        staged = set(re.findall(r"=> k8s\.io/\S+ v(\S+)", text))
+        assert f"\tk8s.io/kubernetes v{version} " in text and staged == {version.replace("1.", "0.", 1)}
+        assert f"gitVersion=v{version} " in " ".join(module.flags())
     assert f"sigs.k8s.io/descheduler v{binaries.DESCHEDULER_VERSION} " in (binaries.DESCHEDULER.folder / "go.mod").read_text()
     prometheus = (binaries.PROMETHEUS.folder / "go.mod").read_text()
     assert f"github.com/prometheus/prometheus v{binaries.PROMETHEUS_MODULE_VERSION} " in prometheus
     assert f"github.com/prometheus/node_exporter v{binaries.NODE_EXPORTER_VERSION} " in prometheus
     major, minor, patch = binaries.PROMETHEUS_VERSION.split(".")
     assert f"0.{int(major) * 100 + int(minor)}.{patch}" == binaries.PROMETHEUS_MODULE_VERSION
+
+
+def test_the_readme_and_the_makefile_have_the_versions_that_can_be_chosen() -> None:
+    versions = {version.rpartition(".")[0]: version for version in (binaries.KUBERNETES_VERSION, *binaries.OLDER_KUBERNETES_VERSIONS)}
+    rows = re.findall(r"^\| `(1\.\d+)` \| (\S+) \|", (SOURCES / "README.md").read_text(), re.MULTILINE)
+    assert dict(rows) == versions
+    assert f"KUBERNETES := $(or $(LAB_KUBERNETES),{' '.join(sorted(versions))})\n" in (REPOSITORY / "Makefile").read_text()
 
 
 def test_heartbeat_tells_of_a_long_command(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -69,7 +69,7 @@ def cluster() -> dict[str, list[Object]]:
 class Lists:
     """A transport that answers each list with pages of ``size`` objects. ``bodies`` are the answers."""
 
-    server, server_time_s = "https://test", None
+    server, server_time_s, server_version = "https://test", None, ""
 
     def __init__(self, size: int) -> None:
         self._size = size

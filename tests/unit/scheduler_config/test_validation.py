@@ -226,6 +226,13 @@ def test_a_field_that_needs_a_feature_gate_is_a_warning() -> None:
     assert problems(config) == [("profiles[0].pluginConfig[0].args.shape", NEEDS_GATE)]
 
 
+@pytest.mark.parametrize(("minor", "expected"), [(35, NEEDS_GATE), (36, None), (None, None)])
+def test_a_feature_gate_that_is_on_by_default_since_a_version_is_needed_before(minor: int | None, expected: str | None) -> None:
+    config = configuration(profiles=[profile(pluginConfig=arguments("DynamicResources", bindingTimeout="600s"))])
+    found = problems(config, ConfigTarget("v1", minor))
+    assert found == ([("profiles[0].pluginConfig[0].args.bindingTimeout", expected)] if expected else [])
+
+
 def test_plugins_of_a_version_without_tables_are_not_checked() -> None:
     config = {
         **configuration(profiles=[profile(plugins=plugins("score", "SelectorSpread"))]),

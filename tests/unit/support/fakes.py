@@ -70,6 +70,10 @@ class FakeApi(KubeApi):
         self.tried = 0
         self.listed: list[str] = []
 
+    @property
+    def server_version(self) -> str:
+        return ""
+
     def now_s(self) -> float:
         return self._now
 

@@ -221,6 +221,7 @@ class ClusterInformer:
                 indexes=self._indexes(),
                 read_at_s=self._api.now_s(),
                 profiles=self._profiles,
+                server_version=self._api.server_version,
             )
 
     def _indexes(self) -> Indexes:

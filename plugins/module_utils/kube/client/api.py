@@ -122,6 +122,11 @@ class KubeApi(Watches):
             write_within_s=min(write_within_s, self._write_within_s),
         )
 
+    @property
+    def server_version(self) -> str:
+        """Return the version of the API server, such as v1.36.3. It is empty if the server has not sent it."""
+        return self._transport.server_version
+
     def now_s(self) -> float:
         """Return the seconds since the epoch by the API server's clock, according to its last answers.
 

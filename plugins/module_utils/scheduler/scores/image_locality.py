@@ -59,18 +59,18 @@ class ImageIndex:
 
 
 class ImageLocalityScore:
-    """The scores of the nodes for one pod.
+    """The scores of the nodes for one pod. ``counts_volumes``: images of volumes count, which they do since Kubernetes 1.36.
 
     ``by_node``: the scores above 0 by node name. ``unknown``: the reason why no score is known. ``unknown_nodes``: the nodes whose score is
     not known.
     """
 
-    def __init__(self, pod: Pod, index: ImageIndex) -> None:
+    def __init__(self, pod: Pod, index: ImageIndex, *, counts_volumes: bool) -> None:
         self.unknown = PASSED if index.is_complete else IMAGES_NOT_READ
         self._largest = MAX_CONTAINER_THRESHOLD_BYTES * len(pod.spec.all_containers)
         smallest_sums: Counter[str] = Counter()
         largest_sums: Counter[str] = Counter()
-        for image, number in _image_counts(pod).items():
+        for image, number in _image_counts(pod, with_volumes=counts_volumes).items():
             nodes, smallest, largest = index.scaled_sizes(image)
             for name in nodes:
                 smallest_sums[name] += number * smallest
@@ -84,10 +84,11 @@ class ImageLocalityScore:
         return MAX_NODE_SCORE * (limited - MIN_THRESHOLD_BYTES) // (self._largest - MIN_THRESHOLD_BYTES)
 
 
-def _image_counts(pod: Pod) -> Counter[str]:
-    """Return the images of the containers and of the volumes of the pod, with the number of their uses."""
+def _image_counts(pod: Pod, *, with_volumes: bool) -> Counter[str]:
+    """Return the images of the containers, and of the volumes of the pod, with the number of their uses."""
     images = [container.image for container in pod.spec.all_containers]
-    images += [volume.image.reference for volume in pod.spec.volumes or () if volume.image is not None]
+    if with_volumes:
+        images += [volume.image.reference for volume in pod.spec.volumes or () if volume.image is not None]
     return Counter(map(_normalised, images))
 
 

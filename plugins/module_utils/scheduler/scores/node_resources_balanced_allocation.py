@@ -2,7 +2,8 @@
 # Copyright: onprem.kube_scheduling contributors
 """The balance of the requested resources of a node (kubernetes ``plugins/noderesources/balanced_allocation.go``).
 
-The score compares the balance with the pod and the balance without it: 75 if it stays equal, 50 to 100 otherwise.
+The score compares the balance with the pod and the balance without it: 75 if it stays equal, 50 to 100 otherwise. Before Kubernetes 1.36 it
+is the balance with the pod.
 """
 
 from __future__ import annotations
@@ -19,6 +20,11 @@ def balance_formula(uses: Sequence[ResourceUse]) -> int:
     without_pod = [_share(before, allocatable) for _weight, _requested, before, allocatable in uses]
     half = MAX_NODE_SCORE // 2
     return half + (half + _balance(with_pod) - _balance(without_pod)) // 2
+
+
+def balance_formula_before_1_36(uses: Sequence[ResourceUse]) -> int:
+    """Return the score of a node by kube-scheduler 1.35 and earlier."""
+    return _balance([_share(requested, allocatable) for _weight, requested, _before, allocatable in uses])
 
 
 def _share(requested: int, allocatable: int) -> float:

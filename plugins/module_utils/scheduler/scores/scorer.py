@@ -3,7 +3,7 @@
 """The scores of the nodes on which a pod can run.
 
 Source: kubernetes ``pkg/scheduler/schedule_one.go`` (prioritizeNodes) and ``pkg/scheduler/framework/runtime/framework.go``
-(RunScorePlugins) with the plugins of 1.36.
+(RunScorePlugins) with the plugins of 1.36. Two plugins score in another way before 1.36.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from .image_locality import DIFFERENT_SIZES, ImageIndex, ImageLocalityScore
 from .inter_pod_affinity import HostIndex, InterPodAffinityScore
 from .interface import RelativeScore
 from .node_classes import ClassCache, CommonClasses, NodeClass
-from .node_resources_balanced_allocation import balance_formula
+from .node_resources_balanced_allocation import balance_formula, balance_formula_before_1_36
 from .node_resources_fit import strategy_formula
 from .resource_allocation import AllocationScore
 from .volume_binding import VOLUME_BINDING, volume_score_unknowns
@@ -75,6 +75,7 @@ class Scorer:
         self._cluster_state = cluster_state
         self._changed_infos = cluster_state.changed_infos
         self._settings = profile.scores
+        self._is_before_1_36 = snapshot.is_before_kubernetes(36)
         self._weights = dict(profile.scores.weights)
         self._unknown = (*score_unknowns(pod, snapshot, profiles), *too_many)
         self._unknown_plugins: dict[str, Reasons] = {}
@@ -87,7 +88,9 @@ class Scorer:
         self._allocations = self._allocation_scores()
         checks = {plugin: score.device_unknowns(snapshot.device_classes) for plugin, score in self._allocations.items()}
         self._unknown_checks = {plugin: check for plugin, check in checks.items() if check is not None}
-        self._images = ImageLocalityScore(pod, cluster_state.shared(ImageIndex)) if IMAGES in self._weights else None
+        self._images: ImageLocalityScore | None = None
+        if IMAGES in self._weights:
+            self._images = ImageLocalityScore(pod, cluster_state.shared(ImageIndex), counts_volumes=not self._is_before_1_36)
         if self._images is not None and self._images.unknown:
             self._unknown_plugins[IMAGES] = self._images.unknown
         self._relative = self._relative_scores(profile)
@@ -236,9 +239,10 @@ class Scorer:
             found[FIT] = AllocationScore(settings.resources, requests, strategy_formula(settings), counts_defaults=True)
         if BALANCED in self._weights:
             requests = pod_requests(pod)
+            formula = balance_formula_before_1_36 if self._is_before_1_36 else balance_formula
             # The plugin skips a pod that requests none of its resources.
             if any(requests.get(one.name) for one in settings.balanced_resources):
-                found[BALANCED] = AllocationScore(settings.balanced_resources, requests, balance_formula, counts_defaults=False)
+                found[BALANCED] = AllocationScore(settings.balanced_resources, requests, formula, counts_defaults=False)
         return found
 
     def _relative_scores(self, profile: SchedulerProfile) -> dict[str, RelativeScore]:

@@ -54,7 +54,7 @@ class Answers:
     """A transport that gives prepared answers in turn and notes what it was asked."""
 
     server = "https://test"
-    server_time_s = None
+    server_time_s, server_version = None, ""
 
     def __init__(self, *answers: Answer) -> None:
         self.answers = list(answers)
@@ -278,7 +278,7 @@ def test_a_list_that_has_ended_is_not_asked_for_any_more() -> None:
     third = threading.Event()
 
     class Troubled:
-        server, server_time_s = "https://test", None
+        server, server_time_s, server_version = "https://test", None, ""
 
         def request(self, _method: str, _path: str, *, query: t.Any, on_start: t.Callable[[bytes], None], **_rest: t.Any) -> Body:
             token = dict(query).get("continue", "")

@@ -56,6 +56,14 @@ def test_score_is_the_size_of_the_images_that_the_node_has(spec: Json, nodes: li
     assert plugin_scores(IMAGES, pod(**spec), nodes) == expected
 
 
+def test_images_of_volumes_count_since_1_36() -> None:
+    spec, nodes = pod_with(30, volumes=(300,)), [A, node_with("d", 20, 30, 40)]
+    assert plugin_scores(IMAGES, pod(**spec), nodes, server_version="v1.36.3") == [12, 0]
+    assert (
+        plugin_scores(IMAGES, pod(**spec), nodes, server_version="v1.35.8") == plugin_scores(IMAGES, pod(**pod_with(30)), nodes) == [0, 0]
+    )
+
+
 @pytest.mark.parametrize(
     ("image", "expected"), [("gcr.io/300:v1", 12), ("gcr.io/300", 12), ("gcr.io/300:other", 0), ("gcr.io:5000/300", 0)]
 )
