@@ -171,7 +171,7 @@ def test_readme_names_the_versions_that_are_tested() -> None:
     rows = {row.split("|")[1].strip(): row for row in README.splitlines() if row.count("|") == 4}
     assert f" {kubernetes}:" in rows["Kubernetes"]
     assert all(f" {version}" in rows["Kubernetes"] for version in OLDER_KUBERNETES_VERSIONS)
-    assert f" {OLDEST}." in rows["ansible-core"]
+    assert f" with {OLDEST}" in rows["ansible-core"]
     assert all(pin in rows["ansible-core"] for pin in pins) and len(pins) == 2
     assert yaml.safe_load((ROOT / "meta" / "runtime.yml").read_text())["requires_ansible"] == ">=2.18.0"
     assert "| 2.18 or later |" in rows["ansible-core"]
