@@ -140,7 +140,7 @@ def test_capacity_that_becomes_free_in_parts_needs_a_hold(scene: Scene, rescues:
     row = rescues.one(pod)
     assert row["status"] == "impossible" and f"key: {HOLD_KEY}" in row["message"] and scene.evictions() == []
     row = rescues.one(pod, hold="none")
-    # With kube-scheduler 1.34 the pod was bound in each run. The replacements did not take the capacity before it.
+    # With kube-scheduler 1.34 the pod was bound in each run. The cause of this difference is not known.
     assert row["status"] == ("failed" if MINOR >= 35 else "rescued")
     assert len(row["victims"]) == len(scene.evictions()) == 2
 
