@@ -183,7 +183,7 @@ def _impersonation(flags: argparse.Namespace, headers: tuple[tuple[str, str], ..
         "User": [("User", getattr(flags, "as"))],
         "Uid": [("Uid", flags.as_uid)],
         "Group": [("Group", group) for group in flags.as_group or ()],
-        "Extra": [(f"Extra-{quote(key, safe='')}", value) for key, _, value in pairs],
+        "Extra": [(f"Extra-{quote(key, safe='')}", value) for key, _equals, value in pairs],
     }
     own = {kind: [(f"{IMPERSONATION_HEADER}{name}", value) for name, value in found if value] for kind, found in given.items()}
     kept = [(name, value) for name, value in headers if not own[name.removeprefix(IMPERSONATION_HEADER).partition("-")[0]]]

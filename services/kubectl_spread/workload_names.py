@@ -71,7 +71,7 @@ def missing_workloads(snapshot: ClusterSnapshot, options: CheckOptions, names: S
 
 
 def _pair(argument: str) -> tuple[str, str]:
-    kind, _, name = argument.partition("/")
+    kind, _slash, name = argument.partition("/")
     if not kind or not name or "/" in name:
         raise UsageError(f"{argument!r} is not KIND/NAME, such as deploy/web")
     return kind_of(kind), name

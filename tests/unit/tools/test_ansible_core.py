@@ -11,7 +11,7 @@ import pytest
 import yaml
 from packaging.requirements import Requirement
 
-from tests.integration.secrets.conftest import OLDEST
+from tests.ansible_core import OLDEST
 from tools import ansible_core
 from tools.ansible_core import DEVEL, RELEASES, release, requirements_with
 from tools.env import CONSTRAINTS, REQUIREMENTS
@@ -23,11 +23,11 @@ def lines_of(file: Path) -> list[str]:
     return [line for line in file.read_text().splitlines() if line.strip() and not line.startswith("#")]
 
 
-def test_the_pins_are_those_of_the_default_environments_and_of_the_test_of_secrets() -> None:
+def test_the_pins_are_those_of_the_default_environments_and_of_the_oldest_one() -> None:
     pinned = {str(found.specifier) for found in map(Requirement, lines_of(ROOT / "requirements-dev.txt")) if "core" in found.name}
     known = {str(Requirement(one.requirement).specifier) for name, one in RELEASES.items() if name != DEVEL}
     assert len(pinned) == 2 and set(pinned) <= known
-    assert RELEASES["2.18"].requirement in lines_of(OLDEST)
+    assert RELEASES[OLDEST].requirement in lines_of(ROOT / "tests" / f"requirements-ansible-{OLDEST}.txt")
     for minor, one in RELEASES.items():
         assert minor == DEVEL or one.requirement.startswith(f"ansible-core=={minor}.")
 
