@@ -177,6 +177,16 @@ def test_a_preset_is_a_schedule_that_awx_saves(variables: dict[str, Any], rule: 
     assert schedule["rrule"] == rule and schedule_mistakes(rule) == []
 
 
+@pytest.mark.parametrize("name", ["on", "no", "night: late", "night #2", "Mittag \u00fc\U0001f319"])
+def test_the_name_of_a_preset_is_any_text(name: str, tmp_path: Path) -> None:
+    variables = {"awx_setup_schedule_preset": name, "awx_setup_schedule_presets": {name: LUNCH}}
+    run = set_up(None, tmp_path, awx_setup_render_to="controller.yml", **variables)
+    assert run.code == 0, run.output
+    (schedule,) = yaml.load((tmp_path / "controller.yml").read_text(), Loader)["controller_schedules"]
+    times = "FREQ=HOURLY;INTERVAL=1;BYDAY=MO,WE;BYHOUR=12;BYMINUTE=0,10,20,30,40,50;BYSECOND=0"
+    assert schedule["rrule"] == f"DTSTART;TZID=Europe/Berlin:20260101T000000 RRULE:{times}"
+
+
 def test_the_guide_has_the_schedule_of_the_preset() -> None:
     assert f"| `awx_setup_schedule_preset: maintenance-window` | `{NIGHTS}` |" in (ROOT / "docs" / "awx.md").read_text()
 

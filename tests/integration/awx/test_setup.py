@@ -232,6 +232,15 @@ def test_a_bearer_token_is_a_credential_of_the_built_in_type_and_other_names_hav
             {"awx_setup_schedule_presets": {"lunch": {"days": "Mon-Fri", "times": "12:00-13:00"}}},
             "awx_setup_schedule_presets has lunch with other values than days, times and time_zone",
         ),
+        (
+            {"awx_setup_schedule_presets": {"maintenance-window": dict.fromkeys(LUNCH, "")}},
+            "awx_setup_schedule_presets has maintenance-window with an empty value (days, times, time_zone)",
+        ),
+        (
+            {"awx_setup_schedule_presets": {"lunch": {**LUNCH, "time_zone": " "}}},
+            "awx_setup_schedule_presets has lunch with an empty value (time_zone)",
+        ),
+        ({"awx_setup_schedule_presets": [LUNCH]}, "which is no dictionary: write awx_setup_schedule_presets: {KEY: VALUE} in a file"),
         ({"awx_setup_schedule_presets": {"lunch": {**LUNCH, "times": "noon"}}}, "'noon' is not a range of times"),
         ({"awx_setup_schedule_presets": {"lunch": {**LUNCH, "time_zone": "Europe/Atlantis"}}}, "Europe/Atlantis"),
         (
@@ -245,6 +254,13 @@ def test_wrong_variables_are_refused_before_the_first_request(variables: dict[st
         run = set_up(served, tmp_path, **variables)
         assert run.code == 2 and text in run.output, run.output
         assert served.requests == []
+
+
+def test_a_name_of_a_preset_that_yaml_does_not_read_as_text_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "presets.yml").write_text(f"awx_setup_schedule_presets: {{on: {json.dumps(LUNCH)}}}\n")
+    run = set_up(None, tmp_path, "-e", "@presets.yml", awx_setup_render_to="controller.yml")
+    assert run.code == 2, run.output
+    assert "awx_setup_schedule_presets has the name True, which is no text: write it in quotes" in run.output
 
 
 def test_a_wrong_token_ends_the_run_with_the_first_object(tmp_path: Path) -> None:
