@@ -15,6 +15,7 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
+from tests.ended_together import ended_together, namespace_obstacle
 from tests.guide_blocks import KIND, Block, blocks
 from tools import docs
 
@@ -31,8 +32,10 @@ def blocks_of(part: str) -> list[Block]:
 def run(commands: Sequence[Block], *, inventory: Path, kubeconfig: Path) -> list[str]:
     """Run each block in a shell of its own, and return the blocks that have failed, each with its exit code.
 
-    The shells have a folder with the inventory, and the variable KUBECONFIG.
+    The shells have a folder with the inventory, and the variable KUBECONFIG. At the limit, the programs that a shell has started are ended
+    with it. Only the shell is ended where this user cannot make a namespace.
     """
+    together = list if namespace_obstacle() else ended_together
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)])
     environment = {**os.environ, "PATH": path, "KUBECONFIG": str(kubeconfig.resolve())}
     failed = []
@@ -40,7 +43,7 @@ def run(commands: Sequence[Block], *, inventory: Path, kubeconfig: Path) -> list
         (Path(folder) / INVENTORY).symlink_to(inventory.resolve())
         for block in commands:
             print(f"== {block} ==", flush=True)
-            shell = ["bash", "-eu", "-o", "pipefail", "-c", block.script]
+            shell = together(["bash", "-eu", "-o", "pipefail", "-c", block.script])
             try:
                 code = subprocess.run(shell, cwd=folder, env=environment, stdin=subprocess.DEVNULL, timeout=LIMIT_S).returncode
             except subprocess.TimeoutExpired:

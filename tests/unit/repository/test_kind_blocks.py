@@ -4,10 +4,12 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
 import pytest
 
+from tests.ended_together import namespace_obstacle
 from tests.guide_blocks import KIND, Block
 from tests.molecule import kind_blocks
 from tools.paths import ROOT
@@ -38,6 +40,25 @@ def test_a_failed_block_is_named_and_the_next_one_is_run(tmp_path: Path) -> None
 def test_a_block_that_does_not_end_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(kind_blocks, "LIMIT_S", 1)
     assert kind_blocks.run([block(3, "exec sleep 30\n")], inventory=tmp_path, kubeconfig=tmp_path) == ["guide.md:3 did not end within 1 s"]
+
+
+def test_the_programs_of_a_block_that_does_not_end_are_ended_with_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    if namespace_obstacle():
+        pytest.skip(f"not run: {namespace_obstacle()}")
+    monkeypatch.setattr(kind_blocks, "LIMIT_S", 1)
+    late = tmp_path / "late"
+    kind_blocks.run(
+        [block(3, f"(sleep 3; touch {late}) &\nsetsid sh -c 'sleep 3; touch {late}' & wait\n")], inventory=tmp_path, kubeconfig=tmp_path
+    )
+    time.sleep(3)
+    assert not late.exists()
+
+
+def test_the_blocks_also_run_where_no_namespace_is_possible(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kind_blocks, "namespace_obstacle", lambda: "this user cannot make a user namespace")
+    assert kind_blocks.run([block(3, "true\n"), block(5, "exit 7\n")], inventory=tmp_path, kubeconfig=tmp_path) == [
+        "guide.md:5 ended with exit code 7"
+    ]
 
 
 @pytest.mark.parametrize("part", KIND)

@@ -15,8 +15,9 @@ from pathlib import Path
 
 import pytest
 
+from lab.kind import packages
 from lab.processes import PROC, arguments
-from tests.ended_together import ended_together
+from tests.ended_together import ended_together, namespace_obstacle
 from tools.paths import ROOT
 
 WITHIN_S = 20.0
@@ -24,7 +25,7 @@ IN_A_SESSION = 'setsid sh -c "sleep 60; : $0" & wait'
 """A program whose child no signal to its process group reaches. Both shells have ``$0`` in their command lines, and unshare has it."""
 STARTER = """
 import subprocess, sys
-from tests.ended_together import ended_together
+from tests.ended_together import ended_together, namespace_obstacle
 subprocess.Popen(ended_together(sys.argv[1:])).wait()
 """
 
@@ -37,7 +38,10 @@ def left(mark: str) -> set[int]:
 
 def wait_for(condition: Callable[[], bool]) -> bool:
     deadline_s = time.monotonic() + WITHIN_S
-    while not condition() and time.monotonic() < deadline_s:
+    while time.monotonic() < deadline_s:
+        # A second call could read a process that executes another program, and that has no command line then.
+        if condition():
+            return True
         time.sleep(0.05)
     return condition()
 
@@ -55,9 +59,34 @@ def test_a_process_in_another_session_ends_with_the_program() -> None:
 def test_a_program_ends_with_the_process_that_has_started_it(number: signal.Signals) -> None:
     mark = uuid.uuid4().hex
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    # The test is refused here, and not in the other process.
+    ended_together([])
     command: list[str | Path] = [sys.executable, "-c", STARTER, "sh", "-c", IN_A_SESSION, mark]
     with subprocess.Popen(command, env=environment, stderr=subprocess.DEVNULL) as starter:
         begun = wait_for(lambda: len(left(mark)) == 4)
         starter.send_signal(number)
     assert begun
     assert wait_for(lambda: not left(mark)), left(mark)
+
+
+@pytest.mark.parametrize(("required", "outcome"), [("", pytest.skip.Exception), ("1", pytest.fail.Exception)])
+def test_a_test_is_not_run_where_an_ordinary_user_cannot_make_a_namespace(
+    required: str, outcome: type[BaseException], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    refusal = "unshare: write failed /proc/self/uid_map: Operation not permitted"
+    (tmp_path / "unshare").write_text(f"#!/bin/sh\necho '{refusal}' >&2\nexit 1\n")
+    (tmp_path / "unshare").chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
+    monkeypatch.setenv(packages.PERMISSION, required)
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    with pytest.raises(outcome, match=f"not run: this user cannot make a user namespace: {refusal}"):
+        ended_together(["true"])
+
+
+def test_root_and_a_user_who_can_make_a_namespace_have_no_obstacle(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (tmp_path / "unshare").write_text("#!/bin/sh\nexit 0\n")
+    (tmp_path / "unshare").chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
+    for user in (0, 1000):
+        monkeypatch.setattr(os, "geteuid", lambda user=user: user)
+        assert namespace_obstacle() == ""
