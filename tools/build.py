@@ -4,11 +4,12 @@
 
 from __future__ import annotations
 
-import gzip
 import io
 import os
+import struct
 import subprocess
 import tarfile
+import zlib
 from pathlib import Path
 
 from tools.errors import ToolError, exit_with
@@ -16,6 +17,8 @@ from tools.paths import ENVIRONMENT, ROOT
 from tools.working_copy import working_copy
 
 DIST = ROOT / "dist"
+GZIP_HEADER = bytes.fromhex("1f8b0800000000000203")
+"""The format, deflate, no flags, no time, the best compression, Unix."""
 
 
 def main() -> int:
@@ -58,7 +61,17 @@ def without_build_time(archive: bytes, time_s: int) -> bytes:
             content = source.extractfile(member) if member.isreg() else None
             member.mtime, member.pax_headers = time_s, {}
             target.addfile(member, content)
-    return gzip.compress(packed.getvalue(), compresslevel=9, mtime=0)
+    return in_gzip(packed.getvalue())
+
+
+def in_gzip(content: bytes) -> bytes:
+    """Return the content in the format of gzip (RFC 1952), with the same header on each system.
+
+    gzip.compress() of Python 3.11 writes the number of Unix as the operating system, and that of later versions an unknown one.
+    """
+    deflate = zlib.compressobj(level=9, wbits=-zlib.MAX_WBITS)
+    end = struct.pack("<II", zlib.crc32(content), len(content) & 0xFFFFFFFF)
+    return GZIP_HEADER + deflate.compress(content) + deflate.flush() + end
 
 
 if __name__ == "__main__":
