@@ -93,4 +93,9 @@ def _lines_of(wanted: Release) -> list[str]:
     if wanted.requirement != DEVEL_SOURCE:
         return [wanted.requirement]
     # The environments are cached by the content of these files. The day makes a new one, because the branch changes.
-    return [f"# {datetime.now(UTC).date().isoformat()}", wanted.requirement]
+    return [f"# {today()}", wanted.requirement]
+
+
+def today() -> str:
+    """Return the date in UTC."""
+    return datetime.now(UTC).date().isoformat()
