@@ -21,6 +21,8 @@ NOT_FULL := -m "not full"
 REPEATED := --reruns 2 --only-rerun MachineStoodStillError -raR
 # `make soak` runs the integration tests on each of these, or only on the one of LAB_KUBERNETES.
 KUBERNETES := $(or $(LAB_KUBERNETES),1.34 1.35 1.36)
+# A variable VERSION of the environment, as of other tools, does not change galaxy.yml.
+VERSION_OF_CALL = $(if $(filter command line,$(origin VERSION)),$(VERSION))
 OLDEST_ANSIBLE := PLAYBOOK_ANSIBLE_CORE=2.18
 
 COLLECTION := ansible_collections.onprem.kube_scheduling
@@ -153,7 +155,7 @@ format: env ## rewrite Python files as `ruff` wants them
 ## Releases
 
 version: env ## write the version of galaxy.yml into the documents that name it; VERSION=1.0.1 changes galaxy.yml first
-	@$(PYTHON) -m tools.collection_version
+	@VERSION="$(VERSION_OF_CALL)" $(PYTHON) -m tools.collection_version
 
 changelog: env ## write CHANGELOG.md: the fragments become the section of the version in galaxy.yml, and are removed
 	@$(STEP) changelog -- antsibull-changelog release

@@ -16,11 +16,11 @@ from tools.errors import ToolError, exit_with
 from tools.paths import ROOT
 from tools.working_copy import repository_files
 
-VERSION = re.compile(r"\d+\.\d+\.\d+(-(alpha|beta|rc)\.\d+)?")
+NUMBER = r"(?:0|[1-9]\d*)"
+VERSION = re.compile(rf"{NUMBER}\.{NUMBER}\.{NUMBER}(-(alpha|beta|rc)\.{NUMBER})?")
 IN_GALAXY = re.compile(r"(?<=^version: )(?P<version>\S+)$", re.M)
 PLACES = (
     re.compile(rf"(?<=onprem-kube_scheduling-)(?P<version>{VERSION.pattern})(?=\.tar\.gz)"),
-    re.compile(rf"(?<=onprem_kube_scheduling-)(?P<version>{VERSION.pattern})(?=-py3-none-any\.whl)"),
     re.compile(rf"(?<=/services:)(?P<version>{VERSION.pattern})"),
     re.compile(rf"(?<=/services-with-agents:)(?P<version>{VERSION.pattern})"),
     re.compile(rf"(?<=/kube-scheduling-ee:)(?P<version>{VERSION.pattern})"),
@@ -28,7 +28,8 @@ PLACES = (
     # In a requirements.yml, after the name of the collection.
     re.compile(rf'(?<=- name: onprem\.kube_scheduling\n    version: ">=)(?P<version>{VERSION.pattern})'),
     # Tags.
-    re.compile(rf"(?<=,v)(?P<version>{VERSION.pattern})"),
+    re.compile(rf"(?<=/kube_scheduling\.git,v)(?P<version>{VERSION.pattern})"),
+    re.compile(rf"(?<=Without `,v)(?P<version>{VERSION.pattern})(?=`)"),
     re.compile(rf"(?<=git push origin v)(?P<version>{VERSION.pattern})"),
     re.compile(rf"(?<=git clone --branch v)(?P<version>{VERSION.pattern})"),
 )
@@ -41,7 +42,9 @@ LEFT_OUT = {"changelogs", "lab", "tests"}
 def main() -> int:
     wanted = os.environ.get("VERSION", "")
     if wanted:
+        before = current(ROOT)
         set_version(ROOT / "galaxy.yml", wanted)
+        print(f"galaxy.yml: {before} is now {wanted}" if wanted != before else f"galaxy.yml has the version {wanted} already")
     for file in write(ROOT, current(ROOT)):
         print(file)
     return 0
