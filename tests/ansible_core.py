@@ -1,8 +1,8 @@
 # Copyright: onprem.kube_scheduling contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The ansible-core that runs playbooks and scenarios in tests: the newest one, which .venv has, or 2.18, the oldest one that is supported.
+"""The ansible-core that runs playbooks and scenarios in tests: that of .venv, or the release in PLAYBOOK_ANSIBLE_CORE, such as 2.18.
 
-PLAYBOOK_ANSIBLE_CORE=2.18 chooses the oldest one. It is in an environment of its own.
+Such a release is in an environment of its own, the one of `make env ANSIBLE_CORE=2.18`.
 """
 
 from __future__ import annotations
@@ -13,20 +13,17 @@ from pathlib import Path
 
 import pytest
 
-from tools import interpreters, venvs
+from tools import env, interpreters
+from tools.ansible_core import RELEASES
+from tools.errors import ToolError
 
-OLDEST = "2.18"
-NEWEST_PYTHON_OF_OLDEST = (3, 13)
 VARIABLE = "PLAYBOOK_ANSIBLE_CORE"
-_REQUIREMENTS = Path(__file__).with_name(f"requirements-ansible-{OLDEST}.txt")
 
 
 def programs() -> Path:
     """Return the folder of ``ansible-playbook`` and ``python`` in the version that PLAYBOOK_ANSIBLE_CORE chooses."""
     wanted = os.environ.get(VARIABLE, "")
-    if wanted not in ("", OLDEST):
-        pytest.fail(f"{VARIABLE}={wanted}: there is no such version, use {OLDEST} or leave it empty for the newest one")
-    return oldest() if wanted else newest()
+    return programs_of(wanted) if wanted else newest()
 
 
 def newest() -> Path:
@@ -34,10 +31,19 @@ def newest() -> Path:
     return Path(sys.executable).parent
 
 
-def oldest() -> Path:
-    """Return the folder of the programs of ansible-core 2.18. The environment is made if needed."""
-    python: Path | None = Path(getattr(sys, "_base_executable", sys.executable))
-    if sys.version_info[:2] > NEWEST_PYTHON_OF_OLDEST:
-        python = interpreters.find("3.13")
-    assert python is not None, f"ansible-core {OLDEST} needs Python 3.11, 3.12 or 3.13: install one of them"
-    return venvs.ensure("oldest-ansible", python, [_REQUIREMENTS]) / "bin"
+def programs_of(wanted: str) -> Path:
+    """Return the folder of the programs of a release. The environment is made if needed."""
+    try:
+        return env.libraries(_python_for(wanted), wanted) / "bin"
+    except ToolError as error:
+        pytest.fail(f"{VARIABLE}={wanted}: {error}")
+
+
+def _python_for(wanted: str) -> Path:
+    """Return the Python of .venv, or the newest other one that the controllers of the release support."""
+    own = Path(getattr(sys, "_base_executable", sys.executable))
+    release = RELEASES.get(wanted)
+    if release is None or release.supports(sys.version_info[:2]):
+        return own
+    minors = range(release.newest_python[1], release.oldest_python[1] - 1, -1)
+    return next(filter(None, (interpreters.find(f"3.{minor}") for minor in minors)), own)

@@ -46,6 +46,7 @@ RELEASES: Mapping[str, Release] = {
     "2.21": Release("ansible-core==2.21.5", (3, 12), (3, 14)),
     DEVEL: Release(DEVEL_SOURCE, (3, 13), (3, 14)),
 }
+OLDEST = next(iter(RELEASES))
 
 
 def release(wanted: str, python: tuple[int, int]) -> Release:

@@ -62,13 +62,7 @@ def _make(wanted: str | None, core: str | None) -> None:
     python = interpreters.choose(wanted)
     version = interpreters.version_of(python)
     print(f"environment: Python {version[0]}.{version[1]} ({python})")
-    requirements, constraints = list(REQUIREMENTS), list(CONSTRAINTS)
-    if core:
-        release = ansible_core.release(core, version)
-        print(f"environment: {release.requirement}")
-        requirements = ansible_core.requirements_with(release, REQUIREMENTS)
-        constraints = ansible_core.requirements_with(release, CONSTRAINTS)
-    venv = venvs.ensure("dev", python, requirements, constraints)
+    venv = libraries(python, core)
     collections = collections_of_ansible.ensure(venv / "bin" / "python", version)
     if not STAMP.exists():
         # Made by hand or by another tool, or left half done: links cannot be laid over that.
@@ -79,6 +73,17 @@ def _make(wanted: str | None, core: str | None) -> None:
         _link(COLLECTIONS / "ansible_collections" / namespace, folder)
     _link(COLLECTIONS / "ansible_collections" / NAMESPACE / NAME, Path("../../../.."))
     print("environment: .venv is ready")
+
+
+def libraries(python: Path, core: str | None) -> Path:
+    """Return the virtual environment with all libraries and tools, and with this release of ansible-core. It is made if needed."""
+    requirements, constraints = list(REQUIREMENTS), list(CONSTRAINTS)
+    if core:
+        release = ansible_core.release(core, interpreters.version_of(python))
+        print(f"environment: {release.requirement}")
+        requirements = ansible_core.requirements_with(release, REQUIREMENTS)
+        constraints = ansible_core.requirements_with(release, CONSTRAINTS)
+    return venvs.ensure("dev", python, requirements, constraints)
 
 
 def _link(link: Path, target: Path) -> None:

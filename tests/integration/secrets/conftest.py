@@ -9,9 +9,10 @@ from pathlib import Path
 import pytest
 
 from tests import ansible_core
+from tools.ansible_core import OLDEST
 
 
-@pytest.fixture(scope="module", params=[ansible_core.OLDEST, "newest"])
+@pytest.fixture(scope="module", params=[OLDEST, "newest"])
 def commands(request: pytest.FixtureRequest) -> Path:
     """The folder of ``ansible`` and ``ansible-playbook``."""
-    return ansible_core.newest() if request.param == "newest" else ansible_core.oldest()
+    return ansible_core.newest() if request.param == "newest" else ansible_core.programs_of(request.param)

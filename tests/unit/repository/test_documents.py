@@ -16,7 +16,7 @@ from packaging.requirements import Requirement
 from packaging.version import Version
 
 from lab.binaries import OLDER_KUBERNETES_VERSIONS
-from tests.ansible_core import OLDEST
+from tools.ansible_core import OLDEST
 from tools.docs import site_url
 from tools.paths import ROOT
 from tools.working_copy import repository_files

@@ -5,15 +5,16 @@
 from __future__ import annotations
 
 import re
+import sys
 from pathlib import Path
 
 import pytest
 import yaml
 from packaging.requirements import Requirement
 
-from tests.ansible_core import OLDEST
-from tools import ansible_core
-from tools.ansible_core import DEVEL, RELEASES, release, requirements_with
+from tests.ansible_core import VARIABLE, programs
+from tools import ansible_core, env, interpreters
+from tools.ansible_core import DEVEL, OLDEST, RELEASES, release, requirements_with
 from tools.env import CONSTRAINTS, REQUIREMENTS
 from tools.errors import ToolError
 from tools.paths import ROOT
@@ -23,11 +24,10 @@ def lines_of(file: Path) -> list[str]:
     return [line for line in file.read_text().splitlines() if line.strip() and not line.startswith("#")]
 
 
-def test_the_pins_are_those_of_the_default_environments_and_of_the_oldest_one() -> None:
+def test_the_pins_are_those_of_the_default_environments() -> None:
     pinned = {str(found.specifier) for found in map(Requirement, lines_of(ROOT / "requirements-dev.txt")) if "core" in found.name}
     known = {str(Requirement(one.requirement).specifier) for name, one in RELEASES.items() if name != DEVEL}
     assert len(pinned) == 2 and set(pinned) <= known
-    assert RELEASES[OLDEST].requirement in lines_of(ROOT / "tests" / f"requirements-ansible-{OLDEST}.txt")
     for minor, one in RELEASES.items():
         assert minor == DEVEL or one.requirement.startswith(f"ansible-core=={minor}.")
 
@@ -71,3 +71,35 @@ def test_a_release_that_does_not_exist_for_the_python_is_refused(wanted: str, py
 
 def test_a_release_is_found() -> None:
     assert release("2.19", (3, 11)) is ansible_core.RELEASES["2.19"]
+
+
+@pytest.mark.parametrize("running", [(3, 11), (3, 14)])
+@pytest.mark.parametrize("wanted", RELEASES)
+def test_playbooks_run_with_each_release_on_a_python_that_it_supports(
+    wanted: str, running: tuple[int, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made: list[tuple[Path, str | None]] = []
+    own = Path("/own/python")
+    monkeypatch.setattr(sys, "version_info", (*running, 0))
+    monkeypatch.setattr(sys, "_base_executable", str(own))
+    monkeypatch.setattr(interpreters, "find", lambda version: Path(f"/usr/bin/python{version}"))
+    monkeypatch.setattr(env, "libraries", lambda python, core: made.append((python, core)) or Path("/venv"))
+    monkeypatch.setenv(VARIABLE, wanted)
+    assert programs() == Path("/venv/bin")
+    newest = ".".join(map(str, RELEASES[wanted].newest_python))
+    assert made == [(own if RELEASES[wanted].supports(running) else Path(f"/usr/bin/python{newest}"), wanted)]
+
+
+def test_without_a_release_playbooks_run_with_the_programs_of_this_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(VARIABLE, raising=False)
+    assert programs() == Path(sys.executable).parent
+
+
+def test_playbooks_are_not_run_with_a_release_that_is_not_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(VARIABLE, "2.17")
+    with pytest.raises(pytest.fail.Exception, match=rf"{VARIABLE}=2.17: .* is not known: use 2.18, 2.19"):
+        programs()
+
+
+def test_the_long_run_of_the_makefile_takes_the_oldest_release() -> None:
+    assert f"{VARIABLE}={OLDEST}\n" in (ROOT / "Makefile").read_text()
