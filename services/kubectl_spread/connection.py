@@ -110,7 +110,9 @@ class KubectlOptions:
         from ...plugins.module_utils.kube.client.config.kubernetes_client import settings_by_client
 
         login = settings_by_client(self.source, persist=True, needs_login=True)
-        return replace(settings, authorization=login.authorization, client_certificate=login.client_certificate, client_key=login.client_key)
+        return replace(
+            settings, authorization=login.authorization, client_certificate=login.client_certificate, client_key=login.client_key
+        )
 
 
 class ClusterTarget(t.NamedTuple):
