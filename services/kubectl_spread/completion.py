@@ -37,7 +37,7 @@ WITH_FILES = ("kubeconfig", "certificate-authority", "client-certificate", "clie
 
 
 NO_PROPOSALS = (UsageError, KubeError, ConnectionSettingsError, SystemExit)
-"""The errors after which nothing is proposed. argparse ends the process for some wrong flags."""
+"""The errors after which nothing is proposed. SystemExit is the error with which argparse ends a program."""
 
 
 class Proposals(t.NamedTuple):
