@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 
 from ...plugins.module_utils.kube.client.errors import ConfigurationError, KubeError
 from ...plugins.module_utils.model.gc_pause import gc_paused
+from ...plugins.module_utils.model.messages import printable
 from ...plugins.module_utils.model.option_values import OptionError
 from ...plugins.module_utils.operations.check.result import check_result, nodes_to_result, read_error
 from ...plugins.module_utils.operations.check.run import run_check
@@ -145,5 +146,6 @@ def _with_flag(text: str) -> str:
 
 
 def _failed(text: str, code: int) -> int:
-    print(f"error: {text}", file=sys.stderr)
+    """Print an error and return the exit code. The text can have names of the kubeconfig, and therefore control characters."""
+    print(f"error: {printable(text)}", file=sys.stderr)
     return code

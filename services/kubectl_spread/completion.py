@@ -23,7 +23,7 @@ from ...plugins.module_utils.kube.client.config.kubeconfig_settings import kubec
 from ...plugins.module_utils.kube.client.config.kubeconfig_source import Source
 from ...plugins.module_utils.kube.client.errors import KubeError
 from .connection import find_target, open_api
-from .flags import FLAGS, FORMATS, KIND_WORDS, WITH_WORDS, Flag, UsageError, parse_flags
+from .flags import FLAGS, FORMATS, KIND_WORDS, WITH_WORDS, Flag, UsageError, parse_flags_before
 from .workload_names import kind_of
 
 FILES, NO_SPACE, NO_FILES = 0, 2, 4
@@ -34,6 +34,10 @@ WITHIN_S = 3
 """The seconds after which a person has no proposals from a cluster that does not answer."""
 
 WITH_FILES = ("kubeconfig", "certificate-authority", "client-certificate", "client-key", "scheduler-config")
+
+
+NO_PROPOSALS = (UsageError, KubeError, ConnectionSettingsError, SystemExit)
+"""The errors after which nothing is proposed. SystemExit is the error with which argparse ends a program."""
 
 
 class Proposals(t.NamedTuple):
@@ -76,14 +80,14 @@ def proposals(words: Sequence[str], environment: Mapping[str, str]) -> Proposals
 def _workloads(before: Sequence[str], word: str, environment: Mapping[str, str]) -> Proposals:
     """Return the kinds or the names of workloads that begin with a text, in the form that the words before have."""
     try:
-        flags = parse_flags(before)
+        flags = parse_flags_before(before)
         given = flags.arguments
         if "/" in word or (given and "/" not in given[0]):
             prefix = f"{word.partition('/')[0]}/" if "/" in word else ""
             names = _names(flags, prefix[:-1] if prefix else given[0], environment)
             found = [f"{prefix}{name}" for name in names]
-            return Proposals([text for text in found if text.startswith(word) and text not in given])
-    except (UsageError, KubeError, ConnectionSettingsError):
+            return Proposals([text for text in _matching(found, word) if text not in given])
+    except NO_PROPOSALS:
         return Proposals()
     words = [words[0] for words in KIND_WORDS.values()]
     if given:
@@ -109,10 +113,15 @@ def _values(flag: Flag, begun: str, before: Sequence[str], environment: Mapping[
     if find is None:
         return Proposals()
     try:
-        known = find(parse_flags(before), environment)
-    except (UsageError, KubeError, ConnectionSettingsError):
+        known = find(parse_flags_before(before), environment)
+    except NO_PROPOSALS:
         return Proposals()
-    return Proposals([value for value in known if value.startswith(begun)])
+    return Proposals(_matching(known, begun))
+
+
+def _matching(names: Sequence[str], begun: str) -> list[str]:
+    """Return the names that begin with a text. A name with a line break would be several proposals, or a directive."""
+    return [name for name in names if name.startswith(begun) and name.isprintable()]
 
 
 def _entries(kind: str) -> Callable[[argparse.Namespace, Mapping[str, str]], Sequence[str]]:

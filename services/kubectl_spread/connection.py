@@ -14,9 +14,9 @@ from pathlib import Path
 from urllib.parse import quote
 
 from ...plugins.module_utils.kube.client.api import KubeApi
-from ...plugins.module_utils.kube.client.config.authorization import basic, bearer
+from ...plugins.module_utils.kube.client.config.authorization import basic, bearer, no_authorization
 from ...plugins.module_utils.kube.client.config.connection_options import with_environment_proxy
-from ...plugins.module_utils.kube.client.config.connection_settings import ConnectionSettings
+from ...plugins.module_utils.kube.client.config.connection_settings import ConnectionSettings, uses_tls
 from ...plugins.module_utils.kube.client.config.files import ConnectionSettingsError, is_file, path_of
 from ...plugins.module_utils.kube.client.config.kubeconfig_settings import (
     UnsupportedLoginError,
@@ -78,7 +78,11 @@ class KubectlOptions:
             changes |= {"verify": False, "ca": None}
         if self._own_login:
             changes["authorization"] = bearer(flags.token) if flags.token else basic(flags.username, flags.password)
-        return with_environment_proxy(replace(settings, **changes, headers=_impersonation(flags, settings.headers)))
+        merged = replace(settings, **changes, headers=_impersonation(flags, settings.headers))
+        if not uses_tls(merged.server):
+            # Without TLS others can read a login. kubectl does not send it there either, not even that of a flag.
+            merged = replace(merged, authorization=no_authorization, client_certificate=None, client_key=None)
+        return with_environment_proxy(merged)
 
     @property
     def _own_login(self) -> bool:
@@ -87,17 +91,28 @@ class KubectlOptions:
 
     def _base(self) -> ConnectionSettings:
         """Return the settings that the flags then override."""
+        server = self.flags.server or ""
         if self.kubeconfig is None:
-            return settings_of_pod(os.environ) or ConnectionSettings("")
+            # Another server must not receive the token of the pod.
+            return (None if server else settings_of_pod(os.environ)) or ConnectionSettings("")
         if self._own_login:
-            return settings_without_login(self.source)
+            return settings_without_login(self.source, server=server)
         try:
-            return settings_of_kubeconfig(self.source)
+            return settings_of_kubeconfig(self.source, server=server)
         except UnsupportedLoginError:
-            # Most kubeconfigs do not need it, and its import takes longer than a whole check of a small cluster.
-            from ...plugins.module_utils.kube.client.config.kubernetes_client import settings_by_client
+            return self._with_login_by_client(settings_without_login(self.source, server=server))
 
-            return settings_by_client(self.source, persist=True, needs_login=True)
+    def _with_login_by_client(self, settings: ConnectionSettings) -> ConnectionSettings:
+        """Return the settings with the login of the user's plugin or provider, which is only started for a server with TLS."""
+        if not uses_tls(settings.server):
+            return settings
+        # Most kubeconfigs do not need it, and its import takes longer than a whole check of a small cluster.
+        from ...plugins.module_utils.kube.client.config.kubernetes_client import settings_by_client
+
+        login = settings_by_client(self.source, persist=True, needs_login=True)
+        return replace(
+            settings, authorization=login.authorization, client_certificate=login.client_certificate, client_key=login.client_key
+        )
 
 
 class ClusterTarget(t.NamedTuple):
@@ -161,7 +176,7 @@ def _without_kubeconfig(options: KubectlOptions, environment: Mapping[str, str])
     if entries or not (in_pod or flags.server):
         given = f"{entries[0]} names an entry of a kubeconfig, and there is none" if entries else "no cluster is given"
         raise ConfigurationError(f"{given}: give --kubeconfig=FILE, or set KUBECONFIG to its path; {DEFAULT_FILE} does not exist")
-    if not in_pod and not (flags.token or flags.username or flags.client_certificate):
+    if flags.server and uses_tls(flags.server) and not (flags.token or flags.username or flags.client_certificate):
         raise UsageError(
             "--server needs a login: --token, --username with --password, --client-certificate with --client-key, or a kubeconfig"
         )

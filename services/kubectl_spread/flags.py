@@ -117,8 +117,10 @@ KUBECTL_ONLY = (
 TRUE, FALSE = ("1", "t", "T", "TRUE", "true", "True"), ("0", "f", "F", "FALSE", "false", "False")
 """The values of a switch in the form ``--switch=VALUE`` (Go ``strconv.ParseBool``)."""
 
-SECONDS_OF_UNIT = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
-PART_OF_TIME = re.compile(r"(\d+(?:\.\d+)?)(ns|us|µs|ms|s|m|h)")
+SECONDS_OF_UNIT = {"ns": 1e-9, "us": 1e-6, "\u00b5s": 1e-6, "\u03bcs": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
+"""The units of Go ``time.ParseDuration``, which knows the micro sign and the Greek letter."""
+
+PART_OF_TIME = re.compile(rf"([0-9]+\.?[0-9]*|\.[0-9]+)({'|'.join(SECONDS_OF_UNIT)})")
 
 
 def parse_flags(arguments: Sequence[str]) -> argparse.Namespace:
@@ -126,9 +128,19 @@ def parse_flags(arguments: Sequence[str]) -> argparse.Namespace:
 
     Raises UsageError, and SystemExit after --help.
     """
+    return _parsed(_parser(with_help=True), arguments)
+
+
+def parse_flags_before(arguments: Sequence[str]) -> argparse.Namespace:
+    """Return the values of the flags before a word that is completed, where --help and --version print nothing. Raises UsageError."""
+    return _parsed(_parser(with_help=False), arguments)
+
+
+def _parsed(parser: argparse.ArgumentParser, arguments: Sequence[str]) -> argparse.Namespace:
+    """Return the values by attribute. Raises UsageError."""
     ends = list(arguments).index("--") if "--" in arguments else len(arguments)
     try:
-        found, others = _parser().parse_known_args(_with_plain_switches(arguments[:ends]))
+        found, others = parser.parse_known_args(_with_plain_switches(arguments[:ends]))
     except argparse.ArgumentError as error:
         raise UsageError(str(error)) from None
     unknown = [word for word in others if word.startswith("-")]
@@ -167,10 +179,11 @@ def _seconds(text: str | None) -> float | None:
     """
     if not text:
         return None
-    parts = PART_OF_TIME.findall(text)
-    if text.isdecimal():
-        seconds = float(text)
-    elif parts and "".join(number + unit for number, unit in parts) == text:
+    unsigned = text.removeprefix("+")
+    parts = PART_OF_TIME.findall(unsigned)
+    if unsigned.isascii() and unsigned.isdecimal():
+        seconds = float(unsigned)
+    elif parts and "".join(number + unit for number, unit in parts) == unsigned:
         seconds = sum(float(number) * SECONDS_OF_UNIT[unit] for number, unit in parts)
     else:
         raise UsageError(f"--request-timeout: {text!r} is not a time; write seconds, or a number with a unit, such as 10s, 2m or 1h")
@@ -184,13 +197,14 @@ def _problem_of(word: str) -> str:
     return f"{name} is not a flag{nearest(name, WITH_WORDS)}; `{PROGRAM} --help` lists the flags"
 
 
-def _parser() -> argparse.ArgumentParser:
+def _parser(*, with_help: bool) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog=PROGRAM,
         usage=f"{PROGRAM} [KIND [NAME...] | KIND/NAME...] [-n NAMESPACE | -A] [-l SELECTOR] [-o FORMAT] [FLAG...]",
         description="Show on which nodes the replicas of Deployments and StatefulSets are, and find those that are all on one node.",
         epilog=EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
+        add_help=with_help,
         allow_abbrev=False,
         exit_on_error=False,
     )
@@ -206,7 +220,8 @@ def _parser() -> argparse.ArgumentParser:
             else:
                 kind = int if flag.metavar == "N" else str
                 group.add_argument(*flag.words, dest=flag.attribute, type=kind, metavar=flag.metavar, help=flag.help)
-    parser.add_argument("--version", action="version", version=f"{PROGRAM} {version()}")
+    if with_help:
+        parser.add_argument("--version", action="version", version=f"{PROGRAM} {version()}")
     return parser
 
 

@@ -88,7 +88,7 @@ class RestartPredictor:
         if best.preempts:
             return Prediction(None, domains, [Blocker(PREEMPTS)])
         spreads = self._better(before, best, eligible)
-        if not spreads and self._is_best(next_pods.pod(), eligible):
+        if not spreads and self._is_best(workload, next_pods.pod(), eligible):
             return Prediction(False, domains, self._blockers(workload, best))
         unlabelled = self._topology.missing_label_violation(self._keys, _not_out(best.first))
         if unlabelled is not None:
@@ -231,12 +231,15 @@ class RestartPredictor:
         merged = Feasibility((), {**counted.rejected, **static.rejected}, (), {})
         return [Blocker(reason, nodes) for reason, nodes in merged.counts()] or [Blocker(NO_BETTER_SPREAD)]
 
-    def _is_best(self, pod: Pod, eligible: tuple[str, ...]) -> bool:
-        """Return whether no choice of nodes spreads such pods better than always the least loaded node.
+    def _is_best(self, workload: Workload, pod: Pod, eligible: tuple[str, ...]) -> bool:
+        """Return whether no choice of nodes spreads the new pods better than always the least loaded node.
 
-        A rule about other pods, or domains of one key that overlap with those of another key, can make another first node better.
+        Another first node can be better with a rule about other pods, with volumes that other nodes can use than those of the next pod, and
+        with domains of one key that overlap with those of another key.
         """
-        return not _has_rules_about_pods(pod) and self._topology.is_nested(self._keys, eligible)
+        return (
+            not workload.spec.volume_claim_templates and not _has_rules_about_pods(pod) and self._topology.is_nested(self._keys, eligible)
+        )
 
     def _unknowns(self, feasibility: Feasibility) -> list[Blocker]:
         unknowns = [Blocker(reason, len(feasibility.feasible)) for reason in feasibility.unknown]

@@ -174,9 +174,11 @@ class RestartSimulation:
                 self._add_new_replica(by_ordinal[number].spec.node_name)
         replaced = ordinals[len(kept) :]
         self._count_old(by_ordinal[number] for number in replaced)
-        for number in reversed(replaced):
-            if self._is_decided(len(ordinals)):
+        for left in range(len(replaced), 0, -1):
+            # Each ordinal has its own labels and claims.
+            if self._is_decided(len(ordinals), replaced[:left]):
                 break
+            number = replaced[left - 1]
             self._remove_old_pod(by_ordinal[number])
             self._set_ordinal(number)
             self._place()
@@ -211,14 +213,19 @@ class RestartSimulation:
         self._filter_runner = self._next_pods.filters(self._cluster_state, ordinal)
         self._find_node: t.Optional[t.Callable[[], t.Optional[str]]] = None
 
-    def _is_decided(self, wanted: int) -> bool:
-        """Return whether the replicas that follow, up to ``wanted``, cannot change the caller's decision."""
-        if (
-            not self._decided
-            and self._decides is not None
-            and self._filter_runner.has_capacity_for(wanted - len(self._new), self._candidates)
-        ):
-            self._decided = self._decides(self._new)
+    def _is_decided(self, wanted: int, ordinals: t.Optional[Sequence[int]] = None) -> bool:
+        """Return whether the replicas that follow, up to ``wanted``, cannot change the caller's decision.
+
+        ``ordinals``: those of the replicas that follow, if each has a pod of its own.
+        """
+        if not self._decided and self._decides is not None and self._decides(self._new):
+            pods = wanted - len(self._new)
+            runners = (
+                (self._filter_runner,)
+                if ordinals is None
+                else (self._next_pods.filters(self._cluster_state, number) for number in ordinals)
+            )
+            self._decided = all(runner.has_capacity_for(pods, self._candidates) for runner in runners)
         return self._decided
 
     def _place(self) -> None:

@@ -32,6 +32,14 @@ def test_values_of_flags(words: list[str], expected: list[str]) -> None:
     assert (list(found.lines), found.directive) == (expected, NO_FILES)
 
 
+@pytest.mark.parametrize("flag", ["--help", "-h", "--version"])
+@pytest.mark.parametrize("words", [[""], ["-n", ""], ["deploy", ""], ["--context", ""]])
+def test_after_a_flag_that_ends_the_program_nothing_is_proposed(capsys: pytest.CaptureFixture[str], flag: str, words: list[str]) -> None:
+    """cobra proposes nothing after these flags either."""
+    assert proposals([flag, *words], {}) == ((), NO_FILES)
+    assert capsys.readouterr().out == ""
+
+
 def test_flags_have_their_help() -> None:
     assert [line.split("\t")[0] for line in proposals(["--kub"], {}).lines] == ["--kubeconfig"]
     assert all("\t" in line for line in proposals(["-"], {}).lines)
@@ -53,6 +61,15 @@ def test_contexts_clusters_and_users_come_from_the_kubeconfig(tmp_path: Path) ->
     assert list(proposals([f"--kubeconfig={file}", "--context=p"], {}).lines) == ["paris"]
     assert list(proposals([f"--kubeconfig={file}", "--cluster", ""], {}).lines) == ["one", "two"]
     assert list(proposals([f"--kubeconfig={file}", "--user", ""], {}).lines) == ["me", "other"]
+
+
+def test_a_name_with_control_characters_is_not_proposed(tmp_path: Path) -> None:
+    """Each line is a proposal, a tab begins its description, and a colon in the last line a directive."""
+    file = tmp_path / "kubeconfig"
+    names = [r"paris\n:1\npairs", r"paris\thelp", r"\e[31mparis", "pärís"]
+    contexts = "".join(f'- {{name: "{name}", context: {{cluster: one, user: me}}}}\n' for name in names)
+    file.write_text(KUBECONFIG + contexts)
+    assert list(proposals([f"--kubeconfig={file}", "--context", ""], {}).lines) == ["berlin", "paris", "pärís"]
 
 
 def test_without_an_answer_there_are_no_proposals(tmp_path: Path) -> None:

@@ -104,6 +104,10 @@ def test_each_flag_of_the_check_has_an_effect(monkeypatch: pytest.MonkeyPatch, e
             "--request-timeout: 'soon' is not a time; write seconds, or a number with a unit, such as 10s, 2m or 1h",
         ),
         (["--request-timeout=-1"], "--request-timeout: '-1' is not a time"),
+        (["--request-timeout=++5s"], "--request-timeout: '++5s' is not a time"),
+        (["--request-timeout=.s"], "--request-timeout: '.s' is not a time"),
+        (["--request-timeout=1.5"], "--request-timeout: '1.5' is not a time"),
+        (["--request-timeout=\u0665"], "--request-timeout: '\u0665' is not a time"),
         (["--token=a", "--username=b", "--password=c"], "--token excludes --username and --password"),
         (["--username=b"], "--username and --password need each other"),
         (
@@ -135,6 +139,13 @@ def test_a_wrong_flag_is_named(capsys: pytest.CaptureFixture[str], environment: 
     assert output.getvalue() == ""
     errors = capsys.readouterr().err
     assert errors.startswith("error: ") and text in errors and errors.count("\n") == 1
+
+
+def test_an_error_has_no_control_characters(capsys: pytest.CaptureFixture[str], environment: dict[str, str]) -> None:
+    file = Path(environment["KUBECONFIG"])
+    file.write_text(KUBECONFIG.replace("name: paris,", 'name: "\\e[31mparis\\e]0;title\\a",'))
+    assert cli.run(["--context=rome"], environment, io.StringIO()) == cli.CONFIGURATION
+    assert "it has berlin, ?[31mparis?]0;title?." in capsys.readouterr().err
 
 
 def test_without_a_kubeconfig_the_error_says_how_to_give_one(
@@ -172,7 +183,11 @@ def test_the_help_names_each_flag_and_the_exit_codes(capsys: pytest.CaptureFixtu
 
 @pytest.mark.parametrize(
     ("words", "seconds"),
-    [([], None), (["0"], None), (["0s"], None), (["5"], 5.0), (["1m1.5s"], 61.5), (["250ms"], 0.25), (["1h"], 3600.0)],
+    [
+        *[([], None), (["0"], None), (["0s"], None), (["5"], 5.0), (["1m1.5s"], 61.5), (["250ms"], 0.25), (["1h"], 3600.0)],
+        *[([".5s"], 0.5), (["1.s"], 1.0), (["+5s"], 5.0), (["+5"], 5.0), (["+1m.5s"], 60.5)],
+        *[(["500000\u00b5s"], 0.5), (["500000\u03bcs"], 0.5)],
+    ],
 )
 def test_the_time_of_a_request_is_read_as_in_kubectl(words: list[str], seconds: float | None) -> None:
     assert parse_flags([f"--request-timeout={word}" for word in words]).request_timeout_s == seconds

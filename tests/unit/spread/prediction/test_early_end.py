@@ -23,6 +23,7 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.pred
 
 from tests.unit.spread.prediction.test_least_loaded_node import HOST, RACK, ZONE, filler, random_cluster
 from tests.unit.support.cluster import ClusterBuilder, Json
+from tests.unit.support.objects import claim, stored, volume
 
 CLUSTERS = 300
 
@@ -146,6 +147,37 @@ def test_the_number_of_simulated_pods_does_not_grow_with_the_replicas(kind: str,
         assert line["restart_helps"] is True
         # The first simulation with scores goes to the end, also with the old pods that are terminating. The others end after a few pods.
         assert len(placed) - 2 * replicas <= 6 * MAX_DRAWS
+
+
+def test_each_replica_of_a_stateful_set_needs_capacity_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The node of the volume of the replica 0 is cordoned, and that volume cannot be used elsewhere."""
+    cluster = ClusterBuilder()
+    cluster.node("worker-1", unschedulable=True)
+    for number in range(2, 10):
+        cluster.node(f"worker-{number}")
+    templates = [{"metadata": {"name": "data"}, "spec": {"accessModes": ["ReadWriteOnce"], "storageClassName": "local"}}]
+    cluster.stateful_set("db", ["worker-1"] * 3, volumeClaimTemplates=templates)
+    volumes = ("here", "first", "second")
+    cluster.claims.extend(claim(f"data-db-{number}", to=name, metadata={"namespace": "app"}) for number, name in enumerate(volumes))
+    storage = stored(volume("here", on="worker-1"), volume("first"), volume("second"))
+    snapshot = cluster.snapshot(storage=storage)
+    (line,) = judged(snapshot, [HOST], None)["workloads"]
+    assert line["restart_helps"] is False
+    to_the_end(monkeypatch)
+    assert judged(snapshot, [HOST], None)["workloads"] == [line]
+
+
+def test_a_rule_of_other_pods_may_be_about_one_replica_of_a_stateful_set() -> None:
+    cluster = ClusterBuilder()
+    cluster.node("worker-1", unschedulable=True)
+    term = {"labelSelector": {"matchLabels": {"apps.kubernetes.io/pod-index": "0"}}, "topologyKey": HOST}
+    rules: Json = {"affinity": {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}}
+    for number in range(2, 10):
+        cluster.node(f"worker-{number}")
+        cluster.pod(f"other-{number}", f"worker-{number}", labels={"app": "other"}, template={"spec": rules})
+    cluster.stateful_set("db", ["worker-1"] * 3)
+    (line,) = judged(cluster.snapshot(), [HOST], None)["workloads"]
+    assert line["restart_helps"] is False
 
 
 def test_a_restart_that_may_lack_capacity_is_simulated_to_its_end(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,6 +15,11 @@ Pem = t.Union[bytes, Path, None]
 """Certificates or a key: their bytes, the file that contains them, or None."""
 
 
+def uses_tls(server: str) -> bool:
+    """Return whether connections to this URL use TLS."""
+    return server.lower().startswith("https://")
+
+
 @dataclass(frozen=True)
 class ConnectionSettings:
     """The settings of a connection. ``server`` is a URL.

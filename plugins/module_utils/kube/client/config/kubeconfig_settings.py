@@ -16,7 +16,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 from .authorization import Authorization, TokenFile, basic, bearer, no_authorization
-from .connection_settings import ConnectionSettings, Pem
+from .connection_settings import ConnectionSettings, Pem, uses_tls
 from .files import ConnectionSettingsError, exists, is_file, read_file
 from .kubeconfig_source import Source
 from .yaml_text import load_yaml
@@ -77,18 +77,21 @@ class Entry(t.NamedTuple):
             raise ConnectionSettingsError(f"{data_key} of the {self.kind} {self.name} is not base64") from None
 
 
-def settings_of_kubeconfig(source: Source) -> ConnectionSettings:
-    """Return the settings of the kubeconfig for its context. Raises ConnectionSettingsError and UnsupportedLoginError."""
+def settings_of_kubeconfig(source: Source, *, server: str = "") -> ConnectionSettings:
+    """Return the settings of the kubeconfig for its context. ``server`` replaces the server of the cluster.
+
+    Raises ConnectionSettingsError and UnsupportedLoginError.
+    """
     cluster, user = _chosen(_merged(source), source)
-    return _settings(cluster, user, _authorization(user))
+    return _settings(cluster, user, _authorization(user), server)
 
 
-def settings_without_login(source: Source) -> ConnectionSettings:
+def settings_without_login(source: Source, *, server: str = "") -> ConnectionSettings:
     """Return the settings of the kubeconfig without its token or password, for a caller with another login.
 
-    Raises ConnectionSettingsError.
+    ``server`` replaces the server of the cluster. Raises ConnectionSettingsError.
     """
-    return _settings(*_chosen(_merged(source), source), no_authorization)
+    return _settings(*_chosen(_merged(source), source), no_authorization, server)
 
 
 def impersonation(source: Source) -> tuple[tuple[str, str], ...]:
@@ -204,7 +207,7 @@ def _chosen(merged: _Merged, source: Source) -> tuple[Entry, Entry]:
             raise ConnectionSettingsError(f"there is no {kind} {wanted} in it; it has {', '.join(entries) or 'none'}")
     name = source.context or merged.current_context
     context = merged.contexts.get(name)
-    if context is None and source.cluster and not source.context:
+    if context is None and source.cluster and not name:
         context = Entry("context", name, {}, Path())
     if not name and context is None:
         raise ConnectionSettingsError("it has no current-context, and no context is given")
@@ -219,11 +222,12 @@ def _chosen(merged: _Merged, source: Source) -> tuple[Entry, Entry]:
     return cluster, merged.users.get(user_name, Entry("user", user_name, {}, Path()))
 
 
-def _settings(cluster: Entry, user: Entry, authorization: Authorization) -> ConnectionSettings:
-    server = cluster.text("server").rstrip("/")
+def _settings(cluster: Entry, user: Entry, authorization: Authorization, server: str) -> ConnectionSettings:
+    """Return the settings of a cluster and a user. ``server`` replaces the server of the cluster, unless it is empty."""
+    server = (server or cluster.text("server")).rstrip("/")
     if not server:
         raise ConnectionSettingsError(f"the cluster {cluster.name} has no server")
-    secured = server.startswith("https")
+    secured = uses_tls(server)
     return ConnectionSettings(
         server,
         authorization=authorization,

@@ -17,7 +17,7 @@ import typing as t
 from collections.abc import Sequence
 from urllib.parse import unquote, urlencode, urlsplit
 
-from ..config.connection_settings import ConnectionSettings
+from ..config.connection_settings import ConnectionSettings, uses_tls
 from ..config.files import ConnectionSettingsError
 from ..config.secrets import MIN_SECRET_LENGTH
 from .tls import is_handshake_error, tls_context
@@ -193,7 +193,7 @@ def _check_headers(headers: Headers) -> None:
 def _manager(settings: ConnectionSettings) -> t.Any:
     # retries: urllib3 would repeat 429 and 503 answers itself, without a deadline. KubeApi repeats them with a deadline.
     options: dict[str, t.Any] = {"retries": False, "maxsize": KEPT_CONNECTIONS, "socket_options": _socket_options()}
-    if settings.server.startswith("https"):
+    if uses_tls(settings.server):
         options["ssl_context"] = tls_context(settings)
         if not settings.verify:
             # The user has selected this. A warning for each request would add no information, and the process has no other requests.
