@@ -1,6 +1,6 @@
 # Copyright: onprem.kube_scheduling contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The stamp of .venv: with another stamp, `make env` makes .venv anew."""
+"""The stamp of .venv: with another stamp, `make env` makes .venv again."""
 
 from __future__ import annotations
 
