@@ -36,7 +36,7 @@ def test_the_api_server_accepts_each_object_of_the_base(cluster: Cluster) -> Non
 
 def test_the_overlay_of_the_guide_replaces_the_image_and_its_commands_work(cluster: Cluster, tmp_path: Path) -> None:
     (overlay,) = [block.text for block in blocks(GUIDE) if block.text.startswith(OVERLAY)]
-    (commands,) = [block.script for block in blocks(GUIDE) if block.has_commands]
+    (commands,) = [block.script for block in blocks(GUIDE) if block.mark == f"run: {Path(__file__).relative_to(ROOT)}"]
     folder = tmp_path / "kube-scheduling"
     folder.mkdir()
     shutil.copytree(BASE, folder / "deploy")
