@@ -24,6 +24,11 @@ PROMETHEUS_MODULE_VERSION = "0.315.0"
 NODE_EXPORTER_VERSION = "1.12.1"
 
 
+def _minor(version: str) -> str:
+    """Return the version without its patch, such as 1.36."""
+    return version.rpartition(".")[0]
+
+
 def _stamps(kubernetes_version: str) -> Mapping[str, str]:
     # Unstamped programs call themselves v0.0.0-master, over which clients stumble.
     return {
@@ -58,9 +63,9 @@ SHARED = replace(CLUSTER, programs=tuple(program for program in PROGRAMS if not 
 
 # Each has a go.mod of its own, because a module has one version in a go.mod.
 OLDER = {
-    version.rpartition(".")[0]: replace(
+    _minor(version): replace(
         CLUSTER,
-        folder=SOURCES / "kubernetes" / version.rpartition(".")[0],
+        folder=SOURCES / "kubernetes" / _minor(version),
         programs=tuple(program for program in PROGRAMS if program not in SHARED.programs),
         stamps=_stamps(version),
         largest=f"k8s.io/kubernetes@v{version}",
@@ -106,8 +111,8 @@ NODE_EXPORTER = replace(
 
 def kubernetes_version() -> str:
     """Return the version of the clusters, such as 1.36.3: the one of LAB_KUBERNETES. Raises LabError for an unknown one."""
-    known = {version.rpartition(".")[0]: version for version in (KUBERNETES_VERSION, *OLDER_KUBERNETES_VERSIONS)}
-    wanted = os.environ.get("LAB_KUBERNETES") or KUBERNETES_VERSION.rpartition(".")[0]
+    known = {_minor(version): version for version in (KUBERNETES_VERSION, *OLDER_KUBERNETES_VERSIONS)}
+    wanted = os.environ.get("LAB_KUBERNETES") or _minor(KUBERNETES_VERSION)
     if wanted not in known:
         raise LabError(f"LAB_KUBERNETES={wanted}: the lab has no such version, use one of {', '.join(sorted(known))}")
     return known[wanted]
@@ -115,7 +120,7 @@ def kubernetes_version() -> str:
 
 def ensure(log: Callable[[str], None] = print) -> Path:
     """Folder that holds the seven programs of a cluster; builds the missing ones."""
-    older = OLDER.get(kubernetes_version().rpartition(".")[0])
+    older = OLDER.get(_minor(kubernetes_version()))
     if older is None or os.environ.get("LAB_BIN_DIR"):
         return CLUSTER.ensure(log)
     folder, shared = older.ensure(log), SHARED.ensure(log)

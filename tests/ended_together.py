@@ -11,9 +11,7 @@ import os
 import subprocess
 from collections.abc import Sequence
 
-import pytest
-
-from lab.kind import packages
+from tests.not_run import not_run
 
 AS_ROOT = ["--user", "--map-root-user"]
 
@@ -27,8 +25,7 @@ def ended_together(command: Sequence[str | os.PathLike[str]]) -> list[str | os.P
     """
     obstacle = namespace_obstacle()
     if obstacle:
-        refuse = pytest.fail if packages.permitted() else pytest.skip
-        refuse(f"not run: {obstacle}")
+        not_run(obstacle)
     as_root = [] if os.geteuid() == 0 else AS_ROOT
     return ["setpriv", "--pdeathsig", "KILL", "unshare", *as_root, "--pid", "--fork", "--kill-child", *command]
 

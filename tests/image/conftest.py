@@ -12,9 +12,9 @@ import pytest
 from lab import base_image
 from lab.errors import LabError
 from lab.kind import engine
-from tests.container_engine import not_run
 from tests.image.node import Containerd
 from tests.image.role import Role
+from tests.not_run import not_run
 
 
 @pytest.fixture(scope="session")

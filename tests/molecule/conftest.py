@@ -13,7 +13,7 @@ from lab import base_image
 from lab.errors import LabError
 from lab.kind import engine, node_image
 from lab.kind.cluster import IMAGE_VARIABLE, image_of_environment
-from tests.container_engine import not_run
+from tests.not_run import not_run
 
 BASE_VARIABLE = "KUBE_SCHEDULING_IMAGE_BASE"
 PYTHON_VARIABLE = "KUBE_SCHEDULING_IMAGE_PYTHON"

@@ -43,8 +43,8 @@ def test_a_block_that_does_not_end_is_named(tmp_path: Path, monkeypatch: pytest.
 
 
 def test_the_programs_of_a_block_that_does_not_end_are_ended_with_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    if namespace_obstacle():
-        pytest.skip(f"not run: {namespace_obstacle()}")
+    if obstacle := namespace_obstacle():
+        pytest.skip(f"not run: {obstacle}")
     monkeypatch.setattr(kind_blocks, "LIMIT_S", 1)
     late = tmp_path / "late"
     kind_blocks.run(

@@ -59,7 +59,7 @@ class ConnectionOptions:
 
     def settings(self) -> ConnectionSettings:
         """Return the settings of a connection. Raises ConnectionSettingsError."""
-        return settings_of_options(self)
+        return with_environment_proxy(_completed(_base(self), self))
 
 
 def given_options(params: Mapping[str, t.Any], environment: Mapping[str, str]) -> ConnectionOptions:
@@ -77,11 +77,6 @@ def given_options(params: Mapping[str, t.Any], environment: Mapping[str, str]) -
         if f"{VARIABLE}PROXY_HEADERS_{name.upper()}" in environment
     }
     return ConnectionOptions({**values, "proxy_headers": headers})
-
-
-def settings_of_options(options: ConnectionOptions) -> ConnectionSettings:
-    """Return the settings of a connection. Raises ConnectionSettingsError."""
-    return with_environment_proxy(_completed(_base(options), options))
 
 
 def with_environment_proxy(settings: ConnectionSettings) -> ConnectionSettings:

@@ -14,10 +14,7 @@ import kubernetes.client
 import pytest
 import yaml
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.config import kubeconfig_settings
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.config.connection_options import (
-    given_options,
-    settings_of_options,
-)
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.config.connection_options import given_options
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.config.connection_settings import ConnectionSettings
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.config.files import ConnectionSettingsError
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.http.connection import (
@@ -45,7 +42,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def settings(params: dict[str, t.Any], **environment: str) -> ConnectionSettings:
-    return settings_of_options(given_options(params, environment))
+    return given_options(params, environment).settings()
 
 
 def test_the_default_kubeconfig_is_used_by_its_context(home: Path) -> None:
