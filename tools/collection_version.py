@@ -30,6 +30,7 @@ PLACES = (
     # Tags.
     re.compile(rf"(?<=/kube_scheduling\.git,v)(?P<version>{VERSION.pattern})"),
     re.compile(rf"(?<=Without `,v)(?P<version>{VERSION.pattern})(?=`)"),
+    re.compile(rf"(?<=awx_setup_project_branch: v)(?P<version>{VERSION.pattern})"),
     re.compile(rf"(?<=git push origin v)(?P<version>{VERSION.pattern})"),
     re.compile(rf"(?<=git clone --branch v)(?P<version>{VERSION.pattern})"),
 )

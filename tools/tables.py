@@ -165,7 +165,7 @@ def variables(playbook: str) -> dict[str, Any]:
 
 def _default(entry: dict[str, Any]) -> str:
     if "default" not in entry:
-        return "unset"
+        return "required" if entry.get("required") else "unset"
     value = entry["default"]
     if isinstance(value, list):
         value = f"[{', '.join(value)}]"

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from datetime import datetime
 
 from lab.cluster import Cluster
 from tests.integration.lab.conftest import Pods, wait_for
@@ -92,6 +93,23 @@ def test_ready_delay_counts_from_the_start(pods: Pods) -> None:
     assert not pods.ready("late")
     wait_for(lambda: pods.ready("late"))
     assert time.monotonic() - started > 0.9
+
+
+def test_ready_jitter_differs_between_pods(pods: Pods) -> None:
+    names = [f"jitter-{number}" for number in range(8)]
+    for name in names:
+        pods.running(name, annotations={"lab.onprem/ready-delay": "1", "lab.onprem/ready-jitter": "4"})
+    wait_for(lambda: all(pods.ready(name) for name in names))
+
+    def delay_s(name: str) -> float:
+        pod = pods.get(name)
+        assert pod
+        (ready,) = [entry for entry in pod["status"]["conditions"] if entry["type"] == "Ready"]
+        moments = (pod["status"]["startTime"], ready["lastTransitionTime"])
+        started, became_ready = (datetime.fromisoformat(moment).timestamp() for moment in moments)
+        return became_ready - started
+
+    assert len({delay_s(name) for name in names}) > 1
 
 
 def test_conditions_of_others_survive(pods: Pods) -> None:

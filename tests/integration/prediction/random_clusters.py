@@ -12,7 +12,7 @@ from tests.integration.prediction.random_nodes import random_nodes
 from tests.integration.prediction.random_profiles import OWN_NAME, random_profiles
 from tests.integration.prediction.random_workloads import random_workload
 
-KEYS = ((HOST,), (HOST,), (ZONE,), (HOST, ZONE), (ZONE, HOST), (HOST, ZONE, RACK), (RACK, HOST))
+KEYS = ((HOST,), (HOST,), (ZONE,), (HOST, ZONE), (ZONE, HOST), (HOST, ZONE, RACK), (RACK, HOST), (RACK, ZONE))
 """Topology keys of the check."""
 MAX_SKEWS = (None, None, 1, 2)
 SERVICE_RATE = 0.6

@@ -25,7 +25,7 @@ def random_nodes(choices: Choices, seed: int) -> list[CaseNode]:
     racks = choices.randint(1, 4)
     racks_span_zones = choices.chance(0.3)
     sizes = [choices.choice(SIZES)] if choices.chance(0.3) else SIZES
-    without_rack = 0.1 if choices.chance(0.04) else 0.0
+    without_rack, without_zone = (0.1 if choices.chance(0.04) else 0.0 for _label in (RACK, ZONE))
     soft_rate, hard_rate, image_rate = choices.choice((0, 0, 0.2, 0.5)), choices.choice((0, 0, 0.2)), choices.choice((0, 0.3, 0.7))
     soft_zone = choices.choice(zones) if choices.chance(0.2) else None
     imaged_zone = choices.choice(zones) if choices.chance(0.3) else None
@@ -37,6 +37,8 @@ def random_nodes(choices: Choices, seed: int) -> list[CaseNode]:
         labels = {ZONE: zone, "disk": choices.choice(("ssd", "hdd")), RACK: f"r{rack}" if racks_span_zones else f"{zone}-r{rack}"}
         if choices.chance(without_rack):
             del labels[RACK]
+        if choices.chance(without_zone):
+            del labels[ZONE]
         taints = [SOFT_TAINT] if zone == soft_zone or choices.chance(soft_rate) else []
         taints += [OLD_TAINT] if choices.chance(soft_rate / 3) else []
         taints += [HARD_TAINT] if choices.chance(hard_rate) else []

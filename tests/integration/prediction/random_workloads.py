@@ -16,11 +16,15 @@ BOUNDS = ((None, None), (1, 0), (0, 1), ("50%", "50%"), (2, 1), (0, "100%"), ("1
 """maxSurge and maxUnavailable of Deployments."""
 REQUESTS = ((0, 0), (50, 64), (100, 128), (250, 512), (400, 256), (500, 1024), (900, 512), (1500, 2048), (2500, 1024))
 """cpu in millicores and memory in MiB."""
-MOST_REPLICAS = 8
+REPLICAS = ((2, 8), (2, 8), (2, 8), (2, 8), (9, 16))
+"""Ranges of the number of replicas."""
 GRACE_S = {0: 0.3, 1: 0.7}
 """Grace periods in seconds, with their weights."""
 SLOW_RATE = 0.7
 """The share of the workloads whose pods are Ready one second after their start, and not immediately."""
+JITTER_RATE = 0.4
+"""The share of these whose pods become Ready up to JITTER_S later, each at another time."""
+JITTER_S = 2
 MOST_SLOW = 3
 """A StatefulSet with more replicas has fast pods, because its pods are replaced one after the other."""
 SPREAD_REST_RATE = 0.5
@@ -40,7 +44,7 @@ def random_workload(
     """Return a workload. ``skewed``: some replicas may be in other domains. None if no domain has the capacity for it."""
     kind = "StatefulSet" if choices.chance(0.3) else "Deployment"
     rules = random_rules(choices, name, revisions=kind == "Deployment")
-    replicas = choices.randint(2, MOST_REPLICAS)
+    replicas = choices.randint(*choices.choice(REPLICAS))
     pod = _pod(choices)
     one_per_node = rules.one_per_node or pod.has_host_port
     node_names = _node_names(
@@ -122,6 +126,8 @@ def _manifest(choices: Choices, name: str, kind: str, replicas: int, pod: _Pod, 
     if scheduler_name is not None:
         pod_spec["schedulerName"] = scheduler_name
     annotations = {"lab.onprem/ready-delay": "1"} if is_slow else {}
+    if is_slow and choices.chance(JITTER_RATE):
+        annotations["lab.onprem/ready-jitter"] = str(JITTER_S)
     labels = {"app": name, "tier": choices.choice(("front", "back"))}
     spec: Json = {
         "replicas": replicas,
