@@ -326,7 +326,11 @@ class FilterRunner:
         for filter_ in self._active_filters:
             domains_by_key = filter_.closed_domains()
             if domains_by_key is None:
-                return partial(self.is_feasible, accept_unknown=accept_unknown)
+                by_domains = groups.of(names, frozenset(filter_.topology_keys))
+                if len(by_domains) == len(names):
+                    return partial(self.is_feasible, accept_unknown=accept_unknown)
+                closed.update(*(group for group in by_domains if filter_.rejection(self._nodes[group[0]])))
+                continue
             for key, domains in domains_by_key.items():
                 by_domain = groups.by_domain(names, key)
                 for domain in domains:

@@ -90,6 +90,8 @@ def test_the_verdicts_follow_what_changes(spec: Json, labels: Json) -> None:
     assert runner.feasibility() == runner.feasibility(names) == find_feasible(asked, built_again(now))
     for move in moves:
         move()
+        is_feasible = runner.feasibility_test(names, accept_unknown=False)
+        assert tuple(filter(is_feasible, names)) == find_feasible(asked, built_again(now)).feasible
         assert runner.feasibility(names) == FilterRunner(asked, now.fork()).feasibility(names) == find_feasible(asked, built_again(now))
         assert runner.feasibility() == find_feasible(asked, built_again(now)) == find_feasible(asked, now)
         assert FilterRunner(asked, now.fork()).feasibility() == runner.feasibility()
