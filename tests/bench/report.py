@@ -122,10 +122,11 @@ def _least_wall(size: Measured) -> str:
     cores = os.cpu_count() or 1
     work_s = size.check.cpu + size.check.server_cpu
     least = work_s / cores / size.floor.wall
+    predictions_s = size.check.cpu - size.check_without_prediction.cpu
     return (
         f"The check and the server together need {work_s:.2f} CPU seconds. On {cores} cores that share this work without a pause, they "
         f"take {work_s / cores:.2f} s, which is {least:.2f} × the floor.\n"
-        f"The predictions for {size.collapsed} collapsed Deployments need {size.check.cpu - size.check_without_prediction.cpu:.2f} of these "
+        f"The predictions for {size.collapsed} collapsed Deployments need {predictions_s:.2f} of these "
         "seconds. Most of that is for the first Deployment with rules\nof its kind: the filter results and the scores of all nodes are "
         "computed then, and later Deployments use them again."
     )
