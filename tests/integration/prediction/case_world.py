@@ -53,7 +53,7 @@ class CaseWorld(ClusterWriter):
             self._all(lambda service: self._api.post(SERVICES, service), case.services)
             self._all(lambda workload: self._api.post(workload.path, workload.manifest), case.workloads)
             self._bind(case.workloads)
-            self._wait(self._all_ready, "not all pods are Ready")
+            self._wait_until_ready()
             profiles = case.profiles or {"profiles": [{"schedulerName": DEFAULT_NAME}]}
             # The scheduler soon tries again to place a pod that did not fit.
             configuration = {**profiles, "podInitialBackoffSeconds": 1, "podMaxBackoffSeconds": 1}
@@ -96,9 +96,21 @@ class CaseWorld(ClusterWriter):
 
         self._wait(bind_new, "not all replicas were created")
 
-    def _all_ready(self) -> bool:
-        pods = self._api.get(PODS)["items"]
-        return all(_is_ready(pod) for pod in pods)
+    def _wait_until_ready(self) -> None:
+        try:
+            self._wait(lambda: not self._not_ready(), "not all pods are Ready")
+        except TimeoutError as error:
+            # A node without a Lease is not simulated by kwok.
+            held = {lease["metadata"]["name"] for lease in self._api.get(LEASES)["items"]}
+            found = [
+                f"{pod['metadata']['name']} is {pod['status'].get('phase')} on {node}, {'with' if node in held else 'without'} a Lease"
+                for pod in self._not_ready()
+                for node in [pod["spec"].get("nodeName")]
+            ]
+            raise TimeoutError("\n".join([str(error), *found])) from error
+
+    def _not_ready(self) -> list[Json]:
+        return [pod for pod in self._api.get(PODS)["items"] if not _is_ready(pod)]
 
     def delete_workload(self, workload: CaseWorkload) -> None:
         """Delete the workload and its pods."""
