@@ -54,6 +54,8 @@ class CaseWorld(ClusterWriter):
             self._all(lambda workload: self._api.post(workload.path, workload.manifest), case.workloads)
             self._bind(case.workloads)
             self._wait_until_ready()
+            for workload in case.workloads:
+                self._annotate(workload)
             profiles = case.profiles or {"profiles": [{"schedulerName": DEFAULT_NAME}]}
             # The scheduler soon tries again to place a pod that did not fit.
             configuration = {**profiles, "podInitialBackoffSeconds": 1, "podMaxBackoffSeconds": 1}
@@ -95,6 +97,13 @@ class CaseWorld(ClusterWriter):
             return len(done) == sum(len(workload.node_names) for workload in workloads)
 
         self._wait(bind_new, "not all replicas were created")
+
+    def _annotate(self, workload: CaseWorkload) -> None:
+        """Give each replica the time that it needs to end."""
+        pods = self._api.get(f"{PODS}?labelSelector=app%3D{workload.name}")["items"]
+        for pod, seconds in zip(pods, workload.stop_after_s, strict=False):
+            annotations = {"lab.onprem/stop-after": str(seconds)}
+            self._api.merge_patch(f"{PODS}/{pod['metadata']['name']}", {"metadata": {"annotations": annotations}})
 
     def _wait_until_ready(self) -> None:
         try:

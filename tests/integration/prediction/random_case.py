@@ -57,10 +57,14 @@ class CaseNode:
 
 @dataclass(frozen=True)
 class CaseWorkload:
-    """A Deployment or StatefulSet. ``node_names``: the nodes of its replicas, those of a StatefulSet by ordinal."""
+    """A Deployment or StatefulSet. ``node_names``: the nodes of its replicas, those of a StatefulSet by ordinal.
+
+    ``stop_after_s``: the seconds after which each replica ends when it is deleted. Empty means after its grace period.
+    """
 
     manifest: Json
     node_names: tuple[str, ...]
+    stop_after_s: tuple[int, ...] = ()
 
     @property
     def kind(self) -> str:

@@ -43,7 +43,7 @@ def random_nodes(choices: Choices, seed: int) -> list[CaseNode]:
         taints += [OLD_TAINT] if choices.chance(soft_rate / 3) else []
         taints += [HARD_TAINT] if choices.chance(hard_rate) else []
         images = tuple(IMAGES) if zone == imaged_zone and choices.chance(0.9) else tuple(choices.some(list(IMAGES), image_rate))
-        pods = choices.weighted({110: 0.95, 12: 0.05})
+        pods = choices.weighted({110: 0.9, 12: 0.05, 5: 0.05})
         name = f"s{seed}-n{number}"
         nodes.append(CaseNode(name, labels, cpu, memory, pods, tuple(taints), images, unschedulable=choices.chance(cordoned_rate)))
     return nodes

@@ -22,6 +22,10 @@ GRACE_S = {0: 0.3, 1: 0.7}
 """Grace periods in seconds, with their weights."""
 SLOW_RATE = 0.7
 """The share of the workloads whose pods are Ready one second after their start, and not immediately."""
+STOP_RATE = 0.2
+"""The share of the Deployments whose old pods end at different times, STOPS_S after their deletion."""
+STOPS_S = (0, 0, 1, 2, 3)
+LONG_GRACE_S = 30
 JITTER_RATE = 0.4
 """The share of these whose pods become Ready up to JITTER_S later, each at another time."""
 JITTER_S = 2
@@ -53,7 +57,11 @@ def random_workload(
     if node_names is None:
         return None
     manifest = _manifest(choices, name, kind, replicas, pod, rules, scheduler_name)
-    return CaseWorkload(manifest, tuple(node_names))
+    stop_after_s: tuple[int, ...] = ()
+    if kind == "Deployment" and choices.chance(STOP_RATE):
+        manifest["spec"]["template"]["spec"]["terminationGracePeriodSeconds"] = LONG_GRACE_S
+        stop_after_s = tuple(choices.choices(STOPS_S, k=replicas))
+    return CaseWorkload(manifest, tuple(node_names), stop_after_s)
 
 
 def _node_names(

@@ -39,6 +39,8 @@ OF_PREDICTIONS = {
     "depends_on_sampling",
     "depends_on_preemption",
     "depends_on_readiness",
+    "depends_on_removal_order",
+    "waits_for_ready_pod",
     "no_better_spread",
     "not_eligible",
 }

@@ -47,6 +47,7 @@ class WorkloadSpec(ApiStruct, frozen=True):
     update_strategy: t.Optional[UpdateStrategy] = None
     volume_claim_templates: t.Optional[tuple[VolumeClaimTemplate, ...]] = None
     ordinals: t.Optional[StatefulSetOrdinals] = None
+    pod_management_policy: str = ""
 
 
 class WorkloadStatus(ApiStruct, frozen=True):

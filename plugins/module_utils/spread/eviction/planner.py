@@ -25,7 +25,7 @@ from ...scheduler.feasibility import Feasibility, FilterRunner
 from ...scheduler.scores.scorer import Scorer
 from ..advice.advice import SCORING_DOES_NOT_SPREAD
 from ..next_pod.next_pod import next_pod
-from ..prediction.draws import BEFORE_NEXT_POD, Draws, depends_on, terminating_copy, waits_for_end
+from ..prediction.draws import Draws, depends_on, terminating_copy, waits_for_end
 from ..prediction.old_pods import deletion_cost
 from ..prediction.scored_node import NodeUnknownError, ScoredNode
 from ..restart.options import RestartOptions
@@ -236,7 +236,7 @@ class EvictionPlanner:
             draw = self._draws.of(self._workload, len(results))
             try:
                 node = None
-                if beside is not None and draw.ends != BEFORE_NEXT_POD:
+                if beside is not None and not draw.has_ended(at_removal=True):
                     node = beside.find(draw, accept_unknown=draw.accepts_unknown)
                 # The scheduler tries again when the pod has ended.
                 node = node or alone.find(draw, accept_unknown=draw.accepts_unknown)

@@ -19,29 +19,35 @@ from ...model.scheduler_profile import DEFAULT_PROFILE
 from ...model.snapshot import ClusterSnapshot
 from ...scheduler.node_search import SearchOrder, SearchOrders, nodes_to_find
 from ..rollout import update_strategy_type
+from .old_pods import can_be_removed_in_other_orders
 from .sampled_search import SampledSearch
 
 BEFORE_NEXT_POD = "before_next_pod"
 AT_NEXT_STEP = "at_next_step"
 WHEN_NEEDED = "when_needed"
+AT_RANDOM = "at_random"
 
 ENDS = {
     BEFORE_NEXT_POD: "old pods have ended when the next new pod is placed",
     AT_NEXT_STEP: "old pods still use their nodes when the next new pod is placed, and have ended one step of the rollout later",
     WHEN_NEEDED: "old pods still use their nodes until the rollout has ended",
 }
-"""The possible times at which a removed pod ends if its controller does not wait for it, as the end of "it helps only if ..."."""
+"""The possible times at which all removed pods end if their controller does not wait for them, as the end of "it helps only if ...".
+
+With AT_RANDOM, each of them ends at a time of its own.
+"""
 
 
 class Choices(t.NamedTuple):
     """The assumptions of one simulation.
 
     ``keeps_order``: of nodes with equal scores the scheduler takes the one that is first in its order, for all pods. Otherwise each choice
-    is random. kube-scheduler 1.36 keeps an order unless it has extenders. ``ends``: one of ENDS. ``accepts_unknown``: nodes with unknown
-    filter results are feasible. ``reuses_scores``: the scheduler reuses the scores of the pod before (``scheduler/batching.py``).
-    ``is_alone``: no other pods are placed in between, so each search for feasible nodes begins where the one before has ended. Otherwise
-    all begin at the same node. ``ready_together``: the new pods of one step of a rollout become ready at the same time. Otherwise they
-    become ready one after the other, and each of them is a step.
+    is random. kube-scheduler 1.36 keeps an order unless it has extenders. ``ends``: one of ENDS, or AT_RANDOM. ``accepts_unknown``: nodes
+    with unknown filter results are feasible. ``reuses_scores``: the scheduler reuses the scores of the pod before
+    (``scheduler/batching.py``). ``is_alone``: no other pods are placed in between, so each search for feasible nodes begins where the one
+    before has ended. Otherwise all begin at the same node. ``ready_together``: the new pods of one step of a rollout become ready at the
+    same time. If it is False, they become ready one after the other, and each of them is a step. If it is None, some of them become ready
+    in a step. ``shuffles_old``: the old pods of one rank are removed in a random order. Otherwise the youngest is the first.
     """
 
     keeps_order: bool
@@ -49,26 +55,32 @@ class Choices(t.NamedTuple):
     accepts_unknown: bool
     reuses_scores: bool
     is_alone: bool
-    ready_together: bool
+    ready_together: t.Optional[bool]
+    shuffles_old: bool
 
 
 COMBINATIONS = (
-    Choices(True, AT_NEXT_STEP, True, False, True, True),
-    Choices(True, WHEN_NEEDED, False, True, True, True),
-    Choices(True, BEFORE_NEXT_POD, True, True, True, False),
-    Choices(True, BEFORE_NEXT_POD, False, False, False, False),
-    Choices(False, AT_NEXT_STEP, True, True, False, False),
-    Choices(False, WHEN_NEEDED, False, False, False, False),
-    Choices(False, BEFORE_NEXT_POD, True, False, True, True),
-    Choices(False, BEFORE_NEXT_POD, False, True, False, True),
+    Choices(True, AT_NEXT_STEP, True, False, True, True, False),
+    Choices(True, WHEN_NEEDED, False, True, False, True, True),
+    Choices(True, BEFORE_NEXT_POD, False, False, False, False, False),
+    Choices(True, AT_RANDOM, True, True, False, None, False),
+    Choices(False, AT_NEXT_STEP, False, True, True, False, True),
+    Choices(False, WHEN_NEEDED, True, True, True, False, False),
+    Choices(False, BEFORE_NEXT_POD, True, False, False, True, True),
+    Choices(False, AT_RANDOM, False, False, True, None, True),
 )
-"""The choices of each draw. Each pair of values of ``keeps_order`` and ``ends`` occurs."""
+"""The choices of each draw. Each pair of values of ``keeps_order`` and ``ends`` occurs. Without those AT_RANDOM, no choice has the same
+values everywhere as another one, or the opposite ones, so that ``depends_on`` can tell them apart.
+"""
 
 DRAWS = len(COMBINATIONS)
 """The number of simulations with different choices."""
 
 MAX_DRAWS = 4 * DRAWS
 """The most simulations of a workload. A result with a chance of one in ten is seen in 57 % of 8 simulations, and in 97 % of 32."""
+
+END_RATES = (0.1, 0.3, 0.6)
+"""The probabilities that a removed pod ends in a step of a simulation with AT_RANDOM."""
 
 PODS_OF_FURTHER_DRAWS = MAX_DRAWS * 4
 """Workloads with few replicas get more than DRAWS simulations, so many that all have about this number of pods together.
@@ -88,16 +100,51 @@ class Draw:
         self._chance = random.Random(seed)
         self._positions = order.positions if choices.keeps_order else None
         self.search = SampledSearch(order, wanted, advances=choices.is_alone) if wanted is not None else None
-        self.ends = choices.ends
+        self._choices = choices
+        self._end_rate = self._chance.choice(END_RATES)
         self.accepts_unknown = choices.accepts_unknown
         self.reuses_scores = choices.reuses_scores
-        self.ready_together = choices.ready_together
         self.had_choice = False
 
     @property
+    def kind(self) -> t.Hashable:
+        """The choices that decide the result if ``is_certain`` is True."""
+        return self._choices.ends, self._choices.ready_together, self._choices.shuffles_old
+
+    @property
     def is_certain(self) -> bool:
-        """True if all simulations with the same ``ends`` and ``ready_together`` have this result: the scheduler had no choice."""
+        """True if all simulations of the same ``kind`` have this result: nothing was left to chance."""
         return not self.had_choice and self.search is None
+
+    @property
+    def removal_order(self) -> t.Optional[random.Random]:
+        """The generator for the order in which old pods of one rank are removed. None means by their age."""
+        if not self._choices.shuffles_old:
+            return None
+        self.had_choice = True
+        return self._chance
+
+    def has_ended(self, *, at_removal: bool) -> bool:
+        """Return whether a removed pod has ended: immediately, or else one step of the rollout later."""
+        if self._choices.ends == AT_RANDOM:
+            self.had_choice = True
+            return self._chance.random() < self._end_rate
+        return self._choices.ends == BEFORE_NEXT_POD or (self._choices.ends == AT_NEXT_STEP and not at_removal)
+
+    def end_next(self, terminating: t.Sequence[Pod]) -> t.Sequence[Pod]:
+        """Return those of the terminating pods that end when a new pod finds no node."""
+        if self._choices.ends != AT_RANDOM or len(terminating) == 1:
+            return terminating
+        self.had_choice = True
+        return [self._chance.choice(terminating)]
+
+    def ready(self, before: int, placed: int) -> int:
+        """Return how many of the ``placed`` new pods are ready in the next step, if ``before`` were ready in the step before."""
+        together, least = self._choices.ready_together, min(before + 1, placed)
+        if together is not None or least == placed:
+            return placed if together else least
+        self.had_choice = True
+        return self._chance.randint(least, placed)
 
     def choose(self, names: t.Sequence[str]) -> str:
         """Return one of these nodes, which have equal scores. The order of the names must not depend on chance."""
@@ -129,16 +176,18 @@ class Draws:
 
         ``results``: the result of each draw. ``what``: the success, as in "4 of 8 simulated restarts ...".
         """
-        if not waits_for_end(workload) and depends_on("ends", results):
-            successful = dict.fromkeys(ENDS[choices.ends] for choices, success in zip(cycle(COMBINATIONS), results) if success)
-            return Reason("depends_on_termination", f"it helps only if {', or '.join(successful)}")
-        if not waits_for_end(workload) and depends_on("ready_together", results):
-            together = next(choices.ready_together for choices, success in zip(COMBINATIONS, results) if success)
-            when = "at the same time" if together else "one after the other"
-            return Reason("depends_on_readiness", f"it helps only if the new pods of a step become ready {when}")
         share = f"{sum(results)} of {len(results)} {what}"
+        is_rolled = not waits_for_end(workload)
+        certain = _condition(results) if is_rolled else None
+        if certain is not None:
+            return certain
         if self._wanted(workload) is not None:
             return Reason("depends_on_sampling", f"{share}: in a cluster of this size the scheduler scores only a part of the nodes")
+        if is_rolled and _differs_only_if(lambda choices: choices.ends == AT_RANDOM, results):
+            return Reason("depends_on_termination", f"{share}: it is not known when each old pod ends, and when each new pod becomes ready")
+        has_orders = is_rolled and can_be_removed_in_other_orders(self._snapshot.owned_pods(workload))
+        if has_orders and _differs_only_if(lambda choices: choices.shuffles_old, results):
+            return Reason("depends_on_removal_order", f"{share}: it is not known in which order the old pods are removed")
         if depends_on("reuses_scores", results):
             return Reason("depends_on_ties", f"{share}: it is not known whether the scheduler uses the scores of one pod for the next one")
         return Reason("depends_on_ties", f"{share}: it is not known which of the nodes with equal scores the scheduler chooses")
@@ -151,11 +200,29 @@ class Draws:
 
 
 def depends_on(choice: str, results: t.Sequence[bool]) -> bool:
-    """Return whether this choice alone, a field of ``Choices``, decides the results of the draws. They are not all equal."""
+    """Return whether this choice alone, a field of ``Choices``, decides the results of the draws, apart from those AT_RANDOM."""
     by_value: dict[object, set[bool]] = {}
     for choices, success in zip(cycle(COMBINATIONS), results):
-        by_value.setdefault(getattr(choices, choice), set()).add(success)
-    return all(len(found) == 1 for found in by_value.values())
+        if choices.ends != AT_RANDOM:
+            by_value.setdefault(getattr(choices, choice), set()).add(success)
+    return all(len(found) == 1 for found in by_value.values()) and len(set().union(*by_value.values())) > 1
+
+
+def _condition(results: t.Sequence[bool]) -> t.Optional[Reason]:
+    """Return the reason if the end of old pods, or the readiness of new ones, decides the results. It says when a restart helps."""
+    successful = [choices for choices, success in zip(cycle(COMBINATIONS), results) if success and choices.ends != AT_RANDOM]
+    if depends_on("ends", results):
+        ends = dict.fromkeys(ENDS[choices.ends] for choices in successful)
+        return Reason("depends_on_termination", f"it helps only if {', or '.join(ends)}")
+    if depends_on("ready_together", results):
+        when = "at the same time" if successful[0].ready_together else "one after the other"
+        return Reason("depends_on_readiness", f"it helps only if the new pods of a step become ready {when}")
+    return None
+
+
+def _differs_only_if(applies: t.Callable[[Choices], bool], results: t.Sequence[bool]) -> bool:
+    """Return whether all draws to which this does not apply have the same result. Not all results are equal."""
+    return len({success for choices, success in zip(cycle(COMBINATIONS), results) if not applies(choices)}) == 1
 
 
 def waits_for_end(workload: Workload) -> bool:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import heapq
 import math
+import random
 import typing as t
 from collections.abc import Iterable, Mapping
 
@@ -35,16 +36,19 @@ class OldPods:
     """The pods that a rollout has not removed yet, in the controller's order.
 
     ``per_node``: the replicas of the workload by node. ``recount`` must be called after each change of it. ``now_s``: seconds since the
-    epoch. The age of a pod is the time since its creation, because the time since which it is Ready is not in the snapshot.
+    epoch. Of pods that are equal otherwise, the controller first removes the one that became Ready last, and then the one that was created
+    last. The first time is not in the snapshot, so the time of the creation takes its place, or a random order by ``chance``.
     """
 
-    def __init__(self, pods: Iterable[Pod], per_node: Mapping[str, int], now_s: float) -> None:
+    def __init__(self, pods: Iterable[Pod], per_node: Mapping[str, int], now_s: float, chance: t.Optional[random.Random] = None) -> None:
         self._per_node = per_node
         self._pods: dict[tuple[_Class, str], list[tuple[int, Pod]]] = {}
         self._classes: dict[str, list[_Class]] = {}
         # Outdated entries stay until they are at the top. ``recount`` adds the current ones.
         self._heap: list[tuple[_Class, int, int, str]] = []
         ordered = sorted(pods, key=lambda pod: (_age_class(pod, now_s), pod.metadata.uid))
+        if chance is not None:
+            chance.shuffle(ordered)
         self._left = len(ordered)
         for number, pod in enumerate(ordered):
             self._pods.setdefault((_class_of(pod), pod.spec.node_name), []).append((number, pod))
@@ -78,6 +82,11 @@ class OldPods:
             there = self._pods[one, node]
             if there:
                 heapq.heappush(self._heap, (one, -self._per_node[node], there[-1][0], node))
+
+
+def can_be_removed_in_other_orders(pods: Iterable[Pod]) -> bool:
+    """Return whether another order of pods with equal ranks can make a difference: they are on several nodes."""
+    return len({pod.spec.node_name for pod in pods}) > 1
 
 
 def deletion_cost(pod: Pod) -> int:

@@ -29,6 +29,8 @@ from ..skew_cost import SkewCost, skew_cost
 from ..topology.topology import Topology
 from .draws import Draw, Draws, depends_on, waits_for_end
 from .next_pods import NextPods
+from .old_pods import can_be_removed_in_other_orders
+from .ordered_ready import unready_pod_unknown
 from .prediction import Prediction
 from .restart_simulation import RestartSimulation, SimulatedRestart
 from .scored_node import NodeUnknownError
@@ -69,7 +71,7 @@ class RestartPredictor:
         violation = self._prediction_violation(workload)
         if violation is not None:
             return Prediction(False, blockers=[Blocker(violation)])
-        unknown = next_pod(workload, self._snapshot).unknown
+        unknown = next_pod(workload, self._snapshot).unknown or unready_pod_unknown(workload, self._snapshot)
         if unknown:
             return Prediction(None, blockers=[Blocker(reason) for reason in unknown])
         denied = (
@@ -130,14 +132,14 @@ class RestartPredictor:
         ``unknowns``: the nodes of which it is not known whether the pods can run there. Every second simulation leaves them out.
         """
         results: list[bool] = []
-        certain: dict[tuple[object, ...], bool] = {}
+        certain: dict[t.Hashable, bool] = {}
         expected: dict[str, dict[str, int]] = {}
         # If the controller waits for the end of each old pod, the times at which pods end and become ready make no difference.
         is_awaited = waits_for_end(workload)
         while not self._draws.suffice(results, workload.spec.replicas):
             number = len(results)
             draw = self._draws.of(workload, number)
-            kind = () if is_awaited else (draw.ends, draw.ready_together)
+            kind = () if is_awaited else draw.kind
             improved = certain.get(kind)
             if improved is None:
                 accept_unknown = not unknowns or draw.accepts_unknown
@@ -235,8 +237,11 @@ class RestartPredictor:
         """Return whether no choice of nodes spreads the new pods better than always the least loaded node.
 
         Another first node can be better with a rule about other pods, with volumes that other nodes can use than those of the next pod, and
-        with domains of one key that overlap with those of another key.
+        with domains of one key that overlap with those of another key. If a rollout does not wait for the end of old pods on several nodes,
+        another time or order of their removal can leave other nodes for the new pods.
         """
+        if not waits_for_end(workload) and can_be_removed_in_other_orders(self._snapshot.owned_pods(workload)):
+            return False
         return (
             not workload.spec.volume_claim_templates and not _has_rules_about_pods(pod) and self._topology.is_nested(self._keys, eligible)
         )

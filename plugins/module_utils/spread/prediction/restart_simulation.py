@@ -23,10 +23,10 @@ from ...scheduler.cluster_state import ClusterState
 from ...scheduler.feasibility import Feasibility
 from ..rollout import partition, rollout_bounds, update_strategy_type
 from ..topology.topology import Topology
-from .draws import AT_NEXT_STEP, BEFORE_NEXT_POD, Draw, terminating_copy
+from .draws import Draw, terminating_copy
 from .least_loaded_node import LeastLoadedNode, ReplicaCounts
 from .next_pods import NextPods
-from .old_pods import OldPods
+from .old_pods import OldPods, can_be_removed_in_other_orders
 from .scored_node import ScoredNode
 
 
@@ -66,7 +66,8 @@ class RestartSimulation:
     It replaces the replicas that exist, even if the spec requires more. ``candidates`` are the nodes that may run its pods, in the
     snapshot's order. ``max_surge`` is the strategy's surge as far as quotas admit it. With ``accept_unknown``, nodes with unknown filter
     results count as feasible, which gives the upper bound. ``decides`` is called with the nodes of the first new replicas once all later
-    ones certainly have capacity. If it returns True, the simulation ends early. ``draw``: the random choices of the scheduler.
+    ones certainly have capacity. If it returns True, the simulation ends early. ``draw``: the random choices of the scheduler and of the
+    controllers.
     """
 
     def __init__(
@@ -119,7 +120,7 @@ class RestartSimulation:
             stuck = error.feasibility
         except _PreemptionError:
             preempts = True
-        self._end_terminating_pods()
+        self._end(self._terminating)
         first = self._first or Feasibility((), {}, (), {})
         return SimulatedRestart(tuple(self._new), stuck, first, self._cluster_state, self._decided, preempts)
 
@@ -131,7 +132,8 @@ class RestartSimulation:
         bounds = rollout_bounds(self._workload)
         pods = self._old_pods()
         self._count_old(pods)
-        old = self._old = OldPods(pods, self._counts.per_node, self._snapshot.read_at_s)
+        order = self._draw.removal_order if self._draw is not None and can_be_removed_in_other_orders(pods) else None
+        old = self._old = OldPods(pods, self._counts.per_node, self._snapshot.read_at_s, order)
         wanted = min(replicas, len(pods))
 
         def place_in_free_slots() -> None:
@@ -142,10 +144,10 @@ class RestartSimulation:
         ready = 0
         while len(self._new) < wanted and not self._is_decided(wanted):
             # New pods have become ready since. The controller first creates the additional pods, and then removes old ones.
-            if self._draw is not None and self._draw.ends == AT_NEXT_STEP:
-                self._end_terminating_pods()
             placed = len(self._new)
-            ready = placed if self._draw is None or self._draw.ready_together else min(ready + 1, placed)
+            if self._draw is not None:
+                self._end([pod for pod in self._terminating if self._draw.has_ended(at_removal=False)])
+            ready = placed if self._draw is None else self._draw.ready(ready, placed)
             place_in_free_slots()
             for pod in old.take(len(old) + ready - (replicas - bounds.max_unavailable)):
                 self._remove_old_pod(pod, is_awaited=False)
@@ -193,18 +195,20 @@ class RestartSimulation:
         Otherwise the scheduler places the next pod while this one is terminating on its node.
         """
         self._cluster_state.remove(pod)
-        ends = BEFORE_NEXT_POD if self._draw is None or is_awaited else self._draw.ends
-        if ends != BEFORE_NEXT_POD and pod.spec.node_name in self._snapshot.nodes:
+        has_ended = self._draw is None or is_awaited or self._draw.has_ended(at_removal=True)
+        if not has_ended and pod.spec.node_name in self._snapshot.nodes:
             terminating = terminating_copy(pod)
             self._cluster_state.assign(terminating, pod.spec.node_name)
             self._terminating.append(terminating)
         self._counts.per_node[pod.spec.node_name] -= 1
         self._old.recount(pod.spec.node_name)
 
-    def _end_terminating_pods(self) -> None:
-        for pod in self._terminating:
+    def _end(self, pods: Sequence[Pod]) -> None:
+        """Remove these terminating pods from their nodes."""
+        for pod in pods:
             self._cluster_state.remove(pod)
-        self._terminating.clear()
+        ended = set(map(id, pods))
+        self._terminating = [pod for pod in self._terminating if id(pod) not in ended]
 
     def _set_ordinal(self, ordinal: t.Optional[int]) -> None:
         """Use the pod of this ordinal as the model for the next pods."""
@@ -232,9 +236,11 @@ class RestartSimulation:
         if self._try_to_place():
             return
         # The scheduler tries again when a pod has ended.
-        self._end_terminating_pods()
-        if not self._try_to_place():
-            raise _NoCapacity(self._filter_runner.feasibility(self._candidates))
+        while self._terminating:
+            self._end(self._terminating if self._draw is None else self._draw.end_next(self._terminating))
+            if self._try_to_place():
+                return
+        raise _NoCapacity(self._filter_runner.feasibility(self._candidates))
 
     def _try_to_place(self) -> bool:
         # Draws are made only if the filter results of the simulation without a draw allow a restart.

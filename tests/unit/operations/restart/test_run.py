@@ -15,7 +15,12 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.restart.result import restart_result
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.restart.run import run_restart
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.distribution import Distribution
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.prediction.draws import COMBINATIONS, DRAWS
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.prediction.draws import (
+    AT_RANDOM,
+    COMBINATIONS,
+    DRAWS,
+    MAX_DRAWS,
+)
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.prediction.restart_simulation import (
     RestartSimulation,
     SimulatedRestart,
@@ -275,7 +280,10 @@ def test_each_target_is_simulated_a_fixed_number_of_times_without_waiting(monkey
     run_restart(FakeApi(cluster, now=NOW), targets, RestartOptions(wait=False))
     # Once to find the best result, some times with the scores of the scheduler, and once to assume the restart.
     assert set(played) == {target.name for target in targets}
-    assert set(Counter(played).values()) <= {len({(one.ends, one.ready_together) for one in COMBINATIONS}) + 2, DRAWS + 2}
+    # Simulations in which pods end at random times are not the same twice.
+    at_random = [one.ends == AT_RANDOM for one in COMBINATIONS]
+    most = at_random.count(False) + at_random.count(True) * MAX_DRAWS // DRAWS
+    assert set(Counter(played).values()) <= {most + 2, DRAWS + 2}
 
 
 def test_an_old_observation_is_replaced_before_the_next_target_is_begun(monkeypatch: pytest.MonkeyPatch) -> None:

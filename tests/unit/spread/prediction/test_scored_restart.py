@@ -184,8 +184,8 @@ def test_searches_of_two_pods_may_find_the_same_nodes() -> None:
 
 
 def test_more_simulations_find_a_result_that_is_possible_in_few_searches() -> None:
-    """One of 105 nodes is preferred, and the scheduler scores 100: nearly all searches find it, and then both pods are on it."""
-    cluster = workers(104)
+    """One of 103 nodes is preferred, and the scheduler scores 100: nearly all searches find it, and then both pods are on it."""
+    cluster = workers(102)
     cluster.node("fast", labels={ZONE: "a", "disk": "ssd"})
     cluster.deployment("web", ["worker-1"] * 2, template={"spec": {"affinity": preferring(ssd=100)}})
     found = predicted(cluster, profiles=WITHOUT_DEFAULTS)
@@ -224,9 +224,9 @@ def test_the_scores_of_one_pod_may_be_used_for_the_next_one() -> None:
     assert predicted(cluster, keys=(ZONE,)).restart_helps is not None, "pods with default constraints get new scores"
 
 
-def skewed(cluster: ClusterBuilder) -> Prediction:
+def skewed(cluster: ClusterBuilder, *, keys: tuple[str, ...] = (HOST,)) -> Prediction:
     snapshot = cluster.snapshot()
-    found = WorkloadChecker(snapshot, CheckOptions(topology_keys=(HOST,), max_skew=1)).check(snapshot.workloads()[0]).prediction
+    found = WorkloadChecker(snapshot, CheckOptions(topology_keys=keys, max_skew=1)).check(snapshot.workloads()[0]).prediction
     assert found is not None
     return found
 
@@ -243,6 +243,64 @@ def test_new_pods_become_ready_at_the_same_time_or_one_after_the_other() -> None
     found = skewed(cluster)
     assert (found.restart_helps, codes(found)) == (None, ["depends_on_readiness"])
     assert found.blockers[0].reason.text == "it helps only if the new pods of a step become ready at the same time"
+
+
+SOFT = [{"key": key, "effect": "PreferNoSchedule"} for key in ("one", "two")]
+
+
+def full(cluster: ClusterBuilder, name: str, zone: str, pods: int, cpu: str, *, taints: list[Json] | None = None) -> None:
+    """A node for few pods."""
+    allocatable = {"cpu": cpu, "memory": "4Gi", "pods": str(pods)}
+    cluster.node(name, labels={ZONE: zone}, allocatable=allocatable, taints=taints or [])
+
+
+def test_each_old_pod_may_end_at_another_time() -> None:
+    """The real scheduler used worker-3 when the pods of worker-1 needed more time to end than those of worker-2."""
+    cluster = ClusterBuilder()
+    full(cluster, "worker-1", "a", 4, "4")
+    full(cluster, "worker-2", "b", 2, "2", taints=SOFT)
+    full(cluster, "worker-3", "a", 2, "1")
+    strategy = {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0}}
+    template = {"spec": {"containers": [container("0.2")]}}
+    cluster.deployment("web", [*["worker-1"] * 3, *["worker-2"] * 2], template=template, strategy=strategy)
+    found = skewed(cluster)
+    assert (found.restart_helps, codes(found)) == (None, ["depends_on_termination"])
+    assert "when each old pod ends" in found.blockers[0].reason.text
+
+
+def test_the_order_in_which_old_pods_are_removed_may_decide() -> None:
+    """The old pods are of the same age. With the real controller manager they were removed in either order."""
+    cluster = ClusterBuilder()
+    for number, (zone, pods, cpu, taints) in enumerate(
+        [("a", 2, "2", SOFT), ("b", 1, "2", []), ("c", 10, "1", SOFT), ("b", 2, "2", []), ("c", 1, "2", [])]
+    ):
+        cluster.node(
+            f"worker-{number}",
+            labels={ZONE: zone, "number": str(number)},
+            allocatable={"cpu": cpu, "memory": "4Gi", "pods": str(pods)},
+            taints=taints,
+        )
+    preferred = [
+        {"weight": weight, "preference": {"matchExpressions": [{"key": "number", "operator": "In", "values": [str(number)]}]}}
+        for number, weight in enumerate((1, 1, 20, 20, 20))
+    ]
+    spec = {
+        "containers": [container("0.2")],
+        "affinity": {"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": preferred}},
+        "topologySpreadConstraints": [{**OWN, "topologyKey": ZONE, "maxSkew": 1, "whenUnsatisfiable": "DoNotSchedule"}],
+    }
+    cluster.deployment("web", ["worker-2", "worker-0", "worker-2"], template={"spec": spec})
+    found = skewed(cluster, keys=(ZONE, HOST))
+    assert (found.restart_helps, codes(found)) == (None, ["depends_on_removal_order"])
+
+
+@pytest.mark.parametrize(("policy", "expected"), [("OrderedReady", (None, ["waits_for_ready_pod"])), ("Parallel", (True, []))])
+def test_a_stateful_set_waits_until_all_pods_are_ready(policy: str, expected: tuple[bool | None, list[str]]) -> None:
+    cluster = workers(3)
+    cluster.stateful_set("web", ["worker-1"] * 3, podManagementPolicy=policy)
+    cluster.pods[0] = replace(cluster.pods[0], status=replace(cluster.pods[0].status, conditions=()))
+    found = predicted(cluster)
+    assert (found.restart_helps, codes(found)) == expected
 
 
 def test_pods_that_are_removed_together_are_ranked_once() -> None:
@@ -279,7 +337,7 @@ def test_a_first_node_that_is_not_the_least_loaded_one_may_be_the_only_way(rules
 def test_a_pod_without_a_node_that_a_partition_keeps_is_no_replica() -> None:
     cluster = workers(4)
     strategy = {"type": "RollingUpdate", "rollingUpdate": {"partition": 1}}
-    cluster.stateful_set("web", ["", *["worker-1"] * 3], updateStrategy=strategy)
+    cluster.stateful_set("web", ["", *["worker-1"] * 3], updateStrategy=strategy, podManagementPolicy="Parallel")
     found = predicted(cluster)
     assert found.restart_helps is True and sum(found.expected[HOST].values()) == 3
 
