@@ -116,9 +116,8 @@ class Draw:
         """True if all simulations of the same ``kind`` have this result: nothing was left to chance."""
         return not self.had_choice and self.search is None
 
-    @property
     def removal_order(self) -> t.Optional[random.Random]:
-        """The generator for the order in which old pods of one rank are removed. None means by their age."""
+        """Return the generator for the order in which old pods of one rank are removed. None means by their age."""
         if not self._choices.shuffles_old:
             return None
         self.had_choice = True

@@ -132,7 +132,7 @@ class RestartSimulation:
         bounds = rollout_bounds(self._workload)
         pods = self._old_pods()
         self._count_old(pods)
-        order = self._draw.removal_order if self._draw is not None and can_be_removed_in_other_orders(pods) else None
+        order = self._draw.removal_order() if self._draw is not None and can_be_removed_in_other_orders(pods) else None
         old = self._old = OldPods(pods, self._counts.per_node, self._snapshot.read_at_s, order)
         wanted = min(replicas, len(pods))
 

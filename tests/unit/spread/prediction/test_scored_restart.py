@@ -15,9 +15,12 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduler_c
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.check import WorkloadChecker
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.options import CheckOptions
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.prediction.draws import (
+    AT_RANDOM,
     COMBINATIONS,
     DRAWS,
+    ENDS,
     MAX_DRAWS,
+    Choices,
     Draw,
     Draws,
 )
@@ -360,6 +363,18 @@ def test_half_of_the_simulations_keep_one_order_of_nodes_with_equal_scores() -> 
     certain = Draw("seed", SearchOrder(names), None, choosing)
     assert certain.choose(names[:1]) == "worker-0" and certain.is_certain
     assert sum(one.keeps_order for one in COMBINATIONS) == DRAWS / 2
+
+
+def test_each_choice_can_be_told_apart_from_the_others() -> None:
+    """Otherwise the reason for different results could name the wrong one."""
+    steady = [one for one in COMBINATIONS if one.ends != AT_RANDOM]
+    choices = [field for field in Choices._fields if field != "ends"]
+    values = {field: tuple(getattr(one, field) for one in steady) for field in choices}
+    opposites = [tuple(not value for value in found) for found in values.values()]
+    assert len({*values.values(), *opposites}) == 2 * len(choices)
+    assert {(one.keeps_order, one.ends) for one in COMBINATIONS} == {
+        (keeps, ends) for keeps in (True, False) for ends in (*ENDS, AT_RANDOM)
+    }
 
 
 def test_a_check_can_be_repeated() -> None:
