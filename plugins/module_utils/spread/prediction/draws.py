@@ -70,7 +70,7 @@ COMBINATIONS = (
     Choices(False, AT_RANDOM, False, False, True, None, True),
 )
 """The choices of each draw. Each pair of values of ``keeps_order`` and ``ends`` occurs. Without those AT_RANDOM, no choice has the same
-values everywhere as another one, or the opposite ones, so that ``depends_on`` can tell them apart.
+values everywhere as another one, or the opposite ones, so that ``depends_on`` finds the one that decides.
 """
 
 DRAWS = len(COMBINATIONS)

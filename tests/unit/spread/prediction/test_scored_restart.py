@@ -365,7 +365,7 @@ def test_half_of_the_simulations_keep_one_order_of_nodes_with_equal_scores() -> 
     assert sum(one.keeps_order for one in COMBINATIONS) == DRAWS / 2
 
 
-def test_each_choice_can_be_told_apart_from_the_others() -> None:
+def test_each_choice_differs_from_the_others() -> None:
     """Otherwise the reason for different results could name the wrong one."""
     steady = [one for one in COMBINATIONS if one.ends != AT_RANDOM]
     choices = [field for field in Choices._fields if field != "ends"]
