@@ -48,6 +48,9 @@ class CaseWorld(ClusterWriter):
         """Create the cluster, and run its scheduler. Give the value of the option ``scheduler_config``."""
         try:
             self._all(lambda node: self._api.post("/api/v1/nodes", node.manifest()), case.nodes)
+            # Kwok has sometimes not seen pods of a node that it was just taking over.
+            names = {node.name for node in case.nodes}
+            self._wait(lambda: names <= self._leases(), "kwok has not taken over all nodes")
             self._all(lambda limit_range: self._api.post(LIMIT_RANGES, limit_range), case.limit_ranges)
             self._all(lambda pod: self._api.post(PODS, pod), case.fillers)
             self._all(lambda service: self._api.post(SERVICES, service), case.services)
@@ -61,9 +64,8 @@ class CaseWorld(ClusterWriter):
             configuration = {**profiles, "podInitialBackoffSeconds": 1, "podMaxBackoffSeconds": 1}
             with second_scheduler(self._cluster, configuration, self._folder, flags=self._flags):
                 # The scheduler counts the nodes with an image when it sees a node. The count is right for nodes that change when all exist.
-                names = [node.name for node in case.nodes]
                 self._label_nodes(names, "changed")
-                self._wait_until_seen(names[-1])
+                self._wait_until_seen(case.nodes[-1].name)
                 self._label_nodes(names, None)
                 yield self._scheduler_config(case)
         finally:
@@ -109,14 +111,14 @@ class CaseWorld(ClusterWriter):
         try:
             self._wait(lambda: not self._not_ready(), "not all pods are Ready")
         except TimeoutError as error:
-            # A node without a Lease is not simulated by kwok.
-            held = {lease["metadata"]["name"] for lease in self._api.get(LEASES)["items"]}
             found = [
-                f"{pod['metadata']['name']} is {pod['status'].get('phase')} on {node}, {'with' if node in held else 'without'} a Lease"
-                for pod in self._not_ready()
-                for node in [pod["spec"].get("nodeName")]
+                f"{pod['metadata']['name']} is {pod['status'].get('phase')} on {pod['spec'].get('nodeName')}" for pod in self._not_ready()
             ]
             raise TimeoutError("\n".join([str(error), *found])) from error
+
+    def _leases(self) -> set[str]:
+        """Return the names of the nodes that kwok simulates."""
+        return {lease["metadata"]["name"] for lease in self._api.get(LEASES)["items"]}
 
     def _not_ready(self) -> list[Json]:
         return [pod for pod in self._api.get(PODS)["items"] if not _is_ready(pod)]
