@@ -93,7 +93,8 @@ def test_the_scheduler_is_checked_installed_tried_verified_and_uninstalled(clust
     cluster.kubectl("--namespace", NAMESPACE, "rollout", "status", f"deployment/{NAME}")
     verified = site.play("verify", **wanted)
     missing = stats_of(verified, "kube_scheduling_verify")["error"]
-    assert f"Deployment {NAMESPACE}/{NAME} has other settings than the variables: {remedy} or onprem.kube_scheduling.scheduler" in missing, verified.output
+    other = f"Deployment {NAMESPACE}/{NAME} has other settings than the variables: {remedy} or onprem.kube_scheduling.scheduler"
+    assert other in missing, verified.output
 
     pod = {"metadata": {"name": "waits"}, "spec": {"schedulerName": "network-traffic", "containers": [{"name": "main", "image": IMAGE}]}}
     cluster.api.post(f"/api/v1/namespaces/{namespace}/pods", pod)
