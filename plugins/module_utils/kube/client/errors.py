@@ -286,8 +286,8 @@ def _advice(status: int, verb: str, target: RequestTarget, message: str, user_ag
         return f"{said} (HTTP 403). The API server has found no credentials that it knows: {remedy}."
     if status == 403:
         remedy = f", or {target.remedy}" if target.remedy else ""
-        grant = f"Grant the verb '{verb}' on {target.scope or target.text} to this user{remedy}."
-        return f"{said} (HTTP 403). {grant} {role_documentation(user_agent)}"
+        role = role_documentation(user_agent)
+        return f"{said} (HTTP 403). Grant the verb '{verb}' on {target.scope or target.text} to this user{remedy}. {role}"
     if status == 404:
         return f"{said} (HTTP 404). Check its name, namespace and kind."
     if status == 429:
