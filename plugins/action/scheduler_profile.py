@@ -13,16 +13,19 @@ import os
 
 from ansible.errors import AnsibleActionFail, AnsibleError, AnsibleFileNotFound
 from ansible.plugins.action import ActionBase
-from ansible_collections.kubernetes.core.plugins.module_utils.args_common import AUTH_ARG_SPEC
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduler_config.problem import SchedulerConfigError
 from ansible_collections.onprem.kube_scheduling.plugins.plugin_utils.kubeconfig_action import (
+    AUTH_ARG_SPEC,
     GIVEN_BY,
     HiddenSecrets,
     check_kubeconfig_path,
+    check_kubernetes_core,
     hide_adhoc_options,
+    missing_kubeconfig,
 )
 from ansible_collections.onprem.kube_scheduling.plugins.plugin_utils.plain_values import plain
 from ansible_collections.onprem.kube_scheduling.plugins.plugin_utils.profile_plan import command_of, plan_profile, read_config
+from ansible_collections.onprem.kube_scheduling.plugins.plugin_utils.start_folder import each_path, found_path
 
 NEW_FILE_MODE = "0600"
 """The mode of a new file without the option mode. The file can have the key of an extender's client certificate."""
@@ -73,6 +76,7 @@ class ActionModule(HiddenSecrets, ActionBase):
     def run(self, tmp=None, task_vars=None):
         """Return the result of the task."""
         super().run(tmp, task_vars)
+        check_kubernetes_core()
         hide_adhoc_options(self._task)
         try:
             options = self._options()
@@ -199,11 +203,10 @@ class ActionModule(HiddenSecrets, ActionBase):
         if not isinstance(kubeconfig, str) or not kubeconfig:
             return kubeconfig
         try:
-            files = [self._find_needle("files", path) for path in kubeconfig.split(os.pathsep)]
+            files = [self._find_needle("files", path) for path in each_path(kubeconfig, found_path).split(os.pathsep)]
             return os.pathsep.join(self._loader.get_real_file(file) for file in files)
         except AnsibleFileNotFound:
-            text = f"kubeconfig: there is no file {kubeconfig} on the machine where Ansible runs. Check {GIVEN_BY}."
-            raise AnsibleActionFail(text) from None
+            raise missing_kubeconfig(kubeconfig) from None
         except AnsibleError as error:
             raise AnsibleActionFail(f"kubeconfig: {kubeconfig} cannot be used: {error}. Check {GIVEN_BY}.") from None
 

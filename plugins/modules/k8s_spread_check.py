@@ -101,6 +101,9 @@ options:
     description:
       - The KubeSchedulerConfigurations of the cluster's schedulers. Each entry is the path of a file on the host on which the module runs,
         or C(configmap:NAMESPACE/NAME/KEY). Without C(/KEY) the key is C(config.yaml). A ConfigMap needs the verb get on it.
+      - If the module runs on the controller, a relative path starts in the folder in which Ansible was started. If that folder does not
+        have the file, the file may be in the folder of the playbook. On another host, a relative path starts in the folder in which
+        modules run there.
       - A pod is judged by the profile that it names in C(spec.schedulerName). The disabled plugins of the profile, its added node affinity,
         default topology spread constraints and ignored resources change the nodes on which the pod can run. Its plugins for scores, with
         their weights and arguments, choose between these nodes.

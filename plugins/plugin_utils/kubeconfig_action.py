@@ -2,6 +2,8 @@
 # Copyright: onprem.kube_scheduling contributors
 """kubernetes.core's action, which finds and decrypts the kubeconfig on the controller, with errors that say where it was given.
 
+Relative paths start in the folder in which Ansible was started.
+
 It shows no secret: kubernetes.core's action returns the options of the task as they were given, and Ansible prints the variables of
 ``environment`` and the options of an ad-hoc task.
 """
@@ -11,13 +13,24 @@ from __future__ import annotations
 import os
 
 from ansible.errors import AnsibleActionFail, AnsibleError, AnsibleFileNotFound
-from ansible_collections.kubernetes.core.plugins.action.k8s_info import ActionModule as CoreActionModule
+from ansible.plugins.action import ActionBase
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.config.secrets import (
     KUBECONFIG_VARIABLES,
     is_content,
     secrets_in,
 )
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.scheduler_config_source import OPTION as SCHEDULER_CONFIG
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.scheduler_config_source import PREFIX
+from ansible_collections.onprem.kube_scheduling.plugins.plugin_utils.start_folder import absolute_path, each_path, found_path, start_of
 
+try:
+    from ansible_collections.kubernetes.core.plugins.action.k8s_info import ActionModule as CoreActionModule
+    from ansible_collections.kubernetes.core.plugins.module_utils.args_common import AUTH_ARG_SPEC
+except ImportError:
+    # An error of the task instead of one of the import, which Ansible shows as a traceback.
+    CoreActionModule, AUTH_ARG_SPEC = ActionBase, None
+
+WITHOUT_CORE = "the collection kubernetes.core is missing: run ansible-galaxy collection install 'kubernetes.core:>=6.2.0,<7.0.0'"
 GIVEN_BY = "the option kubeconfig (in the playbooks: rebalance_kubeconfig or rescue_kubeconfig)"
 HIDDEN = "VALUE_SPECIFIED_IN_NO_LOG_PARAMETER"
 
@@ -41,6 +54,19 @@ def hide_adhoc_options(task):
         return
     secrets = secrets_in(options, os.environ)
     given["args"] = {name: HIDDEN if any(secret in str(value) for secret in secrets) else value for name, value in options.items()}
+
+
+def check_kubernetes_core():
+    """Raise AnsibleActionFail if the collection kubernetes.core is not installed."""
+    if AUTH_ARG_SPEC is None:
+        raise AnsibleActionFail(WITHOUT_CORE)
+
+
+def missing_kubeconfig(kubeconfig):
+    """Return the error for an option whose file is not found."""
+    return AnsibleActionFail(
+        f"kubeconfig: there is no file {kubeconfig} on the machine where Ansible runs.{start_of(kubeconfig)} Check {GIVEN_BY}."
+    )
 
 
 def check_kubeconfig_path(kubeconfig):
@@ -78,6 +104,7 @@ class ActionModule(HiddenSecrets, CoreActionModule):
 
     def run(self, tmp=None, task_vars=None):
         """As kubernetes.core's; secrets in ``environment`` become options, because Ansible prints the variables of each command."""
+        check_kubernetes_core()
         environment = self._full_environment()
         for variable, option in SECRET_VARIABLES.items():
             if environment.get(variable) and self._task.args.get(option) is None:
@@ -89,16 +116,41 @@ class ActionModule(HiddenSecrets, CoreActionModule):
                     f"{variable} in the environment of the task has the content of a kubeconfig, and a path is expected. "
                     "Write the content to a file, or give it to the option kubeconfig as a dict."
                 )
+        self._find_scheduler_config()
         return super().run(tmp, task_vars)
 
     def get_kubeconfig(self, kubeconfig, remote_transport, new_module_args):
         """As kubernetes.core's; raises AnsibleActionFail."""
         check_kubeconfig_path(kubeconfig)
+        paths = kubeconfig if remote_transport else each_path(kubeconfig, found_path)
         try:
-            super().get_kubeconfig(kubeconfig, remote_transport, new_module_args)
+            super().get_kubeconfig(paths, remote_transport, new_module_args)
         except AnsibleFileNotFound:
-            raise AnsibleActionFail(
-                f"kubeconfig: there is no file {kubeconfig} on the machine where Ansible runs. Check {GIVEN_BY}."
-            ) from None
+            raise missing_kubeconfig(kubeconfig) from None
         except AnsibleError as error:
             raise AnsibleActionFail(f"kubeconfig: {kubeconfig} cannot be used: {error}. Check {GIVEN_BY}.") from None
+
+    def _full_environment(self):
+        """Return the variables of the task, with the secrets. A module on the controller also gets the absolute paths of kubeconfigs."""
+        environment = super()._full_environment()
+        if self._connection.transport == "local":
+            # Another user does not get the variables of this process.
+            inherited = {} if self._connection.become else os.environ
+            for variable in KUBECONFIG_VARIABLES:
+                given = environment.get(variable, inherited.get(variable))
+                paths = each_path(given, self._module_path)
+                if paths != given:
+                    environment[variable] = paths
+        return environment
+
+    def _find_scheduler_config(self):
+        """Make the paths in the option scheduler_config absolute for a module on the controller."""
+        given = self._task.args.get(SCHEDULER_CONFIG)
+        entries = given.split(",") if isinstance(given, str) else given
+        if entries and isinstance(entries, list) and self._connection.transport == "local":
+            self._task.args[SCHEDULER_CONFIG] = [
+                self._module_path(entry) if isinstance(entry, str) and not entry.startswith(PREFIX) else entry for entry in entries
+            ]
+
+    def _module_path(self, path):
+        return absolute_path(path, self._loader.get_basedir())

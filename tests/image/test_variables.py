@@ -39,7 +39,7 @@ def test_wrong_variables_are_refused_by_name(role: Role) -> None:
     }
     answer = role.run(hosts=hosts)
     assert answer.code == 2 and answer.changed == 0 and set(answer.errors) == set(hosts), answer.output
-    assert answer.errors["typo"].startswith("There is no variable service_image_pul_secrets. The variables are service_image_")
+    assert answer.errors["typo"].startswith("There is no variable service_image_pul_secrets; the nearest is service_image_pull_secrets.")
     assert "service_image_state must be one of: present, absent" in answer.errors["state"]
     assert "set service_image_reference to an image that the nodes have" in answer.errors["nothing-named"]
     assert "or service_image_registry to the place where the image is pushed" in answer.errors["no-registry"]

@@ -149,7 +149,7 @@ def test_wrong_variables_of_both_playbooks_are_named_before_the_wait(maintenance
     run = maintenance.play("-e", "rebalance_max_parallel=0", node_timout=5, poll=0)
     assert run.code == 2, run.output
     for text in (
-        "There is no variable after_maintenance_node_timout. The variables are ",
+        "There is no variable after_maintenance_node_timout; the nearest is after_maintenance_node_timeout.",
         "after_maintenance_poll is 0: it must be a number, at least 1",
         "rebalance_max_parallel is 0: it must be a number, at least 1",
     ):

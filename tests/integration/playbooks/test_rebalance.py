@@ -83,7 +83,8 @@ class Inventory:
         }
         self._file.write_text(json.dumps({"clusters": {"hosts": hosts, "vars": common}}))
 
-    def play(self, *arguments: str, playbook: str = "rebalance") -> Run:
+    def play(self, *arguments: str, playbook: str = "rebalance", **variables: str) -> Run:
+        """Run a playbook with more variables of the environment."""
         command = [str(ansible_core.programs() / "ansible-playbook"), str(REPOSITORY / f"playbooks/{playbook}.yml")]
         command += ["-i", str(self._file), "-e", "rebalance_hosts=clusters", *arguments]
         environment = {key: value for key, value in os.environ.items() if not key.startswith(("K8S_AUTH_", "KUBE"))}
@@ -92,6 +93,7 @@ class Inventory:
             "ANSIBLE_SHOW_CUSTOM_STATS": "true",
             "ANSIBLE_CALLBACK_RESULT_FORMAT": "json",
             "ANSIBLE_NOCOLOR": "true",
+            **variables,
         }
         done = subprocess.run(command, cwd=self._folder, env=environment, capture_output=True, text=True, check=False)
         return Run(done.returncode, done.stdout + done.stderr)
@@ -307,11 +309,30 @@ def test_these_variables_restart_nothing(cluster: Cluster, waiting: str, tmp_pat
     assert run.stats["few-nodes"]["reason"] == "too_few_ready_nodes" and "min_ready_nodes: 50" in inventory.map("few-nodes")
 
 
+def test_relative_paths_start_in_the_folder_in_which_ansible_playbook_was_started(cluster: Cluster, waiting: str, tmp_path: Path) -> None:
+    (tmp_path / "kubeconfig").write_text(cluster.kubeconfig.read_text())
+    config = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}
+    (tmp_path / "scheduler-config.yaml").write_text(json.dumps(config))
+    common = {"rebalance_namespaces": [waiting], "rebalance_kubeconfig": "kubeconfig"}
+    hosts = {
+        "variable": {**common, "rebalance_scheduler_config": ["scheduler-config.yaml"]},
+        "environment": {**common, "rebalance_kubeconfig": ""},
+        "missing": {**common, "rebalance_scheduler_config": ["nowhere.yaml"]},
+    }
+    run = Inventory(tmp_path, cluster, hosts).play("--check", KUBECONFIG="nowhere:kubeconfig")
+
+    assert {host: stats["ok"] for host, stats in run.stats.items()} == {"variable": True, "environment": True, "missing": False}, run.output
+    assert f"scheduler_config: there is no file {tmp_path}/nowhere.yaml on the machine" in run.stats["missing"]["error"]
+
+
 def test_one_message_names_every_wrong_variable_before_anything_is_done(cluster: Cluster, waiting: str, tmp_path: Path) -> None:
     wrong: dict[str, tuple[dict[str, Any], list[str]]] = {
         "names": (
             {"rebalance_max_skeew": 1, "rebalance_nodes": 2},
-            ["There is no variable rebalance_max_skeew, rebalance_nodes. The variables are rebalance_context, "],
+            [
+                "There is no variable rebalance_max_skeew; the nearest is rebalance_max_skew.",
+                "There is no variable rebalance_nodes. The variables are rebalance_context, ",
+            ],
         ),
         "word": ({"rebalance_plan_only": "flase"}, ["argument 'rebalance_plan_only' ", "The value 'flase' is not a valid boolean."]),
         "choice": (

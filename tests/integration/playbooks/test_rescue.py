@@ -104,5 +104,5 @@ def test_plan_rescue_and_mistakes(scene: Scene, tmp_path: Path) -> None:
     assert code == 2 and "namespaces is empty: name at least one" in output and not stats_of(output)["ok"], output
 
     code, output = play(scene, tmp_path, "-e", "rescue_graceperiod=5", "-e", "rescue_max_attempts=0")
-    assert code == 2 and "There is no variable rescue_graceperiod. The variables are rescue_allow_bare_pods, " in output
+    assert code == 2 and "There is no variable rescue_graceperiod; the nearest is rescue_grace_period." in output
     assert "rescue_max_attempts is 0: it must be a number, at least 1" in output

@@ -90,7 +90,7 @@ def test_check_mode_on_an_empty_cluster_and_wrong_hosts(cluster: Cluster, site: 
     numbers = stats_of(no_nodes, "kube_scheduling_site")
     assert not numbers["ok"] and numbers["installed"] == [] and "site_node_hosts is " in numbers["error"], numbers
     wrong = site.play("site", site_kubeconfg="x")
-    assert wrong.code == 2 and "There is no variable site_kubeconfg. The variables are site_cluster_hosts, " in wrong.output
+    assert wrong.code == 2 and "There is no variable site_kubeconfg; the nearest is site_kubeconfig." in wrong.output
     assert installed(cluster) == set()
 
 

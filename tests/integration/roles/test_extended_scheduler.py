@@ -216,7 +216,7 @@ def test_all_mistakes_are_named_and_nothing_is_changed(cluster: Cluster, role: R
     )
     assert wrong.code == 2
     for text in (
-        "There is no variable extended_scheduler_replica. The variables are ",
+        "There is no variable extended_scheduler_replica; the nearest is extended_scheduler_replicas.",
         "extended_scheduler_replicas is 0: it must be a number, at least 1",
         "extended_scheduler_extender_image is empty",
         "extended_scheduler_http_timeout is soon: write it as a duration of Go, such as 200ms or 2s",

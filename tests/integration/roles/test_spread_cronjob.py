@@ -148,7 +148,7 @@ def test_all_wrong_variables_and_settings_are_named_in_one_message(cluster: Clus
         spread_cronjob_settings={"max_worklods": 3, "strategy": "evict", "interval": 60},
     )
     assert wrong.code == 2
-    assert "There is no variable spread_cronjob_shedule. The variables are spread_cronjob_active_deadline_seconds, " in wrong.output
+    assert "There is no variable spread_cronjob_shedule; the nearest is spread_cronjob_schedule." in wrong.output
     assert "spread_cronjob_wait_timeout is 0: it must be a number, at least 1" in wrong.output
     assert "spread_cronjob_image is empty: set it to the reference of the service image" in wrong.output
     assert "spread_cronjob_settings: max_worklods is not a setting; the nearest is max_workloads" in wrong.output

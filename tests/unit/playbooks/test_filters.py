@@ -11,6 +11,8 @@ from ansible.errors import AnsibleFilterError
 from ansible_collections.onprem.kube_scheduling.plugins.filter.deployment_status import deployment_status
 from ansible_collections.onprem.kube_scheduling.plugins.filter.duration_seconds import duration_seconds
 from ansible_collections.onprem.kube_scheduling.plugins.filter.text_lines import text_lines
+from ansible_collections.onprem.kube_scheduling.plugins.filter.unknown_variables import unknown_variables
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.values.nearest import nearest_name
 
 
 def test_a_duration_is_read_as_the_settings_of_the_programs_are() -> None:
@@ -47,3 +49,35 @@ def found(generation: int, **status: int) -> dict[str, Any]:
 )
 def test_a_deployment_is_ready_with_all_replicas_but_one(deployment: dict[str, Any], replicas: int, ready: bool, text: str) -> None:
     assert deployment_status(deployment, replicas) == {"ready": ready, "text": text}
+
+
+KNOWN = ". Supported parameters include: web_name, web_ports."
+
+
+@pytest.mark.parametrize(
+    ("error", "messages"),
+    [
+        ("web_prots" + KNOWN, ["There is no variable web_prots; the nearest is web_ports."]),
+        # The prefix alone does not make names similar.
+        ("web_x" + KNOWN, ["There is no variable web_x. The variables are web_name, web_ports."]),
+        (
+            "web_nam, web_x, web_y" + KNOWN,
+            [
+                "There is no variable web_nam; the nearest is web_name.",
+                "There is no variable web_x, web_y. The variables are web_name, web_ports.",
+            ],
+        ),
+        (
+            "web_users.nam. Supported parameters include: name, word.",
+            ["There is no variable web_users.nam; the nearest is web_users.name."],
+        ),
+        ("web_name is required", ["web_name is required"]),
+    ],
+)
+def test_an_unknown_variable_is_named_with_the_nearest_one(error: str, messages: list[str]) -> None:
+    assert unknown_variables([error], "web_") == messages
+
+
+@pytest.mark.parametrize(("name", "known", "expected"), [("wep", "web", "web"), ("--bogus", "--user", ""), ("nodes", "kinds", "")])
+def test_a_name_is_near_only_if_most_of_its_letters_are_the_same(name: str, known: str, expected: str) -> None:
+    assert nearest_name(name, [known]) == expected

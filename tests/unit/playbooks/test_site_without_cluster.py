@@ -96,7 +96,7 @@ def test_all_mistakes_are_named_without_an_api_server_and_the_connection_is_name
     numbers = stats_of(run, "kube_scheduling_site")["bastion"]
     assert run.code == 2 and not numbers["ok"] and not numbers["changed"], run.output
     for text in (
-        "There is no variable site_kubeconfg. The variables are ",
+        "There is no variable site_kubeconfg; the nearest is site_kubeconfig.",
         f'the API server does not answer with site_kubeconfig "{tmp_path}/kubeconfig" and site_context "of-site": ',
         "spread_cronjob_settings: max_worklods is not a setting",
         "critical_rescuer_port is 1: it must be a number, at least 1024",
@@ -125,4 +125,6 @@ def test_each_cluster_has_the_failed_checks(tmp_path: Path) -> None:
     run = site(tmp_path, "-i", str(inventory), site_cluster_hosts="first:second", site_kubeconfig=str(tmp_path / "kubeconfig"))
     numbers = stats_of(run, "kube_scheduling_site")
     assert run.code == 2 and set(numbers) == {"first", "second"}, run.output
-    assert all("There is no variable site_kubeconfg." in each["error"] for each in numbers.values()), numbers
+    assert all("There is no variable site_kubeconfg; the nearest is site_kubeconfig." in each["error"] for each in numbers.values()), (
+        numbers
+    )

@@ -59,15 +59,28 @@ def test_nothing_that_a_run_left_behind(artifact: set[str]) -> None:
 
 @pytest.mark.parametrize("playbook", ["rebalance", "rescue"])
 def test_a_playbook_of_the_installed_collection_finds_the_declared_variables(archive_file: Path, tmp_path: Path, playbook: str) -> None:
-    collections = tmp_path / "ansible_collections"
-    with tarfile.open(archive_file) as archive:
-        archive.extractall(collections / "onprem" / "kube_scheduling", filter="data")
-    (collections / "kubernetes").symlink_to(COLLECTIONS / "ansible_collections" / "kubernetes")
-    command = [str(Path(sys.executable).with_name("ansible-playbook")), f"onprem.kube_scheduling.{playbook}", "-e", f"{playbook}_nowhere=1"]
-    environment = {**os.environ, "ANSIBLE_COLLECTIONS_PATH": str(tmp_path)}
-    answer = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True)
+    kubernetes = tmp_path / "ansible_collections" / "kubernetes"
+    kubernetes.parent.mkdir()
+    kubernetes.symlink_to(COLLECTIONS / "ansible_collections" / "kubernetes")
+    answer = _play_installed(archive_file, tmp_path, playbook, "-e", f"{playbook}_nowhere=1")
     assert answer.returncode == 2
     assert f"There is no variable {playbook}_nowhere. The variables are {playbook}_" in answer.stdout
+
+
+def test_without_kubernetes_core_a_playbook_says_how_to_install_it(archive_file: Path, tmp_path: Path) -> None:
+    answer = _play_installed(archive_file, tmp_path, "rebalance")
+    output = answer.stdout + answer.stderr
+    assert answer.returncode == 2 and "ansible-galaxy collection install 'kubernetes.core:" in output, output
+    assert "Traceback" not in output and "probably a bug" not in output, output
+
+
+def _play_installed(archive_file: Path, folder: Path, playbook: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run a playbook of the artifact by name. The folder has the other collections."""
+    with tarfile.open(archive_file) as archive:
+        archive.extractall(folder / "ansible_collections" / "onprem" / "kube_scheduling", filter="data")
+    command = [str(Path(sys.executable).with_name("ansible-playbook")), f"onprem.kube_scheduling.{playbook}", *arguments]
+    environment = {**os.environ, "ANSIBLE_COLLECTIONS_PATH": str(folder)}
+    return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
 
 
 def test_the_services_start_from_an_unpacked_artifact(archive_file: Path, tmp_path: Path) -> None:

@@ -113,7 +113,7 @@ def test_wrong_variables_are_refused_in_one_message(tmp_path: Path) -> None:
     output = re.sub(r"\s+", " ", run.output.replace('\\"', '"'))
     assert run.code == 2
     for text in (
-        "There is no variable node_exporter_listen_address.",
+        "There is no variable node_exporter_listen_address; the nearest is node_exporter_web_listen_address.",
         "node_exporter_version is empty: set it",
         "node_exporter_checksum is ab12: it must be sha256:",
         'node_exporter_enabled_collectors has the item {"netdev": "eth0"}: it must be a name',

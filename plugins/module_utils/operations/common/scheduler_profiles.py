@@ -8,7 +8,7 @@ import typing as t
 from collections.abc import Sequence
 
 from ...kube.client.api import KubeApi
-from ...kube.client.config.files import ConnectionSettingsError, is_file, path_of, read_file
+from ...kube.client.config.files import ConnectionSettingsError, is_file, path_of, read_file, searched
 from ...kube.client.errors import ForbiddenError, NotFoundError
 from ...kube.client.resources import CONFIG_MAPS, DEPLOYMENTS
 from ...model.option_values import OptionError
@@ -68,7 +68,9 @@ def _content_of(api: KubeApi, source: SchedulerConfigSource) -> bytes:
             path = path_of(source.path)
             if not is_file(path):
                 where = "on the machine on which this runs"
-                raise OptionError(f"{OPTION}: there is no file {source.path} {where}; copy the scheduler's file there, or correct the path")
+                raise OptionError(
+                    f"{OPTION}: there is no file {searched(path)} {where}; copy the scheduler's file there, or correct the path"
+                )
             return read_file(path)
         except ConnectionSettingsError as error:
             raise OptionError(f"{OPTION}: {error}; make it readable, or name another file") from None

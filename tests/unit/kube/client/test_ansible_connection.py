@@ -218,7 +218,7 @@ def test_an_action_hides_content_in_a_variable_of_the_task_and_refuses_it(
     monkeypatch.setattr(CoreActionModule, "_compute_environment_string", of_task)
     action = ActionModule.__new__(ActionModule)
     action._task = SimpleNamespace(args={}, get_ds=dict)
-    action._connection = SimpleNamespace(_shell=SimpleNamespace(env_prefix=lambda **shown: shown))
+    action._connection = SimpleNamespace(_shell=SimpleNamespace(env_prefix=lambda **shown: shown), transport="local", become=None)
     assert action._compute_environment_string() == {"OTHER": "x"}
     with pytest.raises(AnsibleActionFail, match=f"{variable} in the environment of the task has the content") as caught:
         action.run()

@@ -39,6 +39,14 @@ def path_of(text: str) -> Path:
         raise ConnectionSettingsError(f"the home folder in the path {text} is not known: write the whole path") from None
 
 
+def searched(path: Path) -> str:
+    """Return the path of a missing file for an error. A relative one has the folder that was searched."""
+    try:
+        return str(path) if path.is_absolute() else f"{path} in the folder {Path.cwd()}"
+    except OSError:  # the folder was removed
+        return str(path)
+
+
 def exists(path: Path) -> bool:
     """Return whether a file or a folder exists. Raises ConnectionSettingsError if the system reports another error."""
     return _mode(path) is not None

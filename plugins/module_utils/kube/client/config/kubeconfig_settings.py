@@ -17,7 +17,7 @@ from urllib.parse import quote
 
 from .authorization import Authorization, TokenFile, basic, bearer, no_authorization
 from .connection_settings import ConnectionSettings, Pem, uses_tls
-from .files import ConnectionSettingsError, exists, is_file, read_file
+from .files import ConnectionSettingsError, exists, is_file, read_file, searched
 from .kubeconfig_source import Source
 from .yaml_text import load_yaml
 
@@ -162,7 +162,7 @@ def _merged(source: Source) -> _Merged:
     else:
         contents = [(file.parent.absolute(), _content_of(file)) for file in source.files if exists(file)]
     if not contents:
-        raise ConnectionSettingsError(f"there is no file {', '.join(map(str, source.files))}")
+        raise ConnectionSettingsError(f"there is no file {', '.join(map(searched, source.files))}")
     found: dict[str, dict[str, Entry]] = {"context": {}, "cluster": {}, "user": {}}
     current = ""
     for folder, content in contents:
