@@ -83,8 +83,10 @@ class GoModule:
             raise LabError(f"the lab runs on Linux only, this is {platform.system()}: use a Linux machine or VM")
         key = self.cache_key()
         folder = cache_dir() / key
-        if self.missing(folder):
-            with locked(cache_dir() / f"{key}.lock", why="which builds the same binaries", log=log):
+        lacking = self.missing(folder)
+        if lacking:
+            why = f"which builds {', '.join(lacking)} ({self.cold_build} with cold caches)"
+            with locked(cache_dir() / f"{key}.lock", why=why, log=log):
                 _build(self, folder, log)
         return folder
 

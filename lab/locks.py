@@ -19,7 +19,7 @@ ANNOUNCE_EVERY_S = 8.0
 
 @contextmanager
 def locked(path: Path, *, why: str = "", log: Callable[[str], None] | None = None) -> Iterator[None]:
-    """Hold the lock at `path`; while another process has it, say every few seconds what is waited for."""
+    """Hold the lock at `path`. While another process has it, say every few seconds what is waited for, and for how many seconds already."""
     path.parent.mkdir(parents=True, exist_ok=True)
     handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
@@ -32,7 +32,7 @@ def locked(path: Path, *, why: str = "", log: Callable[[str], None] | None = Non
 
 
 def _acquire(handle: int, path: Path, why: str, log: Callable[[str], None] | None) -> None:
-    next_line = 0.0
+    started = next_line = time.monotonic()
     while True:
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -40,6 +40,6 @@ def _acquire(handle: int, path: Path, why: str, log: Callable[[str], None] | Non
         except BlockingIOError:
             if log and time.monotonic() >= next_line:
                 holder = path.read_text().strip() or "unknown"
-                log(f"waiting for process {holder} {why}".rstrip())
+                log(f"waiting for process {holder}{f' {why}' if why else ''}: {time.monotonic() - started:.0f} s")
                 next_line = time.monotonic() + ANNOUNCE_EVERY_S
             time.sleep(0.05)

@@ -10,11 +10,16 @@ from collections.abc import Iterable
 _GRANT = re.compile(r"Grant the verb '[a-z]+' on [\w./-]+")
 _GRANT_WHERE = re.compile(_GRANT.pattern + r"(?: in namespace [-\w.]+)?")
 
-ROLE_DOCUMENTATION = (
-    "The whole role: docs/rebalance.md#permissions, for rescues docs/rescue.md#permissions, for the extender"
-    " docs/network-aware-scheduling.md#permissions."
-)
-"""A text for errors. Usually more verbs are missing than the first one."""
+SITE = "https://onprem.github.io/kube_scheduling"
+"""The address of the guides. A wheel and an installed collection do not have the files."""
+ROLE_PAGES = {
+    "extender": "docs/network-aware-scheduling.html#permissions",
+    "k8s_critical_rescue": "docs/rescue.html#permissions",
+    "k8s_namespace_objects": "docs/install.html#uninstall",
+    "rescuer": "docs/rescuer.html#rights-of-the-role",
+    "scheduler_profile": "docs/scheduler-profiles.html#rights-of-the-user",
+}
+"""The page with the role of a module or a program, by its name. Those that are not here have the role of a check or of a rebalance."""
 
 
 def pluralize(count: int, noun: str) -> str:
@@ -25,6 +30,15 @@ def pluralize(count: int, noun: str) -> str:
 def printable(text: str, *, replacement: str = "?") -> str:
     """Return the text without control characters and halves of surrogate pairs, which must not reach a terminal or a page."""
     return "".join(letter if letter.isprintable() else replacement for letter in text)
+
+
+def role_documentation(user_agent: str = "") -> str:
+    """Return a sentence with the address of the role that the module or program needs. Usually it lacks more verbs than the first one.
+
+    ``user_agent``: its name in the audit log, such as ``onprem.kube_scheduling/rescuer``.
+    """
+    page = ROLE_PAGES.get(user_agent.rpartition("/")[2], "docs/rebalance.html#permissions")
+    return f"The whole role: {SITE}/{page}"
 
 
 def missing_permission(text: str) -> str:

@@ -33,9 +33,14 @@ def test_install_repeat_verify_and_uninstall(cluster: Cluster, namespace: str, s
     hosts.write_text(json.dumps({"all": {"hosts": {"localhost": LOCAL, "second": removed}}}))
     before = site.play("verify", "-i", str(hosts), site_cluster_hosts="localhost:second")
     assert before.code == 2 and stats_of(before, "kube_scheduling_verify", "second")["ok"], before.output
-    assert "Deployment kube-scheduling/kube-scheduling-rescuer is missing: run site.yml" in before.output, before.output
-    assert "ClusterRole kube-scheduling-rebalancer is missing: run site.yml" in before.output
-    assert "CronJob kube-scheduling/kube-scheduling-rebalancer is missing: run site.yml" in before.output
+    missing = stats_of(before, "kube_scheduling_verify")["error"].splitlines()[0]
+    assert missing.startswith("The programs are not installed: run the playbook onprem.kube_scheduling.site. Missing: "), before.output
+    for name in (
+        "Deployment kube-scheduling/kube-scheduling-rescuer",
+        "ClusterRole kube-scheduling-rebalancer",
+        "CronJob kube-scheduling/kube-scheduling-rebalancer",
+    ):
+        assert name in missing.partition("Missing: ")[2].split(", "), before.output
 
     # Two controllers at the same time, for a user with exactly the rights for which the checks ask.
     (site.folder / "second").mkdir()
@@ -75,8 +80,9 @@ def test_install_repeat_verify_and_uninstall(cluster: Cluster, namespace: str, s
     assert "node-1: /nowhere/ctr cannot read the images: " in without_image.output
     assert "node-2 cannot be reached, so it is not known whether it has the image: " in without_image.output
     own_image = r"the image kube-scheduling\.onprem/services:\S+"
-    assert re.search(rf"node-3 does not have {own_image}: run site.yml", without_image.output), without_image.output
-    assert re.search(rf"node-4 has {own_image}, which is not pinned, so the kubelet may delete it: run site.yml", without_image.output)
+    remedy = "run the playbook onprem.kube_scheduling.site"
+    assert re.search(rf"node-3 does not have {own_image}: {remedy}", without_image.output), without_image.output
+    assert re.search(rf"node-4 has {own_image}, which is not pinned, so the kubelet may delete it: {remedy}", without_image.output)
 
     limited = site.play("verify", "-i", str(inventory), "--limit", "node-1", service_image_delivery="archive", service_image_reference="")
     assert limited.code == 2 and "node-1: /nowhere/ctr cannot read the images: " in limited.output, limited.output

@@ -476,7 +476,7 @@ def test_the_playbooks_name_hosts_without_node_exporter_and_a_prometheus_without
     for text in (
         "node-1: http://127.0.0.1:1/metrics does not answer with metrics",
         "node-2 has failed or could not be reached, so its node_exporter was not verified",
-        "localhost has no targets of node_exporter for Prometheus: run site.yml",
+        "localhost has no targets of node_exporter for Prometheus: run the playbook onprem.kube_scheduling.site",
     ):
         assert text in summary(verified), verified.output
 

@@ -4,8 +4,11 @@
 
 from __future__ import annotations
 
+import os
+import queue
 import re
 import shutil
+import threading
 from collections import namedtuple
 from dataclasses import replace
 from pathlib import Path
@@ -15,6 +18,7 @@ import pytest
 from lab import binaries, go_toolchain, progress
 from lab.errors import LabError
 from lab.layout import REPOSITORY, SOURCES
+from lab.locks import locked
 
 Usage = namedtuple("Usage", "total used free")
 OLD_GO = "#!/bin/sh\necho go1.21.3\n"
@@ -88,6 +92,18 @@ def test_programs_are_built_once_with_a_line_each(path_folder: Path, tmp_path: P
     assert len(calls) == 7
     assert all(call.endswith("/lab 0 local") for call in calls)
     assert binaries.ensure(pytest.fail) == folder
+
+
+def test_a_process_that_waits_for_a_build_names_the_programs_and_their_time(path_folder: Path, cache: Path) -> None:
+    put(path_folder, "go", FAKE_GO)
+    lines: queue.Queue[str] = queue.Queue()
+    waiting = threading.Thread(target=binaries.ensure, args=(lines.put,))
+    with locked(cache / "onprem-kube-scheduling" / "lab" / f"{binaries.CLUSTER.cache_key()}.lock"):
+        waiting.start()
+        line = lines.get(timeout=10)
+    waiting.join(timeout=30)
+    names = ", ".join(program.name for program in binaries.PROGRAMS)
+    assert line == f"waiting for process {os.getpid()} which builds {names} (5 to 10 minutes with cold caches): 0 s"
 
 
 def test_an_interrupted_build_leaves_nothing_and_continues_later(path_folder: Path, tmp_path: Path) -> None:

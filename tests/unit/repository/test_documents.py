@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 import yaml
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model import messages
 from packaging.requirements import Requirement
 from packaging.version import Version
 
@@ -141,6 +142,13 @@ DOCUMENTATION = {module.stem: guides_of(documentation_of(module)) for module in 
 def test_the_documentation_of_a_module_or_role_links_a_guide_of_the_site(name: str, links: list[str]) -> None:
     assert links
     assert [link for link in links if not leads_somewhere(Path("README.md"), link.replace(".html", ".md"))] == []
+
+
+def test_the_errors_about_a_missing_right_link_pages_of_the_site() -> None:
+    links = {messages.role_documentation(f"any/{name}").split()[-1] for name in (*messages.ROLE_PAGES, "")}
+    pages = {link.removeprefix(f"{site_url()}/") for link in links}
+    assert pages == {*messages.ROLE_PAGES.values(), "docs/rebalance.html#permissions"}
+    assert [page for page in pages if not leads_somewhere(Path("README.md"), page.replace(".html", ".md"))] == []
 
 
 README = (ROOT / "README.md").read_text()

@@ -7,7 +7,7 @@ from __future__ import annotations
 import re
 import typing as t
 
-from ...model.messages import ROLE_DOCUMENTATION
+from ...model.messages import role_documentation
 from ...model.undecodable import Undecodable
 
 
@@ -256,8 +256,12 @@ def api_error(
     retry_after_s: t.Optional[float] = None,
     reason: t.Optional[str] = None,
     causes: tuple[Cause, ...] = (),
+    user_agent: str = "",
 ) -> ApiError:
-    """Return the error for one answer. ``verb`` (such as ``list``) and ``target`` are part of its text."""
+    """Return the error for one answer. ``verb`` (such as ``list``) and ``target`` are part of its text.
+
+    ``user_agent`` is the name of the module or program. The error about a missing verb has the address of its role.
+    """
     kind = _BY_STATUS.get(status, ApiError)
     blamed = [cause.message for cause in causes if cause.reason == DISRUPTION_BUDGET]
     if status == 429 and blamed:
@@ -267,11 +271,11 @@ def api_error(
     elif status == 403 and message.endswith(_NOT_READY):
         kind, advice = OverloadedError, f"{message} (HTTP 403). The API server has just started: try again later."
     else:
-        advice = _advice(status, verb, target, message)
+        advice = _advice(status, verb, target, message, user_agent)
     return kind(f"cannot {verb} {target.text}: {advice}", status=status, retry_after_s=retry_after_s, reason=reason, causes=causes)
 
 
-def _advice(status: int, verb: str, target: RequestTarget, message: str) -> str:
+def _advice(status: int, verb: str, target: RequestTarget, message: str, user_agent: str) -> str:
     said = message or f"HTTP status {status}"
     if status == 401:
         return f"{said} (HTTP 401). The credentials are missing, wrong or expired: renew the token or client certificate in use."
@@ -282,7 +286,8 @@ def _advice(status: int, verb: str, target: RequestTarget, message: str) -> str:
         return f"{said} (HTTP 403). The API server has found no credentials that it knows: {remedy}."
     if status == 403:
         remedy = f", or {target.remedy}" if target.remedy else ""
-        return f"{said} (HTTP 403). Grant the verb '{verb}' on {target.scope or target.text} to this user{remedy}. {ROLE_DOCUMENTATION}"
+        role = role_documentation(user_agent)
+        return f"{said} (HTTP 403). Grant the verb '{verb}' on {target.scope or target.text} to this user{remedy}. {role}"
     if status == 404:
         return f"{said} (HTTP 404). Check its name, namespace and kind."
     if status == 429:

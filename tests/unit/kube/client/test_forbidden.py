@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import re
 import typing as t
 from types import SimpleNamespace
 
@@ -17,7 +18,7 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client
     PODS,
     STORAGE_CLASSES,
 )
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.messages import ROLE_DOCUMENTATION
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.messages import role_documentation
 
 
 def refuse(_method: str, _path: str, *, verb: str, target: RequestTarget, **_rest: t.Any) -> bytes:
@@ -66,7 +67,22 @@ API = KubeApi(t.cast(t.Any, SimpleNamespace(request=refuse)))
 def test_a_forbidden_request_says_what_to_grant(call: t.Callable[[], t.Any], said: str) -> None:
     with pytest.raises(ForbiddenError) as caught:
         call()
-    assert str(caught.value) == f"{said} {ROLE_DOCUMENTATION}"
+    assert str(caught.value) == f"{said} {role_documentation()}"
+
+
+@pytest.mark.parametrize(
+    ("user_agent", "page"),
+    [
+        ("onprem.kube_scheduling/kubectl-spread", "docs/rebalance.html#permissions"),
+        ("onprem.kube_scheduling/k8s_rollout_restart", "docs/rebalance.html#permissions"),
+        ("onprem.kube_scheduling/k8s_critical_rescue", "docs/rescue.html#permissions"),
+        ("onprem.kube_scheduling/rescuer", "docs/rescuer.html#rights-of-the-role"),
+        ("onprem.kube_scheduling/extender", "docs/network-aware-scheduling.html#permissions"),
+    ],
+)
+def test_a_forbidden_request_names_the_published_page_with_the_role_of_the_program(user_agent: str, page: str) -> None:
+    error = api_error(verb="list", target=RequestTarget("nodes"), status=403, message="no", user_agent=user_agent)
+    assert re.findall(r"https://\S+", str(error)) == [f"https://onprem.github.io/kube_scheduling/{page}"]
 
 
 def test_error_for_users_without_credentials_does_not_ask_for_a_role() -> None:

@@ -230,7 +230,8 @@ class Transport:
                 said = _error_body(response)
             except (HttpError, OSError) as error:
                 raise self._unreachable(error) from error
-            raise _answer(verb, target, response.status, response.headers, said, shown=self._connection.without_authorization)
+            shown = self._connection.without_authorization
+            raise _answer(verb, target, response.status, response.headers, said, shown=shown, user_agent=self._user_agent)
         if response.headers.get("Content-Type", "").lower().startswith("text/html"):
             response.close()
             raise TruncatedResponseError(
@@ -292,7 +293,14 @@ def _root_cause(error: BaseException) -> str:
 
 
 def _answer(
-    verb: str, target: RequestTarget, code: int, headers: Mapping[str, str], body: bytes, *, shown: t.Callable[[str], str]
+    verb: str,
+    target: RequestTarget,
+    code: int,
+    headers: Mapping[str, str],
+    body: bytes,
+    *,
+    shown: t.Callable[[str], str],
+    user_agent: str,
 ) -> ApiError:
     """Return the error for an answer. ``shown`` removes the secrets of the request from a text, because a proxy may return the request."""
     status = _status_of(body)
@@ -309,6 +317,7 @@ def _answer(
         retry_after_s=min(float(retry_after), LONGEST_RETRY_AFTER_S) if retry_after.isdecimal() else None,
         reason=str(status.get("reason") or "") if is_status else None,
         causes=tuple(Cause(str(cause.get("reason") or ""), str(cause.get("message") or "")) for cause in causes),
+        user_agent=user_agent,
     )
 
 
