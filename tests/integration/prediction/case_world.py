@@ -58,7 +58,8 @@ class CaseWorld(ClusterWriter):
             self._bind(case.workloads)
             self._wait_until_ready()
             for workload in case.workloads:
-                self._annotate(workload)
+                if workload.stop_after_s:
+                    self._annotate(workload)
             profiles = case.profiles or {"profiles": [{"schedulerName": DEFAULT_NAME}]}
             # The scheduler soon tries again to place a pod that did not fit.
             configuration = {**profiles, "podInitialBackoffSeconds": 1, "podMaxBackoffSeconds": 1}

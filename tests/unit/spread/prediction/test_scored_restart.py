@@ -277,14 +277,9 @@ def test_the_order_in_which_old_pods_are_removed_may_decide() -> None:
     for number, (zone, pods, cpu, taints) in enumerate(
         [("a", 2, "2", SOFT), ("b", 1, "2", []), ("c", 10, "1", SOFT), ("b", 2, "2", []), ("c", 1, "2", [])]
     ):
-        cluster.node(
-            f"worker-{number}",
-            labels={ZONE: zone, "number": str(number)},
-            allocatable={"cpu": cpu, "memory": "4Gi", "pods": str(pods)},
-            taints=taints,
-        )
+        full(cluster, f"worker-{number}", zone, pods, cpu, taints=taints)
     preferred = [
-        {"weight": weight, "preference": {"matchExpressions": [{"key": "number", "operator": "In", "values": [str(number)]}]}}
+        {"weight": weight, "preference": {"matchExpressions": [{"key": HOST, "operator": "In", "values": [f"worker-{number}"]}]}}
         for number, weight in enumerate((1, 1, 20, 20, 20))
     ]
     spec = {
