@@ -5,7 +5,8 @@
 from __future__ import annotations
 
 import typing as t
-from collections.abc import Hashable, Mapping
+from collections import Counter
+from collections.abc import Hashable, Mapping, Sequence
 
 from ...model.bounded_cache import BoundedCache
 from ...model.identity_cache import IdentityCache
@@ -22,12 +23,28 @@ class NodeClass(t.NamedTuple):
     parts: tuple[Hashable, ...]
 
 
-class ClassGroups(t.NamedTuple):
-    """Nodes of a snapshot by their common class. ``sizes``: the number of nodes of each class."""
+class ClassGroups:
+    """Nodes of a snapshot by their common class, of which equal ones are the same object.
 
-    members: frozenset[str]
-    names: Mapping[NodeClass, tuple[str, ...]]
-    sizes: Mapping[NodeClass, int]
+    ``names``: the nodes. ``classes``: the class of each of them. ``sizes``: the number of nodes of each class.
+    """
+
+    def __init__(self, names: tuple[str, ...], classes: Sequence[NodeClass]) -> None:
+        self.members = frozenset(names)
+        self._names = names
+        self._classes = classes
+        self._names_of: dict[NodeClass, tuple[str, ...]] = {}
+        # The id of a class has a faster hash than the class.
+        by_id = {id(one): one for one in classes}
+        self.sizes: Mapping[NodeClass, int] = {by_id[number]: size for number, size in Counter(map(id, classes)).items()}
+
+    def names_of(self, wanted: NodeClass) -> tuple[str, ...]:
+        """Return the nodes of a class of ``sizes``, in their order."""
+        known = self._names_of.get(wanted)
+        if known is None:
+            # Few classes are ever the best one.
+            known = self._names_of[wanted] = tuple([name for name, one in zip(self._names, self._classes) if one is wanted])
+        return known
 
 
 MAX_SIGNATURES = 64
@@ -76,15 +93,4 @@ class CommonClasses:
 
     def _grouped(self, names: tuple[str, ...], class_of: t.Callable[[str], NodeClass]) -> ClassGroups:
         by_node = self.by_node
-        # Equal classes are the same object, whose id has a faster hash.
-        groups: dict[int, list[str]] = {}
-        classes: dict[int, NodeClass] = {}
-        for name in names:
-            one = by_node.get(name) or class_of(name)
-            group = groups.get(id(one))
-            if group is None:
-                classes[id(one)], group = one, []
-                groups[id(one)] = group
-            group.append(name)
-        found = {classes[number]: tuple(group) for number, group in groups.items()}
-        return ClassGroups(frozenset(names), found, {one: len(group) for one, group in found.items()})
+        return ClassGroups(names, [by_node.get(name) or class_of(name) for name in names])

@@ -153,8 +153,9 @@ class Scorer:
         totals = self.class_totals({one: size for one, size in sizes.items() if size})
         highest = max(totals.values(), default=0)
         found = sorted(name for name, one in own.items() if totals[one] == highest)
-        for one, names in groups.names.items():
+        for one in groups.sizes:
             if totals.get(one) == highest:
+                names = groups.names_of(one)
                 found += [name for name in names if name not in own] if one in incomplete else names
         return tuple(found)
 

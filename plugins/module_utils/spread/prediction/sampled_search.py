@@ -44,12 +44,16 @@ class SampledSearch:
         if not opened and (not closed or closed.isdisjoint(window)):
             return window
         # The search continues until it has found enough nodes, or has checked all of them.
-        others = chain.from_iterable(windows[number + 1 :] + windows[:number])
-        found = list(islice((name for name in dict.fromkeys(chain(window, others)) if name not in closed), self._wanted))
+        found = dict.fromkeys(name for name in window if name not in closed)
+        for name in chain.from_iterable(windows[number + 1 :] + windows[:number]):
+            if len(found) == self._wanted:
+                break
+            if name not in closed:
+                found[name] = None
         if opened:
             positions, total = self._order.positions, len(self._order.names)
             begin = positions[window[0]] if window else 0
-            found = sorted({*found, *opened}, key=lambda name: (positions[name] - begin) % total)[: self._wanted]
+            return tuple(sorted({*found, *opened}, key=lambda name: (positions[name] - begin) % total)[: self._wanted])
         return tuple(found)
 
     def _check_one_by_one(self, is_feasible: Callable[[str], bool], ordered: tuple[str, ...]) -> tuple[str, ...]:
