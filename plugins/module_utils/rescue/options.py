@@ -119,7 +119,7 @@ def missing_namespaces(options: RescueOptions, snapshot: ClusterSnapshot) -> str
     missing = [name for name in options.namespaces if name not in known]
     if not missing or any(entry.resource == "namespaces" for entry in snapshot.skipped):
         return ""
-    return missing_namespaces_message(missing)
+    return missing_namespaces_message(missing, known)
 
 
 def _check(options: RescueOptions) -> None:

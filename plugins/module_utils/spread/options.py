@@ -95,9 +95,10 @@ def check_namespace_names(names: Iterable[str], option: str) -> tuple[str, ...]:
 
 def check_missing_namespaces(wanted: t.Optional[Sequence[str]], existing: Iterable[str], unreadable: Iterable[str]) -> None:
     """Raise OptionError for namespaces that the option names and that do not exist."""
-    missing = sorted(set(wanted or ()) - set(existing) - set(unreadable))
+    known = {*existing, *unreadable}
+    missing = sorted(set(wanted or ()) - known)
     if missing:
-        raise OptionError(missing_namespaces_message(missing))
+        raise OptionError(missing_namespaces_message(missing, known))
 
 
 def option_times(params: Mapping[str, t.Any], defaults: Mapping[str, int]) -> dict[str, int]:

@@ -315,7 +315,7 @@ def test_a_pod_that_is_not_there(scene: Scene, rescues: Rescues) -> None:
 
 
 def test_a_namespace_that_is_not_there(rescues: Rescues) -> None:
-    with pytest.raises(OptionError, match="there is no namespace kube-sytem; check the spelling"):
+    with pytest.raises(OptionError, match=r"there is no namespace kube-sytem \(the nearest is kube-system\); check the spelling"):
         rescues.run(namespaces=["kube-system", "kube-sytem"])
     assert rescues.run(namespaces=["kube-sytem"], state="released")["released"] == [], "nodes are released, also those of others"
 

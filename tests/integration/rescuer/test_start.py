@@ -76,7 +76,12 @@ def test_missing_roles_are_3(cluster: Cluster, tmp_path: Path) -> None:
 
 def test_a_namespace_that_is_not_there_is_said_at_the_start(daemons: Start) -> None:
     daemon = daemons("--system-namespace=kube-system,kube-sytem")
-    wait_until(lambda: daemon.said("namespaces: there is no namespace kube-sytem; check the spelling and the cluster (context)"), what="it")
+    wait_until(
+        lambda: daemon.said(
+            "namespaces: there is no namespace kube-sytem (the nearest is kube-system); check the spelling and the cluster (context)"
+        ),
+        what="it",
+    )
 
 
 def test_the_rights_in_the_base_are_enough_and_it_survives_their_loss(scene: Scene, cluster: Cluster, daemons: Start) -> None:

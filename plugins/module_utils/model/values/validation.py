@@ -8,7 +8,7 @@ Source: https://kubernetes.io/docs/concepts/overview/working-with-objects/names/
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 _PREFIX_PART = r"[a-z0-9](?:[-a-z0-9]*[a-z0-9])?"
 _PREFIX = rf"(?=[^/]{{1,253}}/){_PREFIX_PART}(?:\.{_PREFIX_PART})*"
@@ -21,9 +21,13 @@ NAMESPACE_FORM = "lower case letters, digits and '-', at most 63"
 """A text for errors: the characters of a namespace's name."""
 
 
-def missing_namespaces_message(namespaces: Iterable[str]) -> str:
-    """Return the error for an option ``namespaces`` that names namespaces that do not exist."""
-    return f"namespaces: there is no namespace {', '.join(namespaces)}; check the spelling and the cluster (context)"
+def missing_namespaces_message(missing: Iterable[str], existing: Collection[str]) -> str:
+    """Return the error for an option ``namespaces`` that names namespaces that do not exist. It names the most similar ones that exist."""
+    from .nearest import nearest_name  # only the error case needs it
+
+    similar = [(name, nearest_name(name, existing)) for name in missing]
+    names = ", ".join(f"{name} (the nearest is {near})" if near else name for name, near in similar)
+    return f"namespaces: there is no namespace {names}; check the spelling and the cluster (context)"
 
 
 def is_qualified_name(text: str) -> bool:
