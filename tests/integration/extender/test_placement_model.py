@@ -15,6 +15,7 @@ import numpy as np
 from lab.cluster import Cluster
 from lab.pytest_fixtures import NamespaceFactory
 from lab.second_scheduler import SecondScheduler, second_scheduler
+from tests.integration.kubernetes_version import needs_kubernetes
 from tests.integration.workloads import IMAGE, wait_until
 from tests.soak.placement.stock_scores import BALANCED, FIT, SPREAD, StockScores
 
@@ -30,6 +31,7 @@ LINE = re.compile(r'"Plugin scored node for pod" pod="([^"]+)" plugin="(\w+)" no
 
 
 def test_the_points_are_those_of_the_real_scheduler(lab_cluster: Cluster, namespaces: NamespaceFactory, tmp_path: Path) -> None:
+    needs_kubernetes("1.36", "the formula of NodeResourcesBalancedAllocation in the model")
     namespace = namespaces("placement-model")
     nodes = {item["metadata"]["name"]: item for item in lab_cluster.get("/api/v1/nodes")["items"]}
     workers = sorted(name for name in nodes if name.startswith("worker"))

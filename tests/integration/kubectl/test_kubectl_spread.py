@@ -19,6 +19,7 @@ import yaml
 from lab import binaries
 from lab.cluster import Cluster
 from tests.integration.kubectl.conftest import Kubectl
+from tests.integration.kubernetes_version import MINOR
 from tests.integration.modules.module_process import Modules
 from tests.integration.modules.test_documented_permissions import LOOK
 from tests.integration.requests_seen import requests_seen
@@ -155,7 +156,9 @@ def test_connection_flags_select_the_same_server_and_user_as_in_kubectl(
         pem[name].write_bytes(base64.b64decode(admin["user"][f"{name}-data"]))
     login, server = ["--user=admin"], right["cluster"]["server"]
     files = [f"--{name}={file}" for name, file in pem.items()]
-    impersonated = ["--as=bob", "--as-uid=7", "--as-group=system:masters", "--as-group=a,b", "--as-user-extra=Scope/x=1"]
+    impersonated = ["--as=bob", "--as-uid=7", "--as-group=system:masters", "--as-group=a,b"]
+    if MINOR >= 35:  # the first kubectl that has it
+        impersonated.append("--as-user-extra=Scope/x=1")
     for flags in (
         [*login, "--cluster=right"],
         [*login, f"--server={server}"],
