@@ -10,6 +10,7 @@ from typing import Any
 
 from lab.cluster import Cluster
 from lab.scenario import NodeGroup, Scenario
+from tests.integration.kubernetes_version import MINOR
 from tests.integration.workloads import IMAGE, wait_until
 
 Json = dict[str, Any]
@@ -23,6 +24,11 @@ PRIORITIES = {"scene-low": 100, "scene-middle": 1000, "scene-high": 1_000_000}
 SCENE_LABEL = "scene"
 
 _NUMBERS = itertools.count(1)
+
+
+def nomination_when_bound(node: str) -> str:
+    """The nomination of a pod that is bound to the node. The API server removes it since 1.35 (ClearingNominatedNodeNameAfterBinding)."""
+    return "" if MINOR >= 35 else node
 
 
 def priority_classes() -> list[Json]:

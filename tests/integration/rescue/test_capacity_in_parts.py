@@ -6,18 +6,13 @@ from __future__ import annotations
 
 import pytest
 
-from tests.integration.kubernetes_version import MINOR, needs_kubernetes
+from tests.integration.kubernetes_version import needs_kubernetes
 from tests.integration.rescue.rescues import Rescues, victims
-from tests.integration.rescue.scene import HOLD_KEY, Scene
+from tests.integration.rescue.scene import HOLD_KEY, Scene, nomination_when_bound
 from tests.integration.rescue.test_interrupted import in_background
 from tests.integration.workloads import wait_until
 
 EVERYTHING = {"operator": "Exists"}
-
-
-def nomination_when_bound(node: str) -> str:
-    """The nomination of a pod that is bound to the node. The API server removes it since 1.35 (ClearingNominatedNodeNameAfterBinding)."""
-    return "" if MINOR >= 35 else node
 
 
 def wait_for_the_first_part(scene: Scene, node: str, pod: str) -> None:

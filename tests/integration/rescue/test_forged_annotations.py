@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from tests.integration.rescue.rescues import Rescues, victims
-from tests.integration.rescue.scene import HOLD_ANNOTATION, HOLD_KEY, SYSTEM, Scene
+from tests.integration.rescue.scene import HOLD_ANNOTATION, HOLD_KEY, SYSTEM, Scene, nomination_when_bound
 from tests.integration.rescue.test_interrupted import ATTEMPTS, attempts, killed_during_a_rescue
 
 PAST, FUTURE = "2020-01-01T00:00:00Z", "2199-01-01T00:00:00Z"
@@ -123,7 +123,7 @@ def test_hold_without_taint_continues_where_its_annotation_was_removed(scene: Sc
     annotate(scene, node, None)
     row = rescues.one(pod)
     assert (row["status"], row["node"]) == ("rescued", node) and len(scene.evictions()) == 1
-    assert scene.held() == [] and records(scene) == {} and not scene.nominated(pod)
+    assert scene.held() == [] and records(scene) == {} and scene.nominated(pod) == nomination_when_bound(node)
 
 
 def test_deadline_of_an_edited_annotation_does_not_count(scene: Scene, rescues: Rescues) -> None:
