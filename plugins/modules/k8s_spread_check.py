@@ -271,9 +271,10 @@ workloads:
             - The code. V(pods_differ) means that live pods of one revision differ; the message names the field.
             - V(scoring_does_not_spread) means that the new pods could run elsewhere, and that the scores of the scheduler would not spread
               them. With V(depends_on_ties) and V(depends_on_sampling), the result depends on choices of the scheduler that are not known.
-              With V(depends_on_termination), it depends on how long old pods take to end, and with V(depends_on_readiness) on whether new
-              pods become ready at the same time. With V(depends_on_removal_order), it depends on the order in which a Deployment loses its
-              old pods. V(waits_for_ready_pod) means that the controller of a StatefulSet replaces no pod until one of them is Ready.
+              With V(depends_on_termination), it depends on how long terminating pods take to end, and with V(depends_on_readiness) on
+              whether new pods become ready at the same time. With V(depends_on_removal_order), it depends on the order in which a
+              Deployment loses its old pods. V(waits_for_ready_pod) means that the controller of a StatefulSet replaces no pod until one of
+              them is Ready. V(waits_for_lost_pod) means that the controller waits for the end of a pod on a node that is not Ready.
               With V(depends_on_preemption), the scheduler may preempt pods with a lower priority for
               a new pod. With V(depends_on_extender), it depends on an extender of the scheduler that filters or scores nodes.
               V(no_better_spread) means that no choice of nodes would spread them better. C(docs/rebalance.md) says what to do.

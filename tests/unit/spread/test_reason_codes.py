@@ -40,6 +40,7 @@ OF_PREDICTIONS = {
     "depends_on_preemption",
     "depends_on_readiness",
     "depends_on_removal_order",
+    "waits_for_lost_pod",
     "waits_for_ready_pod",
     "no_better_spread",
     "not_eligible",

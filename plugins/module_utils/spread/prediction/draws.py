@@ -19,7 +19,7 @@ from ...model.scheduler_profile import DEFAULT_PROFILE
 from ...model.snapshot import ClusterSnapshot
 from ...scheduler.node_search import SearchOrder, SearchOrders, nodes_to_find
 from ..rollout import update_strategy_type
-from .old_pods import can_be_removed_in_other_orders
+from .old_pods import can_be_removed_in_other_orders, ending_pods
 from .sampled_search import SampledSearch
 
 BEFORE_NEXT_POD = "before_next_pod"
@@ -28,11 +28,11 @@ WHEN_NEEDED = "when_needed"
 AT_RANDOM = "at_random"
 
 ENDS = {
-    BEFORE_NEXT_POD: "old pods have ended when the next new pod is placed",
-    AT_NEXT_STEP: "old pods still use their nodes when the next new pod is placed, and have ended one step of the rollout later",
-    WHEN_NEEDED: "old pods still use their nodes until the rollout has ended",
+    BEFORE_NEXT_POD: "terminating pods have ended when the next new pod is placed",
+    AT_NEXT_STEP: "terminating pods still use their nodes when the next new pod is placed, and have ended one step of the rollout later",
+    WHEN_NEEDED: "terminating pods still use their nodes until the rollout has ended",
 }
-"""The possible times at which all removed pods end if their controller does not wait for them, as the end of "it helps only if ...".
+"""The possible times at which all terminating pods end if no controller waits for them, as the end of "it helps only if ...".
 
 With AT_RANDOM, each of them ends at a time of its own.
 """
@@ -176,15 +176,17 @@ class Draws:
         ``results``: the result of each draw. ``what``: the success, as in "4 of 8 simulated restarts ...".
         """
         share = f"{sum(results)} of {len(results)} {what}"
-        is_rolled = not waits_for_end(workload)
-        certain = _condition(results) if is_rolled else None
+        has_times = depends_on_times(workload, self._snapshot)
+        certain = _condition(results) if has_times else None
         if certain is not None:
             return certain
         if self._wanted(workload) is not None:
             return Reason("depends_on_sampling", f"{share}: in a cluster of this size the scheduler scores only a part of the nodes")
-        if is_rolled and _differs_only_if(lambda choices: choices.ends == AT_RANDOM, results):
-            return Reason("depends_on_termination", f"{share}: it is not known when each old pod ends, and when each new pod becomes ready")
-        has_orders = is_rolled and can_be_removed_in_other_orders(self._snapshot.owned_pods(workload))
+        if has_times and _differs_only_if(lambda choices: choices.ends == AT_RANDOM, results):
+            return Reason(
+                "depends_on_termination", f"{share}: it is not known when each terminating pod ends, and when each new pod becomes ready"
+            )
+        has_orders = not waits_for_end(workload) and can_be_removed_in_other_orders(self._snapshot.owned_pods(workload))
         if has_orders and _differs_only_if(lambda choices: choices.shuffles_old, results):
             return Reason("depends_on_removal_order", f"{share}: it is not known in which order the old pods are removed")
         if depends_on("reuses_scores", results):
@@ -222,6 +224,11 @@ def _condition(results: t.Sequence[bool]) -> t.Optional[Reason]:
 def _differs_only_if(applies: t.Callable[[Choices], bool], results: t.Sequence[bool]) -> bool:
     """Return whether all draws to which this does not apply have the same result. Not all results are equal."""
     return len({success for choices, success in zip(cycle(COMBINATIONS), results) if not applies(choices)}) == 1
+
+
+def depends_on_times(workload: Workload, snapshot: ClusterSnapshot) -> bool:
+    """Return whether the times at which pods end and become ready can make a difference."""
+    return not waits_for_end(workload) or bool(snapshot.once(ending_pods))
 
 
 def waits_for_end(workload: Workload) -> bool:

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: onprem.kube_scheduling contributors
-"""The order in which a rollout removes the old pods of a Deployment.
+"""The pods that a rollout removes, in the order of the controller of a Deployment, and those that are already terminating.
 
 Source: kubernetes ``pkg/controller/controller_utils.go`` (ActivePodsWithRanks) and ``pkg/controller/replicaset/replica_set.go``
 (getPodsRankedByRelatedPodsOnSameNode).
@@ -15,8 +15,10 @@ import typing as t
 from collections.abc import Iterable, Mapping
 
 from ...model.api.pod import Pod
+from ...model.snapshot import ClusterSnapshot
 from ...model.values.integers import parse_int64
 from ...model.values.timestamps import read_time
+from ..stuck_pods import is_on_lost_node
 
 DELETION_COST = "controller.kubernetes.io/pod-deletion-cost"
 PHASES = {"Pending": 0, "Unknown": 1}
@@ -82,6 +84,12 @@ class OldPods:
             there = self._pods[one, node]
             if there:
                 heapq.heappush(self._heap, (one, -self._per_node[node], there[-1][0], node))
+
+
+def ending_pods(snapshot: ClusterSnapshot) -> tuple[Pod, ...]:
+    """Return the pods of all workloads that are terminating on nodes of the snapshot. A pod on a node that does not answer does not end."""
+    pods = (pod for pod in snapshot.pods if pod.terminating and not pod.terminal and pod.spec.node_name in snapshot.nodes)
+    return tuple(pod for pod in pods if not is_on_lost_node(pod, snapshot))
 
 
 def can_be_removed_in_other_orders(pods: Iterable[Pod]) -> bool:

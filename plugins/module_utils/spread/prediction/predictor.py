@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 from ...model.api.pod import Pod
 from ...model.api.workload import Workload
+from ...model.codec import replace
 from ...model.reason import Blocker, Reason
 from ...model.snapshot import ClusterSnapshot
 from ...scheduler.affinity_term_index import required_anti_affinity, required_pod_affinity
@@ -22,18 +23,18 @@ from ..preconditions.admission.admission import admission_violation
 from ..preconditions.admission.quota import quota_violation
 from ..preconditions.admission.surge_quota import surge_capacity, surge_quota_violation
 from ..preconditions.autoscaling import autoscaling_violation
+from ..preconditions.restart import rollout_violation
 from ..preconditions.shared_volume import shared_volume_violation
-from ..preconditions.update_strategy.on_delete import on_delete_violation
 from ..rollout import partition
 from ..skew_cost import SkewCost, skew_cost
 from ..topology.topology import Topology
-from .draws import Draw, Draws, depends_on, waits_for_end
+from .draws import Draw, Draws, depends_on, depends_on_times, waits_for_end
 from .next_pods import NextPods
 from .old_pods import can_be_removed_in_other_orders
-from .ordered_ready import unready_pod_unknown
 from .prediction import Prediction
 from .restart_simulation import RestartSimulation, SimulatedRestart
 from .scored_node import NodeUnknownError
+from .stopped_rollout import stopped_rollout_unknown
 
 BETTER = "simulated restarts spread the replicas better"
 PREEMPTS = Reason(
@@ -71,7 +72,7 @@ class RestartPredictor:
         violation = self._prediction_violation(workload)
         if violation is not None:
             return Prediction(False, blockers=[Blocker(violation)])
-        unknown = next_pod(workload, self._snapshot).unknown or unready_pod_unknown(workload, self._snapshot)
+        unknown = next_pod(workload, self._snapshot).unknown or stopped_rollout_unknown(workload, self._snapshot)
         if unknown:
             return Prediction(None, blockers=[Blocker(reason) for reason in unknown])
         denied = (
@@ -92,9 +93,6 @@ class RestartPredictor:
         spreads = self._better(before, best, eligible)
         if not spreads and self._is_best(workload, next_pods.pod(), eligible):
             return Prediction(False, domains, self._blockers(workload, best))
-        unlabelled = self._topology.missing_label_violation(self._keys, _not_out(best.first))
-        if unlabelled is not None:
-            return Prediction(None, domains, [Blocker(unlabelled)])
         unknowns = self._unknowns(best.first)
         if best.first.unknown:
             return Prediction(None, domains, unknowns)
@@ -104,6 +102,10 @@ class RestartPredictor:
         found = self._by_scores(workload, next_pods, eligible, surge.pods, before, decides, domains, unknowns)
         if found.restart_helps is False and not spreads:
             return Prediction(False, domains, self._blockers(workload, best))
+        unlabelled = self._topology.missing_label_violation(self._keys, _not_out(best.first))
+        if unlabelled is not None and not found.restart_helps:
+            # It may be the cause: a pod on one of these nodes is in no domain.
+            found = replace(found, blockers=[*found.blockers, Blocker(unlabelled)])
         return found
 
     def assume_restarted(self, workload: Workload, eligible: tuple[str, ...]) -> None:
@@ -134,12 +136,11 @@ class RestartPredictor:
         results: list[bool] = []
         certain: dict[t.Hashable, bool] = {}
         expected: dict[str, dict[str, int]] = {}
-        # If the controller waits for the end of each old pod, the times at which pods end and become ready make no difference.
-        is_awaited = waits_for_end(workload)
+        has_times = depends_on_times(workload, self._snapshot)
         while not self._draws.suffice(results, workload.spec.replicas):
             number = len(results)
             draw = self._draws.of(workload, number)
-            kind = () if is_awaited else draw.kind
+            kind = draw.kind if has_times else ()
             improved = certain.get(kind)
             if improved is None:
                 accept_unknown = not unknowns or draw.accepts_unknown
@@ -177,7 +178,7 @@ class RestartPredictor:
         return (
             shared_volume_violation(workload, self._snapshot)
             or autoscaling_violation(workload, self._snapshot)
-            or on_delete_violation(workload)
+            or rollout_violation(workload, self._snapshot)
         )
 
     def _simulate(

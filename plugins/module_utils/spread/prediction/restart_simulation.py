@@ -26,7 +26,7 @@ from ..topology.topology import Topology
 from .draws import Draw, terminating_copy
 from .least_loaded_node import LeastLoadedNode, ReplicaCounts
 from .next_pods import NextPods
-from .old_pods import OldPods, can_be_removed_in_other_orders
+from .old_pods import OldPods, can_be_removed_in_other_orders, ending_pods
 from .scored_node import ScoredNode
 
 
@@ -98,7 +98,7 @@ class RestartSimulation:
         self._decided = False
         self._set_ordinal(None)
         self._new: list[str] = []
-        self._terminating: list[Pod] = []
+        self._terminating = list(snapshot.once(ending_pods))
         self._old = OldPods((), self._counts.per_node, snapshot.read_at_s)
         self._first: t.Optional[Feasibility] = None
 
@@ -109,6 +109,8 @@ class RestartSimulation:
         """
         stuck: t.Optional[Feasibility] = None
         preempts = False
+        # In the best case, all pods that are already terminating have ended. Their order is not known.
+        self._end([pod for pod in self._terminating if self._draw is None or self._draw.has_ended(at_removal=True)])
         try:
             if self._workload.kind == "StatefulSet":
                 self._replace_by_ordinal()
@@ -145,8 +147,7 @@ class RestartSimulation:
         while len(self._new) < wanted and not self._is_decided(wanted):
             # New pods have become ready since. The controller first creates the additional pods, and then removes old ones.
             placed = len(self._new)
-            if self._draw is not None:
-                self._end([pod for pod in self._terminating if self._draw.has_ended(at_removal=False)])
+            self._begin_step()
             ready = placed if self._draw is None else self._draw.ready(ready, placed)
             place_in_free_slots()
             for pod in old.take(len(old) + ready - (replicas - bounds.max_unavailable)):
@@ -181,6 +182,7 @@ class RestartSimulation:
             if self._is_decided(len(ordinals), replaced[:left]):
                 break
             number = replaced[left - 1]
+            self._begin_step()
             self._remove_old_pod(by_ordinal[number])
             self._set_ordinal(number)
             self._place()
@@ -202,6 +204,11 @@ class RestartSimulation:
             self._terminating.append(terminating)
         self._counts.per_node[pod.spec.node_name] -= 1
         self._old.recount(pod.spec.node_name)
+
+    def _begin_step(self) -> None:
+        """Remove the terminating pods that have ended since the last step of the rollout."""
+        if self._draw is not None and self._terminating:
+            self._end([pod for pod in self._terminating if self._draw.has_ended(at_removal=False)])
 
     def _end(self, pods: Sequence[Pod]) -> None:
         """Remove these terminating pods from their nodes."""

@@ -405,7 +405,7 @@ def simulate(cluster: ClusterBuilder, workload: t.Any, *, key: str = HOST, max_s
     ).run()
 
 
-def test_nodes_without_the_key_leave_it_open_where_new_pods_count():
+def test_a_pod_on_a_node_without_the_key_is_in_no_domain():
     cluster = ClusterBuilder()
     for number in (1, 2):
         cluster.node(f"worker-{number}", labels={"room": f"r{number}"})
@@ -414,8 +414,9 @@ def test_nodes_without_the_key_leave_it_open_where_new_pods_count():
     restart = simulate(cluster, workload, key="room")
     assert sorted(restart.nodes) == ["worker-1", "worker-2"]
     (line,) = check_spread(cluster.snapshot(), CheckOptions(topology_keys=["room"])).workloads
-    assert line.prediction is not None and line.prediction.restart_helps is None
-    assert [blocker.reason.code for blocker in line.prediction.blockers] == ["no_domain"]
+    assert line.prediction is not None and line.prediction.restart_helps is False
+    assert [blocker.reason.code for blocker in line.prediction.blockers] == ["scoring_does_not_spread", "no_domain"]
+    assert line.prediction.expected == {"room": {"r1": 0, "r2": 1}}, "the system default constraint uses each of the empty nodes"
 
 
 class TestAdvice:

@@ -25,6 +25,7 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.pred
     Draws,
 )
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.prediction.next_pods import NextPods
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.prediction.old_pods import ending_pods
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.prediction.prediction import Prediction
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.prediction.restart_simulation import RestartSimulation
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.topology.topology import Topology
@@ -268,7 +269,7 @@ def test_each_old_pod_may_end_at_another_time() -> None:
     cluster.deployment("web", [*["worker-1"] * 3, *["worker-2"] * 2], template=template, strategy=strategy)
     found = skewed(cluster)
     assert (found.restart_helps, codes(found)) == (None, ["depends_on_termination"])
-    assert "when each old pod ends" in found.blockers[0].reason.text
+    assert "when each terminating pod ends" in found.blockers[0].reason.text
 
 
 def test_the_order_in_which_old_pods_are_removed_may_decide() -> None:
@@ -299,6 +300,69 @@ def test_a_stateful_set_waits_until_all_pods_are_ready(policy: str, expected: tu
     cluster.pods[0] = replace(cluster.pods[0], status=replace(cluster.pods[0].status, conditions=()))
     found = predicted(cluster)
     assert (found.restart_helps, codes(found)) == expected
+
+
+TERMINATING = {"deletionTimestamp": "2026-01-01T00:00:05Z"}
+
+
+def beside_a_terminating_pod() -> ClusterBuilder:
+    """Two nodes; a pod that is terminating uses most of worker-2."""
+    cluster = ClusterBuilder()
+    for name, cpu in (("worker-1", "6"), ("worker-2", "4")):
+        cluster.node(name, labels={ZONE: name}, allocatable=sized(cpu))
+    cluster.pod("other", "worker-2", labels={"app": "other"}, template={"spec": {"containers": [container("3.5")]}}, **TERMINATING)
+    return cluster
+
+
+def test_a_pod_that_is_already_terminating_leaves_its_node_to_a_new_pod() -> None:
+    """With the real scheduler, the new pod was pending until the other one had ended."""
+    cluster = beside_a_terminating_pod()
+    cluster.deployment("web", ["worker-1"] * 2, template={"spec": {"containers": [container("2.5")]}})
+    assert predicted(cluster).restart_helps is True
+
+
+def test_a_stateful_set_does_not_wait_for_terminating_pods_of_others() -> None:
+    """The end of its own pod frees enough capacity of worker-1, so the new pod does not need worker-2."""
+    cluster = beside_a_terminating_pod()
+    cluster.stateful_set("web", ["worker-1"] * 2, template={"spec": {"containers": [container("2.5")]}})
+    found = predicted(cluster)
+    assert (found.restart_helps, codes(found)) == (None, ["depends_on_termination"])
+    assert "terminating pods" in found.blockers[0].reason.text
+
+
+def test_a_terminating_pod_on_a_lost_node_does_not_end() -> None:
+    cluster = ClusterBuilder()
+    cluster.node("worker-1", labels={ZONE: "a"}, allocatable=sized("4"))
+    cluster.node("worker-2", labels={ZONE: "b"}, allocatable=sized("4"), ready=False)
+    cluster.pod("other", "worker-2", labels={"app": "other"}, template={"spec": {"containers": [container("3.5")]}}, **TERMINATING)
+    cluster.deployment("web", ["worker-1"] * 2, template={"spec": {"containers": [container("1.5")]}})
+    assert ending_pods(cluster.snapshot()) == ()
+
+
+@pytest.mark.parametrize(
+    ("kind", "spec", "expected"),
+    [
+        ("Deployment", {}, True),
+        ("Deployment", {"strategy": {"type": "Recreate"}}, None),
+        ("StatefulSet", {"podManagementPolicy": "Parallel"}, None),
+        ("StatefulSet", {"podManagementPolicy": "Parallel", "updateStrategy": {"rollingUpdate": {"partition": 4}}}, False),
+    ],
+)
+def test_a_controller_waits_for_a_pod_on_a_lost_node(kind: str, spec: Json, expected: bool | None) -> None:
+    cluster = workers(3)
+    cluster.node("lost", labels={ZONE: "lost"}, ready=False, taints=[{"key": "node.kubernetes.io/unreachable", "effect": "NoSchedule"}])
+    make = cluster.deployment if kind == "Deployment" else cluster.stateful_set
+    make("web", ["worker-1", "worker-1", "worker-1", "lost"], **spec)
+    found = skewed(cluster)
+    assert found.restart_helps is expected
+    assert ("waits_for_lost_pod" in codes(found)) is (expected is None)
+
+
+def test_a_paused_deployment_replaces_no_pod() -> None:
+    cluster = workers(3)
+    cluster.deployment("web", ["worker-1"] * 2, paused=True)
+    found = predicted(cluster)
+    assert (found.restart_helps, codes(found)) == (False, ["paused"])
 
 
 def test_pods_that_are_removed_together_are_ranked_once() -> None:
