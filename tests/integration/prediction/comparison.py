@@ -84,7 +84,7 @@ class _Checks:
         prediction = before.prediction
         assert prediction is not None
         outcome, after = UNFINISHED, None
-        if Restart(self._api, workload).run():
+        if Restart(self._api, workload, awaits_ends=self._case.awaits_ends).run():
             snapshot, report = self._settled_check(workload)
             after = self._over_same_nodes(snapshot, report, before)
             outcome = compare_spread(before.distributions, after)

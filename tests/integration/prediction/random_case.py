@@ -84,7 +84,11 @@ class CaseWorkload:
 
 @dataclass(frozen=True)
 class RandomCase:
-    """A cluster and the options of the check. ``profiles``: the scheduler's configuration; None means its defaults."""
+    """A cluster and the options of the check.
+
+    ``profiles``: the scheduler's configuration; None means its defaults. ``awaits_ends``: the next workload is checked when all old pods of
+    the one before have ended. Otherwise some of them are terminating then.
+    """
 
     seed: int
     nodes: Sequence[CaseNode]
@@ -96,3 +100,4 @@ class RandomCase:
     limit_ranges: Sequence[Json] = ()
     profiles: Json | None = None
     profiles_kind: str = "default"
+    awaits_ends: bool = True

@@ -55,6 +55,7 @@ def random_cluster(seed: int) -> RandomCase:
         limit_ranges=[LIMIT_RANGE] if choices.chance(LIMIT_RANGE_RATE) else [],
         profiles=profiles.configuration,
         profiles_kind=profiles.kind if profiles.configuration is None else f"{profiles.kind} in {profiles.name}",
+        awaits_ends=choices.chance(0.5),
     )
 
 

@@ -22,7 +22,7 @@ GRACE_S = {0: 0.3, 1: 0.7}
 """Grace periods in seconds, with their weights."""
 SLOW_RATE = 0.7
 """The share of the workloads whose pods are Ready one second after their start, and not immediately."""
-STOP_RATE = 0.2
+STOP_RATE = 0.35
 """The share of the Deployments whose old pods end at different times, STOPS_S after their deletion."""
 STOPS_S = (0, 0, 1, 2, 3)
 LONG_GRACE_S = 30

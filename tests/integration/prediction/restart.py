@@ -25,9 +25,10 @@ _NUMBERS = itertools.count(1)
 
 
 class Restart:
-    """Restarts a workload as ``kubectl rollout restart`` does."""
+    """Restarts a workload as ``kubectl rollout restart`` does. ``awaits_ends``: a rollout has ended when its old pods have ended too."""
 
-    def __init__(self, api: KubeApi, workload: CaseWorkload) -> None:
+    def __init__(self, api: KubeApi, workload: CaseWorkload, *, awaits_ends: bool) -> None:
+        self._awaits_ends = awaits_ends
         self._api = api
         self._workload = workload
 
@@ -59,6 +60,7 @@ class Restart:
         return [pod for pod in pods if (pod.metadata.labels or {}).get("app") == self._workload.name]
 
     def _has_ended(self, workload: Workload, pods: list[Pod]) -> bool:
-        if rollout_progress(workload).state != DONE or len(pods) != len(self._workload.node_names):
+        present = [pod for pod in pods if not pod.terminating]
+        if rollout_progress(workload).state != DONE or len(present) != len(self._workload.node_names):
             return False
-        return all(pod.ready and not pod.terminating for pod in pods)
+        return all(pod.ready for pod in present) and (present == pods or not self._awaits_ends)
