@@ -23,7 +23,7 @@ IMAGES = {f"registry.example.com/team/app-{number}:1": size for number, size in 
 
 @dataclass(frozen=True)
 class CaseNode:
-    """A node. ``images`` are the names of those that it has."""
+    """A node. ``images`` are the names of those that it has. ``image_percent``: their size on this node, in percent of that in IMAGES."""
 
     name: str
     labels: dict[str, str]
@@ -33,11 +33,12 @@ class CaseNode:
     taints: tuple[Json, ...] = ()
     images: tuple[str, ...] = ()
     unschedulable: bool = False
+    image_percent: int = 100
 
     def manifest(self) -> Json:
         """Return the node for the API server. It is Ready from the beginning."""
         offered = {"cpu": f"{self.cpu_m}m", "memory": f"{self.memory_mi}Mi", "ephemeral-storage": "100Gi", "pods": str(self.pods)}
-        images = [{"names": [image], "sizeBytes": IMAGES[image] * 1024 * 1024} for image in self.images]
+        images = [{"names": [image], "sizeBytes": IMAGES[image] * 1024 * 1024 * self.image_percent // 100} for image in self.images]
         return {
             "metadata": {"name": self.name, "labels": {HOST: self.name, **self.labels}, "annotations": {"kwok.x-k8s.io/node": "fake"}},
             "spec": {"taints": list(self.taints), **({"unschedulable": True} if self.unschedulable else {})},

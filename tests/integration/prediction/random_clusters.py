@@ -4,6 +4,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from tests.integration.prediction.capacity import Capacity
 from tests.integration.prediction.choices import Choices
 from tests.integration.prediction.random_case import HOST, NAMESPACE, RACK, ZONE, CaseWorkload, Json, RandomCase
@@ -21,6 +23,8 @@ LIMIT_RANGE: Json = {
     "metadata": {"name": "defaults", "namespace": NAMESPACE},
     "spec": {"limits": [{"type": "Container", "defaultRequest": {"cpu": "150m", "memory": "300Mi"}}]},
 }
+REBUILT_IMAGES_RATE = 0.2
+"""The share of the clusters whose nodes have builds of different sizes under the same tag."""
 ATTEMPTS = 4
 """So many random workloads are tried for each wanted one. Some do not fit into any domain."""
 
@@ -44,6 +48,9 @@ def random_cluster(seed: int) -> RandomCase:
             break
     fillers += tight_fillers(choices, nodes, capacity)
     services = [_service(workload.name) for workload in workloads if choices.chance(SERVICE_RATE)]
+    awaits_ends = choices.chance(0.5)
+    if choices.chance(REBUILT_IMAGES_RATE):
+        nodes = [replace(node, image_percent=choices.choice((90, 100, 101))) for node in nodes]
     return RandomCase(
         seed,
         nodes,
@@ -55,7 +62,7 @@ def random_cluster(seed: int) -> RandomCase:
         limit_ranges=[LIMIT_RANGE] if choices.chance(LIMIT_RANGE_RATE) else [],
         profiles=profiles.configuration,
         profiles_kind=profiles.kind if profiles.configuration is None else f"{profiles.kind} in {profiles.name}",
-        awaits_ends=choices.chance(0.5),
+        awaits_ends=awaits_ends,
     )
 
 

@@ -71,7 +71,7 @@ class CSIVolumeSource(ApiStruct, frozen=True):
 
 
 class PersistentVolumeSpec(ApiStruct, frozen=True):
-    """Size, storage class and node affinity of a volume. Of in-tree volume sources that have CSI migration only the presence is used."""
+    """Size, storage class and node affinity of a volume. Of in-tree volume sources only the presence is used."""
 
     capacity: t.Optional[ResourceList] = None
     access_modes: t.Optional[tuple[str, ...]] = None
@@ -81,6 +81,7 @@ class PersistentVolumeSpec(ApiStruct, frozen=True):
     volume_mode: t.Optional[str] = None
     node_affinity: t.Optional[VolumeNodeAffinity] = None
     host_path: t.Optional[dict[str, t.Any]] = None
+    nfs: t.Optional[dict[str, t.Any]] = None
     csi: t.Optional[CSIVolumeSource] = None
     gce_persistent_disk: t.Optional[dict[str, t.Any]] = None
     aws_elastic_block_store: t.Optional[dict[str, t.Any]] = None
@@ -151,8 +152,12 @@ class CSINode(ApiStruct, frozen=True):
 
 
 class CSIDriverSpec(ApiStruct, frozen=True):
-    """``storage_capacity`` is true if the scheduler checks the capacity that the driver publishes."""
+    """``storage_capacity`` is true if the scheduler checks the capacity that the driver publishes.
 
+    ``attach_required`` is false if its volumes are mounted without being attached to a node. None means true.
+    """
+
+    attach_required: t.Optional[bool] = None
     storage_capacity: t.Optional[bool] = None
 
 

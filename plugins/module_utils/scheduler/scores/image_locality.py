@@ -23,6 +23,8 @@ _MIB = 1024 * 1024
 MIN_THRESHOLD_BYTES = 23 * _MIB
 MAX_CONTAINER_THRESHOLD_BYTES = 1000 * _MIB
 
+ImageSize = t.Callable[[Iterable[int]], int]
+
 DIFFERENT_SIZES: Reasons = (Reason("image_size", "nodes report different sizes of an image of the pod"),)
 IMAGES_NOT_READ: Reasons = (Reason("images_not_read", "the images of the nodes were not read"),)
 
@@ -61,11 +63,12 @@ class ImageIndex:
 class ImageLocalityScore:
     """The scores of the nodes for one pod. ``counts_volumes``: images of volumes count, which they do since Kubernetes 1.36.
 
+    ``size``: the function that gives the size where nodes report different ones, ``min`` or ``max``. None means that it is not known.
     ``by_node``: the scores above 0 by node name. ``unknown``: the reason why no score is known. ``unknown_nodes``: the nodes whose score is
     not known.
     """
 
-    def __init__(self, pod: Pod, index: ImageIndex, *, counts_volumes: bool) -> None:
+    def __init__(self, pod: Pod, index: ImageIndex, *, counts_volumes: bool, size: ImageSize | None = None) -> None:
         self.unknown = PASSED if index.is_complete else IMAGES_NOT_READ
         self._largest = MAX_CONTAINER_THRESHOLD_BYTES * len(pod.spec.all_containers)
         smallest_sums: Counter[str] = Counter()
@@ -75,8 +78,9 @@ class ImageLocalityScore:
             for name in nodes:
                 smallest_sums[name] += number * smallest
                 largest_sums[name] += number * largest
-        scores = {name: self._score(total) for name, total in smallest_sums.items()}
-        self.unknown_nodes = frozenset(name for name, total in largest_sums.items() if self._score(total) != scores[name])
+        scores = {name: self._score(total) for name, total in (largest_sums if size is max else smallest_sums).items()}
+        differing = (name for name, total in largest_sums.items() if self._score(total) != scores[name])
+        self.unknown_nodes = frozenset(differing if size is None else ())
         self.by_node = {name: score for name, score in scores.items() if score}
 
     def _score(self, total: int) -> int:

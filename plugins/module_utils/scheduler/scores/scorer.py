@@ -27,7 +27,7 @@ from ..unknowns.scores import score_unknowns
 from ..unknowns.too_many_rules import without_excess_rules
 from . import node_affinity, pod_topology_spread, taint_toleration
 from .dynamic_resources import DYNAMIC_RESOURCES, claim_score_unknowns
-from .image_locality import DIFFERENT_SIZES, ImageIndex, ImageLocalityScore
+from .image_locality import DIFFERENT_SIZES, ImageIndex, ImageLocalityScore, ImageSize
 from .inter_pod_affinity import HostIndex, InterPodAffinityScore
 from .interface import RelativeScore
 from .node_classes import ClassCache, CommonClasses, NodeClass
@@ -63,10 +63,12 @@ class Scorer:
     """The score plugins of one pod. The scores follow the changes of the cluster state.
 
     Nodes with equal classes (``NodeClass``) have equal scores. If a pod is added to a node or removed from it, only the class of this node
-    changes. Raise QuantityError, which names the object.
+    changes. ``image_size``: as ``size`` of ImageLocalityScore. Raise QuantityError, which names the object.
     """
 
-    def __init__(self, pod: Pod, cluster_state: ClusterState, profiles: Profiles | None = None) -> None:
+    def __init__(
+        self, pod: Pod, cluster_state: ClusterState, profiles: Profiles | None = None, *, image_size: ImageSize | None = None
+    ) -> None:
         snapshot = cluster_state.snapshot
         profiles = snapshot.profiles if profiles is None else profiles
         profile = profiles.get(pod.spec.scheduler_name, DEFAULT_PROFILE)
@@ -90,7 +92,8 @@ class Scorer:
         self._unknown_checks = {plugin: check for plugin, check in checks.items() if check is not None}
         self._images: ImageLocalityScore | None = None
         if IMAGES in self._weights:
-            self._images = ImageLocalityScore(pod, cluster_state.shared(ImageIndex), counts_volumes=not self._is_before_1_36)
+            index = cluster_state.shared(ImageIndex)
+            self._images = ImageLocalityScore(pod, index, counts_volumes=not self._is_before_1_36, size=image_size)
         if self._images is not None and self._images.unknown:
             self._unknown_plugins[IMAGES] = self._images.unknown
         self._relative = self._relative_scores(profile)

@@ -11,6 +11,7 @@ from ...model.api.workload import Workload
 from ...model.snapshot import ClusterSnapshot
 from ...scheduler.cluster_state import ClusterState
 from ...scheduler.feasibility import FilterRunner
+from ...scheduler.scores.image_locality import ImageSize
 from ...scheduler.scores.scorer import Scorer
 from ..next_pod.next_pod import next_pod
 from .preemption import may_preempt
@@ -19,11 +20,14 @@ from .preemption import may_preempt
 class NextPods:
     """The next pods of one workload. Everything is computed once for all simulations, which change forks of ``cluster_state``.
 
-    ``ordinal``: that of the replica of a StatefulSet. The pods of a Deployment are equal.
+    ``image_size``: as in Scorer. ``ordinal``: that of the replica of a StatefulSet. The pods of a Deployment are equal.
     """
 
-    def __init__(self, workload: Workload, snapshot: ClusterSnapshot, cluster_state: ClusterState) -> None:
+    def __init__(
+        self, workload: Workload, snapshot: ClusterSnapshot, cluster_state: ClusterState, *, image_size: t.Optional[ImageSize] = None
+    ) -> None:
         self.cluster_state = cluster_state
+        self._image_size = image_size
         self._workload = workload
         self._snapshot = snapshot
         self._pods: dict[t.Optional[int], Pod] = {}
@@ -44,7 +48,7 @@ class NextPods:
     def scores(self, fork: ClusterState, ordinal: t.Optional[int] = None) -> Scorer:
         """Return the scores for the pod on a fork."""
         if ordinal not in self._scores:
-            self._scores[ordinal] = Scorer(self.pod(ordinal), self.cluster_state)
+            self._scores[ordinal] = Scorer(self.pod(ordinal), self.cluster_state, image_size=self._image_size)
         return self._scores[ordinal].on_fork(fork)
 
     def may_preempt(self, ordinal: t.Optional[int] = None) -> bool:

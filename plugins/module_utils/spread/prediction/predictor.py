@@ -16,6 +16,7 @@ from ...model.snapshot import ClusterSnapshot
 from ...scheduler.affinity_term_index import required_anti_affinity, required_pod_affinity
 from ...scheduler.cluster_state import ClusterState
 from ...scheduler.feasibility import Feasibility, find_feasible
+from ...scheduler.scores.image_locality import DIFFERENT_SIZES, ImageSize
 from ..advice.advice import SCORING_DOES_NOT_SPREAD
 from ..distribution import Distribution
 from ..next_pod.next_pod import next_pod
@@ -99,7 +100,17 @@ class RestartPredictor:
         # If only single nodes are unknown, the other nodes may suffice.
         if unknowns and not self._better(before, self._simulate(workload, next_pods, eligible, surge.pods, decides=decides), eligible):
             return Prediction(None, domains, unknowns)
-        found = self._by_scores(workload, next_pods, eligible, surge.pods, before, decides, domains, unknowns)
+
+        def by_scores(pods: NextPods) -> Prediction:
+            return self._by_scores(workload, pods, eligible, surge.pods, before, decides, domains, unknowns)
+
+        found = by_scores(next_pods)
+        if any(blocker.reason in DIFFERENT_SIZES for blocker in found.blockers):
+            # One of the sizes counts for all nodes. It makes no difference if the smallest and the largest ones give the same result.
+            sizes: tuple[ImageSize, ...] = (min, max)
+            smallest, largest = (by_scores(NextPods(workload, self._snapshot, self.cluster_state, image_size=size)) for size in sizes)
+            if smallest.restart_helps is largest.restart_helps is not None:
+                found = smallest
         if found.restart_helps is False and not spreads:
             return Prediction(False, domains, self._blockers(workload, best))
         unlabelled = self._topology.missing_label_violation(self._keys, _not_out(best.first))

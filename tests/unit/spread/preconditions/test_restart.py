@@ -7,6 +7,12 @@ from __future__ import annotations
 import typing as t
 
 import pytest
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.api.storage import (
+    CSIDriver,
+    PersistentVolume,
+    PersistentVolumeClaim,
+    Storage,
+)
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.codec import replace
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.check import check_spread
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.options import CheckOptions
@@ -20,7 +26,7 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.prec
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.preconditions.workload_budgets import lowest_ready
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.rollout import RolloutBounds, rollout_bounds
 
-from tests.unit.support.cluster import ClusterBuilder, Json, workers
+from tests.unit.support.cluster import ClusterBuilder, Json, struct, workers
 
 
 def rolling(unavailable: int | str | None, surge: int | str | None) -> dict[str, t.Any]:
@@ -47,8 +53,8 @@ def test_bounds_of_a_deployment_as_its_controller_works_them_out(replicas, strat
     assert rollout_bounds(cluster.deployment("web", ["worker-1"] * replicas, **spec)) == RolloutBounds(*expected)
 
 
-def refused(cluster: ClusterBuilder, *, allow_downtime: bool = False) -> str:
-    snapshot = cluster.snapshot()
+def refused(cluster: ClusterBuilder, *, allow_downtime: bool = False, **options: t.Any) -> str:
+    snapshot = cluster.snapshot(**options)
     (workload,) = snapshot.workloads()
     reason = restart_violation(workload, snapshot, allow_downtime=allow_downtime)
     return reason.code if reason is not None else ""
@@ -217,6 +223,35 @@ def test_a_claim_that_only_one_node_can_mount(modes, expected):
     cluster.deployment("web", ["worker-1"] * 2, template={"spec": {"volumes": volumes}})
     cluster.claim("data", *modes)
     assert refused(cluster, allow_downtime=True) == expected
+
+
+@pytest.mark.parametrize(
+    ("modes", "source", "drivers", "expected"),
+    [
+        (["ReadWriteOnce"], {"nfs": {"server": "files", "path": "/"}}, {}, ""),
+        (["ReadWriteOncePod"], {"nfs": {"server": "files", "path": "/"}}, {}, "shared_rwo_volume"),
+        (["ReadWriteOnce"], {"iscsi": {"iqn": "x"}}, {}, "shared_rwo_volume"),
+        (["ReadWriteOnce"], {"hostPath": {"path": "/data"}}, {}, "shared_rwo_volume"),
+        (["ReadWriteOnce"], {"csi": {"driver": "nfs.csi.k8s.io"}}, {"nfs.csi.k8s.io": {"attachRequired": False}}, ""),
+        (["ReadWriteOnce"], {"csi": {"driver": "disk"}}, {"disk": {"attachRequired": True}}, "shared_rwo_volume"),
+        (["ReadWriteOnce"], {"csi": {"driver": "disk"}}, {"disk": {}}, "shared_rwo_volume"),
+        (["ReadWriteOnce"], {"csi": {"driver": "unknown"}}, {}, "shared_rwo_volume"),
+    ],
+)
+def test_a_volume_that_is_not_attached_can_be_mounted_by_several_nodes(
+    modes: list[str], source: dict[str, t.Any], drivers: dict[str, dict[str, t.Any]], expected: str
+) -> None:
+    """The scheduler spreads replicas that share an NFS volume in spite of ReadWriteOnce."""
+    cluster = workers(2)
+    volumes = [{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}]
+    cluster.deployment("web", ["worker-1"] * 2, template={"spec": {"volumes": volumes}})
+    spec = {"accessModes": modes, "volumeName": "pv"}
+    cluster.claims.append(struct(PersistentVolumeClaim, {"metadata": {"name": "data", "namespace": "app"}, "spec": spec}))
+    storage = Storage(
+        volumes=(struct(PersistentVolume, {"metadata": {"name": "pv"}, "spec": {"accessModes": modes, **source}}),),
+        drivers=tuple(struct(CSIDriver, {"metadata": {"name": name}, "spec": spec}) for name, spec in drivers.items()),
+    )
+    assert refused(cluster, allow_downtime=True, storage=storage) == expected
 
 
 @pytest.mark.parametrize(

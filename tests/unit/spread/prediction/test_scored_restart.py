@@ -7,6 +7,7 @@ from __future__ import annotations
 import typing as t
 
 import pytest
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.api.node import ContainerImage
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.codec import replace
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.scheduler_profile import DEFAULT_PROFILE
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduler.cluster_state import ClusterState
@@ -356,6 +357,22 @@ def test_a_controller_waits_for_a_pod_on_a_lost_node(kind: str, spec: Json, expe
     found = skewed(cluster)
     assert found.restart_helps is expected
     assert ("waits_for_lost_pod" in codes(found)) is (expected is None)
+
+
+@pytest.mark.parametrize(("sizes_mib", "expected"), [((40, 412), (True, [])), ((40, 900), (None, ["image_size"]))])
+def test_nodes_report_different_sizes_of_an_image(sizes_mib: tuple[int, int], expected: tuple[bool | None, list[str]]) -> None:
+    """worker-1 and worker-2 have the image. If it is large, its score outweighs the free capacity of the other nodes."""
+    cluster = ClusterBuilder()
+    for number, cpu in enumerate((8, 8, 10, 10, 10), start=1):
+        cluster.node(f"worker-{number}", allocatable=sized(str(cpu)))
+    for number, mib in enumerate(sizes_mib):
+        status = cluster.nodes[number].status
+        image = ContainerImage(names=("registry/app:latest",), size_bytes=mib << 20)
+        cluster.nodes[number] = replace(cluster.nodes[number], status=replace(status, images=(image,)))
+    one = {**container("1"), "image": "registry/app:latest"}
+    cluster.deployment("web", ["worker-1"] * 2, template={"spec": {"containers": [one]}})
+    found = predicted(cluster, profiles=WITHOUT_DEFAULTS)
+    assert (found.restart_helps, codes(found)) == expected
 
 
 def test_a_paused_deployment_replaces_no_pod() -> None:
