@@ -7,7 +7,7 @@ from __future__ import annotations
 import contextlib
 import json
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from lab.cluster import Cluster
@@ -154,9 +154,9 @@ def identity(manifest: dict[str, Any]) -> dict[str, str]:
     return {"kind": manifest["kind"], "namespace": manifest["metadata"]["namespace"], "name": manifest["metadata"]["name"]}
 
 
-def wait_until(condition: Any, *, timeout_s: float = 120, what: str = "the condition") -> None:
-    """Poll until ``condition()`` holds."""
+def wait_until(condition: Any, *, timeout_s: float = 120, what: str | Callable[[], str] = "the condition") -> None:
+    """Poll until ``condition()`` holds. ``what``: a text for the error, or a function that returns it, with a log as it is then."""
     deadline = time.monotonic() + timeout_s
     while not condition():
-        assert time.monotonic() < deadline, f"{what} did not come true in {timeout_s} s"
+        assert time.monotonic() < deadline, f"{what() if callable(what) else what} did not come true in {timeout_s} s"
         time.sleep(0.1)

@@ -56,7 +56,7 @@ class Rebalancer:
         return found[-1]
 
     def wait_for(self, message: str, **fields: Any) -> None:
-        wait_until(lambda: self.said(message, **fields), what=f"the line {message}; {self.log.read_text()}")
+        wait_until(lambda: self.said(message, **fields), what=lambda: f"the line {message}; {self.log.read_text()}")
 
     def code(self, timeout_s: float = 120) -> int:
         """Wait for the end and return the exit code."""

@@ -15,7 +15,7 @@ from tests.integration.workloads import known_outcome, pod_uids, restarted_at, w
 
 def begun(cluster: Cluster, webs: list[dict[str, Any]], process: Rebalancer) -> dict[str, Any]:
     """Wait for the first restart and return its workload."""
-    wait_until(lambda: any(restarted_at(cluster, web) for web in webs), what=f"a restart; {process.log.read_text()}")
+    wait_until(lambda: any(restarted_at(cluster, web) for web in webs), what=lambda: f"a restart; {process.log.read_text()}")
     (first,) = [web for web in webs if restarted_at(cluster, web)]
     return first
 
@@ -86,7 +86,7 @@ def test_sigterm_between_two_evictions_evicts_no_other_pod(cluster: Cluster, nam
     (web,) = pile_up_held(cluster, namespace, "web", replicas=3)
     old = pod_uids(cluster, web)
     process = rebalancers("--strategy=evict_surplus", "--max-skew=1")
-    wait_until(lambda: len(old & pod_uids(cluster, web)) == 2, what=f"the first eviction; {process.log.read_text()}")
+    wait_until(lambda: len(old & pod_uids(cluster, web)) == 2, what=lambda: f"the first eviction; {process.log.read_text()}")
     assert process.stop() == 0, process.log.read_text()
     line = process.decision("web")
     assert (line["action"], line["outcome"], line["evicted"]) == ("evicted", "pending", 1), line

@@ -18,7 +18,9 @@ def test_a_loop_spreads_what_is_piled_up_later(cluster: Cluster, namespace: str,
     web = deployment(namespace, "web")
     # The loop must not restart it while the other nodes are cordoned: then it would not be collapsed with free nodes.
     pile_up(cluster, web)
-    wait_until(lambda: (outcome(cluster, web) or {}).get("outcome") == "improved", what=f"a spread workload; {loop.log.read_text()}")
+    wait_until(
+        lambda: (outcome(cluster, web) or {}).get("outcome") == "improved", what=lambda: f"a spread workload; {loop.log.read_text()}"
+    )
     wait_until(lambda: samples(loop.ask("/metrics")[1])["healthy"] == 1, what="the metric")
     assert "process_resident_memory_bytes" in loop.ask("/metrics")[1]
     assert loop.stop() == 0 and holder(cluster) == ""
@@ -41,7 +43,7 @@ def test_a_loop_of_plans_shows_the_workloads_and_moves_nothing(cluster: Cluster,
     pile_up(cluster, deployment(namespace, "web"))
     series = f'workload_kind="Deployment",workload_name="web",workload_namespace="{namespace}"'
     wanted = [f'kube_scheduling_rebalance_uneven_workload{{reason="",verdict="collapsed",{series}}} 1.0']
-    wait_until(lambda: uneven_workloads(loop) == wanted, what=f"a collapsed workload; {loop.log.read_text()}")
+    wait_until(lambda: uneven_workloads(loop) == wanted, what=lambda: f"a collapsed workload; {loop.log.read_text()}")
     assert samples(loop.ask("/metrics")[1])["collapsed"] == 1
     assert outcome(cluster, deployment(namespace, "web")) is None
     assert loop.stop() == 0

@@ -57,7 +57,7 @@ def test_a_second_run_names_the_holder_and_two_runs_keep_the_limit(
     webs = pile_up_held(cluster, namespace, "web-0", "web-1", "web-2")
     spread = modules.check(namespace)
     first = rebalancers("--max-workloads=1")
-    wait_until(lambda: any(restarted_at(cluster, web) for web in webs), what=f"the first restart; {first.log.read_text()}")
+    wait_until(lambda: any(restarted_at(cluster, web) for web in webs), what=lambda: f"the first restart; {first.log.read_text()}")
     owner = holder(cluster)
     second = rebalancers("--max-workloads=1")
     third = modules.restart(check=spread, max_workloads=1)

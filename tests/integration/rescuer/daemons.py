@@ -73,7 +73,7 @@ class Daemon:
             return False
 
     def wait_ready(self, timeout_s: float = 30) -> None:
-        wait_until(lambda: self.ready, timeout_s=timeout_s, what=f"readiness; {self.log.read_text()}")
+        wait_until(lambda: self.ready, timeout_s=timeout_s, what=lambda: f"readiness; {self.log.read_text()}")
 
     def metric(self, name: str, **labels: str) -> float:
         """The value of a sample; the sum over labels that are not given."""

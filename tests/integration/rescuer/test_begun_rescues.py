@@ -53,8 +53,8 @@ def test_a_rescuer_completes_a_begun_rescue(scene: Scene, rescues: Rescues, daem
     pod = scene.critical("dns")
     begin(scene, rescues, pod, node)
     daemon = daemons("--grace-period=60s", "--settle-time=0")
-    wait_until(lambda: scene.bound_to(pod) == node, timeout_s=120, what=f"the binding; {daemon.log.read_text()}")
-    wait_until(lambda: scene.held() == [], timeout_s=60, what=f"the release of the node; {daemon.log.read_text()}")
+    wait_until(lambda: scene.bound_to(pod) == node, timeout_s=120, what=lambda: f"the binding; {daemon.log.read_text()}")
+    wait_until(lambda: scene.held() == [], timeout_s=60, what=lambda: f"the release of the node; {daemon.log.read_text()}")
     wait_until(lambda: f"hold.{node}" not in attempts(scene.cluster), timeout_s=60, what="the end of the record")
     assert len(scene.evictions()) == 1
 

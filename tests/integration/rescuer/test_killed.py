@@ -63,7 +63,7 @@ def run_until_killed(cluster: Cluster, number: int, folder: Path, scene: Scene, 
         wait_until(
             lambda: process.poll() is not None or "pod no longer waits" in log.read_text(),
             timeout_s=60,
-            what=f"the {number}. write or the end of the rescue of {pod}; {log.read_text()}",
+            what=lambda: f"the {number}. write or the end of the rescue of {pod}; {log.read_text()}",
         )
         return process.poll() == -signal.SIGKILL, writes.read_text() if writes.exists() else ""
     finally:
@@ -112,7 +112,7 @@ def test_an_orphan_taint_counts_as_a_hold_and_is_removed(scene: Scene, cluster: 
     assert not follower.leads and follower.metric("unproven_hold_annotations") == 0
     scene.api.request("DELETE", f"/api/v1/namespaces/kube-system/pods/{pod}", {"gracePeriodSeconds": 0})
     forget_lease(cluster)
-    wait_until(lambda: scene.held() == [], timeout_s=30, what=f"a free node; {follower.log.read_text()}")
+    wait_until(lambda: scene.held() == [], timeout_s=30, what=lambda: f"a free node; {follower.log.read_text()}")
     wait_until(lambda: follower.metric("holds") == 0, what="the metric")
     assert f"hold.{node}" not in attempts(cluster)
 
@@ -123,7 +123,7 @@ def test_a_forged_mark_is_counted_and_logged_once(scene: Scene, daemons: Start) 
     hold = {"key": "", "value": "", "namespace": "kube-system", "pod": "x", "uid": "x", "owner": "", "writer": "x"}
     text = json.dumps({**hold, "deadline": "2020-01-01T00:00:00Z"})
     scene.api.merge_patch(f"/api/v1/nodes/{node}", {"metadata": {"annotations": {"kube-scheduling.onprem/hold": text}}})
-    wait_until(lambda: daemon.metric("unproven_hold_annotations") == 1, what=f"the metric; {daemon.log.read_text()}")
+    wait_until(lambda: daemon.metric("unproven_hold_annotations") == 1, what=lambda: f"the metric; {daemon.log.read_text()}")
     pod = scene.critical("dns", cpu="100m", wait=False)
     wait_until(lambda: scene.bound_to(pod) == node, what="some more checks")
     assert len(daemon.said(f"node {node} has an annotation")) == 1 and daemon.metric("holds") == 0

@@ -30,7 +30,7 @@ def full_node(scene: Scene, *, grace: int = 1) -> str:
 
 
 def wait_bound(scene: Scene, pod: str, node: str, daemon: Daemon, *, timeout_s: float = 30) -> None:
-    wait_until(lambda: scene.bound_to(pod) == node, timeout_s=timeout_s, what=f"{pod} on {node}; {daemon.log.read_text()}")
+    wait_until(lambda: scene.bound_to(pod) == node, timeout_s=timeout_s, what=lambda: f"{pod} on {node}; {daemon.log.read_text()}")
 
 
 def wait_free(scene: Scene) -> None:
@@ -50,7 +50,7 @@ def test_a_pod_is_rescued_and_everything_is_counted(scene: Scene, daemons: Start
     pod = scene.critical("dns")
     wait_bound(scene, pod, node, daemon)
     wait_free(scene)
-    wait_until(lambda: daemon.metric("rescues_total", result="rescued") == 1, what=f"the count; {daemon.log.read_text()}")
+    wait_until(lambda: daemon.metric("rescues_total", result="rescued") == 1, what=lambda: f"the count; {daemon.log.read_text()}")
     assert len(scene.evictions()) == daemon.metric("evictions_total") == 1
     assert daemon.metric("rescues_total", result="failed") == 0
     assert daemon.metric("unschedulable_to_bound_seconds_count") == 1
@@ -113,7 +113,7 @@ def test_a_replica_that_is_killed_in_mid_rescue_leaves_the_rest_to_the_other(sce
     wait_bound(scene, pod, node, follower)
     wait_free(scene)
     assert len(scene.evictions()) == 1
-    wait_until(lambda: follower.metric("rescues_total", result="rescued") == 1, what=f"the count; {follower.log.read_text()}")
+    wait_until(lambda: follower.metric("rescues_total", result="rescued") == 1, what=lambda: f"the count; {follower.log.read_text()}")
     assert follower.metric("evictions_total") == 0
 
 

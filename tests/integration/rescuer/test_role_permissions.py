@@ -68,7 +68,7 @@ def test_granted_rights_are_enough_and_all_are_used(scene: Scene, cluster: Clust
     wait_bound(scene, scene.critical("dns"), node, daemon)
     wait_free(scene)
     nominated = one_without_the_toleration(scene)
-    wait_until(lambda: scene.bound_to(nominated) != "", what=f"a nominated pod; {daemon.log.read_text()}")
+    wait_until(lambda: scene.bound_to(nominated) != "", what=lambda: f"a nominated pod; {daemon.log.read_text()}")
     wait_until(lambda: daemon.metric("rescues_total", result="rescued") == 2, what="both rescues")
 
     # The Lease is released at the end.

@@ -70,7 +70,7 @@ def test_a_node_that_becomes_not_ready_is_released_and_another_one_is_cleared(sc
     pod = scene.critical("dns")
     wait_until(lambda: scene.held() == [first] and len(scene.evictions()) == 1, what="the eviction")
     scene.stop_kubelet(first)
-    wait_until(lambda: scene.bound_to(pod) == second, timeout_s=40, what=f"the other node; {daemon.log.read_text()}")
+    wait_until(lambda: scene.bound_to(pod) == second, timeout_s=40, what=lambda: f"the other node; {daemon.log.read_text()}")
     wait_until(lambda: scene.held() == [], what="free nodes")
 
 
@@ -118,7 +118,7 @@ def test_an_eviction_that_is_under_way_at_the_stop_is_the_only_one(
             leader.process.send_signal(signal.SIGTERM)
             time.sleep(0.3)
         assert leader.process.wait(60) == 0
-        wait_until(lambda: scene.bound_to(pod) != "", timeout_s=90, what=f"a node for the pod; {follower.log.read_text()}")
+        wait_until(lambda: scene.bound_to(pod) != "", timeout_s=90, what=lambda: f"a node for the pod; {follower.log.read_text()}")
     evicted = [name.partition("-")[0] for name in scene.evictions()]
     assert evicted == (["slow"] if scene.bound_to(pod) == first else ["other"]), evicted
-    wait_until(lambda: scene.held() == [], timeout_s=60, what=f"free nodes; {follower.log.read_text()}")
+    wait_until(lambda: scene.held() == [], timeout_s=60, what=lambda: f"free nodes; {follower.log.read_text()}")

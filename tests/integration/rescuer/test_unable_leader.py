@@ -71,7 +71,7 @@ def test_a_leader_that_may_not_use_the_config_map_lets_another_replica_lead(
     wait_until(lambda: not unable.ready, timeout_s=60, what="no readiness")
     assert "configmaps" in unable.ask("/readyz")[1], unable.ask("/readyz")
     wait_until(lambda: unable.metric("unready") == 1, what="the metric")
-    wait_until(lambda: able.leads, timeout_s=120, what=f"another leader; {unable.log.read_text()}")
+    wait_until(lambda: able.leads, timeout_s=120, what=lambda: f"another leader; {unable.log.read_text()}\n{able.log.read_text()}")
     assert not unable.leads and unable.metric("errors_total") > 0
     assert unable.said("the Lease is released, because this rescuer could not work")
     node = full_node(scene)
@@ -81,7 +81,7 @@ def test_a_leader_that_may_not_use_the_config_map_lets_another_replica_lead(
     wait_until(lambda: len(unable.said("cannot ")) > 0 and not unable.leads, what="a refusal")
     assert len(unable.said("leading")) == 1, "it has taken the Lease without being able to work"
     grant(cluster, config_maps("get", "patch", "create"))
-    wait_until(lambda: unable.leads and unable.ready, timeout_s=60, what=f"the Lease again; {unable.log.read_text()}")
+    wait_until(lambda: unable.leads and unable.ready, timeout_s=60, what=lambda: f"the Lease again; {unable.log.read_text()}")
     assert unable.metric("unready") == 0
 
 
@@ -93,6 +93,6 @@ def test_a_leader_whose_watches_are_broken_lets_another_replica_lead(cluster: Cl
     grant(cluster, rule, config_maps("get", "patch", "create"), without=("*", "nodes"))
     cluster.kill("kube-apiserver")  # it does not end a watch whose role is gone
     cluster.start("kube-apiserver")
-    wait_until(lambda: able.leads, timeout_s=180, what=f"another leader; {unable.log.read_text()}")
+    wait_until(lambda: able.leads, timeout_s=180, what=lambda: f"another leader; {unable.log.read_text()}\n{able.log.read_text()}")
     wait_until(lambda: not unable.ready, timeout_s=60, what="no readiness")
     assert not unable.leads and "pods" in unable.ask("/readyz")[1]

@@ -43,5 +43,5 @@ def test_daemon_starts_and_rescues_beside_a_job_that_is_served_with_null(cluster
     (node,) = scene.nodes()
     scene.occupant("web", node, cpu="900m")
     pod = scene.critical("dns")
-    wait_until(lambda: scene.bound_to(pod) == node, what=f"{pod} on {node}; {daemon.log.read_text()}")
+    wait_until(lambda: scene.bound_to(pod) == node, what=lambda: f"{pod} on {node}; {daemon.log.read_text()}")
     assert daemon.metric("undecodable_objects") == 0 and daemon.ready

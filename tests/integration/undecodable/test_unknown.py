@@ -217,12 +217,14 @@ def test_daemon_reports_an_undecodable_object_once_for_each_version_and_counts_i
     daemon = daemons(kubeconfig=proxy.kubeconfig)
     wait_until(lambda: daemon.leads, timeout_s=40, what="a leader")
     pod = scene.critical("dns")
-    wait_until(lambda: scene.bound_to(pod) == node, what=f"{pod} on {node}; {daemon.log.read_text()}")
+    wait_until(lambda: scene.bound_to(pod) == node, what=lambda: f"{pod} on {node}; {daemon.log.read_text()}")
     assert daemon.metric("undecodable_objects", kind="PodDisruptionBudget") == 1
     said = {"object": f"PodDisruptionBudget {scene.namespace}/{scene.id}"}
     assert len(daemon.said("object cannot be decoded", **said)) == 1
     cluster.kubectl("annotate", "pdb", scene.id, "-n", scene.namespace, "odd=1")
-    wait_until(lambda: len(daemon.said("object cannot be decoded", **said)) == 2, what=f"the second version; {daemon.log.read_text()}")
+    wait_until(
+        lambda: len(daemon.said("object cannot be decoded", **said)) == 2, what=lambda: f"the second version; {daemon.log.read_text()}"
+    )
     cluster.kubectl("delete", "pdb", scene.id, "-n", scene.namespace)
     wait_until(lambda: daemon.metric("undecodable_objects") == 0, what="no undecodable object")
 
