@@ -50,7 +50,7 @@ OF_PREDICTIONS = {
 OF_EVICTIONS = {"scoring_does_not_spread", "depends_on_ties", "depends_on_termination", "depends_on_sampling"}
 """Codes of blockers that are also the reason of an action, because an eviction is skipped for them."""
 
-ALSO_OF_PREDICTIONS = {"pods_differ", "foreign_scheduler", "foreign_plugin", "depends_on_extender"}
+ALSO_OF_PREDICTIONS = {"pods_differ", "image_size", "foreign_scheduler", "foreign_plugin", "depends_on_extender"}
 """Codes of other files in that table. The guide does not list all other codes of blockers."""
 
 HEADING = "### The reasons of the actions"
