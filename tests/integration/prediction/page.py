@@ -28,8 +28,9 @@ Copyright: onprem.kube_scheduling contributors
 Each of {clusters} random clusters (seeds {first} to {last}) has a real control plane and simulated nodes. The clusters have zones of
 unequal size, unequal nodes, nodes without a label, taints, images, one to three topology keys, affinities, spread constraints, priorities,
 other pods, pods that become Ready or end at different times, images of different sizes under one tag, and schedulers with other profiles.
-After the check of an uneven workload it is restarted in any case, and the real kube-scheduler places the new pods. In half of the clusters,
-the next check begins while old pods of the workload before are still terminating. The outcome is then compared with `restart_helps`. {machine}
+After the check of an uneven workload it is restarted in any case, and the real kube-scheduler places the new pods. The outcome is then
+compared with `restart_helps`. In half of the clusters, the next check begins while old pods of the workload before are still terminating.
+{machine}
 
 - *Right*, for the prediction true: the outcome is `improved`. For the prediction false: it is another one.
 - *Exact*: the new pods are distributed over the domains exactly as `expected` says, among the workloads with such a result.

@@ -7,17 +7,22 @@ from __future__ import annotations
 from ...model.api.workload import Workload
 from ...model.reason import Reason, Reasons
 from ...model.snapshot import ClusterSnapshot, ordinal
+from ..preconditions.unhealthy_pods import unhealthy_pods_violation
 from ..rollout import partition
 from ..stuck_pods import is_on_lost_node
 from .draws import waits_for_end
 
 
 def stopped_rollout_unknown(workload: Workload, snapshot: ClusterSnapshot) -> Reasons:
-    """Return the reason why it is not known whether a restart replaces any pod. Empty if the controller does not wait.
+    """Return the reason why it is not known whether a restart replaces its pods. Empty if the controller does not wait.
 
+    The new pods may fail as the present ones do, and then the rollout does not end.
     Source: kubernetes ``pkg/controller/statefulset/stateful_set_control.go`` (processReplica, updateStatefulSet) and
     ``pkg/controller/deployment/recreate.go`` (oldPodsRunning).
     """
+    unhealthy = unhealthy_pods_violation(workload, snapshot)
+    if unhealthy is not None:
+        return (unhealthy,)
     return _lost_pod_unknown(workload, snapshot) or _unready_pod_unknown(workload, snapshot)
 
 

@@ -55,6 +55,16 @@ def refused(cluster: ClusterBuilder, *, allow_downtime: bool = False) -> str:
     return str(restart_violation(workload, snapshot, allow_downtime=allow_downtime) or "")
 
 
+def test_it_is_not_known_whether_a_restart_of_unhealthy_pods_would_end() -> None:
+    cluster = workers(2)
+    cluster.deployment("web", ["worker-1"] * 2)
+    waits(cluster, cluster.pods[0].metadata.name, "CrashLoopBackOff")
+    snapshot = cluster.snapshot()
+    line = WorkloadChecker(snapshot, CheckOptions()).check(snapshot.workloads()[0])
+    assert line.prediction is not None and line.prediction.restart_helps is None
+    assert [blocker.reason.code for blocker in line.prediction.blockers] == ["unhealthy_pods"]
+
+
 @pytest.mark.parametrize("init", [False, True], ids=["container", "init container"])
 @pytest.mark.parametrize(
     "reason",
