@@ -109,7 +109,7 @@ class RestartSimulation:
         """
         stuck: t.Optional[Feasibility] = None
         preempts = False
-        # In the best case, all pods that are already terminating have ended. Their order is not known.
+        # In the best case, all pods that were terminating before have ended.
         self._end([pod for pod in self._terminating if self._draw is None or self._draw.has_ended(at_removal=True)])
         try:
             if self._workload.kind == "StatefulSet":
