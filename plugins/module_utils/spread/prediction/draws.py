@@ -48,6 +48,8 @@ class Choices(t.NamedTuple):
     before has ended. Otherwise all begin at the same node. ``ready_together``: the new pods of one step of a rollout become ready at the
     same time. If it is False, they become ready one after the other, and each of them is a step. If it is None, some of them become ready
     in a step. ``shuffles_old``: the old pods of one rank are removed in a random order. Otherwise the youngest is the first.
+    ``removes_early``: old pods are removed when the first new pod of a step is placed. Otherwise they are removed when all are placed. The
+    controller creates the pods of a ReplicaSet in batches of 1, 2, 4 (``slowStartBatch``), and removes those of the other one meanwhile.
     """
 
     keeps_order: bool
@@ -57,17 +59,18 @@ class Choices(t.NamedTuple):
     is_alone: bool
     ready_together: t.Optional[bool]
     shuffles_old: bool
+    removes_early: bool
 
 
 COMBINATIONS = (
-    Choices(True, AT_NEXT_STEP, True, False, True, True, False),
-    Choices(True, WHEN_NEEDED, False, True, False, True, True),
-    Choices(True, BEFORE_NEXT_POD, False, False, False, False, False),
-    Choices(True, AT_RANDOM, True, True, False, None, False),
-    Choices(False, AT_NEXT_STEP, False, True, True, False, True),
-    Choices(False, WHEN_NEEDED, True, True, True, False, False),
-    Choices(False, BEFORE_NEXT_POD, True, False, False, True, True),
-    Choices(False, AT_RANDOM, False, False, True, None, True),
+    Choices(True, AT_NEXT_STEP, True, False, True, True, False, True),
+    Choices(True, WHEN_NEEDED, False, True, False, True, True, False),
+    Choices(True, BEFORE_NEXT_POD, False, False, False, False, False, False),
+    Choices(True, AT_RANDOM, True, True, False, None, False, True),
+    Choices(False, AT_NEXT_STEP, False, True, True, False, True, False),
+    Choices(False, WHEN_NEEDED, True, True, True, False, False, False),
+    Choices(False, BEFORE_NEXT_POD, True, False, False, True, True, True),
+    Choices(False, AT_RANDOM, False, False, True, None, True, False),
 )
 """The choices of each draw. Each pair of values of ``keeps_order`` and ``ends`` occurs. Without those AT_RANDOM, no choice has the same
 values everywhere as another one, or the opposite ones, so that ``depends_on`` finds the one that decides.
@@ -104,12 +107,13 @@ class Draw:
         self._end_rate = self._chance.choice(END_RATES)
         self.accepts_unknown = choices.accepts_unknown
         self.reuses_scores = choices.reuses_scores
+        self.removes_early = choices.removes_early
         self.had_choice = False
 
     @property
     def kind(self) -> t.Hashable:
         """The choices that decide the result if ``is_certain`` is True."""
-        return self._choices.ends, self._choices.ready_together, self._choices.shuffles_old
+        return self._choices.ends, self._choices.ready_together, self._choices.shuffles_old, self._choices.removes_early
 
     @property
     def is_certain(self) -> bool:
@@ -186,6 +190,9 @@ class Draws:
             return Reason(
                 "depends_on_termination", f"{share}: it is not known when each terminating pod ends, and when each new pod becomes ready"
             )
+        if has_times and depends_on("removes_early", results):
+            early = "it is not known whether old pods are removed before or after all new pods of a step are placed"
+            return Reason("depends_on_removal_order", f"{share}: {early}")
         has_orders = not waits_for_end(workload) and can_be_removed_in_other_orders(self._snapshot.owned_pods(workload))
         if has_orders and _differs_only_if(lambda choices: choices.shuffles_old, results):
             return Reason("depends_on_removal_order", f"{share}: it is not known in which order the old pods are removed")

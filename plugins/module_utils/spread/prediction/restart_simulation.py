@@ -138,8 +138,8 @@ class RestartSimulation:
         old = self._old = OldPods(pods, self._counts.per_node, self._snapshot.read_at_s, order)
         wanted = min(replicas, len(pods))
 
-        def place_in_free_slots() -> None:
-            slots = min(replicas + self._max_surge - len(old) - len(self._new), wanted - len(self._new))
+        def place_in_free_slots(most: int = wanted) -> None:
+            slots = min(replicas + self._max_surge - len(old) - len(self._new), wanted - len(self._new), most)
             while slots > 0 and not self._is_decided(wanted) and self._try_to_place():
                 slots -= 1
 
@@ -149,7 +149,7 @@ class RestartSimulation:
             placed = len(self._new)
             self._begin_step()
             ready = placed if self._draw is None else self._draw.ready(ready, placed)
-            place_in_free_slots()
+            place_in_free_slots(1 if self._draw is not None and self._draw.removes_early else wanted)
             for pod in old.take(len(old) + ready - (replicas - bounds.max_unavailable)):
                 self._remove_old_pod(pod, is_awaited=False)
             if len(self._new) == placed == ready:

@@ -294,6 +294,20 @@ def test_the_order_in_which_old_pods_are_removed_may_decide() -> None:
     assert (found.restart_helps, codes(found)) == (None, ["depends_on_removal_order"])
 
 
+def test_an_old_pod_may_be_removed_before_all_new_pods_of_a_step_are_placed() -> None:
+    """Both were seen with the real controllers. Only if an old pod is removed first, the second new pod is on worker-1."""
+    cluster = ClusterBuilder()
+    for name, cpu in (("worker-1", "32"), ("worker-2", "8")):
+        cluster.node(name, labels={"rack": name}, allocatable=sized(cpu))
+    constraint = {**OWN, "topologyKey": "rack", "maxSkew": 1, "whenUnsatisfiable": "ScheduleAnyway"}
+    template = {"spec": {"containers": [container("1")], "topologySpreadConstraints": [constraint]}}
+    strategy = {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 2, "maxUnavailable": 1}}
+    cluster.deployment("web", ["worker-1"] * 2, template=template, strategy=strategy)
+    found = predicted(cluster)
+    assert (found.restart_helps, codes(found)) == (None, ["depends_on_removal_order"])
+    assert "before or after all new pods of a step are placed" in found.blockers[0].reason.text
+
+
 @pytest.mark.parametrize(("policy", "expected"), [("OrderedReady", (None, ["waits_for_ready_pod"])), ("Parallel", (True, []))])
 def test_a_stateful_set_waits_until_all_pods_are_ready(policy: str, expected: tuple[bool | None, list[str]]) -> None:
     cluster = workers(3)
