@@ -23,7 +23,8 @@ _MIB = 1024 * 1024
 MIN_THRESHOLD_BYTES = 23 * _MIB
 MAX_CONTAINER_THRESHOLD_BYTES = 1000 * _MIB
 
-ImageSize = t.Callable[[Iterable[int]], int]
+ImageSize = t.Literal["smallest", "largest"]
+"""The size of an image that counts where nodes report different ones."""
 
 DIFFERENT_SIZES: Reasons = (Reason("image_size", "nodes report different sizes of an image of the pod"),)
 IMAGES_NOT_READ: Reasons = (Reason("images_not_read", "the images of the nodes were not read"),)
@@ -63,7 +64,7 @@ class ImageIndex:
 class ImageLocalityScore:
     """The scores of the nodes for one pod. ``counts_volumes``: images of volumes count, which they do since Kubernetes 1.36.
 
-    ``size``: the function that gives the size where nodes report different ones, ``min`` or ``max``. None means that it is not known.
+    ``size``: the size that counts where nodes report different ones. None means that it is not known.
     ``by_node``: the scores above 0 by node name. ``unknown``: the reason why no score is known. ``unknown_nodes``: the nodes whose score is
     not known.
     """
@@ -78,7 +79,7 @@ class ImageLocalityScore:
             for name in nodes:
                 smallest_sums[name] += number * smallest
                 largest_sums[name] += number * largest
-        scores = {name: self._score(total) for name, total in (largest_sums if size is max else smallest_sums).items()}
+        scores = {name: self._score(total) for name, total in (largest_sums if size == "largest" else smallest_sums).items()}
         differing = (name for name, total in largest_sums.items() if self._score(total) != scores[name])
         self.unknown_nodes = frozenset(differing if size is None else ())
         self.by_node = {name: score for name, score in scores.items() if score}

@@ -107,7 +107,7 @@ class RestartPredictor:
         found = by_scores(next_pods)
         if any(blocker.reason in DIFFERENT_SIZES for blocker in found.blockers):
             # One of the sizes counts for all nodes. It makes no difference if the smallest and the largest ones give the same result.
-            sizes: tuple[ImageSize, ...] = (min, max)
+            sizes: tuple[ImageSize, ...] = ("smallest", "largest")
             smallest, largest = (by_scores(NextPods(workload, self._snapshot, self.cluster_state, image_size=size)) for size in sizes)
             if smallest.restart_helps is largest.restart_helps is not None:
                 found = smallest
