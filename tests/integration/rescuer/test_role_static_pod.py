@@ -176,6 +176,9 @@ def test_files_of_a_host_are_made_repeated_renewed_and_replaced_by_the_other_for
         assert static.code == 0 and host.manifest.exists() and made(cluster) == RIGHTS, static.output
         assert not manifest.exists() and not folder.exists()
         assert "WARNING: a static pod of the rescuer runs on cp-9, which is not in the inventory" in static.output
+        waits = host.run(critical_rescuer_wait_timeout=4)
+        missing = f"cp-1: the pod of {host.manifest} is not ready after 4 s (pods of all hosts: mirror-cp-1 Pending, "
+        assert waits.code == 2 and missing in " ".join(waits.output.split()), waits.output
         cluster.api.request("DELETE", left["cp-3"])
         named = verify(host)
         found = re.findall(r"(cp-\d) has a static pod of the rescuer and is not", named.output)

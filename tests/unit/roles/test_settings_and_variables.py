@@ -36,6 +36,11 @@ def test_a_setting_without_a_value_is_not_given_and_a_namespace_of_digits_is_a_t
     assert "wait_timeout" not in objects["ConfigMap kube-scheduling-rebalancer"]["data"]["config.yml"]
 
 
+def test_without_settings_the_file_of_the_settings_is_an_empty_mapping(tmp_path: Path) -> None:
+    config = rendered(SPREAD, tmp_path)["ConfigMap kube-scheduling-rebalancer"]["data"]["config.yml"]
+    assert isinstance(config, str) and yaml.safe_load(config) == {}
+
+
 def test_the_rescuer_keeps_its_default_for_a_setting_without_a_value(tmp_path: Path) -> None:
     objects = rendered(CRITICAL, tmp_path, namespace="123", settings={"stop_timeout": None}, network_policy="off")
     deployment = objects["Deployment kube-scheduling-rescuer"]

@@ -1,0 +1,91 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Copyright: onprem.kube_scheduling contributors
+"""A wait of a role that ends without success names the object and what to do, and shows no result of Ansible's own."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lab.cluster import Cluster
+from tests.integration.modules.conftest import cluster, namespace
+from tests.integration.roles.role_play import RolePlay, RoleRun
+from tests.integration.workloads import IMAGE
+
+__all__ = ["cluster", "namespace"]
+
+pytestmark = pytest.mark.timeout(600)
+REBALANCER = "kube-scheduling-rebalancer"
+
+
+def error_of(run: RoleRun) -> str:
+    """The output of a run that has failed, in one line."""
+    assert run.code == 2 and "Unknown error" not in run.output, run.output
+    return " ".join(run.output.split())
+
+
+@pytest.mark.parametrize(
+    ("deadline_s", "what"), [(2, "has failed (Job was active longer than specified deadline)"), (None, "has not ended ")]
+)
+def test_a_job_that_fails_or_does_not_end_is_named(
+    cluster: Cluster, namespace: str, tmp_path: Path, deadline_s: int | None, what: str
+) -> None:
+    container = {"name": "main", "image": IMAGE}
+    # No node has the label, so the pod does not start.
+    pod: dict[str, Any] = {"spec": {"restartPolicy": "Never", "containers": [container], "nodeSelector": {"missing": "true"}}}
+    job = {"template": pod} | ({} if deadline_s is None else {"activeDeadlineSeconds": deadline_s})
+    template = {"metadata": {"labels": {"app": "rebalancer"}}, "spec": job}
+    spec = {"schedule": "0 0 1 1 *", "jobTemplate": template}
+    cluster.apply({"apiVersion": "batch/v1", "kind": "CronJob", "metadata": {"name": REBALANCER, "namespace": namespace}, "spec": spec})
+    given = {
+        "spread_cronjob_kubeconfig": str(cluster.kubeconfig),
+        "spread_cronjob_namespace": namespace,
+        # The role asks 15 times more, every two seconds. Without a deadline of the Job, it shall ask only two times.
+        "__spread_cronjob_deadline": -26 if deadline_s is None else deadline_s,
+    }
+
+    error = error_of(RolePlay("spread_cronjob", tmp_path, given, tasks_from="run").run())
+
+    (made,) = (item["metadata"]["name"] for item in cluster.get(f"/apis/batch/v1/namespaces/{namespace}/jobs")["items"])
+    assert f"Job {namespace}/{made} {what}" in error, error
+    assert f"kubectl --namespace {namespace} logs job/{made}. Kubernetes deletes the pods" in error, error
+    # The last command of the message has the reason, also when the pod is deleted.
+    assert f"Their events stay: kubectl --namespace {namespace} get events" in error, error
+    assert "didn't match Pod's node affinity/selector" in cluster.kubectl("--namespace", namespace, "get", "events")
+    cluster.kubectl("--namespace", namespace, "delete", "jobs", "--all", "--cascade=foreground")
+
+
+def test_extenders_that_do_not_end_are_named_and_their_files_stay(cluster: Cluster, tmp_path: Path) -> None:
+    folder, manifest = tmp_path / "folder", tmp_path / "extender.yaml"
+    (folder / "extender").mkdir(parents=True)
+    (folder / "extender" / "kubeconfig").touch()
+    manifest.touch()
+    path = "/api/v1/namespaces/kube-system/pods"
+    spec = {"schedulerName": "none", "containers": [{"name": "x", "image": IMAGE}]}
+    cluster.api.post(path, {"metadata": {"name": "extender-cp-1"}, "spec": spec})
+    given = {
+        "extended_scheduler_kubeconfig": str(cluster.kubeconfig),
+        "extended_scheduler_context": "",
+        "extended_scheduler_become": False,
+        "extended_scheduler_folder": str(folder),
+        "extended_scheduler_extender_manifest_path": str(manifest),
+        "extended_scheduler_wait_timeout": 60,
+        "__extended_scheduler_end_s": 2,
+        "__extended_scheduler_host": "localhost",
+        "__extended_scheduler_host_name": "extender",
+        "__extended_scheduler_nodes_of_hosts": {"localhost": "cp-1"},
+        "ansible_connection": "local",
+        "ansible_python_interpreter": sys.executable,
+    }
+    role = RolePlay("extended_scheduler", tmp_path, given, tasks_from="kubeadm_extender_absent")
+    try:
+        error = error_of(role.run())
+    finally:
+        cluster.api.request("DELETE", f"{path}/extender-cp-1")
+
+    assert f"localhost: {manifest} is removed, and Pod kube-system/extender-cp-1 still exists after 2 s. Its files stay" in error, error
+    assert not manifest.exists() and (folder / "extender" / "kubeconfig").exists()
+    assert role.run().code == 0 and not folder.exists()
