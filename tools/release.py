@@ -198,7 +198,7 @@ def provenance(version: str, files: Sequence[ReleaseFile], base: str, python: st
         "hatchling": _pin("tools/requirements-wheel.txt", "hatchling"),
         "cyclonedx-bom": _pin("tools/requirements-sbom.txt", "cyclonedx-bom"),
         "container engine": _engine("--version"),
-        "base image": f"{base}, {_engine('image', 'inspect', '--format', '{{.Id}} {{.RepoDigests}}', base)}",
+        "base image": f"{base}, {_engine('image', 'inspect', '--format', '{{.Id}}{{range .RepoDigests}} {{.}}{{end}}', base)}",
         "Python of the image": python,
     }
     rows = [f"| {file.path.name} | {file.sha256} | {'yes' if file.is_reproducible else 'no'} |" for file in files]
