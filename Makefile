@@ -29,7 +29,7 @@ COLLECTION := ansible_collections.onprem.kube_scheduling
 TYPED := lab tools tests.bench tests.soak $(COLLECTION).plugins.module_utils $(if $(wildcard services),$(COLLECTION).services)
 
 .DEFAULT_GOAL := help
-.PHONY: help env demo test lab-binaries lab-up lab-down bench soak molecule kind hosts deploy format tables build wheel integration image-lock sbom version changelog release release-files release-compare $(CHECKS)
+.PHONY: help env demo test lab-binaries lab-up lab-down bench soak molecule oldest-ansible kind hosts deploy format tables build wheel integration image-lock sbom version changelog release release-files release-compare $(CHECKS)
 
 help: ## list the targets
 	@echo "Targets of this Makefile:"
@@ -118,12 +118,15 @@ integration: lab-binaries ## check: integration tests on the simulated cluster
 
 ## Measurements and long runs, for releases
 
-molecule: lab-binaries ## all scenarios of molecule, each on a cluster of its own (SCENARIO=faults: only that one); FULL=1: then also the long tests of playbooks, roles and the image, and the scenarios kind and hosts and the playbooks and roles with ansible-core 2.18
+molecule: lab-binaries ## all scenarios of molecule, each on a cluster of its own (SCENARIO=faults: only that one); FULL=1: then also the long tests of playbooks, roles and the image, and oldest-ansible
 	@$(STEP) molecule -- python -m pytest tests/molecule$(if $(SCENARIO),/test_scenarios.py::test_$(SCENARIO))
 	$(if $(FULL),@$(STEP) full-image -- python -m pytest tests/image -m full)
 	$(if $(FULL),@$(STEP) full-integration -- python -m pytest tests/integration -m full --durations=20 $(SIDE_BY_SIDE) $(REPEATED))
-	$(if $(FULL),@$(OLDEST_ANSIBLE) $(STEP) molecule-ansible-2.18 -- python -m pytest tests/molecule/test_scenarios.py -k "kind or hosts")
-	$(if $(FULL),@$(OLDEST_ANSIBLE) $(STEP) integration-ansible-2.18 -- python -m pytest tests/integration/playbooks tests/integration/roles --durations=20 $(SIDE_BY_SIDE) $(REPEATED))
+	$(if $(FULL),@$(MAKE) --no-print-directory oldest-ansible)
+
+oldest-ansible: lab-binaries ## with ansible-core 2.18: the tests of playbooks and roles, and the scenarios kind and hosts of molecule
+	@$(OLDEST_ANSIBLE) $(STEP) integration-ansible-2.18 -- python -m pytest tests/integration/playbooks tests/integration/roles --durations=20 $(SIDE_BY_SIDE) $(REPEATED)
+	@$(OLDEST_ANSIBLE) $(STEP) molecule-ansible-2.18 -- python -m pytest tests/molecule/test_scenarios.py -k "kind or hosts"
 
 bench: lab-binaries ## measure spread check, reports, rescues and extender on 5,000 nodes; writes docs/development/benchmarks.md (PART=spread|uneven|start|report|rescue|extender|extender-binding: only that)
 	@$(PYTHON) -m tests.bench $(if $(PART),--part $(PART))
