@@ -210,8 +210,8 @@ class ClusterBuilder:
         value = {"metadata": {"name": name, "namespace": "app"}, "spec": {"hard": hard, **spec}, "status": {"hard": hard, "used": used}}
         self.quotas.append(struct(ResourceQuota, value))
 
-    def autoscaler(self, target: str, low: int, high: int, desired: int, *, api_version: str = "apps/v1") -> None:
-        """A HorizontalPodAutoscaler of a Deployment. ``api_version``: that of the target."""
+    def autoscaler(self, target: str, low: int, high: int, desired: int, *, api_version: str = "apps/v1", active: str = "True") -> None:
+        """A HorizontalPodAutoscaler of a Deployment. ``api_version``: that of the target. ``active``: its condition ScalingActive."""
         value = {
             "metadata": {"name": f"hpa-{target}", "namespace": "app"},
             "spec": {
@@ -219,7 +219,7 @@ class ClusterBuilder:
                 "minReplicas": low,
                 "maxReplicas": high,
             },
-            "status": {"desiredReplicas": desired},
+            "status": {"desiredReplicas": desired, "conditions": [{"type": "ScalingActive", "status": active}]},
         }
         self.autoscalers.append(struct(HorizontalPodAutoscaler, value))
 

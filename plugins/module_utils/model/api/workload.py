@@ -158,6 +158,7 @@ class HorizontalPodAutoscalerStatus(ApiStruct, frozen=True):
     """The number of replicas that the autoscaler has computed."""
 
     desired_replicas: int = 0
+    conditions: t.Optional[tuple[Condition, ...]] = None
 
 
 class HorizontalPodAutoscaler(ApiStruct, frozen=True):
@@ -166,3 +167,13 @@ class HorizontalPodAutoscaler(ApiStruct, frozen=True):
     metadata: ObjectMeta = field(default_factory=ObjectMeta)
     spec: HorizontalPodAutoscalerSpec = field(default_factory=HorizontalPodAutoscalerSpec)
     status: HorizontalPodAutoscalerStatus = field(default_factory=HorizontalPodAutoscalerStatus)
+
+    @property
+    def wanted_replicas(self) -> int:
+        """The number of replicas to which it scales the workload. 0 if it scales it to none.
+
+        Without any metric it does not scale, and its status keeps an old number (pkg/controller/podautoscaler/horizontal.go:
+        reconcileAutoscaler).
+        """
+        is_inactive = any(c.type == "ScalingActive" and c.status == "False" for c in self.status.conditions or ())
+        return 0 if is_inactive else self.status.desired_replicas

@@ -24,7 +24,7 @@ def autoscaling_violation(workload: Workload, snapshot: ClusterSnapshot) -> t.Op
         low, high = autoscaler.spec.min_replicas or 1, autoscaler.spec.max_replicas
         if not low <= replicas <= high:
             return Reason("autoscaling", f"{replicas} replicas are outside the bounds {low} to {high} of HorizontalPodAutoscaler {name}")
-        wanted = autoscaler.status.desired_replicas
+        wanted = autoscaler.wanted_replicas
         if wanted and wanted != replicas:
             return Reason("autoscaling", f"HorizontalPodAutoscaler {name} is scaling it from {replicas} to {pluralize(wanted, 'replica')}")
     return None

@@ -335,6 +335,15 @@ def test_an_autoscaler_that_is_about_to_act(low, high, desired, expected):
     assert (reason.code if reason is not None else "") == expected
 
 
+@pytest.mark.parametrize(("low", "expected"), [(1, ""), (4, "autoscaling")])
+def test_an_autoscaler_without_metrics_only_keeps_its_bounds(low: int, expected: str) -> None:
+    cluster = workers(2)
+    workload = cluster.deployment("web", ["worker-1"] * 3)
+    cluster.autoscaler("web", low, 9, 5, active="False")
+    reason = autoscaling_violation(workload, cluster.snapshot())
+    assert (reason.code if reason is not None else "") == expected
+
+
 def test_an_autoscaler_of_another_api_group_with_the_same_kind_and_name_does_not_count() -> None:
     cluster = workers(2)
     workload = cluster.deployment("web", ["worker-1"] * 3)
