@@ -40,7 +40,8 @@ def test_uninstall_deletes_the_metrics_that_a_pass_has_pushed_and_a_second_one_c
     metrics = get(f"{gateway}/metrics")
     assert "kube_scheduling_rebalance" not in metrics and "backup_failed" in metrics
     assert "No metrics in a Pushgateway." in gone.output
-    assert "node_exporter and its configuration of Prometheus, if site.yml has installed them: set site_node_exporter: true" in gone.output
+    remark = "node_exporter and its configuration of Prometheus, if the playbook site has installed them: set site_node_exporter: true"
+    assert remark in gone.output
 
     again = site.play("uninstall", spread_cronjob_settings={"pushgateway_url": "http://127.0.0.1:1"})
     assert again.code == 0 and again.changed == 0 and not stats_of(again, "kube_scheduling_uninstall")["changed"], again.output
