@@ -57,6 +57,9 @@ SEARCHED = {"credential", "default_environment", "execution_environment", "inven
 """The keys with names of other objects. The modules also search for an empty name, and fail."""
 
 
+KUBECONFIG = {"apiVersion": "v1", "clusters": None}
+"""As of ``kubectl config view --raw --output json``: ansible-core 2.18 would make a mapping of this text."""
+
 START = "DTSTART;TZID=UTC:20260101T000000"
 
 
@@ -71,7 +74,7 @@ Loader.add_constructor("!unsafe", lambda loader, node: loader.construct_scalar(n
 def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The file. No controller answers."""
     folder = tmp_path_factory.mktemp("rendered")
-    (folder / "kubeconfig").write_text("apiVersion: v1\n")
+    (folder / "kubeconfig").write_text(json.dumps(KUBECONFIG))
     variables: dict[str, Any] = {
         "awx_setup_credential": "kubeconfig",
         "awx_setup_kubeconfig_path": str(folder / "kubeconfig"),
@@ -85,7 +88,8 @@ def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_the_file_is_readable_only_by_its_owner_because_it_has_credentials(file: Path) -> None:
-    assert file.stat().st_mode & 0o777 == 0o600 and "apiVersion: v1" in file.read_text()
+    (credential,) = yaml.load(file.read_text(), Loader)["controller_credentials"]
+    assert file.stat().st_mode & 0o777 == 0o600 and yaml.safe_load(credential["inputs"]["kubeconfig"]) == KUBECONFIG
 
 
 def test_ansible_reads_the_variables_of_the_roles_and_keeps_the_templates_of_awx(file: Path, tmp_path: Path) -> None:

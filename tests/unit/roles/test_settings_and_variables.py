@@ -88,6 +88,25 @@ def test_all_wrong_variables_are_named_and_the_environment_of_the_controller_doe
         "spread_cronjob_api_server_ports is 443, which is no list: write spread_cronjob_api_server_ports: [VALUE]",
     ):
         assert text in wrong.output, (text, wrong.output)
+    assert "NoneType" not in wrong.output, wrong.output
+
+
+def test_a_date_in_a_variable_is_a_text(tmp_path: Path) -> None:
+    to = tmp_path / "rendered"
+    (tmp_path / "variables.yml").write_text("spread_cronjob_annotations: {since: 2026-01-01}\nspread_cronjob_labels: {since: 2026-01-02}\n")
+    role = RolePlay(SPREAD, tmp_path, {"spread_cronjob_render_to": str(to), "spread_cronjob_image": "registry.example.org/services:1"})
+    run = role.run("-e", f"@{tmp_path / 'variables.yml'}")
+    assert run.code == 0, run.output
+    metadata = yaml.safe_load((to / "rebalancer-cronjob.yaml").read_text())["metadata"]
+    assert metadata["annotations"]["since"] == "2026-01-01" and metadata["labels"]["since"] == "2026-01-02"
+
+
+def test_objects_without_a_template_are_only_the_namespace(tmp_path: Path) -> None:
+    """As node_exporter asks if the cluster has no kind of the Prometheus operator."""
+    given = {"name": "exporter", "component": "exporter", "namespace": "123", "state": "absent", "create_namespace": False, "templates": []}
+    role = RolePlay("cluster_objects", tmp_path, {f"cluster_objects_{name}": value for name, value in given.items()}, tasks_from="objects")
+    run = role.run(then=[{"ansible.builtin.debug": {"msg": "{{ cluster_objects_parts | map(attribute='name') | join }} is the part"}}])
+    assert run.code == 0 and "namespace is the part" in run.output, run.output
 
 
 def test_a_disabled_rescuer_needs_no_image_with_any_word_for_no(tmp_path: Path) -> None:
