@@ -97,12 +97,15 @@ class AuditLog:
         with self.path.open("rb") as stream:
             # The server may have been in the middle of a line at the mark. That request was answered before.
             stream.seek(max(0, since - 1))
-            if since and stream.read(1) != b"\n":
-                stream.readline()
+            if since and stream.read(1) != b"\n" and not stream.readline().endswith(b"\n"):
+                return
             for line in stream:
-                # The server may be in the middle of its last line. Most lines are of others; decoding them all takes long.
+                # The server may be in the middle of its last line. The next read would then return the rest of it as a line.
+                if not line.endswith(b"\n"):
+                    return
                 # The kernel cuts the line that a killed server writes, at the end of a page. The next server's first line then follows
                 # on the same line. The request of the cut line is lost.
                 whole = line[max(0, line.rfind(BEGIN)) :]
-                if whole.endswith(b"\n") and containing in whole:
+                # Most lines are of others; decoding them all takes long.
+                if containing in whole:
                     yield AuditEvent.of(json.loads(whole))
