@@ -40,6 +40,14 @@ def used(events: list[AuditEvent]) -> set[Right]:
     return {(event.group, "/".join(filter(None, (event.resource, event.subresource))), event.verb) for event in events}
 
 
+def in_cluster(cluster: Cluster) -> set[Right]:
+    """Return the rights in the ClusterRole and the Role of the program."""
+    base = "/apis/rbac.authorization.k8s.io/v1"
+    places = (f"{base}/clusterroles/{NAME}", f"{base}/namespaces/kube-system/roles/{NAME}")
+    rules = [rule for place in places for rule in cluster.get(place)["rules"]]
+    return {(rule["apiGroups"][0], resource, verb) for rule in rules for resource in rule["resources"] for verb in rule["verbs"]}
+
+
 def run(cluster: Cluster, kubeconfig: Path, log: Path, *flags: str) -> tuple[Rebalancer, list[AuditEvent]]:
     """Make one pass, and return it with its requests for resources."""
     mark = cluster.audit().mark()
@@ -92,4 +100,17 @@ def test_a_pass_uses_each_right_that_is_not_rare_and_no_other_one(cluster: Clust
     assert [event for event in events if event.code in (401, 403)] == []
     named = {name for entry in PERMISSIONS for name in entry.get("names", [])}
     assert {event.name for event in events if event.resource in ("leases", "configmaps") and event.verb != "create"} <= named
+
+    # A program that only plans gets no right to write, also if it had these rights before.
+    planned = role.run(spread_cronjob_settings={"dry_run": True})
+    assert planned.code == 0, planned.output
+    to_read = granted - {right for right in granted if right[2] in ("create", "patch")}
+    assert in_cluster(cluster) == to_read
+    later = deployment(namespace, "later", 2)
+    cluster.apply([later])
+    pile_up(cluster, later)
+    plan, events = run(cluster, user, tmp_path / "plan.log", f"--namespaces={namespace}", "--dry-run")
+    assert plan.decision("later")["action"] == "restarted", plan.log.read_text()
+    assert used(events) <= to_read and [event for event in events if event.code in (401, 403)] == []
+    assert role.run().code == 0 and in_cluster(cluster) == granted
     remove_all(cluster)
