@@ -47,9 +47,8 @@ options:
   namespace_annotation:
     description:
       - The annotation, as C(key=value), that a namespace must have to be checked. The value is compared exactly.
-      - An empty string means all namespaces, with and without annotations.
+      - By default C(collectdeployments=allow). An empty string means all namespaces, with and without annotations.
     type: str
-    default: collectdeployments=allow
   label_selectors:
     description:
       - Only check workloads whose own labels match every one of these selectors, in the syntax of C(kubectl --selector).
@@ -476,7 +475,8 @@ def argument_spec():
         "namespaces": {"type": "list", "elements": "str"},
         "exclude_namespaces": {"type": "list", "elements": "str"},
         "namespace_label_selectors": {"type": "list", "elements": "str"},
-        "namespace_annotation": {"type": "str", "default": "collectdeployments=allow"},
+        # No default here: ansible-core 2.21 makes an empty string of null if an option has a default.
+        "namespace_annotation": {"type": "str"},
         "label_selectors": {"type": "list", "elements": "str", "aliases": ["label_selector"]},
         "kinds": {
             "type": "list",

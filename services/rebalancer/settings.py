@@ -22,7 +22,6 @@ PROGRAM = Program("rebalancer", "Restarts workloads whose replicas a restart spr
 DEFAULT_LISTEN_ADDRESS = "127.0.0.1:9236"
 DEFAULT_KUBECONFIG = "~/.kube/config"
 DEFAULTS: Mapping[str, t.Any] = {
-    "namespace_annotation": "collectdeployments=allow",
     "topology_keys": [HOSTNAME],
     "min_ready_nodes": 2,
     "predict": True,

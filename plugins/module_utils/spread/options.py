@@ -28,10 +28,16 @@ MINIMA = {
 """The minimum of each numeric option of the check."""
 
 MAX_LABELS_NAMED = 5
+DEFAULT_NAMESPACE_ANNOTATION = "collectdeployments=allow"
 
 
-def parse_annotation_selector(text: str) -> t.Optional[tuple[str, str]]:
-    """Return ``key=value`` as a pair. None for an empty text, which means any namespace. Raise OptionError for another form."""
+def parse_annotation_selector(text: t.Optional[str]) -> t.Optional[tuple[str, str]]:
+    """Return ``key=value`` as a pair, by default the default annotation.
+
+    None for an empty text, which means any namespace. Raise OptionError for another form.
+    """
+    if text is None:
+        text = DEFAULT_NAMESPACE_ANNOTATION
     if not text:
         return None
     key, equals, value = text.partition("=")
@@ -152,7 +158,7 @@ def check_options(params: Mapping[str, t.Any]) -> CheckOptions:
     check_minima({**params, **times}, MINIMA)
     return CheckOptions(
         namespaces=check_namespaces(params.get("namespaces")),
-        namespace_annotation=parse_annotation_selector(params["namespace_annotation"]),
+        namespace_annotation=parse_annotation_selector(params.get("namespace_annotation")),
         exclude_namespaces=check_namespace_names(params.get("exclude_namespaces") or (), "exclude_namespaces"),
         namespace_label_selectors=_label_requirements(params, "namespace_label_selectors"),
         label_selectors=_label_requirements(params, "label_selectors"),

@@ -8,10 +8,10 @@ import json
 import os
 import re
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from tests import ansible_core
 from tests.integration.awx.controller import TOKEN, Controller
 from tools.paths import ROOT
 
@@ -25,6 +25,11 @@ class SetupRun(NamedTuple):
     output: str
 
     @property
+    def in_one_line(self) -> str:
+        """The output without its line breaks, which ansible-core 2.18 also has within a sentence."""
+        return " ".join(self.output.split())
+
+    @property
     def changed(self) -> int:
         found = re.search(r"^localhost +: .*changed=(\d+)", self.output, re.MULTILINE)
         assert found, self.output
@@ -35,7 +40,7 @@ def set_up(
     served: Controller | None, folder: Path, *arguments: str, connection: dict[str, str] | None = None, **variables: Any
 ) -> SetupRun:
     """Run the playbook with these variables, by default with the token of the server. None removes a variable."""
-    command = [str(Path(sys.executable).with_name("ansible-playbook")), str(ROOT / "playbooks" / "awx.yml")]
+    command = [str(ansible_core.programs() / "ansible-playbook"), str(ROOT / "playbooks" / "awx.yml")]
     command += [*arguments, "-e", json.dumps({name: value for name, value in {**IMAGE, **variables}.items() if value is not None})]
     environment = {key: value for key, value in os.environ.items() if not key.startswith(("CONTROLLER_", "TOWER_"))}
     environment |= {"ANSIBLE_CONFIG": str(ROOT / "ansible.cfg"), "ANSIBLE_NOCOLOR": "true"}

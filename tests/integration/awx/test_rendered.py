@@ -139,6 +139,33 @@ def test_no_name_of_another_object_is_empty(file: Path) -> None:
     assert any("default_environment" in entry for entry in entries)
 
 
+def test_a_key_without_a_value_is_a_host_without_variables_or_a_group_without_hosts(tmp_path: Path) -> None:
+    hosts = """
+    awx_setup_clusters: {prod: , "null": }
+    awx_setup_nodes:
+      kube_control_plane: {n1: {ansible_host: 10.0.0.1, settings: {a: 1}}, "null": }
+      kube_node: {n1: , n2: , n3: {}}
+      etcd: {n1: {settings: {b: 2}}}
+      calico_rr:
+    """
+    (tmp_path / "hosts.yml").write_text(hosts)
+    run = set_up(None, tmp_path, "-e", "@hosts.yml", awx_setup_render_to="controller.yml")
+    assert run.code == 0, run.output
+    rendered = yaml.load((tmp_path / "controller.yml").read_text(), Loader)
+    found = {(item["inventory"], item["name"]): item["variables"] for item in rendered["controller_hosts"]}
+    assert found == {
+        ("clusters", "prod"): {},
+        ("clusters", "null"): {},
+        ("nodes", "n1"): {"ansible_host": "10.0.0.1", "settings": {"a": 1, "b": 2}},
+        ("nodes", "null"): {},
+        ("nodes", "n2"): {},
+        ("nodes", "n3"): {},
+    }
+    assert len(rendered["controller_hosts"]) == len(found)
+    groups = {item["name"]: item["hosts"] for item in rendered["controller_groups"]}
+    assert groups == {"kube_control_plane": ["n1", "null"], "kube_node": ["n1", "n2", "n3"], "etcd": ["n1"], "calico_rr": []}
+
+
 def test_the_example_in_the_guide_is_accepted(tmp_path: Path) -> None:
     guide = (ROOT / "docs" / "awx.md").read_text()
     (example,) = re.findall(r"^```yaml\n# variables.yml\n(.*?)^```", guide, re.MULTILINE | re.DOTALL)

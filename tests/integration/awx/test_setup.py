@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -27,7 +28,12 @@ WEBHOOK = {
     "password": "hidden",
     "disable_ssl_verification": False,
 }
-NODES = {"kube_control_plane": {"master": {"ansible_host": "10.0.0.1"}}, "kube_node": {"master": {}, "worker": {"ansible_port": 22}}}
+NODES = {
+    "kube_control_plane": {"master": {"ansible_host": "10.0.0.1"}},
+    "kube_node": {"master": {}, "worker": {"ansible_port": 22}},
+    "etcd": {"master": None, "witness": None},
+    "calico_rr": None,
+}
 LUNCH = {"days": "Mon-Fri", "times": "12:00-13:00", "time_zone": "UTC"}
 TEMPLATES = {
     "spread-check": "awx/project/rebalance.yml",
@@ -56,7 +62,11 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Made]:
     variables: dict[str, Any] = {
         "awx_setup_credential": "kubeconfig",
         "awx_setup_kubeconfig_path": str(folder / "kubeconfig"),
-        "awx_setup_clusters": {"berlin": {"kube_context": "b"}, "munich": {"kube_context": "m", "rebalance_namespaces": ["shop"]}},
+        "awx_setup_clusters": {
+            "berlin": {"kube_context": "b"},
+            "munich": {"kube_context": "m", "rebalance_namespaces": ["shop"]},
+            "prague": None,
+        },
         "awx_setup_nodes": NODES,
         "awx_setup_machine_credential": "nodes",
         "awx_setup_notification_type": "webhook",
@@ -173,14 +183,21 @@ def test_hosts_have_their_variables_and_groups(made: Made) -> None:
     assert hosts == {
         "berlin": {"kube_context": "b"},
         "munich": {"kube_context": "m", "rebalance_namespaces": ["shop"]},
+        "prague": {},
         "master": {"ansible_host": "10.0.0.1"},
         "worker": {"ansible_port": 22},
+        "witness": {},
     }
     groups = {
         group["name"]: {host["name"] for host in made.served.linked(group, "hosts", "hosts")}
         for group in made.served.objects["groups"].values()
     }
-    assert groups == {"kube_control_plane": {"master"}, "kube_node": {"master", "worker"}}
+    assert groups == {
+        "kube_control_plane": {"master"},
+        "kube_node": {"master", "worker"},
+        "etcd": {"master", "witness"},
+        "calico_rr": set(),
+    }
 
 
 def test_a_bearer_token_is_a_credential_of_the_built_in_type_and_other_names_have_the_prefix(tmp_path: Path) -> None:
@@ -197,7 +214,7 @@ def test_a_bearer_token_is_a_credential_of_the_built_in_type_and_other_names_hav
             awx_setup_project_folder="",
         )
         # Without the folder, the server does not find the playbook. AWX would read another repository.
-        assert "Playbook not found for project." in run.output
+        assert "Playbook not found for project." in run.in_one_line
         credential = served.named("credentials", "staging-kube-scheduling")
         assert served.objects["credential_types"][credential["credential_type"]]["name"] == BEARER_TYPE
         assert credential["inputs"] == {
@@ -247,20 +264,77 @@ def test_a_bearer_token_is_a_credential_of_the_built_in_type_and_other_names_hav
             {"awx_setup_schedule_preset": "weekend", "awx_setup_schedule_windows": "Mon 01:00-02:00 UTC"},
             "awx_setup_schedule_preset and awx_setup_schedule_windows are both set",
         ),
+        (
+            {"awx_setup_clusters": {"prod": "x"}},
+            'awx_setup_clusters has prod with "x" in place of variables: write "prod": {KEY: VALUE}, or "prod": {} for a host',
+        ),
+        (
+            {"awx_setup_nodes": {"kube_node": {"n1": ["x"]}}},
+            'awx_setup_nodes has n1 in kube_node with ["x"] in place of variables: write "n1": {KEY: VALUE}, or "n1": {} for',
+        ),
+        (
+            {"awx_setup_nodes": {"kube_node": ["n1", "n2"]}},
+            'awx_setup_nodes has kube_node with ["n1", "n2"] in place of hosts: write "kube_node": {HOST: {KEY: VALUE}}, or {HOST: {}}',
+        ),
     ],
 )
 def test_wrong_variables_are_refused_before_the_first_request(variables: dict[str, Any], text: str, tmp_path: Path) -> None:
     with controller() as served:
         run = set_up(served, tmp_path, **variables)
-        assert run.code == 2 and text in run.output, run.output
+        assert run.code == 2 and text in run.in_one_line, run.output
         assert served.requests == []
+
+
+WRONG_HOSTS = """
+awx_setup_typo: 1
+awx_setup_clusters:
+  {text: '{}', list: '[]', "no": no, 0: 0.0, empty: '', day: 2026-01-01, unsafe: !unsafe 'a}}', none: , right: {kube_context: c}}
+awx_setup_nodes:
+  text: '{"n1": {}}'
+  1: [{n1: {}}]
+  "off": off
+  none:
+  nodes: {text: '{"a": 1}', 2: 3, list: [], none: , right: {items: 1}}
+"""
+
+
+def test_each_wrong_host_and_group_is_named_together_with_the_other_mistakes(tmp_path: Path) -> None:
+    (tmp_path / "hosts.yml").write_text(WRONG_HOSTS)
+    run = set_up(None, tmp_path, "-e", "@hosts.yml", awx_setup_render_to="controller.yml")
+    assert run.code == 2 and "There is no variable awx_setup_typo" in run.output, run.output
+    found = re.findall(r"(awx_setup_\w+ has .*) in place of (variables|hosts): write", run.output)
+    # ansible-core 2.19 or later prints the message twice.
+    assert list(dict.fromkeys(found)) == [
+        ('awx_setup_clusters has text with "{}"', "variables"),
+        ('awx_setup_clusters has list with "[]"', "variables"),
+        ("awx_setup_clusters has no with false", "variables"),
+        ("awx_setup_clusters has 0 with 0.0", "variables"),
+        ('awx_setup_clusters has empty with ""', "variables"),
+        ('awx_setup_clusters has day with "2026-01-01"', "variables"),
+        ('awx_setup_clusters has unsafe with "a}}"', "variables"),
+        ('awx_setup_nodes has text with "{\\"n1\\": {}}"', "hosts"),
+        ('awx_setup_nodes has 1 with [{"n1": {}}]', "hosts"),
+        ("awx_setup_nodes has off with false", "hosts"),
+        ('awx_setup_nodes has text in nodes with "{\\"a\\": 1}"', "variables"),
+        ("awx_setup_nodes has 2 in nodes with 3", "variables"),
+        ("awx_setup_nodes has list in nodes with []", "variables"),
+    ]
+
+
+def test_hosts_and_groups_that_are_wrong_as_a_whole_do_not_hide_other_mistakes(tmp_path: Path) -> None:
+    for value in ("text", ["n1"], 1, True):
+        given = {"awx_setup_clusters": value, "awx_setup_nodes": value, "awx_setup_schedule_preset": "night"}
+        run = set_up(None, tmp_path, awx_setup_render_to="controller.yml", **given)
+        assert run.code == 2, run.output
+        for text in ("awx_setup_clusters: {KEY: VALUE}", "awx_setup_nodes: {KEY: VALUE}", "awx_setup_schedule_preset is night"):
+            assert text in run.output, run.output
 
 
 def test_a_name_of_a_preset_that_yaml_does_not_read_as_text_is_refused(tmp_path: Path) -> None:
     (tmp_path / "presets.yml").write_text(f"awx_setup_schedule_presets: {{on: {json.dumps(LUNCH)}}}\n")
     run = set_up(None, tmp_path, "-e", "@presets.yml", awx_setup_render_to="controller.yml")
     assert run.code == 2, run.output
-    assert "awx_setup_schedule_presets has the name True, which is no text: write it in quotes" in run.output
+    assert "awx_setup_schedule_presets has the name True, which is no text: write it in quotes" in run.in_one_line
 
 
 def test_a_wrong_token_ends_the_run_with_the_first_object(tmp_path: Path) -> None:

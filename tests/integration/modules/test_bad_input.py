@@ -45,6 +45,12 @@ def test_options_of_the_check(modules: Modules, params: dict[str, Any], words: l
         assert word in failed["msg"], failed["msg"]
 
 
+def test_null_is_not_taken_for_the_empty_annotation_of_all_namespaces(modules: Modules) -> None:
+    """ansible-core 2.21 makes an empty text of null if an option has a default."""
+    result = modules.run("k8s_spread_check", namespace_annotation=None)
+    assert not result.get("failed") and result["options"]["namespace_annotation"] == "collectdeployments=allow", result
+
+
 @pytest.mark.parametrize(
     ("params", "words"),
     [

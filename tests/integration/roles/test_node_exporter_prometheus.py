@@ -168,6 +168,52 @@ def test_a_host_without_an_address_is_named_and_no_part_is_written_that_promtool
     assert (side.output / "scrape.yml").read_text() == before
 
 
+def test_prometheus_is_reloaded_once_for_changed_files_also_if_a_later_task_fails(
+    side: PrometheusSide, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The next run finds the files unchanged, and does not reload."""
+    reloads = side.folder / "reloads"
+    programs = side.folder / "programs"
+    programs.mkdir()
+    systemctl = programs / "systemctl"
+    systemctl.write_text(
+        f'#!/bin/sh\ncase "$1" in\nshow) printf "LoadState=loaded\\nActiveState=active\\n" ;;\nreload) echo "$2" >> {reloads}\nesac\n'
+    )
+    systemctl.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{programs}:{os.environ['PATH']}")
+    side.variables["node_exporter_prometheus_service"] = "prometheus"
+    no_cluster = {
+        "node_exporter_prometheus_objects": "scrape_config",
+        "node_exporter_prometheus_secret": "node-exporter",
+        "node_exporter_prometheus_kubeconfig": str(side.folder / "no-kubeconfig"),
+    }
+
+    def reloaded() -> list[str]:
+        found = reloads.read_text().split() if reloads.exists() else []
+        reloads.unlink(missing_ok=True)
+        return found
+
+    results = RESULTS | {"node-3": {"addresses": ["10.0.0.3:9100"], "scheme": "http", "auth": False}}
+    assert side.run("--check", results=results).code == 0 and not reloaded()
+    failed = side.run(results=results, **no_cluster)
+    assert failed.code == 2 and "no-kubeconfig" in failed.output and (side.output / "scrape.yml").exists(), failed.output
+    assert reloaded() == ["prometheus"]
+    assert side.run(results=results).changed == 0 and not reloaded()
+
+    # promtool refuses the second file.
+    (side.output / "rules.yml").unlink()
+    assert side.run("--check", "--diff", results=results).changed and not reloaded()
+    refused = side.run(results=results, node_exporter_prometheus_interval="soon")
+    assert refused.code == 2 and "not a valid duration string" in refused.output, refused.output
+    assert (side.output / "rules.yml").exists() and reloaded() == ["prometheus"]
+    assert side.run(results=results).changed == 0 and not reloaded()
+
+    failed = side.run(node_exporter_state="absent", **no_cluster)
+    assert failed.code == 2 and "no-kubeconfig" in failed.output and not side.output.exists(), failed.output
+    assert reloaded() == ["prometheus"]
+    assert side.run(node_exporter_state="absent").changed == 0 and not reloaded()
+
+
 def test_all_mistakes_are_named(side: PrometheusSide) -> None:
     wrong = side.run(
         node_exporter_prometheus_targets="nobody",

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: onprem.kube_scheduling contributors
-"""The filters of the roles and of site.yml: durations, lines of a text, and the state of a Deployment."""
+"""The filters of the roles and of site.yml: durations, lines of a text, reasons of failures, and the state of a Deployment."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import pytest
 from ansible.errors import AnsibleFilterError
 from ansible_collections.onprem.kube_scheduling.plugins.filter.deployment_status import deployment_status
 from ansible_collections.onprem.kube_scheduling.plugins.filter.duration_seconds import duration_seconds
+from ansible_collections.onprem.kube_scheduling.plugins.filter.failure_text import failure_text
 from ansible_collections.onprem.kube_scheduling.plugins.filter.text_lines import text_lines
 from ansible_collections.onprem.kube_scheduling.plugins.filter.unknown_variables import unknown_variables
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.values.nearest import nearest_name
@@ -23,6 +24,37 @@ def test_a_duration_is_read_as_the_settings_of_the_programs_are() -> None:
 
 def test_the_lines_of_a_template_without_text_are_none() -> None:
     assert text_lines("\n  one\n\n two \n") == ["one", "two"] and text_lines(None) == []
+
+
+@pytest.mark.parametrize(
+    ("result", "text"),
+    [
+        ({"failed": True, "msg": "no such host"}, "no such host"),
+        ({"failed": True}, "unknown error"),
+        ({"failed": True, "msg": "non-zero return code", "stderr": "one\ntwo\nthree\nfour\n"}, "two\nthree\nfour"),
+        ({"failed": True, "msg": "non-zero return code", "stderr": ""}, "non-zero return code"),
+        (
+            {
+                "failed": True,
+                "msg": "MODULE FAILURE: No start of json char found",
+                "module_stderr": "Traceback\n  here\nconnection refused\n",
+            },
+            "connection refused",
+        ),
+        (
+            {
+                "failed": True,
+                "msg": "One or more items failed",
+                "results": [{"msg": "fine"}, {"failed": True, "msg": "a"}, {"failed": True, "msg": "b"}, {"failed": True, "msg": "a"}],
+            },
+            "a\nb",
+        ),
+        ({"failed": True, "msg": "unreachable", "results": [{"unreachable": True, "msg": "timed out"}]}, "timed out"),
+        ({"failed": True, "msg": "All items were wrong", "results": []}, "All items were wrong"),
+    ],
+)
+def test_the_reason_of_a_failed_task_is_the_one_of_its_items_or_its_program(result: dict[str, Any], text: str) -> None:
+    assert failure_text(result) == text
 
 
 def found(generation: int, **status: int) -> dict[str, Any]:

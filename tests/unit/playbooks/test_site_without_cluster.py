@@ -38,6 +38,12 @@ def stats_of(run: RoleRun, name: str) -> dict[str, Any]:
     return stats
 
 
+def play(name: str, folder: Path, *arguments: str, **variables: Any) -> RoleRun:
+    (folder / "kubeconfig").write_text(json.dumps(KUBECONFIG))
+    given = json.dumps({"site_kubeconfig": str(folder / "kubeconfig"), **variables})
+    return ansible_playbook(REPOSITORY / "playbooks" / f"{name}.yml", *arguments, "-e", given, folder=folder)
+
+
 def site(folder: Path, *arguments: str, **variables: Any) -> RoleRun:
     return ansible_playbook(REPOSITORY / "playbooks" / "site.yml", *arguments, "-e", json.dumps(IMAGE | variables), folder=folder)
 
@@ -128,3 +134,70 @@ def test_each_cluster_has_the_failed_checks(tmp_path: Path) -> None:
     assert all("There is no variable site_kubeconfg; the nearest is site_kubeconfig." in each["error"] for each in numbers.values()), (
         numbers
     )
+
+
+def test_nodes_that_cannot_be_reached_and_the_api_server_are_in_one_list(tmp_path: Path) -> None:
+    down = {"ansible_host": "127.0.0.1", "ansible_port": 1}
+    inventory = tmp_path / "inventory.yml"
+    inventory.write_text(json.dumps({"kube_node": {"hosts": {"node-1": down, "node-2": down}}}))
+    run = play("site", tmp_path, "-i", str(inventory), site_node_exporter=True)
+    numbers = stats_of(run, "kube_scheduling_site")["localhost"]
+    assert run.code != 0 and "the API server does not answer with site_kubeconfig" in numbers["error"], run.output
+    assert "no host of site_node_hosts can be reached (node-1, node-2): see the error of each one above" in numbers["error"], numbers
+
+
+def test_each_node_with_another_container_runtime_is_named(tmp_path: Path) -> None:
+    """The check of the runtimes is a loop, whose own message is that items have failed."""
+    here = {"ansible_connection": "local", "ansible_python_interpreter": sys.executable, "ansible_become": False}
+    inventory = tmp_path / "inventory.yml"
+    inventory.write_text(json.dumps({"kube_node": {"hosts": {"node-1": here, "node-2": here}}}))
+    run = play("site", tmp_path, "-i", str(inventory), "--tags", "preflight", service_image_containerd_socket="/nowhere/sock")
+    error = stats_of(run, "kube_scheduling_site")["localhost"]["error"]
+    assert run.code == 2 and "node-1 has no socket" in error and "node-2 has no socket" in error, run.output
+
+
+@pytest.mark.parametrize("size", ["", "2x", "20%", 1])
+def test_an_empty_size_of_batches_is_unset_and_a_wrong_one_is_named(tmp_path: Path, size: Any) -> None:
+    run = site(tmp_path, site_serial=size)
+    assert run.code == 2 and ("site_serial has 2x: it must be a number of nodes" in run.output) == (size == "2x"), run.output
+    assert "no bug" not in run.output and "invalid literal" not in run.output, run.output
+
+
+def test_clusters_with_other_images_or_with_one_group_of_hosts_are_refused(tmp_path: Path) -> None:
+    """The image is built and pushed once for all clusters of a run."""
+    here = {"ansible_connection": "local", "ansible_python_interpreter": sys.executable}
+    hosts = {
+        name: here | {"service_image_registry": f"{name}.example.org", "service_image_pull_secrets": [name]} for name in ("first", "second")
+    }
+    inventory = tmp_path / "inventory.yml"
+    inventory.write_text(json.dumps({"all": {"hosts": hosts, "children": {"kube_control_plane": {"hosts": {"first": {}}}}}}))
+    variables = {"site_cluster_hosts": "first:second", "critical_rescuer_form": "static_pod", "service_image_delivery": "registry"}
+    run = play("site", tmp_path, "-i", str(inventory), site_scheduler=True, extended_scheduler_shape="kubeadm", **variables)
+    once = "run the playbook once for each cluster, with -e site_cluster_hosts=HOST"
+    for cluster in ("first", "second"):
+        error = stats_of(run, "kube_scheduling_site")[cluster]["error"]
+        assert f"service_image_registry is not the same for first, second: {once}" in error, error
+        assert "service_image_pull_secrets" not in error
+        assert (
+            "critical_rescuer_form is static_pod for several clusters (first, second), and critical_rescuer_static_hosts is empty: "
+            in error
+        )
+        assert "extended_scheduler_shape is kubeadm for several clusters (first, second), and extended_scheduler_hosts is empty: " in error
+
+
+def test_a_refused_uninstallation_has_numbers_and_removes_no_image_from_the_nodes(tmp_path: Path) -> None:
+    """Programs of a cluster that is refused still need the image, also if another cluster is not refused."""
+    here = {"ansible_connection": "local", "ansible_python_interpreter": sys.executable}
+    hosts = {"first": here, "second": here | {"site_kubeconfg": "x"}, "node-1": here}
+    inventory = tmp_path / "inventory.yml"
+    inventory.write_text(json.dumps({"all": {"hosts": hosts, "children": {"kube_node": {"hosts": {"node-1": {}}}}}}))
+    kept = {"critical_rescuer_enabled": False, "spread_cronjob_state": "present"}
+    run = play("uninstall", tmp_path, "-i", str(inventory), site_cluster_hosts="first:second", **kept)
+    numbers = stats_of(run, "kube_scheduling_uninstall")
+    assert run.code == 2 and not any(each["ok"] or each["changed"] or each["removed"] for each in numbers.values()), run.output
+    for each in (numbers["first"], numbers["second"]):
+        assert each["error"].startswith("Nothing was changed. Failed checks:\n"), each
+        assert "spread_cronjob_state is present: remove it, because this playbook removes the program" in each["error"]
+        assert "critical_rescuer_enabled is False: remove it, because the rescuer would stay" in each["error"]
+    assert "There is no variable site_kubeconfg" in numbers["second"]["error"] and "Run the playbook again" not in run.output
+    assert "Remove the image" not in re.findall(r"^TASK \[(.*)\]", run.output, re.MULTILINE), run.output

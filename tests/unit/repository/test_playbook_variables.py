@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.report.text_map import MIN_WIDTH
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.options import MINIMA as RESCUE_MINIMA
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.options import DEFAULT_NAMESPACE_ANNOTATION
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.options import MINIMA as CHECK_MINIMA
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.restart.options import MINIMA as RESTART_MINIMA
 
@@ -49,6 +50,10 @@ def options_of(playbook: str) -> dict[str, dict[str, Any]]:
     for name in MODULES[playbook]:
         module = importlib.import_module(f"ansible_collections.onprem.kube_scheduling.plugins.modules.{name}")
         found = module.argument_spec() | found
+    if playbook == "rebalance":
+        # The module has its default in its code, so that null is not taken for an empty text, which means all namespaces.
+        assert "default" not in found["namespace_annotation"]
+        found["namespace_annotation"] = {**found["namespace_annotation"], "default": DEFAULT_NAMESPACE_ANNOTATION}
     return found
 
 

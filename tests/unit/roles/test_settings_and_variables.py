@@ -4,13 +4,15 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
-from tests.integration.roles.role_play import RolePlay
+from lab.layout import REPOSITORY
+from tests.integration.roles.role_play import RolePlay, ansible_playbook
 
 CRITICAL, SPREAD, SCHEDULER = "critical_rescuer", "spread_cronjob", "extended_scheduler"
 
@@ -39,6 +41,13 @@ def test_a_setting_without_a_value_is_not_given_and_a_namespace_of_digits_is_a_t
 def test_without_settings_the_file_of_the_settings_is_an_empty_mapping(tmp_path: Path) -> None:
     config = rendered(SPREAD, tmp_path)["ConfigMap kube-scheduling-rebalancer"]["data"]["config.yml"]
     assert isinstance(config, str) and yaml.safe_load(config) == {}
+
+
+def test_a_rebalancer_that_only_plans_gets_no_right_to_write(tmp_path: Path) -> None:
+    objects = rendered(SPREAD, tmp_path, settings={"dry_run": "yes"})
+    roles = [item for name, item in objects.items() if name.startswith(("ClusterRole ", "Role "))]
+    assert {verb for role in roles for rule in role["rules"] for verb in rule["verbs"]} == {"get", "list", "watch"}
+    assert {role["kind"] for role in roles} == {"ClusterRole", "Role"}
 
 
 def test_the_rescuer_keeps_its_default_for_a_setting_without_a_value(tmp_path: Path) -> None:
@@ -89,6 +98,17 @@ def test_all_wrong_variables_are_named_and_the_environment_of_the_controller_doe
     ):
         assert text in wrong.output, (text, wrong.output)
     assert "NoneType" not in wrong.output, wrong.output
+
+
+def test_null_is_not_taken_for_an_empty_text(tmp_path: Path) -> None:
+    """An empty `rebalance_namespace_annotation` means all namespaces. ansible-core 2.21 makes an empty text of null."""
+    names = ("namespace_annotation", "kinds", "strategy", "max_parallel", "force_managed", "map_path")
+    nulls = {f"rebalance_{name}": None for name in names}
+    run = ansible_playbook(REPOSITORY / "playbooks" / "rebalance.yml", "-e", json.dumps(nulls), folder=tmp_path)
+    assert run.code == 2, run.output
+    for name in nulls:
+        assert f"{name} is null: remove it, or give it a value" in run.output, run.output
+    assert "NoneType" not in run.output and "must be one of" not in run.output, run.output
 
 
 def test_a_date_in_a_variable_is_a_text(tmp_path: Path) -> None:
