@@ -54,7 +54,8 @@ def test_an_empty_list_of_label_selectors_does_not_select_all(name: str) -> None
 
 
 def test_no_annotation_is_the_default_one_and_only_an_empty_text_means_all_namespaces() -> None:
-    for given in (PARAMS | {"namespace_annotation": None}, {name: value for name, value in PARAMS.items() if name != "namespace_annotation"}):
+    without = {name: value for name, value in PARAMS.items() if name != "namespace_annotation"}
+    for given in (without, PARAMS | {"namespace_annotation": None}):
         assert check_options(given).namespace_annotation == ("collectdeployments", "allow") == CheckOptions().namespace_annotation
     assert check_options(PARAMS | {"namespace_annotation": ""}).namespace_annotation is None
 
