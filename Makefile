@@ -24,6 +24,8 @@ KUBERNETES := $(or $(LAB_KUBERNETES),1.34 1.35 1.36)
 # A variable VERSION of the environment, as of other tools, does not change galaxy.yml.
 VERSION_OF_CALL = $(if $(filter command line,$(origin VERSION)),$(VERSION))
 OLDEST_ANSIBLE := PLAYBOOK_ANSIBLE_CORE=2.18
+# The tests that run playbooks and roles with the ansible-core of PLAYBOOK_ANSIBLE_CORE.
+WITH_ANSIBLE := tests/unit/playbooks tests/unit/roles tests/integration/playbooks tests/integration/roles tests/integration/awx/test_setup.py tests/integration/awx/test_rendered.py
 
 COLLECTION := ansible_collections.onprem.kube_scheduling
 TYPED := lab tools tests.bench tests.soak $(COLLECTION).plugins.module_utils $(if $(wildcard services),$(COLLECTION).services)
@@ -124,8 +126,8 @@ molecule: lab-binaries ## all scenarios of molecule, each on a cluster of its ow
 	$(if $(FULL),@$(STEP) full-integration -- python -m pytest tests/integration -m full --durations=20 $(SIDE_BY_SIDE) $(REPEATED))
 	$(if $(FULL),@$(MAKE) --no-print-directory oldest-ansible)
 
-oldest-ansible: lab-binaries ## with ansible-core 2.18: the tests of playbooks and roles, and the scenarios kind and hosts of molecule
-	@$(OLDEST_ANSIBLE) $(STEP) integration-ansible-2.18 -- python -m pytest tests/integration/playbooks tests/integration/roles --durations=20 $(SIDE_BY_SIDE) $(REPEATED)
+oldest-ansible: lab-binaries ## with ansible-core 2.18: the tests of playbooks, roles and the setup of AWX, and the scenarios kind and hosts of molecule
+	@$(OLDEST_ANSIBLE) $(STEP) integration-ansible-2.18 -- python -m pytest $(WITH_ANSIBLE) --durations=20 $(SIDE_BY_SIDE) $(REPEATED)
 	@$(OLDEST_ANSIBLE) $(STEP) molecule-ansible-2.18 -- python -m pytest tests/molecule/test_scenarios.py -k "kind or hosts"
 
 bench: lab-binaries ## measure spread check, reports, rescues and extender on 5,000 nodes; writes docs/development/benchmarks.md (PART=spread|uneven|start|report|rescue|extender|extender-binding: only that)
