@@ -62,12 +62,6 @@ def test_the_scheduler_is_checked_installed_tried_verified_and_uninstalled(clust
     assert planned.code == 0 and planned.changed and installed(cluster) == set(), planned.output
     assert stats_of(planned, "kube_scheduling_scheduler") == {"ok": True, "plan": True, "changed": True, "bound": False, "error": ""}
 
-    # The image of the delivery is on the nodes. Another one may be in a registry.
-    assert "imagePullPolicy: Never" in site.play("scheduler", "--check", "--diff").output
-    other = site.play("scheduler", "--check", "--diff", extended_scheduler_extender_image="registry.example.org/platform/services:2")
-    assert other.code == 0 and "image: registry.example.org/platform/services:2" in other.output, other.output
-    assert "imagePullPolicy: IfNotPresent" in other.output and "imagePullPolicy: Never" not in other.output
-
     # The extender finds no node_exporter at the addresses of the simulated nodes, so all nodes have the same score.
     folder = site.folder / "programs"
     folder.mkdir()

@@ -115,6 +115,25 @@ def test_all_mistakes_are_named_without_an_api_server_and_the_connection_is_name
     )
 
 
+@pytest.mark.parametrize(("image", "policy"), [(None, "Never"), ("registry.example.org/services:2", "IfNotPresent")])
+def test_an_image_that_is_named_beside_the_delivery_may_be_pulled(tmp_path: Path, image: str | None, policy: str) -> None:
+    """The default delivery is an archive, which no node can pull. The job template of AWX asks only for the image."""
+    result = {"reference": "kube-scheduling.onprem/services:1", "pull_policy": "Never", "pull_secrets": []}
+    play = {
+        "hosts": "localhost",
+        "gather_facts": False,
+        "vars_files": [str(REPOSITORY / "playbooks" / "vars" / "site.yml")],
+        "tasks": [
+            {"ansible.builtin.set_fact": {"service_image_result": result}},
+            {"ansible.builtin.debug": {"msg": "the policy is {{ extended_scheduler_extender_image_pull_policy }}."}},
+        ],
+    }
+    (tmp_path / "play.yml").write_text(json.dumps([play]))
+    named = {"extended_scheduler_extender_image": image} if image else {}
+    run = ansible_playbook(tmp_path / "play.yml", "-e", json.dumps(named), folder=tmp_path)
+    assert run.code == 0 and f"the policy is {policy}." in run.output, run.output
+
+
 def test_the_failed_checks_of_all_hosts_are_read_once() -> None:
     """On each of 1,000 hosts, a task that reads the variables of all hosts would take minutes."""
     plays = yaml.safe_load((REPOSITORY / "playbooks" / "site.yml").read_text())
