@@ -47,15 +47,19 @@ def test_a_job_that_fails_or_does_not_end_is_named(
         "__spread_cronjob_deadline": -26 if deadline_s is None else deadline_s,
     }
 
-    error = error_of(RolePlay("spread_cronjob", tmp_path, given, tasks_from="run").run())
+    try:
+        error = error_of(RolePlay("spread_cronjob", tmp_path, given, tasks_from="run").run())
+        (made,) = (item["metadata"]["name"] for item in cluster.get(f"/apis/batch/v1/namespaces/{namespace}/jobs")["items"])
+        events = cluster.kubectl("--namespace", namespace, "get", "events")
+    finally:
+        # Tests of a role compare the objects with its name.
+        cluster.kubectl("--namespace", namespace, "delete", "cronjobs,jobs", "--all", "--cascade=foreground")
 
-    (made,) = (item["metadata"]["name"] for item in cluster.get(f"/apis/batch/v1/namespaces/{namespace}/jobs")["items"])
     assert f"Job {namespace}/{made} {what}" in error, error
     assert f"kubectl --namespace {namespace} logs job/{made}. Kubernetes deletes the pods" in error, error
     # The last command of the message has the reason, also when the pod is deleted.
     assert f"Their events stay: kubectl --namespace {namespace} get events" in error, error
-    assert "didn't match Pod's node affinity/selector" in cluster.kubectl("--namespace", namespace, "get", "events")
-    cluster.kubectl("--namespace", namespace, "delete", "jobs", "--all", "--cascade=foreground")
+    assert "didn't match Pod's node affinity/selector" in events
 
 
 def test_extenders_that_do_not_end_are_named_and_their_files_stay(cluster: Cluster, tmp_path: Path) -> None:
