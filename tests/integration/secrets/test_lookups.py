@@ -16,12 +16,13 @@ from lab.layout import REPOSITORY
 def test_the_check_of_the_variables_of_a_role_asks_a_lookup_a_few_times(commands: Path, tmp_path: Path) -> None:
     """ansible-core 2.18 evaluates a variable again at each use: 228 times before the check kept the values during its loops."""
     calls = tmp_path / "calls"
+    lookup = f"{{{{ lookup('ansible.builtin.pipe', 'echo call >> {calls}; echo word') }}}}"
     play = {
         "hosts": "localhost",
         "gather_facts": False,
         "vars": {
             "ansible_python_interpreter": "{{ ansible_playbook_python }}",
-            "node_exporter_basic_auth_users": {"prometheus": "{{ lookup('ansible.builtin.pipe', 'echo call >> %s; echo word') }}" % calls},  # noqa: UP031
+            "node_exporter_basic_auth_users": {"prometheus": lookup},
         },
         "tasks": [{"ansible.builtin.include_role": {"name": "onprem.kube_scheduling.node_exporter", "tasks_from": "check"}}],
     }
