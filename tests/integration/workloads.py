@@ -8,6 +8,7 @@ import contextlib
 import json
 import time
 from collections.abc import Callable, Iterator
+from datetime import datetime
 from typing import Any
 
 from lab.cluster import Cluster
@@ -102,6 +103,16 @@ def wait_rolled_out(cluster: Cluster, manifest: dict[str, Any]) -> None:
     """Wait until kubectl reports that the rollout is complete."""
     metadata = manifest["metadata"]
     cluster.kubectl("rollout", "status", f"{manifest['kind'].lower()}/{metadata['name']}", "-n", metadata["namespace"], "--timeout=180s")
+
+
+def restart(cluster: Cluster, manifest: dict[str, Any]) -> None:
+    """Restart it with kubectl, which refuses a second restart with the same time, in whole seconds."""
+    last = restarted_at(cluster, manifest)
+    if last is not None:
+        since_s = datetime.fromisoformat(last).timestamp()
+        wait_until(lambda: time.time() >= since_s + 1, what=f"a later second than {last}")
+    metadata = manifest["metadata"]
+    cluster.kubectl("rollout", "restart", f"{manifest['kind'].lower()}/{metadata['name']}", "-n", metadata["namespace"])
 
 
 def workers(cluster: Cluster) -> list[str]:

@@ -26,6 +26,7 @@ from tests.integration.workloads import (
     pile_up,
     pod_uids,
     pods_of,
+    restart,
     stateful_set,
     wait_rolled_out,
     wait_until,
@@ -140,8 +141,7 @@ def nobody_is_evicted(cluster: Cluster, modules: Modules, manifest: dict[str, An
 
 def restart_hangs(cluster: Cluster, manifest: dict[str, Any]) -> dict[str, int]:
     """Restart without asking anybody: the scheduler finds no node for a new pod. Returns its reasons, and the nodes of each."""
-    metadata = manifest["metadata"]
-    cluster.kubectl("rollout", "restart", f"{manifest['kind'].lower()}/{metadata['name']}", "-n", metadata["namespace"])
+    restart(cluster, manifest)
     wait_until(lambda: bool(_unschedulable(cluster, manifest)), what="a new pod without a node")
     time.sleep(SETTLED_S)
     messages = _unschedulable(cluster, manifest)

@@ -14,7 +14,7 @@ import pytest
 
 from lab.cluster import Cluster
 from tests.integration.modules.module_process import Modules
-from tests.integration.workloads import deployment, identity, only_node, pile_up, read, wait_rolled_out, wait_until, workers
+from tests.integration.workloads import deployment, identity, only_node, pile_up, read, restart, wait_rolled_out, wait_until, workers
 
 HOST = "kubernetes.io/hostname"
 SLOT = "test.onprem/slot"
@@ -154,8 +154,7 @@ def _pile_up_beside_others(cluster: Cluster, manifest: dict[str, Any], node: str
 
 def _restart_that_hangs(cluster: Cluster, manifest: dict[str, Any]) -> dict[str, int]:
     """Restart without asking anybody; the scheduler's words about the pod that then finds no node, with the nodes of each."""
-    metadata = manifest["metadata"]
-    cluster.kubectl("rollout", "restart", f"deployment/{metadata['name']}", "-n", metadata["namespace"])
+    restart(cluster, manifest)
     replicas = manifest["spec"]["replicas"]
 
     def hangs() -> bool:

@@ -23,6 +23,7 @@ from tests.integration.workloads import (
     pod_uids,
     pods_of,
     read,
+    restart,
     restarted_at,
     stateful_set,
     wait_rolled_out,
@@ -112,7 +113,7 @@ def test_workloads_that_scoring_keeps_in_one_zone_are_spread_now_and_in_later_ro
     assert again["changed"] is False and [one["reason"] for one in again["workloads"]] == ["spread"] * 2, again
     assert pods == [pod_uids(cluster, one) for one in both]
     for manifest in both:
-        cluster.kubectl("rollout", "restart", f"{manifest['kind'].lower()}/{manifest['metadata']['name']}", "-n", namespace)
+        restart(cluster, manifest)
     for manifest in both:
         wait_rolled_out(cluster, manifest)
         assert zones(cluster, manifest) == {"zone-a", "zone-b"}

@@ -18,7 +18,7 @@ from tests.integration.playbooks.held_node import hold_node, is_held
 from tests.integration.playbooks.site_runs import EMPTY_NAMESPACE, LOCAL, Site, site, stats_of
 from tests.integration.roles.installed import installed, remove_all, state_of
 from tests.integration.roles.restricted_user import restricted_user
-from tests.integration.workloads import OUTCOME, deployment, pod_uids, restarted_at, wait_rolled_out
+from tests.integration.workloads import OUTCOME, deployment, pod_uids, restart, restarted_at, wait_rolled_out
 
 __all__ = ["cluster", "namespace", "site"]
 
@@ -91,7 +91,7 @@ def test_install_repeat_verify_and_uninstall(cluster: Cluster, namespace: str, s
     web = deployment(namespace, "web")
     cluster.apply(web)
     wait_rolled_out(cluster, web)
-    cluster.kubectl("--namespace", namespace, "rollout", "restart", "deployment/web")
+    restart(cluster, web)
     wait_rolled_out(cluster, web)
     restarted, pods = restarted_at(cluster, web), pod_uids(cluster, web)
     cluster.kubectl("--namespace", namespace, "annotate", "deployment,replicaset", "--all", f"{OUTCOME}=old", "collectdeployments=allow")

@@ -28,7 +28,7 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.value
 from lab.cluster import Cluster
 from tests.integration.requests_seen import requests_seen
 from tests.integration.wire import wire
-from tests.integration.workloads import IMAGE, budget, deployment, wait_rolled_out, wait_until
+from tests.integration.workloads import IMAGE, budget, deployment, restart, wait_rolled_out, wait_until
 
 _NUMBERS = itertools.count(1)
 
@@ -103,7 +103,7 @@ def test_it_shows_what_a_read_shows_while_pods_come_move_and_go(
     cluster.apply([web, budget(namespace, "web", "web", minAvailable=1)])
     wait_rolled_out(cluster, web)
     assert_as_read(cache, api)
-    cluster.kubectl("rollout", "restart", "deployment/web", "-n", namespace)
+    restart(cluster, web)
     wait_rolled_out(cluster, web)
     assert_as_read(cache, api)
     cluster.kubectl("delete", "deployment/web", "pdb/web", "-n", namespace)
