@@ -12,13 +12,18 @@ author:
   - onprem.kube_scheduling contributors (@onprem)
 description:
   - The reason is the message of the module. The message of a command, or of a module that has crashed, has no reason. Then the
-    reason is the end of what it has written to standard error.
+    reason is the end of what it has written to standard error, or to standard output.
   - The message of a loop has no reason either. Then the reasons are those of its failed items, one in a line.
+  - Logins in URLs are removed, as by the filter P(onprem.kube_scheduling.without_logins#filter).
 options:
   _input:
     description: The result of the task, such as C(ansible_failed_result) in a rescue block.
     type: dict
     required: true
+  lines:
+    description: The number of last lines that are taken from what a command has written.
+    type: int
+    default: 3
 """
 
 EXAMPLES = r"""
@@ -33,24 +38,45 @@ _value:
   type: str
 """
 
-WITHOUT_REASON = ("non-zero return code", "MODULE FAILURE")
-LINES = 3
+import os
+import re
+
+from ansible_collections.onprem.kube_scheduling.plugins.filter.without_logins import without_logins
+
+# The messages of ansible-core 2.18, and those of 2.19 and later.
+WITHOUT_REASON = re.compile(
+    r"non-zero return code|^MODULE FAILURE|^Module result deserialization failed|'failed_when' expression evaluated to"
+)
+NOT_STARTED = "Error executing command."
 
 
-def failure_text(result):
-    """Return the reason in the result of a task, or the reasons of the failed items of a loop."""
+def failure_text(result, lines=3):
+    """Return the reason in the result of a task, or the reasons of the failed items of a loop, without logins in URLs."""
     failed = [item for item in result.get("results") or [] if item.get("failed") or item.get("unreachable")]
-    return "\n".join(dict.fromkeys(_reason(item) for item in failed or [result]))
+    return without_logins("\n".join(dict.fromkeys(_reason(item, lines) for item in failed or [result])))
 
 
-def _reason(result):
+def _reason(result, lines):
     message = str(result.get("msg") or "").strip()
-    if message and not message.startswith(WITHOUT_REASON):
+    if message == NOT_STARTED:
+        return _not_started(result)
+    if message and not WITHOUT_REASON.search(message):
         return message
-    lines = str(result.get("stderr") or "").strip().splitlines()[-LINES:]
     # The last line of a traceback is the error.
-    lines = lines or str(result.get("module_stderr") or "").strip().splitlines()[-1:]
-    return "\n".join(lines) or message or "unknown error"
+    last = _last_lines(result, "stderr", lines) or _last_lines(result, "module_stderr", 1) or _last_lines(result, "stdout", lines)
+    return "\n".join(last) or message or "unknown error"
+
+
+def _not_started(result):
+    """Return the reason for which ansible-core 2.19 or later has not started a program. The exit code is that of the operating system."""
+    command = result.get("cmd") or ""
+    words = command.split() if isinstance(command, str) else [str(word) for word in command]
+    code = result.get("rc")
+    return f"{words[0] if words else NOT_STARTED}: {os.strerror(code) if isinstance(code, int) else code}"
+
+
+def _last_lines(result, name, number):
+    return str(result.get(name) or "").strip().splitlines()[-number:]
 
 
 class FilterModule:

@@ -4,15 +4,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from tests.ansible_core import commands
 
-import pytest
-
-from tests import ansible_core
-from tools.ansible_core import OLDEST
-
-
-@pytest.fixture(scope="module", params=[OLDEST, "newest"])
-def commands(request: pytest.FixtureRequest) -> Path:
-    """The folder of ``ansible`` and ``ansible-playbook``."""
-    return ansible_core.newest() if request.param == "newest" else ansible_core.programs_of(request.param)
+__all__ = ["commands"]

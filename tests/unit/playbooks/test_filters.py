@@ -13,6 +13,7 @@ from ansible_collections.onprem.kube_scheduling.plugins.filter.duration_seconds 
 from ansible_collections.onprem.kube_scheduling.plugins.filter.failure_text import failure_text
 from ansible_collections.onprem.kube_scheduling.plugins.filter.text_lines import text_lines
 from ansible_collections.onprem.kube_scheduling.plugins.filter.unknown_variables import unknown_variables
+from ansible_collections.onprem.kube_scheduling.plugins.filter.without_logins import without_logins
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.values.nearest import nearest_name
 
 
@@ -51,10 +52,31 @@ def test_the_lines_of_a_template_without_text_are_none() -> None:
         ),
         ({"failed": True, "msg": "unreachable", "results": [{"unreachable": True, "msg": "timed out"}]}, "timed out"),
         ({"failed": True, "msg": "All items were wrong", "results": []}, "All items were wrong"),
+        ({"failed": True, "msg": "non-zero return code", "stderr": "", "stdout": "one\ntwo\nthree\nfour\n"}, "two\nthree\nfour"),
+        ({"rc": 0, "stdout": "the image is incomplete"}, "the image is incomplete"),
+        ({"failed": True, "msg": "no answer from https://me:secret@mirror/x@1"}, "no answer from https://mirror/x@1"),
     ],
 )
 def test_the_reason_of_a_failed_task_is_the_one_of_its_items_or_its_program(result: dict[str, Any], text: str) -> None:
     assert failure_text(result) == text
+
+
+def test_the_number_of_lines_of_a_failed_command_can_be_given() -> None:
+    result = {"msg": "non-zero return code", "stderr": "one\ntwo\nthree\nfour\nfive\nsix\n"}
+    assert failure_text(result, lines=5) == "two\nthree\nfour\nfive\nsix" and failure_text(result, lines=1) == "six"
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("https://me:secret@mirror.example.org/a.tar.gz", "https://mirror.example.org/a.tar.gz"),
+        ("https://me:p@ss@mirror/a, http://token@[::1]:8080/b", "https://mirror/a, http://[::1]:8080/b"),
+        ("https://mirror/x@sha256:1 and a@b", "https://mirror/x@sha256:1 and a@b"),
+        ("--index-url=https://me:secret@mirror/simple", "--index-url=https://mirror/simple"),
+    ],
+)
+def test_a_text_without_logins_is_otherwise_the_same(text: str, shown: str) -> None:
+    assert without_logins(text) == shown
 
 
 def found(generation: int, **status: int) -> dict[str, Any]:

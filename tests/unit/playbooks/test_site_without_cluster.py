@@ -115,6 +115,9 @@ def test_all_mistakes_are_named_without_an_api_server_and_the_connection_is_name
     )
 
 
+IMAGES = ("extended_scheduler_extender_image", "critical_rescuer_image", "spread_cronjob_image")
+
+
 @pytest.mark.parametrize(("image", "policy"), [(None, "Never"), ("registry.example.org/services:2", "IfNotPresent")])
 def test_an_image_that_is_named_beside_the_delivery_may_be_pulled(tmp_path: Path, image: str | None, policy: str) -> None:
     """The default delivery is an archive, which no node can pull. The job template of AWX asks only for the image."""
@@ -125,13 +128,13 @@ def test_an_image_that_is_named_beside_the_delivery_may_be_pulled(tmp_path: Path
         "vars_files": [str(REPOSITORY / "playbooks" / "vars" / "site.yml")],
         "tasks": [
             {"ansible.builtin.set_fact": {"service_image_result": result}},
-            {"ansible.builtin.debug": {"msg": "the policy is {{ extended_scheduler_extender_image_pull_policy }}."}},
+            *({"ansible.builtin.debug": {"msg": f"{name}: {{{{ {name}_pull_policy }}}}."}} for name in IMAGES),
         ],
     }
     (tmp_path / "play.yml").write_text(json.dumps([play]))
-    named = {"extended_scheduler_extender_image": image} if image else {}
+    named = dict.fromkeys(IMAGES, image) if image else {}
     run = ansible_playbook(tmp_path / "play.yml", "-e", json.dumps(named), folder=tmp_path)
-    assert run.code == 0 and f"the policy is {policy}." in run.output, run.output
+    assert run.code == 0 and [name for name in IMAGES if f"{name}: {policy}." not in run.output] == [], run.output
 
 
 def test_the_failed_checks_of_all_hosts_are_read_once() -> None:

@@ -1,0 +1,80 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Copyright: onprem.kube_scheduling contributors
+"""The filter failure_text finds the reason of each failed task, whose message differs between the versions of ansible-core."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from pathlib import Path
+from typing import Any
+
+from lab.layout import REPOSITORY
+from tests.ansible_core import commands
+
+__all__ = ["commands"]
+
+CRASHES = """#!/usr/bin/python
+raise OSError("the disk is full")
+"""
+"""A module that writes a traceback in place of a result."""
+
+FAILED: dict[str, tuple[dict[str, Any], str]] = {
+    "command": ({"ansible.builtin.command": {"argv": ["sh", "-c", "echo out; echo err >&2; exit 1"]}}, "err"),
+    "command without an error": ({"ansible.builtin.command": {"argv": ["sh", "-c", "echo out; exit 1"]}}, "out"),
+    "shell": ({"ansible.builtin.shell": {"cmd": "echo err >&2; false"}}, "err"),
+    "raw": ({"ansible.builtin.raw": "echo err >&2; false"}, "err"),
+    "loop": ({"ansible.builtin.command": {"argv": ["sh", "-c", "echo {{ item }} >&2; exit 1"]}, "loop": ["a", "b"]}, "a\nb"),
+    "failed_when": ({"ansible.builtin.command": {"argv": ["sh", "-c", "echo err >&2"]}, "failed_when": True}, "err"),
+    "login": ({"ansible.builtin.shell": {"cmd": "echo no https://me:secret@mirror >&2; false"}}, "no https://mirror"),
+    "crash": ({"crashes": {}}, "OSError: the disk is full"),
+    "fail": ({"ansible.builtin.fail": {"msg": "the reason"}}, "the reason"),
+}
+"""A task, and the reason for which it fails."""
+
+NOT_STARTED: dict[str, tuple[dict[str, Any], str]] = {
+    "argv": ({"ansible.builtin.command": {"argv": ["/no/such", "x"]}}, "/no/such"),
+    "text": ({"ansible.builtin.command": {"cmd": "/no/such x"}}, "/no/such"),
+}
+
+
+def test_the_reason_of_each_failed_task_is_found(commands: Path, tmp_path: Path) -> None:
+    found = reasons(commands, tmp_path, {name: task for name, (task, _) in (FAILED | NOT_STARTED).items()})
+    assert {name: found[name] for name in FAILED} == {name: reason for name, (_, reason) in FAILED.items()}
+    for name, (_, program) in NOT_STARTED.items():
+        assert program in found[name] and "No such file or directory" in found[name], found
+
+
+def reasons(commands: Path, folder: Path, failed: dict[str, dict[str, Any]]) -> dict[str, str]:
+    """Run tasks that fail. Return the text of the filter for each of them."""
+    library = folder / "library"
+    library.mkdir()
+    (library / "crashes.py").write_text(CRASHES)
+    play = {
+        "hosts": "localhost",
+        "connection": "local",
+        "gather_facts": False,
+        "vars": {"ansible_python_interpreter": "{{ ansible_playbook_python }}", "found": {}},
+        "tasks": [
+            {
+                "block": [task],
+                "rescue": [
+                    {
+                        "ansible.builtin.set_fact": {
+                            "found": f"{{{{ found | combine({{'{name}': ansible_failed_result | onprem.kube_scheduling.failure_text}}) }}}}"
+                        }
+                    }
+                ],
+            }
+            for name, task in failed.items()
+        ]
+        + [{"ansible.builtin.copy": {"dest": str(folder / "found.json"), "content": "{{ found | to_json }}", "mode": "0600"}}],
+    }
+    (folder / "play.yml").write_text(json.dumps([play]))
+    environment = os.environ | {"ANSIBLE_CONFIG": str(REPOSITORY / "ansible.cfg"), "ANSIBLE_LIBRARY": str(library)}
+    command = [str(commands / "ansible-playbook"), str(folder / "play.yml")]
+    done = subprocess.run(command, cwd=REPOSITORY, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    found: dict[str, str] = json.loads((folder / "found.json").read_text())
+    return found
