@@ -7,7 +7,6 @@ from __future__ import annotations
 import re
 import signal
 import threading
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -57,12 +56,10 @@ def test_clusters_have_their_own_ports_and_answer(pair: tuple[Cluster, Cluster])
         assert cluster.kubectl("version").count(f"v{kubernetes_version()}") == 2  # the client and the server
 
 
-def test_repeated_up_returns_immediately(pair: tuple[Cluster, Cluster]) -> None:
+def test_repeated_up_starts_nothing(pair: tuple[Cluster, Cluster]) -> None:
     left, _ = pair
     before, lines = pids_of(left), list[str]()
-    started = time.monotonic()
     up(left.folder, left.name, log=lines.append)
-    assert time.monotonic() - started < 2
     assert pids_of(left) == before
     assert lines == ["cluster left is up already"]
 

@@ -47,6 +47,7 @@ def test_a_pod_is_rescued_and_everything_is_counted(scene: Scene, daemons: Start
     daemon = daemons()
     wait_until(lambda: daemon.leads, timeout_s=40, what="a leader")
     node = full_node(scene)
+    began_s = time.monotonic()
     pod = scene.critical("dns")
     wait_bound(scene, pod, node, daemon)
     wait_free(scene)
@@ -54,7 +55,7 @@ def test_a_pod_is_rescued_and_everything_is_counted(scene: Scene, daemons: Start
     assert len(scene.evictions()) == daemon.metric("evictions_total") == 1
     assert daemon.metric("rescues_total", result="failed") == 0
     assert daemon.metric("unschedulable_to_bound_seconds_count") == 1
-    assert 0 < daemon.metric("unschedulable_to_bound_seconds_sum") < 20
+    assert 0 < daemon.metric("unschedulable_to_bound_seconds_sum") <= time.monotonic() - began_s + 1
     assert daemon.metric("planning_seconds_count") >= 1
     wait_until(lambda: daemon.metric("pending_critical_pods") == daemon.metric("holds") == 0, what="nothing pending")
     (eviction,) = daemon.said("pod evicted")
@@ -137,7 +138,7 @@ def test_a_stop_releases_the_node_in_time_and_the_other_replica_leads_immediatel
     leader.process.send_signal(signal.SIGTERM)
     wait_until(lambda: leader.said("node released"), what="the node")
     assert leader.process.wait(10) == 0 and time.monotonic() - began_s < 6
-    wait_until(lambda: follower.leads, timeout_s=5, what="the next leader")
+    wait_until(lambda: follower.leads, timeout_s=10, what="the next leader")
     wait_bound(scene, pod, node, follower)
     wait_free(scene)
     assert len(scene.evictions()) == 1

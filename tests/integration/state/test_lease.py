@@ -84,7 +84,7 @@ def test_a_holder_that_is_gone_is_waited_for(cluster: Cluster, api: KubeApi, nam
     started = time.monotonic()
     assert not lease.acquire(1) and lease.holder == "dead"
     assert lease.acquire(10)
-    assert 2 < time.monotonic() - started < 8
+    assert time.monotonic() - started > 2
     lease.release()
 
 
@@ -122,8 +122,12 @@ def test_without_an_api_server_it_ends_before_others_may_have_it(cluster: Cluste
     cluster.pause("kube-apiserver")
     paused_s = time.monotonic()
     try:
-        wait_until(lambda: not lease.held, timeout_s=3)
-        assert time.monotonic() - paused_s < 2.3
+        last_held_s = asked_s = time.monotonic()
+        while lease.held and asked_s - paused_s < 10:
+            last_held_s = asked_s  # before the question, so that a pause of this process makes it no later
+            time.sleep(0.02)
+            asked_s = time.monotonic()
+        assert last_held_s - paused_s < 2.3
         with pytest.raises(LeaseLostError):
             lease.ensure_held()
         with pytest.raises(UnreachableError):
@@ -187,7 +191,7 @@ def test_two_processes_never_hold_it_together(cluster: Cluster, user: Path, name
         wait_until(holder)
         frozen = holder()
         os.kill(processes[frozen].pid, signal.SIGSTOP)
-        wait_until(lambda: holder() not in ("", frozen), timeout_s=2 * DURATION_S)
+        wait_until(lambda: holder() not in ("", frozen), timeout_s=3 * DURATION_S)
         os.kill(processes[frozen].pid, signal.SIGCONT)
         time.sleep(1)
         cluster.kill("kube-apiserver")

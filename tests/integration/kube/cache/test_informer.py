@@ -373,7 +373,7 @@ def test_stopping_ends_every_thread_and_watch(api: KubeApi) -> None:
     assert len(threads()) == len(before) + len(CACHED_RESOURCES)
     started = time.monotonic()
     cache.stop()
-    assert threads() == before and time.monotonic() - started < 2
+    assert threads() == before and time.monotonic() - started < 10
     assert cache.snapshot().nodes
 
 
