@@ -168,16 +168,22 @@ def test_a_host_without_an_address_is_named_and_no_part_is_written_that_promtool
     assert (side.output / "scrape.yml").read_text() == before
 
 
-def test_prometheus_is_reloaded_once_for_changed_files_also_if_a_later_task_fails(
+def test_prometheus_is_reloaded_once_for_changed_files_also_after_an_interruption(
     side: PrometheusSide, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The next run finds the files unchanged, and does not reload."""
+    """A later task fails, or the reload itself: then the next run finds the files unchanged."""
     reloads = side.folder / "reloads"
     programs = side.folder / "programs"
     programs.mkdir()
     systemctl = programs / "systemctl"
+    busy = side.folder / "busy"
     systemctl.write_text(
-        f'#!/bin/sh\ncase "$1" in\nshow) printf "LoadState=loaded\\nActiveState=active\\n" ;;\nreload) echo "$2" >> {reloads}\nesac\n'
+        f"""#!/bin/sh
+case "$1" in
+show) printf "LoadState=loaded\\nActiveState=active\\n" ;;
+reload) test ! -e {busy} && echo "$2" >> {reloads}
+esac
+"""
     )
     systemctl.chmod(0o755)
     monkeypatch.setenv("PATH", f"{programs}:{os.environ['PATH']}")
@@ -207,6 +213,23 @@ def test_prometheus_is_reloaded_once_for_changed_files_also_if_a_later_task_fail
     assert refused.code == 2 and "not a valid duration string" in refused.output, refused.output
     assert (side.output / "rules.yml").exists() and reloaded() == ["prometheus"]
     assert side.run(results=results).changed == 0 and not reloaded()
+
+    # A configuration that a user has loaded by hand
+    (side.output / "scrape.yml").write_text("scrape_configs: []\n")
+    assert side.run(results=results).code == 0 and reloaded() == ["prometheus"]
+
+    # A run that ends after it has written the files, and before the reload
+    busy.touch()
+    failed = side.run(results=results, node_exporter_prometheus_interval="2s")
+    assert failed.code == 2 and "2s" in (side.output / "scrape.yml").read_text() and not reloaded(), failed.output
+    busy.unlink()
+    repaired = side.run(results=results, node_exporter_prometheus_interval="2s")
+    assert repaired.code == 0 and reloaded() == ["prometheus"], repaired.output
+    assert side.run(results=results, node_exporter_prometheus_interval="2s").changed == 0 and not reloaded()
+    busy.touch()
+    failed = side.run(node_exporter_state="absent")
+    assert failed.code == 2 and not (side.output / "scrape.yml").exists() and not reloaded(), failed.output
+    busy.unlink()
 
     failed = side.run(node_exporter_state="absent", **no_cluster)
     assert failed.code == 2 and "no-kubeconfig" in failed.output and not side.output.exists(), failed.output
