@@ -266,15 +266,15 @@ def test_a_bearer_token_is_a_credential_of_the_built_in_type_and_other_names_hav
         ),
         (
             {"awx_setup_clusters": {"prod": "x"}},
-            'awx_setup_clusters has prod with "x" in place of variables: write "prod": {KEY: VALUE}, or "prod": {} for a host',
+            'awx_setup_clusters: the value of prod is no mapping of variables: write "prod": {KEY: VALUE}, or "prod": {} for a host',
         ),
         (
             {"awx_setup_nodes": {"kube_node": {"n1": ["x"]}}},
-            'awx_setup_nodes has n1 in kube_node with ["x"] in place of variables: write "n1": {KEY: VALUE}, or "n1": {} for',
+            'awx_setup_nodes: the value of n1 in kube_node is no mapping of variables: write "n1": {KEY: VALUE}, or "n1": {} for',
         ),
         (
             {"awx_setup_nodes": {"kube_node": ["n1", "n2"]}},
-            'awx_setup_nodes has kube_node with ["n1", "n2"] in place of hosts: write "kube_node": {HOST: {KEY: VALUE}}, or {HOST: {}}',
+            'awx_setup_nodes: the value of kube_node is no mapping of hosts: write "kube_node": {HOST: {KEY: VALUE}}, or {HOST: {}}',
         ),
     ],
 )
@@ -288,10 +288,10 @@ def test_wrong_variables_are_refused_before_the_first_request(variables: dict[st
 WRONG_HOSTS = """
 awx_setup_typo: 1
 awx_setup_clusters:
-  {text: '{}', list: '[]', "no": no, 0: 0.0, empty: '', day: 2026-01-01, unsafe: !unsafe 'a}}', none: , right: {kube_context: c}}
+  {text: s3cret, list: '[]', "no": no, 0: 0.0, empty: '', day: 2026-01-01, unsafe: !unsafe 'a}}', none: , right: {kube_context: c}}
 awx_setup_nodes:
-  text: '{"n1": {}}'
-  1: [{n1: {}}]
+  text: '{"n1": {"password": "s3cret"}}'
+  1: [{n1: {password: s3cret}}]
   "off": off
   none:
   nodes: {text: '{"a": 1}', 2: 3, list: [], none: , right: {items: 1}}
@@ -302,23 +302,14 @@ def test_each_wrong_host_and_group_is_named_together_with_the_other_mistakes(tmp
     (tmp_path / "hosts.yml").write_text(WRONG_HOSTS)
     run = set_up(None, tmp_path, "-e", "@hosts.yml", awx_setup_render_to="controller.yml")
     assert run.code == 2 and "There is no variable awx_setup_typo" in run.output, run.output
-    found = re.findall(r"(awx_setup_\w+ has .*) in place of (variables|hosts): write", run.output)
+    found = re.findall(r"(awx_setup_\w+: the value of .*) is no mapping of (variables|hosts): write", run.output)
     # ansible-core 2.19 or later prints the message twice.
     assert list(dict.fromkeys(found)) == [
-        ('awx_setup_clusters has text with "{}"', "variables"),
-        ('awx_setup_clusters has list with "[]"', "variables"),
-        ("awx_setup_clusters has no with false", "variables"),
-        ("awx_setup_clusters has 0 with 0.0", "variables"),
-        ('awx_setup_clusters has empty with ""', "variables"),
-        ('awx_setup_clusters has day with "2026-01-01"', "variables"),
-        ('awx_setup_clusters has unsafe with "a}}"', "variables"),
-        ('awx_setup_nodes has text with "{\\"n1\\": {}}"', "hosts"),
-        ('awx_setup_nodes has 1 with [{"n1": {}}]', "hosts"),
-        ("awx_setup_nodes has off with false", "hosts"),
-        ('awx_setup_nodes has text in nodes with "{\\"a\\": 1}"', "variables"),
-        ("awx_setup_nodes has 2 in nodes with 3", "variables"),
-        ("awx_setup_nodes has list in nodes with []", "variables"),
+        *((f"awx_setup_clusters: the value of {host}", "variables") for host in ("text", "list", "no", "0", "empty", "day", "unsafe")),
+        *((f"awx_setup_nodes: the value of {group}", "hosts") for group in ("text", "1", "off")),
+        *((f"awx_setup_nodes: the value of {host} in nodes", "variables") for host in ("text", "2", "list")),
     ]
+    assert "s3cret" not in run.output, "a value may be a password"
 
 
 def test_hosts_and_groups_that_are_wrong_as_a_whole_do_not_hide_other_mistakes(tmp_path: Path) -> None:
