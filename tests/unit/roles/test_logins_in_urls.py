@@ -61,14 +61,15 @@ def test_the_download_of_the_wheels_of_the_image(tmp_path: Path) -> None:
     assert "https://mirror.example.org/simple --pip-argument=--extra-index-url=https://other.example.org. Check" in run.output, run.output
 
 
-@pytest.mark.parametrize("argument", [f"--build-arg=HTTPS_PROXY=http://{LOGIN}proxy.example.org:3128", "--network=none"])
-def test_the_build_of_the_image(tmp_path: Path, argument: str) -> None:
-    run = build(tmp_path, __service_image_context_program=["true"], service_image_build_arguments=[argument])
+@pytest.mark.parametrize("arguments", [[f"--build-arg=HTTPS_PROXY=http://{LOGIN}proxy.example.org:3128"], []])
+def test_the_build_of_the_image(tmp_path: Path, arguments: list[str]) -> None:
+    run = build(tmp_path, __service_image_context_program=["true"], service_image_build_arguments=arguments)
     assert run.code == 2 and "T0KEN" not in run.output, run.output
-    assert "Build the image: no answer with build --file" in run.output and f"{argument.replace(LOGIN, '')} /" in run.output, run.output
-    # The other output of the task is hidden only if it has a login.
+    shown = " ".join(arguments).replace(LOGIN, "")
+    assert "Build the image: no answer with build --file" in run.output and f"{shown} /" in run.output, run.output
+    # The other output of the task is hidden only if it has arguments of the user, which may have a password.
     task = run.output.partition("service_image : Build the image]")[2]
-    assert ('"cmd": [' in task) is (LOGIN not in argument), run.output
+    assert ('"cmd": [' in task) is (not arguments), run.output
 
 
 def test_the_download_of_the_wheels_for_a_host(tmp_path: Path) -> None:
