@@ -47,6 +47,7 @@ from ansible_collections.onprem.kube_scheduling.plugins.filter.without_logins im
 WITHOUT_REASON = re.compile(
     r"non-zero return code|^MODULE FAILURE|^Module result deserialization failed|'failed_when' expression evaluated to"
 )
+BEFORE_REASON = re.compile(r"^((Task|Module|Action) failed: )+")
 NOT_STARTED = "Error executing command."
 
 
@@ -57,7 +58,7 @@ def failure_text(result, lines=3):
 
 
 def _reason(result, lines):
-    message = str(result.get("msg") or "").strip()
+    message = BEFORE_REASON.sub("", str(result.get("msg") or "").strip())
     if message == NOT_STARTED:
         return _not_started(result)
     if message and not WITHOUT_REASON.search(message):

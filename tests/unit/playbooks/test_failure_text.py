@@ -39,9 +39,14 @@ NOT_STARTED: dict[str, tuple[dict[str, Any], str]] = {
 }
 
 
+REFUSED: dict[str, Any] = {"ansible.builtin.copy": {"content": "", "dest": "/proc/version", "mode": "0600"}}
+"""A task whose message has its reason after other words in ansible-core 2.19 and later."""
+
+
 def test_the_reason_of_each_failed_task_is_found(commands: Path, tmp_path: Path) -> None:
-    found = reasons(commands, tmp_path, {name: task for name, (task, _) in (FAILED | NOT_STARTED).items()})
+    found = reasons(commands, tmp_path, {name: task for name, (task, _) in (FAILED | NOT_STARTED).items()} | {"refused": REFUSED})
     assert {name: found[name] for name in FAILED} == {name: reason for name, (_, reason) in FAILED.items()}
+    assert found["refused"].startswith("The destination directory"), found
     for name, (_, program) in NOT_STARTED.items():
         assert program in found[name] and "No such file or directory" in found[name], found
 
