@@ -70,9 +70,7 @@ def _reason(result, lines):
 
 def _not_started(result):
     """Return the reason for which ansible-core 2.19 or later has not started a program. The exit code is that of the operating system."""
-    command = result.get("cmd") or ""
-    words = command.split() if isinstance(command, str) else [str(word) for word in command]
-    code = result.get("rc")
+    words, code = str(result.get("cmd") or "").split(), result.get("rc")
     return f"{words[0] if words else NOT_STARTED}: {os.strerror(code) if isinstance(code, int) else code}"
 
 

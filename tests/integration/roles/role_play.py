@@ -56,9 +56,12 @@ class RolePlay:
         return ansible_playbook(playbook, *arguments, "-e", json.dumps(self.variables | variables), folder=self.folder)
 
 
-def ansible_playbook(playbook: Path | str, *arguments: str, folder: Path) -> RoleRun:
-    """Run a playbook. The environment has no connection to a cluster, so a playbook connects only as its variables say."""
-    command = [str(ansible_core.programs() / "ansible-playbook"), str(playbook), *arguments]
+def ansible_playbook(playbook: Path | str, *arguments: str, folder: Path, programs: Path | None = None) -> RoleRun:
+    """Run a playbook. The environment has no connection to a cluster, so a playbook connects only as its variables say.
+
+    ``programs`` is the folder of another ansible-playbook than the one of these tests.
+    """
+    command = [str((programs or ansible_core.programs()) / "ansible-playbook"), str(playbook), *arguments]
     environment = {key: value for key, value in os.environ.items() if not key.startswith(("K8S_AUTH_", "KUBE"))}
     environment |= {
         "ANSIBLE_CONFIG": str(REPOSITORY / "ansible.cfg"),

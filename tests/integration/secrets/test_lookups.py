@@ -4,13 +4,11 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
 from pathlib import Path
 
 import yaml
 
-from lab.layout import REPOSITORY
+from tests.integration.roles.role_play import ansible_playbook
 
 
 def test_the_check_of_the_variables_of_a_role_asks_a_lookup_a_few_times(commands: Path, tmp_path: Path) -> None:
@@ -27,14 +25,6 @@ def test_the_check_of_the_variables_of_a_role_asks_a_lookup_a_few_times(commands
         "tasks": [{"ansible.builtin.include_role": {"name": "onprem.kube_scheduling.node_exporter", "tasks_from": "check"}}],
     }
     (tmp_path / "play.yml").write_text(yaml.safe_dump([play]))
-    environment = os.environ | {"ANSIBLE_CONFIG": str(REPOSITORY / "ansible.cfg"), "ANSIBLE_LOCALHOST_WARNING": "false"}
-    done = subprocess.run(
-        [str(commands / "ansible-playbook"), str(tmp_path / "play.yml")],
-        cwd=REPOSITORY,
-        env=environment,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
+    run = ansible_playbook(tmp_path / "play.yml", folder=tmp_path, programs=commands)
+    assert run.code == 0, run.output
     assert 0 < len(calls.read_text().splitlines()) <= 20

@@ -5,13 +5,11 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
 from pathlib import Path
 from typing import Any
 
-from lab.layout import REPOSITORY
 from tests.ansible_core import commands
+from tests.integration.roles.role_play import ansible_playbook
 
 __all__ = ["commands"]
 
@@ -53,7 +51,7 @@ def test_the_reason_of_each_failed_task_is_found(commands: Path, tmp_path: Path)
 
 def reasons(commands: Path, folder: Path, failed: dict[str, dict[str, Any]]) -> dict[str, str]:
     """Run tasks that fail. Return the text of the filter for each of them."""
-    library = folder / "library"
+    library = folder / "library"  # beside the playbook, where Ansible finds it
     library.mkdir()
     (library / "crashes.py").write_text(CRASHES)
     play = {
@@ -77,9 +75,7 @@ def reasons(commands: Path, folder: Path, failed: dict[str, dict[str, Any]]) -> 
         + [{"ansible.builtin.copy": {"dest": str(folder / "found.json"), "content": "{{ found | to_json }}", "mode": "0600"}}],
     }
     (folder / "play.yml").write_text(json.dumps([play]))
-    environment = os.environ | {"ANSIBLE_CONFIG": str(REPOSITORY / "ansible.cfg"), "ANSIBLE_LIBRARY": str(library)}
-    command = [str(commands / "ansible-playbook"), str(folder / "play.yml")]
-    done = subprocess.run(command, cwd=REPOSITORY, env=environment, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stdout + done.stderr
+    run = ansible_playbook(folder / "play.yml", folder=folder, programs=commands)
+    assert run.code == 0, run.output
     found: dict[str, str] = json.loads((folder / "found.json").read_text())
     return found
