@@ -8,10 +8,10 @@ STEP := $(PYTHON) -m tools.run_step $(HOLD)
 
 # `test` runs these two at a time, then the scenario `kind` and the integration tests, which want the machine for themselves. Sanity and the image
 # take longest, and each of them uses one processor.
-CHECKS := ruff sanity image yamllint workflows changelog-lint mypy unit browser docs-lint ansible-lint docs importer
+CHECKS := style sanity image workflows mypy unit browser docs-lint ansible-lint docs importer
 
 # The checks that take seconds, for a release whose commit has passed `make test`.
-RELEASE_CHECKS := ruff yamllint workflows changelog-lint mypy docs-lint importer
+RELEASE_CHECKS := style workflows mypy docs-lint importer
 
 # Integration tests wait more than they work. Each worker has a shared cluster of its own; a file stays on one worker.
 SIDE_BY_SIDE := -n 3 --dist loadfile --no-loadscope-reorder
@@ -61,17 +61,11 @@ test: env ## run every check
 	@$(MAKE) --no-print-directory kind
 	@$(MAKE) --no-print-directory integration
 
-ruff: env ## check: Python style and formatting
-	@$(STEP) ruff -- sh -c 'ruff check . && ruff format --check .'
-
-yamllint: env ## check: YAML style
-	@$(STEP) yamllint -- yamllint --strict .
+style: env ## check: Python and YAML style, changelog, workflows, and the wording and structure of all files
+	@$(STEP) style -- python -m tools.style
 
 workflows: env ## check: the workflow files of the public CI, with actionlint
 	@$(STEP) workflows -- python -m tools.workflows
-
-changelog-lint: env ## check: changelog fragments, and the changelog of the releases
-	@$(STEP) changelog-lint -- sh -c 'antsibull-changelog lint && antsibull-changelog lint-changelog-yaml changelogs/changelog.yaml'
 
 mypy: env ## check: types (strict)
 	@$(STEP) mypy -- mypy $(addprefix -p ,$(TYPED))

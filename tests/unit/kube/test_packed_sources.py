@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.repository.arrows import COLLECTION, MODULE_UTILS
+from tests.style.arrows import COLLECTION, MODULE_UTILS
 from tools.paths import COLLECTIONS
 
 OPTIONS_OF_KUBERNETES_CORE = "ansible_collections/kubernetes/core/plugins/module_utils/args_common.py"

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from packaging.requirements import Requirement
 
-from tests.unit.repository.test_documents import libraries_of
+from tests.style.sources import libraries_of
 from tools import wheel
 from tools.paths import ROOT
 from tools.working_copy import repository_files

@@ -8,7 +8,7 @@ from ansible_collections.onprem.kube_scheduling.services.image_context import BU
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from tests.unit.repository.test_documents import libraries_of
+from tests.style.sources import libraries_of
 from tools.image_lock import CONSTRAINTS, INPUTS, INSTALLER, LEFT_OUT, MACHINES, PYTHONS, rendered, required
 
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 import re
 from typing import Any
 
-import pytest
 import yaml
 
 from tools.ansible_core import RELEASES
@@ -22,7 +21,7 @@ OTHER_COMMANDS = re.compile(r"sudo chown -R |git fetch --force origin |gh releas
 OLDEST, NEWEST = (3, 11), (3, 14)
 
 
-JOBS = [pytest.param(workflow, job, id=f"{name}-{key}") for name, workflow in WORKFLOWS.items() for key, job in workflow["jobs"].items()]
+JOBS = [(workflow, job) for workflow in WORKFLOWS.values() for job in workflow["jobs"].values()]
 
 
 def commands(job: dict[str, Any]) -> list[str]:
@@ -33,9 +32,8 @@ def test_there_are_workflows_for_changes_scenarios_and_releases() -> None:
     assert set(WORKFLOWS) == {"ci", "molecule", "release"}
 
 
-@pytest.mark.parametrize(("workflow", "job"), JOBS)
-def test_a_job_calls_targets_of_the_makefile(workflow: dict[str, Any], job: dict[str, Any]) -> None:
-    for command in commands(job):
+def test_a_job_calls_targets_of_the_makefile() -> None:
+    for command in (command for _workflow, job in JOBS for command in commands(job)):
         called = re.search(r"(?:^|\s)make ([a-z -]+)$", command)
         if called:
             assert set(called[1].split()) <= TARGETS, command
@@ -43,25 +41,24 @@ def test_a_job_calls_targets_of_the_makefile(workflow: dict[str, Any], job: dict
             assert command.endswith("bash .ci/run") or OTHER_COMMANDS.match(command), command
 
 
-@pytest.mark.parametrize(("workflow", "job"), JOBS)
-def test_a_job_has_a_time_limit_and_may_only_read_unless_it_makes_the_release(workflow: dict[str, Any], job: dict[str, Any]) -> None:
-    assert 0 < job["timeout-minutes"] <= 150
-    rights = job.get("permissions", workflow["permissions"])
-    assert rights == ({"contents": "write"} if any("gh release" in command for command in commands(job)) else {"contents": "read"})
-    # A job that may write runs no code of the repository.
-    assert rights == {"contents": "read"} or not any("checkout" in step.get("uses", "") for step in job["steps"])
+def test_a_job_has_a_time_limit_and_may_only_read_unless_it_makes_the_release() -> None:
+    for workflow, job in JOBS:
+        assert 0 < job["timeout-minutes"] <= 150
+        rights = job.get("permissions", workflow["permissions"])
+        assert rights == ({"contents": "write"} if any("gh release" in command for command in commands(job)) else {"contents": "read"})
+        # A job that may write runs no code of the repository.
+        assert rights == {"contents": "read"} or not any("checkout" in step.get("uses", "") for step in job["steps"])
 
 
-@pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
-def test_actions_are_pinned_and_a_checkout_keeps_no_credentials(file: Any) -> None:
-    text = file.read_text()
-    uses = [line.strip().removeprefix("- ") for line in text.splitlines() if re.match(r"\s*(- )?uses:", line)]
-    assert uses and [line for line in uses if not PINNED.match(line)] == []
-    steps = [step for job in WORKFLOWS[file.stem]["jobs"].values() for step in job["steps"]]
-    checkouts = [step for step in steps if step.get("uses", "").startswith("actions/checkout@")]
-    assert checkouts and all(step["with"]["persist-credentials"] is False for step in checkouts)
-    # No text of others, such as the title of a pull request, becomes a part of a command.
-    assert not any("${{" in step.get("run", "") for step in steps)
+def test_actions_are_pinned_and_a_checkout_keeps_no_credentials() -> None:
+    for file in FILES:
+        uses = [line.strip().removeprefix("- ") for line in file.read_text().splitlines() if re.match(r"\s*(- )?uses:", line)]
+        assert uses and [line for line in uses if not PINNED.match(line)] == []
+        steps = [step for job in WORKFLOWS[file.stem]["jobs"].values() for step in job["steps"]]
+        checkouts = [step for step in steps if step.get("uses", "").startswith("actions/checkout@")]
+        assert checkouts and all(step["with"]["persist-credentials"] is False for step in checkouts), file.name
+        # No text of others, such as the title of a pull request, becomes a part of a command.
+        assert not any("${{" in step.get("run", "") for step in steps), file.name
 
 
 def test_unit_tests_run_with_each_combination_that_exists() -> None:

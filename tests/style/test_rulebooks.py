@@ -10,7 +10,6 @@ from __future__ import annotations
 import re
 from typing import Any
 
-import pytest
 import yaml
 
 from tests.monitoring_queries import RULES as ALERT_RULES
@@ -37,28 +36,28 @@ def labels_of(alert: str) -> set[str]:
     return set.intersection(*found)
 
 
-@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule["name"])
-def test_a_rule_takes_only_an_alert_that_exists_and_still_fires(rule: dict[str, Any]) -> None:
-    assert rule["condition"].startswith('event.status == "firing" and ')
-    assert alert_of(rule) in ALERTS
+def test_a_rule_takes_only_an_alert_that_exists_and_still_fires() -> None:
+    for rule in RULES:
+        assert rule["condition"].startswith('event.status == "firing" and '), rule["name"]
+        assert alert_of(rule) in ALERTS, rule["name"]
 
 
-@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule["name"])
-def test_a_rule_runs_at_most_once_for_each_value_of_a_label_that_its_alert_has(rule: dict[str, Any]) -> None:
-    assert set(rule["throttle"]) == {"once_within", "group_by_attributes"}
-    used = {*rule["throttle"]["group_by_attributes"], *re.findall(r"{{ (event\.labels\.\w+) }}", str(rule["action"]))}
-    assert {name.removeprefix("event.labels.") for name in used} <= labels_of(alert_of(rule))
+def test_a_rule_runs_at_most_once_for_each_value_of_a_label_that_its_alert_has() -> None:
+    for rule in RULES:
+        assert set(rule["throttle"]) == {"once_within", "group_by_attributes"}, rule["name"]
+        used = {*rule["throttle"]["group_by_attributes"], *re.findall(r"{{ (event\.labels\.\w+) }}", str(rule["action"]))}
+        assert {name.removeprefix("event.labels.") for name in used} <= labels_of(alert_of(rule)), rule["name"]
 
 
-@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule["name"])
-def test_the_action_is_a_playbook_of_the_collection_with_its_own_variables(rule: dict[str, Any]) -> None:
-    ((kind, action),) = rule["action"].items()
-    name = action["name"].removeprefix(COLLECTION)
-    assert kind == "run_playbook" and action["name"] == COLLECTION + name
-    assert (ROOT / "playbooks" / f"{name}.yml").exists()
-    variables = action.get("extra_vars", {})
-    declared = {"verify": "site"}.get(name, name)
-    assert not variables or set(variables) <= set(tables.variables(declared)[f"__{declared}_argument_spec"])
+def test_the_action_is_a_playbook_of_the_collection_with_its_own_variables() -> None:
+    for rule in RULES:
+        ((kind, action),) = rule["action"].items()
+        name = action["name"].removeprefix(COLLECTION)
+        assert kind == "run_playbook" and action["name"] == COLLECTION + name
+        assert (ROOT / "playbooks" / f"{name}.yml").exists(), rule["name"]
+        variables = action.get("extra_vars", {})
+        declared = {"verify": "site"}.get(name, name)
+        assert not variables or set(variables) <= set(tables.variables(declared)[f"__{declared}_argument_spec"]), rule["name"]
 
 
 def test_the_webhook_needs_a_token_and_listens_on_the_loopback_address_by_default() -> None:

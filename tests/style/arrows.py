@@ -8,10 +8,13 @@ Reads the files without running them, so that an import inside a function or und
 from __future__ import annotations
 
 import ast
+import functools
 import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+
+from tests.style.sources import tree
 
 COLLECTION = "ansible_collections.onprem.kube_scheduling"
 MODULE_UTILS = f"{COLLECTION}.plugins.module_utils"
@@ -112,11 +115,15 @@ def _reached_from(folder: str, targets: Mapping[str, set[str]]) -> set[str]:
     return reached
 
 
-def imports_of(root: Path, file: Path) -> Iterator[Import]:
-    """Every import statement of a file, relative ones resolved."""
+@functools.cache
+def imports_of(root: Path, file: Path) -> list[Import]:
+    """Return every import statement of a file, relative ones resolved."""
     relative = file.relative_to(root)
-    package = [*COLLECTION.split("."), *relative.parent.parts]
-    for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"), str(file))):
+    return list(_imports(relative, [*COLLECTION.split("."), *relative.parent.parts], tree(file)))
+
+
+def _imports(relative: Path, package: list[str], module_tree: ast.Module) -> Iterator[Import]:
+    for node in ast.walk(module_tree):
         if isinstance(node, ast.Import):
             for alias in node.names:
                 yield Import(relative, node.lineno, alias.name)

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.guide_blocks import COMMANDS, KIND, LAB, OUTPUT, Block, blocks, missing_output
+from tests.style.sources import report
 from tools import docs
 from tools.paths import ROOT
 
@@ -45,9 +46,8 @@ def test_there_are_blocks_of_each_kind() -> None:
     assert {"run", "not run"} <= kinds and {LAB, *KIND.values()} <= {block.mark for block in WITH_COMMANDS}
 
 
-@pytest.mark.parametrize("block", WITH_COMMANDS, ids=str)
-def test_a_block_of_commands_has_a_mark(block: Block) -> None:
-    assert mark_violation(block) == ""
+def test_a_block_of_commands_has_a_mark() -> None:
+    report(f"{block}: {violation}" for block in WITH_COMMANDS if (violation := mark_violation(block)))
 
 
 @pytest.mark.parametrize(
@@ -72,20 +72,18 @@ def test_a_wrong_mark_is_found(mark: str, violation: str) -> None:
     assert found.startswith(violation) and bool(found) == bool(violation)
 
 
-@pytest.mark.parametrize("block", BLOCKS, ids=str)
-def test_a_block_names_its_language(block: Block) -> None:
-    assert block.language in COMMANDS | OTHER_LANGUAGES
+def test_a_block_names_its_language() -> None:
+    report(f"{block}: the language {block.language!r}" for block in BLOCKS if block.language not in COMMANDS | OTHER_LANGUAGES)
 
 
-@pytest.mark.parametrize("block", [block for block in BLOCKS if block.language == "text"], ids=str)
-def test_a_block_of_text_has_no_commands(block: Block) -> None:
+def test_a_block_of_text_has_no_commands() -> None:
     """Commands in a block of text would have no mark."""
-    assert not BEGINS_LIKE_A_COMMAND.search(block.text)
+    texts = (block for block in BLOCKS if block.language == "text")
+    report(f"{block}: {found[0]!r}" for block in texts if (found := BEGINS_LIKE_A_COMMAND.search(block.text)))
 
 
-@pytest.mark.parametrize("page", docs.pages(), ids=str)
-def test_commands_are_in_a_block_with_a_language(page: Path) -> None:
-    assert not INDENTED_COMMAND.search((ROOT / page).read_text())
+def test_commands_are_in_a_block_with_a_language() -> None:
+    report(f"{page}: {found[0].strip()!r}" for page in docs.pages() if (found := INDENTED_COMMAND.search((ROOT / page).read_text())))
 
 
 def test_the_mark_of_an_output_is_before_a_block_of_text_after_commands() -> None:

@@ -9,19 +9,19 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests.style.sources import FILES, tree
 from tools.paths import ROOT
-from tools.working_copy import repository_files
 
 TASK = ROOT / "plugins" / "module_utils" / "operations" / "rescue" / "task.py"
 FOLDERS = ("plugins/module_utils/operations/rescue/", "plugins/modules/", "services/")
 """The folders whose code has tasks."""
-SOURCES = [ROOT / file for file in repository_files() if file.suffix == ".py" and file.as_posix().startswith(FOLDERS)]
+SOURCES = [ROOT / file for file in FILES if file.suffix == ".py" and file.as_posix().startswith(FOLDERS)]
 WRITING_METHODS = {"add", "append", "clear", "discard", "extend", "insert", "pop", "popitem", "remove", "setdefault", "update"}
 
 
 def fields_of_tasks() -> set[str]:
     """The names of the fields of RescueTask."""
-    classes = (node for node in ast.parse(TASK.read_text(encoding="utf-8")).body if isinstance(node, ast.ClassDef))
+    classes = (node for node in tree(TASK).body if isinstance(node, ast.ClassDef))
     (task,) = (node for node in classes if node.name == "RescueTask")
     return {node.target.id for node in task.body if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name)}
 
@@ -35,9 +35,9 @@ def written(node: ast.AST) -> ast.expr | None:
     return node if isinstance(node, ast.Attribute) and isinstance(node.ctx, (ast.Store, ast.Del)) else None
 
 
-def writes(source: str, fields: set[str]) -> Iterator[str]:
+def writes(source: ast.Module, fields: set[str]) -> Iterator[str]:
     """The writes to these fields of another object than ``self``, also by ``setattr``."""
-    for node in ast.walk(ast.parse(source)):
+    for node in ast.walk(source):
         target = written(node)
         if isinstance(target, ast.Attribute) and target.attr in fields and ast.unparse(target.value) != "self":
             yield f"line {target.lineno}: {ast.unparse(target)}"
@@ -49,7 +49,7 @@ def writes(source: str, fields: set[str]) -> Iterator[str]:
 
 def test_only_the_class_of_rescue_tasks_writes_their_fields() -> None:
     fields = fields_of_tasks()
-    found = {str(file.relative_to(ROOT)): list(writes(file.read_text(encoding="utf-8"), fields)) for file in SOURCES if file != TASK}
+    found = {str(file.relative_to(ROOT)): list(writes(tree(file), fields)) for file in SOURCES if file != TASK}
     assert {file: lines for file, lines in found.items() if lines} == {}
 
 
@@ -73,9 +73,9 @@ def test_only_the_class_of_rescue_tasks_writes_their_fields() -> None:
     ],
 )
 def test_a_planted_write_to_a_field_of_a_task_is_found(planted: str) -> None:
-    assert len(list(writes(planted, fields_of_tasks()))) >= 1
+    assert len(list(writes(ast.parse(planted), fields_of_tasks()))) >= 1
 
 
 @pytest.mark.parametrize("harmless", ["self.hold = hold", "task.start('n')", "x = task.hold", "stage = task.stage", "print(task.node)"])
 def test_reads_calls_and_the_fields_of_other_classes_are_no_writes(harmless: str) -> None:
-    assert list(writes(harmless, fields_of_tasks())) == []
+    assert list(writes(ast.parse(harmless), fields_of_tasks())) == []

@@ -4,14 +4,13 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
-from tests.unit.repository.arrows import COLLECTION, MODULE_UTILS, SOURCES, Rules, circles, violations
-from tools.paths import COLLECTIONS, ROOT
+from tests.style.arrows import COLLECTION, MODULE_UTILS, Rules, circles, violations
+from tests.style.sources import report
+from tools.paths import ROOT
 
 ANSIBLE_CONNECTION = "kube/client/ansible_connection.py"
 
@@ -90,8 +89,7 @@ RULES = Rules(
 
 
 def test_every_import_follows_the_rules() -> None:
-    found = violations(ROOT, RULES)
-    assert not found, "\n".join(["", *found])
+    report(violations(ROOT, RULES))
 
 
 @pytest.mark.parametrize(
@@ -175,47 +173,6 @@ def test_imports_of_folders_in_one_direction_are_no_circle(tmp_path: Path) -> No
 def test_each_allowed_circle_exists() -> None:
     found = {one.split(":")[0] for one in circles(ROOT, {})}
     assert {f"plugins/module_utils/{file}" for file in RULES.circles} <= found
-
-
-IMPORT_ALL = """
-import importlib
-import sys
-
-class Blocker:
-    def find_spec(self, name, path=None, target=None):
-        if any(name == blocked or name.startswith(blocked + ".") for blocked in BLOCKED):
-            raise ModuleNotFoundError("blocked by the test: " + name, name=name)
-        return None
-
-BLOCKED, modules = (words.split(",") for words in sys.argv[1:])
-sys.meta_path.insert(0, Blocker())
-for module in modules:
-    importlib.import_module(module)
-"""
-
-
-@pytest.mark.parametrize(
-    "blocked",
-    [
-        pytest.param(("ansible", "ansible_collections.kubernetes"), id="without ansible-core"),
-        pytest.param(tuple(THIRD_PARTY), id="without any library: sanity tests and documentation builds"),
-    ],
-)
-def test_everything_else_loads(blocked: tuple[str, ...]) -> None:
-    sources = SOURCES if "msgspec" not in blocked else SOURCES[:1]
-    modules = [_module_name(file) for source in sources for file in sorted((ROOT / source).rglob("*.py"))]
-    modules.remove(f"{MODULE_UTILS}.kube.client.ansible_connection")
-    answer = subprocess.run(
-        [sys.executable, "-c", IMPORT_ALL, ",".join(blocked), ",".join(modules)],
-        env={"PYTHONPATH": str(COLLECTIONS)},
-        capture_output=True,
-        text=True,
-    )
-    assert answer.returncode == 0, answer.stderr
-
-
-def _module_name(file: Path) -> str:
-    return ".".join([COLLECTION, *file.relative_to(ROOT).with_suffix("").parts])
 
 
 def _write(file: Path, text: str) -> None:

@@ -5,8 +5,8 @@
 from __future__ import annotations
 
 import ast
+import functools
 import re
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -17,17 +17,15 @@ from packaging.requirements import Requirement
 from packaging.version import Version
 
 from lab.binaries import OLDER_KUBERNETES_VERSIONS
+from tests.style.sources import FILES, libraries_of, report, tree
 from tools.ansible_core import OLDEST
 from tools.docs import site_url
 from tools.paths import ROOT
-from tools.working_copy import repository_files
 
 MODULES = sorted((ROOT / "plugins" / "modules").glob("*.py"))
-DOCUMENTS = [file for file in repository_files() if file.suffix == ".md"]
+DOCUMENTS = [file for file in FILES if file.suffix == ".md"]
 LINK = re.compile(r"\]\(([^)\s]+)[^)]*\)")
 HEADING = re.compile(r"^#+ +(.+?) *$", re.MULTILINE)
-PACKAGES = {"yaml": "PyYAML", "oauthlib": "kubernetes"}
-"""The package of a library that has another name, or the package that comes with it."""
 
 
 def lower_bounds(lines: list[str]) -> dict[str, Version]:
@@ -39,20 +37,21 @@ def lower_bounds(lines: list[str]) -> dict[str, Version]:
 
 
 def documentation_of(module: Path) -> dict[str, Any]:
-    for statement in ast.parse(module.read_text()).body:
+    for statement in tree(module).body:
         if isinstance(statement, ast.Assign) and ast.unparse(statement.targets[0]) == "DOCUMENTATION":
             documentation: dict[str, Any] = yaml.safe_load(ast.literal_eval(statement.value))
             return documentation
     raise AssertionError(f"{module} has no DOCUMENTATION")
 
 
-@pytest.mark.parametrize("module", MODULES, ids=lambda module: module.stem)
-def test_a_module_requires_what_requirements_txt_installs(module: Path) -> None:
+def test_a_module_requires_what_requirements_txt_installs() -> None:
     lines = (ROOT / "requirements.txt").read_text().splitlines()
     installed = lower_bounds([line for line in lines if line.strip() and not line.startswith("#")])
-    documented = lower_bounds(documentation_of(module)["requirements"])
-    del documented["python"]
-    assert documented == {name: installed[name] for name in libraries_of("plugins/module_utils")}
+    needed = {name: installed[name] for name in libraries_of("plugins/module_utils")}
+    for module in MODULES:
+        documented = lower_bounds(documentation_of(module)["requirements"])
+        del documented["python"]
+        assert documented == needed, module.name
 
 
 def test_every_library_that_the_sources_import_is_in_requirements_txt() -> None:
@@ -65,19 +64,6 @@ def test_every_library_that_the_sources_import_is_in_requirements_txt() -> None:
     assert libraries_of("plugins") | libraries_of("services/common") | libraries_of("services/rescuer") <= names
 
 
-def libraries_of(folder: str) -> set[str]:
-    """The packages, other than Python and Ansible, that the sources import, anywhere in a file."""
-    found = set()
-    for file in (ROOT / folder).rglob("*.py"):
-        for node in ast.walk(ast.parse(file.read_text())):
-            names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
-            if isinstance(node, ast.ImportFrom) and not node.level:
-                names = [node.module or ""]
-            found.update(name.partition(".")[0] for name in names)
-    others = {name for name in found if name not in sys.stdlib_module_names and not name.startswith("ansible")}
-    return {PACKAGES.get(name, name) for name in others}
-
-
 def test_the_modules_require_the_same_python() -> None:
     assert len({lower_bounds(documentation_of(module)["requirements"])["python"] for module in MODULES}) == 1
 
@@ -86,9 +72,8 @@ def test_there_are_modules_and_documents() -> None:
     assert MODULES and Path("README.md") in DOCUMENTS and any(file.parts[0] == "docs" for file in DOCUMENTS)
 
 
-@pytest.mark.parametrize("document", DOCUMENTS, ids=str)
-def test_relative_links_lead_somewhere(document: Path) -> None:
-    assert [link for link in links_of(document) if not leads_somewhere(document, link)] == []
+def test_relative_links_lead_somewhere() -> None:
+    report(f"{document}: {link}" for document in DOCUMENTS for link in links_of(document) if not leads_somewhere(document, link))
 
 
 @pytest.mark.parametrize(
@@ -118,7 +103,12 @@ def leads_somewhere(document: Path, link: str) -> bool:
     target = (ROOT / document.parent / name).resolve() if name else ROOT / document
     if not target.exists() or ROOT.resolve() not in (target.resolve(), *target.resolve().parents):
         return False
-    return not anchor or anchor in {anchor_of(heading) for heading in HEADING.findall(target.read_text())}
+    return not anchor or anchor in anchors_of(target)
+
+
+@functools.cache
+def anchors_of(document: Path) -> set[str]:
+    return {anchor_of(heading) for heading in HEADING.findall(document.read_text())}
 
 
 def anchor_of(heading: str) -> str:
@@ -138,10 +128,10 @@ DOCUMENTATION = {module.stem: guides_of(documentation_of(module)) for module in 
 }
 
 
-@pytest.mark.parametrize(("name", "links"), DOCUMENTATION.items(), ids=lambda value: value if isinstance(value, str) else "")
-def test_the_documentation_of_a_module_or_role_links_a_guide_of_the_site(name: str, links: list[str]) -> None:
-    assert links
-    assert [link for link in links if not leads_somewhere(Path("README.md"), link.replace(".html", ".md"))] == []
+def test_the_documentation_of_a_module_or_role_links_a_guide_of_the_site() -> None:
+    assert [name for name, links in DOCUMENTATION.items() if not links] == []
+    all_links = ((name, link) for name, links in DOCUMENTATION.items() for link in links)
+    report(f"{name}: {link}" for name, link in all_links if not leads_somewhere(Path("README.md"), link.replace(".html", ".md")))
 
 
 def test_the_errors_about_a_missing_right_link_pages_of_the_site() -> None:

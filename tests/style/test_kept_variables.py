@@ -14,15 +14,15 @@ from typing import Any
 
 import yaml
 
+from tests.style.sources import FILES
 from tools.paths import ROOT
-from tools.working_copy import repository_files
 
 FOLDERS = ("playbooks", "roles", "extensions")
-FILES = [file for file in repository_files() if file.suffix == ".yml" and file.parts[0] in FOLDERS]
+TASKS = [file for file in FILES if file.suffix == ".yml" and file.parts[0] in FOLDERS]
 SET_FACT = "ansible.builtin.set_fact"
 
 
-class AnsibleLoader(yaml.SafeLoader):
+class AnsibleLoader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]
     """Reads the files with the tag of Ansible for texts that are no templates."""
 
 
@@ -66,7 +66,7 @@ def test_names_are_found_at_any_depth() -> None:
 def test_a_kept_variable_is_not_declared() -> None:
     keepers: dict[str, list[str]] = defaultdict(list)
     declarers: dict[str, list[str]] = defaultdict(list)
-    for file in FILES:
+    for file in TASKS:
         document = yaml.load((ROOT / file).read_text(encoding="utf-8"), AnsibleLoader)
         kept, declared = kept_and_declared(document)
         if file.parent.name in ("vars", "defaults"):

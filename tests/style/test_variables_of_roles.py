@@ -1,0 +1,62 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Copyright: onprem.kube_scheduling contributors
+"""The variables of a role are declared once with their defaults, and each permission has a reason."""
+
+from __future__ import annotations
+
+import functools
+import re
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from tools.paths import ROOT
+
+ROLES = sorted(file.parents[1] for file in (ROOT / "roles").glob("*/meta/argument_specs.yml"))
+WITH_PERMISSIONS = sorted(file.parents[1] for file in (ROOT / "roles").glob("*/vars/permissions.yml"))
+
+
+@functools.cache
+def options_of(role: Path) -> dict[str, dict[str, Any]]:
+    """Return the options of the main entry point."""
+    specs = yaml.safe_load((role / "meta" / "argument_specs.yml").read_text())["argument_specs"]
+    found: dict[str, dict[str, Any]] = specs["main"]["options"]
+    return found
+
+
+def test_there_are_roles() -> None:
+    assert {"spread_cronjob"} <= {role.name for role in ROLES} and WITH_PERMISSIONS
+
+
+def test_the_defaults_are_those_of_the_argument_spec() -> None:
+    for role in ROLES:
+        defaults = yaml.safe_load((role / "defaults" / "main.yml").read_text())
+        assert defaults == {name: option["default"] for name, option in options_of(role).items()}, role.name
+
+
+def test_each_declared_variable_is_read_and_each_read_one_is_declared() -> None:
+    for role in ROLES:
+        files = [file for folder in ("tasks", "handlers", "templates", "vars") for file in (role / folder).rglob("*") if file.is_file()]
+        text = "\n".join(re.sub(r"^\s*#.*", "", file.read_text(), flags=re.MULTILINE) for file in files)
+        read = set(re.findall(rf"(?<![\w.:/]){role.name}_[a-z_]*[a-z]", text))
+        results = {f"{role.name}_result", f"{role.name}_missing"}
+        assert read - results <= set(options_of(role)), f"{role.name}: not declared"
+        assert set(options_of(role)) <= read | {f"{role.name}_enabled"}, f"{role.name}: not read"
+
+
+def test_each_permission_has_a_reason_and_nothing_unknown() -> None:
+    for role in WITH_PERMISSIONS:
+        lists: dict[str, list[dict[str, Any]]] = yaml.safe_load((role / "vars" / "permissions.yml").read_text())
+        for entry in (entry for entries in lists.values() for entry in entries):
+            assert {"api_group", "resources", "verbs", "why"} <= set(entry) <= {
+                "api_group", "resources", "verbs", "why", "names", "namespace", "rare"
+            }, role.name  # fmt: skip
+            assert "*" not in [entry["api_group"], *entry["resources"], *entry["verbs"]], entry
+
+
+def test_a_hash_in_a_template_is_a_text_also_if_it_has_only_digits() -> None:
+    lines = [
+        line for role in ROLES for file in (role / "templates").glob("*.j2") for line in file.read_text().splitlines() if "-hash: " in line
+    ]
+    assert len(lines) == 5 and all(line.endswith(" | to_json }}") for line in lines), lines
