@@ -11,16 +11,11 @@ import pytest
 
 from lab.pytest_fixtures import fresh_cluster, fresh_module_cluster, lab_cluster, lab_folder, namespaces
 from tests.integration.fault_users import FAULTS
-from tests.integration.machine import RepeatedTests
 
 __all__ = ["fresh_cluster", "fresh_module_cluster", "lab_cluster", "lab_folder", "namespaces"]
 
 SUMMARY = "summary"
 LONGEST = "playbooks"
-
-
-def pytest_configure(config: pytest.Config) -> None:
-    config.pluginmanager.register(RepeatedTests())
 
 
 @pytest.fixture(scope="session", autouse=True)

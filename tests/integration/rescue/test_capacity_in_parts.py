@@ -12,6 +12,8 @@ from tests.integration.rescue.scene import HOLD_KEY, Scene, nomination_when_boun
 from tests.integration.rescue.test_interrupted import in_background
 from tests.integration.workloads import wait_until
 
+pytestmark = pytest.mark.never_repeated
+
 EVERYTHING = {"operator": "Exists"}
 
 

@@ -14,6 +14,8 @@ from tests.integration.rescue.rescues import Rescues, victims
 from tests.integration.rescue.scene import HOLD_ANNOTATION, HOLD_KEY, SYSTEM, Scene, nomination_when_bound
 from tests.integration.rescue.test_interrupted import ATTEMPTS, attempts, killed_during_a_rescue
 
+pytestmark = pytest.mark.never_repeated
+
 PAST, FUTURE = "2020-01-01T00:00:00Z", "2199-01-01T00:00:00Z"
 NO_PROOF = "is not proved"
 

@@ -26,6 +26,8 @@ from tests.integration.rescue.rescues import Json, Rescues, victims
 from tests.integration.rescue.scene import SYSTEM, Scene
 from tests.integration.workloads import wait_until
 
+pytestmark = pytest.mark.never_repeated
+
 LEASE = f"/apis/coordination.k8s.io/v1/namespaces/{SYSTEM}/leases/kube-scheduling-rescue"
 ATTEMPTS = f"/api/v1/namespaces/{SYSTEM}/configmaps/kube-scheduling-rescue"
 

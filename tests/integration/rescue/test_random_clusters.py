@@ -38,7 +38,7 @@ A_FEW = 2
 """So many are no sign of anything, however few pods there are."""
 MANY = 20
 
-pytestmark = pytest.mark.timeout(0)
+pytestmark = [pytest.mark.timeout(0), pytest.mark.never_repeated]
 
 
 @dataclass(frozen=True)

@@ -6,12 +6,16 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from lab.cluster import Cluster
 from tests.integration.rescue.rescues import Rescues, victims
 from tests.integration.rescue.scene import Scene
 from tests.integration.rescue.test_interrupted import attempts
 from tests.integration.rescuer.conftest import Start
 from tests.integration.workloads import wait_until
+
+pytestmark = pytest.mark.never_repeated
 
 Json = dict[str, Any]
 

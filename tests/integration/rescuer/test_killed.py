@@ -20,6 +20,8 @@ from tests.integration.rescue.test_interrupted import attempts, forget_lease
 from tests.integration.rescuer.conftest import Start
 from tests.integration.workloads import wait_until
 
+pytestmark = pytest.mark.never_repeated
+
 # The rescuer, which kills itself right after the server has answered its n-th write. Dry runs and the Lease do not count.
 PROGRAM = """
 import os, signal, sys

@@ -9,6 +9,8 @@ import subprocess
 import time
 
 from lab import binaries
+import pytest
+
 from lab.cluster import Cluster
 from tests.integration.api_servers import start_api_server
 from tests.integration.requests_seen import requests_seen
@@ -91,6 +93,7 @@ def test_promtool_has_nothing_to_say(daemons: Start) -> None:
     assert (checked.returncode, checked.stderr) == (0, "")
 
 
+@pytest.mark.never_repeated
 def test_the_other_replica_takes_over_from_one_that_is_killed(scene: Scene, daemons: Start) -> None:
     leader, follower = leader_and_follower(daemons)
     assert not follower.leads and follower.said("following", leader=leader.said("leading")[0]["identity"])
@@ -102,6 +105,7 @@ def test_the_other_replica_takes_over_from_one_that_is_killed(scene: Scene, daem
     wait_free(scene)
 
 
+@pytest.mark.never_repeated
 def test_a_replica_that_is_killed_in_mid_rescue_leaves_the_rest_to_the_other(scene: Scene, daemons: Start) -> None:
     leader, follower = leader_and_follower(daemons, "--grace-period=30s")
     node = full_node(scene, grace=25)
@@ -129,6 +133,7 @@ def test_a_stop_finishes_what_is_under_way(scene: Scene, cluster: Cluster, daemo
     assert daemon.said("stopping", clearing=True) and daemon.said("stopped")
 
 
+@pytest.mark.never_repeated
 def test_a_stop_releases_the_node_in_time_and_the_other_replica_leads_immediately(scene: Scene, daemons: Start) -> None:
     leader, follower = leader_and_follower(daemons, "--stop-timeout=1s")
     node = full_node(scene, grace=8)

@@ -1,0 +1,9 @@
+# Copyright: onprem.kube_scheduling contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What all tests have in common."""
+
+from __future__ import annotations
+
+from tests.repeats import Repeats
+
+pytest_configure = Repeats.register
