@@ -8,9 +8,9 @@ import signal
 import subprocess
 import time
 
-from lab import binaries
 import pytest
 
+from lab import binaries
 from lab.cluster import Cluster
 from tests.integration.api_servers import start_api_server
 from tests.integration.requests_seen import requests_seen
