@@ -5,7 +5,6 @@
 from __future__ import annotations
 
 import secrets
-import time
 from collections import Counter
 from collections.abc import Iterator
 from typing import Any
@@ -75,7 +74,14 @@ def test_node_without_the_annotation_and_its_pods_are_not_changed(lab_cluster: C
     api = lab_cluster.api
     add(api, by_hand, annotations={})
     pods.create("untouched", node=by_hand)
-    time.sleep(1)
+    # What comes later is changed.
+    later = f"{by_hand}-later"
+    add(api, later, annotations=FAKE)
+    try:
+        pods.running("touched", node=later)
+        wait_for(lambda: is_ready(api, later))
+    finally:
+        api.request("DELETE", f"/api/v1/nodes/{later}")
     assert not is_ready(api, by_hand)
     assert pods.phase("untouched") == "Pending"
 

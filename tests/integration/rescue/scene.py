@@ -187,6 +187,13 @@ class Scene:
         )
         return whole
 
+    def end_terminating(self, app: str) -> None:
+        """End the app's pods that are terminating, whatever is left of their grace periods."""
+        for pod in self.pods(app):
+            if "deletionTimestamp" in pod["metadata"]:
+                path = f"/api/v1/namespaces/{self.namespace}/pods/{pod['metadata']['name']}"
+                self.api.request("DELETE", path, {"gracePeriodSeconds": 0})
+
     # --- reading ---
 
     def pods(self, app: str = "", namespace: str = "") -> list[Json]:

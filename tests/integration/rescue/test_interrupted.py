@@ -105,10 +105,10 @@ def test_killed_between_hold_and_evictions(scene: Scene, rescues: Rescues, numbe
     assert (entry["attempts"], entry["under_way"], entry["victims"]) == (0, {}, {})
 
 
-def killed_during_a_rescue(scene: Scene, rescues: Rescues, *, tolerates: bool = True, grace: int = 10) -> tuple[str, str]:
+def killed_during_a_rescue(scene: Scene, rescues: Rescues, *, tolerates: bool = True) -> tuple[str, str]:
     """The node that a killed run holds, and its critical pod. The victim is still terminating."""
     (node,) = scene.nodes()
-    scene.occupant("web", node, cpu="800m", grace=grace)
+    scene.occupant("web", node, cpu="800m", grace=30)
     pod = scene.critical("dns", tolerates=tolerates)
     killed = Killed(scene, rescues, pod)
     killed.start()
@@ -121,21 +121,24 @@ def killed_during_a_rescue(scene: Scene, rescues: Rescues, *, tolerates: bool = 
 @pytest.mark.parametrize("tolerates", [True, False])
 def test_killed_while_it_waits(scene: Scene, rescues: Rescues, tolerates: bool) -> None:
     """Without the toleration the pod is nominated. The scheduler of 1.35 and later forgets that before the next run comes."""
-    node, pod = killed_during_a_rescue(scene, rescues, tolerates=tolerates, grace=9)
+    node, pod = killed_during_a_rescue(scene, rescues, tolerates=tolerates)
     assert scene.held() == [node]
     if not tolerates and MINOR >= 35:
         scene.bare("short", node, cpu="10m")
         scene.api.request("DELETE", f"/api/v1/namespaces/{scene.namespace}/pods/short", {"gracePeriodSeconds": 0})
         wait_until(lambda: not scene.nominated(pod), what="a try of the scheduler without effect")
-    row = rescues.one(pod)
+    running = in_background(lambda: rescues.one(pod, wait_timeout=120))
+    wait_until(lambda: scene.cluster.get(LEASE)["spec"].get("holderIdentity"), what="the Lease of the next run")
+    scene.end_terminating("web")
+    row = running.result(120)
     assert row["status"] == "rescued" and len(scene.evictions()) == 1 and scene.held() == []
 
 
 def test_a_hold_of_a_killed_run_whose_pod_is_bound_or_gone_is_removed(scene: Scene, rescues: Rescues) -> None:
     """Also on a node that was cordoned meanwhile, and on one that has gone down."""
     nodes = scene.nodes(2)
-    scene.occupant("one", nodes[0], cpu="800m", grace=5)
-    scene.occupant("two", nodes[1], cpu="800m", grace=5)
+    for name, node in zip(("one", "two"), nodes, strict=True):
+        scene.occupant(name, node, cpu="800m", grace=30)
     pods = [scene.critical(f"dns{number}", node=name) for number, name in enumerate(nodes)]
     process = rescues.start(label_selector=f"scene={scene.id}")
     wait_until(lambda: len(scene.evictions()) == 2, what="the evictions")
@@ -144,6 +147,7 @@ def test_a_hold_of_a_killed_run_whose_pod_is_bound_or_gone_is_removed(scene: Sce
     assert sorted(scene.held()) == nodes
     scene.api.request("DELETE", f"/api/v1/namespaces/{SYSTEM}/pods/{pods[1]}", {"gracePeriodSeconds": 0})
     scene.cluster.cordon(nodes[1])
+    scene.end_terminating("one")
     wait_until(lambda: scene.bound_to(pods[0]) == nodes[0], what="the bound pod")
     forget_lease(scene.cluster)
     result = rescues.run(label_selector=f"scene={scene.id}")
@@ -153,7 +157,7 @@ def test_a_hold_of_a_killed_run_whose_pod_is_bound_or_gone_is_removed(scene: Sce
 
 @pytest.mark.parametrize("tolerates", [True, False])
 def test_state_released_releases_everything(scene: Scene, rescues: Rescues, tolerates: bool) -> None:
-    node, pod = killed_during_a_rescue(scene, rescues, tolerates=tolerates, grace=8)
+    node, pod = killed_during_a_rescue(scene, rescues, tolerates=tolerates)
     plan = rescues.run(state="released", check_mode=True)
     assert plan["released"] == [{"node": node, "pod": f"{SYSTEM}/{pod}"}] and scene.held() == [node]
     assert rescues.run(state="released")["released"] == plan["released"] and scene.held() == [] and not scene.nominated(pod)
@@ -214,29 +218,29 @@ def test_state_released_that_fails_for_one_node_returns_the_other_nodes(scene: S
 
 def test_the_pod_is_deleted_meanwhile(scene: Scene, rescues: Rescues) -> None:
     (node,) = scene.nodes()
-    scene.occupant("web", node, cpu="800m", grace=25)
+    scene.occupant("web", node, cpu="800m", grace=300)
     pod = scene.critical("dns")
-    running = in_background(lambda: rescues.run(name=pod, grace_period=30))
+    running = in_background(lambda: rescues.run(name=pod, grace_period=300))
     wait_until(lambda: len(scene.evictions()) == 1 and scene.held() == [node], what="the eviction")
     scene.api.request("DELETE", f"/api/v1/namespaces/{SYSTEM}/pods/{pod}", {"gracePeriodSeconds": 0})
-    wait_until(lambda: scene.held() == [], timeout_s=20, what="the release")
-    result = running.result(20)
+    wait_until(lambda: scene.held() == [], what="the release")
+    result = running.result(120)
     (row,) = result["pods"]
     assert row["reason"] == "pod_gone" and victims(row) == {"web"} and not result["failed"]
 
 
 def test_the_owner_is_deleted_meanwhile(scene: Scene, rescues: Rescues) -> None:
     (node,) = scene.nodes()
-    scene.occupant("web", node, cpu="800m", grace=25)
+    scene.occupant("web", node, cpu="800m", grace=300)
     name = scene.daemon_set("cni")
     wait_until(lambda: len(scene.pods(name, SYSTEM)) == 1, what="the DaemonSet's pod")
     (pod,) = [pod["metadata"]["name"] for pod in scene.pods(name, SYSTEM)]
     scene.wait_unschedulable(pod)
-    running = in_background(lambda: rescues.run(name=pod, grace_period=30))
+    running = in_background(lambda: rescues.run(name=pod, grace_period=300))
     wait_until(lambda: len(scene.evictions()) == 1 and scene.held() == [node], what="the eviction")
     scene.api.request("DELETE", f"/apis/apps/v1/namespaces/{SYSTEM}/daemonsets/{name}")
-    wait_until(lambda: scene.held() == [], timeout_s=20, what="the release")
-    (row,) = running.result(20)["pods"]
+    wait_until(lambda: scene.held() == [], what="the release")
+    (row,) = running.result(120)["pods"]
     assert row["reason"] == "pod_gone"
 
 
@@ -278,7 +282,9 @@ def test_a_budget_appears_meanwhile(scene: Scene, rescues: Rescues) -> None:
         if is_real_eviction(review) and next(evictions) == 2:
             # It has been asked for by then: a program that only reads budgets saw none.
             scene.budget_unchecked("low", "low", min_available=2)
-            time.sleep(1)  # until the server, which asks webhooks first, knows of it
+            # The server asks webhooks first. It knows the budget before the controller does.
+            path = f"/apis/policy/v1/namespaces/{scene.namespace}/poddisruptionbudgets/low"
+            wait_until(lambda: scene.cluster.get(path).get("status", {}).get("observedGeneration"), timeout_s=20, what="the budget")
         return None
 
     with admission_webhook(scene.cluster, f"budget-{scene.id}", scene.namespace, decide):

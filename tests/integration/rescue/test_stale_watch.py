@@ -7,7 +7,6 @@ A cache that has been stopped shows its last state: a watch that is behind for a
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from typing import Any
 
@@ -16,6 +15,7 @@ import pytest
 from tests.integration.rescue.program import Program, program
 from tests.integration.rescue.rescues import Rescues, victims
 from tests.integration.rescue.scene import SYSTEM, Scene
+from tests.integration.workloads import wait_until
 
 UNSAFE = {"cluster-autoscaler.kubernetes.io/safe-to-evict": "false"}
 
@@ -97,8 +97,9 @@ def test_program_that_takes_over_reports_what_the_killed_one_evicted(scene: Scen
         killed.tick_until(lambda: False)
     killed.lease.release()
     killed.cache.stop()
-    assert len(scene.evictions()) == 1 and scene.held() == [node]
-    time.sleep(2)  # the first victim is gone by now
+    (evicted,) = scene.evictions()
+    assert scene.held() == [node]
+    wait_until(lambda: not scene.api.find(f"/api/v1/namespaces/{scene.namespace}/pods/{evicted}"), what="the end of the first victim")
     row = rescues.one(pod, max_victims=2)
     assert (row["status"], row["node"], victims(row), len(row["victims"])) == ("rescued", node, {"web"}, 2)
     assert {victim["name"] for victim in row["victims"]} == set(scene.evictions()) and scene.held() == []

@@ -37,13 +37,14 @@ def assert_complete(scene: Scene, pod: str, node: str) -> None:
 def test_the_next_run_completes_a_begun_rescue_and_evicts_no_further_pod(scene: Scene, rescues: Rescues) -> None:
     (node,) = scene.nodes()
     scene.occupant("quick", node, cpu="400m", grace=1)
-    scene.occupant("slow", node, cpu="400m", grace=40)
+    scene.occupant("slow", node, cpu="400m", grace=60)
     pod = scene.critical("dns", cpu="900m")
     (row,) = begin(scene, rescues, pod, node)["pods"]
     assert victims(row) == {"quick", "slow"}
     evicted = scene.evictions()
     again = rescues.run(label_selector=f"scene={scene.id}", wait=False, grace_period=60)
     assert not again["changed"] and again["pods"][0]["status"] == "waiting" and scene.held() == [node]
+    scene.end_terminating("slow")
     done = rescues.run(label_selector=f"scene={scene.id}", grace_period=60, wait_timeout=120)
     assert [(row["status"], row["reason"]) for row in done["pods"]] == [("rescued", "bound")], done
     assert [entry["node"] for entry in done["released"]] == [node]
@@ -53,10 +54,12 @@ def test_the_next_run_completes_a_begun_rescue_and_evicts_no_further_pod(scene: 
 
 def test_a_rescuer_completes_a_begun_rescue(scene: Scene, rescues: Rescues, daemons: Start) -> None:
     (node,) = scene.nodes()
-    scene.occupant("web", node, cpu="800m", grace=20)
+    scene.occupant("web", node, cpu="800m", grace=60)
     pod = scene.critical("dns")
     begin(scene, rescues, pod, node)
     daemon = daemons("--grace-period=60s", "--settle-time=0")
+    wait_until(lambda: daemon.metric("pending_critical_pods", status="clearing") == 1, what="the rescue")
+    scene.end_terminating("web")
     wait_until(lambda: scene.bound_to(pod) == node, timeout_s=120, what=lambda: f"the binding; {daemon.log.read_text()}")
     wait_until(lambda: scene.held() == [], timeout_s=60, what=lambda: f"the release of the node; {daemon.log.read_text()}")
     wait_until(lambda: f"hold.{node}" not in attempts(scene.cluster), timeout_s=60, what="the end of the record")
@@ -65,9 +68,10 @@ def test_a_rescuer_completes_a_begun_rescue(scene: Scene, rescues: Rescues, daem
 
 def test_the_next_run_releases_the_node_of_a_pod_that_was_bound_after_the_first_run(scene: Scene, rescues: Rescues) -> None:
     (node,) = scene.nodes()
-    scene.occupant("web", node, cpu="800m", grace=5)
+    scene.occupant("web", node, cpu="800m", grace=60)
     pod = scene.critical("dns")
     begin(scene, rescues, pod, node)
+    scene.end_terminating("web")
     wait_until(lambda: scene.bound_to(pod) == node, timeout_s=120, what="the binding by the scheduler")
     assert scene.held() == [node]
     result = rescues.run(label_selector=f"scene={scene.id}")

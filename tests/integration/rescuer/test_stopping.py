@@ -7,7 +7,6 @@ from __future__ import annotations
 import json
 import signal
 import threading
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -20,7 +19,7 @@ from tests.integration.rescue.scene import HOLD_ANNOTATION, HOLD_KEY, SYSTEM, Sc
 from tests.integration.rescue.test_forged_annotations import hash_of
 from tests.integration.rescue.test_interrupted import ATTEMPTS, attempts
 from tests.integration.rescuer.conftest import Start
-from tests.integration.rescuer.test_rescuer import full_node
+from tests.integration.rescuer.test_rescuer import LONG, LONG_S, full_node
 from tests.integration.wire import Wire, wire
 from tests.integration.workloads import wait_until
 
@@ -49,9 +48,9 @@ def hold_of_another_program(scene: Scene, cluster: Cluster) -> str:
 
 def test_a_stop_releases_only_its_own_unfinished_holds(scene: Scene, cluster: Cluster, daemons: Start, rescues: Rescues) -> None:
     others = hold_of_another_program(scene, cluster)
-    daemon = daemons("--stop-timeout=1s")
+    daemon = daemons("--stop-timeout=1s", LONG)
     wait_until(lambda: daemon.leads, timeout_s=40, what="a leader")
-    own = full_node(scene, grace=9)
+    own = full_node(scene, grace=LONG_S)
     pod = scene.critical("dns", node=own)
     wait_until(lambda: daemon.said("pod evicted"), timeout_s=40, what="an eviction")
     assert sorted(scene.held()) == sorted([own, others])
@@ -116,7 +115,7 @@ def test_an_eviction_that_is_under_way_at_the_stop_is_the_only_one(
         assert slow.asked.wait(60), f"no eviction was asked for; {leader.log.read_text()}"
         for _term in range(terms):
             leader.process.send_signal(signal.SIGTERM)
-            time.sleep(0.3)
+            wait_until(lambda: leader.said("stopping"), what="the beginning of the stop")
         assert leader.process.wait(60) == 0
         wait_until(lambda: scene.bound_to(pod) != "", timeout_s=90, what=lambda: f"a node for the pod; {follower.log.read_text()}")
     evicted = [name.partition("-")[0] for name in scene.evictions()]

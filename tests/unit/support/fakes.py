@@ -338,6 +338,11 @@ class Attempts:
         return wanted
 
 
+def retry_now(on: Scene) -> None:
+    """The pause after a write of a hold that failed is over."""
+    on.controller.holds._retry_at_s.clear()
+
+
 def end_settling(task: RescueTask) -> None:
     """The settle time of the scheduler is over."""
     task.settling = Settling(0.0)

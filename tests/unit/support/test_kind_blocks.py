@@ -45,12 +45,12 @@ def test_a_block_that_does_not_end_is_named(tmp_path: Path, monkeypatch: pytest.
 def test_the_programs_of_a_block_that_does_not_end_are_ended_with_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     if obstacle := namespace_obstacle():
         pytest.skip(f"not run: {obstacle}")
-    monkeypatch.setattr(kind_blocks, "LIMIT_S", 1)
+    monkeypatch.setattr(kind_blocks, "LIMIT_S", 0.5)
     late = tmp_path / "late"
     kind_blocks.run(
-        [block(3, f"(sleep 3; touch {late}) &\nsetsid sh -c 'sleep 3; touch {late}' & wait\n")], inventory=tmp_path, kubeconfig=tmp_path
+        [block(3, f"(sleep 1.5; touch {late}) &\nsetsid sh -c 'sleep 1.5; touch {late}' & wait\n")], inventory=tmp_path, kubeconfig=tmp_path
     )
-    time.sleep(3)
+    time.sleep(1.5)
     assert not late.exists()
 
 

@@ -36,7 +36,7 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.rescue.waits import Settling
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.state.hold import HOLD_ANNOTATION, make_hold
 
-from tests.unit.support.fakes import Scene, again, end_of, end_settling, full_nodes, key_of, node, pod, run_on, scene, under_way
+from tests.unit.support.fakes import Scene, again, end_of, end_settling, full_nodes, key_of, node, pod, retry_now, run_on, scene, under_way
 
 DENIED = ForbiddenError('admission webhook "x" denied the request', status=403)
 DNS = key_of(pod("dns", "500m"))
@@ -103,7 +103,7 @@ def test_a_release_that_fails_at_the_end_is_made_up_for() -> None:
     on.controller.reconcile()
     assert reason_of(on) == "not_bound" and on.cluster.held == ["n"]
     assert on.controller.holds.expired == ["n"]
-    time.sleep(1.1)
+    retry_now(on)
     on.controller.reconcile()
     assert on.cluster.held == [] and on.controller.holds.expired == []
 
@@ -360,7 +360,7 @@ def test_a_record_outlives_a_taint_that_cannot_be_removed() -> None:
     on.controller.reconcile()
     assert list(on.cluster.records) == ["hold.n"] and on.controller.holds.expired == ["n"]
     on.cluster.refuse_patch = lambda _name, _release: None
-    time.sleep(1.1)
+    retry_now(on)
     on.controller.reconcile()
     assert on.cluster.records == {} and on.cluster.held == []
 
@@ -373,7 +373,7 @@ def test_a_record_that_cannot_be_removed_yet_is_removed_later() -> None:
     on.controller.reconcile()
     assert on.cluster.held == [] and list(on.cluster.records) == ["hold.n"]
     on.cluster.refuse_record = lambda: None
-    time.sleep(1.1)
+    retry_now(on)
     on.controller.reconcile()
     assert on.cluster.records == {}
 

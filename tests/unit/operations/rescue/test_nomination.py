@@ -21,7 +21,7 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.value
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.rescue import run
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.rescue.shutdown import RescueShutdown
 
-from tests.unit.support.fakes import Scene, clear_nomination, full_nodes, node, nominated, pod, scene
+from tests.unit.support.fakes import Scene, clear_nomination, full_nodes, node, nominated, pod, retry_now, scene
 
 NO_ROLE = ForbiddenError('pods "dns" is forbidden: User "me" cannot patch resource "pods/status"', status=403)
 TROUBLE = ApiError("etcd", status=500, reason="InternalError")
@@ -197,7 +197,7 @@ def test_what_cannot_be_removed_at_the_end_is_removed_later() -> None:
     on.controller.reconcile()
     assert task.status == "failed" and nominated(on) == "n" and on.cluster.held == ["n"]
     on.cluster.refuse_patch = lambda _name, _release: None
-    time.sleep(1.1)
+    retry_now(on)
     on.controller.reconcile()
     assert nominated(on) == "" and on.cluster.held == []
 
