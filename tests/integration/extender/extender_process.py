@@ -91,7 +91,7 @@ class Extender:
         with self.log.open("ab") as stream:
             command = [sys.executable, "-m", PACKAGE, "--config", str(self.file)]
             self.process = subprocess.Popen(command, stderr=stream, env={**clean, "PYTHONPATH": os.pathsep.join(self._packages)})
-        wait_until(lambda: self.is_ready() or not self.is_running(), timeout_s=30, what="a ready extender")
+        wait_until(lambda: self.is_ready() or not self.is_running(), what="a ready extender")
         assert self.is_running(), self.log.read_text()
 
     def is_running(self) -> bool:

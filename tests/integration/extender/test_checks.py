@@ -38,7 +38,7 @@ def check(flag: str, file: Path) -> subprocess.CompletedProcess[str]:
 def test_each_node_is_printed_with_its_value(traffic: Traffic, file: Path) -> None:
     busy = traffic.workers[2]
     traffic.set_quiet(*(name for name in traffic.workers if name != busy))
-    wait_until(lambda: (traffic.rate(busy) or 0) > 1e8 and traffic.rate(traffic.workers[0]) == 0, timeout_s=20, what="the traffic")
+    wait_until(lambda: (traffic.rate(busy) or 0) > 1e8 and traffic.rate(traffic.workers[0]) == 0, what="the traffic")
     found = check("--check-sources", file)
     assert found.returncode == 0, found.stdout + found.stderr
     for name in traffic.workers:
@@ -49,7 +49,7 @@ def test_a_node_without_exporter_is_named(traffic: Traffic, file: Path) -> None:
     missing = traffic.workers[1]
     traffic.remove(missing)
     try:
-        wait_until(lambda: traffic.rate(missing) is None, timeout_s=20, what="the end of the series")
+        wait_until(lambda: traffic.rate(missing) is None, what="the end of the series")
         found = check("--check-sources", file)
     finally:
         traffic.set_quiet(*traffic.workers)

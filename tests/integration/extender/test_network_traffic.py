@@ -89,11 +89,11 @@ def test_a_node_without_exporter_is_neither_best_nor_worst(traffic: Traffic, ext
         found = extender.scores(traffic.workers, PROFILE)
         return found[missing], found[busy], found[quiet]
 
-    wait_until(lambda: scores()[0] <= 1 and scores()[2] == 10, timeout_s=20, what="the worst score")
+    wait_until(lambda: scores()[0] <= 1 and scores()[2] == 10, what="the worst score")
     traffic.remove(missing)
     try:
         # The median is the score of the other workers.
-        wait_until(lambda: abs(scores()[0] - scores()[1]) <= 1 and scores()[0] > 1, timeout_s=20, what="the score of the median")
+        wait_until(lambda: abs(scores()[0] - scores()[1]) <= 1 and scores()[0] > 1, what="the score of the median")
         assert scores()[0] < scores()[2]
     finally:
         traffic.set_quiet(*traffic.workers)

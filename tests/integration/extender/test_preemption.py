@@ -4,7 +4,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -14,7 +13,7 @@ from lab.cluster import Cluster
 from tests.integration.extender.conftest import StartExtender, StartScheduler, schedulers
 from tests.integration.extender.extender_process import Extender, pod_of
 from tests.integration.rescue.conftest import cluster, scene
-from tests.integration.rescue.scene import Scene
+from tests.integration.rescue.scene import SYSTEM, Scene
 from tests.integration.workloads import wait_until
 
 __all__ = ["cluster", "scene"]
@@ -22,9 +21,6 @@ __all__ = ["cluster", "scene"]
 PROTECTED, UNPROTECTED, UNAVAILABLE = "keeps-budgets", "breaks-budgets", "full-limit"
 BUDGETS = {"profiles": {PROTECTED: {"agents": [{"name": "budgets"}]}}}
 OVERLOADED = {"mean-free-cpu": "0", "std-free-cpu": "0", "mean-free-memory": "0", "std-free-memory": "0"}
-STAYS_S = 3.0
-"""Preemption takes 0.1 s. After this time it would have happened."""
-BOUND_WITHIN_S = 20.0
 
 
 @pytest.fixture
@@ -57,7 +53,19 @@ def full_node(scene: Scene, name: str, *, protected: bool) -> str:
 
 
 def uids(scene: Scene, *apps: str) -> set[str]:
-    return {pod["metadata"]["uid"] for app in apps for pod in scene.pods(app)}
+    """Return the UIDs of the pods that are not being deleted."""
+    return {pod["metadata"]["uid"] for app in apps for pod in scene.pods(app) if "deletionTimestamp" not in pod["metadata"]}
+
+
+def wait_for_later_pod(scene: Scene, name: str, profile: str) -> None:
+    """Create a small pod, and wait until the scheduler has tried it. The scheduler is then done with all pods that it tried before."""
+    pod = scene.critical(name, cpu="10m", priority="scene-low", schedulerName=profile, wait=False)
+
+    def is_tried() -> bool:
+        status = scene.cluster.get(f"/api/v1/namespaces/{SYSTEM}/pods/{pod}")["status"]
+        return any(condition["type"] == "PodScheduled" for condition in status.get("conditions") or ())
+
+    wait_until(is_tried, what=f"the scheduler's result for {pod}")
 
 
 def test_without_another_node_the_pod_waits(scene: Scene, extender: Extender, start: StartScheduler) -> None:
@@ -67,8 +75,8 @@ def test_without_another_node_the_pod_waits(scene: Scene, extender: Extender, st
     before = uids(scene, "one", "two")
     asked = extender.metric("requests_total", verb="preempt")
     pod = scene.critical("high", schedulerName=PROTECTED)
-    wait_until(lambda: extender.metric("requests_total", verb="preempt") > asked, timeout_s=20, what="a request of the preemption")
-    time.sleep(STAYS_S)
+    wait_until(lambda: extender.metric("requests_total", verb="preempt") > asked, what="a request of the preemption")
+    wait_for_later_pod(scene, "later", PROTECTED)
     assert not scene.bound_to(pod) and not scene.nominated(pod)
     assert uids(scene, "one", "two") == before
 
@@ -80,7 +88,7 @@ def test_only_the_unprotected_pod_is_preempted(scene: Scene, extender: Extender,
     preempting(start, extender)
     before, victim = uids(scene, "one", "two"), uids(scene, "three")
     pod = scene.critical("high", schedulerName=PROTECTED, wait=False)
-    wait_until(lambda: scene.bound_to(pod) == free, timeout_s=BOUND_WITHIN_S, what="the pod on the node without a budget")
+    wait_until(lambda: scene.bound_to(pod) == free, what="the pod on the node without a budget")
     assert uids(scene, "one", "two") == before and not victim & uids(scene, "three")
 
 
@@ -95,7 +103,7 @@ def test_a_budget_that_allows_a_disruption_is_used(scene: Scene, extender: Exten
     scene.budget("other", "other", allowed=0, replicas=1)
     preempting(start, extender)
     pod = scene.critical("high", schedulerName=PROTECTED, wait=False)
-    wait_until(lambda: scene.bound_to(pod) == first, timeout_s=BOUND_WITHIN_S, what="the pod on the node whose budget allows it")
+    wait_until(lambda: scene.bound_to(pod) == first, what="the pod on the node whose budget allows it")
 
 
 def test_stock_preemption_breaks_the_budget(scene: Scene, extender: Extender, start: StartScheduler) -> None:
@@ -103,7 +111,7 @@ def test_stock_preemption_breaks_the_budget(scene: Scene, extender: Extender, st
     start(extender, profiles=(UNPROTECTED,), preemptVerb="preempt")
     node = full_node(scene, "one", protected=True)
     pod = scene.critical("high", schedulerName=UNPROTECTED, wait=False)
-    wait_until(lambda: scene.bound_to(pod) == node, timeout_s=BOUND_WITHIN_S, what="the pod on the node of the protected one")
+    wait_until(lambda: scene.bound_to(pod) == node, what="the pod on the node of the protected one")
 
 
 @pytest.mark.parametrize("ignorable", [False, True])
@@ -116,14 +124,18 @@ def test_an_extender_that_is_down(scene: Scene, start_extender: StartExtender, s
     before = uids(scene, "one")
     pod = scene.critical("high", schedulerName=PROTECTED, wait=False)
     if ignorable:
-        wait_until(lambda: scene.bound_to(pod) == node, timeout_s=BOUND_WITHIN_S, what="the pod, without the protection")
+        wait_until(lambda: scene.bound_to(pod) == node, what="the pod, without the protection")
         return
     scene.wait_unschedulable(pod)
-    time.sleep(STAYS_S)
-    assert not scene.bound_to(pod) and uids(scene, "one") == before
+    wait_for_later_pod(scene, "later", PROTECTED)
+    assert not scene.bound_to(pod) and not scene.nominated(pod) and uids(scene, "one") == before
     extender.start()
-    time.sleep(STAYS_S)
-    assert uids(scene, "one") == before
+    # The end of a pod makes the scheduler try again.
+    scene.bare("short", node, cpu="10m")
+    scene.api.request("DELETE", f"/api/v1/namespaces/{scene.namespace}/pods/short", {"gracePeriodSeconds": 0})
+    wait_until(lambda: extender.metric("requests_total", verb="preempt") >= 1, what="a request of the preemption")
+    wait_for_later_pod(scene, "last", PROTECTED)
+    assert not scene.bound_to(pod) and not scene.nominated(pod) and uids(scene, "one") == before
 
 
 def test_preemption_spares_the_pods_of_nodes_that_the_filter_rejects(
@@ -139,12 +151,12 @@ def test_preemption_spares_the_pods_of_nodes_that_the_filter_rejects(
             "profiles": {UNAVAILABLE: {"agents": [{"name": "safe_overload", "filter": True, "args": {"source": "annotations"}}]}},
         }
     )
-    wait_until(lambda: all(_is_rejected(extender, node) for node in nodes), timeout_s=30, what="the rejection of all nodes")
+    wait_until(lambda: all(_is_rejected(extender, node) for node in nodes), what="the rejection of all nodes")
     start(extender, profiles=(UNAVAILABLE,), preemptVerb="preempt", filterVerb="filter")
     before = uids(scene, "one", "two", "three")
     pod = scene.critical("high", schedulerName=UNAVAILABLE)
-    time.sleep(STAYS_S)
-    assert not scene.bound_to(pod) and uids(scene, "one", "two", "three") == before
+    wait_for_later_pod(scene, "later", UNAVAILABLE)
+    assert not scene.bound_to(pod) and not scene.nominated(pod) and uids(scene, "one", "two", "three") == before
 
 
 def _is_rejected(extender: Extender, node: str) -> bool:

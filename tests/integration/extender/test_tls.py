@@ -94,7 +94,7 @@ def test_a_scheduler_with_the_wrong_certificates_binds_nothing(
         return text
 
     reasons = ("certificate",) if wrong == "authority of the server" else ("certificate", "EOF", "reset by peer")
-    wait_until(lambda: any(reason in message() for reason in reasons), timeout_s=20, what="an error about the connection")
+    wait_until(lambda: any(reason in message() for reason in reasons), what="an error about the connection")
     assert not pods.node_of(pod)
 
 

@@ -4,7 +4,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
@@ -14,14 +13,13 @@ import pytest
 from lab.cluster import Cluster
 from tests.integration.extender.conftest import StartExtender, StartScheduler
 from tests.integration.extender.extender_process import Extender
+from tests.integration.extender.test_preemption import uids, wait_for_later_pod
 from tests.integration.extender.traffic import NODE_EXPORTER_PORT, PROFILE, Traffic, running_traffic, settings
 from tests.integration.rescue.scene import Scene, priority_classes
 from tests.integration.workloads import wait_until
 
 SCORES = {"prioritizeVerb": "prioritize", "weight": 10, "ignorable": True, "httpTimeout": "500ms"}
 PREEMPTION = {"preemptVerb": "preempt", "ignorable": False, "httpTimeout": "2s"}
-BOUND_WITHIN_S = 20.0
-STAYS_S = 3.0
 
 
 class Extenders(NamedTuple):
@@ -70,7 +68,7 @@ def extenders(
     def is_settled() -> bool:
         return [name for name, score in scores.scores(scene.node_names, profile).items() if score == 10] == [quiet]
 
-    wait_until(is_settled, timeout_s=30, what="the score of the quiet node")
+    wait_until(is_settled, what="the score of the quiet node")
     return Extenders(profile, scores, keeper)
 
 
@@ -87,12 +85,12 @@ def test_pods_follow_the_scores_and_preemption_keeps_the_budgets(
         scene.budget(name, name, allowed=0, replicas=1)
     protected, victim = uids(scene, "one", "two"), uids(scene, "three")
     pod = scene.critical("high", cpu="600m", schedulerName=profile, wait=False)
-    wait_until(lambda: scene.bound_to(pod) == free, timeout_s=BOUND_WITHIN_S, what="the pod on the node without a budget")
+    wait_until(lambda: scene.bound_to(pod) == free, what="the pod on the node without a budget")
     assert uids(scene, "one", "two") == protected and not victim & uids(scene, "three")
     # For the next pod there are only nodes whose budgets allow no disruption.
     second = scene.critical("second", cpu="600m", schedulerName=profile)
-    time.sleep(STAYS_S)
-    assert not scene.bound_to(second) and uids(scene, "one", "two") == protected
+    wait_for_later_pod(scene, "later", profile)
+    assert not scene.bound_to(second) and not scene.nominated(second) and uids(scene, "one", "two") == protected
     assert extenders.scores.metric("requests_total", verb="prioritize") >= 2
     assert extenders.budgets.metric("requests_total", verb="preempt") >= 1
 
@@ -101,16 +99,12 @@ def test_pods_follow_the_scores_and_preemption_keeps_the_budgets(
         extender.kill()
     assert bind(scene, "without-extender", profile)
     third = scene.critical("third", cpu="600m", schedulerName=profile)
-    time.sleep(STAYS_S)
-    assert not scene.bound_to(second) and not scene.bound_to(third) and uids(scene, "one", "two") == protected
+    wait_for_later_pod(scene, "last", profile)
+    assert not any(scene.bound_to(pod) or scene.nominated(pod) for pod in (second, third)) and uids(scene, "one", "two") == protected
 
 
 def bind(scene: Scene, name: str, profile: str) -> str:
     """Create a small pod, and return the node to which the scheduler has bound it."""
     pod = scene.critical(name, cpu="50m", priority="scene-middle", schedulerName=profile, wait=False)
-    wait_until(lambda: scene.bound_to(pod), timeout_s=BOUND_WITHIN_S, what=f"the node of {pod}")
+    wait_until(lambda: scene.bound_to(pod), what=f"the node of {pod}")
     return scene.bound_to(pod)
-
-
-def uids(scene: Scene, *apps: str) -> set[str]:
-    return {pod["metadata"]["uid"] for app in apps for pod in scene.pods(app)}

@@ -79,9 +79,9 @@ def test_a_value_that_is_no_number_is_unknown(extender: Extender, traffic: Traff
     broken, without_speed, busy = traffic.workers[2], traffic.workers[3], traffic.workers[4]
     traffic.set_load(broken, load(math.nan))
     traffic.set_load(without_speed, load(BUSY, speed=math.nan))
-    wait_until(lambda: judgement(extender, broken)["value"] is None, timeout_s=20, what="an unknown value")
+    wait_until(lambda: judgement(extender, broken)["value"] is None, what="an unknown value")
     # A rate over a short window differs by more if Prometheus scrapes late on a busy machine.
-    wait_until(lambda: is_about(judgement(extender, without_speed)["value"], BUSY), timeout_s=20, what="a rate without a known speed")
+    wait_until(lambda: is_about(judgement(extender, without_speed)["value"], BUSY), what="a rate without a known speed")
     assert traffic.rate(broken) is None or math.isnan(traffic.rate(broken) or 0.0)
 
     def are_about_equal() -> bool:
@@ -89,7 +89,7 @@ def test_a_value_that_is_no_number_is_unknown(extender: Extender, traffic: Traff
         return max(abs(scores[name] - scores[busy]) for name in (broken, without_speed)) <= 1 and scores[quiet] == 10
 
     # The median is the score of the busy nodes. Rates over a short window differ a little from one refresh to the next.
-    wait_until(are_about_equal, timeout_s=20, what="the score of the median")
+    wait_until(are_about_equal, what="the score of the median")
     assert pods.bind(3, PROFILE) == [quiet] * 3
 
 
@@ -99,7 +99,7 @@ def test_a_value_that_is_no_number_is_unknown(extender: Extender, traffic: Traff
 def test_a_node_that_is_scraped_twice_counts_once(extender: Extender, traffic: Traffic, pods: WaitingPods, quiet: str) -> None:
     for name in traffic.workers:
         traffic.set_load(second_exporter(name), load(0.0 if name == quiet else BUSY))
-    wait_until(lambda: extender.status()["unmapped_series"] >= len(traffic.workers), timeout_s=20, what="the second series of each node")
+    wait_until(lambda: extender.status()["unmapped_series"] >= len(traffic.workers), what="the second series of each node")
     reasons = unmapped_reasons(extender)
     assert reasons and all("measures the same" in reason for reason in reasons)
     traffic.wait_best(extender, quiet)
@@ -112,7 +112,7 @@ def test_a_node_that_is_scraped_twice_counts_once(extender: Extender, traffic: T
 
 def test_of_two_series_that_differ_always_the_same_one_counts(extender: Extender, traffic: Traffic, quiet: str) -> None:
     traffic.set_load(second_exporter(quiet), load(BUSY))
-    wait_until(lambda: extender.status()["unmapped_series"] > 0, timeout_s=20, what="the second series")
+    wait_until(lambda: extender.status()["unmapped_series"] > 0, what="the second series")
     end_s = time.monotonic() + STEADY_S
     while time.monotonic() < end_s:
         assert is_about(judgement(extender, quiet)["value"], 0.0)
@@ -122,7 +122,7 @@ def test_of_two_series_that_differ_always_the_same_one_counts(extender: Extender
 def test_the_second_series_counts_if_the_first_is_no_number(extender: Extender, traffic: Traffic, quiet: str) -> None:
     traffic.set_load(second_exporter(quiet), load(0.5 * BUSY))
     traffic.set_load(quiet, load(math.nan))
-    wait_until(lambda: is_about(judgement(extender, quiet)["value"], 0.5 * BUSY), timeout_s=20, what="the rate of the second series")
+    wait_until(lambda: is_about(judgement(extender, quiet)["value"], 0.5 * BUSY), what="the rate of the second series")
 
 
 def unmapped_reasons(extender: Extender) -> list[str]:
@@ -146,7 +146,7 @@ def test_the_clock_of_the_extender_does_not_matter(
     logged = datetime.fromisoformat(extender.lines[-1]["time"]).timestamp()
     assert abs(logged - time.time() - ahead_s) < 600
     start_scheduler(extender, profiles=(name,), prioritizeVerb="prioritize", weight=10)
-    wait_until(lambda: extender.scores(traffic.workers, name)[quiet] == 10, timeout_s=20, what="the best score")
+    wait_until(lambda: extender.scores(traffic.workers, name)[quiet] == 10, what="the best score")
     for node in traffic.workers:
         found = judgement(extender, node, name)
         assert found["value"] is not None and 0 <= found["age_s"] < 6, found
@@ -157,7 +157,7 @@ def test_the_clock_of_an_exporter_makes_its_values_old(extender: Extender, traff
     """Prometheus keeps the times of samples that have one. The values of a machine whose clock is behind are old, and become unknown."""
     wrong = traffic.workers[2]
     traffic.remove(wrong)
-    wait_until(lambda: judgement(extender, wrong)["value"] is None, timeout_s=20, what="no value")
+    wait_until(lambda: judgement(extender, wrong)["value"] is None, what="no value")
     # Prometheus takes no sample that is older than the last one of its series, so this is a new series.
     traffic.set_load(wrong, load(0.0, device="eth1", behind_s=BEHIND_S))
     wait_until(lambda: (judgement(extender, wrong, LONG_WINDOW)["age_s"] or 0) >= BEHIND_S - 1, timeout_s=20, what="an old value")

@@ -84,7 +84,7 @@ def under_way(cluster: Cluster) -> list[Json]:
     return [entry for entry in map(json.loads, data.values()) if entry["under_way"]]
 
 
-@pytest.mark.parametrize("away_s", [25, pytest.param(53, marks=pytest.mark.full)])
+@pytest.mark.parametrize("away_s", [18, pytest.param(53, marks=pytest.mark.full)])
 def test_a_run_releases_its_node_after_an_outage_longer_than_the_lease(scene: Scene, user: Path, tmp_path: Path, away_s: int) -> None:
     with cut_off(scene, user, tmp_path, wait_timeout=120) as (rescues, process, node, pod):
         time.sleep(away_s)

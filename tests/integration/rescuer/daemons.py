@@ -72,7 +72,7 @@ class Daemon:
         except ConnectionError:  # as a probe would take it
             return False
 
-    def wait_ready(self, timeout_s: float = 30) -> None:
+    def wait_ready(self, timeout_s: float = 120) -> None:
         wait_until(lambda: self.ready, timeout_s=timeout_s, what=lambda: f"readiness; {self.log.read_text()}")
 
     def metric(self, name: str, **labels: str) -> float:

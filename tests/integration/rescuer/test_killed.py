@@ -114,7 +114,7 @@ def test_an_orphan_taint_counts_as_a_hold_and_is_removed(scene: Scene, cluster: 
     assert not follower.leads and follower.metric("unproven_hold_annotations") == 0
     scene.api.request("DELETE", f"/api/v1/namespaces/kube-system/pods/{pod}", {"gracePeriodSeconds": 0})
     forget_lease(cluster)
-    wait_until(lambda: scene.held() == [], timeout_s=30, what=lambda: f"a free node; {follower.log.read_text()}")
+    wait_until(lambda: scene.held() == [], what=lambda: f"a free node; {follower.log.read_text()}")
     wait_until(lambda: follower.metric("holds") == 0, what="the metric")
     assert f"hold.{node}" not in attempts(cluster)
 

@@ -35,7 +35,7 @@ def full_node(scene: Scene, *, grace: int = 1) -> str:
     return node
 
 
-def wait_bound(scene: Scene, pod: str, node: str, daemon: Daemon, *, timeout_s: float = 30) -> None:
+def wait_bound(scene: Scene, pod: str, node: str, daemon: Daemon, *, timeout_s: float = 120) -> None:
     wait_until(lambda: scene.bound_to(pod) == node, timeout_s=timeout_s, what=lambda: f"{pod} on {node}; {daemon.log.read_text()}")
 
 
@@ -51,7 +51,7 @@ def leader_and_follower(start: Start, *flags: str) -> tuple[Daemon, Daemon]:
 
 def test_a_pod_is_rescued_and_everything_is_counted(scene: Scene, daemons: Start) -> None:
     daemon = daemons()
-    wait_until(lambda: daemon.leads, timeout_s=40, what="a leader")
+    wait_until(lambda: daemon.leads, what="a leader")
     node = full_node(scene)
     began_s = time.monotonic()
     pod = scene.critical("dns")
@@ -75,7 +75,7 @@ def test_what_cannot_be_rescued_is_shown_as_such(scene: Scene, daemons: Start) -
     daemon = daemons()
     scene.nodes(cpu="1")
     pod = scene.critical("dns", cpu="2")
-    wait_until(lambda: daemon.metric("pending_critical_pods", status="impossible") == 1, timeout_s=40, what="an impossible pod")
+    wait_until(lambda: daemon.metric("pending_critical_pods", status="impossible") == 1, what="an impossible pod")
     (line,) = daemon.said("pod planned", pod=f"{SYSTEM}/{pod}", status="impossible")
     assert line["reason"] == "no_node" and "Insufficient cpu" in line["text"]
     assert daemon.metric("pending_critical_pods") == 1 and scene.evictions() == []
@@ -83,7 +83,7 @@ def test_what_cannot_be_rescued_is_shown_as_such(scene: Scene, daemons: Start) -
 
 def test_the_module_beside_it_reports_what_it_does(scene: Scene, daemons: Start, rescues: Rescues) -> None:
     daemon = daemons()
-    wait_until(lambda: daemon.leads, timeout_s=40, what="a leader")
+    wait_until(lambda: daemon.leads, what="a leader")
     node = full_node(scene)
     row = rescues.one(scene.critical("dns", wait=False))
     assert (row["status"], row["node"]) == ("rescued", node)
@@ -104,7 +104,7 @@ def test_the_other_replica_takes_over_from_one_that_is_killed(scene: Scene, daem
     leader.kill()
     node = full_node(scene)
     pod = scene.critical("dns")
-    wait_bound(scene, pod, node, follower, timeout_s=40)
+    wait_bound(scene, pod, node, follower)
     assert follower.leads and len(scene.evictions()) == 1
     wait_free(scene)
 
@@ -160,14 +160,14 @@ def test_the_api_server_is_restarted_in_mid_rescue(scene: Scene, cluster: Cluste
     daemon = daemons()
     node = full_node(scene, grace=6)
     pod = scene.critical("dns")
-    wait_until(lambda: daemon.said("pod evicted"), timeout_s=40, what="an eviction")
+    wait_until(lambda: daemon.said("pod evicted"), what="an eviction")
     cluster.kill("kube-apiserver")
     wait_until(lambda: not daemon.ready, what="no readiness")
     assert daemon.ask("/healthz")[0] == 200
     start_api_server(cluster)
     daemon.wait_ready(60)
     wait_bound(scene, pod, node, daemon, timeout_s=120)
-    wait_until(lambda: scene.held() == [], timeout_s=30, what="a free node")
+    wait_until(lambda: scene.held() == [], what="a free node")
     assert len(scene.evictions()) == 1 and daemon.metric("errors_total") > 0
     assert daemon.stop() == 0
 

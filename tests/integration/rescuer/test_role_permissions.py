@@ -63,7 +63,7 @@ def test_granted_rights_are_enough_and_all_are_used(scene: Scene, cluster: Clust
         return [event for event in found if event.resource]
 
     daemon = daemons(kubeconfig=kubeconfig)
-    wait_until(lambda: daemon.leads, timeout_s=40, what="a leader")
+    wait_until(lambda: daemon.leads, what="a leader")
     node = full_node(scene)
     wait_bound(scene, scene.critical("dns"), node, daemon)
     wait_free(scene)

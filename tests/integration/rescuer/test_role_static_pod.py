@@ -232,10 +232,10 @@ def test_end_of_a_static_pod_releases_its_node_before_its_rights_are_gone(
     assert program == "rescuer"
     daemon = Daemon(cluster, tmp_path / "daemon.log", *flags, f"--listen-address=127.0.0.1:{port}", kubeconfig=host.folder / "kubeconfig")
     try:
-        wait_until(lambda: daemon.leads, timeout_s=40, what=lambda: f"a leader; {daemon.log.read_text()}")
+        wait_until(lambda: daemon.leads, what=lambda: f"a leader; {daemon.log.read_text()}")
         node = full_node(scene, grace=25)
         scene.critical("dns")
-        wait_until(lambda: daemon.said("pod evicted"), timeout_s=40, what=lambda: f"an eviction; {daemon.log.read_text()}")
+        wait_until(lambda: daemon.said("pod evicted"), what=lambda: f"an eviction; {daemon.log.read_text()}")
         assert scene.held() == [node]
 
         def end_with_manifest() -> None:

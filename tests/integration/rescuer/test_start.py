@@ -95,7 +95,7 @@ def test_the_rights_in_the_base_are_enough_and_it_survives_their_loss(scene: Sce
     assert [line for line in daemon.lines if line["level"] != "info"] == []
     cluster.kubectl("delete", "rolebinding", NAME, "-n", SYSTEM)
     wait_until(lambda: not daemon.leads, what="a lost Lease")
-    wait_until(lambda: not daemon.ready, timeout_s=30, what="no readiness")
+    wait_until(lambda: not daemon.ready, what="no readiness")
     assert "leases" in daemon.ask("/readyz")[1] and daemon.ask("/healthz")[0] == 200
     cluster.apply(rights)
     wait_until(lambda: daemon.leads and daemon.ready, what="the Lease again")
@@ -109,7 +109,7 @@ def alive(cluster: Cluster, component: str) -> bool:
 
 def test_an_api_server_that_gives_no_answer_takes_the_lease_and_not_the_end(scene: Scene, cluster: Cluster, daemons: Start) -> None:
     daemon = daemons()
-    wait_until(lambda: daemon.leads, timeout_s=40, what="a leader")
+    wait_until(lambda: daemon.leads, what="a leader")
     scene.nodes(cpu="1")
     for number in range(4):
         scene.critical(f"dns-{number}", cpu="2")

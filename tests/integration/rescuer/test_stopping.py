@@ -49,10 +49,10 @@ def hold_of_another_program(scene: Scene, cluster: Cluster) -> str:
 def test_a_stop_releases_only_its_own_unfinished_holds(scene: Scene, cluster: Cluster, daemons: Start, rescues: Rescues) -> None:
     others = hold_of_another_program(scene, cluster)
     daemon = daemons("--stop-timeout=1s", LONG)
-    wait_until(lambda: daemon.leads, timeout_s=40, what="a leader")
+    wait_until(lambda: daemon.leads, what="a leader")
     own = full_node(scene, grace=LONG_S)
     pod = scene.critical("dns", node=own)
-    wait_until(lambda: daemon.said("pod evicted"), timeout_s=40, what="an eviction")
+    wait_until(lambda: daemon.said("pod evicted"), what="an eviction")
     assert sorted(scene.held()) == sorted([own, others])
     assert daemon.stop() == 0
     assert scene.held() == [others] and f"hold.{others}" in attempts(cluster) and f"hold.{own}" not in attempts(cluster)
@@ -62,14 +62,14 @@ def test_a_stop_releases_only_its_own_unfinished_holds(scene: Scene, cluster: Cl
 
 def test_a_node_that_becomes_not_ready_is_released_and_another_one_is_cleared(scene: Scene, daemons: Start) -> None:
     daemon = daemons()
-    wait_until(lambda: daemon.leads, timeout_s=40, what="a leader")
+    wait_until(lambda: daemon.leads, what="a leader")
     first, second = scene.nodes(2)
     scene.occupant("low", first, cpu="800m", priority="scene-low", grace=8)
     scene.occupant("high", second, cpu="800m", priority="scene-high")
     pod = scene.critical("dns")
     wait_until(lambda: scene.held() == [first] and len(scene.evictions()) == 1, what="the eviction")
     scene.stop_kubelet(first)
-    wait_until(lambda: scene.bound_to(pod) == second, timeout_s=40, what=lambda: f"the other node; {daemon.log.read_text()}")
+    wait_until(lambda: scene.bound_to(pod) == second, what=lambda: f"the other node; {daemon.log.read_text()}")
     wait_until(lambda: scene.held() == [], what="free nodes")
 
 
@@ -103,7 +103,7 @@ def test_an_eviction_that_is_under_way_at_the_stop_is_the_only_one(
     """The API server continues with the eviction when the leader has ended. The next leader may only evict another pod."""
     wire_to_server, kubeconfig = lossy
     leader = daemons(f"--stop-timeout={stop_timeout}", "--grace-period=10s", kubeconfig=kubeconfig)
-    wait_until(lambda: leader.leads, timeout_s=40, what="a leader")
+    wait_until(lambda: leader.leads, what="a leader")
     follower = daemons("--grace-period=2s")
     first, second = scene.nodes(2)
     scene.occupant("slow", first, cpu="900m", grace=5)

@@ -38,7 +38,7 @@ def test_release_and_rescue_work_beside_a_job_that_is_served_with_null(cluster: 
 def test_daemon_starts_and_rescues_beside_a_job_that_is_served_with_null(cluster: Cluster, scene: Scene, daemons: Start) -> None:
     admit_job_without_rules(cluster, scene.namespace, "before")
     daemon = daemons()
-    wait_until(lambda: daemon.leads, timeout_s=40, what="a leader")
+    wait_until(lambda: daemon.leads, what="a leader")
     admit_job_without_rules(cluster, scene.namespace, "meanwhile")
     (node,) = scene.nodes()
     scene.occupant("web", node, cpu="900m")

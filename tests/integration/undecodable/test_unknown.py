@@ -215,7 +215,7 @@ def test_daemon_reports_an_undecodable_object_once_for_each_version_and_counts_i
     scene.budget(scene.id, "other", allowed=0, replicas=0)
     proxy.change("poddisruptionbudgets", scene.id, lambda item: {**item, "status": {"desiredHealthy": "x"}})
     daemon = daemons(kubeconfig=proxy.kubeconfig)
-    wait_until(lambda: daemon.leads, timeout_s=40, what="a leader")
+    wait_until(lambda: daemon.leads, what="a leader")
     pod = scene.critical("dns")
     wait_until(lambda: scene.bound_to(pod) == node, what=lambda: f"{pod} on {node}; {daemon.log.read_text()}")
     assert daemon.metric("undecodable_objects", kind="PodDisruptionBudget") == 1
