@@ -241,7 +241,8 @@ def test_without_nodes_or_pods_nothing_starts(cluster: Cluster, plural: str) -> 
     assert threads() == before
 
 
-def test_pods_that_may_not_be_read_any_more_show(cluster: Cluster) -> None:
+def test_pods_that_may_not_be_read_any_more_show(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reflector, "POLL_S", 0.2)
     role, api = granted(cluster, verbs=["list"])
     cache = ClusterInformer(api)
     cache.start()
@@ -294,8 +295,9 @@ def test_a_thread_that_dies_shows(api: KubeApi, cluster: Cluster, namespace: str
 
     monkeypatch.setattr(cache._pods, "decode_event", fail)
     cluster.apply(pod(namespace, "fatal", nodeName="worker-6"))
+    wait_until(lambda: "pods" in cache.errors, what="the end of the thread")
     with pytest.raises(KubeError, match="pods are not watched any more: RuntimeError: an error in this program"):
-        cache.wait_for_change(cache.version, 10)
+        cache.wait_for_change(cache.version, 0)
     with pytest.raises(KubeError, match="an error in this program"):
         cache.snapshot()
     assert not cache.has_synced and "pods" in cache.errors
