@@ -258,7 +258,7 @@ def begun_on_the_first_of_two(scene: Scene, rescues: Rescues, *, grace: int) -> 
 def test_the_node_is_cordoned_meanwhile(scene: Scene, rescues: Rescues) -> None:
     first, second, running = begun_on_the_first_of_two(scene, rescues, grace=6)
     scene.cluster.cordon(first)
-    (row,) = running.result(40)["pods"]
+    (row,) = running.result(120)["pods"]
     assert (row["status"], row["node"], victims(row)) == ("rescued", second, {"low", "high"}) and scene.held() == []
 
 
@@ -266,7 +266,7 @@ def test_the_node_becomes_not_ready_meanwhile(scene: Scene, rescues: Rescues) ->
     """The kubelet of the node is gone: the pods that were evicted there never end, and the node is released."""
     first, second, running = begun_on_the_first_of_two(scene, rescues, grace=8)
     scene.stop_kubelet(first)
-    (row,) = running.result(60)["pods"]
+    (row,) = running.result(120)["pods"]
     assert (row["status"], row["node"], victims(row)) == ("rescued", second, {"low", "high"}) and scene.held() == []
 
 
@@ -366,6 +366,6 @@ def test_two_runs_at_the_same_time_evict_as_one(scene: Scene, rescues: Rescues) 
     scene.occupant("web", node, cpu="300m", replicas=3, grace=2)
     pod = scene.critical("dns", cpu="600m")
     runs = [in_background(lambda: rescues.run(name=pod)) for _ in range(2)]
-    rows = [run.result(60)["pods"][0] for run in runs]
+    rows = [run.result(120)["pods"][0] for run in runs]
     assert [row["status"] for row in rows] == ["rescued"] * 2
     assert len(scene.evictions()) == 2 and sorted(len(row["victims"]) for row in rows) == [0, 2] and scene.held() == []

@@ -68,7 +68,7 @@ def test_the_rescuer_starts_without_a_writable_folder(cluster: Cluster, tmp_path
         wait_until(lambda: process.poll() is not None or "watching the cluster" in log.read_text(), what="the start")
         assert process.poll() is None, log.read_text()
         process.terminate()
-        assert process.wait(30) == 0
+        assert process.wait(60) == 0
         assert {json.loads(line)["level"] for line in log.read_text().splitlines()} == {"info"}, log.read_text()
     finally:
         process.kill()

@@ -150,6 +150,8 @@ def test_a_stop_releases_the_node_in_time_and_the_other_replica_leads_immediatel
     assert leader.stop() == 0 and leader.said("node released")
     assert [one for one in scene.pods("web") if "deletionTimestamp" in one["metadata"]], "the stop has waited for the end of the pod"
     wait_until(lambda: follower.leads, what="the next leader")
+    # The node is not held now, and a replacement of the evicted pod could take the capacity.
+    scene.cluster.kubectl("scale", "replicaset/web", "--replicas=0", "-n", scene.namespace)
     scene.end_terminating("web")
     wait_bound(scene, pod, node, follower)
     wait_free(scene)

@@ -247,7 +247,7 @@ def test_end_of_a_static_pod_releases_its_node_before_its_rights_are_gone(
         removed = host.run(critical_rescuer_form="deployment", critical_rescuer_state="absent")
         kubelet.join()
         assert removed.code == 0, removed.output
-        assert daemon.process.wait(10) == 0 and scene.held() == []
+        assert daemon.process.wait(60) == 0 and scene.held() == []
         assert daemon.said("node released", node=node) and not host.folder.exists()
         assert made(cluster) == set()
     finally:

@@ -52,7 +52,7 @@ def test_a_slow_webhook_delays_no_other_rescue_and_evicts_no_second_pod(
     slow = SlowOnce()
     with admission_webhook(cluster, f"slow-{scene.id}", scene.namespace, slow.decide):
         behind = scene.critical("behind", node=first, cpu="500m")
-        assert slow.asked.wait(30), "no eviction was asked for"
+        assert slow.asked.wait(120), "no eviction was asked for"
         beside = scene.critical("beside", node=second, cpu="500m")
         wait_bound(scene, beside, second, leader)
         assert not slow.answered.is_set(), "the other rescue has waited for the webhook"
