@@ -213,9 +213,7 @@ def test_interrupted_run_is_finished_by_the_next_one_without_a_second_constraint
     ],
 )
 def test_wrong_values_are_refused_by_name(modules: Modules, params: dict[str, Any], said: str) -> None:
-    result = modules.start("k8s_rollout_restart", kind="Deployment", namespace="shop", name="web", **params)
-    output, _errors = result.communicate()
-    found = json.loads(output)
+    found = modules.restart(kind="Deployment", namespace="shop", name="web", **params)
     assert found["failed"] and said in found["msg"], found
 
 

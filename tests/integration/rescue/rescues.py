@@ -1,6 +1,6 @@
 # Copyright: onprem.kube_scheduling contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Runs of k8s_critical_rescue: in this process, or as a separate process."""
+"""Runs of k8s_critical_rescue: its function or the module in this process, or the module as a separate process."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.opti
 
 from lab.cluster import Cluster
 from tests.integration.modules.module_process import result_of as result_of_process
-from tests.integration.modules.module_process import start_module
+from tests.integration.modules.module_process import run_module, start_module
 
 Json = dict[str, Any]
 
@@ -53,7 +53,7 @@ class Rescues:
         diff: bool = False,
         **options: Any,
     ) -> Json:
-        """One run in this process; the module's result."""
+        """One run without Ansible; the module's result."""
         api = KubeApi(open_transport.open_transport(kubeconfig=self._user, user_agent=f"onprem.kube_scheduling/{MODULE}"))
         request = RescueRequest(
             rescue_options({**QUICK, **options}), name=name, label_selectors=(label_selector,), state=state, wait=wait, dry_run=check_mode
@@ -70,6 +70,12 @@ class Rescues:
         found: Json = row
         print(found)  # pytest shows it if the test fails
         return found
+
+    def module(self, *, check_mode: bool = False, diff: bool = False, **params: Any) -> Json:
+        """One run of the module in this process."""
+        result = run_module(MODULE, {"kubeconfig": self._user, **QUICK, **params}, check_mode=check_mode, diff=diff)
+        check_reasons(result)
+        return result
 
     def start(self, *, check_mode: bool = False, diff: bool = False, **params: Any) -> subprocess.Popen[str]:
         """The module as a process of its own."""

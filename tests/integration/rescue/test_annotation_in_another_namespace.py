@@ -32,7 +32,7 @@ def annotated(scene: Scene) -> str:
 def run(cluster: Cluster, scene: Scene, **params: Any) -> dict[str, Any]:
     """A task of the module whose operator has added the scene's namespace."""
     rescues = Rescues(cluster, cluster.service_account("rescues"))
-    return rescues.result(rescues.start(namespaces=[SYSTEM, scene.namespace], wait_timeout=20, **params))
+    return rescues.module(namespaces=[SYSTEM, scene.namespace], wait_timeout=20, **params)
 
 
 def test_annotation_in_another_namespace_makes_no_pod_critical(cluster: Cluster, scene: Scene, annotated: str) -> None:

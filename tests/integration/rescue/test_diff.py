@@ -83,9 +83,9 @@ def test_module_returns_the_diff_only_if_ansible_asks_for_it(scene: Scene, rescu
     (node,) = scene.nodes()
     scene.occupant("web", node, cpu="800m")
     pod = scene.critical("dns")
-    planned = rescues.result(rescues.start(name=pod, check_mode=True, diff=True))
+    planned = rescues.module(name=pod, check_mode=True, diff=True)
     check_hold(planned["diff"][0], node, pod, header="held for", foreign=[])
-    assert "diff" not in rescues.result(rescues.start(name=pod, check_mode=True))
+    assert "diff" not in rescues.module(name=pod, check_mode=True)
 
 
 def taints(scene: Scene, node: str) -> list[Json]:

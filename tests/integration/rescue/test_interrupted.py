@@ -206,7 +206,7 @@ def test_state_released_that_fails_for_one_node_returns_the_other_nodes(scene: S
     rescues.run(label_selector=f"scene={scene.id}", wait=False)
     assert sorted(scene.held()) == sorted((free, kept))
     with unwritable(scene, kept):
-        result = rescues.result(rescues.start(state="released"))
+        result = rescues.module(state="released")
     assert result["failed"] and result["changed"], result
     assert result["released"] == [{"node": free, "pod": f"{SYSTEM}/{pods[free]}"}]
     assert f"not every hold could be removed: node {kept} " in result["msg"] and free not in result["msg"]

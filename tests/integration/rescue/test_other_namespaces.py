@@ -32,12 +32,12 @@ def test_pod_of_another_namespace_is_not_rescued_by_its_priority(cluster: Cluste
     scene.wait_unschedulable("high", scene.namespace)
     rescues = Rescues(cluster, cluster.service_account("rescues"))
 
-    result = rescues.result(rescues.start(priority_threshold=PRIORITY, wait_timeout=20))
+    result = rescues.module(priority_threshold=PRIORITY, wait_timeout=20)
     assert [row for row in result["pods"] if row["namespace"] == scene.namespace] == []
     assert scene.evictions() == scene.evictions(dry_run=True) == scene.held() == []
 
     named = {"name": "high", "namespaces": [SYSTEM, scene.namespace]}
-    (row,) = rescues.result(rescues.start(priority_threshold=PRIORITY, wait_timeout=20, **named))["pods"]
+    (row,) = rescues.module(priority_threshold=PRIORITY, wait_timeout=20, **named)["pods"]
     assert row["status"] == "rescued" and victims(row) == {"web"}, row
 
 

@@ -66,7 +66,7 @@ def test_the_documented_roles_are_enough_and_everything_in_them_is_used(scene: S
     (node,) = scene.nodes()
     scene.occupant("web", node, cpu="800m")
     pod = scene.critical("dns")
-    refused = rescues.result(rescues.start(kubeconfig=str(kubeconfig), name=pod))
+    refused = rescues.module(kubeconfig=str(kubeconfig), name=pod)
     assert refused["failed"] and "Grant the verb 'list' on pods" in refused["msg"]
 
     scene.cluster.apply([*roles, *map(bound, roles)])
@@ -74,9 +74,9 @@ def test_the_documented_roles_are_enough_and_everything_in_them_is_used(scene: S
         scene.api.request("DELETE", path)
     mark = scene.cluster.audit().mark()
     for another in (lambda: pod, lambda: one_without_the_toleration(scene)):
-        done = rescues.result(rescues.start(kubeconfig=str(kubeconfig), name=another()))
+        done = rescues.module(kubeconfig=str(kubeconfig), name=another())
         assert done["pods"][0]["status"] == "rescued" and not done.get("warnings"), done
-    silent = rescues.result(rescues.start(kubeconfig=str(kubeconfig), name=one_of_a_silent_scheduler(scene)))
+    silent = rescues.module(kubeconfig=str(kubeconfig), name=one_of_a_silent_scheduler(scene))
     assert silent["failed"] and silent["pods"][0]["reason"] == "scheduler_silent", silent
 
     user = f"system:serviceaccount:{SYSTEM}:rescuer"
@@ -158,7 +158,7 @@ def test_nobody_is_evicted_for_a_pod_that_may_not_be_nominated(scene: Scene, res
     kubeconfig = _less(scene, "less", "pods/status")
     pod = one_without_the_toleration(scene)
     for check_mode in (True, False):
-        refused = rescues.result(rescues.start(kubeconfig=kubeconfig, name=pod, check_mode=check_mode))
+        refused = rescues.module(kubeconfig=kubeconfig, name=pod, check_mode=check_mode)
         assert refused["failed"] and "Grant the verb 'patch' on pods/status in namespace kube-system" in refused["msg"]
     assert scene.evictions() == []
 
@@ -166,7 +166,7 @@ def test_nobody_is_evicted_for_a_pod_that_may_not_be_nominated(scene: Scene, res
 def test_without_the_role_for_nominations_the_taint_alone_keeps_the_node_and_one_warning_says_so(scene: Scene, rescues: Rescues) -> None:
     (node,) = scene.nodes(cpu="1")
     scene.occupant("web", node, cpu="450m", replicas=2)
-    row = rescues.result(rescues.start(kubeconfig=_less(scene, "no-status", "pods/status"), name=scene.critical("dns", cpu="900m")))
+    row = rescues.module(kubeconfig=_less(scene, "no-status", "pods/status"), name=scene.critical("dns", cpu="900m"))
     assert row["pods"][0]["status"] == "rescued" and scene.held() == []
     (warning,) = map(str, row["warnings"])
     assert "pods are not nominated in addition to the taint" in warning and "on pods/status in namespace kube-system" in warning
@@ -177,7 +177,7 @@ def test_without_the_role_for_events_the_rescue_is_the_same_and_one_warning_for_
 ) -> None:
     (node,) = scene.nodes()
     scene.occupant("web", node, cpu="800m")
-    row = rescues.result(rescues.start(kubeconfig=_less(scene, "no-events", "events"), name=scene.critical("dns")))
+    row = rescues.module(kubeconfig=_less(scene, "no-events", "events"), name=scene.critical("dns"))
     assert row["pods"][0]["status"] == "rescued" and scene.held() == []
     assert len(row["warnings"]) == 2
     for namespace, warning in zip(("default", SYSTEM), sorted(map(str, row["warnings"])), strict=True):

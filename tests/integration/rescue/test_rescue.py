@@ -309,8 +309,7 @@ def test_long_names(scene: Scene, rescues: Rescues) -> None:
 
 
 def test_a_pod_that_is_not_there(scene: Scene, rescues: Rescues) -> None:
-    process = rescues.start(name="no-such-pod")
-    result = rescues.result(process)
+    result = rescues.module(name="no-such-pod")
     assert result["failed"] and "Pod no-such-pod is not in namespace kube-system" in result["msg"] and result["pods"] == []
 
 

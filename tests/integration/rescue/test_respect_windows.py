@@ -69,10 +69,10 @@ def test_documented_role_is_needed_and_sufficient_for_respect_windows(scene: Sce
         role["metadata"]["name"] = f"windows-{role['metadata']['name']}"
     scene.cluster.apply([*roles, *(bound(role, "windows") for role in roles)])
     options = {"kubeconfig": str(kubeconfig), "name": pod, "respect_windows": True}
-    refused = rescues.result(rescues.start(**options))
+    refused = rescues.module(**options)
     assert refused["failed"] and "unknown_window" in str(refused["pods"]), refused
     assert scene.evictions() == []
     role = yaml.safe_load(WINDOW_ROLE)
     scene.cluster.apply([role, bound(role, "windows")])
-    done = rescues.result(rescues.start(**options))
+    done = rescues.module(**options)
     assert done["pods"][0]["status"] == "rescued" and not done.get("warnings"), done

@@ -22,7 +22,7 @@ Json = dict[str, Any]
 
 def begin(scene: Scene, rescues: Rescues, pod: str, node: str) -> Json:
     """Run the module with ``wait: false``, and check that the rescue has begun."""
-    result = rescues.result(rescues.start(label_selectors=[f"scene={scene.id}"], wait=False, grace_period="60s", wait_timeout="5m"))
+    result = rescues.module(label_selectors=[f"scene={scene.id}"], wait=False, grace_period="60s", wait_timeout="5m")
     (row,) = [row for row in result["pods"] if row["name"] == pod]
     assert (row["status"], row["reason"], row["node"]) == ("waiting", "rescue_begun", node), row
     assert result["changed"] and not result.get("failed") and result["released"] == []
