@@ -1,8 +1,8 @@
 # Copyright: onprem.kube_scheduling contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""pytest fixtures: one shared cluster with own namespaces for each test module, and fresh clusters on request.
+"""pytest fixtures: shared clusters, own namespaces for each test module, and fresh clusters on request.
 
-A conftest.py imports them by name. LAB_KEEP=1 keeps the shared cluster for the next run.
+A conftest.py imports them by name. LAB_KEEP=1 keeps the shared cluster `lab_cluster` for the next run.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ import pytest
 
 from lab.api import ApiClient
 from lab.cluster import Cluster, up
+from lab.inventory import Inventory
 from lab.kwok_config import Variant
 from lab.layout import cache_dir
 from lab.locks import locked
@@ -31,6 +32,20 @@ from lab.scenario import Scenario
 
 BASE_SCENARIO = "base"
 GONE_WITHIN_S = 60
+
+
+class SharedCluster:
+    """A cluster of the session, which test files use one after the other. Each file removes what it makes."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+        self._inventory = Inventory(cluster.api)
+
+    def for_file(self, file: str) -> Iterator[Cluster]:
+        """Yield the cluster. What the file leaves in it is an error of this file, and is not reported again for the next one."""
+        yield self._cluster
+        changes = self._inventory.restore(timeout_s=GONE_WITHIN_S)
+        assert not changes, "\n  ".join([f"{file} has not restored cluster {self._cluster.name}, which other files use:", *changes])
 
 
 class NamespaceFactory(Protocol):
@@ -63,16 +78,34 @@ def lab_folder() -> Iterator[Path]:
 
 
 @pytest.fixture(scope="session")
-def lab_cluster(lab_folder: Path) -> Iterator[Cluster]:
-    """The shared cluster: six workers in two zones and three racks, one tainted control-plane node."""
+def session_cluster(lab_folder: Path) -> Iterator[SharedCluster]:
+    """The cluster of `lab_cluster`."""
     keep = os.environ.get("LAB_KEEP") == "1"
     folder = cache_dir() / "kept" / "shared" if keep else lab_folder / "shared"
     cluster = up(folder, "shared", scenario=BASE_SCENARIO)
-    yield cluster
-    left = {pod["metadata"]["namespace"] for pod in cluster.get("/api/v1/pods")["items"]}
+    yield SharedCluster(cluster)
     if not keep:
         cluster.down()
-    assert not left, f"tests have left pods in these namespaces, and other tests count on the capacity of the nodes: {sorted(left)}"
+
+
+@pytest.fixture(scope="module")
+def lab_cluster(session_cluster: SharedCluster, request: pytest.FixtureRequest) -> Iterator[Cluster]:
+    """The shared cluster: six workers in two zones and three racks, one tainted control-plane node."""
+    yield from session_cluster.for_file(request.node.nodeid)
+
+
+@pytest.fixture(scope="session")
+def session_cluster_without_preemption(lab_folder: Path) -> Iterator[SharedCluster]:
+    """The cluster of `budget_safe_cluster`."""
+    cluster = up(lab_folder / "budget-safe", "budget-safe", scenario="single-worker", variant="budget_safe")
+    yield SharedCluster(cluster)
+    cluster.down()
+
+
+@pytest.fixture(scope="module")
+def budget_safe_cluster(session_cluster_without_preemption: SharedCluster, request: pytest.FixtureRequest) -> Iterator[Cluster]:
+    """A shared cluster with one worker, whose scheduler does not preempt and has a Lease."""
+    yield from session_cluster_without_preemption.for_file(request.node.nodeid)
 
 
 @pytest.fixture(scope="module")

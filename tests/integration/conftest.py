@@ -9,10 +9,28 @@ from typing import Any
 
 import pytest
 
-from lab.pytest_fixtures import fresh_cluster, fresh_module_cluster, lab_cluster, lab_folder, namespaces
+from lab.pytest_fixtures import (
+    budget_safe_cluster,
+    fresh_cluster,
+    fresh_module_cluster,
+    lab_cluster,
+    lab_folder,
+    namespaces,
+    session_cluster,
+    session_cluster_without_preemption,
+)
 from tests.integration.fault_users import FAULTS
 
-__all__ = ["fresh_cluster", "fresh_module_cluster", "lab_cluster", "lab_folder", "namespaces"]
+__all__ = [
+    "budget_safe_cluster",
+    "fresh_cluster",
+    "fresh_module_cluster",
+    "lab_cluster",
+    "lab_folder",
+    "namespaces",
+    "session_cluster",
+    "session_cluster_without_preemption",
+]
 
 SUMMARY = "summary"
 LONGEST = "playbooks"

@@ -86,7 +86,7 @@ def schedulers(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> It
         yield start
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def extender_kubeconfig(lab_cluster: Cluster) -> Path:
     """The kubeconfig of a user that may read nodes and pods, which is all that scores need."""
     return reader_kubeconfig(lab_cluster)

@@ -104,7 +104,6 @@ class PreemptionScene(RandomScene):
 
     def _create_preemptor(self, critical: CriticalPod) -> None:
         template = self._critical_template(critical)
-        template["metadata"]["name"] = name = self._whole(critical.name)
+        template["metadata"]["name"] = self._whole(critical.name)
         template["spec"]["schedulerName"] = self._scheduler_name
         self._create(f"/api/v1/namespaces/{SYSTEM}/pods", template)
-        self._critical.append(name)

@@ -16,14 +16,13 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from lab.cluster import Cluster
-from lab.pytest_fixtures import ClusterFactory
 from tests.integration.conftest import SUMMARY
 from tests.integration.extender.conftest import StartExtender, schedulers
 from tests.integration.extender.preemption_scene import PreemptionScene
 from tests.integration.rescue.budget_history import BudgetHistory
-from tests.integration.rescue.conftest import budget_safe_cluster
 from tests.integration.rescue.random_batches import batches, set_up
 from tests.integration.rescue.random_clusters import random_cluster
+from tests.integration.rescue.scene import prepared_for_scenes
 
 SOAK = os.environ.get("SOAK") == "1"
 CASES = int(os.environ.get("PREEMPTION_CASES", "200" if SOAK else "5"))
@@ -40,15 +39,13 @@ Preempt = Callable[[PreemptionScene], None]
 
 
 @pytest.fixture(scope="module")
-def cluster(
-    fresh_module_cluster: ClusterFactory, start_extender: StartExtender, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Cluster]:
+def cluster(budget_safe_cluster: Cluster, start_extender: StartExtender, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     """A cluster whose default scheduler preempts nothing, with a second scheduler that does and asks the extender."""
-    made = budget_safe_cluster(fresh_module_cluster)
     extender = start_extender({"profiles": {PROTECTED: {"agents": [{"name": "budgets"}]}}})
-    for start in schedulers(made, tmp_path_factory):
-        start(extender, profiles=(PROTECTED, UNPROTECTED), preemptVerb="preempt")
-        yield made
+    for made in prepared_for_scenes(budget_safe_cluster):
+        for start in schedulers(made, tmp_path_factory):
+            start(extender, profiles=(PROTECTED, UNPROTECTED), preemptVerb="preempt")
+            yield made
 
 
 def test_budgets_are_kept(cluster: Cluster, record_property: Callable[[str, object], None]) -> None:

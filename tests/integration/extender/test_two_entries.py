@@ -15,8 +15,11 @@ from tests.integration.extender.conftest import StartExtender, StartScheduler
 from tests.integration.extender.extender_process import Extender
 from tests.integration.extender.test_preemption import uids, wait_for_later_pod
 from tests.integration.extender.traffic import NODE_EXPORTER_PORT, PROFILE, Traffic, running_traffic, settings
-from tests.integration.rescue.scene import Scene, priority_classes
+from tests.integration.rescue.conftest import preempting_cluster as cluster
+from tests.integration.rescue.scene import Scene
 from tests.integration.workloads import wait_until
+
+__all__ = ["cluster"]
 
 SCORES = {"prioritizeVerb": "prioritize", "weight": 10, "ignorable": True, "httpTimeout": "500ms"}
 PREEMPTION = {"preemptVerb": "preempt", "ignorable": False, "httpTimeout": "2s"}
@@ -31,10 +34,9 @@ class Extenders(NamedTuple):
 
 
 @pytest.fixture
-def scene(lab_cluster: Cluster) -> Iterator[Scene]:
+def scene(cluster: Cluster) -> Iterator[Scene]:
     """Three nodes that no other pods may use. The second one has no traffic."""
-    lab_cluster.apply(priority_classes())
-    made = Scene(lab_cluster)
+    made = Scene(cluster)
     made.nodes(3)
     yield made
     made.close()

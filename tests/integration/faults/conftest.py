@@ -11,7 +11,7 @@ import pytest
 
 from lab.cluster import Cluster
 from lab.kwok_config import VARIANTS
-from lab.pytest_fixtures import ClusterFactory
+from lab.pytest_fixtures import ClusterFactory, delete_namespace
 from tests.integration.faults.crowd import load_crowd
 
 OVERLOAD = VARIANTS["overload"]
@@ -31,6 +31,7 @@ def crowded(lab_cluster: Cluster) -> Iterator[Cluster]:
     namespace = load_crowd(lab_cluster)
     yield lab_cluster
     lab_cluster.bulk_unload("Pod", namespace)
+    delete_namespace(lab_cluster.api, namespace)
 
 
 @pytest.fixture(scope="module")

@@ -17,12 +17,11 @@ import pytest
 from lab.cluster import Cluster
 from lab.pytest_fixtures import ClusterFactory
 from tests.integration.rescue.rescues import Json, Rescues
-from tests.integration.rescue.scene import HOLD_KEY, SYSTEM, Scene, priority_classes
+from tests.integration.rescue.scene import ATTEMPTS, HOLD_KEY, SYSTEM, Scene, priority_classes
 from tests.integration.wire import wire
 from tests.integration.workloads import wait_until
 
 ANNOTATION = {"scheduler.alpha.kubernetes.io/critical-pod": ""}
-ATTEMPTS = f"/api/v1/namespaces/{SYSTEM}/configmaps/kube-scheduling-rescue"
 
 
 @pytest.fixture(scope="module")

@@ -4,26 +4,26 @@
 
 from __future__ import annotations
 
-from lab.pytest_fixtures import ClusterFactory
-from tests.integration.workloads import IMAGE, budget, deployment, pod_uids, wait_rolled_out, wait_until
+from lab.cluster import Cluster
+from tests.integration.rescue.conftest import cluster, scene
+from tests.integration.rescue.scene import SYSTEM, Scene
+from tests.integration.workloads import wait_until
 
-LEASE = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/kube-scheduler"
+__all__ = ["cluster", "scene"]
+
+LEASE = f"/apis/coordination.k8s.io/v1/namespaces/{SYSTEM}/leases/kube-scheduler"
 
 
-def test_its_scheduler_leaves_pods_of_lower_priority_alone(fresh_cluster: ClusterFactory) -> None:
-    cluster = fresh_cluster("single-worker", variant="budget_safe")
+def test_its_scheduler_leaves_pods_of_lower_priority_alone(cluster: Cluster, scene: Scene) -> None:
     wait_until(lambda: cluster.api.find(LEASE), what="the scheduler's Lease")
     spec = cluster.get(LEASE)["spec"]
     assert spec["holderIdentity"] and spec["leaseDurationSeconds"] == 15
-    low = deployment("default", "low", 1, cpu="7")
-    cluster.apply([low, budget("default", "low", "low", minAvailable=1)])
-    wait_rolled_out(cluster, low)
-    before = pod_uids(cluster, low)
-    container = {"name": "main", "image": IMAGE, "resources": {"requests": {"cpu": "7"}}}
-    high = {"priorityClassName": "system-cluster-critical", "containers": [container]}
-    cluster.apply({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "high", "namespace": "kube-system"}, "spec": high})
-    path = "/api/v1/namespaces/kube-system/pods/high"
-    wait_until(lambda: cluster.get(path)["status"].get("conditions"), what="the scheduler's word")
-    (condition,) = cluster.get(path)["status"]["conditions"]
+    (node,) = scene.nodes()
+    scene.occupant("low", node, cpu="800m")
+    scene.budget("low", "low", allowed=0, replicas=1)
+    (before,) = scene.pods("low")
+    pod = scene.critical("high")
+    (condition,) = cluster.get(f"/api/v1/namespaces/{SYSTEM}/pods/{pod}")["status"]["conditions"]
     assert condition["reason"] == "Unschedulable" and "preemption" not in condition["message"]
-    assert pod_uids(cluster, low) == before and not cluster.get(path)["status"].get("nominatedNodeName")
+    (after,) = scene.pods("low")
+    assert after["metadata"]["uid"] == before["metadata"]["uid"] and not scene.nominated(pod)

@@ -205,6 +205,7 @@ class TestOddClusters:
         pile_up(cluster, web)
         result = modules.restart(workloads=[identity(web)])
         assert result["workloads"][0]["outcome"] == "improved" and not result.get("warnings"), result
+        delete_namespace(cluster.api, "vault")
 
     def test_a_namespace_that_is_being_deleted(self, cluster: Cluster, modules: Modules) -> None:
         metadata = {"name": "leaving", "annotations": {"collectdeployments": "allow"}}

@@ -8,24 +8,16 @@ import json
 import os
 import re
 import subprocess
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from lab.layout import REPOSITORY
-from lab.pytest_fixtures import ClusterFactory
 from tests import ansible_core
 from tests.integration.playbooks.test_rebalance import UNREACHABLE
-from tests.integration.rescue.scene import Scene, priority_classes
+from tests.integration.rescue.conftest import cluster, scene
+from tests.integration.rescue.scene import Scene
 
-
-@pytest.fixture
-def scene(fresh_cluster: ClusterFactory) -> Iterator[Scene]:
-    cluster = fresh_cluster("single-worker", variant="budget_safe")
-    cluster.apply(priority_classes())
-    yield Scene(cluster)
+__all__ = ["cluster", "scene"]
 
 
 def play(scene: Scene, folder: Path, *arguments: str, result_format: str = "json") -> tuple[int, str]:

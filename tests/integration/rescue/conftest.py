@@ -1,6 +1,6 @@
 # Copyright: onprem.kube_scheduling contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A cluster whose scheduler does not preempt, and a scene on it for each test."""
+"""The shared cluster whose scheduler does not preempt, and a scene on it for each test."""
 
 from __future__ import annotations
 
@@ -11,20 +11,25 @@ import pytest
 from lab.cluster import Cluster
 from lab.pytest_fixtures import ClusterFactory
 from tests.integration.rescue.rescues import Rescues
-from tests.integration.rescue.scene import Scene, priority_classes
-
-
-def budget_safe_cluster(make: ClusterFactory) -> Cluster:
-    """Return a cluster without DefaultPreemption: its default scheduler deletes no pod."""
-    made = make("single-worker", variant="budget_safe")
-    made.apply(priority_classes())
-    return made
+from tests.integration.rescue.scene import Scene, prepared_for_scenes
 
 
 @pytest.fixture(scope="module")
-def cluster(fresh_module_cluster: ClusterFactory) -> Cluster:
+def cluster(budget_safe_cluster: Cluster) -> Iterator[Cluster]:
     """Every eviction is that of the tested program, so that budgets are checked over all requests."""
-    return budget_safe_cluster(fresh_module_cluster)
+    yield from prepared_for_scenes(budget_safe_cluster)
+
+
+@pytest.fixture(scope="module")
+def breakable_cluster(fresh_module_cluster: ClusterFactory) -> Iterator[Cluster]:
+    """A separate cluster of the same kind, for a file that stops or kills components."""
+    yield from prepared_for_scenes(fresh_module_cluster("single-worker", variant="budget_safe"))
+
+
+@pytest.fixture(scope="module")
+def preempting_cluster(lab_cluster: Cluster) -> Iterator[Cluster]:
+    """The shared cluster with the scheduler as it comes."""
+    yield from prepared_for_scenes(lab_cluster)
 
 
 @pytest.fixture

@@ -84,13 +84,11 @@ class RandomScene(Scene):
             whole, template = self._whole(critical.name), self._critical_template(critical)
             template["metadata"]["name"] = whole
             self._create(f"/api/v1/namespaces/{SYSTEM}/pods", template)
-            self._critical.append(whole)
         siblings = [critical for critical in self.task.critical if critical.sibling is not None]
         if siblings:
             time.sleep(CONTROLLER_LAG_S)
         for critical in siblings:
             whole = self._whole(critical.name)
-            self._critical.append(f"{whole}-sibling")
             labels = {"app": whole}
             spec = {"replicas": 2, "selector": {"matchLabels": labels}, "template": self._critical_template(critical)}
             self._create(f"{APPS}/{SYSTEM}/replicasets", {"metadata": {"name": whole}, "spec": spec})

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import itertools
 import secrets
+from collections.abc import Iterator
 from typing import Any
 
 from lab.cluster import Cluster
@@ -22,6 +23,8 @@ HOLD_ANNOTATION = "kube-scheduling.onprem/hold"
 TOLERATION = {"key": HOLD_KEY, "operator": "Exists"}
 PRIORITIES = {"scene-low": 100, "scene-middle": 1000, "scene-high": 1_000_000}
 SCENE_LABEL = "scene"
+ATTEMPTS = f"/api/v1/namespaces/{SYSTEM}/configmaps/kube-scheduling-rescue"
+LEASE = f"/apis/coordination.k8s.io/v1/namespaces/{SYSTEM}/leases/kube-scheduling-rescue"
 
 _NUMBERS = itertools.count(1)
 
@@ -38,6 +41,14 @@ def priority_classes() -> list[Json]:
     return [never, *({**kind, "metadata": {"name": name}, "value": value} for name, value in PRIORITIES.items())]
 
 
+def prepared_for_scenes(cluster: Cluster) -> Iterator[Cluster]:
+    """Yield the cluster with these classes, which are deleted afterwards."""
+    cluster.apply(priority_classes())
+    yield cluster
+    for made in priority_classes():
+        cluster.api.request("DELETE", f"/apis/scheduling.k8s.io/v1/priorityclasses/{made['metadata']['name']}")
+
+
 class Scene:
     """Everything that one test makes; ``close`` takes it away."""
 
@@ -47,7 +58,6 @@ class Scene:
         self.id = f"s{next(_NUMBERS)}-{secrets.token_hex(2)}"
         self.namespace = self.id
         self.node_names: list[str] = []
-        self._critical: list[str] = []
         cluster.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": self.namespace}})
         cluster.wait_namespace(self.namespace)
         self.mark = cluster.audit().mark()
@@ -167,7 +177,6 @@ class Scene:
         made = _pod(SYSTEM, whole, pod, annotations=annotations, labels={SCENE_LABEL: self.id})
         made["metadata"]["ownerReferences"] = owner_references or []
         self.cluster.apply(made)
-        self._critical.append(whole)
         if wait:
             self.wait_unschedulable(whole)
         return whole
@@ -239,12 +248,12 @@ class Scene:
         ]
 
     def close(self) -> None:
-        for name in self._critical:
-            self.api.request("DELETE", f"/api/v1/namespaces/{SYSTEM}/pods/{name}", {"gracePeriodSeconds": 0})
-        for kind in ("daemonsets", "replicasets"):
-            for item in self.cluster.get(f"/apis/apps/v1/namespaces/{SYSTEM}/{kind}")["items"]:
+        # Pods come last, so that their controllers do not replace them.
+        for kind in ("apis/apps/v1/{}/daemonsets", "apis/apps/v1/{}/replicasets", "api/v1/{}/pods"):
+            path = "/" + kind.format(f"namespaces/{SYSTEM}")
+            for item in self.cluster.get(path)["items"]:
                 if item["metadata"]["name"].startswith(self.id):
-                    self.api.request("DELETE", f"/apis/apps/v1/namespaces/{SYSTEM}/{kind}/{item['metadata']['name']}")
+                    self.api.request("DELETE", f"{path}/{item['metadata']['name']}", {"gracePeriodSeconds": 0})
         self.api.request("DELETE", f"/api/v1/namespaces/{self.namespace}")
         self.api.request("DELETE", f"/api/v1/namespaces/{self.namespace}/pods", {"gracePeriodSeconds": 0})
         for name in self.node_names:

@@ -9,23 +9,16 @@ from __future__ import annotations
 
 import pytest
 
-from lab.cluster import Cluster
-from lab.pytest_fixtures import ClusterFactory
 from tests.integration.requests_seen import requests_seen
+from tests.integration.rescue.conftest import preempting_cluster as cluster
 from tests.integration.rescue.rescues import Rescues, victims
-from tests.integration.rescue.scene import CRITICAL, Scene, priority_classes
+from tests.integration.rescue.scene import CRITICAL, Scene
 from tests.integration.workloads import wait_until
+
+__all__ = ["cluster"]
 
 ANNOTATED = {"scheduler.alpha.kubernetes.io/critical-pod": ""}
 HANG = {"lab.onprem/on-delete": "hang"}
-
-
-@pytest.fixture(scope="module")
-def cluster(fresh_module_cluster: ClusterFactory) -> Cluster:
-    """With the scheduler as it comes."""
-    made = fresh_module_cluster("single-worker")
-    made.apply(priority_classes())
-    return made
 
 
 def ours(scene: Scene) -> list[str]:

@@ -9,25 +9,18 @@ from collections.abc import Callable
 
 import pytest
 
-from lab.cluster import Cluster
-from lab.pytest_fixtures import ClusterFactory
+from tests.integration.rescue.conftest import preempting_cluster as cluster
 from tests.integration.rescue.program import program
-from tests.integration.rescue.scene import Scene, priority_classes
+from tests.integration.rescue.scene import Scene
 from tests.integration.workloads import wait_until
+
+__all__ = ["cluster"]
 
 PENDING_S = 12
 """Longer than the scheduler's back-off: it tries the pod again as soon as something changes."""
 
 STANDS_STILL_S = 6
 """Longer than the time after which an impossible pod is judged again, and shorter than the scheduler's Lease."""
-
-
-@pytest.fixture(scope="module")
-def cluster(fresh_module_cluster: ClusterFactory) -> Cluster:
-    """With the scheduler as it comes."""
-    made = fresh_module_cluster("single-worker")
-    made.apply(priority_classes())
-    return made
 
 
 def uncordon(scene: Scene, node: str) -> None:

@@ -11,27 +11,19 @@ from typing import Any
 
 import pytest
 
-from lab.cluster import Cluster
-from lab.pytest_fixtures import ClusterFactory
+from tests.integration.rescue.conftest import preempting_cluster as cluster
 from tests.integration.rescue.program import program
 from tests.integration.rescue.rescues import Rescues, victims
-from tests.integration.rescue.scene import SYSTEM, TOLERATION, Scene, priority_classes
+from tests.integration.rescue.scene import ATTEMPTS, SYSTEM, TOLERATION, Scene
 from tests.integration.workloads import IMAGE, wait_until
+
+__all__ = ["cluster"]
 
 Json = dict[str, Any]
 
-CONFIG_MAP = f"/api/v1/namespaces/{SYSTEM}/configmaps/kube-scheduling-rescue"
 PODS = f"/api/v1/namespaces/{SYSTEM}/pods"
 EVICTION = {"apiVersion": "policy/v1", "kind": "Eviction"}
 ANNOTATED = {"scheduler.alpha.kubernetes.io/critical-pod": ""}
-
-
-@pytest.fixture(scope="module")
-def cluster(fresh_module_cluster: ClusterFactory) -> Cluster:
-    """With the scheduler as it comes."""
-    made = fresh_module_cluster("single-worker")
-    made.apply(priority_classes())
-    return made
 
 
 def test_pod_whose_replacement_could_preempt_the_rescued_pod_is_not_evicted(scene: Scene, rescues: Rescues) -> None:
@@ -134,7 +126,7 @@ def _is_pending(scene: Scene, name: str) -> bool:
 
 def _data(scene: Scene) -> dict[str, Json]:
     """Return the data of the ConfigMap, by key."""
-    found = scene.cluster.api.find(CONFIG_MAP) or {}
+    found = scene.cluster.api.find(ATTEMPTS) or {}
     return {key: json.loads(text) for key, text in (found.get("data") or {}).items()}
 
 

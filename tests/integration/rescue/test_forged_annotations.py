@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from tests.integration.rescue.rescues import Rescues, victims
-from tests.integration.rescue.scene import HOLD_ANNOTATION, HOLD_KEY, SYSTEM, Scene, nomination_when_bound
-from tests.integration.rescue.test_interrupted import ATTEMPTS, attempts, killed_during_a_rescue
+from tests.integration.rescue.scene import ATTEMPTS, HOLD_ANNOTATION, HOLD_KEY, SYSTEM, Scene, nomination_when_bound
+from tests.integration.rescue.test_interrupted import attempts, killed_during_a_rescue
 
 pytestmark = pytest.mark.never_repeated
 

@@ -22,14 +22,14 @@ from lab.errors import LabError
 from tests.integration.api_servers import start_api_server
 from tests.integration.kubernetes_version import MINOR
 from tests.integration.modules.admission_webhook import Review, admission_webhook, is_eviction
+from tests.integration.rescue.conftest import breakable_cluster as cluster
 from tests.integration.rescue.rescues import Json, Rescues, victims
-from tests.integration.rescue.scene import SYSTEM, Scene
+from tests.integration.rescue.scene import ATTEMPTS, LEASE, SYSTEM, Scene
 from tests.integration.workloads import wait_until
 
-pytestmark = pytest.mark.never_repeated
+__all__ = ["cluster"]
 
-LEASE = f"/apis/coordination.k8s.io/v1/namespaces/{SYSTEM}/leases/kube-scheduling-rescue"
-ATTEMPTS = f"/api/v1/namespaces/{SYSTEM}/configmaps/kube-scheduling-rescue"
+pytestmark = pytest.mark.never_repeated
 
 
 def in_background(work: Callable[[], Json]) -> Future[Json]:

@@ -13,8 +13,7 @@ import yaml
 
 from lab.audit import COMPLETE, STARTED, AuditEvent
 from tests.integration.rescue.rescues import Json, Rescues
-from tests.integration.rescue.scene import SYSTEM, Scene
-from tests.integration.rescue.test_interrupted import ATTEMPTS, LEASE
+from tests.integration.rescue.scene import ATTEMPTS, LEASE, SYSTEM, Scene
 
 GUIDE = (Path(__file__).parents[3] / "docs" / "rescue.md").read_text()
 (ROLES,) = re.findall(r"^```yaml\n(# for k8s_critical_rescue.*?)^```", GUIDE, re.MULTILINE | re.DOTALL)

@@ -12,8 +12,11 @@ from pathlib import Path
 import yaml
 
 from lab.cluster import Cluster
+from tests.integration.rescue.conftest import breakable_cluster as cluster
 from tests.integration.rescue.rescues import Rescues
 from tests.integration.rescue.scene import SYSTEM, Scene
+
+__all__ = ["cluster"]
 
 LEASE = f"/apis/coordination.k8s.io/v1/namespaces/{SYSTEM}/leases/kube-scheduler"
 

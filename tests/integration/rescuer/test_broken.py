@@ -13,8 +13,7 @@ import pytest
 
 from lab.cluster import Cluster
 from tests.integration.modules.module_process import COLLECTIONS
-from tests.integration.rescue.scene import SYSTEM
-from tests.integration.rescuer.test_rescuer import LEASE
+from tests.integration.rescue.scene import LEASE, SYSTEM
 from tests.integration.workloads import wait_until
 
 # What cannot be provoked from outside: a function of the program that fails from its second call on, and watches that fail at a change.
@@ -77,6 +76,7 @@ def test_a_watch_that_dies_ends_the_process(cluster: Cluster, tmp_path: Path) ->
         wait_until(has_ended_of_a_change, what="the end")
     finally:
         process.kill()
+        cluster.api.delete("/api/v1/namespaces/stirred")
     assert process.wait() == 1
     assert "namespaces are not watched any more: ZeroDivisionError" in (tmp_path / "log").read_text()
 

@@ -14,17 +14,19 @@ from lab import binaries
 from lab.cluster import Cluster
 from tests.integration.api_servers import start_api_server
 from tests.integration.requests_seen import requests_seen
+from tests.integration.rescue.conftest import breakable_cluster as cluster
 from tests.integration.rescue.rescues import Rescues
-from tests.integration.rescue.scene import SYSTEM, Scene
+from tests.integration.rescue.scene import LEASE, SYSTEM, Scene
 from tests.integration.rescuer.conftest import Start
 from tests.integration.rescuer.daemons import AGENT, Daemon
 from tests.integration.workloads import wait_until
+
+__all__ = ["cluster"]
 
 LONG_S = 300
 """A grace period that is not over before the test ends the pod."""
 LONG = f"--grace-period={LONG_S}s"
 
-LEASE = f"/apis/coordination.k8s.io/v1/namespaces/{SYSTEM}/leases/kube-scheduling-rescue"
 CHANGES = ("create", "patch", "update", "delete", "deletecollection")
 
 

@@ -12,8 +12,7 @@ import yaml
 
 from lab.audit import COMPLETE, STARTED, AuditEvent
 from lab.cluster import Cluster
-from tests.integration.rescue.scene import SYSTEM, Scene
-from tests.integration.rescue.test_interrupted import ATTEMPTS, LEASE
+from tests.integration.rescue.scene import ATTEMPTS, LEASE, SYSTEM, Scene
 from tests.integration.rescue.test_permissions import Grant, granted, one_of_a_silent_scheduler, one_without_the_toleration
 from tests.integration.rescuer.conftest import Start
 from tests.integration.rescuer.test_rescuer import full_node, wait_bound, wait_free

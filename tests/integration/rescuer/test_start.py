@@ -13,6 +13,7 @@ import pytest
 import yaml
 
 from lab.cluster import Cluster
+from tests.integration.rescue.conftest import breakable_cluster as cluster
 from tests.integration.rescue.scene import SYSTEM, Scene
 from tests.integration.rescuer.conftest import Start
 from tests.integration.rescuer.daemons import start
@@ -20,6 +21,8 @@ from tests.integration.rescuer.test_rescuer import full_node, wait_bound, wait_f
 from tests.integration.roles.installed import remove_all
 from tests.integration.workloads import wait_until
 from tools.rendered_base import BASE
+
+__all__ = ["cluster"]
 
 NAME = "kube-scheduling-rescuer"
 

@@ -15,9 +15,9 @@ import pytest
 from lab.cluster import Cluster
 from tests.integration.modules.admission_webhook import Review, admission_webhook, is_eviction
 from tests.integration.rescue.rescues import Rescues
-from tests.integration.rescue.scene import HOLD_ANNOTATION, HOLD_KEY, SYSTEM, Scene
+from tests.integration.rescue.scene import ATTEMPTS, HOLD_ANNOTATION, HOLD_KEY, SYSTEM, Scene
 from tests.integration.rescue.test_forged_annotations import hash_of
-from tests.integration.rescue.test_interrupted import ATTEMPTS, attempts
+from tests.integration.rescue.test_interrupted import attempts
 from tests.integration.rescuer.conftest import Start
 from tests.integration.rescuer.test_rescuer import LONG, LONG_S, full_node
 from tests.integration.wire import Wire, wire
