@@ -14,7 +14,8 @@ from typing import Any
 from lab.layout import REPOSITORY
 from tests import ansible_core
 from tests.integration.playbooks.test_rebalance import UNREACHABLE
-from tests.integration.rescue.conftest import cluster, scene
+from tests.integration.rescue.conftest import scene
+from tests.integration.rescue.conftest import separate_cluster as cluster
 from tests.integration.rescue.scene import Scene
 
 __all__ = ["cluster", "scene"]

@@ -21,8 +21,11 @@ def cluster(budget_safe_cluster: Cluster) -> Iterator[Cluster]:
 
 
 @pytest.fixture(scope="module")
-def breakable_cluster(fresh_module_cluster: ClusterFactory) -> Iterator[Cluster]:
-    """A separate cluster of the same kind, for a file that stops or kills components."""
+def separate_cluster(fresh_module_cluster: ClusterFactory) -> Iterator[Cluster]:
+    """A cluster of the same kind for one file: one that stops or kills components, or that runs long before the other files.
+
+    An idle cluster costs 4 % of a core, and a start as much as 200 s of that.
+    """
     yield from prepared_for_scenes(fresh_module_cluster("single-worker", variant="budget_safe"))
 
 

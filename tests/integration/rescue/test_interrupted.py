@@ -22,7 +22,7 @@ from lab.errors import LabError
 from tests.integration.api_servers import start_api_server
 from tests.integration.kubernetes_version import MINOR
 from tests.integration.modules.admission_webhook import Review, admission_webhook, is_eviction
-from tests.integration.rescue.conftest import breakable_cluster as cluster
+from tests.integration.rescue.conftest import separate_cluster as cluster
 from tests.integration.rescue.rescues import Json, Rescues, victims
 from tests.integration.rescue.scene import ATTEMPTS, LEASE, SYSTEM, Scene
 from tests.integration.workloads import wait_until

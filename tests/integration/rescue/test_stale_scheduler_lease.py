@@ -12,7 +12,7 @@ from pathlib import Path
 import yaml
 
 from lab.cluster import Cluster
-from tests.integration.rescue.conftest import breakable_cluster as cluster
+from tests.integration.rescue.conftest import separate_cluster as cluster
 from tests.integration.rescue.rescues import Rescues
 from tests.integration.rescue.scene import SYSTEM, Scene
 

@@ -14,7 +14,7 @@ from lab import binaries
 from lab.cluster import Cluster
 from tests.integration.api_servers import start_api_server
 from tests.integration.requests_seen import requests_seen
-from tests.integration.rescue.conftest import breakable_cluster as cluster
+from tests.integration.rescue.conftest import separate_cluster as cluster
 from tests.integration.rescue.rescues import Rescues
 from tests.integration.rescue.scene import LEASE, SYSTEM, Scene
 from tests.integration.rescuer.conftest import Start

@@ -13,7 +13,7 @@ import pytest
 import yaml
 
 from lab.cluster import Cluster
-from tests.integration.rescue.conftest import breakable_cluster as cluster
+from tests.integration.rescue.conftest import separate_cluster as cluster
 from tests.integration.rescue.scene import SYSTEM, Scene
 from tests.integration.rescuer.conftest import Start
 from tests.integration.rescuer.daemons import start

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from lab.cluster import Cluster
-from tests.integration.rescue.conftest import breakable_cluster as cluster
+from tests.integration.rescue.conftest import separate_cluster as cluster
 from tests.integration.rescue.scene import Scene
 from tests.integration.rescuer.conftest import Start
 from tests.integration.rescuer.test_rescuer import full_node, wait_bound, wait_free
