@@ -1,6 +1,6 @@
 # Copyright: onprem.kube_scheduling contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What a test file leaves in a shared cluster is an error of that file, and not of the next one."""
+"""Objects that a test file leaves in a shared cluster are an error of that file, and not of the next one."""
 
 from __future__ import annotations
 
