@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from tools import env, interpreters
-from tools.ansible_core import OLDEST, RELEASES
+from tools.ansible_core import RELEASES
 from tools.errors import ToolError
 
 VARIABLE = "PLAYBOOK_ANSIBLE_CORE"
@@ -23,18 +23,7 @@ VARIABLE = "PLAYBOOK_ANSIBLE_CORE"
 def programs() -> Path:
     """Return the folder of ``ansible-playbook`` and ``python`` in the version that PLAYBOOK_ANSIBLE_CORE chooses."""
     wanted = os.environ.get(VARIABLE, "")
-    return programs_of(wanted) if wanted else newest()
-
-
-@pytest.fixture(scope="module", params=[OLDEST, "newest"])
-def commands(request: pytest.FixtureRequest) -> Path:
-    """The folder of ``ansible`` and ``ansible-playbook`` in the oldest supported version, and in the newest one."""
-    return newest() if request.param == "newest" else programs_of(request.param)
-
-
-def newest() -> Path:
-    """Return the folder of the programs of .venv."""
-    return Path(sys.executable).parent
+    return programs_of(wanted) if wanted else Path(sys.executable).parent
 
 
 def programs_of(wanted: str) -> Path:

@@ -15,7 +15,9 @@ import yaml
 
 from tests.integration.awx.controller import BEARER_TYPE, PASSWORD, USER, Controller, controller
 from tests.integration.awx.rules import Json
-from tests.integration.awx.setup_run import IMAGE, SetupRun, set_up
+from tests.integration.awx.setup_run import IMAGE, set_up, set_up_cases
+from tests.integration.roles.host_cases import CasesRun
+from tests.integration.roles.role_play import RoleRun
 from tools import tables
 from tools.paths import ROOT
 
@@ -49,8 +51,8 @@ class Made(NamedTuple):
     """The controller after two runs."""
 
     served: Controller
-    first: SetupRun
-    second: SetupRun
+    first: RoleRun
+    second: RoleRun
     writes: int
 
 
@@ -87,7 +89,7 @@ def test_the_first_run_only_creates_and_the_second_run_changes_nothing(made: Mad
     # A token that a module has made is deleted again.
     tokens = [request.method for request in made.served.requests if "/tokens/" in request.path]
     assert tokens.count("POST") == tokens.count("DELETE") > 0
-    assert KUBECONFIG not in made.first.output and "hidden" not in made.first.output
+    assert "kind: Config" not in made.first.output and "hidden" not in made.first.output
 
 
 def test_each_job_template_has_its_playbook_survey_and_limits(made: Made) -> None:
@@ -230,102 +232,121 @@ def test_a_bearer_token_is_a_credential_of_the_built_in_type_and_other_names_hav
         assert all(name.startswith("staging-") for kind, names in made.items() if kind not in ("hosts", "groups") for name in names)
 
 
-@pytest.mark.parametrize(
-    ("variables", "text"),
-    [
-        ({"awx_setup_image": None}, "missing required arguments: awx_setup_image"),
-        ({"awx_setup_credential": "kubeconfig"}, "awx_setup_kubeconfig_path is not set: name the kubeconfig"),
-        ({"awx_setup_credential": "kubeconfig", "awx_setup_kubeconfig_path": "nowhere"}, "nowhere"),
-        ({"awx_setup_credential": "bearer_token"}, "awx_setup_api_host and awx_setup_api_token are not both set"),
-        ({"awx_setup_typo": 1}, "There is no variable awx_setup_typo. The variables are awx_setup_"),
-        ({"awx_setup_schedule_minutes": 0}, "awx_setup_schedule_minutes is 0: it must be a number, at least 1"),
-        ({"awx_setup_schedule_windows": "at night"}, "'at night' is not days, times and a time zone"),
-        ({"awx_setup_schedule_minutes": 1441}, "it must be 1 to 1440"),
-        (
-            {"awx_setup_schedule_preset": "night"},
-            "awx_setup_schedule_preset is night: it must be one of always, maintenance-window",
-        ),
-        (
-            {"awx_setup_schedule_presets": {"lunch": {"days": "Mon-Fri", "times": "12:00-13:00"}}},
-            "awx_setup_schedule_presets has lunch with other values than days, times and time_zone",
-        ),
-        (
-            {"awx_setup_schedule_presets": {"maintenance-window": dict.fromkeys(LUNCH, "")}},
-            "awx_setup_schedule_presets has maintenance-window with an empty value (days, times, time_zone)",
-        ),
-        (
-            {"awx_setup_schedule_presets": {"lunch": {**LUNCH, "time_zone": " "}}},
-            "awx_setup_schedule_presets has lunch with an empty value (time_zone)",
-        ),
-        ({"awx_setup_schedule_presets": [LUNCH]}, "which is no dictionary: write awx_setup_schedule_presets: {KEY: VALUE} in a file"),
-        ({"awx_setup_schedule_presets": {"lunch": {**LUNCH, "times": "noon"}}}, "'noon' is not a range of times"),
-        ({"awx_setup_schedule_presets": {"lunch": {**LUNCH, "time_zone": "Europe/Atlantis"}}}, "Europe/Atlantis"),
-        (
-            {"awx_setup_schedule_preset": "weekend", "awx_setup_schedule_windows": "Mon 01:00-02:00 UTC"},
-            "awx_setup_schedule_preset and awx_setup_schedule_windows are both set",
-        ),
-        (
-            {"awx_setup_clusters": {"prod": "x"}},
-            'awx_setup_clusters: the value of prod is no mapping of variables: write "prod": {KEY: VALUE}, or "prod": {} for a host',
-        ),
-        (
-            {"awx_setup_nodes": {"kube_node": {"n1": ["x"]}}},
-            'awx_setup_nodes: the value of n1 in kube_node is no mapping of variables: write "n1": {KEY: VALUE}, or "n1": {} for',
-        ),
-        (
-            {"awx_setup_nodes": {"kube_node": ["n1", "n2"]}},
-            'awx_setup_nodes: the value of kube_node is no mapping of hosts: write "kube_node": {HOST: {KEY: VALUE}}, or {HOST: {}}',
-        ),
-    ],
-)
-def test_wrong_variables_are_refused_before_the_first_request(variables: dict[str, Any], text: str, tmp_path: Path) -> None:
-    with controller() as served:
-        run = set_up(served, tmp_path, **variables)
-        assert run.code == 2 and text in run.in_one_line, run.output
-        assert served.requests == []
+PRESETS = {
+    "lunch": {"days": "Mon-Fri", "times": "12:00-13:00"},
+    "maintenance-window": dict.fromkeys(LUNCH, ""),
+    "dinner": {**LUNCH, "time_zone": " "},
+}
+WRONG: dict[str, tuple[dict[str, Any], dict[str, str]]] = {
+    "many": (
+        {
+            "awx_setup_image": None,
+            "awx_setup_credential": "bearer_token",
+            "awx_setup_typo": 1,
+            "awx_setup_schedule_minutes": 0,
+            "awx_setup_schedule_preset": "night",
+            "awx_setup_schedule_presets": PRESETS,
+            "awx_setup_clusters": {"prod": "x"},
+            "awx_setup_nodes": {"kube_node": {"n1": ["x"]}, "etcd": ["n1", "n2"]},
+        },
+        {
+            "no image": "missing required arguments: awx_setup_image",
+            "no API server": "awx_setup_api_host and awx_setup_api_token are not both set",
+            "unknown variable": "There is no variable awx_setup_typo. The variables are awx_setup_",
+            "no minutes": "awx_setup_schedule_minutes is 0: it must be a number, at least 1",
+            "unknown preset": "awx_setup_schedule_preset is night: it must be one of always, maintenance-window",
+            "preset without a time zone": "awx_setup_schedule_presets has lunch with other values than days, times and time_zone",
+            "empty preset": "awx_setup_schedule_presets has maintenance-window with an empty value (days, times, time_zone)",
+            "empty time zone": "awx_setup_schedule_presets has dinner with an empty value (time_zone)",
+            "wrong cluster": "awx_setup_clusters: the value of prod is no mapping of variables: "
+            'write "prod": {KEY: VALUE}, or "prod": {} for a host',
+            "wrong node": "awx_setup_nodes: the value of n1 in kube_node is no mapping of variables: "
+            'write "n1": {KEY: VALUE}, or "n1": {} for',
+            "wrong group": 'awx_setup_nodes: the value of etcd is no mapping of hosts: write "etcd": {HOST: {KEY: VALUE}}, or {HOST: {}}',
+        },
+    ),
+    "others": (
+        {
+            "awx_setup_credential": "kubeconfig",
+            "awx_setup_schedule_preset": "weekend",
+            "awx_setup_schedule_windows": "Mon 01:00-02:00 UTC",
+            "awx_setup_schedule_presets": [LUNCH],
+        },
+        {
+            "no kubeconfig": "awx_setup_kubeconfig_path is not set: name the kubeconfig",
+            "list of presets": "which is no dictionary: write awx_setup_schedule_presets: {KEY: VALUE} in a file",
+        },
+    ),
+    "preset-and-windows": (
+        {"awx_setup_schedule_preset": "weekend", "awx_setup_schedule_windows": "Mon 01:00-02:00 UTC"},
+        {"preset and windows": "awx_setup_schedule_preset and awx_setup_schedule_windows are both set"},
+    ),
+    "kubeconfig": (
+        {"awx_setup_credential": "kubeconfig", "awx_setup_kubeconfig_path": "nowhere"},
+        {"missing kubeconfig": "nowhere"},
+    ),
+    "windows": ({"awx_setup_schedule_windows": "at night"}, {"wrong windows": "'at night' is not days, times and a time zone"}),
+    "minutes": ({"awx_setup_schedule_minutes": 1441}, {"many minutes": "it must be 1 to 1440"}),
+    "times": ({"awx_setup_schedule_presets": {"lunch": {**LUNCH, "times": "noon"}}}, {"wrong times": "'noon' is not a range of times"}),
+    "zone": ({"awx_setup_schedule_presets": {"lunch": {**LUNCH, "time_zone": "Europe/Atlantis"}}}, {"unknown zone": "Europe/Atlantis"}),
+}
+"""Variables of a host, and the text for each mistake in them. A host has several mistakes if one message names all of them."""
 
-
-WRONG_HOSTS = """
+WRONG_AS_A_WHOLE = {"whole-text": "text", "whole-list": ["n1"], "whole-number": 1, "whole-bool": True}
+WRONG_HOSTS = f"""
 awx_setup_typo: 1
+awx_setup_schedule_presets: {{on: {json.dumps(LUNCH)}}}
 awx_setup_clusters:
-  {text: s3cret, list: '[]', "no": no, 0: 0.0, empty: '', day: 2026-01-01, unsafe: !unsafe 'a}}', none: , right: {kube_context: c}}
+  {{text: s3cret, list: '[]', "no": no, 0: 0.0, empty: '', day: 2026-01-01, unsafe: !unsafe 'a}}}}', none: , right: {{kube_context: c}}}}
 awx_setup_nodes:
-  text: '{"n1": {"password": "s3cret"}}'
-  1: [{n1: {password: s3cret}}]
+  text: '{{"n1": {{"password": "s3cret"}}}}'
+  1: [{{n1: {{password: s3cret}}}}]
   "off": off
   none:
-  nodes: {text: '{"a": 1}', 2: 3, list: [], none: , right: {items: 1}}
+  nodes: {{text: '{{"a": 1}}', 2: 3, list: [], none: , right: {{items: 1}}}}
 """
 
 
-def test_each_wrong_host_and_group_is_named_together_with_the_other_mistakes(tmp_path: Path) -> None:
-    (tmp_path / "hosts.yml").write_text(WRONG_HOSTS)
-    run = set_up(None, tmp_path, "-e", "@hosts.yml", awx_setup_render_to="controller.yml")
-    assert run.code == 2 and "There is no variable awx_setup_typo" in run.output, run.output
-    found = re.findall(r"(awx_setup_\w+: the value of .*) is no mapping of (variables|hosts): write", run.output)
-    # ansible-core 2.19 or later prints the message twice.
-    assert list(dict.fromkeys(found)) == [
+@pytest.fixture(scope="module")
+def refused(tmp_path_factory: pytest.TempPathFactory) -> CasesRun:
+    """A run in which the variables of each host are wrong."""
+    cases: dict[str, dict[str, Any] | str] = {host: variables for host, (variables, _texts) in WRONG.items()}
+    for host, value in WRONG_AS_A_WHOLE.items():
+        cases[host] = {"awx_setup_clusters": value, "awx_setup_nodes": value, "awx_setup_schedule_preset": "night"}
+    with controller() as served:
+        run = set_up_cases(served, tmp_path_factory.mktemp("refused"), cases | {"yaml": WRONG_HOSTS})
+        assert served.requests == [], "wrong variables are refused before the first request"
+    assert run.code == 2, run.output
+    return run
+
+
+@pytest.mark.parametrize(
+    ("host", "text"), [pytest.param(host, text, id=case) for host, (_given, texts) in WRONG.items() for case, text in texts.items()]
+)
+def test_wrong_variables_are_refused_before_the_first_request(host: str, text: str, refused: CasesRun) -> None:
+    assert text in refused.failure(host), refused.failure(host)
+
+
+def test_each_wrong_host_and_group_is_named_together_with_the_other_mistakes(refused: CasesRun) -> None:
+    failure = refused.failure("yaml")
+    assert "There is no variable awx_setup_typo" in failure
+    assert re.findall(r"(awx_setup_\w+: the value of .*) is no mapping of (variables|hosts): write", failure) == [
         *((f"awx_setup_clusters: the value of {host}", "variables") for host in ("text", "list", "no", "0", "empty", "day", "unsafe")),
         *((f"awx_setup_nodes: the value of {group}", "hosts") for group in ("text", "1", "off")),
         *((f"awx_setup_nodes: the value of {host} in nodes", "variables") for host in ("text", "2", "list")),
     ]
-    assert "s3cret" not in run.output, "a value may be a password"
+    assert "s3cret" not in refused.output, "a value may be a password"
 
 
-def test_hosts_and_groups_that_are_wrong_as_a_whole_do_not_hide_other_mistakes(tmp_path: Path) -> None:
-    for value in ("text", ["n1"], 1, True):
-        given = {"awx_setup_clusters": value, "awx_setup_nodes": value, "awx_setup_schedule_preset": "night"}
-        run = set_up(None, tmp_path, awx_setup_render_to="controller.yml", **given)
-        assert run.code == 2, run.output
-        for text in ("awx_setup_clusters: {KEY: VALUE}", "awx_setup_nodes: {KEY: VALUE}", "awx_setup_schedule_preset is night"):
-            assert text in run.output, run.output
+@pytest.mark.parametrize("host", WRONG_AS_A_WHOLE)
+def test_hosts_and_groups_that_are_wrong_as_a_whole_do_not_hide_other_mistakes(host: str, refused: CasesRun) -> None:
+    for text in ("awx_setup_clusters: {KEY: VALUE}", "awx_setup_nodes: {KEY: VALUE}", "awx_setup_schedule_preset is night"):
+        assert text in refused.failure(host), refused.failure(host)
 
 
-def test_a_name_of_a_preset_that_yaml_does_not_read_as_text_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "presets.yml").write_text(f"awx_setup_schedule_presets: {{on: {json.dumps(LUNCH)}}}\n")
-    run = set_up(None, tmp_path, "-e", "@presets.yml", awx_setup_render_to="controller.yml")
-    assert run.code == 2, run.output
-    assert "awx_setup_schedule_presets has the name True, which is no text: write it in quotes" in run.in_one_line
+def test_a_name_of_a_preset_that_yaml_does_not_read_as_text_is_refused(refused: CasesRun) -> None:
+    text = "awx_setup_schedule_presets has the name True, which is no text: write it in quotes"
+    assert text in refused.failure("yaml"), refused.failure("yaml")
 
 
 def test_a_wrong_token_ends_the_run_with_the_first_object(tmp_path: Path) -> None:

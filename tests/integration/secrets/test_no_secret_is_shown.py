@@ -16,6 +16,7 @@ import yaml
 
 from lab.cluster import Cluster
 from lab.layout import REPOSITORY
+from tests import ansible_core
 from tests.integration.secrets.cases import CHECK, NOBODY, SECRET, Case, Json, cases, kubeconfig, secret
 
 SHOW_ALL = {
@@ -32,13 +33,13 @@ def cluster(lab_cluster: Cluster) -> Cluster:
     return lab_cluster
 
 
-def run(commands: Path, name: str, *arguments: str, folder: Path, **environment: str) -> tuple[int, str]:
+def run(name: str, *arguments: str, folder: Path, **environment: str) -> tuple[int, str]:
     """The code and everything that Ansible writes: standard output, standard error and its log file."""
     log = folder / "ansible.log"
     clean = {key: value for key, value in os.environ.items() if not key.startswith(("K8S_AUTH_", "KUBE", "ANSIBLE_"))}
     own = {"ANSIBLE_CONFIG": str(REPOSITORY / "ansible.cfg"), "ANSIBLE_LOG_PATH": str(log), "ANSIBLE_LOCAL_TEMP": str(folder / "tmp")}
     done = subprocess.run(
-        [str(commands / name), *arguments, "-vvv"], cwd=REPOSITORY, env={**clean, **own, **SHOW_ALL, **environment},
+        [str(ansible_core.programs() / name), *arguments, "-vvv"], cwd=REPOSITORY, env={**clean, **own, **SHOW_ALL, **environment},
         capture_output=True, text=True, check=False, timeout=500,
     )  # fmt: skip
     return done.returncode, done.stdout + done.stderr + log.read_text()
@@ -87,10 +88,10 @@ def decoded_lines(value: str) -> list[str]:
     return [line for line in text.splitlines() if line and not line.startswith("-----")]
 
 
-def test_no_secret_is_shown_by_any_task(commands: Path, cluster: Cluster, tmp_path: Path) -> None:
+def test_no_secret_is_shown_by_any_task(cluster: Cluster, tmp_path: Path) -> None:
     wanted = cases(cluster, tmp_path)
     play, variables, results = playbook(wanted, tmp_path)
-    code, output = run(commands, "ansible-playbook", str(play), "-e", f"@{variables}", folder=tmp_path)
+    code, output = run("ansible-playbook", str(play), "-e", f"@{variables}", folder=tmp_path)
     assert code == 0, output[-5000:]
     own = [SECRET, base64.b64encode(SECRET.encode()).decode().rstrip("=")]
     shown = leaks(output + results.read_text(), [*own, *secrets_of_lab(cluster)])
@@ -101,19 +102,19 @@ def test_no_secret_is_shown_by_any_task(commands: Path, cluster: Cluster, tmp_pa
 
 
 @pytest.mark.parametrize("number", range(3))
-def test_no_secret_is_shown_by_a_task_of_the_command_line(commands: Path, tmp_path: Path, number: int) -> None:
+def test_no_secret_is_shown_by_a_task_of_the_command_line(tmp_path: Path, number: int) -> None:
     options: Json = [
         {"host": NOBODY, "api_key": secret("a")},
         {"kubeconfig": kubeconfig(NOBODY, token=secret("a"))},
         {"host": NOBODY, "api_key": f"{secret('a')}\n{secret('b')}"},
     ][number]
-    code, output = run(commands, "ansible", "localhost", "-m", CHECK, "-a", json.dumps(options), folder=tmp_path)
+    code, output = run("ansible", "localhost", "-m", CHECK, "-a", json.dumps(options), folder=tmp_path)
     assert code == 2 and ("no answer" in output or "no HTTP header" in output), output
     assert leaks(output, [SECRET]) == []
 
 
-def test_no_secret_of_the_environment_of_ansible_is_shown(commands: Path, tmp_path: Path) -> None:
+def test_no_secret_of_the_environment_of_ansible_is_shown(tmp_path: Path) -> None:
     environment = {"K8S_AUTH_HOST": NOBODY, "K8S_AUTH_API_KEY": f"{secret('a')}\n{secret('b')}", "K8S_AUTH_PASSWORD": secret("c")}
-    code, output = run(commands, "ansible", "localhost", "-m", CHECK, folder=tmp_path, **environment)
+    code, output = run("ansible", "localhost", "-m", CHECK, folder=tmp_path, **environment)
     assert code == 2 and "no HTTP header may have" in output, output
     assert leaks(output, [SECRET]) == []

@@ -8,10 +8,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from tests.ansible_core import commands
 from tests.integration.roles.role_play import ansible_playbook
-
-__all__ = ["commands"]
 
 CRASHES = """#!/usr/bin/python
 raise OSError("the disk is full")
@@ -41,15 +38,15 @@ REFUSED: dict[str, Any] = {"ansible.builtin.copy": {"content": "", "dest": "/pro
 """A task whose message has its reason after other words in ansible-core 2.19 and later."""
 
 
-def test_the_reason_of_each_failed_task_is_found(commands: Path, tmp_path: Path) -> None:
-    found = reasons(commands, tmp_path, {name: task for name, (task, _) in (FAILED | NOT_STARTED).items()} | {"refused": REFUSED})
+def test_the_reason_of_each_failed_task_is_found(tmp_path: Path) -> None:
+    found = reasons(tmp_path, {name: task for name, (task, _) in (FAILED | NOT_STARTED).items()} | {"refused": REFUSED})
     assert {name: found[name] for name in FAILED} == {name: reason for name, (_, reason) in FAILED.items()}
     assert found["refused"].startswith("The destination directory"), found
     for name, (_, program) in NOT_STARTED.items():
         assert program in found[name] and "No such file or directory" in found[name], found
 
 
-def reasons(commands: Path, folder: Path, failed: dict[str, dict[str, Any]]) -> dict[str, str]:
+def reasons(folder: Path, failed: dict[str, dict[str, Any]]) -> dict[str, str]:
     """Run tasks that fail. Return the text of the filter for each of them."""
     library = folder / "library"  # beside the playbook, where Ansible finds it
     library.mkdir()
@@ -75,7 +72,7 @@ def reasons(commands: Path, folder: Path, failed: dict[str, dict[str, Any]]) -> 
         + [{"ansible.builtin.copy": {"dest": str(folder / "found.json"), "content": "{{ found | to_json }}", "mode": "0600"}}],
     }
     (folder / "play.yml").write_text(json.dumps([play]))
-    run = ansible_playbook(folder / "play.yml", folder=folder, programs=commands)
+    run = ansible_playbook(folder / "play.yml", folder=folder)
     assert run.code == 0, run.output
     found: dict[str, str] = json.loads((folder / "found.json").read_text())
     return found

@@ -7,104 +7,55 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, HTTPServer
-from pathlib import Path
 from threading import Thread
 from typing import Any
 
 import pytest
 import yaml
 
-from tests.integration.roles.role_play import RoleRun, ansible_playbook
+from tests.integration.roles.host_cases import CasesRun, play_cases
 
 LOGIN = "user:T0KEN@"
 PIP_ARGUMENTS = ["--index-url", f"https://{LOGIN}mirror.example.org/simple", f"--extra-index-url=https://{LOGIN}other.example.org"]
+PROXY_ARGUMENT = f"--build-arg=HTTPS_PROXY=http://{LOGIN}proxy.example.org:3128"
 PRINT_ARGUMENTS = ["sh", "-c", 'echo "no answer with $*" >&2; exit 1', "sh"]
 """A program that fails. Its error output has its arguments."""
 
 
-def run_tasks(folder: Path, role: str, tasks_from: str, facts: dict[str, Any], *, show: str = "", **variables: Any) -> RoleRun:
-    """Run a task file of a role with facts of earlier tasks, and show a fact that it sets. The variables replace those of the role."""
-    tasks: list[dict[str, Any]] = [{"ansible.builtin.include_role": {"name": f"onprem.kube_scheduling.{role}", "tasks_from": tasks_from}}]
-    if show:
-        tasks.append({"ansible.builtin.debug": {"msg": f"{{{{ {show} | join('; ') }}}}"}})
-    play = {
-        "hosts": "localhost",
-        "connection": "local",
-        "gather_facts": False,
-        "vars": {"ansible_python_interpreter": "{{ ansible_playbook_python }}", **facts},
-        "tasks": tasks,
-    }
-    playbook = folder / "play.yml"
-    playbook.write_text(json.dumps([play]))
-    return ansible_playbook(playbook, "-vvv", "-e", json.dumps(variables), folder=folder)
+@dataclass(frozen=True)
+class Tasks:
+    """A task file of a role with facts of earlier tasks. The variables replace those of the role. ``show`` is a fact that it sets."""
+
+    role: str
+    tasks_from: str
+    facts: dict[str, Any]
+    variables: dict[str, Any]
+    show: str = ""
+
+    def play(self, host: str) -> dict[str, Any]:
+        """Return a play, which does not end the playbook if the tasks fail."""
+        include = {"name": f"onprem.kube_scheduling.{self.role}", "tasks_from": self.tasks_from}
+        tasks: list[dict[str, Any]] = [
+            {"ansible.builtin.include_vars": f"host_vars/{host}.yml", "no_log": True},
+            {"block": [{"ansible.builtin.include_role": include}], "rescue": [{"ansible.builtin.meta": "noop"}]},
+        ]
+        if self.show:
+            tasks.append({"ansible.builtin.debug": {"msg": f"{{{{ {self.show} | join('; ') }}}}"}})
+        python = {"ansible_python_interpreter": "{{ ansible_playbook_python }}"}
+        return {"hosts": host, "connection": "local", "gather_facts": False, "vars": python | self.facts, "tasks": tasks}
 
 
-def build(folder: Path, **variables: Any) -> RoleRun:
-    """Run the build of the image, in which the container engine fails."""
-    engine = folder / "engine"
-    engine.write_text('#!/bin/sh\necho "no answer with $*" >&2\nexit 1\n')
-    engine.chmod(0o755)
+def build(**variables: Any) -> Tasks:
+    """Return the build of the image. The container engine `engine` in the folder fails."""
     facts = {
-        "__service_image_engine": str(engine),
+        "__service_image_engine": "{{ playbook_dir }}/engine",
         "__service_image_built_as": "services:1",
         "__service_image_version": "1",
         "service_image_result": {"reference": "services:1"},
     }
-    return run_tasks(folder, "service_image", "build", facts, **variables)
-
-
-def test_the_download_of_the_wheels_of_the_image(tmp_path: Path) -> None:
-    run = build(tmp_path, __service_image_context_program=PRINT_ARGUMENTS, service_image_pip_arguments=PIP_ARGUMENTS)
-    assert run.code == 2 and "T0KEN" not in run.output, run.output
-    assert "Download the wheels: no answer with wheelhouse" in run.output
-    assert "https://mirror.example.org/simple --pip-argument=--extra-index-url=https://other.example.org. Check" in run.output, run.output
-
-
-@pytest.mark.parametrize("arguments", [[f"--build-arg=HTTPS_PROXY=http://{LOGIN}proxy.example.org:3128"], []])
-def test_the_build_of_the_image(tmp_path: Path, arguments: list[str]) -> None:
-    run = build(tmp_path, __service_image_context_program=["true"], service_image_build_arguments=arguments)
-    assert run.code == 2 and "T0KEN" not in run.output, run.output
-    shown = " ".join(arguments).replace(LOGIN, "")
-    assert "Build the image: no answer with build --file" in run.output and f"{shown} /" in run.output, run.output
-    # The other output of the task is hidden only if it has arguments of the user, which may have a password.
-    task = run.output.partition("service_image : Build the image]")[2]
-    assert ('"cmd": [' in task) is (not arguments), run.output
-
-
-def test_the_download_of_the_wheels_for_a_host(tmp_path: Path) -> None:
-    facts = {
-        "__extended_scheduler_host": "host-1",
-        "__extended_scheduler_lines_of_hosts": {"host-1": [["machine", "x86_64"], ["python", "/usr/bin/python3.11", "3.11", "True"]]},
-        "__extended_scheduler_services": {"3.11-amd64": "0123456789ab"},
-    }
-    run = run_tasks(
-        tmp_path,
-        "extended_scheduler",
-        "systemd_wheels",
-        facts,
-        __extended_scheduler_cache=str(tmp_path),
-        __extended_scheduler_context_program=PRINT_ARGUMENTS,
-        extended_scheduler_pip_arguments=PIP_ARGUMENTS,
-    )
-    assert run.code == 2 and "T0KEN" not in run.output, run.output
-    assert "Download the wheels: no answer with wheelhouse" in run.output
-    assert "--extra-index-url=https://other.example.org. No unit was changed" in run.output, run.output
-
-
-def test_the_archive_with_kube_scheduler(tmp_path: Path) -> None:
-    run = run_tasks(
-        tmp_path,
-        "extended_scheduler",
-        "systemd_binary",
-        {"__extended_scheduler_errors": []},
-        show="__extended_scheduler_errors",
-        __extended_scheduler_cache=str(tmp_path),
-        extended_scheduler_binary_archive=f"http://{LOGIN}127.0.0.1:1/kubernetes.tar.gz",
-        extended_scheduler_binary_checksum="a" * 64,
-    )
-    assert run.code == 0 and "T0KEN" not in run.output, run.output
-    assert "http://127.0.0.1:1/kubernetes.tar.gz, which extended_scheduler_binary_archive names, cannot be read (" in run.output, run.output
+    return Tasks("service_image", "build", facts, variables)
 
 
 @contextmanager
@@ -131,20 +82,92 @@ def prometheus_with(targets: list[dict[str, Any]]) -> Iterator[str]:
             thread.join()
 
 
-def test_the_address_of_prometheus(tmp_path: Path) -> None:
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> CasesRun:
+    """A run of all cases with `-vvv`. No case shows the login."""
+    folder = tmp_path_factory.mktemp("logins")
+    engine = folder / "engine"
+    engine.write_text('#!/bin/sh\necho "no answer with $*" >&2\nexit 1\n')
+    engine.chmod(0o755)
     expected = {"targets": ["10.0.0.1:9100"], "labels": {"node": "node-1", "__meta_inventory_hostname": "node-1"}}
-    (tmp_path / "targets.yml").write_text(yaml.safe_dump([expected]))
+    (folder / "targets.yml").write_text(yaml.safe_dump([expected]))
     down = {"labels": {"node": "node-2"}, "health": "down", "scrapeUrl": "http://10.0.0.2:9100/metrics", "lastError": "refused"}
     with prometheus_with([down]) as address:
-        run = run_tasks(
-            tmp_path,
-            "node_exporter",
-            "prometheus_verify",
-            {},
-            show="__node_exporter_prometheus_missing",
-            node_exporter_prometheus_dir=str(tmp_path),
-            node_exporter_prometheus_url=f"http://{LOGIN}{address}",
-        )
-    assert run.code == 0 and "T0KEN" not in run.output, run.output
-    assert f"Prometheus http://{address} does not know the target 10.0.0.1:9100 of the node node-1: name the file" in run.output, run.output
-    assert f"Prometheus http://{address} cannot scrape http://10.0.0.2:9100/metrics of the node node-2: refused" in run.output, run.output
+        cases = {
+            "wheels-of-image": build(__service_image_context_program=PRINT_ARGUMENTS, service_image_pip_arguments=PIP_ARGUMENTS),
+            "build": build(__service_image_context_program=["true"], service_image_build_arguments=[]),
+            "build-with-proxy": build(__service_image_context_program=["true"], service_image_build_arguments=[PROXY_ARGUMENT]),
+            "wheels-of-host": Tasks(
+                "extended_scheduler",
+                "systemd_wheels",
+                {
+                    "__extended_scheduler_host": "host-1",
+                    "__extended_scheduler_lines_of_hosts": {
+                        "host-1": [["machine", "x86_64"], ["python", "/usr/bin/python3.11", "3.11", "True"]]
+                    },
+                    "__extended_scheduler_services": {"3.11-amd64": "0123456789ab"},
+                },
+                {
+                    "__extended_scheduler_cache": str(folder),
+                    "__extended_scheduler_context_program": PRINT_ARGUMENTS,
+                    "extended_scheduler_pip_arguments": PIP_ARGUMENTS,
+                },
+            ),
+            "archive": Tasks(
+                "extended_scheduler",
+                "systemd_binary",
+                {"__extended_scheduler_errors": []},
+                {
+                    "__extended_scheduler_cache": str(folder),
+                    "extended_scheduler_binary_archive": f"http://{LOGIN}127.0.0.1:1/kubernetes.tar.gz",
+                    "extended_scheduler_binary_checksum": "a" * 64,
+                },
+                show="__extended_scheduler_errors",
+            ),
+            "prometheus": Tasks(
+                "node_exporter",
+                "prometheus_verify",
+                {},
+                {"node_exporter_prometheus_dir": str(folder), "node_exporter_prometheus_url": f"http://{LOGIN}{address}"},
+                show="__node_exporter_prometheus_missing",
+            ),
+        }
+        playbook = folder / "play.yml"
+        playbook.write_text(json.dumps([tasks.play(host) for host, tasks in cases.items()]))
+        done = play_cases(playbook, {host: tasks.variables for host, tasks in cases.items()}, "-vvv", folder=folder)
+    assert done.code == 0 and "T0KEN" not in done.output, done.output
+    return CasesRun(done.code, done.output.replace(address, "prometheus.example.org"))
+
+
+def test_the_download_of_the_wheels_of_the_image(run: CasesRun) -> None:
+    failure = run.failure("wheels-of-image")
+    assert "Download the wheels: no answer with wheelhouse" in failure
+    assert "https://mirror.example.org/simple --pip-argument=--extra-index-url=https://other.example.org. Check" in failure, failure
+
+
+@pytest.mark.parametrize(("host", "arguments"), [("build", ""), ("build-with-proxy", PROXY_ARGUMENT)], ids=["without", "with"])
+def test_the_build_of_the_image(run: CasesRun, host: str, arguments: str) -> None:
+    failure, shown = run.failure(host), arguments.replace(LOGIN, "")
+    assert "Build the image: no answer with build --file" in failure and f"{shown} /" in failure, failure
+    # The other output of the task is hidden only if it has arguments of the user, which may have a password.
+    play = run.output.partition(f"\nPLAY [{host}] ")[2].partition("\nPLAY [")[0]
+    task = play.partition("service_image : Build the image]")[2]
+    assert task and ('"cmd": [' in task) is (not arguments), run.output
+
+
+def test_the_download_of_the_wheels_for_a_host(run: CasesRun) -> None:
+    failure = run.failure("wheels-of-host")
+    assert "Download the wheels: no answer with wheelhouse" in failure
+    assert "--extra-index-url=https://other.example.org. No unit was changed" in failure, failure
+
+
+def test_the_archive_with_kube_scheduler(run: CasesRun) -> None:
+    assert "http://127.0.0.1:1/kubernetes.tar.gz, which extended_scheduler_binary_archive names, cannot be read (" in run.output, run.output
+
+
+def test_the_address_of_prometheus(run: CasesRun) -> None:
+    for text in (
+        "Prometheus http://prometheus.example.org does not know the target 10.0.0.1:9100 of the node node-1: name the file",
+        "Prometheus http://prometheus.example.org cannot scrape http://10.0.0.2:9100/metrics of the node node-2: refused",
+    ):
+        assert text in run.output, run.output
