@@ -6,8 +6,6 @@ from __future__ import annotations
 
 import json
 import re
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +13,8 @@ import pytest
 import yaml
 
 from tests.integration.awx.rules import schedule_mistakes, survey_mistakes
-from tests.integration.awx.setup_run import set_up
+from tests.integration.awx.setup_run import set_up, set_up_cases
+from tests.integration.roles.role_play import ansible_playbook
 from tools.collection_version import current
 from tools.paths import ROOT
 
@@ -70,21 +69,71 @@ class Loader(yaml.SafeLoader):
 Loader.add_constructor("!unsafe", lambda loader, node: loader.construct_scalar(node))
 
 
+HOSTS = """
+awx_setup_clusters: {prod: , "null": }
+awx_setup_nodes:
+  kube_control_plane: {n1: {ansible_host: 10.0.0.1, settings: {a: 1}}, "null": }
+  kube_node: {n1: , n2: , n3: {}}
+  etcd: {n1: {settings: {b: 2}}}
+  calico_rr:
+awx_setup_render_to: hosts.rendered.yml
+"""
+NIGHTS = (
+    "DTSTART;TZID=UTC:20260101T000000 "
+    "RRULE:FREQ=HOURLY;INTERVAL=1;BYDAY=MO,TU,WE,TH,FR;BYHOUR=22,23;BYMINUTE=0,10,20,30,40,50;BYSECOND=0 "
+    "RRULE:FREQ=HOURLY;INTERVAL=1;BYDAY=TU,WE,TH,FR,SA;BYHOUR=0,1,2,3,4;BYMINUTE=0,10,20,30,40,50;BYSECOND=0"
+)
+LUNCH = {"days": "Mon,Wed", "times": "12:00-13:00", "time_zone": "Europe/Berlin"}
+
+
+PRESETS: dict[str, tuple[dict[str, Any], str]] = {
+    "night": ({"awx_setup_schedule_preset": "maintenance-window"}, NIGHTS),
+    "weekend": (
+        {"awx_setup_schedule_preset": "weekend", "awx_setup_schedule_minutes": 60},
+        f"{START} RRULE:FREQ=HOURLY;INTERVAL=1;BYDAY=SA,SU;BYHOUR={','.join(map(str, range(24)))};BYMINUTE=0;BYSECOND=0",
+    ),
+    "own": (
+        {"awx_setup_schedule_preset": "lunch", "awx_setup_schedule_presets": {"lunch": LUNCH}, "awx_setup_schedule_minutes": 30},
+        "DTSTART;TZID=Europe/Berlin:20260101T000000 RRULE:FREQ=HOURLY;INTERVAL=1;BYDAY=MO,WE;BYHOUR=12;BYMINUTE=0,30;BYSECOND=0",
+    ),
+    "replaced": ({"awx_setup_schedule_presets": {"maintenance-window": LUNCH}}, f"{START} RRULE:FREQ=MINUTELY;INTERVAL=10"),
+}
+"""Variables, and the rule of their schedule."""
+
+NAMES = ["on", "no", "night: late", "night #2", "Mittag \u00fc\U0001f319"]
+
+
 @pytest.fixture(scope="module")
-def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The file. No controller answers."""
+def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder with the file of each case, CASE.rendered.yml. No controller answers."""
     folder = tmp_path_factory.mktemp("rendered")
     (folder / "kubeconfig").write_text(json.dumps(KUBECONFIG))
-    variables: dict[str, Any] = {
-        "awx_setup_credential": "kubeconfig",
-        "awx_setup_kubeconfig_path": str(folder / "kubeconfig"),
-        "awx_setup_nodes": {"kube_node": {"worker": {}}},
-        "awx_setup_notification_type": "webhook",
-        "awx_setup_notification_configuration": {"url": "http://127.0.0.1/"},
+    cases: dict[str, dict[str, Any]] = {
+        "all": {
+            "awx_setup_credential": "kubeconfig",
+            "awx_setup_kubeconfig_path": str(folder / "kubeconfig"),
+            "awx_setup_nodes": {"kube_node": {"worker": {}}},
+            "awx_setup_notification_type": "webhook",
+            "awx_setup_notification_configuration": {"url": "http://127.0.0.1/"},
+        },
+        **{name: variables for name, (variables, _rule) in PRESETS.items()},
     }
-    run = set_up(None, folder, awx_setup_render_to="controller.yml", **variables)
+    for number, name in enumerate(NAMES):
+        cases[f"name-{number}"] = {"awx_setup_schedule_preset": name, "awx_setup_schedule_presets": {name: LUNCH}}
+    rendered = {name: {**variables, "awx_setup_render_to": f"{name}.rendered.yml"} for name, variables in cases.items()}
+    run = set_up_cases(None, folder, {**rendered, "hosts": HOSTS})
     assert run.code == 0 and "Create the project" not in run.output, run.output
-    return folder / "controller.yml"
+    return folder
+
+
+@pytest.fixture
+def file(files: Path) -> Path:
+    """The file with an object of each kind."""
+    return files / "all.rendered.yml"
+
+
+def objects_of(files: Path, case: str) -> Any:
+    return yaml.load((files / f"{case}.rendered.yml").read_text(), Loader)
 
 
 def test_the_file_is_readable_only_by_its_owner_because_it_has_credentials(file: Path) -> None:
@@ -111,9 +160,8 @@ def test_ansible_reads_the_variables_of_the_roles_and_keeps_the_templates_of_awx
         }
     ]
     (tmp_path / "play.yml").write_text(json.dumps(play))
-    command = [str(Path(sys.executable).with_name("ansible-playbook")), str(tmp_path / "play.yml")]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
-    assert done.returncode == 0, done.stdout + done.stderr
+    done = ansible_playbook(tmp_path / "play.yml", folder=tmp_path)
+    assert done.code == 0, done.output
     read = json.loads((tmp_path / "read.json").read_text())
     for name, entries in read.items():
         assert entries and all(set(entry) <= ROLES[name] for entry in entries), name
@@ -139,19 +187,8 @@ def test_no_name_of_another_object_is_empty(file: Path) -> None:
     assert any("default_environment" in entry for entry in entries)
 
 
-def test_a_key_without_a_value_is_a_host_without_variables_or_a_group_without_hosts(tmp_path: Path) -> None:
-    hosts = """
-    awx_setup_clusters: {prod: , "null": }
-    awx_setup_nodes:
-      kube_control_plane: {n1: {ansible_host: 10.0.0.1, settings: {a: 1}}, "null": }
-      kube_node: {n1: , n2: , n3: {}}
-      etcd: {n1: {settings: {b: 2}}}
-      calico_rr:
-    """
-    (tmp_path / "hosts.yml").write_text(hosts)
-    run = set_up(None, tmp_path, "-e", "@hosts.yml", awx_setup_render_to="controller.yml")
-    assert run.code == 0, run.output
-    rendered = yaml.load((tmp_path / "controller.yml").read_text(), Loader)
+def test_a_key_without_a_value_is_a_host_without_variables_or_a_group_without_hosts(files: Path) -> None:
+    rendered = objects_of(files, "hosts")
     found = {(item["inventory"], item["name"]): item["variables"] for item in rendered["controller_hosts"]}
     assert found == {
         ("clusters", "prod"): {},
@@ -178,42 +215,16 @@ def test_the_example_in_the_guide_is_accepted(tmp_path: Path) -> None:
     assert "token: hidden" in text and "kube_context: munich" in text and f"kube-scheduling-ee:{current(ROOT)}" in text
 
 
-NIGHTS = (
-    "DTSTART;TZID=UTC:20260101T000000 "
-    "RRULE:FREQ=HOURLY;INTERVAL=1;BYDAY=MO,TU,WE,TH,FR;BYHOUR=22,23;BYMINUTE=0,10,20,30,40,50;BYSECOND=0 "
-    "RRULE:FREQ=HOURLY;INTERVAL=1;BYDAY=TU,WE,TH,FR,SA;BYHOUR=0,1,2,3,4;BYMINUTE=0,10,20,30,40,50;BYSECOND=0"
-)
-LUNCH = {"days": "Mon,Wed", "times": "12:00-13:00", "time_zone": "Europe/Berlin"}
-
-
-@pytest.mark.parametrize(
-    ("variables", "rule"),
-    [
-        ({"awx_setup_schedule_preset": "maintenance-window"}, NIGHTS),
-        (
-            {"awx_setup_schedule_preset": "weekend", "awx_setup_schedule_minutes": 60},
-            f"{START} RRULE:FREQ=HOURLY;INTERVAL=1;BYDAY=SA,SU;BYHOUR={','.join(map(str, range(24)))};BYMINUTE=0;BYSECOND=0",
-        ),
-        (
-            {"awx_setup_schedule_preset": "lunch", "awx_setup_schedule_presets": {"lunch": LUNCH}, "awx_setup_schedule_minutes": 30},
-            "DTSTART;TZID=Europe/Berlin:20260101T000000 RRULE:FREQ=HOURLY;INTERVAL=1;BYDAY=MO,WE;BYHOUR=12;BYMINUTE=0,30;BYSECOND=0",
-        ),
-        ({"awx_setup_schedule_presets": {"maintenance-window": LUNCH}}, f"{START} RRULE:FREQ=MINUTELY;INTERVAL=10"),
-    ],
-)
-def test_a_preset_is_a_schedule_that_awx_saves(variables: dict[str, Any], rule: str, tmp_path: Path) -> None:
-    run = set_up(None, tmp_path, awx_setup_render_to="controller.yml", **variables)
-    assert run.code == 0, run.output
-    (schedule,) = yaml.load((tmp_path / "controller.yml").read_text(), Loader)["controller_schedules"]
+@pytest.mark.parametrize("case", PRESETS)
+def test_a_preset_is_a_schedule_that_awx_saves(case: str, files: Path) -> None:
+    (schedule,) = objects_of(files, case)["controller_schedules"]
+    rule = PRESETS[case][1]
     assert schedule["rrule"] == rule and schedule_mistakes(rule) == []
 
 
-@pytest.mark.parametrize("name", ["on", "no", "night: late", "night #2", "Mittag \u00fc\U0001f319"])
-def test_the_name_of_a_preset_is_any_text(name: str, tmp_path: Path) -> None:
-    variables = {"awx_setup_schedule_preset": name, "awx_setup_schedule_presets": {name: LUNCH}}
-    run = set_up(None, tmp_path, awx_setup_render_to="controller.yml", **variables)
-    assert run.code == 0, run.output
-    (schedule,) = yaml.load((tmp_path / "controller.yml").read_text(), Loader)["controller_schedules"]
+@pytest.mark.parametrize("number", range(len(NAMES)), ids=NAMES)
+def test_the_name_of_a_preset_is_any_text(number: int, files: Path) -> None:
+    (schedule,) = objects_of(files, f"name-{number}")["controller_schedules"]
     times = "FREQ=HOURLY;INTERVAL=1;BYDAY=MO,WE;BYHOUR=12;BYMINUTE=0,10,20,30,40,50;BYSECOND=0"
     assert schedule["rrule"] == f"DTSTART;TZID=Europe/Berlin:20260101T000000 RRULE:{times}"
 
