@@ -22,7 +22,8 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.integration.roles.role_play import RoleRun, ansible_playbook
+from tests.integration.roles.host_cases import CasesRun, play_role
+from tests.integration.roles.role_play import RolePlay, ansible_playbook
 from tests.unit.roles.role_variables import RoleVariables, task
 from tools.paths import ROOT
 
@@ -88,30 +89,38 @@ def test_the_readme_names_each_variable_with_its_default() -> None:
     }
 
 
-def check(tmp_path: Path, **variables: Any) -> RoleRun:
-    """Run only the check of the variables."""
-    include = {"name": "onprem.kube_scheduling.node_exporter", "tasks_from": "check"}
-    play = {"hosts": "localhost", "connection": "local", "gather_facts": False, "tasks": [{"ansible.builtin.include_role": include}]}
-    (tmp_path / "play.yml").write_text(json.dumps([play]))
-    return ansible_playbook(tmp_path / "play.yml", "-vvv", "-e", json.dumps(variables), folder=tmp_path)
+CHECKED: dict[str, dict[str, Any]] = {
+    "wrong": {
+        "method": "archive",
+        "listen_address": "0.0.0.0:9100",
+        "checksum": "ab12",
+        "enabled_collectors": ["systemd", {"netdev": "eth0"}],
+        "disabled_collectors": ["systemd"],
+        "web_listen_address": ["::1:9100", "eno1:9100", "[fd00::1]:9100", "9100"],
+        "tls_server_config": {"cert_file": "/etc/tls/cert.pem"},
+        "config_dir": "etc",
+        "basic_auth_users": {"prometheus": "", "other": "word-of-other"},
+    },
+    "other-types": {
+        "basic_auth_users": "prometheus:word-of-user",
+        "enabled_collectors": None,
+        "disabled_collectors": None,
+        "version": "latest",
+    },
+    "other-role": {"local_cache_path": "/tmp/x", "skip_install": True, "textfile_dir": ""},
+}
+"""Variables of hosts, without the prefix."""
 
 
-def test_wrong_variables_are_refused_in_one_message(tmp_path: Path) -> None:
-    run = check(
-        tmp_path,
-        node_exporter_method="archive",
-        node_exporter_listen_address="0.0.0.0:9100",
-        node_exporter_checksum="ab12",
-        node_exporter_enabled_collectors=["systemd", {"netdev": "eth0"}],
-        node_exporter_disabled_collectors=["systemd"],
-        node_exporter_web_listen_address=["::1:9100", "eno1:9100", "[fd00::1]:9100", "9100"],
-        node_exporter_tls_server_config={"cert_file": "/etc/tls/cert.pem"},
-        node_exporter_config_dir="etc",
-        node_exporter_basic_auth_users={"prometheus": "", "other": "word-of-other"},
-    )
-    # ansible-core 2.18 prints the text as JSON.
-    output = re.sub(r"\s+", " ", run.output.replace('\\"', '"'))
-    assert run.code == 2
+@pytest.fixture(scope="module")
+def checked(tmp_path_factory: pytest.TempPathFactory) -> CasesRun:
+    """A run of the check of the variables for these hosts."""
+    cases = {host: {f"node_exporter_{name}": value for name, value in given.items()} for host, given in CHECKED.items()}
+    return play_role(RolePlay("node_exporter", tmp_path_factory.mktemp("checked"), tasks_from="check"), cases, "-vvv")
+
+
+def test_wrong_variables_are_refused_in_one_message(checked: CasesRun) -> None:
+    failure = checked.failure("wrong")
     for text in (
         "There is no variable node_exporter_listen_address; the nearest is node_exporter_web_listen_address.",
         "node_exporter_version is empty: set it",
@@ -124,9 +133,9 @@ def test_wrong_variables_are_refused_in_one_message(tmp_path: Path) -> None:
         "node_exporter_config_dir is etc: it must begin with /",
         "node_exporter_basic_auth_users has no password for prometheus",
     ):
-        assert text in output, text
-    assert "word-of-other" not in output
-    assert "has eno1" not in output and "has [fd00" not in output and "node_exporter_textfile_dir is" not in output
+        assert text in failure, text
+    assert "word-of-other" not in checked.output
+    assert "has eno1" not in failure and "has [fd00" not in failure and "node_exporter_textfile_dir is" not in failure
 
 
 def mistakes(**variables: Any) -> list[str]:
@@ -197,29 +206,21 @@ def test_wrong_version_of_the_package_is_refused(version: str) -> None:
     assert found.startswith(f"node_exporter_version is {version.strip()}") and "a version of the package" in found
 
 
-def test_variable_of_another_type_hides_no_other_mistake_and_its_secret_is_not_shown(tmp_path: Path) -> None:
-    run = check(
-        tmp_path,
-        node_exporter_basic_auth_users="prometheus:word-of-user",
-        node_exporter_enabled_collectors=None,
-        node_exporter_disabled_collectors=None,
-        node_exporter_version="latest",
-    )
-    output = re.sub(r"\s+", " ", run.output)
+def test_variable_of_another_type_hides_no_other_mistake_and_its_secret_is_not_shown(checked: CasesRun) -> None:
+    failure = checked.failure("other-types")
     for text in (
         "node_exporter_basic_auth_users is no dictionary: write",
         "node_exporter_enabled_collectors is null, which is no list: write",
         "node_exporter_version is latest",
     ):
-        assert text in output, text
-    assert run.code == 2 and "word-of-user" not in re.sub(r"ansible-playbook .* -e .*", "", run.output)
+        assert text in failure, text
+    assert "word-of-user" not in checked.output
 
 
-def test_variables_of_the_other_role_are_accepted_with_a_warning(tmp_path: Path) -> None:
-    run = check(tmp_path, node_exporter_local_cache_path="/tmp/x", node_exporter_skip_install=True, node_exporter_textfile_dir="")
-    assert run.code == 0, run.output
-    assert "WARNING: node_exporter_local_cache_path has no effect in this role" in re.sub(r"\s+", " ", run.output)
-    assert "or to package or archive, which write both" in re.sub(r"\s+", " ", run.output)
+def test_variables_of_the_other_role_are_accepted_with_a_warning(checked: CasesRun) -> None:
+    assert checked.failure("other-role") == "", checked.output
+    assert "WARNING: node_exporter_local_cache_path has no effect in this role" in checked.in_one_line
+    assert "or to package or archive, which write both" in checked.in_one_line
 
 
 # The unit

@@ -12,25 +12,57 @@ import pytest
 import yaml
 
 from lab.layout import REPOSITORY
+from tests.integration.roles.host_cases import CasesRun, play_role
 from tests.integration.roles.role_play import RolePlay, ansible_playbook
 
 CRITICAL, SPREAD, SCHEDULER = "critical_rescuer", "spread_cronjob", "extended_scheduler"
+IMAGE = "registry.example.org/services:1"
 
 
-def rendered(role: str, folder: Path, **variables: Any) -> dict[str, dict[str, Any]]:
+def run_cases(role: str, folder: Path, cases: dict[str, dict[str, Any]], **common: Any) -> CasesRun:
+    """Run the role for each case, which renders into a folder with its name. The variables have no prefix."""
+    given = {
+        case: {f"{role}_{name}": value for name, value in {"render_to": str(folder / case), **common, **variables}.items()}
+        for case, variables in cases.items()
+    }
+    return play_role(RolePlay(role, folder), given)
+
+
+def objects_in(folder: Path) -> dict[str, dict[str, Any]]:
     """Return the objects of the rendered files by kind and name."""
-    to = folder / "rendered"
-    run = RolePlay(role, folder, {f"{role}_render_to": str(to), f"{role}_image": "registry.example.org/services:1"}).run(
-        **{f"{role}_{name}": value for name, value in variables.items()}
-    )
-    assert run.code == 0, run.output
-    documents = [yaml.safe_load(file.read_text()) for file in to.glob("*.yaml") if file.name != "kustomization.yaml"]
+    documents = [yaml.safe_load(file.read_text()) for file in folder.glob("*.yaml") if file.name != "kustomization.yaml"]
     objects = [item for document in documents for item in document.get("items", [document])]
     return {f"{item['kind']} {item['metadata']['name']}": item for item in objects}
 
 
-def test_a_setting_without_a_value_is_not_given_and_a_namespace_of_digits_is_a_text(tmp_path: Path) -> None:
-    objects = rendered(SPREAD, tmp_path, namespace="123", suspend="y", settings={"wait_timeout": None, "max_parallel": "2"})
+def lines_missing(texts: tuple[str, ...], failure: str) -> list[str]:
+    """Return the texts that are not in a failure."""
+    return [text for text in texts if text not in failure]
+
+
+@pytest.fixture(scope="module")
+def spread(tmp_path_factory: pytest.TempPathFactory) -> tuple[CasesRun, Path]:
+    """A run of spread_cronjob, and its folder. A variable of the environment is one of the program."""
+    folder = tmp_path_factory.mktemp("spread")
+    cases = {
+        "digits": {"namespace": "123", "suspend": "y", "settings": {"wait_timeout": None, "max_parallel": "2"}},
+        "plain": {},
+        "plan": {"settings": {"dry_run": "yes"}},
+        "wrong": {
+            "form": "deployment",
+            "settings": {"check_config": True, "context": "x", "interval": "0m", "kubeconfig": "/x"},
+            "tolerations": "key=infra",
+            "node_selector": "disk=ssd",
+            "api_server_ports": 443,
+        },
+    }
+    with pytest.MonkeyPatch.context() as patches:
+        patches.setenv("REBALANCER_STRATEGY", "from-environment")
+        return run_cases(SPREAD, folder, cases, image=IMAGE), folder
+
+
+def test_a_setting_without_a_value_is_not_given_and_a_namespace_of_digits_is_a_text(spread: tuple[CasesRun, Path]) -> None:
+    objects = objects_in(spread[1] / "digits")
     cron_job = objects["CronJob kube-scheduling-rebalancer"]
     # 5 groups of 10 minutes, and 300 seconds.
     assert cron_job["spec"]["jobTemplate"]["spec"]["activeDeadlineSeconds"] == 3300 and cron_job["spec"]["suspend"] is True
@@ -38,28 +70,85 @@ def test_a_setting_without_a_value_is_not_given_and_a_namespace_of_digits_is_a_t
     assert "wait_timeout" not in objects["ConfigMap kube-scheduling-rebalancer"]["data"]["config.yml"]
 
 
-def test_without_settings_the_file_of_the_settings_is_an_empty_mapping(tmp_path: Path) -> None:
-    config = rendered(SPREAD, tmp_path)["ConfigMap kube-scheduling-rebalancer"]["data"]["config.yml"]
+def test_without_settings_the_file_of_the_settings_is_an_empty_mapping(spread: tuple[CasesRun, Path]) -> None:
+    config = objects_in(spread[1] / "plain")["ConfigMap kube-scheduling-rebalancer"]["data"]["config.yml"]
     assert isinstance(config, str) and yaml.safe_load(config) == {}
 
 
-def test_a_rebalancer_that_only_plans_gets_no_right_to_write(tmp_path: Path) -> None:
-    objects = rendered(SPREAD, tmp_path, settings={"dry_run": "yes"})
+def test_a_rebalancer_that_only_plans_gets_no_right_to_write(spread: tuple[CasesRun, Path]) -> None:
+    objects = objects_in(spread[1] / "plan")
     roles = [item for name, item in objects.items() if name.startswith(("ClusterRole ", "Role "))]
     assert {verb for role in roles for rule in role["rules"] for verb in rule["verbs"]} == {"get", "list", "watch"}
     assert {role["kind"] for role in roles} == {"ClusterRole", "Role"}
 
 
-def test_the_rescuer_keeps_its_default_for_a_setting_without_a_value(tmp_path: Path) -> None:
-    objects = rendered(CRITICAL, tmp_path, namespace="123", settings={"stop_timeout": None}, network_policy="off")
+@pytest.fixture(scope="module")
+def rescuer(tmp_path_factory: pytest.TempPathFactory) -> tuple[CasesRun, Path]:
+    """A run of critical_rescuer, and its folder."""
+    folder = tmp_path_factory.mktemp("rescuer")
+    cases = {
+        "defaults": {"image": IMAGE, "namespace": "123", "settings": {"stop_timeout": None}, "network_policy": "off"},
+        "disabled": {"render_to": "", "enabled": "off"},
+    }
+    run = run_cases(CRITICAL, folder, cases)
+    assert run.code == 0, run.output
+    return run, folder
+
+
+def test_the_rescuer_keeps_its_default_for_a_setting_without_a_value(rescuer: tuple[CasesRun, Path]) -> None:
+    objects = objects_in(rescuer[1] / "defaults")
     deployment = objects["Deployment kube-scheduling-rescuer"]
     assert deployment["spec"]["template"]["spec"]["terminationGracePeriodSeconds"] == 75
     assert deployment["metadata"]["namespace"] == "123" and "NetworkPolicy kube-scheduling-rescuer" not in objects
 
 
-def test_the_scheduler_has_only_the_rights_and_the_fields_that_its_variables_ask_for(tmp_path: Path) -> None:
-    variables = {"extender_image": "registry.example.org/services:1", "namespaces": "team", "node_label": "", "image_pull_secrets": ["key"]}
-    objects = rendered(SCHEDULER, tmp_path, preset="reward", priority_class="", **variables)
+def test_a_disabled_rescuer_needs_no_image_with_any_word_for_no(rescuer: tuple[CasesRun, Path]) -> None:
+    assert rescuer[0].changed_on("disabled") == 0
+
+
+@pytest.fixture(scope="module")
+def scheduler(tmp_path_factory: pytest.TempPathFactory) -> tuple[CasesRun, Path]:
+    """A run of extended_scheduler, and its folder."""
+    folder = tmp_path_factory.mktemp("scheduler")
+    cases = {
+        "fields": {
+            "image": IMAGE,
+            "extender_image": IMAGE,
+            "preset": "reward",
+            "priority_class": "",
+            "namespaces": "team",
+            "node_label": "",
+            "image_pull_secrets": ["key"],
+        },
+        "kubeadm": {
+            "render_to": "",
+            "extender_image": "x",
+            "shape": "kubeadm",
+            "hosts": ["cp-9"],
+            "folder": "etc/",
+            "user": "system:admin",
+            "image_pull_secrets": ["key"],
+            "wait_timeout": 10,
+            "renew_days": 0,
+        },
+        "systemd": {
+            "render_to": "",
+            "shape": "systemd",
+            "binary_archive": "/srv/kubernetes-server-linux-amd64.tar.gz",
+            "binary_checksum": "sha256:abc",
+            "scheduler_kubeconfig": "/srv/scheduler.kubeconfig",
+            "secure_port": 5501,
+            "scheduler_user": "kube-scheduling-extender",
+            "program_folder": "opt",
+            "wait_timeout": 10,
+        },
+        "alone": {"render_to": "", "shape": "systemd", "hosts": ["alone"]},
+    }
+    return run_cases(SCHEDULER, folder, cases), folder
+
+
+def test_the_scheduler_has_only_the_rights_and_the_fields_that_its_variables_ask_for(scheduler: tuple[CasesRun, Path]) -> None:
+    objects = objects_in(scheduler[1] / "fields")
     assert {name.partition(" ")[0] for name in objects} == {
         "ServiceAccount", "Role", "RoleBinding", "ClusterRoleBinding", "ConfigMap", "PodDisruptionBudget", "Deployment",
         "MutatingAdmissionPolicy", "MutatingAdmissionPolicyBinding",
@@ -74,20 +163,9 @@ def test_the_scheduler_has_only_the_rights_and_the_fields_that_its_variables_ask
     }  # fmt: skip
 
 
-def test_all_wrong_variables_are_named_and_the_environment_of_the_controller_does_not_count(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("REBALANCER_STRATEGY", "from-environment")
-    settings = {"check_config": True, "context": "x", "interval": "0m", "kubeconfig": "/x"}
-    wrong = RolePlay(SPREAD, tmp_path, {"spread_cronjob_image": "x", "spread_cronjob_form": "deployment"}).run(
-        spread_cronjob_settings=settings,
-        spread_cronjob_tolerations="key=infra",
-        spread_cronjob_node_selector="disk=ssd",
-        spread_cronjob_api_server_ports=443,
-        spread_cronjob_render_to=str(tmp_path / "rendered"),
-    )
-    assert wrong.code == 2 and "from-environment" not in wrong.output, wrong.output
-    for text in (
+def test_all_wrong_variables_are_named_and_the_environment_of_the_controller_does_not_count(spread: tuple[CasesRun, Path]) -> None:
+    run, folder = spread
+    texts = (
         "spread_cronjob_settings has check_config: remove it, because the program would end after the check",
         "spread_cronjob_settings has context: remove it, because ",
         "and spread_cronjob_kubeconfig is the kubeconfig of the role",
@@ -95,9 +173,9 @@ def test_all_wrong_variables_are_named_and_the_environment_of_the_controller_doe
         "which is no list: write spread_cronjob_tolerations: [{KEY: VALUE}]",
         "which is no dictionary: write spread_cronjob_node_selector: {KEY: VALUE}",
         "spread_cronjob_api_server_ports is 443, which is no list: write spread_cronjob_api_server_ports: [VALUE]",
-    ):
-        assert text in wrong.output, (text, wrong.output)
-    assert "NoneType" not in wrong.output, wrong.output
+    )
+    assert lines_missing(texts, run.failure("wrong")) == [], run.failure("wrong")
+    assert not (folder / "wrong").exists() and "NoneType" not in run.output and "from-environment" not in run.output, run.output
 
 
 def test_null_is_not_taken_for_an_empty_text(tmp_path: Path) -> None:
@@ -129,45 +207,20 @@ def test_objects_without_a_template_are_only_the_namespace(tmp_path: Path) -> No
     assert run.code == 0 and "namespace is the part" in run.output, run.output
 
 
-def test_a_disabled_rescuer_needs_no_image_with_any_word_for_no(tmp_path: Path) -> None:
-    run = RolePlay(CRITICAL, tmp_path).run(critical_rescuer_enabled="off")
-    assert run.code == 0 and run.changed == 0, run.output
-
-
-def test_wrong_variables_for_the_schedulers_of_the_cluster_are_named(tmp_path: Path) -> None:
-    wrong = RolePlay(SCHEDULER, tmp_path, {"extended_scheduler_extender_image": "x", "extended_scheduler_shape": "kubeadm"}).run(
-        extended_scheduler_hosts=["cp-9"],
-        extended_scheduler_folder="etc/",
-        extended_scheduler_user="system:admin",
-        extended_scheduler_image_pull_secrets=["key"],
-        extended_scheduler_wait_timeout=10,
-        extended_scheduler_renew_days=0,
-    )
-    assert wrong.code == 2, wrong.output
-    for text in (
+def test_wrong_variables_for_the_schedulers_of_the_cluster_are_named(scheduler: tuple[CasesRun, Path]) -> None:
+    texts = (
         "extended_scheduler_hosts has cp-9, which is not in the inventory: correct the name, or add the host",
         "extended_scheduler_folder is etc/: set it to an absolute path on the hosts, without / at the end",
         "extended_scheduler_user is system:admin: names that begin with system: belong to Kubernetes, so choose another one",
         "extended_scheduler_image_pull_secrets is set, and a static pod cannot use Secrets",
         "extended_scheduler_wait_timeout is 10: a kube-scheduler needs up to 35 s until it is ready, so set at least 60",
         "extended_scheduler_renew_days is 0: it must be a number, at least 1",
-    ):
-        assert text in wrong.output, wrong.output
-
-
-def test_wrong_variables_for_schedulers_on_hosts_are_named(tmp_path: Path) -> None:
-    role = RolePlay(SCHEDULER, tmp_path, {"extended_scheduler_shape": "systemd"})
-    wrong = role.run(
-        extended_scheduler_binary_archive="/srv/kubernetes-server-linux-amd64.tar.gz",
-        extended_scheduler_binary_checksum="sha256:abc",
-        extended_scheduler_scheduler_kubeconfig="/srv/scheduler.kubeconfig",
-        extended_scheduler_secure_port=5501,
-        extended_scheduler_scheduler_user="kube-scheduling-extender",
-        extended_scheduler_program_folder="opt",
-        extended_scheduler_wait_timeout=10,
     )
-    assert wrong.code == 2, wrong.output
-    for text in (
+    assert lines_missing(texts, scheduler[0].failure("kubeadm")) == [], scheduler[0].failure("kubeadm")
+
+
+def test_wrong_variables_for_schedulers_on_hosts_are_named(scheduler: tuple[CasesRun, Path]) -> None:
+    texts = (
         "extended_scheduler_shape is systemd, and there is no host for it: set extended_scheduler_hosts",
         "extended_scheduler_binary_checksum is sha256:abc: set it to the SHA-256 sum of extended_scheduler_binary_archive, 64",
         "only one of extended_scheduler_scheduler_kubeconfig and extended_scheduler_extender_kubeconfig is set: set both, or none of them",
@@ -175,10 +228,15 @@ def test_wrong_variables_for_schedulers_on_hosts_are_named(tmp_path: Path) -> No
         "extended_scheduler_scheduler_user is kube-scheduling-extender: choose a name that does not begin with system: and is not that of",
         "extended_scheduler_program_folder is opt: set it to an absolute path on the hosts, without / at the end",
         "extended_scheduler_wait_timeout is 10: a kube-scheduler needs up to 35 s until it is ready, so set at least 60",
-    ):
-        assert text in wrong.output, wrong.output
-    # Without a control-plane host there is neither a program to copy nor kubeadm. The image is not needed.
-    alone = role.run(extended_scheduler_hosts=["localhost"])
-    assert alone.code == 2 and "extended_scheduler_extender_image" not in alone.output, alone.output
-    assert "there is no kube-scheduler to install: set extended_scheduler_binary_path or extended_scheduler_binary_archive" in alone.output
-    assert "there are no kubeconfigs: set extended_scheduler_scheduler_kubeconfig and" in alone.output
+    )
+    assert lines_missing(texts, scheduler[0].failure("systemd")) == [], scheduler[0].failure("systemd")
+
+
+def test_without_a_control_plane_host_the_sources_of_the_program_and_of_the_kubeconfigs_are_named(scheduler: tuple[CasesRun, Path]) -> None:
+    """There is neither a program to copy nor kubeadm. The image is not needed."""
+    failure = scheduler[0].failure("alone")
+    texts = (
+        "there is no kube-scheduler to install: set extended_scheduler_binary_path or extended_scheduler_binary_archive",
+        "there are no kubeconfigs: set extended_scheduler_scheduler_kubeconfig and",
+    )
+    assert lines_missing(texts, failure) == [] and "extended_scheduler_extender_image" not in failure, failure
