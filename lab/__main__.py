@@ -9,11 +9,9 @@ from __future__ import annotations
 
 import argparse
 import json
-import signal
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from types import FrameType
 
 from lab import binaries, scenario
 from lab.cluster import Cluster, up
@@ -22,6 +20,7 @@ from lab.hosts import command_line as hosts
 from lab.kind import command_line as kind
 from lab.kwok_config import VARIANTS
 from lab.layout import DEFAULT_NAME, default_folder
+from lab.progress import end_on_signals
 from lab.prometheus_server import query_with
 
 EXIT_ERROR = 1
@@ -30,9 +29,7 @@ EXIT_INTERRUPTED = 130
 
 def main(arguments: list[str] | None = None) -> int:
     options = _parser().parse_args(arguments)
-    # SIGINT as well: a job that a script starts in the background inherits it as ignored.
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, _interrupt)
+    end_on_signals()
     try:
         code: int = options.run(options)
     except LabError as error:
@@ -42,10 +39,6 @@ def main(arguments: list[str] | None = None) -> int:
         print("lab: interrupted", file=sys.stderr)
         return EXIT_INTERRUPTED
     return code
-
-
-def _interrupt(_number: int, _frame: FrameType | None) -> None:
-    raise KeyboardInterrupt
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -153,9 +146,7 @@ def _logs(options: argparse.Namespace) -> int:
 def _binaries(options: argparse.Namespace) -> int:
     folder = binaries.ensure(_report)
     if options.with_test_programs:
-        binaries.prometheus(_report)
-        binaries.promtool(_report)
-        binaries.node_exporter(_report)
+        binaries.ensure_test_programs(_report)
     _say(str(folder))
     return 0
 

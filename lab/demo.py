@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import argparse
 import os
-import signal
 import subprocess
 import sys
 import time
@@ -17,7 +16,6 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import FrameType
 from typing import Any
 
 import yaml
@@ -26,6 +24,7 @@ from lab import binaries
 from lab.cluster import Cluster, up
 from lab.errors import LabError
 from lab.layout import REPOSITORY, SOURCES, default_folder
+from lab.progress import end_on_signals
 
 NAME = "demo"
 END = f".venv/bin/python -m lab down --name {NAME}"
@@ -90,7 +89,7 @@ class Pods:
 
 def main(arguments: list[str] | None = None) -> int:
     options = _parser().parse_args(arguments)
-    signal.signal(signal.SIGTERM, _interrupt)
+    end_on_signals()
     try:
         run(workers=options.workers, keep=options.keep)
     except (LabError, DemoError) as error:
@@ -328,10 +327,6 @@ def _step(text: str) -> None:
 
 def _say(line: str) -> None:
     print(line, flush=True)
-
-
-def _interrupt(_number: int, _frame: FrameType | None) -> None:
-    raise KeyboardInterrupt
 
 
 if __name__ == "__main__":

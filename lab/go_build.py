@@ -12,11 +12,14 @@ import os
 import platform
 import shutil
 import subprocess
-from collections.abc import Callable, Mapping
+import time
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from lab import go_packages
 from lab.errors import LabError
+from lab.go_packages import LIST_FORMAT, Progress
 from lab.go_toolchain import find_go
 from lab.layout import cache_dir
 from lab.locks import locked
@@ -30,8 +33,6 @@ WARM_BUILD_BYTES = 1 * GIGABYTE
 class Program:
     name: str
     package: str
-    cold_build: str
-    """The duration of the build with empty caches on two cores, for the progress line."""
 
 
 @dataclass(frozen=True)
@@ -39,23 +40,25 @@ class GoModule:
     """A folder with go.mod, go.sum and sources, and the programs that are built from it.
 
     ``stamps``: values of Go variables that a plain build leaves empty, such as versions. ``largest``: the module, as Go's module cache
-    names its folder, whose presence shows that most has been downloaded. ``cold_build`` and ``cold_build_bytes``: the time and
-    the disk space for all programs with empty caches on two cores. ``tags``: the build tags.
+    names its folder, whose presence shows that most has been downloaded. ``cold_build_bytes``: the disk space for all programs with
+    empty caches. ``tags``: the build tags.
     """
 
     folder: Path
     programs: tuple[Program, ...]
     stamps: Mapping[str, str]
     largest: str
-    cold_build: str
     cold_build_bytes: int
     tags: tuple[str, ...] = ()
 
     def flags(self) -> list[str]:
         """Flags of `go build`."""
         linker = " ".join(["-s -w", *(f"-X {variable}={value}" for variable, value in self.stamps.items())])
-        tags = ["-tags", ",".join(self.tags)] if self.tags else []
-        return ["-trimpath", "-buildvcs=false", *tags, "-ldflags", linker]
+        return ["-trimpath", "-buildvcs=false", *self.tag_flags(), "-ldflags", linker]
+
+    def tag_flags(self) -> list[str]:
+        """Flags of `go build` and `go list` for the build tags."""
+        return ["-tags", ",".join(self.tags)] if self.tags else []
 
     def cache_key(self) -> str:
         """Short hash over everything that decides what the programs are."""
@@ -85,8 +88,7 @@ class GoModule:
         folder = cache_dir() / key
         lacking = self.missing(folder)
         if lacking:
-            why = f"which builds {', '.join(lacking)} ({self.cold_build} with cold caches)"
-            with locked(cache_dir() / f"{key}.lock", why=why, log=log):
+            with locked(cache_dir() / f"{key}.lock", why=f"which builds {', '.join(lacking)}", log=log):
                 _build(self, folder, log)
         return folder
 
@@ -110,39 +112,58 @@ class _Build:
     folder: Path
     log: Callable[[str], None]
 
-    def one(self, program: Program) -> None:
-        number = f"{self.module.programs.index(program) + 1}/{len(self.module.programs)}"
-        self.log(f"building {program.name} ({number}), takes up to {program.cold_build} cold")
-        # Under its final name only when complete, so that an interrupted build leaves nothing half done.
-        unfinished = self.folder / f".{program.name}.{os.getpid()}"
+    def programs(self, programs: list[Program]) -> None:
+        """Build the programs in one command, so that one is linked while the next one is compiled."""
+        paths = [program.package for program in programs]
+        # This downloads the modules. `go build` would not compile before that either.
+        packages = go_packages.read(self._run("list", "-deps", "-f", LIST_FORMAT, *self.module.tag_flags(), *paths, detail=_downloads))
+        names = [go_packages.executable(path) for path, package in packages.items() if package.program]
+        unfinished = self.folder / ".unfinished"
+        shutil.rmtree(unfinished, ignore_errors=True)
+        work = unfinished / "work"
+        work.mkdir(parents=True)
+        # In a folder with the group bit, Go copies programs. Without it, it moves them when they are complete.
+        unfinished.chmod(0o700)
+        self.environment["GOTMPDIR"] = str(work)
         try:
-            result = run_with_heartbeat(
-                [str(self.go), "build", *self.module.flags(), "-o", str(unfinished), program.package],
-                what=program.name,
-                log=self.log,
-                detail=_downloads,
-                env=self.environment,
-                cwd=self.module.folder,
-            )
-            if result.code != 0:
-                raise LabError(f"building {program.name} failed: {result.tail(12)}\n{_hint(result.output)}")
-            unfinished.replace(self.folder / program.name)
+            self._run("build", "-v", *self.module.flags(), "-o", f"{unfinished}/", *paths, detail=Progress(packages), ignored=packages)
         finally:
-            unfinished.unlink(missing_ok=True)
-        self.log(f"  {program.name} done in {result.seconds:.0f} s")
+            # What is complete is kept, also after an error or an interrupt.
+            for name, program in zip(names, programs, strict=True):
+                if (unfinished / name).exists():
+                    (unfinished / name).replace(self.folder / program.name)
+            shutil.rmtree(unfinished)
+
+    def _run(self, command: str, *arguments: str, detail: Callable[[str], str], ignored: Collection[str] = ()) -> str:
+        """Run a command of Go. The lines `ignored` are no part of an error."""
+        result = run_with_heartbeat(
+            [str(self.go), command, *arguments],
+            what=f"go {command}",
+            log=self.log,
+            detail=detail,
+            env=self.environment,
+            cwd=self.module.folder,
+        )
+        if result.code != 0:
+            text = "\n".join([line for line in result.output.splitlines() if line and line not in ignored][-12:])
+            raise LabError(f"go {command} in {self.module.folder} failed: {text}\n{_hint(result.output)}")
+        return result.output
 
 
 def _build(module: GoModule, folder: Path, log: Callable[[str], None]) -> None:
-    lacking = module.missing(folder)
-    if not lacking:
+    missing = module.missing(folder)
+    if not missing:
         return
     folder.mkdir(parents=True, exist_ok=True)
     build = _Build(module, find_go(log), _build_environment(), folder, log)
     _check_disk(build)
-    log(f"binaries: building {len(lacking)} of {len(module.programs)} into {folder} ({module.cold_build} with cold caches)")
-    for program in module.programs:
-        if program.name in lacking:
-            build.one(program)
+    log(f"binaries: building {', '.join(missing)} into {folder}")
+    started = time.monotonic()
+    build.programs([program for program in module.programs if program.name in missing])
+    absent = module.missing(folder)
+    if absent:
+        raise LabError(f"go build in {module.folder} ended without an error and without {', '.join(absent)}")
+    log(f"binaries: built in {time.monotonic() - started:.0f} s")
 
 
 def _downloads(output: str) -> str:
@@ -152,7 +173,7 @@ def _downloads(output: str) -> str:
 
 def _hint(output: str) -> str:
     if "no space left" in output:
-        return "The disk is full: free some space, or set XDG_CACHE_HOME, GOCACHE, GOMODCACHE and TMPDIR to a larger disk."
+        return "The disk is full: free some space, or set XDG_CACHE_HOME, GOCACHE and GOMODCACHE to a larger disk."
     if "proxy" in output or "dial tcp" in output:
         return "The Go module proxy could not be reached: set GOPROXY to one that can, then run the same command again."
     return "Run the same command again; what was built so far is kept."

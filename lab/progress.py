@@ -31,6 +31,15 @@ class Result:
         return "\n".join(self.output.strip().splitlines()[-lines:])
 
 
+def end_on_signals() -> None:
+    """Let SIGINT and SIGTERM raise KeyboardInterrupt, which also ends the command that runs.
+
+    SIGINT as well: a job that a script starts in the background inherits it as ignored.
+    """
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.default_int_handler)
+
+
 def silent(_line: str) -> None:
     """A log for those who want to hear nothing."""
 

@@ -16,10 +16,9 @@ from tools.paths import ROOT
 VERSION = "1.7.12"
 ACTIONLINT = GoModule(
     folder=ROOT / "tools" / "actionlint",
-    programs=(Program("actionlint", "github.com/rhysd/actionlint/cmd/actionlint", "1 minute"),),
+    programs=(Program("actionlint", "github.com/rhysd/actionlint/cmd/actionlint"),),
     stamps={},
     largest=f"github.com/rhysd/actionlint@v{VERSION}",
-    cold_build="1 minute",
     cold_build_bytes=GIGABYTE,
 )
 FOLDER = ROOT / ".github" / "workflows"

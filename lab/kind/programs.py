@@ -24,38 +24,34 @@ NODE = replace(
     binaries.CLUSTER,
     folder=SOURCES / "kind" / "kubernetes",
     programs=(
-        Program("kubelet", "k8s.io/kubernetes/cmd/kubelet", "30 s"),
-        Program("kubeadm", "k8s.io/kubernetes/cmd/kubeadm", "20 s"),
-        Program("kube-proxy", "k8s.io/kubernetes/cmd/kube-proxy", "10 s"),
+        Program("kubelet", "k8s.io/kubernetes/cmd/kubelet"),
+        Program("kubeadm", "k8s.io/kubernetes/cmd/kubeadm"),
+        Program("kube-proxy", "k8s.io/kubernetes/cmd/kube-proxy"),
     ),
-    cold_build="1 minute after kube-apiserver",
 )
 
 KIND = GoModule(
     folder=SOURCES / "kind" / "cli",
-    programs=(Program("kind", "sigs.k8s.io/kind", "10 s"),),
+    programs=(Program("kind", "sigs.k8s.io/kind"),),
     stamps={},
     largest=f"sigs.k8s.io/kind@v{KIND_VERSION}",
-    cold_build="10 s",
     cold_build_bytes=1 * GIGABYTE,
 )
 
 # A main function with the few plugins that a cluster needs. The original one needs the libraries of all clouds.
 COREDNS = GoModule(
     folder=SOURCES / "kind" / "coredns",
-    programs=(Program("coredns", ".", "2 minutes"),),
+    programs=(Program("coredns", "."),),
     stamps={},
     largest=f"github.com/coredns/coredns@v{COREDNS_VERSION}",
-    cold_build="2 minutes",
     cold_build_bytes=2 * GIGABYTE,
 )
 
 PAUSE = GoModule(
     folder=SOURCES / "kind" / "pause",
-    programs=(Program("pause", ".", "5 s"),),
+    programs=(Program("pause", "."),),
     stamps={},
     largest="",
-    cold_build="5 s",
     cold_build_bytes=1 * GIGABYTE,
 )
 

@@ -12,20 +12,18 @@ FOLDER = Path(__file__).resolve().parents[1]
 
 GO_EXTENDER = GoModule(
     folder=FOLDER / "go_extender",
-    programs=(Program("go-extender", ".", "1 minute"),),
+    programs=(Program("go-extender", "."),),
     stamps={},
     largest="k8s.io/kube-scheduler@v0.36.3",
-    cold_build="1 minute",
     cold_build_bytes=1 * GIGABYTE,
 )
 
 LOAD_GENERATOR = GoModule(
     folder=FOLDER / "load_generator",
-    programs=(Program("load-generator", ".", "30 s"),),
+    programs=(Program("load-generator", "."),),
     stamps={},
     # It needs no other modules.
     largest=".",
-    cold_build="30 s",
     cold_build_bytes=1 * GIGABYTE,
 )
 

