@@ -42,7 +42,8 @@ env: ## make .venv: Python libraries, tools and the collections
 
 ## The simulated cluster
 
-demo: env ## show the main job on a simulated cluster, from piled-up to spread
+demo: ## show the main job on a simulated cluster, from piled-up to spread
+	@$(BASE) -m tools.first_start
 	@$(PYTHON) -m lab.demo
 
 lab-up: env ## start a simulated cluster with six workers; its kubeconfig is .lab/kubeconfig
@@ -51,8 +52,8 @@ lab-up: env ## start a simulated cluster with six workers; its kubeconfig is .la
 lab-down: env ## end it
 	@$(PYTHON) -m lab down
 
-lab-binaries: env ## build the programs of the simulated cluster (minutes once, then cached)
-	@$(STEP) lab-binaries -- python -m lab binaries --with-test-programs
+lab-binaries: ## make .venv, and build the programs of the simulated cluster (minutes once, then cached)
+	@$(BASE) -m tools.first_start --with-test-programs
 
 ## Checks
 

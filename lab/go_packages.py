@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 LIST_FORMAT = '{{.ImportPath}}|{{.DepOnly}}|{{.Dir}}|{{join .GoFiles ","}}|{{join .Imports ","}}'
-"""What `go list -deps -f` has to print for `read`."""
+"""The format of `go list -deps -f` that `read` reads."""
 SHORTEST_MEASUREMENT_S = 15.0
 """The rest of a build is estimated from this time on."""
 

@@ -15,6 +15,7 @@ from pathlib import Path
 
 from lab.layout import project_cache_dir
 from lab.locks import locked
+from lab.progress import end_on_signals
 from tools import ansible_core, collections_of_ansible, interpreters, venvs
 from tools.errors import exit_with
 from tools.paths import COLLECTIONS, ENVIRONMENT, NAME, NAMESPACE, ROOT
@@ -28,6 +29,7 @@ VENV_PARTS = ("bin", "include", "lib", "pyvenv.cfg")
 
 
 def main() -> int:
+    end_on_signals()
     parser = argparse.ArgumentParser(description="Make or renew .venv.")
     parser.add_argument("--python", default=os.environ.get("BASE_PYTHON"), help="interpreter to use (default: search)")
     parser.add_argument("--ansible-core", default=os.environ.get("ANSIBLE_CORE"), help="release, such as 2.18 (default: the newest)")

@@ -54,7 +54,7 @@ def _build(folder: Path, interpreter: Path, requirements: Sequence[Path], constr
         "If its text names ensurepip: install your system's package for it (Debian: apt install python3-venv).",
     )
     names = ", ".join(file.name for file in requirements)
-    print(f"environment: installing {names} with pip (about a minute the first time)")
+    print(f"environment: installing {names} with pip")
     command = [str(folder / "bin" / "python"), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
     for file in requirements:
         command += ["--requirement", str(file)]
