@@ -54,7 +54,8 @@ class GoModule:
     def flags(self) -> list[str]:
         """Flags of `go build`."""
         linker = " ".join(["-s -w", *(f"-X {variable}={value}" for variable, value in self.stamps.items())])
-        return ["-trimpath", "-buildvcs=false", *self.tag_flags(), "-ldflags", linker]
+        # The linker omits the debug information (-w). A tenth of the time of compilation is for writing it.
+        return ["-trimpath", "-buildvcs=false", "-gcflags=all=-dwarf=false", *self.tag_flags(), "-ldflags", linker]
 
     def tag_flags(self) -> list[str]:
         """Flags of `go build` and `go list` for the build tags."""
