@@ -153,7 +153,7 @@ def _downloaded(releases: Releases, log: Callable[[str], None]) -> Path:
     if not CLUSTER.missing(folder):
         return folder
     folder.mkdir(parents=True, exist_ok=True)
-    with locked(folder.with_suffix(".lock"), why="which downloads the programs", log=log):
+    with locked(cache_dir() / f"{releases.folder_name}.lock", why="which downloads the programs", log=log):
         try:
             for name in CLUSTER.missing(folder):
                 releases.fetch(name, folder, log)
