@@ -5,7 +5,7 @@
 A mark is an HTML comment in the line before a block, so that neither a forge nor the site shows it:
 
 - ``run: lab``: tests/integration/playbooks/test_command_blocks.py runs the block;
-- ``run: kind`` and ``run: kind with a second scheduler``: the scenario `kind` of molecule runs the block by tests/molecule/kind_blocks.py;
+- ``run: kind`` and ``run: kind with a second scheduler``: the scenario `lifecycle` runs the block by tests/molecule/kind_blocks.py;
 - ``run: PATH``: the test in this file runs the block;
 - ``not run: REASON``;
 - ``output``, before a block of text: the output of the block before it, see :func:`missing_output`.
@@ -24,7 +24,7 @@ COMMANDS = {"sh", "console"}
 """The languages of blocks with commands. In a console block they are the lines after a prompt."""
 LAB, OUTPUT = "run: lab", "output"
 KIND = {"installed": "run: kind", "scheduler": "run: kind with a second scheduler"}
-"""The marks for the scenario `kind`, by the part of the scenario in which the blocks are run."""
+"""The marks for the scenario `lifecycle`, by the part of the scenario in which the blocks are run."""
 BLOCK = re.compile(
     r"^(?:(?P<comment> *<!-- (?P<mark>[^\n]*) -->)\n)?(?P<indent> *)```(?P<language>[^\n]*)\n(?P<text>.*?)^(?P=indent)```$", re.M | re.S
 )

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: onprem.kube_scheduling contributors
-"""Runs the commands of the guides that are marked for the scenario `kind`: python -m tests.molecule.kind_blocks.
+"""Runs the commands of the guides that are marked for a kind cluster: python -m tests.molecule.kind_blocks.
 
-The scenario calls it while the programs are installed, and again while there is a second scheduler. Both also work with another cluster.
+The scenario `lifecycle` calls it while the programs are installed, and again while there is a second scheduler. Both also work with another
+cluster.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: onprem.kube_scheduling contributors
-"""The commands of the guides for the scenario `kind` of molecule also work on a lab cluster, on which the same objects are installed."""
+"""The commands of the guides for the scenario `lifecycle` also work on a lab cluster, on which the same objects are installed."""
 
 from __future__ import annotations
 

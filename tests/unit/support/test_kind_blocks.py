@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: onprem.kube_scheduling contributors
-"""The scenario `kind` runs each block of commands with its mark, and a command that fails is an error."""
+"""The scenario `lifecycle` runs each block of commands with its mark, and a command that fails is an error."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.guide_blocks import KIND, Block
 from tests.molecule import kind_blocks
 from tools.paths import ROOT
 
-SCENARIO = ROOT / "extensions" / "molecule" / "kind"
+SCENARIO = ROOT / "extensions" / "molecule" / "lifecycle"
 
 
 def block(line: int, text: str) -> Block:
