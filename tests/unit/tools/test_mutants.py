@@ -135,7 +135,7 @@ def test_line_that_an_import_executes_has_all_tests_of_the_file() -> None:
 def copy(tmp_path: Path) -> Path:
     """A folder with the environment of this repository, and tests that pass, fail and do not end."""
     (tmp_path / ".venv").symlink_to(ROOT / ".venv")
-    (tmp_path / "pytest.ini").write_text("[pytest]\naddopts = -ra\n")
+    (tmp_path / "pytest.ini").write_text("[pytest]\naddopts = -ra -p no:hypothesispytest -p no:xdist -p no:rerunfailures\n")
     (tmp_path / "test_one.py").write_text("def test_passes(): ...\ndef test_fails(): assert 0\ndef test_hangs():\n    while True: pass\n")
     return tmp_path
 
