@@ -38,7 +38,7 @@ from tools.working_copy import repository_files, working_copy
 SOURCES = "plugins/module_utils/"
 FOLDERS = ("spread", "rescue", "scheduler", "operations")
 RESULTS = ROOT / "tests/output/mutants.jsonl"
-UNIT = ("tests/unit", *(f"--ignore=tests/unit/{name}" for name in ("repository", "tools", "lab", "bench")))
+UNIT = ("tests/unit", *(f"--ignore=tests/unit/{name}" for name in ("repository", "tools", "lab", "bench", "soak", "playbooks", "roles")))
 LIMIT_S = 3600.0
 LINES = "mutants-lines.json"  # the file in the working copy that LineRecorder writes
 MONITORING: t.Any = getattr(sys, "monitoring", None)  # Python 3.12 and newer
