@@ -6,32 +6,26 @@ BASE := $(or $(BASE_PYTHON),python3)
 PYTHON := .venv/bin/python
 STEP := $(PYTHON) -m tools.run_step $(HOLD)
 
-# `test` runs these two at a time, then the scenario `kind` and the integration tests, which want the machine for themselves. Sanity and the image
-# take longest, and each of them uses one processor.
-CHECKS := style sanity image workflows mypy unit browser docs-lint ansible-lint docs importer
+# `test` runs these two at a time, then the core of the integration tests, which wants the machine for itself.
+CHECKS := sanity style mypy unit ansible-lint docs-lint
+# `ci-more` runs these two at a time, then the other integration tests.
+MORE_CHECKS := kind image browser docs importer unit-more workflows
 
-# The checks that take seconds, for a release whose commit has passed `make test`.
+# The checks that take seconds, for a release whose commit has passed .ci/run.
 RELEASE_CHECKS := style workflows mypy docs-lint importer
 
-# Integration tests wait more than they work. Each worker has a shared cluster of its own; a file stays on one worker.
+# Integration tests wait more than they work. Each worker has shared clusters of its own; a file stays on one worker.
 SIDE_BY_SIDE := -n 3 --dist loadfile --no-loadscope-reorder
-# Tests with the marker `full` are those of `make molecule FULL=1`.
-NOT_FULL := -m "not full"
-# Only failures in a time in which the machine did not run are repeated (tests/integration/machine.py). The summary names them.
-REPEATED := --reruns 2 --only-rerun MachineStoodStillError -raR
 # `make soak` runs the integration tests on each of these, or only on the one of LAB_KUBERNETES.
 KUBERNETES := $(or $(LAB_KUBERNETES),1.34 1.35 1.36)
 # A variable VERSION of the environment, as of other tools, does not change galaxy.yml.
 VERSION_OF_CALL = $(if $(filter command line,$(origin VERSION)),$(VERSION))
-OLDEST_ANSIBLE := PLAYBOOK_ANSIBLE_CORE=2.18
-# The tests that run playbooks and roles with the ansible-core of PLAYBOOK_ANSIBLE_CORE.
-WITH_ANSIBLE := tests/unit/playbooks tests/unit/roles tests/integration/playbooks tests/integration/roles tests/integration/awx/test_setup.py tests/integration/awx/test_rendered.py
 
 COLLECTION := ansible_collections.onprem.kube_scheduling
 TYPED := lab tools tests.bench tests.soak $(COLLECTION).plugins.module_utils $(if $(wildcard services),$(COLLECTION).services)
 
 .DEFAULT_GOAL := help
-.PHONY: help env demo test lab-binaries lab-up lab-down bench soak molecule oldest-ansible kind hosts deploy format tables build wheel integration image-lock sbom version changelog release release-files release-compare $(CHECKS)
+.PHONY: help env demo test ci-more test-full lab-binaries test-programs lab-up lab-down bench soak molecule kind core integration changed-scenario deploy format tables build wheel image-lock sbom version changelog release release-files release-compare $(CHECKS) $(MORE_CHECKS)
 
 help: ## list the targets
 	@echo "Targets of this Makefile:"
@@ -53,16 +47,23 @@ lab-down: env ## end it
 	@$(PYTHON) -m lab down
 
 lab-binaries: ## make .venv, and build the programs of the simulated cluster (minutes once, then cached)
-	@$(BASE) -m tools.first_start --with-test-programs
+	@$(BASE) -m tools.first_start
+
+test-programs: lab-binaries ## build Prometheus, promtool and node_exporter, too
+	@$(STEP) test-programs -- python -m lab binaries --with-test-programs
 
 ## Checks
 
-test: env ## run every check
+test: lab-binaries ## style, types, documentation, unit tests, sanity, and the core of the integration tests: 15 minutes
+	@rm -f tests/output/flaky.json
 	@$(MAKE) --no-print-directory -j2 HOLD=--hold $(CHECKS)
-	@$(MAKE) --no-print-directory kind
+	@$(MAKE) --no-print-directory core
+
+ci-more: test-programs ## what CI runs after `make test`: the other integration tests, a real cluster in containers, image, pages, importer
+	@$(MAKE) --no-print-directory -j2 HOLD=--hold $(MORE_CHECKS)
 	@$(MAKE) --no-print-directory integration
 
-style: env ## check: Python and YAML style, changelog, workflows, and the wording and structure of all files
+style: env ## check: style of Python and YAML, changelog, workflows, wording, structure of the repository
 	@$(STEP) style -- python -m tools.style
 
 workflows: env ## check: the workflow files of the public CI, with actionlint
@@ -72,7 +73,10 @@ mypy: env ## check: types (strict)
 	@$(STEP) mypy -- mypy $(addprefix -p ,$(TYPED))
 
 unit: env ## check: unit tests
-	@$(STEP) unit -- python -m pytest tests/unit
+	@$(STEP) unit -- python -m pytest tests/unit -m "not ci_more" -n 2
+
+unit-more: test-programs ## check: unit tests that need a program or an environment which `make test` does not make
+	@$(STEP) unit-more -- python -m pytest tests/unit -m ci_more
 
 browser: docs ## check: the pages of the extender and of the site, and the HTML report, in a headless Chromium
 	@$(STEP) browser -- python -m pytest tests/browser
@@ -87,7 +91,7 @@ ansible-lint: env ## check: ansible-lint, production profile, offline
 docs: env ## check: build the site, guides and reference, into docs/build/html
 	@$(STEP) docs -- python -m tools.docs
 
-sanity: env ## check: ansible-test sanity
+sanity: env ## check: ansible-test sanity with the oldest and the newest Python of managed hosts
 	@$(STEP) sanity -- python -m tools.sanity
 
 build: env ## build the collection artifact into dist/
@@ -100,37 +104,36 @@ importer: build ## check: galaxy-importer on the built artifact
 	@$(STEP) importer -- python -m tools.galaxy_importer
 
 image: env ## check: build the image of the services with a container engine, run its programs, and import it into containerd
-	@$(STEP) image -- python -m pytest tests/image $(NOT_FULL) --durations=10
+	@$(STEP) image -- python -m pytest tests/image -m "not full" --durations=10
 
-# Between the checks and the integration tests, because it takes minutes of both processors.
-kind: lab-binaries ## check: roles and playbooks on a real cluster in containers (scenario `kind` of molecule)
+kind: lab-binaries ## check: roles and programs on a real cluster in containers (the short scenario of molecule)
 	@$(STEP) kind -- python -m pytest tests/molecule/test_scenarios.py::test_kind
 
-hosts: lab-binaries ## the role node_exporter on Debian machines in containers, scraped by a Prometheus (scenario `hosts` of molecule)
-	@$(STEP) hosts -- python -m pytest tests/molecule/test_scenarios.py::test_hosts
+# The next two have no closing line of their own, so that pytest's summary is the last line.
+core: lab-binaries ## check: the core of the integration tests: each module, playbook, role and program (tests/core.py)
+	@$(STEP) --quiet-end core -- python -m pytest tests/integration -m core --durations=20 $(SIDE_BY_SIDE)
 
-# Last, and without a closing line of its own, so that pytest's summary is the last line of `make test`.
-integration: lab-binaries ## check: integration tests on the simulated cluster
-	@$(STEP) --quiet-end integration -- python -m pytest tests/integration $(NOT_FULL) --durations=20 $(SIDE_BY_SIDE) $(REPEATED)
+integration: test-programs ## check: the other integration tests on the simulated cluster
+	@$(STEP) --quiet-end integration -- python -m pytest tests/integration -m "not core and not full" --durations=20 $(SIDE_BY_SIDE)
+
+changed-scenario: test-programs ## the long scenario that tests the changed folders, if there is time for it in CI
+	@$(STEP) --quiet-end changed-scenario -- python -m pytest -p tests.molecule.changed_folders \
+		tests/molecule/test_changed_folders.py tests/molecule/test_scenarios.py
 
 ## Measurements and long runs, for releases
 
-molecule: lab-binaries ## all scenarios of molecule, each on a cluster of its own (SCENARIO=faults: only that one); FULL=1: then also the long tests of playbooks, roles and the image, and oldest-ansible
+test-full: env ## what takes hours: long scenarios, long tests, all Pythons, ansible-core 2.18; results are kept for the commit (PART="hosts faults": only these)
+	@$(PYTHON) -m tools.full_run $(PART)
+
+molecule: test-programs ## all scenarios of molecule, each on a cluster of its own (SCENARIO=faults: only that one)
 	@$(STEP) molecule -- python -m pytest tests/molecule$(if $(SCENARIO),/test_scenarios.py::test_$(SCENARIO))
-	$(if $(FULL),@$(STEP) full-image -- python -m pytest tests/image -m full)
-	$(if $(FULL),@$(STEP) full-integration -- python -m pytest tests/integration -m full --durations=20 $(SIDE_BY_SIDE) $(REPEATED))
-	$(if $(FULL),@$(MAKE) --no-print-directory oldest-ansible)
 
-oldest-ansible: lab-binaries ## with ansible-core 2.18: the tests of playbooks, roles and the setup of AWX, and the scenarios kind and hosts of molecule
-	@$(OLDEST_ANSIBLE) $(STEP) integration-ansible-2.18 -- python -m pytest $(WITH_ANSIBLE) --durations=20 $(SIDE_BY_SIDE) $(REPEATED)
-	@$(OLDEST_ANSIBLE) $(STEP) molecule-ansible-2.18 -- python -m pytest tests/molecule/test_scenarios.py -k "kind or hosts"
-
-bench: lab-binaries ## measure spread check, reports, rescues and extender on 5,000 nodes; writes docs/development/benchmarks.md (PART=spread|uneven|start|report|rescue|extender|extender-binding: only that)
+bench: test-programs ## measure spread check, reports, rescues and extender on 5,000 nodes; writes docs/development/benchmarks.md (PART=spread|uneven|start|report|rescue|extender|extender-binding: only that)
 	@$(PYTHON) -m tests.bench $(if $(PART),--part $(PART))
 
-soak: lab-binaries ## the integration tests on Kubernetes 1.34, 1.35 and 1.36 (LAB_KUBERNETES=1.34: only this one), and long random runs: 200,000 decisions, 100,000 scores, 300 rescues, 200 clusters with preemption, 5,000 scheduler configurations, 80,000 choices of victims, 100,000 objects of every kind, 1,000,000 requests to the extender, 1,080,000 placements, restarts in 500 clusters (PART=kubernetes: only the versions; PART=prediction: only the restarts, SEEDS=1-50: only some of them; a run continues)
+soak: test-programs ## the integration tests on Kubernetes 1.34, 1.35 and 1.36 (LAB_KUBERNETES=1.34: only this one), and long random runs: 200,000 decisions, 100,000 scores, 300 rescues, 200 clusters with preemption, 5,000 scheduler configurations, 80,000 choices of victims, 100,000 objects of every kind, 1,000,000 requests to the extender, 1,080,000 placements, restarts in 500 clusters (PART=kubernetes: only the versions; PART=prediction: only the restarts, SEEDS=1-50: only some of them; a run continues)
 	$(if $(filter-out kubernetes,$(PART)),,@for version in $(KUBERNETES); do export LAB_KUBERNETES=$$version; \
-		$(STEP) lab-binaries-$$version -- python -m lab binaries && $(STEP) integration-$$version -- python -m pytest tests/integration $(NOT_FULL) $(SIDE_BY_SIDE) $(REPEATED) || exit 1; done)
+		$(STEP) lab-binaries-$$version -- python -m lab binaries && $(STEP) integration-$$version -- python -m pytest tests/integration -m "not full" $(SIDE_BY_SIDE) || exit 1; done)
 	$(if $(PART),,@SOAK=1 $(PYTHON) -m pytest tests/integration/oracle tests/unit/rescue/search/test_against_brute_force.py \
 		tests/integration/rescue/test_random_clusters.py tests/integration/extender/test_random_preemption.py \
 		tests/integration/undecodable/test_every_object.py tests/integration/scheduler_config/test_random_configurations.py tests/unit/services/extender/http/messages/test_fuzzed_wire.py --timeout 0)

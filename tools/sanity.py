@@ -2,6 +2,7 @@
 # Copyright: onprem.kube_scheduling contributors
 """Runs `ansible-test sanity` on what ships, without containers and only with pip's package index.
 
+It takes the oldest and the newest Python that are installed, and with ``--all-pythons`` each. Other arguments are those of ansible-test.
 ansible-test gets a home of its own in the cache: its environments and its pip are kept there.
 """
 
@@ -24,6 +25,8 @@ NEVER_SHIPPED = (".ci", ".github", "docs", "lab", "tests", "tools")
 PYTHONS = tuple(f"3.{minor}" for minor in range(9, 15))
 """The versions that the modules support, up to the newest that ansible-core tests; those not installed are left out."""
 
+ALL_PYTHONS = "--all-pythons"
+
 PIP = "24.2"
 """Starts the environments of ansible-test, which then get the pip that it pins; runs on all of PYTHONS."""
 
@@ -42,14 +45,16 @@ sys.exit(main(["install"] + [word for word in sys.argv[1:] if word not in ("--no
 
 
 def main() -> int:
+    arguments = sys.argv[1:]
+    everything = ALL_PYTHONS in arguments
     home = project_cache_dir() / "ansible-test"
     _prepare_home(home)
-    pythons = _link_interpreters(home / "pythons")
+    pythons = _link_interpreters(home / ("all-pythons" if everything else "pythons"), everything=everything)
     # Only these folders: pyenv has a shim for every version, and the shims of versions that are not selected fail.
     path = [ENVIRONMENT / "bin", pythons, "/usr/bin", "/bin"]
     environment = {"HOME": str(home), "PATH": os.pathsep.join(map(str, path)), "LANG": "C.UTF-8"}
     with working_copy(without=NEVER_SHIPPED) as copy:
-        command = ["ansible-test", "sanity", "--color", "no", *sys.argv[1:]]
+        command = ["ansible-test", "sanity", "--color", "no", *(word for word in arguments if word != ALL_PYTHONS)]
         return subprocess.run(command, cwd=copy, env=environment).returncode
 
 
@@ -86,14 +91,13 @@ def _write_pip_settings(file: Path) -> None:
     file.write_text("\n".join(lines) + "\n")
 
 
-def _link_interpreters(folder: Path) -> Path:
+def _link_interpreters(folder: Path, *, everything: bool) -> Path:
     folder.mkdir(exist_ok=True)
     for link in folder.iterdir():
         link.unlink()
-    for version in PYTHONS:
-        found = interpreters.find(version)
-        if found:
-            (folder / f"python{version}").symlink_to(interpreters.real_path(found))
+    installed = {version: found for version in PYTHONS if (found := interpreters.find(version))}
+    for version in installed if everything else {min(installed, key=PYTHONS.index), max(installed, key=PYTHONS.index)}:
+        (folder / f"python{version}").symlink_to(interpreters.real_path(installed[version]))
     return folder
 
 

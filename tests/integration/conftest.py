@@ -19,6 +19,7 @@ from lab.pytest_fixtures import (
     session_cluster,
     session_cluster_without_preemption,
 )
+from tests import core
 from tests.integration.fault_users import FAULTS
 
 __all__ = [
@@ -59,8 +60,10 @@ def pytest_runtest_call() -> Generator[None, object, object]:
     return result
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """The folder that takes longest comes first, so that with several workers none is left with it at the end."""
+    """Mark the core before `-m` selects. The folder that takes longest comes first, so that no worker is left with it at the end."""
+    core.mark(items)
     items.sort(key=lambda item: LONGEST not in item.path.parts)
 
 

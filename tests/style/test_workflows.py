@@ -10,6 +10,7 @@ from typing import Any
 import yaml
 
 from tools.ansible_core import RELEASES
+from tools.full_run import PARTS
 from tools.paths import ROOT
 
 FILES = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
@@ -29,7 +30,7 @@ def commands(job: dict[str, Any]) -> list[str]:
 
 
 def test_there_are_workflows_for_changes_scenarios_and_releases() -> None:
-    assert set(WORKFLOWS) == {"ci", "molecule", "release"}
+    assert set(WORKFLOWS) == {"ci", "full", "release"}
 
 
 def test_a_job_calls_targets_of_the_makefile() -> None:
@@ -69,10 +70,8 @@ def test_unit_tests_run_with_each_combination_that_exists() -> None:
     assert WORKFLOWS["ci"]["jobs"]["sanity"]["strategy"]["matrix"]["ansible"] == list(RELEASES)
 
 
-def test_each_scenario_of_molecule_has_a_job() -> None:
-    tests = (ROOT / "tests" / "molecule" / "test_scenarios.py").read_text()
-    scenarios = WORKFLOWS["molecule"]["jobs"]["scenario"]["strategy"]["matrix"]["scenario"]
-    assert sorted(scenarios) == sorted(re.findall(r"^def test_(\w+)\(", tests, re.MULTILINE))
+def test_each_part_of_the_full_tests_has_a_job() -> None:
+    assert WORKFLOWS["full"]["jobs"]["part"]["strategy"]["matrix"]["part"] == list(PARTS)
 
 
 def test_the_cache_of_the_project_is_kept() -> None:

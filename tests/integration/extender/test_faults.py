@@ -170,7 +170,7 @@ def test_no_request_fails_during_reloads(start_extender: StartExtender, traffic:
 
 
 def accepts(port: int) -> bool:
-    """Return whether somebody accepts connections to this port."""
+    """Return True if a server accepts connections to this port."""
     try:
         socket.create_connection(("127.0.0.1", port), timeout=10).close()
     except ConnectionRefusedError:

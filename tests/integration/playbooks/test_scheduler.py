@@ -4,18 +4,13 @@
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
-from pathlib import Path
-
 import pytest
 
 from lab.cluster import Cluster
 from tests.integration.modules.conftest import cluster, namespace
 from tests.integration.playbooks.site_runs import Site, site, stats_of
 from tests.integration.roles.installed import installed, remove_all
-from tests.integration.roles.installed_scheduler import DEPLOYMENT, NAME, NAMESPACE, programs
+from tests.integration.roles.installed_scheduler import DEPLOYMENT, NAME, NAMESPACE, kubelet
 from tests.integration.roles.restricted_user import rules_of_scheduler, user_with
 from tests.integration.workloads import IMAGE, wait_until
 
@@ -23,31 +18,6 @@ __all__ = ["cluster", "namespace", "site"]
 
 # Each run of a role takes many seconds on a machine with other work.
 pytestmark = [pytest.mark.full, pytest.mark.timeout(1800)]
-
-
-@contextmanager
-def kubelet(cluster: Cluster, folder: Path) -> Iterator[None]:
-    """Start the real programs when the Deployment exists, as the kubelet of a node does for the pods."""
-    ended, errors = threading.Event(), list[Exception]()
-
-    def run() -> None:
-        try:
-            while cluster.api.find(DEPLOYMENT) is None:
-                if ended.wait(0.2):
-                    return
-            with programs(cluster, folder):
-                ended.wait()
-        except Exception as error:  # the test shows it
-            errors.append(error)
-
-    thread = threading.Thread(target=run)
-    thread.start()
-    try:
-        yield
-    finally:
-        ended.set()
-        thread.join()
-    assert not errors, errors
 
 
 def test_the_scheduler_is_checked_installed_tried_verified_and_uninstalled(cluster: Cluster, namespace: str, site: Site) -> None:

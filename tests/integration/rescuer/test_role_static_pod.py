@@ -78,7 +78,7 @@ def make_kubeadm_config(cluster: Cluster, configuration: str) -> None:
 
 
 @pytest.fixture
-def host(cluster: Cluster, tmp_path: Path) -> Iterator[Host]:
+def host_without_kubeadm(cluster: Cluster, tmp_path: Path) -> Iterator[Host]:
     """The files of a control plane. The objects of the role are removed after the test."""
     server = cluster.server.removeprefix("https://")
     configuration = {
@@ -109,7 +109,7 @@ def host(cluster: Cluster, tmp_path: Path) -> Iterator[Host]:
         "critical_rescuer_manifest_path": f"{manifest}{other}",
         "critical_rescuer_static_folder": f"{folder}{other}",
         "critical_rescuer_static_become": False,
-        "critical_rescuer_kubeadm": str(NODE.ensure(print) / "kubeadm"),
+        "critical_rescuer_kubeadm": "/nowhere/kubeadm",
         "critical_rescuer_port": port,
         # There is no kubelet that would report the pod.
         "critical_rescuer_wait_timeout": 0,
@@ -119,6 +119,13 @@ def host(cluster: Cluster, tmp_path: Path) -> Iterator[Host]:
     # The files are in the folder of the test.
     remove_all(cluster)
     cluster.api.request("DELETE", f"{KUBEADM_CONFIG}/kubeadm-config")
+
+
+@pytest.fixture
+def host(host_without_kubeadm: Host) -> Host:
+    """The same control plane with kubeadm, which is built if needed."""
+    host_without_kubeadm.role.variables["critical_rescuer_kubeadm"] = str(NODE.ensure(print) / "kubeadm")
+    return host_without_kubeadm
 
 
 def made(cluster: Cluster) -> set[str]:
@@ -254,11 +261,14 @@ def test_end_of_a_static_pod_releases_its_node_before_its_rights_are_gone(
         daemon.kill()
 
 
-@pytest.mark.full
-def test_kubeadm_that_cannot_be_used_is_named_and_no_manifest_is_written(cluster: Cluster, host: Host) -> None:
-    missing = host.run(critical_rescuer_kubeadm="/nowhere/kubeadm")
+def test_host_without_kubeadm_is_named_and_no_manifest_is_written(host_without_kubeadm: Host) -> None:
+    missing = host_without_kubeadm.run()
     assert missing.code == 2 and "cp-1: /nowhere/kubeadm kubeconfig user made no kubeconfig" in missing.output, missing.output
-    assert not host.manifest.exists()
+    assert not host_without_kubeadm.manifest.exists()
+
+
+@pytest.mark.full
+def test_hosts_that_cannot_be_used_are_named_and_no_manifest_is_written(cluster: Cluster, host: Host) -> None:
     # The play has the connection local, which must not be used for the host.
     unreachable = host.run(critical_rescuer_static_hosts=["cp-2"])
     assert unreachable.code == 2 and "cp-2: it is not known whether port " in unreachable.output, unreachable.output

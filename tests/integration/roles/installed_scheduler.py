@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import contextlib
 import subprocess
+import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -74,6 +75,31 @@ def programs(cluster: Cluster, folder: Path) -> Iterator[Programs]:
         yield running.enter_context(
             _scheduler(cluster, folder, configuration | {"clientConnection": {"kubeconfig": kubeconfig}}, extenders)
         )
+
+
+@contextlib.contextmanager
+def kubelet(cluster: Cluster, folder: Path) -> Iterator[None]:
+    """Start the real programs when the Deployment exists, as the kubelet of a node does for the pods."""
+    ended, errors = threading.Event(), list[Exception]()
+
+    def run() -> None:
+        try:
+            while cluster.api.find(DEPLOYMENT) is None:
+                if ended.wait(0.2):
+                    return
+            with programs(cluster, folder):
+                ended.wait()
+        except Exception as error:  # the test shows it
+            errors.append(error)
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join()
+    assert not errors, errors
 
 
 @contextlib.contextmanager

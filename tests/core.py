@@ -1,0 +1,113 @@
+# Copyright: onprem.kube_scheduling contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The core of the integration tests, which `make test` runs: for each module, playbook, role and program its main path and its most
+dangerous failure, against a real control plane. `make ci-more` runs the others.
+
+A key is a path in the repository. A value is a file or a test in tests/integration.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from tools.paths import ROOT
+
+INTEGRATION = ROOT / "tests" / "integration"
+
+CORE: dict[str, tuple[str, ...]] = {
+    "plugins/modules/k8s_spread_check.py": (
+        *(
+            "modules/test_start_of_modules.py",
+            "modules/test_check_option.py",
+            "modules/test_bad_input.py",
+            "modules/test_hostile_objects.py",
+        ),
+        *("modules/test_declared_spread.py", "modules/test_scheduler_config.py", "oracle/test_filters.py", "oracle/scores/test_scores.py"),
+    ),
+    "plugins/modules/k8s_rollout_restart.py": (
+        *("modules/test_rollout_restart.py", "modules/test_limits.py", "modules/test_requests.py", "modules/test_spread_constraint.py"),
+        *("modules/test_interruptions.py", "modules/test_maintenance_window.py", "modules/test_diff.py"),
+        "modules/test_evict_surplus.py::test_a_skewed_deployment_is_evened_out_one_pod_at_a_time",
+        "modules/test_evict_surplus.py::test_auto_restarts_what_is_collapsed_and_evicts_from_what_is_skewed",
+        "modules/test_evict_surplus.py::test_a_budget_that_allows_no_eviction_is_refused_before_anything_is_written",
+        "modules/test_evict_surplus.py::test_killed_after_an_eviction_the_next_run_continues",
+        "modules/test_killed.py::test_a_killed_restart_is_made_once",
+    ),
+    "plugins/modules/k8s_critical_rescue.py": (
+        *("rescue/test_rescue.py", "rescue/test_forged_annotations.py", "rescue/test_permissions.py", "rescue/test_diff.py"),
+        *("state/test_hold_records.py", "undecodable/test_unknown.py", "undecodable/test_hostile_values.py"),
+    ),
+    "plugins/modules/k8s_namespace_objects.py": ("modules/test_namespace_objects.py",),
+    "plugins/modules/scheduler_profile.py": (
+        *("scheduler_config/test_config_map.py", "scheduler_config/test_file.py"),
+        "scheduler_config/test_random_configurations.py",
+    ),
+    "playbooks/rebalance.yml": (
+        "playbooks/test_rebalance.py::test_two_clusters_are_planned_then_spread_and_not_changed_after_that",
+        "playbooks/test_rebalance.py::test_one_message_names_every_wrong_variable_before_anything_is_done",
+    ),
+    "playbooks/rescue.yml": ("playbooks/test_rescue.py::test_plan_rescue_and_mistakes",),
+    "playbooks/after_maintenance.yml": (
+        "playbooks/test_after_maintenance.py::test_nodes_that_are_cordoned_or_not_ready_are_named_and_nothing_is_rebalanced",
+        "playbooks/test_after_maintenance.py::test_the_rebalance_begins_when_the_node_is_uncordoned_and_the_replicas_are_available",
+    ),
+    "playbooks/spread_verify.yml": ("playbooks/test_spread_verify.py",),
+    "playbooks/site.yml": (
+        "playbooks/test_cluster_build.py",
+        "playbooks/test_site_checks.py::test_all_failed_checks_are_in_one_list_and_nothing_is_changed",
+    ),
+    "playbooks/scheduler.yml": ("playbooks/test_cluster_build.py",),
+    "playbooks/verify.yml": ("playbooks/test_cluster_build.py",),
+    "playbooks/uninstall.yml": ("playbooks/test_cluster_build.py",),
+    "playbooks/awx.yml": ("awx/test_setup.py",),
+    "roles/check_variables": ("roles/test_spread_cronjob.py::test_all_wrong_variables_and_settings_are_named_in_one_message",),
+    "roles/cluster_objects": ("playbooks/test_cluster_build.py", "roles/test_waits.py"),
+    "roles/spread_cronjob": ("playbooks/test_cluster_build.py", "roles/test_rebalancer_rights.py"),
+    "roles/critical_rescuer": ("playbooks/test_cluster_build.py", "rescuer/test_role_permissions.py"),
+    "roles/extended_scheduler": (
+        "playbooks/test_cluster_build.py",
+        "roles/test_extended_scheduler_rights.py::test_a_pod_is_bound_to_the_quiet_node_with_only_these_rights",
+        "roles/test_scheduler_presets.py",
+    ),
+    "roles/kubeadm_kubeconfig": ("rescuer/test_role_static_pod.py::test_host_without_kubeadm_is_named_and_no_manifest_is_written",),
+    "roles/node_exporter": (
+        "roles/test_node_exporter_prometheus.py::test_a_node_exporter_of_another_tool_is_accepted_and_another_program_is_not",
+    ),
+    "roles/service_image": ("playbooks/test_new_node.py", "playbooks/test_uninstall_nodes.py"),
+    "services/extender": ("extender/test_direct_scrape.py", "extender/test_tls.py", "extender/test_preemption.py"),
+    "services/kubectl_spread": ("kubectl/test_kubectl_spread.py",),
+    "services/rebalancer": ("rebalancer/test_pass.py", "rebalancer/test_interrupted.py"),
+    "services/rescuer": (
+        "rescuer/test_rescuer.py::test_a_pod_is_rescued_and_everything_is_counted",
+        "rescuer/test_rescuer.py::test_a_stop_finishes_what_is_under_way",
+        *("rescuer/test_broken.py", "rescuer/test_read_only.py"),
+        "rescuer/test_killed.py::test_an_orphan_taint_counts_as_a_hold_and_is_removed",
+    ),
+}
+
+
+def shipped() -> set[str]:
+    """Return the paths of all modules, playbooks, roles and programs."""
+    files = [*ROOT.glob("plugins/modules/*.py"), *ROOT.glob("playbooks/*.yml")]
+    programs = [file.parent for file in ROOT.glob("services/*/cli.py")]
+    roles = [folder for folder in ROOT.glob("roles/*") if folder.is_dir()]
+    return {str(path.relative_to(ROOT)) for path in (*files, *programs, *roles)}
+
+
+def mark(items: Sequence[pytest.Item]) -> None:
+    """Give the marker `core` to the tests of the table."""
+    for item in items:
+        if in_core(item.nodeid):
+            item.add_marker("core")
+
+
+def in_core(nodeid: str) -> bool:
+    """Return True if the table has the test, or its file. Node ids begin at the root of the repository."""
+    name = str(Path(nodeid.partition("[")[0])).removeprefix("tests/integration/")
+    return name in TESTS or name.partition("::")[0] in TESTS
+
+
+TESTS = frozenset(test for tests in CORE.values() for test in tests)

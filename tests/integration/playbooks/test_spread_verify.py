@@ -1,0 +1,41 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Copyright: onprem.kube_scheduling contributors
+"""spread_verify.yml compares the spread with the numbers of an earlier run, without AWX."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+from lab.cluster import Cluster
+from lab.layout import REPOSITORY
+from tests.integration.playbooks.test_rebalance import cluster, piled_up
+from tests.integration.roles.host_cases import play_cases
+
+__all__ = ["cluster", "piled_up"]
+
+PLAYBOOK = REPOSITORY / "playbooks" / "spread_verify.yml"
+
+
+def test_more_collapsed_workloads_than_after_the_run_fail_and_the_same_number_does_not(
+    cluster: Cluster, piled_up: Callable[..., str], tmp_path: Path
+) -> None:
+    namespace = piled_up()
+    numbers = {
+        "same": {"ok": True, "error": "", "collapsed_after": 1, "skewed_after": 0},
+        "worse": {"ok": True, "error": "", "collapsed_after": 0, "skewed_after": 0},
+        "failed": {"ok": False, "error": "the run had an error", "collapsed_after": 1, "skewed_after": 0},
+    }
+    given = {
+        "rebalance_kubeconfig": str(cluster.kubeconfig),
+        "rebalance_namespaces": [namespace],
+        "rebalance_report_path": "",
+        "kube_scheduling_rebalance": numbers,
+    }
+    hosts: dict[str, dict[str, str]] = {host: {} for host in (*numbers, "without")}
+    run = play_cases(PLAYBOOK, hosts, "--tags", "check", "-e", json.dumps(given), folder=tmp_path)
+    assert run.failure("same") == ""
+    assert "worse has 1 collapsed workloads, and had 0 after the run of rebalance" in run.failure("worse")
+    assert "the run of rebalance has failed for failed: the run had an error" in run.failure("failed")
+    assert "there are no numbers of a run of rebalance for without" in run.failure("without")

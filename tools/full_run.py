@@ -1,0 +1,133 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Copyright: onprem.kube_scheduling contributors
+"""Runs the checks that take too long for `make test` and `make ci-more`, one part after the other. `make test-full` calls it.
+
+The result of a part is kept for its commit in the cache, so an interrupted run continues: python -m tools.full_run [PART...]
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from lab.layout import project_cache_dir
+from tools.errors import ToolError, exit_with
+from tools.paths import ROOT
+
+PYTEST = ("python", "-m", "pytest")
+SCENARIO = "tests/molecule/test_scenarios.py::test_"
+OLDEST = {"PLAYBOOK_ANSIBLE_CORE": "2.18"}
+WITH_ANSIBLE = (
+    *("tests/unit/playbooks", "tests/unit/roles", "tests/integration/playbooks", "tests/integration/roles"),
+    *("tests/integration/awx/test_setup.py", "tests/integration/awx/test_rendered.py", "tests/integration/secrets"),
+)
+"""The tests that run playbooks and roles with the ansible-core of PLAYBOOK_ANSIBLE_CORE."""
+SIDE_BY_SIDE = ("-n", "3", "--dist", "loadfile", "--no-loadscope-reorder", "--durations=20")
+
+
+@dataclass(frozen=True)
+class Part:
+    """The command of a part, and what it adds to the environment."""
+
+    command: tuple[str, ...]
+    environment: tuple[tuple[str, str], ...] = ()
+
+
+def _scenario(name: str, **environment: str) -> Part:
+    return Part((*PYTEST, f"{SCENARIO}{name}"), tuple(environment.items()))
+
+
+PARTS = {
+    "lifecycle": _scenario("lifecycle"),
+    "hosts": _scenario("hosts"),
+    "scheduler": _scenario("scheduler"),
+    "scheduler-ha": _scenario("scheduler_ha"),
+    "scheduler-traffic": _scenario("scheduler_traffic"),
+    "faults": _scenario("faults"),
+    "integration": Part((*PYTEST, "tests/integration", "-m", "full", *SIDE_BY_SIDE)),
+    "image": Part((*PYTEST, "tests/image", "-m", "full")),
+    "sanity": Part(("python", "-m", "tools.sanity", "--all-pythons")),
+    "oldest-ansible": Part((*PYTEST, *WITH_ANSIBLE, *SIDE_BY_SIDE), tuple(OLDEST.items())),
+    "oldest-ansible-kind": _scenario("kind", **OLDEST),
+    "oldest-ansible-hosts": _scenario("hosts", **OLDEST),
+}
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description="Run the long checks.")
+    parser.add_argument("--again", action="store_true", help="run a part again that has passed on this commit")
+    parser.add_argument("parts", nargs="*", metavar="PART", help=f"default: all of {', '.join(PARTS)}")
+    options = parser.parse_args()
+    if unknown := sorted(set(options.parts) - PARTS.keys()):
+        raise ToolError(f"there is no part {', '.join(unknown)}. The parts are {', '.join(PARTS)}.")
+    folder = results_of_commit()
+    wanted = options.parts or list(PARTS)
+    results = {name: kept(folder, name) for name in wanted}
+    for name in wanted:
+        before = results[name]
+        if before and before["passed"] and not options.again:
+            print(f"==> {name}: has passed on this commit in {before['seconds']} s")
+        else:
+            results[name] = run(folder, name)
+    for name, result in results.items():
+        assert result is not None
+        print(f"{name:<22} {'passed' if result['passed'] else 'FAILED':<7} {result['seconds']:>6} s  {result['last_line']}")
+    return 0 if all(result and result["passed"] for result in results.values()) else 1
+
+
+def results_of_commit() -> Path | None:
+    """Return the folder with the results of the commit. Without a clean tree there is none."""
+    if _git("status", "--porcelain"):
+        print("The tree has changes that are not committed, so the results are not kept.")
+        return None
+    folder = project_cache_dir() / "test-full" / _git("rev-parse", "HEAD")
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
+
+
+def kept(folder: Path | None, name: str) -> dict[str, object] | None:
+    """Return the kept result of a part."""
+    file = folder / f"{name}.json" if folder else None
+    if file is None or not file.exists():
+        return None
+    result: dict[str, object] = json.loads(file.read_text())
+    return result
+
+
+def run(folder: Path | None, name: str) -> dict[str, object]:
+    """Run a part, and keep its result and its output."""
+    part = PARTS[name]
+    began_s = time.monotonic()
+    log = folder / f"{name}.log" if folder else Path(os.devnull)
+    last_line = ""
+    command = [sys.executable, "-m", "tools.run_step", "--quiet-end", name, "--", *part.command]
+    environment = os.environ | dict(part.environment)
+    with log.open("w") as file, subprocess.Popen(command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        for line in process.stdout:
+            print(line, end="", flush=True)
+            file.write(line)
+            last_line = line.strip() or last_line
+    result = {"passed": process.returncode == 0, "seconds": round(time.monotonic() - began_s), "last_line": last_line.strip("= ")}
+    if folder:
+        fresh = folder / f".{name}.json"
+        fresh.write_text(json.dumps(result))
+        fresh.replace(folder / f"{name}.json")
+    return result
+
+
+def _git(*arguments: str) -> str:
+    answer = subprocess.run(["git", *arguments], cwd=ROOT, capture_output=True, text=True)
+    if answer.returncode != 0:
+        raise ToolError(f"git {' '.join(arguments)} failed: {answer.stderr.strip()}")
+    return answer.stdout.strip()
+
+
+if __name__ == "__main__":
+    exit_with(main, "test-full")
