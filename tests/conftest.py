@@ -1,6 +1,6 @@
 # Copyright: onprem.kube_scheduling contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What all tests have in common."""
+"""The plugin for all tests."""
 
 from __future__ import annotations
 
