@@ -5,41 +5,34 @@
 from __future__ import annotations
 
 import json
-import os
 import re
-import subprocess
 from pathlib import Path
 from typing import Any
 
 from lab.layout import REPOSITORY
-from tests import ansible_core
 from tests.integration.playbooks.test_rebalance import UNREACHABLE
 from tests.integration.rescue.conftest import scene
 from tests.integration.rescue.conftest import separate_cluster as cluster
 from tests.integration.rescue.scene import Scene
+from tests.integration.roles.host_cases import play_cases
+from tests.integration.roles.role_play import ansible_playbook
 
 __all__ = ["cluster", "scene"]
 
+PLAYBOOK = REPOSITORY / "playbooks" / "rescue.yml"
+
 
 def play(scene: Scene, folder: Path, *arguments: str, result_format: str = "json") -> tuple[int, str]:
-    command = [str(ansible_core.programs() / "ansible-playbook"), str(REPOSITORY / "playbooks" / "rescue.yml")]
-    command += ["-e", f"rescue_kubeconfig={scene.cluster.kubeconfig}", "-e", "rescue_settle_time=0", *arguments]
-    environment = {key: value for key, value in os.environ.items() if not key.startswith(("K8S_AUTH_", "KUBE"))}
-    environment |= {
-        "ANSIBLE_CONFIG": str(REPOSITORY / "ansible.cfg"),
-        "ANSIBLE_CALLBACK_RESULT_FORMAT": result_format,
-        "ANSIBLE_NOCOLOR": "true",
-        "ANSIBLE_SHOW_CUSTOM_STATS": "true",
-    }
-    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
-    return done.returncode, done.stdout + done.stderr
+    given = ("-e", f"rescue_kubeconfig={scene.cluster.kubeconfig}", "-e", "rescue_settle_time=0")
+    run = ansible_playbook(PLAYBOOK, *given, *arguments, folder=folder, environment={"ANSIBLE_CALLBACK_RESULT_FORMAT": result_format})
+    return run.code, run.output
 
 
-def stats_of(output: str) -> dict[str, Any]:
+def stats_of(output: str, host: str = "localhost") -> dict[str, Any]:
     """The numbers that the play reports with set_stats."""
     found = re.search(r"^\s*RUN: (\{.*\})$", output, re.MULTILINE)
     assert found, output
-    stats: dict[str, Any] = json.loads(found.group(1))["kube_scheduling_rescue"]["localhost"]
+    stats: dict[str, Any] = json.loads(found.group(1))["kube_scheduling_rescue"][host]
     return stats
 
 
@@ -86,16 +79,17 @@ def test_plan_rescue_and_mistakes(scene: Scene, tmp_path: Path) -> None:
     assert (numbers["rescued"], numbers["impossible"], numbers["failed"], numbers["victims"]) == (1, 1, 0, 1), numbers
     assert numbers["changed"] and numbers["ok"] and not numbers["plan"]
 
-    code, output = play(scene, tmp_path, "-e", f"rescue_name={hopeless}")
-    assert code == 2 and f"Pod kube-system/{hopeless}: impossible: no eviction makes the pod fit on a node" in output
-
     (tmp_path / "gone").write_text(json.dumps(UNREACHABLE))
-    code, output = play(scene, tmp_path, "-e", f"rescue_kubeconfig={tmp_path / 'gone'}")
-    assert code == 2 and not stats_of(output)["ok"] and "port=1" in stats_of(output)["error"], output
-
-    code, output = play(scene, tmp_path, "-e", '{"rescue_namespaces": []}')
-    assert code == 2 and "namespaces is empty: name at least one" in output and not stats_of(output)["ok"], output
-
-    code, output = play(scene, tmp_path, "-e", "rescue_graceperiod=5", "-e", "rescue_max_attempts=0")
-    assert code == 2 and "There is no variable rescue_graceperiod; the nearest is rescue_grace_period." in output
-    assert "rescue_max_attempts is 0: it must be a number, at least 1" in output
+    cases = {
+        "hopeless": {"rescue_name": hopeless},
+        "gone": {"rescue_kubeconfig": str(tmp_path / "gone")},
+        "empty": {"rescue_namespaces": []},
+        "wrong": {"rescue_graceperiod": 5, "rescue_max_attempts": 0},
+    }
+    common = {"rescue_kubeconfig": str(scene.cluster.kubeconfig), "rescue_settle_time": 0}
+    run = play_cases(PLAYBOOK, {case: common | variables for case, variables in cases.items()}, folder=tmp_path)
+    assert f"Pod kube-system/{hopeless}: impossible: no eviction makes the pod fit on a node" in run.failure("hopeless"), run.output
+    assert not stats_of(run.output, "gone")["ok"] and "port=1" in stats_of(run.output, "gone")["error"], run.output
+    assert "namespaces is empty: name at least one" in run.failure("empty") and not stats_of(run.output, "empty")["ok"], run.output
+    assert "There is no variable rescue_graceperiod; the nearest is rescue_grace_period." in run.failure("wrong"), run.output
+    assert "rescue_max_attempts is 0: it must be a number, at least 1" in run.failure("wrong"), run.output

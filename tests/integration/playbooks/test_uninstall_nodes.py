@@ -5,12 +5,13 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
+from typing import Any
 
 import pytest
 
 from lab.layout import REPOSITORY
-from tests.integration.roles.role_play import RoleRun, ansible_playbook
+from tests.integration.playbooks.site_runs import LOCAL
+from tests.integration.roles.role_play import ansible_playbook
 from tools.collection_version import current
 
 OWN = f"kube-scheduling.onprem/services:{current(REPOSITORY)}-abc"
@@ -26,38 +27,43 @@ esac
 """
 
 
-def uninstall(folder: Path, **variables: str) -> RoleRun:
-    """Run the playbook for a node on this machine and for one that cannot be reached. No host is a cluster."""
-    program, socket = folder / "ctr", folder / "containerd.sock"
-    program.write_text(CTR)
-    program.chmod(0o755)
+DELIVERIES: dict[str, tuple[dict[str, str], bool]] = {
+    "archive": ({"service_image_delivery": "archive"}, True),
+    "registry": ({"service_image_delivery": "registry", "service_image_registry": "registry.example.org/platform"}, True),
+    "preloaded": ({"service_image_delivery": "preloaded", "service_image_reference": "registry.example.org/services:1"}, True),
+    "preloaded-own": ({"service_image_delivery": "preloaded", "service_image_reference": OWN}, False),
+}
+"""The variables of a node, and whether its image is removed."""
+
+
+@pytest.fixture(scope="module")
+def calls(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[str]]:
+    """The calls of ctr on each node, after a run for these nodes and one that cannot be reached. No host is a cluster."""
+    folder = tmp_path_factory.mktemp("nodes")
+    socket = folder / "containerd.sock"
     socket.touch()
-    here = {"ansible_connection": "local", "ansible_python_interpreter": "{{ ansible_playbook_python }}"}
-    hosts = {"here": here, "lost": {"ansible_host": "127.0.0.1", "ansible_port": 1}}
+    hosts: dict[str, dict[str, Any]] = {"lost": {"ansible_host": "127.0.0.1", "ansible_port": 1}}
+    for node, (delivery, _is_removed) in DELIVERIES.items():
+        program = folder / node / "ctr"
+        program.parent.mkdir()
+        program.write_text(CTR)
+        program.chmod(0o755)
+        hosts[node] = {**LOCAL, **delivery, "service_image_ctr": [str(program)]}
     inventory = folder / "nodes.yml"
     inventory.write_text(json.dumps({"kube_node": {"hosts": hosts}}))
     given = {
         "site_cluster_hosts": "no_cluster",
-        "service_image_ctr": [str(program)],
         "service_image_containerd_socket": str(socket),
         "service_image_archive_folder": str(folder / "archives"),
     }
     playbook = REPOSITORY / "playbooks" / "uninstall.yml"
-    return ansible_playbook(playbook, "-i", str(inventory), "-e", json.dumps(given | variables), folder=folder)
-
-
-@pytest.mark.parametrize(
-    ("variables", "is_removed"),
-    [
-        ({"service_image_delivery": "archive"}, True),
-        ({"service_image_delivery": "registry", "service_image_registry": "registry.example.org/platform"}, True),
-        ({"service_image_delivery": "preloaded", "service_image_reference": "registry.example.org/services:1"}, True),
-        ({"service_image_delivery": "preloaded", "service_image_reference": OWN}, False),
-    ],
-)
-def test_the_image_of_an_archive_is_removed_with_each_delivery(variables: dict[str, str], is_removed: bool, tmp_path: Path) -> None:
-    done = uninstall(tmp_path, **variables)
+    done = ansible_playbook(playbook, "-i", str(inventory), "-e", json.dumps(given), folder=folder)
     # The last play names the node that cannot be reached.
     assert done.code == 0 and "failed=0" in done.output, done.output
-    removed = [call for call in (tmp_path / "calls").read_text().splitlines() if "images remove" in call]
-    assert len(removed) == is_removed and all(call.endswith(OWN) for call in removed), done.output
+    return {node: (folder / node / "calls").read_text().splitlines() for node in DELIVERIES}
+
+
+@pytest.mark.parametrize("node", DELIVERIES)
+def test_the_image_of_an_archive_is_removed_with_each_delivery(node: str, calls: dict[str, list[str]]) -> None:
+    removed = [call for call in calls[node] if "images remove" in call]
+    assert len(removed) == DELIVERIES[node][1] and all(call.endswith(OWN) for call in removed), calls[node]

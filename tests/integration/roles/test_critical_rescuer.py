@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from lab.cluster import Cluster
+from tests.integration.roles.host_cases import play_role
 from tests.integration.roles.installed import installed, remove_all
 from tests.integration.roles.pod_monitors import prometheus_operator
 from tests.integration.roles.role_play import RolePlay
@@ -141,15 +142,14 @@ def test_the_rendered_files_are_what_the_role_applies(cluster: Cluster, role: Ro
 
 
 def test_all_mistakes_are_named_and_nothing_is_changed(cluster: Cluster, role: RolePlay) -> None:
-    settings = {"kubeconfig": "/x", "hold": "rope", "max_victimes": 3}
-    wrong = role.run(
-        critical_rescuer_replica=3,
-        critical_rescuer_port=80,
-        critical_rescuer_image="",
-        critical_rescuer_settings=settings,
-        critical_rescuer_form="static_pod",
-    )
-    assert wrong.code == 2
+    wrong = {
+        "critical_rescuer_replica": 3,
+        "critical_rescuer_port": 80,
+        "critical_rescuer_image": "",
+        "critical_rescuer_settings": {"kubeconfig": "/x", "hold": "rope", "max_victimes": 3},
+        "critical_rescuer_form": "static_pod",
+    }
+    run = play_role(role, {"wrong": wrong, "disabled": {"critical_rescuer_enabled": False, "critical_rescuer_image": ""}})
     for text in (
         "There is no variable critical_rescuer_replica; the nearest is critical_rescuer_replicas.",
         "critical_rescuer_port is 80: it must be a number, at least 1024",
@@ -159,6 +159,6 @@ def test_all_mistakes_are_named_and_nothing_is_changed(cluster: Cluster, role: R
         "critical_rescuer_settings: hold: 'rope' is not one of auto, taint, none",
         "critical_rescuer_settings: max_victimes is not a setting; the nearest is max_victims",
     ):
-        assert text in wrong.output, wrong.output
-    assert role.run(critical_rescuer_enabled=False, critical_rescuer_image="").changed == 0
+        assert text in run.failure("wrong"), run.failure("wrong")
+    assert run.failure("disabled") == "" and run.changed_on("disabled") == 0, run.output
     assert installed(cluster) == set()

@@ -15,6 +15,7 @@ import yaml
 from lab.cluster import Cluster
 from lab.pytest_fixtures import NamespaceFactory
 from tests.integration.kubernetes_version import needs_kubernetes
+from tests.integration.roles.host_cases import play_role
 from tests.integration.roles.installed import SETTINGS, installed, remove_all
 from tests.integration.roles.installed_scheduler import data_of
 from tests.integration.roles.pod_monitors import prometheus_operator
@@ -207,32 +208,40 @@ def test_the_pods_keep_the_pod_security_level_restricted_and_have_the_named_file
 
 def test_all_mistakes_are_named_and_nothing_is_changed(cluster: Cluster, role: RolePlay) -> None:
     own = {"listen": ":1", "profiles": {"web": {"agents": [{"name": "network_trafic"}]}}}
-    wrong = role.run(
-        extended_scheduler_replica=3,
-        extended_scheduler_replicas=0,
-        extended_scheduler_extender_image="",
-        extended_scheduler_http_timeout="soon",
-        extended_scheduler_extenders=[{"settings": own, "entries": [{"prioritizeVerb": "prioritize", "wieght": 3}]}],
-    )
-    assert wrong.code == 2
-    for text in (
-        "There is no variable extended_scheduler_replica; the nearest is extended_scheduler_replicas.",
-        "extended_scheduler_replicas is 0: it must be a number, at least 1",
-        "extended_scheduler_extender_image is empty",
-        "extended_scheduler_http_timeout is soon: write it as a duration of Go, such as 200ms or 2s",
-        "extended_scheduler_extenders[0].settings has listen: remove it, because the role sets it",
-        "extended_scheduler_extenders[0].settings has the profile web, which the scheduler does not have",
-        "extended_scheduler_extenders[0].entries[0] has the unknown field wieght; the nearest is weight",
-        "there is no agent network_trafic; the nearest is network_traffic",
-    ):
-        assert text in wrong.output, (text, wrong.output)
-    other = role.run(extended_scheduler_shape="third_scheduler")
-    shapes = "value of extended_scheduler_shape must be one of: second_scheduler, kubeadm, systemd, got: third_scheduler"
-    assert other.code == 2 and shapes in other.output, other.output
-    login = {"bearer_token_file": "/etc/extender/secrets/absent/token"}
-    prometheus = {"urls": ["https://prometheus.example.org"], **login}
-    nowhere = role.run(extended_scheduler_node_label="example.org/schedulers", extended_scheduler_sources={"prometheus": prometheus})
-    missing = f"the settings name a file of Secret {SYSTEM}/absent, which does not exist: create it with the key token"
-    assert nowhere.code == 2 and missing in nowhere.output, nowhere.output
-    assert "no node has the label example.org/schedulers: set extended_scheduler_node_label" in nowhere.output
+    prometheus = {"urls": ["https://prometheus.example.org"], "bearer_token_file": "/etc/extender/secrets/absent/token"}
+    cases = {
+        "wrong": {
+            "extended_scheduler_replica": 3,
+            "extended_scheduler_replicas": 0,
+            "extended_scheduler_extender_image": "",
+            "extended_scheduler_http_timeout": "soon",
+            "extended_scheduler_extenders": [{"settings": own, "entries": [{"prioritizeVerb": "prioritize", "wieght": 3}]}],
+        },
+        "shape": {"extended_scheduler_shape": "third_scheduler"},
+        "cluster": {
+            "extended_scheduler_node_label": "example.org/schedulers",
+            "extended_scheduler_sources": {"prometheus": prometheus},
+        },
+    }
+    texts = {
+        "wrong": (
+            "There is no variable extended_scheduler_replica; the nearest is extended_scheduler_replicas.",
+            "extended_scheduler_replicas is 0: it must be a number, at least 1",
+            "extended_scheduler_extender_image is empty",
+            "extended_scheduler_http_timeout is soon: write it as a duration of Go, such as 200ms or 2s",
+            "extended_scheduler_extenders[0].settings has listen: remove it, because the role sets it",
+            "extended_scheduler_extenders[0].settings has the profile web, which the scheduler does not have",
+            "extended_scheduler_extenders[0].entries[0] has the unknown field wieght; the nearest is weight",
+            "there is no agent network_trafic; the nearest is network_traffic",
+        ),
+        "shape": ("value of extended_scheduler_shape must be one of: second_scheduler, kubeadm, systemd, got: third_scheduler",),
+        "cluster": (
+            f"the settings name a file of Secret {SYSTEM}/absent, which does not exist: create it with the key token",
+            "no node has the label example.org/schedulers: set extended_scheduler_node_label",
+        ),
+    }
+    run = play_role(role, cases)
+    for case, said in texts.items():
+        for text in said:
+            assert text in run.failure(case), (text, run.failure(case))
     assert installed(cluster) == set()

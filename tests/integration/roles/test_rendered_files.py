@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.integration.roles.host_cases import CasesRun, play_role
 from tests.integration.roles.role_play import RolePlay
 
 IMAGE = "registry.example.org/kube-scheduling/services:1"
@@ -17,14 +18,25 @@ def role(name: str, folder: Path, target: Path) -> RolePlay:
     return RolePlay(name, folder, {f"{name}_image": IMAGE, f"{name}_render_to": str(target)})
 
 
-@pytest.mark.parametrize("taken", ["rebalancer-cronjob.yaml", "kustomization.yaml"])
-def test_a_file_of_the_user_is_not_replaced_and_nothing_is_written(taken: str, tmp_path: Path) -> None:
-    target = tmp_path / "base"
-    target.mkdir()
-    (target / taken).write_text("kind: CronJob # of the user\n")
-    refused = role("spread_cronjob", tmp_path, target).run()
-    assert refused.code == 2 and f"has files that were not rendered by this collection: {taken}. Move or rename" in refused.output
-    assert {file.name: file.read_text() for file in target.iterdir()} == {taken: "kind: CronJob # of the user\n"}
+TAKEN = {"cronjob": "rebalancer-cronjob.yaml", "kustomization": "kustomization.yaml"}
+
+
+@pytest.fixture(scope="module")
+def refused(tmp_path_factory: pytest.TempPathFactory) -> tuple[CasesRun, Path]:
+    """A run in which the folder of each case has a file of the user, and the folder with them."""
+    folder = tmp_path_factory.mktemp("taken")
+    for case, taken in TAKEN.items():
+        (folder / case).mkdir()
+        (folder / case / taken).write_text("kind: CronJob # of the user\n")
+    cases = {case: {"spread_cronjob_image": IMAGE, "spread_cronjob_render_to": str(folder / case)} for case in TAKEN}
+    return play_role(RolePlay("spread_cronjob", folder), cases), folder
+
+
+@pytest.mark.parametrize("case", TAKEN)
+def test_a_file_of_the_user_is_not_replaced_and_nothing_is_written(case: str, refused: tuple[CasesRun, Path]) -> None:
+    (run, folder), taken = refused, TAKEN[case]
+    assert f"has files that were not rendered by this collection: {taken}. Move or rename" in run.failure(case), run.output
+    assert {file.name: file.read_text() for file in (folder / case).iterdir()} == {taken: "kind: CronJob # of the user\n"}
 
 
 @pytest.mark.full

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from lab.cluster import Cluster
+from tests.integration.roles.host_cases import play_role
 from tests.integration.roles.installed import installed, remove_all
 from tests.integration.roles.role_play import RolePlay
 
@@ -141,20 +142,22 @@ def test_the_rendered_files_are_what_the_role_applies(cluster: Cluster, role: Ro
 
 
 def test_all_wrong_variables_and_settings_are_named_in_one_message(cluster: Cluster, role: RolePlay) -> None:
-    wrong = role.run(
-        spread_cronjob_shedule=NEVER,
-        spread_cronjob_wait_timeout=0,
-        spread_cronjob_image="",
-        spread_cronjob_settings={"max_worklods": 3, "strategy": "evict", "interval": 60},
-    )
-    assert wrong.code == 2
-    assert "There is no variable spread_cronjob_shedule; the nearest is spread_cronjob_schedule." in wrong.output
-    assert "spread_cronjob_wait_timeout is 0: it must be a number, at least 1" in wrong.output
-    assert "spread_cronjob_image is empty: set it to the reference of the service image" in wrong.output
-    assert "spread_cronjob_settings: max_worklods is not a setting; the nearest is max_workloads" in wrong.output
-    assert "spread_cronjob_settings: strategy: 'evict' is not one of " in wrong.output
-    assert "each Job of a CronJob makes one pass" in wrong.output
+    wrong = {
+        "spread_cronjob_shedule": NEVER,
+        "spread_cronjob_wait_timeout": 0,
+        "spread_cronjob_image": "",
+        "spread_cronjob_settings": {"max_worklods": 3, "strategy": "evict", "interval": 60},
+    }
     # A value that the argument spec refuses ends the run before these checks.
-    refused = role.run(spread_cronjob_form="pod")
-    assert refused.code == 2 and "value of spread_cronjob_form must be one of: cronjob, deployment" in refused.output, refused.output
+    run = play_role(role, {"wrong": wrong, "form": {"spread_cronjob_form": "pod"}})
+    for text in (
+        "There is no variable spread_cronjob_shedule; the nearest is spread_cronjob_schedule.",
+        "spread_cronjob_wait_timeout is 0: it must be a number, at least 1",
+        "spread_cronjob_image is empty: set it to the reference of the service image",
+        "spread_cronjob_settings: max_worklods is not a setting; the nearest is max_workloads",
+        "spread_cronjob_settings: strategy: 'evict' is not one of ",
+        "each Job of a CronJob makes one pass",
+    ):
+        assert text in run.failure("wrong"), run.failure("wrong")
+    assert "value of spread_cronjob_form must be one of: cronjob, deployment" in run.failure("form"), run.failure("form")
     assert installed(cluster) == set()

@@ -5,17 +5,17 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from lab.cluster import Cluster
-from tests.integration.modules.conftest import cluster, namespace
+from lab.pytest_fixtures import NamespaceFactory
+from tests.integration.roles.host_cases import play_role
 from tests.integration.roles.role_play import RolePlay, RoleRun
 from tests.integration.workloads import IMAGE
-
-__all__ = ["cluster", "namespace"]
 
 pytestmark = pytest.mark.timeout(600)
 REBALANCER = "kube-scheduling-rebalancer"
@@ -27,51 +27,76 @@ def error_of(run: RoleRun) -> str:
     return " ".join(run.output.split())
 
 
-@pytest.mark.parametrize(
-    ("deadline_s", "what"), [(2, "has failed (Job was active longer than specified deadline)"), (None, "has not ended ")]
-)
-def test_a_job_that_fails_or_does_not_end_is_named(
-    cluster: Cluster, namespace: str, tmp_path: Path, deadline_s: int | None, what: str
-) -> None:
-    container = {"name": "main", "image": IMAGE}
-    # No node has the label, so the pod does not start.
-    pod: dict[str, Any] = {"spec": {"restartPolicy": "Never", "containers": [container], "nodeSelector": {"missing": "true"}}}
-    job = {"template": pod} | ({} if deadline_s is None else {"activeDeadlineSeconds": deadline_s})
-    template = {"metadata": {"labels": {"app": "rebalancer"}}, "spec": job}
-    spec = {"schedule": "0 0 1 1 *", "jobTemplate": template}
-    cluster.apply({"apiVersion": "batch/v1", "kind": "CronJob", "metadata": {"name": REBALANCER, "namespace": namespace}, "spec": spec})
-    given = {
-        "spread_cronjob_kubeconfig": str(cluster.kubeconfig),
-        "spread_cronjob_namespace": namespace,
-        # The role asks 15 times more, every two seconds. Without a deadline of the Job, it shall ask only two times.
-        "__spread_cronjob_deadline": -26 if deadline_s is None else deadline_s,
-    }
+JOBS = {"fails": (2, "has failed (Job was active longer than specified deadline)"), "waits": (None, "has not ended ")}
+"""The deadline of a Job in seconds, and what is said of it."""
 
+
+@dataclass(frozen=True)
+class Waited:
+    """The error about a Job, its name, its namespace, and the Events there."""
+
+    error: str
+    name: str
+    namespace: str
+    events: str
+
+
+@pytest.fixture(scope="module")
+def waited(lab_cluster: Cluster, namespaces: NamespaceFactory, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Waited]:
+    """Both Jobs, each in its own namespace."""
+    places, cases = {}, {}
+    for case, (deadline_s, _what) in JOBS.items():
+        namespace = places[case] = namespaces(f"job-{case}")
+        container = {"name": "main", "image": IMAGE}
+        # No node has the label, so the pod does not start.
+        pod: dict[str, Any] = {"spec": {"restartPolicy": "Never", "containers": [container], "nodeSelector": {"missing": "true"}}}
+        job = {"template": pod} | ({} if deadline_s is None else {"activeDeadlineSeconds": deadline_s})
+        template = {"metadata": {"labels": {"app": "rebalancer"}}, "spec": job}
+        spec = {"schedule": "0 0 1 1 *", "jobTemplate": template}
+        metadata = {"name": REBALANCER, "namespace": namespace}
+        lab_cluster.apply({"apiVersion": "batch/v1", "kind": "CronJob", "metadata": metadata, "spec": spec})
+        cases[case] = {
+            "spread_cronjob_kubeconfig": str(lab_cluster.kubeconfig),
+            "spread_cronjob_namespace": namespace,
+            # The role asks 15 times more, every two seconds. Without a deadline of the Job, it shall ask only two times.
+            "__spread_cronjob_deadline": -26 if deadline_s is None else deadline_s,
+        }
+    found = {}
     try:
-        error = error_of(RolePlay("spread_cronjob", tmp_path, given, tasks_from="run").run())
-        (made,) = (item["metadata"]["name"] for item in cluster.get(f"/apis/batch/v1/namespaces/{namespace}/jobs")["items"])
-        events = cluster.kubectl("--namespace", namespace, "get", "events")
+        run = play_role(RolePlay("spread_cronjob", tmp_path_factory.mktemp("jobs"), tasks_from="run"), cases)
+        error_of(run)
+        for case, namespace in places.items():
+            (made,) = (item["metadata"]["name"] for item in lab_cluster.get(f"/apis/batch/v1/namespaces/{namespace}/jobs")["items"])
+            events = lab_cluster.kubectl("--namespace", namespace, "get", "events")
+            found[case] = Waited(" ".join(run.failure(case).split()), made, namespace, events)
     finally:
         # Tests of a role compare the objects with its name.
-        cluster.kubectl("--namespace", namespace, "delete", "cronjobs,jobs", "--all", "--cascade=foreground")
+        for namespace in places.values():
+            lab_cluster.kubectl("--namespace", namespace, "delete", "cronjobs,jobs", "--all", "--cascade=foreground")
+    return found
 
-    assert f"Job {namespace}/{made} {what}" in error, error
-    assert f"kubectl --namespace {namespace} logs job/{made}. Kubernetes deletes the pods" in error, error
+
+@pytest.mark.parametrize("case", JOBS)
+def test_a_job_that_fails_or_does_not_end_is_named(case: str, waited: dict[str, Waited]) -> None:
+    found = waited[case]
+    error, namespace = found.error, found.namespace
+    assert f"Job {namespace}/{found.name} {JOBS[case][1]}" in error, error
+    assert f"kubectl --namespace {namespace} logs job/{found.name}. Kubernetes deletes the pods" in error, error
     # The last command of the message has the reason, also when the pod is deleted.
     assert f"Their events stay: kubectl --namespace {namespace} get events" in error, error
-    assert "didn't match Pod's node affinity/selector" in events
+    assert "didn't match Pod's node affinity/selector" in found.events
 
 
-def test_extenders_that_do_not_end_are_named_and_their_files_stay(cluster: Cluster, tmp_path: Path) -> None:
+def test_extenders_that_do_not_end_are_named_and_their_files_stay(lab_cluster: Cluster, tmp_path: Path) -> None:
     folder, manifest = tmp_path / "folder", tmp_path / "extender.yaml"
     (folder / "extender").mkdir(parents=True)
     (folder / "extender" / "kubeconfig").touch()
     manifest.touch()
     path = "/api/v1/namespaces/kube-system/pods"
     spec = {"schedulerName": "none", "containers": [{"name": "x", "image": IMAGE}]}
-    cluster.api.post(path, {"metadata": {"name": "extender-cp-1"}, "spec": spec})
+    lab_cluster.api.post(path, {"metadata": {"name": "extender-cp-1"}, "spec": spec})
     given = {
-        "extended_scheduler_kubeconfig": str(cluster.kubeconfig),
+        "extended_scheduler_kubeconfig": str(lab_cluster.kubeconfig),
         "extended_scheduler_context": "",
         "extended_scheduler_become": False,
         "extended_scheduler_folder": str(folder),
@@ -88,7 +113,7 @@ def test_extenders_that_do_not_end_are_named_and_their_files_stay(cluster: Clust
     try:
         error = error_of(role.run())
     finally:
-        cluster.api.request("DELETE", f"{path}/extender-cp-1")
+        lab_cluster.api.request("DELETE", f"{path}/extender-cp-1")
 
     assert f"localhost: {manifest} is removed, and Pod kube-system/extender-cp-1 still exists after 2 s. Its files stay" in error, error
     assert not manifest.exists() and (folder / "extender" / "kubeconfig").exists()
