@@ -18,6 +18,8 @@ from tests.integration.roles.role_play import RoleRun, ansible_playbook
 
 IMAGE = {"service_image_delivery": "preloaded", "service_image_reference": "registry.example.org/kube-scheduling/services:1"}
 
+NO_PROGRAMS = {"site_spread_cronjob": False, "site_critical_rescuer": False}
+"""A run for the nodes, whose checks take less time."""
 
 CONTEXT = {"name": "first", "context": {"cluster": "first", "user": "first"}}
 KUBECONFIG = {
@@ -44,26 +46,47 @@ def play(name: str, folder: Path, *arguments: str, **variables: Any) -> RoleRun:
     return ansible_playbook(REPOSITORY / "playbooks" / f"{name}.yml", *arguments, "-e", given, folder=folder)
 
 
-def site(folder: Path, *arguments: str, **variables: Any) -> RoleRun:
+def site(folder: Path, *arguments: str, hosts: dict[str, Any] | None = None, **variables: Any) -> RoleRun:
+    """Run site.yml. The hosts are those of the group `clusters`, on this machine."""
+    if hosts is not None:
+        here = {"ansible_connection": "local", "ansible_python_interpreter": sys.executable}
+        (folder / "inventory.json").write_text(json.dumps({"clusters": {"hosts": hosts, "vars": here}}))
+        arguments = (*arguments, "-i", str(folder / "inventory.json"), "-e", "site_cluster_hosts=clusters")
     return ansible_playbook(REPOSITORY / "playbooks" / "site.yml", *arguments, "-e", json.dumps(IMAGE | variables), folder=folder)
 
 
-@pytest.mark.parametrize(
-    ("variables", "error"),
-    [
-        ({"site_kubeconfig": "FILE", "site_context": "of-site"}, "of-site"),
-        ({"site_kubeconfig": "FILE", "site_context": "of-site", "rebalance_context": "of-rebalance"}, "of-rebalance"),
-        # A context belongs to its kubeconfig.
-        ({"site_kubeconfig": "FILE", "site_context": "of-site", "rebalance_kubeconfig": "/nowhere/rebalance"}, "/nowhere/rebalance"),
-    ],
-)
-def test_the_tag_rebalance_works_on_the_cluster_of_site_yml(tmp_path: Path, variables: dict[str, str], error: str) -> None:
-    (tmp_path / "kubeconfig").write_text(json.dumps(KUBECONFIG))
-    given = {name: str(tmp_path / "kubeconfig") if value == "FILE" else value for name, value in variables.items()}
-    inventory = tmp_path / "inventory.yml"
-    inventory.write_text(json.dumps({"all": {"hosts": {"bastion": {"ansible_connection": "local"}}}}))
-    run = site(tmp_path, "--tags", "rebalance", "-i", str(inventory), site_cluster_hosts="bastion", **given)
-    assert run.code == 2 and error in stats_of(run, "kube_scheduling_rebalance")["bastion"]["error"], run.output
+CLUSTERS = {
+    "of-site": ({"site_kubeconfig": "FILE", "site_context": "context-of-site"}, "context-of-site"),
+    "of-rebalance": (
+        {"site_kubeconfig": "FILE", "site_context": "context-of-site", "rebalance_context": "context-of-rebalance"},
+        "context-of-rebalance",
+    ),
+    # A context belongs to its kubeconfig.
+    "other-kubeconfig": (
+        {"site_kubeconfig": "FILE", "site_context": "context-of-site", "rebalance_kubeconfig": "/nowhere/rebalance"},
+        "/nowhere/rebalance",
+    ),
+}
+"""The variables of a host, and the text in its error."""
+
+
+@pytest.fixture(scope="module")
+def rebalanced(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """The numbers of a run with the tag rebalance for these hosts."""
+    folder = tmp_path_factory.mktemp("rebalanced")
+    (folder / "kubeconfig").write_text(json.dumps(KUBECONFIG))
+    file = str(folder / "kubeconfig")
+    hosts = {
+        host: {name: file if value == "FILE" else value for name, value in given.items()} for host, (given, _error) in CLUSTERS.items()
+    }
+    run = site(folder, "--tags", "rebalance", hosts=hosts)
+    assert run.code == 2, run.output
+    return stats_of(run, "kube_scheduling_rebalance")
+
+
+@pytest.mark.parametrize("host", CLUSTERS)
+def test_the_tag_rebalance_works_on_the_cluster_of_site_yml(host: str, rebalanced: dict[str, Any]) -> None:
+    assert CLUSTERS[host][1] in rebalanced[host]["error"], rebalanced
 
 
 def test_a_run_for_one_node_checks_only_that_node(tmp_path: Path) -> None:
@@ -86,40 +109,47 @@ def test_a_skipped_tag_that_the_checks_have_is_refused(tmp_path: Path) -> None:
     assert not numbers["ok"] and numbers["error"].startswith("--skip-tags critical_rescuer,preflight "), numbers
 
 
-def test_all_mistakes_are_named_without_an_api_server_and_the_connection_is_named(tmp_path: Path) -> None:
-    inventory = tmp_path / "inventory.yml"
-    # A variable of the host of the cluster, which localhost does not have.
-    bastion = {"ansible_connection": "local", "site_kubeconfg": "x", "site_context": "of-site", "critical_rescuer_port": 1}
-    inventory.write_text(json.dumps({"all": {"hosts": {"bastion": bastion}}}))
-    (tmp_path / "kubeconfig").write_text(json.dumps(KUBECONFIG))
-    run = site(
-        tmp_path,
-        "-i", str(inventory),
-        site_cluster_hosts="bastion",
-        site_kubeconfig=str(tmp_path / "kubeconfig"),
-        spread_cronjob_settings={"max_worklods": 1},
-    )  # fmt: skip
-    numbers = stats_of(run, "kube_scheduling_site")["bastion"]
-    assert run.code == 2 and not numbers["ok"] and not numbers["changed"], run.output
+@pytest.fixture(scope="module")
+def refused(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """The numbers of a run for three clusters with mistakes. None of their API servers answers."""
+    folder = tmp_path_factory.mktemp("refused")
+    (folder / "kubeconfig").write_text(json.dumps(KUBECONFIG))
+    hosts = {
+        # Variables of the host of a cluster, which localhost does not have.
+        "bastion": {"site_kubeconfig": "/nowhere/kubeconfig", "site_kubeconfg": "x", "site_context": "of-site", "critical_rescuer_port": 1},
+        "disabled": {"critical_rescuer_enabled": "off", "critical_rescuer_port": 2},
+        "good": NO_PROGRAMS,
+    }
+    given = {"spread_cronjob_settings": {"max_worklods": 1}}
+    run = site(folder, hosts=hosts, **given)
+    assert run.code == 2, run.output
+    return stats_of(run, "kube_scheduling_site")
+
+
+def test_all_mistakes_are_named_without_an_api_server_and_the_connection_is_named(refused: dict[str, Any]) -> None:
+    numbers = refused["bastion"]
+    assert not numbers["ok"] and not numbers["changed"], numbers
     for text in (
         "There is no variable site_kubeconfg; the nearest is site_kubeconfig.",
-        f'the API server does not answer with site_kubeconfig "{tmp_path}/kubeconfig" and site_context "of-site": ',
+        'the API server does not answer with site_kubeconfig "/nowhere/kubeconfig" and site_context "of-site": ',
         "spread_cronjob_settings: max_worklods is not a setting",
         "critical_rescuer_port is 1: it must be a number, at least 1024",
     ):
         assert text in numbers["error"], (text, numbers["error"])
-    # A disabled rescuer has no variables to check.
-    disabled = site(tmp_path, "-i", str(inventory), site_cluster_hosts="bastion", critical_rescuer_enabled="off")
-    assert disabled.code == 2 and "critical_rescuer_port" not in stats_of(disabled, "kube_scheduling_site")["bastion"]["error"], (
-        disabled.output
-    )
+
+
+def test_the_variables_of_a_disabled_rescuer_are_not_checked(refused: dict[str, Any]) -> None:
+    assert "critical_rescuer_port is 2" not in refused["bastion"]["error"], refused
+
+
+def test_each_cluster_has_the_failed_checks(refused: dict[str, Any]) -> None:
+    assert set(refused) == {"bastion", "disabled", "good"} and len({numbers["error"] for numbers in refused.values()}) == 1, refused
 
 
 IMAGES = ("extended_scheduler_extender_image", "critical_rescuer_image", "spread_cronjob_image")
 
 
-@pytest.mark.parametrize(("image", "policy"), [(None, "Never"), ("registry.example.org/services:2", "IfNotPresent")])
-def test_an_image_that_is_named_beside_the_delivery_may_be_pulled(tmp_path: Path, image: str | None, policy: str) -> None:
+def test_an_image_that_is_named_beside_the_delivery_may_be_pulled(tmp_path: Path) -> None:
     """The default delivery is an archive, which no node can pull. The job template of AWX asks only for the image."""
     result = {"reference": "kube-scheduling.onprem/services:1", "pull_policy": "Never", "pull_secrets": []}
     play = {
@@ -128,13 +158,16 @@ def test_an_image_that_is_named_beside_the_delivery_may_be_pulled(tmp_path: Path
         "vars_files": [str(REPOSITORY / "playbooks" / "vars" / "site.yml")],
         "tasks": [
             {"ansible.builtin.set_fact": {"service_image_result": result}},
-            *({"ansible.builtin.debug": {"msg": f"{name}: {{{{ {name}_pull_policy }}}}."}} for name in IMAGES),
+            *({"ansible.builtin.debug": {"msg": f"{name} unset: {{{{ {name}_pull_policy }}}}."}} for name in IMAGES),
+            {"ansible.builtin.set_fact": dict.fromkeys(IMAGES, "registry.example.org/services:2")},
+            *({"ansible.builtin.debug": {"msg": f"{name} named: {{{{ {name}_pull_policy }}}}."}} for name in IMAGES),
         ],
     }
     (tmp_path / "play.yml").write_text(json.dumps([play]))
-    named = dict.fromkeys(IMAGES, image) if image else {}
-    run = ansible_playbook(tmp_path / "play.yml", "-e", json.dumps(named), folder=tmp_path)
-    assert run.code == 0 and [name for name in IMAGES if f"{name}: {policy}." not in run.output] == [], run.output
+    run = ansible_playbook(tmp_path / "play.yml", folder=tmp_path)
+    assert run.code == 0, run.output
+    for name in IMAGES:
+        assert f"{name} unset: Never." in run.output and f"{name} named: IfNotPresent." in run.output, run.output
 
 
 def test_the_failed_checks_of_all_hosts_are_read_once() -> None:
@@ -144,25 +177,11 @@ def test_the_failed_checks_of_all_hosts_are_read_once() -> None:
     assert [task["name"] for task in play["tasks"] if not task.get("run_once")] == []
 
 
-def test_each_cluster_has_the_failed_checks(tmp_path: Path) -> None:
-    here = {"ansible_connection": "local", "ansible_python_interpreter": sys.executable}
-    hosts = {"first": here | {"site_kubeconfg": "x"}, "second": here, "node-1": here}
-    inventory = tmp_path / "inventory.yml"
-    inventory.write_text(json.dumps({"all": {"hosts": hosts, "children": {"kube_node": {"hosts": {"node-1": {}}}}}}))
-    (tmp_path / "kubeconfig").write_text(json.dumps(KUBECONFIG))
-    run = site(tmp_path, "-i", str(inventory), site_cluster_hosts="first:second", site_kubeconfig=str(tmp_path / "kubeconfig"))
-    numbers = stats_of(run, "kube_scheduling_site")
-    assert run.code == 2 and set(numbers) == {"first", "second"}, run.output
-    assert all("There is no variable site_kubeconfg; the nearest is site_kubeconfig." in each["error"] for each in numbers.values()), (
-        numbers
-    )
-
-
 def test_nodes_that_cannot_be_reached_and_the_api_server_are_in_one_list(tmp_path: Path) -> None:
     down = {"ansible_host": "127.0.0.1", "ansible_port": 1}
     inventory = tmp_path / "inventory.yml"
     inventory.write_text(json.dumps({"kube_node": {"hosts": {"node-1": down, "node-2": down}}}))
-    run = play("site", tmp_path, "-i", str(inventory), site_node_exporter=True)
+    run = play("site", tmp_path, "-i", str(inventory), site_node_exporter=True, **NO_PROGRAMS)
     numbers = stats_of(run, "kube_scheduling_site")["localhost"]
     assert run.code != 0 and "the API server does not answer with site_kubeconfig" in numbers["error"], run.output
     assert "no host of site_node_hosts can be reached (node-1, node-2): see the error of each one above" in numbers["error"], numbers
@@ -173,15 +192,17 @@ def test_each_node_with_another_container_runtime_is_named(tmp_path: Path) -> No
     here = {"ansible_connection": "local", "ansible_python_interpreter": sys.executable, "ansible_become": False}
     inventory = tmp_path / "inventory.yml"
     inventory.write_text(json.dumps({"kube_node": {"hosts": {"node-1": here, "node-2": here}}}))
-    run = play("site", tmp_path, "-i", str(inventory), "--tags", "preflight", service_image_containerd_socket="/nowhere/sock")
+    given = {"service_image_containerd_socket": "/nowhere/sock", **NO_PROGRAMS}
+    run = play("site", tmp_path, "-i", str(inventory), "--tags", "preflight", **given)
     error = stats_of(run, "kube_scheduling_site")["localhost"]["error"]
     assert run.code == 2 and "node-1 has no socket" in error and "node-2 has no socket" in error, run.output
 
 
-@pytest.mark.parametrize("size", ["", "2x", "20%", 1])
+@pytest.mark.parametrize("size", ["", "2x", ["20%", 1]], ids=["empty", "wrong", "list"])
 def test_an_empty_size_of_batches_is_unset_and_a_wrong_one_is_named(tmp_path: Path, size: Any) -> None:
-    run = site(tmp_path, site_serial=size)
+    run = site(tmp_path, site_serial=size, **NO_PROGRAMS)
     assert run.code == 2 and ("site_serial has 2x: it must be a number of nodes" in run.output) == (size == "2x"), run.output
+    assert "site_serial has" not in run.output.replace("site_serial has 2x", ""), run.output
     assert "no bug" not in run.output and "invalid literal" not in run.output, run.output
 
 

@@ -20,6 +20,7 @@ from ansible_collections.onprem.kube_scheduling.plugins.plugin_utils import kube
 from ansible_collections.onprem.kube_scheduling.plugins.plugin_utils.kubeconfig_action import ActionModule
 
 from lab.layout import REPOSITORY
+from tests.integration.roles.host_cases import play_cases
 from tests.integration.roles.role_play import ansible_playbook
 from tests.unit.playbooks.test_site_without_cluster import KUBECONFIG, stats_of
 
@@ -160,18 +161,14 @@ def test_a_missing_kubernetes_core_is_an_error_of_the_task_with_the_versions_of_
         action_of(folders).run()
 
 
-def rebalance_error(folder: Path, *arguments: str) -> str:
-    run = ansible_playbook(REPOSITORY / "playbooks" / "rebalance.yml", *arguments, folder=folder)
-    assert run.code == 2, run.output
-    return str(stats_of(run, "kube_scheduling_rebalance")["localhost"]["error"])
-
-
 def test_playbooks_find_a_kubeconfig_in_the_start_folder(tmp_path: Path) -> None:
     """No API server answers, so the kubeconfig was read if the error names its server."""
     (tmp_path / "kubeconfig").write_text(json.dumps(KUBECONFIG))
-    server = "no answer from the Kubernetes API server https://127.0.0.1:1"
-    assert server in rebalance_error(tmp_path, "-e", "rebalance_kubeconfig=kubeconfig")
-    missing = rebalance_error(tmp_path, "-e", "rebalance_kubeconfig=nowhere")
+    cases = {"found": {"rebalance_kubeconfig": "kubeconfig"}, "missing": {"rebalance_kubeconfig": "nowhere"}}
+    run = play_cases(REPOSITORY / "playbooks" / "rebalance.yml", cases, folder=tmp_path)
+    numbers = stats_of(run, "kube_scheduling_rebalance")
+    assert run.code == 2 and "no answer from the Kubernetes API server https://127.0.0.1:1" in numbers["found"]["error"], run.output
+    missing = numbers["missing"]["error"]
     assert "there is no file nowhere" in missing and f"A relative path starts in {tmp_path}, where Ansible was started" in missing
 
     verified = ansible_playbook(REPOSITORY / "playbooks" / "verify.yml", "-e", "site_kubeconfig=nowhere", folder=tmp_path)
