@@ -5,9 +5,7 @@
 from __future__ import annotations
 
 import json
-import os
 import re
-import subprocess
 import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -20,8 +18,8 @@ import pytest
 from lab.cluster import Cluster
 from lab.layout import REPOSITORY
 from lab.pytest_fixtures import NamespaceFactory
-from tests import ansible_core
 from tests.integration.modules.module_process import Modules
+from tests.integration.roles.role_play import ansible_playbook
 from tests.integration.workloads import (
     OUTCOME,
     deployment,
@@ -85,18 +83,9 @@ class Inventory:
 
     def play(self, *arguments: str, playbook: str = "rebalance", **variables: str) -> Run:
         """Run a playbook with more variables of the environment."""
-        command = [str(ansible_core.programs() / "ansible-playbook"), str(REPOSITORY / f"playbooks/{playbook}.yml")]
-        command += ["-i", str(self._file), "-e", "rebalance_hosts=clusters", *arguments]
-        environment = {key: value for key, value in os.environ.items() if not key.startswith(("K8S_AUTH_", "KUBE"))}
-        environment |= {
-            "ANSIBLE_CONFIG": str(REPOSITORY / "ansible.cfg"),
-            "ANSIBLE_SHOW_CUSTOM_STATS": "true",
-            "ANSIBLE_CALLBACK_RESULT_FORMAT": "json",
-            "ANSIBLE_NOCOLOR": "true",
-            **variables,
-        }
-        done = subprocess.run(command, cwd=self._folder, env=environment, capture_output=True, text=True, check=False)
-        return Run(done.returncode, done.stdout + done.stderr)
+        arguments = ("-i", str(self._file), "-e", "rebalance_hosts=clusters", *arguments)
+        done = ansible_playbook(REPOSITORY / f"playbooks/{playbook}.yml", *arguments, folder=self._folder, environment=variables)
+        return Run(done.code, done.output)
 
     def report(self, host: str) -> str:
         return (self._folder / f"{host}.html").read_text()
@@ -427,12 +416,14 @@ def test_cooldown_and_attempts_reach_the_check(cluster: Cluster, piled_up: Calla
     written = {**unchanged, "revision": replica_set["metadata"]["labels"]["pod-template-hash"], "eligible": "another", "number": 1}
     cluster.kubectl("annotate", "deployment/web", "-n", namespace, f"{OUTCOME}={json.dumps(written)}")
     wait_rolled_out(cluster, web)
-    restartable = {}
-    for cooldown, attempts in ((10, 3), (1200, 3), (1200, 9)):
-        settings = {"rebalance_namespaces": [namespace], "rebalance_cooldown": cooldown, "rebalance_max_attempts": attempts}
-        run = Inventory(tmp_path, cluster, {"berlin": settings}).play("--check")
-        restartable[cooldown, attempts] = (run.stats["berlin"]["restartable"], run.stats["berlin"]["restarted"])
-    assert restartable == {(10, 3): (1, 1), (1200, 3): (0, 0), (1200, 9): (0, 0)}
+    hosts = {"cooled-down": (10, 3), "cooling": (1200, 3), "cooling-with-attempts": (1200, 9)}
+    settings = {
+        host: {"rebalance_namespaces": [namespace], "rebalance_cooldown": cooldown, "rebalance_max_attempts": attempts}
+        for host, (cooldown, attempts) in hosts.items()
+    }
+    run = Inventory(tmp_path, cluster, settings).play("--check")
+    restartable = {host: (run.stats[host]["restartable"], run.stats[host]["restarted"]) for host in hosts}
+    assert restartable == {"cooled-down": (1, 1), "cooling": (0, 0), "cooling-with-attempts": (0, 0)}
 
 
 def test_a_node_that_becomes_not_ready_during_the_run_is_marked_and_named(

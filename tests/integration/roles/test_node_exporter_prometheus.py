@@ -28,12 +28,14 @@ from lab.prometheus_server import PrometheusServer, prometheus_server
 from tests.integration.extender.conftest import extender_kubeconfig
 from tests.integration.extender.extender_process import FOREIGN, PACKAGE
 from tests.integration.modules.module_process import COLLECTIONS
+from tests.integration.playbooks.site_runs import LOCAL
+from tests.integration.roles.host_cases import CasesRun, play_role
 from tests.integration.roles.role_play import RolePlay, RoleRun, ansible_playbook
 from tests.integration.workloads import wait_until
 
 __all__ = ["extender_kubeconfig"]
 
-pytestmark = pytest.mark.timeout(1800)
+pytestmark = [pytest.mark.ci_more, pytest.mark.timeout(1800)]
 
 SPEED = 1.25e9
 JOB = "node_exporter"
@@ -101,10 +103,6 @@ def prometheus_side(folder: Path, nodes: dict[str, dict[str, Any]]) -> Prometheu
     return PrometheusSide(folder, nodes, variables)
 
 
-def summary(run: RoleRun) -> str:
-    return " ".join(run.output.split())
-
-
 # Without a cluster
 
 
@@ -158,7 +156,7 @@ def test_files_are_planned_written_repeated_kept_and_removed(side: PrometheusSid
 
 def test_a_host_without_an_address_is_named_and_no_part_is_written_that_promtool_refuses(side: PrometheusSide) -> None:
     without = side.run()
-    assert without.code == 0 and "The address of node_exporter is not known for node-1, node-2" in summary(without), without.output
+    assert without.code == 0 and "The address of node_exporter is not known for node-1, node-2" in without.in_one_line, without.output
     assert set(side.targets) == {"node-3"}
     before = (side.output / "scrape.yml").read_text()
     refused = side.run(node_exporter_prometheus_interval="soon")
@@ -237,47 +235,84 @@ esac
     assert side.run(node_exporter_state="absent").changed == 0 and not reloaded()
 
 
-def test_all_mistakes_are_named(side: PrometheusSide) -> None:
-    wrong = side.run(
-        node_exporter_prometheus_targets="nobody",
-        node_exporter_prometheus_username="else",
-        node_exporter_basic_auth_users={"prom": HASH_OF_TEST},
-        node_exporter_prometheus_objects="scrape_config",
-    )
-    assert wrong.code == 2 and not side.output.exists()
+OTHER = {"scheme": "http", "auth": False}
+CHECKED: dict[str, tuple[dict[str, dict[str, Any]], dict[str, Any]]] = {
+    "wrong": (
+        {},
+        {
+            "targets": "nobody",
+            "username": "else",
+            "objects": "scrape_config",
+        },
+    ),
+    "hashed": ({"a": {"node_exporter_basic_auth_users": {"prom": HASH_OF_TEST}}}, {}),
+    "twice": (
+        {
+            "a": {"node_exporter_result": RESULTS["node-1"]},
+            "b": {"node_exporter_result": RESULTS["node-2"], "kube_override_hostname": "twice-a"},
+        },
+        {},
+    ),
+    "machines": (
+        {
+            "a": {"ansible_connection": "ssh", "node_exporter_result": OTHER | {"addresses": ["127.0.0.1:9100"]}},
+            "b": {"ansible_connection": "ssh", "node_exporter_result": OTHER | {"addresses": ["10.0.0.9:9100"]}},
+            "c": {"ansible_connection": "ssh", "node_exporter_scrape_address": "10.0.0.9:9100"},
+            "d": {
+                "ansible_connection": "ssh",
+                "node_exporter_scrape_address": "10.0.0.9:9100",
+                "node_exporter_web_telemetry_path": "/four",
+            },
+            "e": {"node_exporter_result": OTHER | {"addresses": ["[::1]:9100"]}},
+        },
+        {},
+    ),
+    "none": ({}, {"dir": "", "targets": "nobody", "username": "else"}),
+}
+"""The variables of nodes, whose names begin with that of the host, and those of the host without their prefix."""
+
+
+@pytest.fixture(scope="module")
+def checked(tmp_path_factory: pytest.TempPathFactory) -> CasesRun:
+    """A run for these hosts of Prometheus. Nothing is written."""
+    folder = tmp_path_factory.mktemp("checked")
+    cases = {}
+    groups = {}
+    for host, (nodes, given) in CHECKED.items():
+        groups[f"nodes_{host}"] = {"hosts": {f"{host}-{node}": variables for node, variables in nodes.items()}}
+        own = {f"node_exporter_prometheus_{name}": value for name, value in {"targets": f"nodes_{host}", **given}.items()}
+        cases[host] = prometheus_side(folder / host, {}).variables | own
+    cases["wrong"]["node_exporter_basic_auth_users"] = {"prom": HASH_OF_TEST}
+    (folder / "nodes.json").write_text(json.dumps({"all": {"vars": LOCAL, "children": groups}}))
+    role = RolePlay("node_exporter", folder, tasks_from="prometheus")
+    run = play_role(role, cases, "-i", str(folder / "nodes.json"))
+    assert not any((folder / host).exists() for host in CHECKED), run.output
+    return run
+
+
+def test_all_mistakes_are_named(checked: CasesRun) -> None:
     for text in (
         "node_exporter_prometheus_targets is nobody, and no host matches it",
         "node_exporter_prometheus_username is else, and node_exporter_basic_auth_users has no such user",
         "node_exporter_prometheus_secret is empty, and Prometheus needs a password",
     ):
-        assert text in summary(wrong), wrong.output
-    hashed = side.run(node_exporter_basic_auth_users={"prom": HASH_OF_TEST})
-    assert "node_exporter_prometheus_password is empty, and the password of prom is not known from its hash" in summary(hashed)
-    side.nodes["node-2"]["kube_override_hostname"] = "node-1"
-    twice = side.run(results=RESULTS)
-    assert twice.code == 2 and "Several hosts of node_exporter_prometheus_targets have the node name node-1" in summary(twice), twice.output
+        assert text in checked.failure("wrong"), checked.output
+    hashed = "node_exporter_prometheus_password is empty, and the password of prom is not known from its hash"
+    assert hashed in checked.failure("hashed"), checked.output
+    twice = "Several hosts of node_exporter_prometheus_targets have the node name twice-a"
+    assert twice in checked.failure("twice"), checked.output
 
 
-def test_one_machine_is_not_a_target_of_several_nodes(side: PrometheusSide) -> None:
-    elsewhere = {"ansible_connection": "ssh"}
-    side.nodes = {f"node-{number}": dict(elsewhere) for number in range(1, 6)}
-    side.nodes["node-3"]["node_exporter_scrape_address"] = "10.0.0.9:9100"
-    side.nodes["node-4"] |= {"node_exporter_scrape_address": "10.0.0.9:9100", "node_exporter_web_telemetry_path": "/four"}
-    side.nodes["node-5"]["ansible_connection"] = "local"
-    left = {"scheme": "http", "auth": False}
-    addresses = {"node-1": "127.0.0.1:9100", "node-2": "10.0.0.9:9100", "node-5": "[::1]:9100"}
-    results = {name: left | {"addresses": [address]} for name, address in addresses.items()}
-    wrong = side.run(results=results)
-    assert wrong.code == 2 and not side.output.exists(), wrong.output
-    assert "The target of node-1 is 127.0.0.1:9100, which is another machine for Prometheus: set node_exporter_web_listen" in summary(wrong)
-    assert "node-2, node-3 have the same target 10.0.0.9:9100/metrics, so one machine would count as several nodes: set" in summary(wrong)
-    assert "The target of node-5" not in summary(wrong) and "node-4" not in summary(wrong).partition("have the same")[2]
+def test_one_machine_is_not_a_target_of_several_nodes(checked: CasesRun) -> None:
+    wrong = checked.failure("machines")
+    assert "The target of machines-a is 127.0.0.1:9100, which is another machine for Prometheus: set node_exporter_web_listen" in wrong
+    same = "machines-b, machines-c have the same target 10.0.0.9:9100/metrics, so one machine would count as several nodes: set"
+    assert same in wrong and "The target of machines-e" not in wrong and "machines-d" not in wrong.partition("have the same")[2], wrong
 
 
-def test_without_a_folder_and_objects_no_prometheus_is_configured(side: PrometheusSide) -> None:
-    none = {"node_exporter_prometheus_dir": "", "node_exporter_prometheus_targets": "nobody", "node_exporter_prometheus_username": "else"}
-    run = side.run(**none)
-    assert run.code == 0 and run.changed == 0 and "No Prometheus is configured, because" in summary(run), run.output
+def test_without_a_folder_and_objects_no_prometheus_is_configured(checked: CasesRun) -> None:
+    assert checked.failure("none") == "" and checked.changed_on("none") == 0, checked.output
+    assert "No Prometheus is configured, because" in checked.in_one_line, checked.output
 
 
 @pytest.mark.full
@@ -335,9 +370,9 @@ def test_objects_for_the_operator_have_the_same_labels_and_no_password(side: Pro
     assert "s3cret" not in "".join(file.read_text() for file in (side.folder / "objects").iterdir())
 
     mixed = side.run(results=RESULTS, node_exporter_prometheus_objects="service_monitor", **given)
-    assert mixed.code == 2 and "The hosts have https, http, /metrics" in summary(mixed), mixed.output
+    assert mixed.code == 2 and "The hosts have https, http, /metrics" in mixed.in_one_line, mixed.output
     missing = side.run(node_exporter_prometheus_objects="scrape_config", **given)
-    assert missing.code == 2 and "The address of node_exporter is not known for node-1, node-2" in summary(missing), missing.output
+    assert missing.code == 2 and "The address of node_exporter is not known for node-1, node-2" in missing.in_one_line, missing.output
 
 
 def rendered(folder: Path) -> dict[str, Any]:
@@ -433,7 +468,7 @@ def test_the_extender_maps_each_node_of_a_prometheus_with_these_files(
             running.remove(simulated[0])
             wait_until(lambda: up(prometheus)[simulated[0]] == "0", timeout_s=30, what="the failed scrape")
             named = PrometheusSide(side.folder, side.nodes, side.variables, "prometheus_verify").run()
-            assert f"of the node {simulated[0]}: server returned HTTP status 404" in summary(named), named.output
+            assert f"of the node {simulated[0]}: server returned HTTP status 404" in named.in_one_line, named.output
             wait_until(lambda: check_sources(file).returncode == 2, timeout_s=30, what="the end of the values")
             assert f"no fresh value for {simulated[0]}" in check_sources(file).stderr
 
@@ -460,7 +495,7 @@ def test_a_node_exporter_of_another_tool_is_accepted_and_another_program_is_not(
         "node_exporter_web_telemetry_path": "/nodes/other/metrics",
     }
     refused = present.run(**other)
-    assert refused.code == 2 and "answers, and it is no node_exporter: correct" in summary(refused), refused.output
+    assert refused.code == 2 and "answers, and it is no node_exporter: correct" in refused.in_one_line, refused.output
 
 
 def custom_resource(kind: str, version: str) -> dict[str, Any]:
@@ -504,8 +539,9 @@ def test_objects_are_applied_replaced_and_deleted(lab_cluster: Cluster, monitori
         return set(listed.split())
 
     unknown = side.run(results=https, node_exporter_prometheus_objects="scrape_config")
-    assert unknown.code == 2 and "The cluster has no scrapeconfigs.monitoring.coreos.com: install the Prometheus operator" in summary(
-        unknown
+    assert (
+        unknown.code == 2
+        and "The cluster has no scrapeconfigs.monitoring.coreos.com: install the Prometheus operator" in unknown.in_one_line
     )
     for definition in OPERATOR:
         lab_cluster.apply(definition)
@@ -547,14 +583,14 @@ def test_the_playbooks_name_hosts_without_node_exporter_and_a_prometheus_without
         "node-2 has failed or could not be reached, so its node_exporter was not verified",
         "localhost has no targets of node_exporter for Prometheus: run the playbook onprem.kube_scheduling.site",
     ):
-        assert text in summary(verified), verified.output
+        assert text in verified.in_one_line, verified.output
 
     # The checks before the installation are in one list.
     del nodes["node-2"]
     nodes["node-1"]["node_exporter_method"] = "archive"
     (tmp_path / "inventory.json").write_text(json.dumps({"kube_node": {"hosts": nodes}, "kube_control_plane": {"hosts": {}}}))
     failed = ansible_playbook(REPOSITORY / "playbooks" / "site.yml", *arguments, "--tags", "node_exporter", folder=tmp_path)
-    text = summary(failed).partition("Nothing was changed. Failed checks:")[2]
+    text = failed.in_one_line.partition("Nothing was changed. Failed checks:")[2]
     assert failed.code == 2 and "node_exporter_method is archive, and node_exporter_version is empty" in text, failed.output
     assert "localhost has no user nobody-of-this-name: set node_exporter_prometheus_user" in text, failed.output
     assert not (tmp_path / "nowhere").exists()
