@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: onprem.kube_scheduling contributors
-"""The reasons in the results of a restart: every code has a message, and the table of the guide has exactly these codes."""
+"""The reasons in the results of a restart: the table of the guide has exactly these codes."""
 
 from __future__ import annotations
 
@@ -9,9 +9,8 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-import pytest
-
 from lab.layout import REPOSITORY
+from tests.style.sources import tree
 
 MODULE_UTILS = REPOSITORY / "plugins" / "module_utils"
 PLACES = (
@@ -64,7 +63,7 @@ def files() -> list[Path]:
 
 
 def calls_of(name: str, file: Path) -> Iterator[ast.Call]:
-    for node in ast.walk(ast.parse(file.read_text())):
+    for node in ast.walk(tree(file)):
         if isinstance(node, ast.Call) and getattr(node.func, "id", getattr(node.func, "attr", "")) == name:
             yield node
 
@@ -73,7 +72,7 @@ def constants() -> dict[str, str]:
     """Return the values of the constants of the features and of the state that are texts, by name."""
     found = {}
     for file in (*files(), *(MODULE_UTILS / "state").glob("*.py"), *(MODULE_UTILS / "spread" / "advice").glob("*.py")):
-        for node in ast.parse(file.read_text()).body:
+        for node in tree(file).body:
             if isinstance(node, ast.Assign) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
                 found.update({target.id: node.value.value for target in node.targets if isinstance(target, ast.Name)})
     return found
@@ -96,14 +95,6 @@ def documented_codes(heading: str, column: int = 2) -> list[str]:
     _before, _heading, section = (REPOSITORY / "docs" / "rebalance.md").read_text().partition(f"\n{heading}\n")
     rows = [line.split("|")[column] for line in section.partition("\n#")[0].splitlines() if line.startswith("|")]
     return [code for row in rows for code in re.findall(r"`([a-z_]+)`", row)]
-
-
-@pytest.mark.parametrize("file", files(), ids=lambda file: str(file.relative_to(REPOSITORY)))
-def test_no_reason_of_an_action_has_an_empty_message(file: Path) -> None:
-    for call in calls_of("Reason", file):
-        text = call.args[1] if len(call.args) > 1 else next((one.value for one in call.keywords if one.arg == "text"), None)
-        assert text is not None, f"line {call.lineno}: the reason has no text"
-        assert not (isinstance(text, ast.Constant) and not text.value), f"line {call.lineno}: the text of the reason is empty"
 
 
 def test_the_table_of_the_guide_has_exactly_the_codes_of_the_actions() -> None:
