@@ -192,8 +192,8 @@ def first_failure(root: Path, arguments: Sequence[str], limit_s: float) -> str:
     with (root / "pytest.log").open("w+", encoding="utf-8") as file:
         code = subprocess.run(command, cwd=root, env=variables, stdout=file, stderr=subprocess.STDOUT, check=False).returncode
     output = (root / "pytest.log").read_text("utf-8")
-    if code == 4:  # of pytest: wrong arguments
-        raise ToolError(f"pytest refuses {' '.join(arguments)}: {output[-1000:]}")
+    if code in (4, -15, 143):  # wrong arguments, SIGTERM
+        raise ToolError(f"pytest was stopped, or refuses {' '.join(arguments)}: {output[-1000:]}")
     failed = re.search(r"^(?:FAILED|ERROR) (\S+)", output, re.MULTILINE)
     return "" if code in (0, 5) else failed[1] if failed else f"exit code {code} (limit: {limit_s:.0f} s)"  # 5: no tests
 
