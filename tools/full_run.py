@@ -17,12 +17,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from lab.layout import project_cache_dir
+from tools import ansible_core
 from tools.errors import ToolError, exit_with
 from tools.paths import ROOT
 
 PYTEST = ("python", "-m", "pytest")
 SCENARIO = "tests/molecule/test_scenarios.py::test_"
-OLDEST = {"PLAYBOOK_ANSIBLE_CORE": "2.18"}
+OLDEST = {"PLAYBOOK_ANSIBLE_CORE": ansible_core.OLDEST}
 WITH_ANSIBLE = (
     *("tests/unit/playbooks", "tests/unit/roles", "tests/integration/playbooks", "tests/integration/roles"),
     *("tests/integration/awx/test_setup.py", "tests/integration/awx/test_rendered.py", "tests/integration/secrets"),

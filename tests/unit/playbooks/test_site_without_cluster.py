@@ -16,6 +16,8 @@ import yaml
 from lab.layout import REPOSITORY
 from tests.integration.roles.role_play import RoleRun, ansible_playbook
 
+pytestmark = pytest.mark.ci_more  # its plays take minutes
+
 IMAGE = {"service_image_delivery": "preloaded", "service_image_reference": "registry.example.org/kube-scheduling/services:1"}
 
 NO_PROGRAMS = {"site_spread_cronjob": False, "site_critical_rescuer": False}

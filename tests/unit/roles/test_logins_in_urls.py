@@ -17,6 +17,8 @@ import yaml
 
 from tests.integration.roles.host_cases import CasesRun, play_cases
 
+pytestmark = pytest.mark.ci_more  # its plays take minutes
+
 LOGIN = "user:T0KEN@"
 PIP_ARGUMENTS = ["--index-url", f"https://{LOGIN}mirror.example.org/simple", f"--extra-index-url=https://{LOGIN}other.example.org"]
 PROXY_ARGUMENT = f"--build-arg=HTTPS_PROXY=http://{LOGIN}proxy.example.org:3128"

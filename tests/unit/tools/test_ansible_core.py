@@ -14,7 +14,7 @@ from packaging.requirements import Requirement
 
 from tests.ansible_core import VARIABLE, programs
 from tools import ansible_core, env, interpreters
-from tools.ansible_core import DEVEL, OLDEST, RELEASES, release, requirements_with
+from tools.ansible_core import DEVEL, RELEASES, release, requirements_with
 from tools.env import CONSTRAINTS, REQUIREMENTS
 from tools.errors import ToolError
 from tools.paths import ROOT
@@ -99,7 +99,3 @@ def test_playbooks_are_not_run_with_a_release_that_is_not_known(monkeypatch: pyt
     monkeypatch.setenv(VARIABLE, "2.17")
     with pytest.raises(pytest.fail.Exception, match=rf"{VARIABLE}=2.17: .* is not known: use 2.18, 2.19"):
         programs()
-
-
-def test_the_long_run_of_the_makefile_takes_the_oldest_release() -> None:
-    assert f"{VARIABLE}={OLDEST}\n" in (ROOT / "Makefile").read_text()

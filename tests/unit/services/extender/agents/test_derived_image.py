@@ -19,6 +19,8 @@ from tests.unit.services.extender.extender_objects import names_body, scores_in
 from tests.unit.services.extender.sources.prometheus_server import NOW_S, Server
 from tests.unit.services.extender.test_program import ask, program, wait_for
 
+pytestmark = pytest.mark.ci_more  # pip makes an environment
+
 BASE = "registry.example.org/kube-scheduling/services:1.0.0"
 EXTENDER = "ansible_collections.onprem.kube_scheduling.services.extender"
 CHECK = ("python", "-m", EXTENDER, "--config", "config.yaml", "--check-config")
