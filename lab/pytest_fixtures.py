@@ -14,7 +14,7 @@ import shutil
 import signal
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import FrameType
 from typing import Any, Protocol
@@ -41,11 +41,16 @@ class SharedCluster:
         self._cluster = cluster
         self._inventory = Inventory(cluster.api)
 
-    def for_file(self, file: str) -> Iterator[Cluster]:
-        """Yield the cluster. What the file leaves in it is an error of this file, and is not reported again for the next one."""
+    def for_file(self, file: str, failures: Callable[[], int] = lambda: 0) -> Iterator[Cluster]:
+        """Yield the cluster. What the file leaves in it is an error of this file, and is not reported again for the next one.
+
+        ``failures`` returns the number of failed tests. A test that fails leaves what it has made: its failure is the error then.
+        """
+        before = failures()
         yield self._cluster
         changes = self._inventory.restore(timeout_s=GONE_WITHIN_S)
-        assert not changes, "\n  ".join([f"{file} has not restored cluster {self._cluster.name}, which other files use:", *changes])
+        report = "\n  ".join([f"{file} has not restored cluster {self._cluster.name}, which other files use:", *changes])
+        assert not changes or failures() > before, report
 
 
 class NamespaceFactory(Protocol):
@@ -91,7 +96,7 @@ def session_cluster(lab_folder: Path) -> Iterator[SharedCluster]:
 @pytest.fixture(scope="module")
 def lab_cluster(session_cluster: SharedCluster, request: pytest.FixtureRequest) -> Iterator[Cluster]:
     """The shared cluster: six workers in two zones and three racks, one tainted control-plane node."""
-    yield from session_cluster.for_file(request.node.nodeid)
+    yield from session_cluster.for_file(request.node.nodeid, lambda: request.session.testsfailed)
 
 
 @pytest.fixture(scope="session")
@@ -105,7 +110,7 @@ def session_cluster_without_preemption(lab_folder: Path) -> Iterator[SharedClust
 @pytest.fixture(scope="module")
 def budget_safe_cluster(session_cluster_without_preemption: SharedCluster, request: pytest.FixtureRequest) -> Iterator[Cluster]:
     """A shared cluster with one worker, whose scheduler does not preempt and has a Lease."""
-    yield from session_cluster_without_preemption.for_file(request.node.nodeid)
+    yield from session_cluster_without_preemption.for_file(request.node.nodeid, lambda: request.session.testsfailed)
 
 
 @pytest.fixture(scope="module")

@@ -79,6 +79,14 @@ def test_users_and_stored_state_are_deleted_after_each_file(lab_cluster: Cluster
     assert [path for path in (state, role, account, binding) if api.find(path) is not None] == []
 
 
+def test_what_a_failed_test_leaves_is_no_further_error(lab_cluster: Cluster, shared: SharedCluster) -> None:
+    path = "/api/v1/namespaces/default/configmaps/left"
+    failures = iter([2, 3])
+    for _cluster in shared.for_file("tests/first.py", lambda: next(failures)):
+        lab_cluster.api.post(path.rpartition("/")[0], OBJECTS[path])
+    lab_cluster.api.request("DELETE", path)
+
+
 def test_a_pod_in_a_namespace_of_the_file_is_named(lab_cluster: Cluster, shared: SharedCluster, namespaces: NamespaceFactory) -> None:
     created: list[str] = []
 
