@@ -113,3 +113,4 @@ def test_a_pass_uses_each_right_that_is_not_rare_and_no_other_one(cluster: Clust
     assert used(events) <= to_read and [event for event in events if event.code in (401, 403)] == []
     assert role.run().code == 0 and in_cluster(cluster) == granted
     remove_all(cluster)
+    cluster.kubectl("delete", "csinode", LIMITED_NODE["metadata"]["name"])

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import http.client
 import json
 import re
@@ -82,7 +83,9 @@ class Proxy:
                 try:
                     headers = {name: value for name, value in self.headers.items() if name.lower() not in HOP_BY_HOP}
                     outer.request(self.command, self.path, body, headers)
-                    self.answer(outer.getresponse())
+                    # A program that ends closes its watches.
+                    with contextlib.suppress(BrokenPipeError, ConnectionResetError):
+                        self.answer(outer.getresponse())
                 finally:
                     outer.close()
 
