@@ -42,7 +42,7 @@ SCENARIOS = {
     ),
     "scheduler_traffic": LongScenario(1340, ("services/extender", "extensions/molecule/scheduler_traffic")),
     "lifecycle": LongScenario(
-        1100,
+        1500,
         (
             *("roles/spread_cronjob", "roles/critical_rescuer", "roles/service_image", "roles/cluster_objects", "roles/check_variables"),
             *("playbooks", "lab/kind", "extensions/molecule/kind", "extensions/molecule/lifecycle"),
