@@ -15,7 +15,7 @@ from tests.molecule.scenario import cluster_name, run_scenario
 from tools.paths import ROOT
 
 
-@pytest.mark.timeout(20 * 60)
+@pytest.mark.timeout(35 * 60)
 def test_kind(kind_environment: dict[str, str], capsys: pytest.CaptureFixture[str]) -> None:
     _run_on_kind("kind", kind_environment, capsys)
 
