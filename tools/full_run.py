@@ -56,6 +56,7 @@ PARTS = {
     "sanity": Part(("python", "-m", "tools.sanity", "--all-pythons")),
     "oldest-ansible": Part((*PYTEST, *WITH_ANSIBLE, *SIDE_BY_SIDE), tuple(OLDEST.items())),
     "oldest-ansible-kind": _scenario("kind", **OLDEST),
+    "oldest-ansible-lifecycle": _scenario("lifecycle", **OLDEST),
     "oldest-ansible-hosts": _scenario("hosts", **OLDEST),
 }
 
