@@ -21,11 +21,14 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client
 from lab.cluster import Cluster
 from tests.integration.conftest import SUMMARY
 from tests.integration.rescue.budget_history import BudgetHistory
+from tests.integration.rescue.conftest import separate_cluster as cluster
 from tests.integration.rescue.random_batches import batches, set_up
 from tests.integration.rescue.random_clusters import random_cluster
 from tests.integration.rescue.random_scene import RandomScene
 from tests.integration.rescue.rescue_check import LOST, LOST_OTHERWISE, RescueCheck
 from tests.integration.rescue.rescues import Rescues
+
+__all__ = ["cluster"]
 
 SOAK = os.environ.get("SOAK") == "1"
 CASES = int(os.environ.get("RESCUE_CASES", "300" if SOAK else "20"))
