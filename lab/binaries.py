@@ -206,8 +206,6 @@ def main() -> int:
     end_on_signals()
     try:
         ensure()
-        if "--with-test-programs" in sys.argv:
-            ensure_test_programs()
     except LabError as error:
         print(f"binaries: {error}", file=sys.stderr)
         return 1

@@ -9,7 +9,6 @@ A key is a path in the repository. A value is a file or a test in tests/integrat
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 
 import pytest
 
@@ -115,7 +114,7 @@ def mark(items: Sequence[pytest.Item]) -> None:
 
 def in_core(nodeid: str) -> bool:
     """Return True if the table has the test, or its file. Node ids begin at the root of the repository."""
-    name = str(Path(nodeid.partition("[")[0])).removeprefix("tests/integration/")
+    name = nodeid.partition("[")[0].removeprefix("tests/integration/")
     return name in TESTS or name.partition("::")[0] in TESTS
 
 

@@ -25,7 +25,7 @@ def main() -> int:
     end_on_signals()
     # `lab` needs a newer Python than `tools.env`, which finds one.
     python = str(interpreters.choose(os.environ.get("BASE_PYTHON")))
-    run_side_by_side({".venv": [sys.executable, "-m", "tools.env"], "the programs": [python, "-m", "lab.binaries", *sys.argv[1:]]})
+    run_side_by_side({".venv": [sys.executable, "-m", "tools.env"], "the programs": [python, "-m", "lab.binaries"]})
     return 0
 
 
