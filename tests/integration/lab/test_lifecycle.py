@@ -69,7 +69,7 @@ def test_the_command_line_says_what_a_shell_needs_and_that_there_are_no_nodes(
 ) -> None:
     left, _ = pair
     monkeypatch.setattr(command_line, "default_folder", lambda _name: left.folder)
-    monkeypatch.setattr(command_line.signal, "signal", lambda *_arguments: None)
+    monkeypatch.setattr(command_line, "end_on_signals", lambda: None)
     for arguments, said in ([], True), (["--scenario", "single-worker"], False), ([], False):
         assert command_line.main(["up", "--name", left.name, *arguments]) == 0
         printed = capsys.readouterr().out
