@@ -74,6 +74,21 @@ def only_node(cluster: Cluster, node: str) -> Iterator[None]:
         cluster.uncordon(*others)
 
 
+@contextlib.contextmanager
+def not_ready(cluster: Cluster, node: str) -> Iterator[None]:
+    """Within this block a node, which has no taints of its own, is NotReady."""
+    cluster.kubectl("annotate", "node", node, "lab.onprem/ready=false")
+    try:
+        cluster.kubectl("wait", "--for=condition=Ready=false", f"node/{node}")
+        yield
+    finally:
+        cluster.kubectl("annotate", "node", node, "lab.onprem/ready-")
+        cluster.kubectl("wait", "--for=condition=Ready", f"node/{node}")
+        # The controllers of the lab look at nodes only every few minutes (lab/kwok_config.py, HEARTBEAT_FACTOR). Until then, their taint
+        # would evict the pods of later tests.
+        cluster.api.merge_patch(f"/api/v1/nodes/{node}", {"spec": {"taints": None}})
+
+
 def pile_up(cluster: Cluster, *manifests: dict[str, Any], node: str | None = None) -> None:
     """Create workloads so that all their replicas lie on one worker (the first, unless ``node`` is given)."""
     with only_node(cluster, node or workers(cluster)[0]):

@@ -17,7 +17,7 @@ from lab.layout import REPOSITORY
 from tests.integration.modules.conftest import cluster, namespace
 from tests.integration.playbooks.site_runs import stats_of
 from tests.integration.roles.role_play import RoleRun, ansible_playbook
-from tests.integration.workloads import deployment, pile_up, pod_uids, pods_of, restarted_at, wait_until
+from tests.integration.workloads import deployment, not_ready, pile_up, pod_uids, pods_of, restarted_at, wait_until
 
 __all__ = ["cluster", "namespace"]
 
@@ -64,16 +64,8 @@ def drained(cluster: Cluster, web: dict[str, Any]) -> Iterator[str]:
 @pytest.fixture
 def away(cluster: Cluster) -> Iterator[str]:
     """A node that is not Ready. It is Ready again after the test."""
-    cluster.kubectl("annotate", "node", "worker-3", f"{READY}=false")
-    wait_until(lambda: not is_ready(cluster, "worker-3"), what="the end of the node")
-    yield "worker-3"
-    cluster.kubectl("annotate", "node", "worker-3", f"{READY}-")
-    wait_until(lambda: is_ready(cluster, "worker-3"), what="the node")
-
-
-def is_ready(cluster: Cluster, node: str) -> bool:
-    conditions = cluster.get(f"/api/v1/nodes/{node}")["status"]["conditions"]
-    return any((condition["type"], condition["status"]) == ("Ready", "True") for condition in conditions)
+    with not_ready(cluster, "worker-3"):
+        yield "worker-3"
 
 
 def test_nodes_that_are_cordoned_or_not_ready_are_named_and_nothing_is_rebalanced(

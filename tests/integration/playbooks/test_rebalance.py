@@ -25,6 +25,7 @@ from tests.integration.workloads import (
     deployment,
     identity,
     known_outcome,
+    not_ready,
     only_node,
     outcome,
     wait_rolled_out,
@@ -439,11 +440,8 @@ def test_a_node_that_becomes_not_ready_during_the_run_is_marked_and_named(
     with ThreadPoolExecutor(max_workers=1) as pool:
         running = pool.submit(inventory.play)
         wait_until(lambda: outcome(cluster, web) is not None, timeout_s=60, what="the restart")
-        cluster.kubectl("annotate", "node", "worker-1", "lab.onprem/ready=false")
-        try:
+        with not_ready(cluster, "worker-1"):
             run = running.result()
-        finally:
-            cluster.kubectl("annotate", "node", "worker-1", "lab.onprem/ready-")
     assert run.code == 0, run.output
     shown = inventory.map("berlin")
     assert "Not ready at the end of the run: worker-1" in shown and "worker-1*" in shown
