@@ -325,10 +325,10 @@ def test_problems_of_the_run_are_on_top(page: Page, report: Open) -> None:
     before, more = run_on(6)
     lost = {**more["after"], "node_list": [{**one, "ready": one["name"] != "worker-2"} for one in more["after"]["node_list"]]}
     report(before, after=lost, restart=more["restart"], error="the second check failed")
-    banners = page.value("[...document.querySelectorAll('.banner')].map(one => one.innerText)")
-    assert banners == ["Error. the second check failed", "Not ready at the end of the run: worker-2"]
+    error, not_ready = page.value("[...document.querySelectorAll('.banner')].map(one => one.innerText)")
+    assert error == "Error. the second check failed" and not_ready.startswith("Not ready ") and not_ready.endswith(": worker-2")
     report(before, restart=more["restart"], plan=True)
-    assert page.value("document.querySelector('.banner').innerText") == "Plan. Nothing was restarted. This is what a run would do."
+    assert page.value("document.querySelector('.banner').innerText").startswith("Plan. Nothing was restarted. ")
     report(check([], nodes(1), reason="too_few_ready_nodes", message="there is 1 node"))
     assert "No workload was checked" in page.value("document.querySelector('.banner').innerText")
     assert page.value("document.querySelector('table')") is None and page.problems == []

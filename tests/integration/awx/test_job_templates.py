@@ -161,7 +161,7 @@ def test_rebalance_spreads_and_the_verification_compares_with_its_numbers(
     assert len(nodes_of(lab_cluster, worse)) == 1
 
     without = launcher.launch("spread-verify", checked, limit="cluster")
-    assert without.status == "failed" and "there are no numbers of a run of rebalance for cluster" in without.output
+    assert without.status == "failed" and "for cluster: pass kube_scheduling_rebalance" in without.output
 
 
 def test_rebalance_from_the_defaults_of_its_survey_keeps_the_variables_of_each_host(

@@ -220,7 +220,7 @@ def test_a_server_that_stays_overloaded_is_named_as_such(cluster: Cluster, names
     api = KubeApi(open_transport(user_agent="test", kubeconfig=str(User(cluster).kubeconfig)), retry_for_s=1.5)
     with admission_webhook(cluster, "dawdle", namespace, crowders.decide), crowders, pytest.raises(OverloadedError) as caught:
         wait_until(lambda: not api.list_all(NODES_RESOURCE))  # some of the first lists may still be answered
-    assert str(caught.value).startswith("cannot list nodes: ") and "The API server is overloaded: try again later" in str(caught.value)
+    assert str(caught.value).startswith("cannot list nodes: ") and "overloaded" in str(caught.value)
 
 
 # --- etcd, and the end ------------------------------------------------------------------------------------------------
@@ -318,4 +318,4 @@ def test_server_without_match_label_keys_stores_a_spread_constraint_without_them
     (entry,) = done["workloads"]
     assert (entry["action"], entry["outcome"]) == ("restarted", "improved")
     assert [set(one) for one in entry["spread_constraints"]] == [{"maxSkew", "topologyKey", "whenUnsatisfiable", "labelSelector"}] * 2
-    assert str(done["warnings"]).count("it has no matchLabelKeys, which need Kubernetes 1.27") == 2, done["warnings"]
+    assert str(done["warnings"]).count("matchLabelKeys, which need Kubernetes 1.27") == 2, done["warnings"]

@@ -104,7 +104,7 @@ def test_errors_have_their_exit_codes(kubectl: Kubectl, cluster: Cluster) -> Non
         (("-n", "nowhere"), 2, "error: --namespace: there is no namespace nowhere"),
         (("-A", "--topology-key=topology.kubernetes.io/zonee"), 2, "similar ones that nodes have: topology.kubernetes.io/zone"),
         (("--colour",), 2, "error: --colour is not a flag"),
-        (("--server=https://127.0.0.1:1",), 3, "error: no answer from the Kubernetes API server https://127.0.0.1:1"),
+        (("--server=https://127.0.0.1:1",), 3, "API server https://127.0.0.1:1"),
         (("-A", "--as=nobody"), 3, "Grant the verb 'list' on nodes to this user"),
     ):
         answer = kubectl.spread(*flags)

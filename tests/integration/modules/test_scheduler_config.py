@@ -75,7 +75,5 @@ def test_config_map_changes_the_eligible_nodes_and_a_wrong_one_is_an_error(clust
     assert [(entry["verdict"], entry["reason"]) for entry in spread["workloads"]] == [("healthy", "single_domain")], spread
     assert spread["options"]["scheduler_config"] == [f"configmap:{namespace}/scheduler"]
     failed = modules.run("k8s_critical_rescue", scheduler_config=[f"configmap:{namespace}/scheduler/wrong"], check_mode=True)
-    assert failed["failed"] and failed["msg"] == (
-        f"scheduler_config: the key wrong of ConfigMap {namespace}/scheduler cannot be used, because kube-scheduler would refuse it: "
-        "parallelism: 0 is not above 0; write a number such as 16"
-    )
+    assert failed["failed"] and failed["msg"].startswith(f"scheduler_config: the key wrong of ConfigMap {namespace}/scheduler "), failed
+    assert "parallelism: 0 is not above 0" in failed["msg"]

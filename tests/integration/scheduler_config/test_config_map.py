@@ -107,7 +107,7 @@ def test_a_change_of_another_client_is_not_lost(lab_cluster: Cluster, target: Js
 
 
 WRONG: list[tuple[Json, str]] = [
-    ({"backup": True}, "backup: it is only for files; leave it out with configmap"),
+    ({"backup": True}, "backup: it is only for files"),
     ({"validate": "true %s"}, "mutually exclusive"),
     ({"configmap": {"name": "scheduler", "namespace": "nowhere"}}, 'namespaces "nowhere" not found'),
     ({"kubeconfig": "/nowhere"}, "/nowhere"),
