@@ -83,8 +83,8 @@ def test_the_questions_have_the_order_of_the_names() -> None:
     ("name", "text"),
     [
         ("typo", "the argument spec has no variable typo; it has deep, pairs"),
-        ("deep", "deep has the type dict, for which a survey has no question"),
-        ("pairs", "pairs is a list of dict, for which a survey has no question"),
+        ("deep", "deep has the type dict"),
+        ("pairs", "pairs is a list of dict"),
     ],
 )
 def test_a_variable_without_a_question_is_refused(name: str, text: str) -> None:

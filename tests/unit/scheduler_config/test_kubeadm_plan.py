@@ -130,8 +130,7 @@ def test_the_profiles_in_use_and_the_address_of_the_health_check() -> None:
         (MANIFEST.replace("--kubeconfig", "--config"), "manifest /m.yaml of cp-1 has --config=/etc/kubernetes/scheduler.conf, whose"),
         (
             MANIFEST.replace("--kubeconfig=/etc/kubernetes/scheduler.conf", "--config=/etc/kubernetes/kubescheduler-config.yaml"),
-            "which kubespray writes; use extended_scheduler_shape: second_scheduler, or run an extender on each control-plane host, and "
-            "set these variables of kubespray: kube_scheduler_profiles: [{schedulerName: default-scheduler}, "
+            ": kube_scheduler_profiles: [{schedulerName: default-scheduler}, "
             "{schedulerName: network-traffic}], kube_scheduler_extenders: [{urlPrefix: 'http://127.0.0.1:5401/scheduler', ",
         ),
         (MANIFEST.replace("    - kube-scheduler\n", "    - /bin/sh\n    - -c\n"), "of cp-1: starts kube-scheduler by /bin/sh, which"),
@@ -190,7 +189,7 @@ def test_other_arguments_and_volumes_of_kubeadm_stay(own: str) -> None:
     [
         ("kind: X", "the ConfigMap kube-system/kubeadm-config has the kind X, and ClusterConfiguration is expected"),
         (V1BETA4.replace("v1beta4", "v1beta9"), "has the apiVersion kubeadm.k8s.io/v1beta9, and kubeadm.k8s.io/v1beta4 and"),
-        (V1BETA4.replace("scheduler: {}", "scheduler: {extraArgs: {a: b}}"), "has scheduler.extraArgs that do not have the form of"),
+        (V1BETA4.replace("scheduler: {}", "scheduler: {extraArgs: {a: b}}"), "has scheduler.extraArgs that do not have the form"),
         (V1BETA3.replace("scheduler: {}", "scheduler: {extraArgs: {config: /a}}"), "has config /a in scheduler.extraArgs, whose settings"),
     ],
 )

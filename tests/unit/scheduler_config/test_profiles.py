@@ -119,27 +119,19 @@ def test_extender_that_filters_makes_the_result_uncertain(extender: Json, codes:
     assert ([reason.code for reason in found.unknown], found.extender_resources) == (codes, resources)
 
 
-FOREIGN = "the plugin Coscheduling of the scheduler is not one of Kubernetes, and may reject nodes"
-
-
 @pytest.mark.parametrize(
-    ("sets", "texts"),
+    ("sets", "codes", "name"),
     [
-        (
-            plugins("multiPoint", "Coscheduling"),
-            ["the plugin Coscheduling of the scheduler is not one of Kubernetes, and may reject nodes"],
-        ),
-        (plugins("permit", "Coscheduling"), ["the plugin Coscheduling of the scheduler is not one of Kubernetes, and may reject nodes"]),
-        (plugins("score", "NetworkTraffic"), []),
-        (plugins("filter", disabled=("Coscheduling",)), []),
-        (
-            plugins("preFilter", disabled=("NodePorts",)),
-            ["the plugin NodePorts of the scheduler filters nodes, and its PreFilter is disabled"],
-        ),
+        (plugins("multiPoint", "Coscheduling"), ["foreign_plugin"], "Coscheduling"),
+        (plugins("permit", "Coscheduling"), ["foreign_plugin"], "Coscheduling"),
+        (plugins("score", "NetworkTraffic"), [], ""),
+        (plugins("filter", disabled=("Coscheduling",)), [], ""),
+        (plugins("preFilter", disabled=("NodePorts",)), ["plugin_without_pre_filter"], "NodePorts"),
     ],
 )
-def test_plugins_whose_filter_is_not_known_make_the_result_uncertain(sets: Json, texts: list[str]) -> None:
-    assert [reason.text for reason in only(plugins=sets).unknown] == texts
+def test_plugins_whose_filter_is_not_known_make_the_result_uncertain(sets: Json, codes: list[str], name: str) -> None:
+    unknown = only(plugins=sets).unknown
+    assert [reason.code for reason in unknown] == codes and all(f"the plugin {name} " in reason.text for reason in unknown)
 
 
 @pytest.mark.parametrize(
@@ -149,7 +141,7 @@ def test_plugins_whose_filter_is_not_known_make_the_result_uncertain(sets: Json,
         (["a"], "it is not a KubeSchedulerConfiguration"),
         ({}, "apiVersion: None is not an API version"),
         (configuration(profiles=[profile(), profile()]), "profiles[1].schedulerName: profiles[0] has the same name"),
-        (configuration(parallelism=0), "parallelism: 0 is not above 0; write a number such as 16"),
+        (configuration(parallelism=0), "parallelism: 0 is not above 0"),
         (configuration(profiles="x"), "profiles: it is 'x', and a list is expected"),
         (
             {**configuration(profiles=[profile(plugins=plugins("filter", "NodeLabel"))]), "apiVersion": f"{GROUP}/v1beta1"},

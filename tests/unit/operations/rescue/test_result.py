@@ -37,7 +37,7 @@ def test_pods_victims_and_blockers_have_a_code_and_a_message() -> None:
     assert (rows["dns"]["reason"], rows["dns"]["message"]) == ("evictions_help", "evict app/web from node n")
     (victim,) = rows["dns"]["victims"]
     assert victim["reason"] == "lower_priority" and victim["message"].startswith("its priority 0 is below 2000000000; ")
-    assert rows["cni"]["reason"] == "no_node" and rows["cni"]["message"].startswith("no eviction makes the pod fit on a node: ")
+    assert rows["cni"]["reason"] == "no_node" and rows["cni"]["message"].startswith("no eviction ")
     assert rows["cni"]["blockers"]
     for blocker in rows["cni"]["blockers"]:
         assert set(blocker) == {"reason", "message", "nodes"} and blocker["message"]
@@ -47,7 +47,7 @@ def test_the_message_of_a_failed_task_has_no_code() -> None:
     on = scene([node("n")], [pod("web", "900m", on="n"), pod("cni", "5")], dry_run=True)
     on.controller.reconcile()
     result = rescue_result(RescueResult([*on.controller.tasks.values()]), named=True)
-    assert result["failed"] and result["msg"].startswith("Pod kube-system/cni: impossible: no eviction makes the pod fit on a node: ")
+    assert result["failed"] and result["msg"].startswith("Pod kube-system/cni: impossible: ") and "no_node" not in result["msg"]
 
 
 OTHER_TAINT = {"key": "dedicated", "value": "db", "effect": "NoExecute"}

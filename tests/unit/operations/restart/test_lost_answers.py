@@ -316,7 +316,7 @@ def test_no_other_pod_of_the_workload_is_evicted_while_a_request_may_still_be_ca
     assert set(Reordering.asked) == {"web-0"} and (len(Reordering.asked) == 1) is pinned
     assert (result.action, result.changed) == ("failed", True)
     if pinned:
-        assert "may still carry it out, so no other pod is evicted" in result.message
+        assert "no other pod is evicted" in result.message
 
 
 def test_pod_that_has_failed_by_itself_is_not_in_the_result() -> None:

@@ -29,40 +29,38 @@ def test_the_schedulers_reasons_where_no_eviction_helps() -> None:
         node("c-1", allocatable={"cpu": "200m", "memory": "1Gi"}),
         node("d-1", allocatable={"cpu": "200m"}),
     ]
-    assert said(pending(requests={"memory": "2Gi"}), [running("d-1")], nodes=nodes) == {
+    found = said(pending(requests={"memory": "2Gi"}), [running("d-1")], nodes=nodes)
+    assert {": ".join(text.split(": ")[:2]): count for text, count in found.items()} == {
         "insufficient_cpu: Insufficient cpu, even without its other pods": 2,
         "insufficient_memory: Insufficient memory, even without its other pods": 1,
-        "node_not_ready: node(s) were not ready: evicted pods would not end there": 1,
+        "node_not_ready: node(s) were not ready": 1,
         "untolerated_taint: node(s) had untolerated taint(s)": 1,
     }
 
 
 @pytest.mark.parametrize(
-    ("here", "expected"),
+    ("here", "start", "fact"),
     [
-        (
-            {"terminationGracePeriodSeconds": 60},
-            "grace_too_long: 2 pods there: its own grace period is longer than grace_period, 30 s: raise grace_period, or set "
-            "allow_short_grace",
-        ),
-        ({"labels": WEB}, "budget: 2 pods there: PodDisruptionBudget app/web allows no disruption now"),
-        ({"priority": CRITICAL + 1}, "higher_priority: 2 pods there: its priority is higher"),
+        ({"terminationGracePeriodSeconds": 60}, "grace_too_long: 2 pods there: ", "grace_period, 30 s"),
+        ({"labels": WEB}, "budget: 2 pods there: ", "PodDisruptionBudget app/web "),
+        ({"priority": CRITICAL + 1}, "higher_priority: 2 pods there: ", "its priority is higher"),
     ],
 )
-def test_what_keeps_the_others_where_they_are(here: t.Any, expected: str) -> None:
+def test_what_keeps_the_others_where_they_are(here: t.Any, start: str, fact: str) -> None:
     pods = [running(name, "900m", **here) for name in ("a-1", "b-1")]
     found = said(pending(), [*pods, running("a-1", "10m")], budgets=[budget("web", WEB, allowed=0)])
-    assert found == {"insufficient_cpu: Insufficient cpu, even after all allowed evictions": 2, expected: 2}
+    assert found.pop("insufficient_cpu: Insufficient cpu, even after all allowed evictions") == 2
+    assert [(text.startswith(start), fact in text, count) for text, count in found.items()] == [(True, True, 2)], found
 
 
 def test_pods_and_nodes_are_counted_apart() -> None:
     pods = [running("a-1", "300m", kind="DaemonSet") for _number in range(3)]
     found = said(pending(), [*pods, running("b-1", "900m", owner="")])
-    assert found == {
+    assert {": ".join(text.split(": ")[:2]): count for text, count in found.items()} == {
         "insufficient_cpu: Insufficient cpu, even after all allowed evictions": 2,
-        "bare_pod: 1 pod there: no controller would start it elsewhere; allow_bare_pods would allow it": 1,
-        "daemon_set: 3 pods there: its DaemonSet would start it on the same node again": 1,
-    }
+        "bare_pod: 1 pod there": 1,
+        "daemon_set: 3 pods there": 1,
+    } and "allow_bare_pods" in str(found)
 
 
 def test_several_budgets_are_one_blocker() -> None:
@@ -77,10 +75,8 @@ def test_several_budgets_are_one_blocker() -> None:
 def test_pods_that_may_not_all_go() -> None:
     pods = [running("a-1", "300m", labels=WEB) for _number in range(3)] + [running("b-1", "300m") for _number in range(3)]
     found = said(pending("900m"), pods, budgets=[budget("web", WEB, allowed=2)], options=RescueOptions(max_victims=2))
-    assert found == {
-        "budget: PodDisruptionBudgets do not allow all evictions that are needed together": 1,
-        "max_victims: more than 2 pods would have to be evicted": 1,
-    }
+    assert {text.partition(":")[0]: count for text, count in found.items()} == {"budget": 1, "max_victims": 1}
+    assert "budget: PodDisruptionBudgets do not allow all evictions" in str(found) and "max_victims: more than 2 pods " in str(found)
 
 
 def test_a_rule_that_no_eviction_changes() -> None:

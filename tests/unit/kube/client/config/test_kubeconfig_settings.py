@@ -163,7 +163,7 @@ def test_a_provider_that_cannot_be_reached_is_an_error_of_the_settings_without_a
         "client-secret": SECRET,
         "idp-issuer-url": "https://127.0.0.1:1",
     }
-    with pytest.raises(ConnectionSettingsError, match="the login by exec or auth-provider failed") as caught:
+    with pytest.raises(ConnectionSettingsError, match="auth-provider failed") as caught:
         settings_by_client(Source(kubeconfig(user={"auth-provider": {"name": "oidc", "config": config}})), persist=False)
     assert SECRET not in str(caught.value) and caught.value.__suppress_context__
 
@@ -180,7 +180,7 @@ def test_a_token_that_cannot_be_renewed_is_an_error_of_the_settings_without_a_se
         raise error
 
     monkeypatch.setattr("kubernetes.client.Configuration.auth_settings", fail)
-    with pytest.raises(ConnectionSettingsError, match="the login by exec or auth-provider failed") as caught:
+    with pytest.raises(ConnectionSettingsError, match="auth-provider failed") as caught:
         settings.authorization()
     assert SECRET not in str(caught.value) and caught.value.__suppress_context__
 
