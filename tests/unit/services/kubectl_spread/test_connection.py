@@ -99,7 +99,7 @@ def test_a_server_with_tls_receives_the_login(environment: dict[str, str]) -> No
     assert login(settings(environment, "--cluster=tls", "--user=token")) == ("Bearer secret-token", None, None)
     assert login(settings(environment, "--user=token", "--server=HTTPS://127.0.0.1")) == ("Bearer secret-token", None, None)
     assert login(settings(environment, "--cluster=tls", "--token=mine")) == ("Bearer mine", b"B", b"C")
-    with pytest.raises(ConnectionSettingsError, match="login by exec or auth-provider returned neither"):
+    with pytest.raises(ConnectionSettingsError, match="auth-provider returned neither"):
         settings(environment, "--context=plugin")
 
 

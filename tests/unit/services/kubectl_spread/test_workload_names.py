@@ -35,20 +35,19 @@ def test_workloads_are_named_as_in_kubectl(arguments: list[str], kinds: tuple[st
 @pytest.mark.parametrize(
     ("arguments", "text"),
     [
-        (["web"], "'web' is not a kind that is checked; use one of Deployment, StatefulSet"),
-        (["deploys/web"], "'deploys' is not a kind that is checked; the nearest is deploy; use one of"),
-        (["daemonset", "proxy"], "'daemonset' is not a kind that is checked"),
+        (["web"], "'web' is not a kind .*; use one of Deployment, StatefulSet"),
+        (["deploys/web"], "'deploys' is not a kind .*; the nearest is deploy; "),
+        (["daemonset", "proxy"], "'daemonset' is not a kind"),
         (["deploy/"], "'deploy/' is not KIND/NAME, such as deploy/web"),
         (["/web"], "'/web' is not KIND/NAME"),
         (["deploy/shop/web"], "'deploy/shop/web' is not KIND/NAME"),
-        (["deploy/web", "api"], "'api' is not KIND/NAME, which the other arguments are"),
+        (["deploy/web", "api"], "'api' is not KIND/NAME"),
         (["deploy", ""], "a name is empty"),
     ],
 )
 def test_an_argument_in_another_form_is_refused(arguments: list[str], text: str) -> None:
-    with pytest.raises(UsageError) as refused:
+    with pytest.raises(UsageError, match=text):
         named_workloads(arguments)
-    assert text in str(refused.value)
 
 
 def test_only_workloads_that_do_not_exist_in_the_namespaces_are_missing() -> None:

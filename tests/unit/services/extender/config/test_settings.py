@@ -18,7 +18,7 @@ from ansible_collections.onprem.kube_scheduling.services.extender.config.watch i
 from ansible_collections.onprem.kube_scheduling.services.extender.http.connection.tls import TlsFiles
 from ansible_collections.onprem.kube_scheduling.services.extender.interface import Gauge
 from ansible_collections.onprem.kube_scheduling.services.extender.metrics import Metrics
-from ansible_collections.onprem.kube_scheduling.services.extender.reload_faults import ReloadFaults
+from ansible_collections.onprem.kube_scheduling.services.extender.reload_faults import FILE_FAULT, ReloadFaults
 
 PROFILES = "profiles:\n  quiet:\n    agents:\n    - {name: template}\n"
 
@@ -117,7 +117,7 @@ def test_the_variable_for_the_table_of_the_original_is_noted(tmp_path: Path) -> 
 
 
 def test_variables_for_agents_that_no_profile_has_are_noted(tmp_path: Path) -> None:
-    assert "no profile of FILE has one of these agents" in read(tmp_path, CONGESTION_FACTOR_MAX="10").notes[0]
+    assert "the agents congestion are ignored" in read(tmp_path, CONGESTION_FACTOR_MAX="10").notes[0]
 
 
 @pytest.mark.parametrize(
@@ -127,7 +127,7 @@ def test_variables_for_agents_that_no_profile_has_are_noted(tmp_path: Path) -> N
         ("network_traffic", "max_utilisation: 0.9", ""),
         ("metric", "query: load, best: 0, worst: 9", "neither reject_above nor reject_below is set"),
         ("metric", "query: load, best: 0, worst: 9, reject_below: 0", ""),
-        ("safe_overload", "percentile: 100", "percentile is 100, which accepts every risk"),
+        ("safe_overload", "percentile: 100", "percentile is 100"),
         ("safe_overload", "percentile: 100, memory: {percentile: 10}", ""),
         ("safe_overload", "", ""),
     ],
@@ -136,7 +136,8 @@ def test_a_filter_that_rejects_no_node_is_noted_with_its_line(tmp_path: Path, na
     text = f"profiles:\n  quiet:\n    agents:\n    - name: {name}\n      filter: true\n      args: {{{args}}}\n{PROMETHEUS}"
     file = tmp_path / "extender.yaml"
     noted = f"file {file}, line 5, profiles.quiet.agents[0].filter is true, and rejects no node: {reason}"
-    assert read(tmp_path, text).notes == ((noted,) if reason else ())
+    notes = read(tmp_path, text).notes
+    assert len(notes) == bool(reason) and all(note.startswith(noted) for note in notes), notes
     assert read(tmp_path, text.replace("true", "false")).notes == ()
 
 
@@ -152,7 +153,7 @@ NEEDS = [
     (
         "metric, args: {query: up, best: 1, worst: 0}",
         "kubernetes: {}, node_exporter: {}",
-        "the agent metric needs sources.prometheus, because a direct scrape answers no PromQL: replace sources.node_exporter by",
+        "the agent metric needs sources.prometheus, .*: replace sources.node_exporter by",
     ),
     ("safe_overload", "kubernetes: {}", "the agent safe_overload needs sources.prometheus: add"),
     ("safe_overload, args: {source: annotations}", "kubernetes: {}", ""),
@@ -180,8 +181,8 @@ def test_a_prometheus_without_urls_is_refused_once(tmp_path: Path, value: str, c
     with pytest.raises(SettingsErrors) as raised:
         read(tmp_path, text)
     (found,) = map(str, raised.value.errors)
-    remedy = 'give the URL of each Prometheus server, such as urls: ["http://127.0.0.1:9090"]'
-    assert found == f"file {tmp_path}/extender.yaml, line 6, {complaint}: {remedy}"
+    assert found.startswith(f"file {tmp_path}/extender.yaml, line 6, {complaint}: ")
+    assert found.endswith('such as urls: ["http://127.0.0.1:9090"]')
 
 
 def test_the_file_of_pigeon_lies_beside_the_settings(tmp_path: Path) -> None:
@@ -194,16 +195,16 @@ def test_the_file_of_pigeon_lies_beside_the_settings(tmp_path: Path) -> None:
     ("text", "complaint"),
     [
         ("profils: {}\n", r"extender.yaml, line 1, profils is not a setting; the nearest is profiles"),
-        ("listen: 8080\n" + PROFILES, r"line 1, listen: 8080 is no address: write it as HOST:PORT"),
+        ("listen: 8080\n" + PROFILES, r"line 1, listen: 8080 is no address: "),
         ("listen: host\n" + PROFILES, r"line 1, listen is 'host': write it as HOST:PORT"),
         ("log_level: loud\n" + PROFILES, r"line 1, log_level: 'loud' is not one of debug, info, warning, error"),
         ("profiles:\n", r"line 1, profiles: at least one profile is expected"),
         ("listen: :1\n", r"profiles: at least one profile is expected"),
-        ("profiles: [a]\n", r"line 1, profiles is a list: a mapping is expected, with the schedulerName of each profile as the key"),
-        ("profiles:\n  quiet: {}\n", r"line 2, profiles.quiet.agents must be a list with at least one agent"),
+        ("profiles: [a]\n", r"line 1, profiles is a list: a mapping is expected"),
+        ("profiles:\n  quiet: {}\n", r"line 2, profiles.quiet.agents must be a list"),
         ("profiles:\n  quiet: {agents: []}\n", r"line 2, profiles.quiet.agents must be a list"),
         ("profiles:\n  quiet:\n    agents:\n    - weight: 1\n", r"line 4, profiles.quiet.agents\[0\] has no name"),
-        ("profiles:\n  1: {agents: [{name: template}]}\n", r"line 2: the key 1 is not a text: write it in quotes"),
+        ("profiles:\n  1: {agents: [{name: template}]}\n", r"line 2: the key 1 is not a text"),
         (PROFILES + "    unknown: high\n", r"line 5, profiles.quiet.unknown is 'high': it must be one of median, low, filter"),
         (
             PROFILES + "    - {name: template, wieght: 2}\n",
@@ -224,12 +225,12 @@ def test_the_file_of_pigeon_lies_beside_the_settings(tmp_path: Path) -> None:
         (PROFILES + "sources:\n  prometheus:\n  urls: []\n", r"line 7, sources.urls is not a setting; .*has more spaces before it"),
         (
             PROFILES + "    - {name: template, score: 2}\n",
-            r"agents\[1\].score is not a setting; .*an argument of the agent belongs below args",
+            r"agents\[1\].score is not a setting; .* belongs below args",
         ),
         (PROFILES + "listen: :1\nlisten: :2\n", r"listen occurs in line 5 and in line 6"),
-        ("- a\n", r"is not a mapping: its settings are expected as NAME: VALUE, such as profiles"),
-        ("", r"is empty: its settings are expected as NAME: VALUE"),
-        ("a: [", r"cannot be read: it is not a YAML document: line 2, column 1; check this line and the one before it"),
+        ("- a\n", r"is not a mapping: .* NAME: VALUE, such as profiles"),
+        ("", r"is empty: .* NAME: VALUE"),
+        ("a: [", r"cannot be read: .* YAML document: line 2, column 1"),
         (
             "profiles: {quiet: {agents: [{name: netwrk_traffic}]}}",
             r"line 1, .*there is no agent netwrk_traffic; the nearest is network_traffic",
@@ -335,9 +336,8 @@ def test_a_broken_file_leaves_the_settings_with_one_line_in_the_log_and_a_metric
     assert (watched.sample("configuration_valid"), watched.sample("reloads_total", result="failure")) == (0, 1)
     assert watched.log_text.getvalue().count("the previous settings stay in use") == 1
     (fault,) = watched.faults.current
-    assert fault.text == "FILE cannot be used: the previous settings stay in use"
-    assert fault.errors == (f"file {watched.file}, line 1, profiles.quiet.agents must be a list with at least one agent, such as"
-                            " [{name: network_traffic}]",)  # fmt: skip
+    assert fault.text == FILE_FAULT
+    assert len(fault.errors) == 1 and fault.errors[0].startswith(f"file {watched.file}, line 1, profiles.quiet.agents must be a list")
     watched.file.unlink()
     assert watched.watch.changed() is None and watched.watch.changed() is None
     assert watched.sample("reloads_total", result="failure") == 2
@@ -352,7 +352,7 @@ def test_a_change_that_needs_a_restart_is_logged(tmp_path: Path) -> None:
     watched = Watched(tmp_path)
     watched.file.write_text(PROFILES + "listen: :9\n")
     assert watched.watch.changed() is not None
-    assert "listen has changed in FILE: the new value is used after a restart" in watched.log_text.getvalue()
+    assert "listen has changed in FILE: the new value is used after" in watched.log_text.getvalue()
     watched.file.write_text(PROFILES)  # again the value that is in use
     assert watched.watch.changed() is not None
     assert watched.log_text.getvalue().count("listen has changed in FILE") == 1
@@ -408,13 +408,13 @@ def merge_bomb(levels: int) -> str:
 
 @pytest.mark.parametrize("text", [bomb(200), merge_bomb(20), bomb(6)])
 def test_nested_aliases_are_refused_without_a_calculation_of_all(tmp_path: Path, text: str) -> None:
-    with pytest.raises(SettingsError, match=r"has more than 100000 values, where each value of an anchor counts again|too many levels"):
+    with pytest.raises(SettingsError, match=r"has more than 100000 values|too many levels"):
         read(tmp_path, text)
 
 
 @pytest.mark.parametrize("opening", ["[", "{a: ", "- ", "? "])
 def test_many_levels_do_not_end_the_process(tmp_path: Path, opening: str) -> None:
-    with pytest.raises(SettingsError, match="has too many levels of lists and mappings"):
+    with pytest.raises(SettingsError, match="has too many levels"):
         read(tmp_path, opening * 100_000)
 
 
@@ -470,16 +470,17 @@ def test_a_key_that_is_given_twice_hides_no_other_error(tmp_path: Path) -> None:
     with pytest.raises(SettingsErrors) as raised:
         read(tmp_path, text)
     found = [str(error).removeprefix(f"file {tmp_path}/extender.yaml, ") for error in raised.value.errors]
-    assert sorted(found) == [
-        "line 2, log_format occurs in line 1 and in line 2: keep one of them",
+    starts = [
+        "line 2, log_format occurs in line 1 and in line 2: ",
         "line 3, log_level: 'loud' is not one of debug, info, warning, error",
-        "line 8, profiles.quiet.agents[1].name occurs in line 8 and in line 8: keep one of them",
-        "line 8, profiles.quiet.agents[1].weight is 0: a number above 0 and at most 1000000 is expected",
+        "line 8, profiles.quiet.agents[1].name occurs in line 8 and in line 8: ",
+        "line 8, profiles.quiet.agents[1].weight is 0: ",
     ]
+    assert all(text.startswith(start) for text, start in zip(sorted(found), starts, strict=True)), found
 
 
 UNUSABLE = [
-    (PROFILES.replace("template}", "template, args: {score: {1: x}}}"), "line 4: the key 1 is not a text: write it in quotes"),
+    (PROFILES.replace("template}", "template, args: {score: {1: x}}}"), "line 4: the key 1 is not a text"),
     (PROFILES.replace("template}", "template, args: {score: [{null: x}]}}"), "line 4: the key null is not a text"),
     (PROFILES.replace("template}", "template, args: {score: {? [a] : x}}}"), "line 4"),
     (PROFILES + f"sources: {'[' * 5000}{']' * 5000}\n", "cannot be read|too many levels"),
@@ -582,7 +583,7 @@ WANTED = [
     "the key 5 is not a text", "the key 6 is not a text", "colour is", "listen:",
     "server.timeout is", "server.max_body_bytes is", "server.request_timeout_s cannot", "server.tls.key is", "server.tls.key_file is",
     "server.tls.cert_file is 5", "sources.promethus is", "sources.prometheus.url is", "sources.prometheus.urls has the entry",
-    "which has a user name in its URL", "sources.prometheus.refresh_s is", "sources.prometheus.timeout_s cannot",
+    "has a user name in its URL", "sources.prometheus.refresh_s is", "sources.prometheus.timeout_s cannot",
     "sources.prometheus.node_rules has", "sources.prometheus.node_label is", "sources.prometheus.tls.ca is",
     "sources.prometheus.tls.key_file is missing", "sources.prometheus.basic_auth.password is",
     "sources.prometheus.basic_auth.username is missing", "sources.prometheus.basic_auth.password_file is missing",

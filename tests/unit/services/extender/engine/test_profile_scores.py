@@ -87,8 +87,8 @@ def test_the_log_says_once_that_no_value_is_known_and_that_values_are_known_agai
     for version, value in enumerate((None, None, 5.0, 5.0, None), 1):
         one.on_view(view({"a": value}, version=version))
     messages = [json.loads(line)["message"] for line in text.getvalue().splitlines()]
-    wrong, right = "no value is known for any node, so all nodes have equal scores", "values of nodes are known again"
-    assert messages == [wrong, right, wrong]
+    starts = ("no value is known ", "values of nodes are known again", "no value is known ")
+    assert all(message.startswith(start) for message, start in zip(messages, starts, strict=True)), messages
 
 
 def test_small_differences_show_in_some_tables_and_never_in_the_wrong_order() -> None:

@@ -42,7 +42,7 @@ from tests.unit.services.extender.http.client import FILTER, JSON_TYPE, PREEMPT,
         ("POST", FILTER, JSON_TYPE, b" " * 65537, 413, "more than 65536 bytes"),
         ("POST", "/metrics", (), b"", 405, "GET and HEAD"),
         ("GET", "/nothing", (), b"", 404, "/explain"),
-        ("POST", "/prioritize", JSON_TYPE, b"{}", 404, "urlPrefix of the scheduler's extender must end with /scheduler"),
+        ("POST", "/prioritize", JSON_TYPE, b"{}", 404, "/prioritize: urlPrefix .* /scheduler$"),
     ],
 )
 def test_a_bad_request_has_its_status_and_a_reason_as_json(

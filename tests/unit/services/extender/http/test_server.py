@@ -192,7 +192,7 @@ def test_a_header_that_is_too_large_is_refused(head: bytes) -> None:
         connection.sendall(head)
         head, body = receive(connection)
         assert head.startswith(b"HTTP/1.1 431 ")
-        assert error_in(head, body) == "the URL and the headers have more than 65536 bytes"
+        assert "headers have more than 65536 bytes" in error_in(head, body)
 
 
 def test_a_large_body_does_not_count_as_the_header_of_the_next_request() -> None:

@@ -111,7 +111,7 @@ def test_a_forbidden_write_is_logged_once_counted_and_tried_again(server: Server
     learn(on.agent)
     server.refuse = lambda verb, plural: ForbiddenError("denied", status=403) if verb != "get" else None
     assert not on.keeper.save() and not on.keeper.save()
-    assert on.notes.warnings == ["what the agents have learned was not saved: denied"] and len(on.errors) == 2
+    assert [one.endswith(" not saved: denied") for one in on.notes.warnings] == [True] and len(on.errors) == 2
     server.refuse = lambda _verb, _plural: None
     assert on.keeper.save() and server.data
     on.keeper.stop()
@@ -126,7 +126,7 @@ def test_nothing_is_written_before_the_saved_state_was_loaded(server: Server) ->
     server.refuse = lambda _verb, _plural: UnreachableError("no answer")
     assert not second.keeper.load()
     second.keeper.stop()
-    assert server.data == saved and second.notes.warnings == ["what the agents have learned was not loaded: no answer"]
+    assert server.data == saved and [one.endswith(" not loaded: no answer") for one in second.notes.warnings] == [True]
     server.refuse = lambda _verb, _plural: None
     assert second.keeper.save() and second.agent.save() == first.agent.save() and server.data == saved
     second.keeper.stop()

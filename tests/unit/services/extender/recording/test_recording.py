@@ -226,7 +226,7 @@ def test_a_full_disk_ends_the_recording_and_not_the_extender() -> None:
     for _number in range(3):
         of.record("/scheduler/filter", request("a"))
     of.close()
-    assert notes.warnings[0] == "the recording has ended, because the file cannot be written"
+    assert "the file cannot be written" in notes.warnings[0]
 
 
 QUERIES: st.SearchStrategy[Query] = st.one_of(
@@ -279,7 +279,7 @@ def test_no_error_of_the_recorder_reaches_a_request_or_keeps_a_node_from_the_eng
     of.on_view(view(node("a")))
     of.on_outcome(Outcome(pod(), "a", True, NOW_S))
     of.close()
-    assert notes.warnings == ["the recording has ended, because the file cannot be written"]
+    assert ["the file cannot be written" in warning for warning in notes.warnings] == [True]
     assert [type(one) for one in notes.received][-3:] == [NodeView, ClusterView, Outcome]
     assert len(file.read_bytes().splitlines()) == 1
 

@@ -32,10 +32,10 @@ def test_an_annotation_without_a_time_or_with_one_in_the_future_is_logged_once(
     sources = make(Annotation("bare"), Annotation("early"), Annotation("dated"), prometheus=False)
     for _refresh in range(2):
         sources.refresh_once()
-    lines = [(record.message.partition(";")[0], getattr(record, FIELDS)) for record in caplog.records]
+    lines = [(record.message.partition(",")[0], getattr(record, FIELDS)) for record in caplog.records]
     assert sorted(lines) == [
-        ("the annotation has no time, so the age of its values is unknown", {"annotation": "bare"}),
-        ("the time of the annotation is in the future, so its value is not used", {"annotation": "early"}),
+        ("the annotation has no time", {"annotation": "bare"}),
+        ("the time of the annotation is in the future", {"annotation": "early"}),
     ]
 
 
@@ -58,4 +58,4 @@ def test_series_of_unknown_nodes_are_logged_once(make: Make, server: Server, kub
     sources = make(RECEIVED)
     for _refresh in range(2):
         sources.refresh_once()
-    assert caplog.messages == ["series belong to no node, or to several; --check-sources lists them"]
+    assert ["belong to no node, " in message and "--check-sources" in message for message in caplog.messages] == [True]

@@ -32,7 +32,7 @@ def read(server: Server, **changes: t.Any) -> Readings:
     ("fault", "text"),
     [
         (faults.status(500), "answers with the status 500"),
-        (faults.status(404), "answers with the status 404: check that it is the URL of Prometheus, without /api/v1/query"),
+        (faults.status(404), "answers with the status 404: check that it is the URL"),
         (faults.status(401), "rejects the credentials (status 401)"),
         (faults.html, "returns an HTML page"),
         (faults.garbage, "is not JSON of Prometheus"),
@@ -67,7 +67,7 @@ def test_without_an_answer_the_other_queries_are_not_asked(server: Server, fault
 def test_a_server_that_is_down_is_named(server: Server) -> None:
     server.stop()
     (problem,) = read(server).problems
-    assert server.url in problem and problem.endswith("Connection refused; check the address, and that the server runs")
+    assert server.url in problem and "Connection refused; check the address" in problem
 
 
 @pytest.mark.parametrize(

@@ -67,13 +67,13 @@ def test_a_certificate_of_another_authority_is_refused(server: Server, authority
     other = tmp_path / "other"
     other.mkdir()
     (problem,) = problems(server, ca_file=Authority(other).file)
-    assert "CERTIFICATE_VERIFY_FAILED" in problem and problem.endswith("; set tls.ca_file to the certificate of the authority")
+    assert "CERTIFICATE_VERIFY_FAILED" in problem and "; set tls.ca_file to " in problem
     assert problems(server, insecure_skip_verify=True) == []
 
 
 def test_a_server_without_tls_is_named(server: Server) -> None:
     (problem,) = problems(server)
-    assert problem.endswith("; the server may have no TLS: try http:// in place of https://")
+    assert "no TLS: try http:// " in problem
 
 
 def test_the_name_in_the_certificate_can_be_given(server: Server, authority: Authority) -> None:
