@@ -95,7 +95,7 @@ def test_uninstall_keeps_objects_of_others_and_can_be_repeated_after_an_error(cl
         "labels of this collection: NetworkPolicy kube-scheduling/kube-scheduling-rebalancer.",
         "ResourceQuota/users",
         "PersistentVolumeClaim/data",
-        "The metrics in a Pushgateway, if an earlier run",
+        "metrics in a Pushgateway, if an earlier",
     ):
         assert text in again.output, again.output
     assert installed(cluster) == EMPTY_NAMESPACE | {"networkpolicies kube-scheduling/kube-scheduling-rebalancer"}

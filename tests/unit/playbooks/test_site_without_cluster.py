@@ -216,7 +216,7 @@ def test_clusters_with_other_images_or_with_one_group_of_hosts_are_refused(tmp_p
     inventory.write_text(json.dumps({"all": {"hosts": hosts, "children": {"kube_control_plane": {"hosts": {"first": {}}}}}}))
     variables = {"site_cluster_hosts": "first:second", "critical_rescuer_form": "static_pod", "service_image_delivery": "registry"}
     run = play("site", tmp_path, "-i", str(inventory), site_scheduler=True, extended_scheduler_shape="kubeadm", **variables)
-    once = "once for each cluster, with -e site_cluster_hosts=HOST"
+    once = ", with -e site_cluster_hosts=HOST"
     for cluster in ("first", "second"):
         error = stats_of(run, "kube_scheduling_site")[cluster]["error"]
         assert "service_image_registry is not the same for first, second: " in error and once in error, error

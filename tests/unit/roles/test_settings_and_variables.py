@@ -214,7 +214,7 @@ def test_wrong_variables_for_the_schedulers_of_the_cluster_are_named(scheduler: 
         "extended_scheduler_hosts has cp-9, which is not in the inventory",
         "extended_scheduler_folder is etc/: ",
         "extended_scheduler_user is system:admin: ",
-        "extended_scheduler_image_pull_secrets is set, and a static pod",
+        "extended_scheduler_image_pull_secrets is set, ",
         "extended_scheduler_wait_timeout is 10: ",
         "extended_scheduler_renew_days is 0: ",
     )

@@ -189,7 +189,7 @@ def test_other_arguments_and_volumes_of_kubeadm_stay(own: str) -> None:
     [
         ("kind: X", "the ConfigMap kube-system/kubeadm-config has the kind X, and ClusterConfiguration is expected"),
         (V1BETA4.replace("v1beta4", "v1beta9"), "has the apiVersion kubeadm.k8s.io/v1beta9, and kubeadm.k8s.io/v1beta4 and"),
-        (V1BETA4.replace("scheduler: {}", "scheduler: {extraArgs: {a: b}}"), "has scheduler.extraArgs that do not have the form"),
+        (V1BETA4.replace("scheduler: {}", "scheduler: {extraArgs: {a: b}}"), "has scheduler.extraArgs that do not have"),
         (V1BETA3.replace("scheduler: {}", "scheduler: {extraArgs: {config: /a}}"), "has config /a in scheduler.extraArgs, whose settings"),
     ],
 )
