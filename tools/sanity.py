@@ -49,12 +49,15 @@ def main() -> int:
     everything = ALL_PYTHONS in arguments
     home = project_cache_dir() / "ansible-test"
     _prepare_home(home)
-    pythons = _link_interpreters(home / ("all-pythons" if everything else "pythons"), everything=everything)
+    installed = _link_interpreters(home / "pythons")
+    # Without these options, ansible-test also takes the Python of /usr/bin.
+    versions = installed if everything else dict.fromkeys((installed[0], installed[-1]))
+    targets = [word for version in versions for word in ("--target-python", version)]
     # Only these folders: pyenv has a shim for every version, and the shims of versions that are not selected fail.
-    path = [ENVIRONMENT / "bin", pythons, "/usr/bin", "/bin"]
+    path = [ENVIRONMENT / "bin", home / "pythons", "/usr/bin", "/bin"]
     environment = {"HOME": str(home), "PATH": os.pathsep.join(map(str, path)), "LANG": "C.UTF-8"}
     with working_copy(without=NEVER_SHIPPED) as copy:
-        command = ["ansible-test", "sanity", "--color", "no", *(word for word in arguments if word != ALL_PYTHONS)]
+        command = ["ansible-test", "sanity", "--color", "no", *targets, *(word for word in arguments if word != ALL_PYTHONS)]
         return subprocess.run(command, cwd=copy, env=environment).returncode
 
 
@@ -91,14 +94,15 @@ def _write_pip_settings(file: Path) -> None:
     file.write_text("\n".join(lines) + "\n")
 
 
-def _link_interpreters(folder: Path, *, everything: bool) -> Path:
+def _link_interpreters(folder: Path) -> list[str]:
+    """Fill the folder with the installed versions, and return them from the oldest to the newest."""
     folder.mkdir(exist_ok=True)
     for link in folder.iterdir():
         link.unlink()
     installed = {version: found for version in PYTHONS if (found := interpreters.find(version))}
-    for version in installed if everything else {min(installed, key=PYTHONS.index), max(installed, key=PYTHONS.index)}:
-        (folder / f"python{version}").symlink_to(interpreters.real_path(installed[version]))
-    return folder
+    for version, found in installed.items():
+        (folder / f"python{version}").symlink_to(interpreters.real_path(found))
+    return list(installed)
 
 
 if __name__ == "__main__":

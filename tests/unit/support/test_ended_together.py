@@ -24,8 +24,10 @@ WITHIN_S = 20.0
 IN_A_SESSION = 'setsid sh -c "sleep 60; : $0" & wait'
 """A program whose child no signal to its process group reaches. Both shells have ``$0`` in their command lines, and unshare has it."""
 STARTER = """
-import subprocess, sys
+import signal, subprocess, sys
 from tests.ended_together import ended_together, namespace_obstacle
+# A job in the background inherits SIGINT as ignored.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 subprocess.Popen(ended_together(sys.argv[1:])).wait()
 """
 

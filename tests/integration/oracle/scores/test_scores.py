@@ -3,7 +3,7 @@
 """The scores against those of the real kube-scheduler, by plugin and in total, for each feasible node, over random clusters.
 
 The scheduler places the pods one after the other. After each of them, the placed pod is added to the cluster state, as the scheduler does.
-ORACLE_SCORED_PODS and ORACLE_SCORES set how many pods and how many scores of a pod on a node are compared at least (2,000 pods; 100,000
+ORACLE_SCORED_PODS and ORACLE_SCORES set how many pods and how many scores of a pod on a node are compared at least (700 pods; 100,000
 scores under SOAK=1), ORACLE_SEED which clusters: the same seed gives the same clusters.
 """
 
@@ -27,7 +27,7 @@ from tests.integration.oracle.scores.profiles import configuration
 from tests.integration.oracle.scores.world import Attempt, Played, ScoreWorld
 
 SOAK = os.environ.get("SOAK") == "1"
-WANTED_PODS = int(os.environ.get("ORACLE_SCORED_PODS", "0" if SOAK else "2000"))
+WANTED_PODS = int(os.environ.get("ORACLE_SCORED_PODS", "0" if SOAK else "700"))
 WANTED_SCORES = int(os.environ.get("ORACLE_SCORES", "100000" if SOAK else "0"))
 SEED = int(os.environ.get("ORACLE_SEED", str(time.time_ns() % 10**9) if SOAK else "1"))
 SHOWN = 5

@@ -73,7 +73,7 @@ class EvictingApi(FakeApi):
         """Evict surplus pods of these Deployments on this day."""
         self._now = NOW + day * DAY_S
         self._evicted_today = False
-        options = RestartOptions(strategy=EVICT_SURPLUS, wait_timeout_s=1, **limits)
+        options = RestartOptions(strategy=EVICT_SURPLUS, wait_timeout_s=0.2, wait_sleep_s=0.1, **limits)
         return run_restart(self, [Target("Deployment", "app", name) for name in names], options)
 
 

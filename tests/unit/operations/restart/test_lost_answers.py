@@ -123,7 +123,7 @@ def three_workloads() -> ClusterBuilder:
 
 def evict(api: FakeApi, *names: str, **options: t.Any) -> dict[str, RestartResult]:
     targets = [Target("Deployment", "app", name) for name in names]
-    given = RestartOptions(**{"strategy": EVICT_SURPLUS, "wait_timeout_s": 1.5, "wait_sleep_s": 1, **options})
+    given = RestartOptions(**{"strategy": EVICT_SURPLUS, "wait_timeout_s": 0.3, "wait_sleep_s": 0.1, **options})
     return {result.target.name: result for result in run_restart(api, targets, given)}
 
 

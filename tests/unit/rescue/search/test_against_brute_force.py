@@ -2,7 +2,7 @@
 # Copyright: onprem.kube_scheduling contributors
 """The search against every set of victims on every node, over random clusters.
 
-SOAK=1 plays forty times as many clusters, other ones each time; a failure names the seed that gives its cluster again.
+SOAK=1 plays eighty times as many clusters, other ones each time; a failure names the seed that gives its cluster again.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from tests.unit.rescue.search.brute_force import BruteForce
 from tests.unit.support.searches import victim_search
 
 SOAK = os.environ.get("SOAK") == "1"
-DRAWN = 520 * (40 if SOAK else 1)
+DRAWN = 260 * (80 if SOAK else 1)
 CLUSTERS_PER_SEED = 4
 """Drawing a seed costs about as much as a small cluster."""
 
@@ -56,8 +56,8 @@ def test_the_choice_is_the_best_of_all_sets() -> None:
             seen[_compare(cluster)] += 1
 
     play()
-    assert sum(seen.values()) >= 2_000
-    assert min(seen[kind] for kind in ("none", "no victims", "one victim", "several victims")) > 50, seen
+    assert sum(seen.values()) >= 1_000
+    assert min(seen[kind] for kind in ("none", "no victims", "one victim", "several victims")) > 25, seen
 
 
 def _compare(cluster: Cluster) -> str:

@@ -25,7 +25,7 @@ from tests.unit.spread.prediction.test_least_loaded_node import HOST, RACK, ZONE
 from tests.unit.support.cluster import ClusterBuilder, Json
 from tests.unit.support.objects import claim, stored, volume
 
-CLUSTERS = 300
+CLUSTERS = 150
 
 
 def to_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
