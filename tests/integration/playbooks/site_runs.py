@@ -15,6 +15,7 @@ import pytest
 from lab.cluster import Cluster
 from lab.layout import REPOSITORY
 from tests.integration.modules.conftest import cluster
+from tests.integration.roles.installed import let_pods_stop
 from tests.integration.roles.role_play import RoleRun, ansible_playbook
 
 __all__ = ["cluster"]
@@ -36,6 +37,8 @@ class Site:
 
     def play(self, playbook: str, *arguments: str, **variables: Any) -> RoleRun:
         given = {"site_kubeconfig": str(self._cluster.kubeconfig), "spread_cronjob_schedule": "0 0 1 1 *", **IMAGE, **variables}
+        if playbook == "uninstall":
+            let_pods_stop(self._cluster)
         file = playbook if "." in playbook else REPOSITORY / "playbooks" / f"{playbook}.yml"
         return ansible_playbook(file, *arguments, "-e", json.dumps(given), folder=self.folder)
 
