@@ -8,8 +8,8 @@ STEP := $(PYTHON) -m tools.run_step $(HOLD)
 
 # `test` runs these two at a time, then the core of the integration tests, which wants the machine for itself.
 CHECKS := sanity style mypy unit ansible-lint docs-lint
-# `ci-more` runs these two at a time, then the scenario `kind`, and then the other integration tests. A container engine ends with the check that
-# has started it, so kind does not run beside image.
+# `ci-more` runs these two at a time, and then the scenario `kind`, which waits more than it works, beside the other integration tests. A container
+# engine ends with the check that has started it, so kind does not run beside image.
 MORE_CHECKS := image browser docs importer unit-more workflows
 
 # The checks that take seconds, for a release whose commit has passed .ci/run.
@@ -62,8 +62,7 @@ test: lab-binaries ## style, types, documentation, unit tests, sanity, and the c
 
 ci-more: test-programs ## what CI runs after `make test`: the other integration tests, a real cluster in containers, image, pages, importer
 	@$(MAKE) --no-print-directory -j2 HOLD=--hold $(MORE_CHECKS)
-	@$(MAKE) --no-print-directory kind
-	@$(MAKE) --no-print-directory integration
+	@$(MAKE) --no-print-directory -j2 HOLD=--hold kind integration
 
 style: env ## check: style of Python and YAML, changelog, workflows, wording, structure of the repository
 	@$(STEP) style -- python -m tools.style

@@ -148,9 +148,7 @@ def _nodes(cluster: Cluster, namespace: str) -> dict[str, str]:
     }
 
 
-def test_two_clusters_are_planned_then_spread_and_not_changed_after_that(
-    cluster: Cluster, piled_up: Callable[..., str], tmp_path: Path
-) -> None:
+def test_two_clusters_are_planned_then_spread(cluster: Cluster, piled_up: Callable[..., str], tmp_path: Path) -> None:
     places = {"berlin": piled_up(), "munich": piled_up()}
     inventory = Inventory(tmp_path, cluster, {host: {"rebalance_namespaces": [ns]} for host, ns in places.items()})
     before = {host: _nodes(cluster, namespace) for host, namespace in places.items()}
@@ -182,13 +180,18 @@ def test_two_clusters_are_planned_then_spread_and_not_changed_after_that(
         assert 'kube_scheduling_rebalance_workloads{verdict="healthy"} 1.0' in inventory.metrics(host)
         assert "kube_scheduling_rebalance_failed 0.0" in inventory.metrics(host)
 
-    spread = {host: _nodes(cluster, namespace) for host, namespace in places.items()}
-    again = inventory.play("--tags", "rebalance", playbook="site")
-    assert again.code == 0, again.output
-    for host, namespace in places.items():
-        assert again.recap(host)["changed"] == 0
-        assert _nodes(cluster, namespace) == spread[host]
-        assert (again.stats[host]["restarted"], again.stats[host]["collapsed_before"]) == (0, 0)
+
+def test_a_run_with_a_tag_of_site_changes_nothing_that_is_spread(cluster: Cluster, namespaces: NamespaceFactory, tmp_path: Path) -> None:
+    namespace = namespaces("spread", annotations={"collectdeployments": "allow"})
+    web = deployment(namespace, "web", REPLICAS)
+    cluster.apply(web)
+    wait_rolled_out(cluster, web)
+    spread = _nodes(cluster, namespace)
+    inventory = Inventory(tmp_path, cluster, {"berlin": {"rebalance_namespaces": [namespace]}})
+    run = inventory.play("--tags", "rebalance", playbook="site")
+    assert run.code == 0 and run.recap("berlin")["changed"] == 0, run.output
+    assert _nodes(cluster, namespace) == spread
+    assert (run.stats["berlin"]["restarted"], run.stats["berlin"]["collapsed_before"]) == (0, 0)
 
 
 def test_replicas_are_evicted_one_by_one_where_that_is_the_strategy(cluster: Cluster, piled_up: Callable[..., str], tmp_path: Path) -> None:
