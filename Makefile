@@ -25,6 +25,11 @@ VERSION_OF_CALL = $(if $(filter command line,$(origin VERSION)),$(VERSION))
 COLLECTION := ansible_collections.onprem.kube_scheduling
 TYPED := lab tools tests.bench tests.soak $(COLLECTION).plugins.module_utils $(if $(wildcard services),$(COLLECTION).services)
 
+# The product takes a proxy from the environment. Test servers and simulated clusters are on this machine.
+ifneq ($(http_proxy)$(HTTP_PROXY)$(https_proxy)$(HTTPS_PROXY),)
+export no_proxy := 127.0.0.1,localhost,$(or $(no_proxy),$(NO_PROXY))
+endif
+
 .DEFAULT_GOAL := help
 .PHONY: help env demo test ci-more test-full lab-binaries test-programs lab-up lab-down bench soak molecule kind core integration changed-scenario deploy format tables build wheel image-lock sbom version changelog release release-files release-compare $(CHECKS) $(MORE_CHECKS)
 
@@ -112,18 +117,17 @@ kind: lab-binaries ## check: roles and programs on a real cluster in containers 
 
 # The next two have no closing line of their own, so that pytest's summary is the last line.
 core: lab-binaries ## check: the core of the integration tests: each module, playbook, role and program (tests/core.py)
-	@$(STEP) --quiet-end core -- python -m pytest tests/integration -m core --durations=20 $(SIDE_BY_SIDE)
+	@$(STEP) --quiet-end core -- python -m pytest tests/integration -m "core and not full" --durations=20 $(SIDE_BY_SIDE)
 
 integration: test-programs ## check: the other integration tests on the simulated cluster
 	@$(STEP) --quiet-end integration -- python -m pytest tests/integration -m "not core and not full" --durations=20 $(SIDE_BY_SIDE)
 
 changed-scenario: test-programs ## the long scenario that tests the changed folders, if there is time for it in CI
-	@$(STEP) --quiet-end changed-scenario -- python -m pytest -p tests.molecule.changed_folders \
-		tests/molecule/test_changed_folders.py tests/molecule/test_scenarios.py
+	@$(STEP) --quiet-end changed-scenario -- python -m pytest -p tests.molecule.changed_folders tests/molecule
 
 ## Measurements and long runs, for releases
 
-test-full: env ## what takes hours: long scenarios, long tests, all Pythons, ansible-core 2.18; results are kept for the commit (PART="hosts faults": only these)
+test-full: test-programs ## what takes hours: long scenarios, long tests, all Pythons, ansible-core 2.18; results are kept for the commit (PART="hosts faults": only these)
 	@$(PYTHON) -m tools.full_run $(PART)
 
 molecule: test-programs ## all scenarios of molecule, each on a cluster of its own (SCENARIO=faults: only that one)

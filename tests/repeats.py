@@ -4,7 +4,7 @@
 
 Nothing is repeated if the run fails in any case: if more than three tests failed, or one that is never repeated. These are tests whose path
 or name has one of the words in NEVER, and those with the marker `never_repeated`. An error after a test is not repeated either, because it
-may be about what other tests have left. `-p no:repeats` switches all of this off.
+may be about what other tests have left, nor is a test whose worker has crashed. `-p no:repeats` switches all of this off.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ NAME = "repeats"
 MARKER = "never_repeated"
 MOST = 3
 # Chance is no excuse for a failure of these. A scenario of molecule takes too long.
-NEVER = re.compile(r"(?<![a-z])(budget|hold|held|lease|leader|secret)|^tests/molecule/")
+NEVER = re.compile(r"(?<![a-z])(budget|disruption|hold|held|lease|leader|secret|password|token|login|credential)|^tests/molecule/")
 
 
 class Repeats:
@@ -32,6 +32,7 @@ class Repeats:
 
     def __init__(self, config: pytest.Config) -> None:
         self._config = config
+        self._path = config.rootpath / "tests" / "output" / "flaky.json"
         self._flaky: list[tuple[pytest.TestReport, str]] = []
 
     @classmethod
@@ -73,8 +74,9 @@ class Repeats:
             terminalreporter.write_sep("_", f"failed first: {report.nodeid}")
             for text in (report.longreprtext, *(f"--- {title}\n{content}" for title, content in report.sections)):
                 terminalreporter.write_line(text)
-        for report, message in self._flaky:
-            terminalreporter.write_line(f"FLAKY {report.nodeid} - {message}", yellow=True)
+        # Also those of the earlier checks of `make test`, whose output is far above.
+        for known in self._known():
+            terminalreporter.write_line(f"FLAKY {known['nodeid']} - {known['failure']}", yellow=True)
         return result
 
     def _failed_again(self, nodeid: str) -> str:
@@ -82,7 +84,7 @@ class Repeats:
         config = self._config
         options = [word for word in config.invocation_params.args if word not in config.option.file_or_dir]
         alone = ["-n0"] if config.pluginmanager.hasplugin("xdist") else []
-        command = [sys.executable, "-m", "pytest", *options, *alone, "--junitxml=", "-p", f"no:{NAME}", str(config.rootpath / nodeid)]
+        command = [sys.executable, "-m", "pytest", *options, *alone, "--junitxml=", "-p", f"no:{NAME}", f"{config.rootpath}/{nodeid}"]
         done = subprocess.run(
             command, cwd=config.invocation_params.dir, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
         )
@@ -95,11 +97,14 @@ class Repeats:
         """Add the flaky tests to those that earlier runs have written."""
         if not self._flaky:
             return
-        path = self._config.rootpath / "tests" / "output" / "flaky.json"
-        with locked(path.with_suffix(".lock")):
-            known = json.loads(path.read_text()) if path.exists() else []
+        with locked(self._path.with_suffix(".lock")):
             found = [{"nodeid": report.nodeid, "failure": text, "seconds": round(report.duration, 1)} for report, text in self._flaky]
-            path.write_text(json.dumps(known + found, indent=2) + "\n")
+            self._path.write_text(json.dumps(self._known() + found, indent=2) + "\n")
+
+    def _known(self) -> list[dict[str, Any]]:
+        """Return the flaky tests since the beginning of `make test`."""
+        known: list[dict[str, Any]] = json.loads(self._path.read_text()) if self._path.exists() else []
+        return known
 
 
 def _not_repeated_reason(failed: dict[str, list[Any]]) -> str:
@@ -110,6 +115,8 @@ def _not_repeated_reason(failed: dict[str, list[Any]]) -> str:
             return f"{nodeid} could not be read"
         if reports[0].when == "teardown":
             return f"the error after {nodeid} may be about what other tests have left"
+        if reports[0].when not in ("setup", "call"):
+            return f"the worker that ran {nodeid} has crashed"
         if MARKER in reports[0].keywords or NEVER.search(nodeid.partition("[")[0].lower()):
             return f"{nodeid} is never repeated"
     return ""

@@ -2,7 +2,7 @@
 # Copyright: onprem.kube_scheduling contributors
 """Runs the checks that take too long for `make test` and `make ci-more`, one part after the other. `make test-full` calls it.
 
-The result of a part is kept for its commit in the cache, so an interrupted run continues: python -m tools.full_run [PART...]
+The result of a part is kept for its commit in tests/output, so an interrupted run continues: python -m tools.full_run [PART...]
 """
 
 from __future__ import annotations
@@ -10,13 +10,13 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import re
 import subprocess
 import sys
 import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from lab.layout import project_cache_dir
 from tools import ansible_core
 from tools.errors import ToolError, exit_with
 from tools.paths import ROOT
@@ -25,8 +25,15 @@ PYTEST = ("python", "-m", "pytest")
 SCENARIO = "tests/molecule/test_scenarios.py::test_"
 OLDEST = {"PLAYBOOK_ANSIBLE_CORE": ansible_core.OLDEST}
 WITH_ANSIBLE = (
-    *("tests/unit/playbooks", "tests/unit/roles", "tests/integration/playbooks", "tests/integration/roles"),
-    *("tests/integration/awx/test_setup.py", "tests/integration/awx/test_rendered.py", "tests/integration/secrets"),
+    "tests/unit/playbooks",
+    "tests/unit/roles",
+    "tests/integration/playbooks",
+    "tests/integration/roles",
+    "tests/integration/rescuer",
+    "tests/integration/scheduler_config",
+    "tests/integration/awx/test_setup.py",
+    "tests/integration/awx/test_rendered.py",
+    "tests/integration/secrets",
 )
 """The tests that run playbooks and roles with the ansible-core of PLAYBOOK_ANSIBLE_CORE."""
 SIDE_BY_SIDE = ("-n", "3", "--dist", "loadfile", "--no-loadscope-reorder", "--durations=20")
@@ -63,7 +70,6 @@ PARTS = {
 
 def main() -> int:
     parser = argparse.ArgumentParser(description="Run the long checks.")
-    parser.add_argument("--again", action="store_true", help="run a part again that has passed on this commit")
     parser.add_argument("parts", nargs="*", metavar="PART", help=f"default: all of {', '.join(PARTS)}")
     options = parser.parse_args()
     if unknown := sorted(set(options.parts) - PARTS.keys()):
@@ -73,7 +79,7 @@ def main() -> int:
     results = {name: kept(folder, name) for name in wanted}
     for name in wanted:
         before = results[name]
-        if before and before["passed"] and not options.again:
+        if before and before["passed"]:
             print(f"==> {name}: has passed on this commit in {before['seconds']} s")
         else:
             results[name] = run(folder, name)
@@ -84,11 +90,12 @@ def main() -> int:
 
 
 def results_of_commit() -> Path | None:
-    """Return the folder with the results of the commit. Without a clean tree there is none."""
+    """Return the folder with the results of the commit and the versions of the environment. Without a clean tree there is none."""
     if _git("status", "--porcelain"):
         print("The tree has changes that are not committed, so the results are not kept.")
         return None
-    folder = project_cache_dir() / "test-full" / _git("rev-parse", "HEAD")
+    versions = (f"{name}-{os.environ[name]}" for name in ("ANSIBLE_CORE", "LAB_KUBERNETES") if os.environ.get(name))
+    folder = ROOT / "tests" / "output" / "test-full" / "-".join([_git("rev-parse", "HEAD"), *versions])
     folder.mkdir(parents=True, exist_ok=True)
     return folder
 
@@ -116,8 +123,11 @@ def run(folder: Path | None, name: str) -> dict[str, object]:
             print(line, end="", flush=True)
             file.write(line)
             last_line = line.strip() or last_line
-    result = {"passed": process.returncode == 0, "seconds": round(time.monotonic() - began_s), "last_line": last_line.strip("= ")}
-    if folder:
+    last_line = last_line.strip("= ")
+    # A part whose only test is skipped has not passed.
+    passed = process.returncode == 0 and not re.match(r"\d+ skipped", last_line)
+    result = {"passed": passed, "seconds": round(time.monotonic() - began_s), "last_line": last_line}
+    if folder and folder == results_of_commit():
         fresh = folder / f".{name}.json"
         fresh.write_text(json.dumps(result))
         fresh.replace(folder / f"{name}.json")

@@ -201,7 +201,8 @@ def first_failure(root: Path, arguments: Sequence[str], limit_s: float) -> str:
 def executed_lines(root: Path, kept: Path) -> t.Any:
     """Return what LineRecorder writes for all unit tests, from the file of an earlier run if it exists."""
     if not kept.exists():
-        first_failure(root, ["-p", "tools.mutants", *UNIT], LIMIT_S)
+        if failed := first_failure(root, ["-p", "tools.mutants", *UNIT], LIMIT_S):
+            raise ToolError(f"the unit tests fail without a mutant: {failed}")
         shutil.move(root / LINES, kept)
     return json.loads(kept.read_text("utf-8"))
 

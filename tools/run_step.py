@@ -8,16 +8,23 @@ The programs of `.venv` come first on the command's PATH: python -m tools.run_st
 from __future__ import annotations
 
 import argparse
+import contextlib
 import os
 import selectors
+import signal
 import subprocess
 import sys
 import time
+from typing import NoReturn
 
 from tools.paths import ENVIRONMENT
 
 HEARTBEAT_S = 8.0
 CHUNK_BYTES = 65536
+
+
+class Terminated(KeyboardInterrupt):
+    """SIGTERM, which make sends only to this process."""
 
 
 def main() -> int:
@@ -49,9 +56,11 @@ def _run(name: str, command: list[str], started: float, *, hold: bool) -> int:
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=_environment()) as process:
         try:
             _pass_on(name, process, started, hold=hold)
-        except KeyboardInterrupt:
+        except KeyboardInterrupt as interrupt:
             # The terminal has told the command too; it gets the time to clean up.
-            process.wait()
+            if isinstance(interrupt, Terminated):
+                process.send_signal(signal.SIGINT)
+            _pass_on(name, process, started, hold=hold)
             raise
     return process.returncode
 
@@ -72,7 +81,9 @@ def _pass_on(name: str, process: subprocess.Popen[bytes], started: float, *, hol
     source = process.stdout.fileno()
     held: list[bytes] = []
     at_line_start, shown_at = True, time.monotonic()
-    with selectors.DefaultSelector() as selector:
+    with contextlib.ExitStack() as at_end:
+        selector = at_end.enter_context(selectors.DefaultSelector())
+        at_end.callback(lambda: _write(f"==> {name} says\n".encode() + b"".join(held)) if held else None)
         selector.register(source, selectors.EVENT_READ)
         while True:
             if selector.select(max(0.0, shown_at + HEARTBEAT_S - time.monotonic())):
@@ -90,8 +101,6 @@ def _pass_on(name: str, process: subprocess.Popen[bytes], started: float, *, hol
                 gap = b"" if at_line_start else b"\n"
                 _write(gap + f"    ... {name}: still running ({time.monotonic() - started:.0f} s)\n".encode())
                 at_line_start, shown_at = True, time.monotonic()
-    if held:
-        _write(f"==> {name} says\n".encode() + b"".join(held))
 
 
 def _write(data: bytes) -> None:
@@ -99,5 +108,14 @@ def _write(data: bytes) -> None:
     sys.stdout.buffer.flush()
 
 
+def _terminate(*_arguments: object) -> NoReturn:
+    raise Terminated
+
+
 if __name__ == "__main__":
+    # Tests and images have files that other users read.
+    os.umask(0o022)
+    # A job in the background inherits SIGINT as ignored, and the command would, too.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.signal(signal.SIGTERM, _terminate)
     sys.exit(main())

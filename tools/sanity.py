@@ -11,9 +11,13 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
+from ansible_test._util.target.common.constants import CONTROLLER_PYTHON_VERSIONS, REMOTE_ONLY_PYTHON_VERSIONS
+
 from lab.layout import project_cache_dir
+from lab.locks import locked
 from tools import interpreters
 from tools.errors import ToolError, exit_with
 from tools.paths import ENVIRONMENT
@@ -22,8 +26,10 @@ from tools.working_copy import working_copy
 NEVER_SHIPPED = (".ci", ".github", "docs", "lab", "tests", "tools")
 """The paths that are not tested: ruff, mypy and pytest check them, and managed hosts with old Pythons do not import them."""
 
-PYTHONS = tuple(f"3.{minor}" for minor in range(9, 15))
-"""The versions that the modules support, up to the newest that ansible-core tests; those not installed are left out."""
+PYTHONS = tuple(
+    version for version in (*REMOTE_ONLY_PYTHON_VERSIONS, *CONTROLLER_PYTHON_VERSIONS) if tuple(map(int, version.split("."))) >= (3, 9)
+)
+"""The versions that the modules support, and that this ansible-core tests."""
 
 ALL_PYTHONS = "--all-pythons"
 
@@ -48,15 +54,20 @@ def main() -> int:
     arguments = sys.argv[1:]
     everything = ALL_PYTHONS in arguments
     home = project_cache_dir() / "ansible-test"
-    _prepare_home(home)
-    installed = _link_interpreters(home / "pythons")
+    with locked(home.with_suffix(".lock")):
+        _prepare_home(home)
+    installed = {version: found for version in PYTHONS if (found := interpreters.find(version))}
+    if missing := [version for version in PYTHONS if version not in installed]:
+        print(f"not tested, because not installed: Python {', '.join(missing)}", flush=True)
     # Without these options, ansible-test also takes the Python of /usr/bin.
-    versions = installed if everything else dict.fromkeys((installed[0], installed[-1]))
+    versions = installed if everything else dict.fromkeys((min(installed, key=PYTHONS.index), max(installed, key=PYTHONS.index)))
     targets = [word for version in versions for word in ("--target-python", version)]
-    # Only these folders: pyenv has a shim for every version, and the shims of versions that are not selected fail.
-    path = [ENVIRONMENT / "bin", home / "pythons", "/usr/bin", "/bin"]
-    environment = {"HOME": str(home), "PATH": os.pathsep.join(map(str, path)), "LANG": "C.UTF-8"}
-    with working_copy(without=NEVER_SHIPPED) as copy:
+    with tempfile.TemporaryDirectory() as pythons, working_copy(without=NEVER_SHIPPED) as copy:
+        for version, found in installed.items():
+            (Path(pythons) / f"python{version}").symlink_to(interpreters.real_path(found))
+        # Only these folders: pyenv has a shim for every version, and the shims of versions that are not selected fail.
+        path = [str(ENVIRONMENT / "bin"), pythons, "/usr/bin", "/bin"]
+        environment = {"HOME": str(home), "PATH": os.pathsep.join(path), "LANG": "C.UTF-8"}
         command = ["ansible-test", "sanity", "--color", "no", *targets, *(word for word in arguments if word != ALL_PYTHONS)]
         return subprocess.run(command, cwd=copy, env=environment).returncode
 
@@ -92,17 +103,6 @@ def _write_pip_settings(file: Path) -> None:
     file.parent.mkdir(exist_ok=True)
     file.touch(mode=0o600)
     file.write_text("\n".join(lines) + "\n")
-
-
-def _link_interpreters(folder: Path) -> list[str]:
-    """Fill the folder with the installed versions, and return them from the oldest to the newest."""
-    folder.mkdir(exist_ok=True)
-    for link in folder.iterdir():
-        link.unlink()
-    installed = {version: found for version in PYTHONS if (found := interpreters.find(version))}
-    for version, found in installed.items():
-        (folder / f"python{version}").symlink_to(interpreters.real_path(found))
-    return list(installed)
 
 
 if __name__ == "__main__":

@@ -11,17 +11,18 @@ import pytest
 
 from lab import base_image
 from lab.errors import LabError
-from lab.kind import engine
+from tests.container_engine import container_engine
 from tests.image.node import Containerd
 from tests.image.role import Role
 from tests.not_run import not_run
 
+__all__ = ["container_engine"]
+
 
 @pytest.fixture(scope="session")
-def base() -> str:
-    """The name of the base image. Without one, or without an engine, tests are skipped, or fail under KUBE_SCHEDULING_REQUIRE_ENGINE=1."""
+def base(container_engine: None) -> str:
+    """The name of the base image. Without one the tests are skipped, or fail under KUBE_SCHEDULING_REQUIRE_ENGINE=1."""
     try:
-        engine.ensure(print)
         return base_image.ensure(print)
     except LabError as error:
         not_run(error)

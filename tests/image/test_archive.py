@@ -135,7 +135,7 @@ def test_two_controllers_can_deliver_the_image_at_the_same_time(role: Role, empt
     assert subprocess.run(names, capture_output=True, text=True, check=True).stdout == ""
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root can mount a small disk")
+@pytest.mark.usefixtures("as_root")
 @pytest.mark.full
 def test_a_full_disk_is_an_error_that_names_the_node_and_the_remedies(role: Role, tmp_path: Path) -> None:
     disk = tmp_path / "disk"

@@ -5,41 +5,27 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
 
 import pytest
 
 from lab import base_image
 from lab.errors import LabError
-from lab.kind import engine, node_image
+from lab.kind import node_image
 from lab.kind.cluster import IMAGE_VARIABLE, image_of_environment
+from tests.container_engine import container_engine
 from tests.not_run import not_run
+
+__all__ = ["container_engine"]
 
 BASE_VARIABLE = "KUBE_SCHEDULING_IMAGE_BASE"
 PYTHON_VARIABLE = "KUBE_SCHEDULING_IMAGE_PYTHON"
-
-
-def _say(line: str) -> None:
-    print(line, flush=True)
-
-
-@pytest.fixture(scope="session")
-def container_engine() -> Iterator[None]:
-    """An engine that answers. Without one the tests are skipped, or fail under KUBE_SCHEDULING_REQUIRE_ENGINE=1."""
-    try:
-        started = engine.ensure(_say)
-    except LabError as error:
-        not_run(error)
-    yield
-    if started:
-        engine.stop(_say)
 
 
 @pytest.fixture(scope="session")
 def kind_image(container_engine: None) -> str:
     """The node image: the one that the environment names, or else one that is built here."""
     try:
-        return image_of_environment() or node_image.ensure(_say)
+        return image_of_environment() or node_image.ensure(print)
     except LabError as error:
         not_run(error)
 
@@ -50,7 +36,7 @@ def service_base(container_engine: None) -> dict[str, str]:
     if os.environ.get(BASE_VARIABLE):
         return {}
     try:
-        return {BASE_VARIABLE: base_image.ensure(_say), PYTHON_VARIABLE: base_image.PYTHON}
+        return {BASE_VARIABLE: base_image.ensure(print), PYTHON_VARIABLE: base_image.PYTHON}
     except LabError as error:
         not_run(error)
 

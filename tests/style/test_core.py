@@ -9,6 +9,7 @@ from functools import cache
 from pathlib import Path
 
 from tests.core import CORE, INTEGRATION, in_core, shipped
+from tools.paths import ROOT
 
 
 def test_each_module_playbook_role_and_program_has_core_tests() -> None:
@@ -18,6 +19,11 @@ def test_each_module_playbook_role_and_program_has_core_tests() -> None:
 
 def test_each_core_test_exists_and_is_not_too_long_for_it() -> None:
     assert [test for tests in CORE.values() for test in tests if not _exists(test)] == []
+
+
+def test_each_test_file_is_below_a_folder_that_a_target_runs() -> None:
+    files = [file.relative_to(ROOT / "tests") for file in (ROOT / "tests").rglob("test_*.py")]
+    assert {file.parts[0] for file in files} == {"style", "unit", "integration", "browser", "image", "molecule"}
 
 
 def test_a_test_is_in_the_core_by_its_name_or_by_its_file() -> None:

@@ -9,7 +9,6 @@ import re
 import subprocess
 from pathlib import Path
 
-import pytest
 import yaml
 from packaging.requirements import Requirement
 
@@ -20,8 +19,6 @@ from tests.integration.workloads import deployment, pile_up
 from tools import execution_environment
 from tools.build import build
 from tools.paths import ROOT
-
-pytestmark = pytest.mark.ci_more
 
 
 def requirements_in(file: Path) -> dict[str, Requirement]:

@@ -22,8 +22,6 @@ from tests.integration.awx.setup_run import set_up
 from tests.integration.modules.test_documented_permissions import LOOK, USER
 from tests.integration.workloads import deployment, pile_up, pods_of
 
-pytestmark = pytest.mark.ci_more
-
 PRELOADED = {"service_image_delivery": "preloaded", "service_image_reference": "registry.example.org/kube-scheduling/services:1"}
 LOCAL = {"ansible_connection": "local", "ansible_python_interpreter": "{{ ansible_playbook_python }}"}
 

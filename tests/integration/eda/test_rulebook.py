@@ -33,7 +33,7 @@ RULEBOOK = "onprem.kube_scheduling.alerts"
 TOKEN = "token-of-the-test"
 COLLAPSED, DRIFTED = "KubeSchedulingWorkloadCollapsed", "KubeSchedulingProfileDrifted"
 LISTENING_WITHIN_S = STARTED_WITHIN_S = 300.0
-pytestmark = [pytest.mark.ci_more, pytest.mark.full, pytest.mark.timeout(1800)]
+pytestmark = [pytest.mark.full, pytest.mark.timeout(1800)]
 
 
 class Rulebook:

@@ -5,16 +5,14 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
-import pytest
-
 from lab import binaries
 from lab.network_namespaces import NetworkNamespace, missing_privilege, network_namespaces
 from tests.integration.extender.traffic import NODE_EXPORTER_PORT
+from tests.not_run import not_run
 
 COLLECTORS = ("netdev", "netclass", "uname")
 
@@ -22,11 +20,8 @@ COLLECTORS = ("netdev", "netclass", "uname")
 @contextlib.contextmanager
 def real_machines(count: int) -> Iterator[list[NetworkNamespace]]:
     """Make machines. Without root the test is skipped, or fails under KUBE_SCHEDULING_REQUIRE_ENGINE=1."""
-    reason = missing_privilege()
-    if reason and os.environ.get("KUBE_SCHEDULING_REQUIRE_ENGINE") == "1":
-        pytest.fail(f"not run: {reason}")
-    if reason:
-        pytest.skip(f"not run: {reason}")
+    if reason := missing_privilege():
+        not_run(reason)
     with network_namespaces(count) as made:
         yield made
 

@@ -27,7 +27,7 @@ THREADS_END_AFTER_S = 10
 def call_module(path: str, arguments: str, environment: dict[str, str]) -> str:
     """Return the standard output of the module with this import path, for the standard input and environment of a process."""
     module = importlib.import_module(path)
-    with _own_state(arguments.encode(), environment) as output, _own_threads(), contextlib.suppress(SystemExit):
+    with _own_state(arguments.encode(), environment) as output, _own_threads(), pytest.raises(SystemExit):
         module.main()
     return output.getvalue()
 

@@ -46,8 +46,11 @@ def start_module(
 
 
 def result_of(process: subprocess.Popen[str], *, timeout_s: float = 280) -> dict[str, Any]:
-    """Return the JSON that the module printed. Fail with its standard error if the output is no JSON."""
-    return _result(*process.communicate(timeout=timeout_s))
+    """Return the JSON that the module printed. Fail with its standard error if the output is no JSON, or the exit code another one."""
+    output, errors = process.communicate(timeout=timeout_s)
+    result = _result(output, errors)
+    assert process.returncode == bool(result.get("failed")), f"exit code {process.returncode} with {output}\n{errors}"
+    return result
 
 
 def _arguments(params: dict[str, Any], *, check_mode: bool, diff: bool) -> str:

@@ -23,12 +23,10 @@ def promtool(*arguments: str) -> str:
     return done.stdout + done.stderr
 
 
-@pytest.mark.ci_more
 def test_promtool_has_nothing_to_say_about_the_rules() -> None:
     assert f"{len(RULES)} rules found" in promtool("check", "rules", "--lint=all", "--lint-fatal", str(ALERTS))
 
 
-@pytest.mark.ci_more
 def test_alerts_fire_and_stay_silent_as_the_cases_say() -> None:
     assert "SUCCESS" in promtool("test", "rules", str(CASES))
 

@@ -7,12 +7,8 @@ from __future__ import annotations
 import copy
 from typing import Any
 
-import pytest
-
 from tests.monitoring_queries import DASHBOARDS, load
 from tools import grafana_schema
-
-pytestmark = pytest.mark.ci_more
 
 
 def broken(dashboard: dict[str, Any]) -> dict[str, Any]:

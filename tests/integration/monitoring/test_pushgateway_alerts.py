@@ -7,7 +7,6 @@ from __future__ import annotations
 import time
 from pathlib import Path
 
-import pytest
 import yaml
 
 from lab.cluster import Cluster
@@ -20,7 +19,6 @@ from tools.rendered_base import ALERTS
 
 __all__ = ["gateway", "gateway_program"]
 
-pytestmark = pytest.mark.ci_more
 
 GUIDE = ROOT / "docs" / "monitoring.md"
 JOB = "kube_scheduling_rebalance"

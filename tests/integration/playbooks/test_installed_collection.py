@@ -25,8 +25,6 @@ from tools import build, venvs
 from tools.collection_version import current
 from tools.paths import COLLECTIONS, NAME, NAMESPACE, ROOT
 
-pytestmark = pytest.mark.ci_more
-
 README = Path("README.md")
 HERE = "tests/integration/playbooks/test_installed_collection.py"
 COLLECTION = f"{NAMESPACE}.{NAME}"

@@ -8,7 +8,6 @@ No kubelet runs here. The test starts the program of the manifest and ends it wh
 from __future__ import annotations
 
 import json
-import os
 import re
 import signal
 import socket
@@ -45,7 +44,7 @@ STATE = {f"{kind} {SYSTEM}/kube-scheduling-rescue" for kind in ("configmaps", "l
 
 # Each run of a role takes many seconds on a machine with other work.
 pytestmark = [
-    pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files to the user of the pod"),
+    pytest.mark.usefixtures("as_root"),
     pytest.mark.timeout(1800),
 ]
 

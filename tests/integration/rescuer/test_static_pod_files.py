@@ -37,7 +37,7 @@ sys.exit(done.returncode)
 """
 
 pytestmark = [
-    pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files to the user of the pod"),
+    pytest.mark.usefixtures("as_root"),
     pytest.mark.timeout(600),
 ]
 

@@ -35,7 +35,7 @@ from tests.integration.workloads import wait_until
 
 __all__ = ["extender_kubeconfig"]
 
-pytestmark = [pytest.mark.ci_more, pytest.mark.timeout(1800)]
+pytestmark = pytest.mark.timeout(1800)
 
 SPEED = 1.25e9
 JOB = "node_exporter"
@@ -472,7 +472,7 @@ def test_the_extender_maps_each_node_of_a_prometheus_with_these_files(
             assert f"no fresh value for {simulated[0]}" in check_sources(file).stderr
 
 
-@pytest.mark.skipif(os.getuid() != 0, reason="the role needs root")
+@pytest.mark.usefixtures("as_root")
 def test_a_node_exporter_of_another_tool_is_accepted_and_another_program_is_not(running: Exporters, tmp_path: Path) -> None:
     present = RolePlay("node_exporter", tmp_path, {"node_exporter_method": "present"})
     show = {"ansible.builtin.debug": {"msg": "{{ node_exporter_result | to_json }}"}}

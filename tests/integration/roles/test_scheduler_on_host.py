@@ -8,7 +8,6 @@ The programs have the client certificates that the real kubeadm makes, and only 
 from __future__ import annotations
 
 import contextlib
-import os
 import shlex
 import signal
 import subprocess
@@ -42,7 +41,7 @@ STOP_TIMEOUT_S = 30.0
 
 pytestmark = [
     pytest.mark.full,
-    pytest.mark.skipif(os.geteuid() != 0, reason="only root can write the files of the units"),
+    pytest.mark.usefixtures("as_root"),
     pytest.mark.timeout(1800),
 ]
 

@@ -48,6 +48,8 @@ def test_fails_once(): assert not first("once"), "the first time"
 def test_setup_fails_once(ready): pass
 def test_teardown_fails_once(checked): pass
 def test_both_fail_once(checked): assert not first("both"), "the first time"
+def test_crashes_once():
+    if first("crash"): os._exit(3)
 def test_is_skipped_then():
     if not first("skipped"): pytest.skip("now")
     assert False
@@ -106,6 +108,7 @@ def test_test_that_passes_alone_does_not_fail_the_run(tmp_path: Path, options: t
         ("of_a_hold", "1 failed", "::test_of_a_hold is never repeated"),
         ("teardown_fails_once", "1 passed, 1 error", "what other tests have left"),
         ("fails_once -x", "1 failed", ""),
+        ("crashes_once -n2", "1 failed", "::test_crashes_once has crashed"),
     ],
 )
 def test_nothing_is_repeated_if_the_run_fails_in_any_case(tmp_path: Path, names: str, last_line: str, reason: str) -> None:

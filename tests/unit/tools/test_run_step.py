@@ -4,13 +4,14 @@
 
 from __future__ import annotations
 
+import subprocess
 import sys
 import time
 
 import pytest
 
 from tools import run_step
-from tools.paths import ENVIRONMENT
+from tools.paths import ENVIRONMENT, ROOT
 
 
 def run(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str]:
@@ -68,3 +69,14 @@ def test_a_missing_program_is_named(monkeypatch: pytest.MonkeyPatch, capfd: pyte
     code, output = run(monkeypatch, capfd, "lost", "--", "no-such-program")
     assert code == 127
     assert "no-such-program" in output
+
+
+def test_a_step_that_is_terminated_lets_its_command_clean_up_and_shows_what_it_has_held() -> None:
+    command = ["sh", "-c", "trap 'echo cleaned up; exit 1' INT; echo begun; while :; do sleep 0.1; done"]
+    step = [sys.executable, "-m", "tools.run_step", "--hold", "nap", "--", *command]
+    with subprocess.Popen(step, cwd=ROOT, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None and process.stdout.readline() == "==> nap\n"
+        time.sleep(1)
+        process.terminate()
+        output = process.communicate(timeout=60)[0]
+    assert output == "==> nap says\nbegun\n==> nap says\ncleaned up\n" and process.returncode == 130

@@ -25,6 +25,7 @@ from ansible_collections.onprem.kube_scheduling.services.extender.http.messages 
 from ansible_collections.onprem.kube_scheduling.services.extender.interface import Victims
 from ansible_collections.onprem.kube_scheduling.services.extender.recording.lines import RequestLine, decode_line
 
+from tests.not_run import not_run
 from tests.unit.services.extender.extender_objects import body, names_body, pod
 from tests.unit.services.extender.http.messages.test_preemption_wire import META, WHOLE
 from tests.unit.services.extender.http.messages.test_wire import NODE
@@ -60,8 +61,7 @@ LEAST_SHARE = 0.01
 
 def test_bodies_of_the_fuzzer(tmp_path: Path) -> None:
     if importlib.util.find_spec("atheris") is None:
-        refuse = pytest.fail if os.environ.get("KUBE_SCHEDULING_REQUIRE_ENGINE") == "1" else pytest.skip
-        refuse("not run: atheris has no wheel for this machine, see requirements-dev.txt")
+        not_run("atheris has no wheel for this machine, see requirements-dev.txt")
     (tmp_path / "seeds").mkdir()
     for number, one in enumerate(SEEDS):
         (tmp_path / "seeds" / str(number)).write_bytes(one)
