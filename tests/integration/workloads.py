@@ -84,7 +84,7 @@ def not_ready(cluster: Cluster, node: str) -> Iterator[None]:
     finally:
         cluster.kubectl("annotate", "node", node, "lab.onprem/ready-")
         cluster.kubectl("wait", "--for=condition=Ready", f"node/{node}")
-        # The controllers of the lab look at nodes only every few minutes (lab/kwok_config.py, HEARTBEAT_FACTOR). Until then, their taint
+        # The controllers of the lab check the nodes only every few minutes (lab/kwok_config.py, HEARTBEAT_FACTOR). Until then, their taint
         # would evict the pods of later tests.
         cluster.api.merge_patch(f"/api/v1/nodes/{node}", {"spec": {"taints": None}})
 
