@@ -166,6 +166,7 @@ def test_a_host_without_an_address_is_named_and_no_part_is_written_that_promtool
     assert (side.output / "scrape.yml").read_text() == before
 
 
+@pytest.mark.full
 def test_prometheus_is_reloaded_once_for_changed_files_also_after_an_interruption(
     side: PrometheusSide, monkeypatch: pytest.MonkeyPatch
 ) -> None:
