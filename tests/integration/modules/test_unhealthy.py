@@ -16,6 +16,7 @@ from tests.integration.workloads import (
     deployment,
     identity,
     known_outcome,
+    not_ready,
     outcome,
     pile_up,
     pod_uids,
@@ -99,22 +100,12 @@ def test_a_workload_whose_node_is_not_ready_is_restarted(cluster: Cluster, modul
     home = workers(cluster)[0]
     web = deployment(namespace, "web", 2)
     pile_up(cluster, web, node=home)
-    cluster.kubectl("annotate", "node", home, f"{READY}=false")
-    try:
-        wait_until(lambda: not ready(cluster, home), what="the node")
+    with not_ready(cluster, home):
         annotate_pods(cluster, web, f"{READY}=false")  # the lab's kubelets would make the pods ready again
         wait_until(lambda: ready_pods(cluster, web) == 0, what="pods that are not ready")
         line = modules.restart(**identity(web), allow_downtime=True, wait_timeout=60)["workloads"][0]
-    finally:
-        cluster.kubectl("annotate", "node", home, f"{READY}-")
-        wait_until(lambda: ready(cluster, home), what="the node")
     assert line["action"] == "restarted", line
     assert home not in {pod["spec"]["nodeName"] for pod in pods_of(cluster, web) if "deletionTimestamp" not in pod["metadata"]}
-
-
-def ready(cluster: Cluster, node: str) -> bool:
-    conditions = cluster.get(f"/api/v1/nodes/{node}")["status"]["conditions"]
-    return any(c["type"] == "Ready" and c["status"] == "True" for c in conditions)
 
 
 @pytest.mark.parametrize("manifest", [deployment, partial(stateful_set, podManagementPolicy="Parallel")], ids=["Deployment", "StatefulSet"])
