@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import json
 from dataclasses import dataclass
@@ -31,6 +32,8 @@ def test_a_connection_is_closed_when_it_was_idle_for_the_whole_time() -> None:
         assert ask(connection) == ANSWER
         (protocol,) = server.main._server.server_state.connections
         assert isinstance(protocol, LimitedProtocol)
+        # The answer may be here before the server has set the timer.
+        server.in_loop(lambda: asyncio.sleep(0))
         first = protocol.timeout_keep_alive_task
         assert ask(connection) == ANSWER
         assert protocol.timeout_keep_alive_task is first is not None, "an answer needs no new timer"
