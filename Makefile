@@ -10,7 +10,7 @@ STEP := $(PYTHON) -m tools.run_step $(HOLD)
 CHECKS := sanity style mypy unit ansible-lint docs-lint
 # `ci-more` runs these two at a time, and then the scenario `kind`, which waits more than it works, beside the other integration tests. A container
 # engine ends with the check that has started it, so kind does not run beside image.
-MORE_CHECKS := image browser docs importer unit-more workflows
+MORE_CHECKS := image browser docs importer unit-more pylint workflows
 
 # The checks that take seconds, for a release whose commit has passed .ci/run.
 RELEASE_CHECKS := style workflows mypy docs-lint importer
@@ -31,7 +31,7 @@ export no_proxy := 127.0.0.1,localhost,$(or $(no_proxy),$(NO_PROXY))
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help env demo test ci-more test-full lab-binaries test-programs lab-up lab-down bench soak molecule kind core integration changed-scenario deploy format tables build wheel image-lock sbom version changelog release release-files release-compare $(CHECKS) $(MORE_CHECKS)
+.PHONY: help env demo test ci-more test-full lab-binaries test-programs lab-up lab-down bench soak molecule kind core integration changed-part deploy format tables build wheel image-lock sbom version changelog release release-files release-compare $(CHECKS) $(MORE_CHECKS)
 
 help: ## list the targets
 	@echo "Targets of this Makefile:"
@@ -65,7 +65,7 @@ test: lab-binaries ## style, types, documentation, unit tests, sanity, and the c
 	@$(MAKE) --no-print-directory -j2 HOLD=--hold $(CHECKS)
 	@$(MAKE) --no-print-directory core
 
-ci-more: test-programs ## what CI runs after `make test`: the other integration tests, a real cluster in containers, image, pages, importer
+ci-more: test-programs ## what CI runs after `make test`: most of the other integration tests, a real cluster in containers, image, pages, importer
 	@$(MAKE) --no-print-directory -j2 HOLD=--hold $(MORE_CHECKS)
 	@$(MAKE) --no-print-directory -j2 HOLD=--hold kind integration
 
@@ -98,7 +98,10 @@ docs: env ## check: build the site, guides and reference, into docs/build/html
 	@$(STEP) docs -- python -m tools.docs
 
 sanity: env ## check: ansible-test sanity with the oldest and the newest Python of managed hosts
-	@$(STEP) sanity -- python -m tools.sanity
+	@$(STEP) sanity -- python -m tools.sanity --skip-test pylint
+
+pylint: env ## check: the part of ansible-test sanity that takes as long as all others
+	@$(STEP) pylint -- python -m tools.sanity --test pylint
 
 build: env ## build the collection artifact into dist/
 	@$(STEP) build -- python -m tools.build
@@ -119,11 +122,11 @@ kind: lab-binaries ## check: roles and programs on a real cluster in containers 
 core: lab-binaries ## check: the core of the integration tests: each module, playbook, role and program (tests/core.py)
 	@$(STEP) --quiet-end core -- python -m pytest tests/integration -m "core and not full" --durations=20 $(SIDE_BY_SIDE)
 
-integration: test-programs ## check: the other integration tests on the simulated cluster
-	@$(STEP) --quiet-end integration -- python -m pytest tests/integration -m "not core and not full" --durations=20 $(SIDE_BY_SIDE)
+integration: test-programs ## check: the other integration tests on the simulated cluster, without plays
+	@$(STEP) --quiet-end integration -- python -m pytest tests/integration -m "not core and not full and not plays" --durations=20 $(SIDE_BY_SIDE)
 
-changed-scenario: test-programs ## the long scenario that tests the changed folders, if there is time for it in CI
-	@$(STEP) --quiet-end changed-scenario -- python -m pytest -p tests.molecule.changed_folders tests/molecule
+changed-part: test-programs ## the part of test-full that tests the changed folders, if there is time for it in CI
+	@$(STEP) --quiet-end changed-part -- python -m tools.changed_part
 
 ## Measurements and long runs, for releases
 

@@ -1,7 +1,7 @@
 # Copyright: onprem.kube_scheduling contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The core of the integration tests, which `make test` runs: for each module, playbook, role and program its main path and its most
-dangerous failure, against a real control plane. `make ci-more` runs the others.
+dangerous failure, against a real control plane. `make ci-more` runs the others, without those of PLAYS.
 
 A key is a path in the repository. A value is a file or a test in tests/integration.
 """
@@ -48,7 +48,7 @@ CORE: dict[str, tuple[str, ...]] = {
         "scheduler_config/test_file.py::test_a_profile_is_added_changed_and_removed",
         "scheduler_config/test_file.py::test_a_file_that_the_program_refuses_is_not_written",
     ),
-    "playbooks/rebalance.yml": ("playbooks/test_rebalance.py::test_two_clusters_are_planned_then_spread",),
+    "playbooks/rebalance.yml": ("playbooks/test_rebalance.py::test_a_cluster_is_planned_then_spread",),
     "playbooks/rescue.yml": ("playbooks/test_rescue.py::test_a_rescue_is_planned_and_made",),
     "playbooks/after_maintenance.yml": (
         "playbooks/test_after_maintenance.py::test_the_rebalance_begins_when_the_node_is_uncordoned_and_the_replicas_are_available",
@@ -87,6 +87,9 @@ CORE: dict[str, tuple[str, ...]] = {
     ),
 }
 
+PLAYS = ("awx", "playbooks", "roles")
+"""The folders whose other tests run playbooks and roles, from 5 to 100 processor seconds each. CI runs them if these have changed."""
+
 
 def shipped() -> set[str]:
     """Return the paths of all modules, playbooks, roles and programs."""
@@ -97,10 +100,12 @@ def shipped() -> set[str]:
 
 
 def mark(items: Sequence[pytest.Item]) -> None:
-    """Give the marker `core` to the tests of the table."""
+    """Give the marker `core` to the tests of the table, and `plays` to those of the folders of plays that are not in it."""
     for item in items:
         if in_core(item.nodeid):
             item.add_marker("core")
+        elif item.nodeid.removeprefix("tests/integration/").startswith(tuple(f"{folder}/" for folder in PLAYS)):
+            item.add_marker("plays")
 
 
 def in_core(nodeid: str) -> bool:

@@ -148,8 +148,16 @@ def _nodes(cluster: Cluster, namespace: str) -> dict[str, str]:
     }
 
 
+def test_a_cluster_is_planned_then_spread(cluster: Cluster, piled_up: Callable[..., str], tmp_path: Path) -> None:
+    _planned_then_spread(cluster, {"berlin": piled_up()}, tmp_path)
+
+
 def test_two_clusters_are_planned_then_spread(cluster: Cluster, piled_up: Callable[..., str], tmp_path: Path) -> None:
-    places = {"berlin": piled_up(), "munich": piled_up()}
+    _planned_then_spread(cluster, {"berlin": piled_up(), "munich": piled_up()}, tmp_path)
+
+
+def _planned_then_spread(cluster: Cluster, places: Mapping[str, str], tmp_path: Path) -> None:
+    """Plan, then spread, the workload in a namespace of each host."""
     inventory = Inventory(tmp_path, cluster, {host: {"rebalance_namespaces": [ns]} for host, ns in places.items()})
     before = {host: _nodes(cluster, namespace) for host, namespace in places.items()}
 
@@ -164,7 +172,7 @@ def test_two_clusters_are_planned_then_spread(cluster: Cluster, piled_up: Callab
         assert "**Plan.** Nothing was restarted." in inventory.summary(host)
         assert inventory.metrics(host) == ""
 
-    # Both are one cluster in truth, and a cluster has one run at a time.
+    # All are one cluster in truth, and a cluster has one run at a time.
     done = inventory.play("--forks", "1")
     assert done.code == 0, done.output
     for host, namespace in places.items():

@@ -57,6 +57,7 @@ def test_nothing_that_a_run_left_behind(artifact: set[str]) -> None:
     assert left_behind == set()
 
 
+@pytest.mark.ci_more
 @pytest.mark.parametrize("playbook", ["rebalance", "rescue"])
 def test_a_playbook_of_the_installed_collection_finds_the_declared_variables(archive_file: Path, tmp_path: Path, playbook: str) -> None:
     kubernetes = tmp_path / "ansible_collections" / "kubernetes"
@@ -67,6 +68,7 @@ def test_a_playbook_of_the_installed_collection_finds_the_declared_variables(arc
     assert f"There is no variable {playbook}_nowhere. The variables are {playbook}_" in answer.stdout
 
 
+@pytest.mark.ci_more
 def test_without_kubernetes_core_a_playbook_says_how_to_install_it(archive_file: Path, tmp_path: Path) -> None:
     answer = _play_installed(archive_file, tmp_path, "rebalance")
     output = answer.stdout + answer.stderr

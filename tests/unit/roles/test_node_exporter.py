@@ -511,6 +511,7 @@ def mirror(tmp_path: Path) -> Iterator[str]:
         server.shutdown()
 
 
+@pytest.mark.ci_more
 def test_archive_is_downloaded_and_a_wrong_sum_or_a_missing_archive_is_an_error(
     mirror: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

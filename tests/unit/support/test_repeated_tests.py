@@ -81,6 +81,7 @@ class Ran:
         self.noted = json.loads(path.read_text()) if path.exists() else []
 
 
+@pytest.mark.ci_more
 @pytest.mark.parametrize(
     "options", [(), ("-n", "2", "--dist", "loadfile", "--junitxml", "all.xml", "--durations=5")], ids=["one", "workers"]
 )
@@ -119,6 +120,7 @@ def test_nothing_is_repeated_if_the_run_fails_in_any_case(tmp_path: Path, names:
     assert "repeated alone" not in ran.output and not ran.flaky and not ran.noted
 
 
+@pytest.mark.ci_more
 def test_test_that_fails_again_or_is_skipped_fails_the_run(tmp_path: Path) -> None:
     ran = Ran(tmp_path, "fails[2] is_skipped_then fails_once")
     assert ran.code == 1 and ran.last_line == "2 failed, 1 flaky", ran.output

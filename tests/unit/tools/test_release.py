@@ -103,6 +103,7 @@ def copy_of_old_files() -> Iterator[Path]:
         yield copy
 
 
+@pytest.mark.ci_more
 def test_two_builds_of_the_artifact_from_files_of_other_times_have_the_same_bytes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     made = []
     for number in (1, 2):
@@ -125,6 +126,7 @@ def test_the_time_of_the_artifact_is_that_of_the_commit_or_of_the_environment(mo
     assert build.source_date() == 1_700_000_000
 
 
+@pytest.mark.ci_more
 def test_two_builds_of_the_wheel_have_the_same_bytes(tmp_path: Path) -> None:
     first, second = (wheel.build(tmp_path / name) for name in ("one", "two"))
     assert first.read_bytes() == second.read_bytes()

@@ -1,30 +1,31 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: onprem.kube_scheduling contributors
-"""The long scenario that CI runs for a change: the one whose folders have the most changed files, if it ends in time.
-
-As a plugin of pytest (`make changed-scenario`), it deselects the other scenarios.
-"""
+"""Runs the part of `make test-full` for the changed folders, at the end of CI: the one with the most changed files that ends in time."""
 
 from __future__ import annotations
 
 import os
 import subprocess
+import sys
 import time
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-import pytest
+from tools.full_run import PARTS, PYTEST
+from tools.paths import ROOT
 
 STARTED = "CI_STARTED"
 """The variable with the time at which CI began, in seconds since 1970. Without it, CI begins now."""
 LIMIT_S = 70 * 60
-"""No scenario begins in CI that would end later than this."""
+"""No part begins in CI that would end later than this."""
+NO_PART = (*PYTEST, "tests/molecule", "--collect-only", "-q")
+"""If no part is to run: the scenarios are listed, so that CI ends with a line of pytest in any case."""
 
 
 @dataclass(frozen=True)
-class LongScenario:
-    """``seconds``: measured on two processors. ``folders``: what it tests and the short scenario `kind` does not."""
+class LongPart:
+    """``seconds``: measured on two processors. ``folders``: what it tests and the other checks of CI do not."""
 
     seconds: int
     folders: tuple[str, ...]
@@ -34,21 +35,22 @@ class LongScenario:
         return any(Path(path).is_relative_to(folder) for folder in self.folders)
 
 
-SCENARIOS = {
-    "hosts": LongScenario(400, ("roles/node_exporter", "lab/hosts", "extensions/molecule/hosts")),
-    "scheduler": LongScenario(
+CHOICES = {
+    "plays": LongPart(1500, ("awx", "playbooks", "plugins/action", "plugins/filter", "roles/check_variables")),
+    "hosts": LongPart(400, ("roles/node_exporter", "lab/hosts", "extensions/molecule/hosts")),
+    "scheduler": LongPart(
         1100,
         ("roles/extended_scheduler", "playbooks/scheduler.yml", "plugins/module_utils/scheduler_config", "extensions/molecule/scheduler"),
     ),
-    "scheduler_traffic": LongScenario(1340, ("services/extender", "extensions/molecule/scheduler_traffic")),
-    "lifecycle": LongScenario(
+    "scheduler-traffic": LongPart(1340, ("services/extender", "extensions/molecule/scheduler_traffic")),
+    "lifecycle": LongPart(
         1500,
         (
-            *("roles/spread_cronjob", "roles/critical_rescuer", "roles/service_image", "roles/cluster_objects", "roles/check_variables"),
-            *("playbooks", "lab/kind", "extensions/molecule/kind", "extensions/molecule/lifecycle"),
+            *("roles/spread_cronjob", "roles/critical_rescuer", "roles/service_image", "roles/cluster_objects"),
+            *("lab/kind", "extensions/molecule/kind", "extensions/molecule/lifecycle"),
         ),
     ),
-    "faults": LongScenario(
+    "faults": LongPart(
         2020,
         (
             *("services/rescuer", "services/rebalancer", "services/common", "plugins/module_utils/operations"),
@@ -56,33 +58,25 @@ SCENARIOS = {
         ),
     ),
 }
-"""`scheduler_ha` takes longer than CI has time: only `make test-full` runs it."""
+"""`scheduler-ha` takes longer than CI has time: only `make test-full` runs it."""
 
 
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Deselect all scenarios but the one of the change."""
+def main() -> None:
     started_s = float(os.environ.get(STARTED) or time.time())
-    chosen, why = choose(changed_files(config.rootpath), LIMIT_S - (time.time() - started_s))
-    print(f"\nscenario of the change: {chosen or 'none'}, because {why}", flush=True)
-    others = [item for item in items if item.name != f"test_{chosen}"]
-    config.hook.pytest_deselected(items=others)
-    items[:] = [item for item in items if item not in others]
-
-
-def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
-    """It is no error if no scenario is to run."""
-    if exitstatus == pytest.ExitCode.NO_TESTS_COLLECTED:
-        session.exitstatus = pytest.ExitCode.OK
+    chosen, why = choose(changed_files(ROOT), LIMIT_S - (time.time() - started_s))
+    print(f"part of make test-full for the change: {chosen or 'none'}, because {why}", flush=True)
+    command = PARTS[chosen].command if chosen else NO_PART
+    os.execv(sys.executable, [sys.executable, *command[1:]])
 
 
 def choose(changed: Iterable[str], seconds_left: float) -> tuple[str | None, str]:
-    """Return the scenario for the changed paths, and the reason for the choice. The scenario is None if none is to run."""
+    """Return the part for the changed paths, and the reason for the choice. The part is None if none is to run."""
     paths = list(changed)
-    counts = {name: sum(map(one.tests, paths)) for name, one in SCENARIOS.items()}
+    counts = {name: sum(map(one.tests, paths)) for name, one in CHOICES.items()}
     concerned = [name for name, count in counts.items() if count]
     if not concerned:
-        return None, "no long scenario tests the changed files"
-    in_time = [name for name in concerned if SCENARIOS[name].seconds <= seconds_left]
+        return None, "no long part tests the changed files"
+    in_time = [name for name in concerned if CHOICES[name].seconds <= seconds_left]
     if not in_time:
         return None, f"{max(0.0, seconds_left):.0f} s are left, and {', '.join(concerned)} would take longer"
     best = max(in_time, key=lambda name: counts[name])
@@ -100,3 +94,7 @@ def changed_files(root: Path) -> list[str]:
 def _git(root: Path, *arguments: str) -> str:
     """Return the output of a command. It fails in a checkout without the older commits."""
     return subprocess.run(["git", *arguments], cwd=root, stdout=subprocess.PIPE, text=True, check=True).stdout.strip()
+
+
+if __name__ == "__main__":
+    main()
