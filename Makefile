@@ -31,7 +31,7 @@ export no_proxy := 127.0.0.1,localhost,$(or $(no_proxy),$(NO_PROXY))
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help env demo test ci-more test-full lab-binaries test-programs lab-up lab-down bench soak molecule kind core integration changed-part deploy format tables build wheel image-lock sbom version changelog release release-files release-compare $(CHECKS) $(MORE_CHECKS)
+.PHONY: help env demo test ci-more test-full lab-binaries test-programs lab-up lab-down bench soak molecule kind core integration changed-parts deploy format tables build wheel image-lock sbom version changelog release release-files release-compare $(CHECKS) $(MORE_CHECKS)
 
 help: ## list the targets
 	@echo "Targets of this Makefile:"
@@ -125,8 +125,8 @@ core: lab-binaries ## check: the core of the integration tests: each module, pla
 integration: test-programs ## check: the other integration tests on the simulated cluster, without plays
 	@$(STEP) --quiet-end integration -- python -m pytest tests/integration -m "not core and not full and not plays" --durations=20 $(SIDE_BY_SIDE)
 
-changed-part: test-programs ## the part of test-full that tests the changed folders, if there is time for it in CI
-	@$(STEP) --quiet-end changed-part -- python -m tools.changed_part
+changed-parts: test-programs ## the parts of test-full that test the changed folders, if there is time for them in CI
+	@$(STEP) --quiet-end changed-parts -- python -m tools.changed_parts
 
 ## Measurements and long runs, for releases
 

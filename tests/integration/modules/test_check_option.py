@@ -37,7 +37,9 @@ def test_auto_takes_what_is_uneven_with_the_max_skew_of_the_check(cluster: Clust
     web, slanted = deployment(namespace, "web", 2), deployment(namespace, "slanted")
     pile_up(cluster, web)
     lay_out(cluster, slanted, 3, 1, 0)
-    done = modules.restart(check=modules.check(namespace, max_skew=1), strategy="auto")["workloads"]
+    spread = modules.check(namespace, max_skew=1)
+    assert {entry["name"]: entry["verdict"] for entry in spread["workloads"]} == {"web": "collapsed", "slanted": "skewed"}, spread
+    done = modules.restart(check=spread, strategy="auto")["workloads"]
     assert {entry["name"]: entry["action"] for entry in done} == {"web": "restarted", "slanted": "evicted"}, done
 
 

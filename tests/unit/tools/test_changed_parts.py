@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: onprem.kube_scheduling contributors
-"""The choice of the part of `make test-full` that CI runs at its end."""
+"""The choice of the parts of `make test-full` that CI runs at its end."""
 
 from __future__ import annotations
 
@@ -9,23 +9,25 @@ import subprocess
 from pathlib import Path
 
 from tests.molecule.scenario import scenarios
-from tools.changed_part import CHOICES, changed_files, choose
+from tools.changed_parts import PLAYS, SCENARIOS, changed_files, choose
 from tools.full_run import PARTS
 from tools.paths import ROOT
 
 
-def test_each_folder_of_the_table_exists_and_each_scenario_is_in_it_or_named_as_an_exception() -> None:
-    assert [folder for one in CHOICES.values() for folder in one.folders if not (ROOT / folder).exists()] == []
-    assert CHOICES.keys() <= PARTS.keys()
-    assert {name.replace("_", "-") for name in scenarios()} - CHOICES.keys() == {"kind", "scheduler-ha"}
+def test_each_folder_of_the_tables_exists_and_each_scenario_is_in_one_or_named_as_an_exception() -> None:
+    assert [folder for one in (PLAYS, *SCENARIOS.values()) for folder in one.folders if not (ROOT / folder).exists()] == []
+    assert {"plays", *SCENARIOS} <= PARTS.keys()
+    assert {name.replace("_", "-") for name in scenarios()} - SCENARIOS.keys() == {"kind", "scheduler-ha"}
 
 
-def test_the_part_with_the_most_changed_files_is_chosen_if_it_ends_in_time() -> None:
+def test_plays_and_the_scenario_with_the_most_changed_files_are_chosen_if_they_end_in_time() -> None:
     changed = ["roles/node_exporter/tasks/main.yml", "services/rescuer/cli.py", "services/rescuer/loop.py"]
-    assert choose(changed, 3000.0)[0] == "faults"
-    assert choose(changed, 500.0)[0] == "hosts"
-    assert choose(changed, 10.0) == (None, "10 s are left, and hosts, faults would take longer")
-    assert choose(["LICENSE", "roles/node_exporter_other/x"], 3000.0) == (None, "no long part tests the changed files")
+    assert choose(changed, 5000.0)[0] == ["plays", "faults"]
+    assert choose(changed, 2000.0)[0] == ["plays", "hosts"]
+    assert choose(changed, 500.0)[0] == ["hosts"]
+    assert choose(changed, 10.0) == ([], "10 s are left, and plays, hosts, faults test the changed files")
+    assert choose(changed[1:], 3000.0)[0] == ["faults"]
+    assert choose(["LICENSE", "rolesother/x"], 3000.0) == ([], "no part tests the changed files")
 
 
 def test_files_are_compared_with_the_newest_tag_or_with_the_state_before_the_last_24_hours(tmp_path: Path) -> None:

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: onprem.kube_scheduling contributors
-"""Runs the part of `make test-full` for the changed folders, at the end of CI: the one with the most changed files that ends in time."""
+"""Runs the parts of `make test-full` that test the changed folders, at the end of CI: the tests of plays, and then one scenario."""
 
 from __future__ import annotations
 
@@ -35,8 +35,10 @@ class LongPart:
         return any(Path(path).is_relative_to(folder) for folder in self.folders)
 
 
-CHOICES = {
-    "plays": LongPart(1500, ("awx", "playbooks", "plugins/action", "plugins/filter", "roles/check_variables")),
+PLAYS = LongPart(1500, ("awx", "playbooks", "plugins/action", "plugins/filter", "roles"))
+"""The part `plays`."""
+
+SCENARIOS = {
     "hosts": LongPart(400, ("roles/node_exporter", "lab/hosts", "extensions/molecule/hosts")),
     "scheduler": LongPart(
         1100,
@@ -61,26 +63,26 @@ CHOICES = {
 """`scheduler-ha` takes longer than CI has time: only `make test-full` runs it."""
 
 
-def main() -> None:
+def main() -> int:
     started_s = float(os.environ.get(STARTED) or time.time())
     chosen, why = choose(changed_files(ROOT), LIMIT_S - (time.time() - started_s))
-    print(f"part of make test-full for the change: {chosen or 'none'}, because {why}", flush=True)
-    command = PARTS[chosen].command if chosen else NO_PART
-    os.execv(sys.executable, [sys.executable, *command[1:]])
+    print(f"parts of make test-full for the change: {', '.join(chosen) or 'none'}, because {why}", flush=True)
+    commands = [PARTS[name].command for name in chosen] or [NO_PART]
+    return next((code for command in commands if (code := subprocess.run([sys.executable, *command[1:]], cwd=ROOT).returncode)), 0)
 
 
-def choose(changed: Iterable[str], seconds_left: float) -> tuple[str | None, str]:
-    """Return the part for the changed paths, and the reason for the choice. The part is None if none is to run."""
+def choose(changed: Iterable[str], seconds_left: float) -> tuple[list[str], str]:
+    """Return the parts that test the changed paths and end in time, and the reason. One scenario is chosen, that of the most files."""
     paths = list(changed)
-    counts = {name: sum(map(one.tests, paths)) for name, one in CHOICES.items()}
+    counts = {name: sum(map(one.tests, paths)) for name, one in {"plays": PLAYS, **SCENARIOS}.items()}
     concerned = [name for name, count in counts.items() if count]
     if not concerned:
-        return None, "no long part tests the changed files"
-    in_time = [name for name in concerned if CHOICES[name].seconds <= seconds_left]
-    if not in_time:
-        return None, f"{max(0.0, seconds_left):.0f} s are left, and {', '.join(concerned)} would take longer"
-    best = max(in_time, key=lambda name: counts[name])
-    return best, f"it tests {counts[best]} of {len(paths)} changed files"
+        return [], "no part tests the changed files"
+    plays = [PLAYS] if counts["plays"] and PLAYS.seconds <= seconds_left else []
+    left_s = seconds_left - sum(part.seconds for part in plays)
+    in_time = [name for name, one in SCENARIOS.items() if counts[name] and one.seconds <= left_s]
+    best = [max(in_time, key=lambda name: counts[name])] if in_time else []
+    return ["plays"] * len(plays) + best, f"{max(0.0, seconds_left):.0f} s are left, and {', '.join(concerned)} test the changed files"
 
 
 def changed_files(root: Path) -> list[str]:
@@ -97,4 +99,4 @@ def _git(root: Path, *arguments: str) -> str:
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())
