@@ -17,16 +17,16 @@ pytestmark = pytest.mark.timeout(1800)
 
 
 def test_programs_are_installed_verified_and_removed(cluster: Cluster, site: Site) -> None:
-    made = site.play("site")
+    # The same tasks verify below that all but one object are there.
+    made = site.play("site", "--skip-tags", "verify")
     assert made.code == 0, made.output
     assert stats_of(made, "kube_scheduling_site")["installed"] == ["spread_cronjob", "critical_rescuer"]
-    assert stats_of(made, "kube_scheduling_verify")["ok"], made.output
     cron_job = "cronjobs kube-scheduling/kube-scheduling-rebalancer"
     assert {cron_job, "deployments kube-scheduling/kube-scheduling-rescuer"} <= installed(cluster)
 
     cluster.kubectl("--namespace", "kube-scheduling", "delete", "cronjob", "kube-scheduling-rebalancer")
     verified = site.play("verify")
-    missing = stats_of(verified, "kube_scheduling_verify")["error"]
+    (missing,) = stats_of(verified, "kube_scheduling_verify")["error"].splitlines()
     assert verified.code == 2 and "CronJob kube-scheduling/kube-scheduling-rebalancer" in missing, verified.output
 
     gone = site.play("uninstall")

@@ -84,6 +84,7 @@ def ansible_playbook(playbook: Path | str, *arguments: str, folder: Path, enviro
         "ANSIBLE_CALLBACK_RESULT_FORMAT": "json",
         "ANSIBLE_SHOW_CUSTOM_STATS": "true",
         "ANSIBLE_NOCOLOR": "true",
+        "PYTHONPATH": str(Path(__file__).parent / "compiled_modules"),
     }
     done = subprocess.run(command, cwd=folder, env=own | dict(environment or {}), capture_output=True, text=True, check=False)
     return RoleRun(done.returncode, done.stdout + done.stderr)
