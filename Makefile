@@ -79,7 +79,7 @@ mypy: env ## check: types (strict)
 	@$(STEP) mypy -- mypy $(addprefix -p ,$(TYPED))
 
 unit: env ## check: unit tests
-	@$(STEP) unit -- python -m pytest tests/unit -m "not ci_more" -n 2
+	@$(STEP) unit -- python -m pytest tests/unit -m "not ci_more and not plays" -n 2
 
 unit-more: test-programs ## check: unit tests that need a program or an environment which `make test` does not make
 	@$(STEP) unit-more -- python -m pytest tests/unit -m ci_more

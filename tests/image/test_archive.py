@@ -21,6 +21,9 @@ from lab import base_image
 from tests.image.node import Containerd
 from tests.image.role import NODE, Role
 
+# The scenario `kind` imports the image, too.
+pytestmark = pytest.mark.full
+
 SMALL_DISK_BYTES = 100_000_000
 REMEDIES = ("service_image_delivery: registry", "service_image_delivery: preloaded")
 FOREIGN, BY_ID = "registry.example.org/services:1", "sha256:" + "0" * 64
@@ -71,7 +74,6 @@ def test_the_reference_is_known_without_a_build(role: Role, empty: Containerd, t
     assert answer.reference == f"kube-scheduling.onprem/services:{tag}"
 
 
-@pytest.mark.full
 def test_an_upgrade_removes_the_old_image_when_no_container_uses_it_and_nothing_of_others(
     role: Role, empty: Containerd, upgraded: dict[str, Any]
 ) -> None:
@@ -88,7 +90,6 @@ def test_an_upgrade_removes_the_old_image_when_no_container_uses_it_and_nothing_
     assert role.run(**upgraded).changed == 1 and empty.images() == {new: True}
 
 
-@pytest.mark.full
 def test_an_interrupted_import_is_repeated(role: Role, empty: Containerd) -> None:
     reference = role.run().reference
     empty.remove_images()
@@ -99,7 +100,6 @@ def test_an_interrupted_import_is_repeated(role: Role, empty: Containerd) -> Non
     assert empty.images() == {reference: True}
 
 
-@pytest.mark.full
 def test_an_import_removes_its_own_copy_and_those_of_interrupted_runs_but_nothing_of_another_run(role: Role, empty: Containerd) -> None:
     archive = archive_of(role, role.run().reference)
     empty.remove_images()
@@ -114,7 +114,6 @@ def test_an_import_removes_its_own_copy_and_those_of_interrupted_runs_but_nothin
     assert (present / "image.tar").read_text() == (role.folder / archive.name).read_text() == "x"
 
 
-@pytest.mark.full
 def test_two_controllers_can_deliver_the_image_at_the_same_time(role: Role, empty: Containerd, tmp_path: Path) -> None:
     archives = tmp_path / "archives"
     roles = []
@@ -136,7 +135,6 @@ def test_two_controllers_can_deliver_the_image_at_the_same_time(role: Role, empt
 
 
 @pytest.mark.usefixtures("as_root")
-@pytest.mark.full
 def test_a_full_disk_is_an_error_that_names_the_node_and_the_remedies(role: Role, tmp_path: Path) -> None:
     disk = tmp_path / "disk"
     disk.mkdir()
@@ -165,7 +163,6 @@ def test_an_archive_with_another_content_is_refused(role: Role, empty: Container
     assert empty.images() == {}
 
 
-@pytest.mark.full
 def test_a_node_that_cannot_use_the_archive_is_refused_by_name_and_the_others_get_it(role: Role, empty: Containerd, tmp_path: Path) -> None:
     for name in ("crio.sock", "cri-dockerd.sock"):
         (tmp_path / name).touch()
@@ -221,13 +218,11 @@ def test_a_build_that_cannot_succeed_names_the_remedy_and_leaves_nothing(
     assert empty.images() == {} and not list(archives.glob("*"))
 
 
-@pytest.mark.full
 def test_a_containerd_that_does_not_honour_the_label_is_named(role: Role, empty: Containerd) -> None:
     for version, warned in (("99.0.0", True), ("1.0.0", False)):
         assert ("may not tell the kubelet" in role.run("-e", f"__service_image_pin_version={version}").output) == warned
 
 
-@pytest.mark.full
 def test_a_containerd_that_notices_the_label_later_is_named_when_the_image_is_pinned(role: Role, empty: Containerd) -> None:
     later = ("-e", "__service_image_label_version=99.0.0")
     assert ["restart containerd" in role.run(*later).output for _run in range(2)] == [True, False]

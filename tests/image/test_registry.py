@@ -103,6 +103,7 @@ def test_the_pushed_image_is_referred_to_by_its_digest(registry: str, pushed: An
     assert digest == digest_in(registry, "platform/services", tag)
 
 
+@pytest.mark.full
 def test_a_second_run_changes_nothing_also_for_a_controller_that_does_not_have_the_image(registry: str, pushed: Answer, role: Role) -> None:
     variables = {"service_image_delivery": "registry", "service_image_registry": f"{registry}/platform"}
     again = role.run(**variables)
@@ -112,6 +113,7 @@ def test_a_second_run_changes_nothing_also_for_a_controller_that_does_not_have_t
     assert (elsewhere.code, elsewhere.changed) == (0, 0) and elsewhere.results == pushed.results, elsewhere.output
 
 
+@pytest.mark.full
 def test_an_image_in_the_registry_is_referred_to_and_one_with_a_wrong_digest_is_refused(pushed: Answer, role: Role) -> None:
     name, _at, digest = pushed.reference.partition("@")
     hosts = {
@@ -129,6 +131,7 @@ def test_an_image_in_the_registry_is_referred_to_and_one_with_a_wrong_digest_is_
     assert f"service_image_reference is {name}@{digest[:20]}, and its digest is not complete" in answer.errors["short"]
 
 
+@pytest.mark.full
 def test_a_registry_that_cannot_be_reached_is_named_with_the_remedy(pushed: Answer, role: Role) -> None:
     address = unused_address()
     try:

@@ -16,7 +16,7 @@ import yaml
 from lab.layout import REPOSITORY
 from tests.integration.roles.role_play import RoleRun, ansible_playbook
 
-pytestmark = pytest.mark.ci_more  # its plays take minutes
+pytestmark = pytest.mark.plays
 
 IMAGE = {"service_image_delivery": "preloaded", "service_image_reference": "registry.example.org/kube-scheduling/services:1"}
 

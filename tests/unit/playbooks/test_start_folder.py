@@ -24,7 +24,7 @@ from tests.integration.roles.host_cases import play_cases
 from tests.integration.roles.role_play import ansible_playbook
 from tests.unit.playbooks.test_site_without_cluster import KUBECONFIG, stats_of
 
-pytestmark = pytest.mark.ci_more  # its plays take minutes
+pytestmark = pytest.mark.plays
 
 CONTENT = "apiVersion: v1\nkind: Config\n"
 

@@ -17,7 +17,7 @@ import yaml
 
 from tests.integration.roles.host_cases import CasesRun, play_cases
 
-pytestmark = pytest.mark.ci_more  # its plays take minutes
+pytestmark = pytest.mark.plays
 
 LOGIN = "user:T0KEN@"
 PIP_ARGUMENTS = ["--index-url", f"https://{LOGIN}mirror.example.org/simple", f"--extra-index-url=https://{LOGIN}other.example.org"]

@@ -15,7 +15,7 @@ from lab.layout import REPOSITORY
 from tests.integration.roles.host_cases import CasesRun, play_role
 from tests.integration.roles.role_play import RolePlay, ansible_playbook
 
-pytestmark = pytest.mark.ci_more  # its plays take minutes
+pytestmark = pytest.mark.plays
 
 CRITICAL, SPREAD, SCHEDULER = "critical_rescuer", "spread_cronjob", "extended_scheduler"
 IMAGE = "registry.example.org/services:1"
