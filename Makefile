@@ -122,8 +122,8 @@ kind: lab-binaries ## check: roles and programs on a real cluster in containers 
 core: lab-binaries ## check: the core of the integration tests: each module, playbook, role and program (tests/core.py)
 	@$(STEP) --quiet-end core -- python -m pytest tests/integration -m "core and not full" --durations=20 $(SIDE_BY_SIDE)
 
-integration: test-programs ## check: the other integration tests on the simulated cluster, without plays
-	@$(STEP) --quiet-end integration -- python -m pytest tests/integration -m "not core and not full and not plays" --durations=20 $(SIDE_BY_SIDE)
+integration: test-programs ## check: other integration tests on the simulated cluster, without plays and rescues
+	@$(STEP) --quiet-end integration -- python -m pytest tests/integration -m "not core and not full and not plays and not rescues" --durations=20 $(SIDE_BY_SIDE)
 
 changed-parts: test-programs ## the parts of test-full that test the changed folders, if there is time for them in CI
 	@$(STEP) --quiet-end changed-parts -- python -m tools.changed_parts

@@ -1,7 +1,7 @@
 # Copyright: onprem.kube_scheduling contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The core of the integration tests, which `make test` runs: for each module, playbook, role and program its main path and its most
-dangerous failure, against a real control plane. `make ci-more` runs the others, without those of PLAYS.
+dangerous failure, against a real control plane. `make ci-more` runs the others, without those of LATER.
 
 A key is a path in the repository. A value is a file or a test in tests/integration.
 """
@@ -113,8 +113,11 @@ CORE: dict[str, tuple[str, ...]] = {
     ),
 }
 
-PLAYS = ("awx", "playbooks", "roles")
-"""The folders whose other tests run playbooks and roles, from 5 to 100 processor seconds each. CI runs them if these have changed."""
+LATER = {"plays": ("awx", "playbooks", "roles"), "rescues": ("faults", "rescue", "rescuer", "state")}
+"""The folders whose other tests CI runs only for a change of what they test (tools/changed_parts.py), by their marker.
+
+They take most of the time of the integration tests: a play takes from 5 to 100 processor seconds, and rescues wait for evicted pods.
+"""
 
 
 def shipped() -> set[str]:
@@ -126,12 +129,14 @@ def shipped() -> set[str]:
 
 
 def mark(items: Sequence[pytest.Item]) -> None:
-    """Give the marker `core` to the tests of the table, and `plays` to those of the folders of plays that are not in it."""
+    """Give the marker `core` to the tests of the table, and the markers of LATER to others in its folders."""
+    markers = {folder: marker for marker, folders in LATER.items() for folder in folders}
     for item in items:
+        folder = item.nodeid.removeprefix("tests/integration/").partition("/")[0]
         if in_core(item.nodeid):
             item.add_marker("core")
-        elif item.nodeid.removeprefix("tests/integration/").startswith(tuple(f"{folder}/" for folder in PLAYS)):
-            item.add_marker("plays")
+        elif folder in markers:
+            item.add_marker(markers[folder])
 
 
 def in_core(nodeid: str) -> bool:

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: onprem.kube_scheduling contributors
-"""Runs the parts of `make test-full` that test the changed folders, at the end of CI: the tests of plays, and then one scenario."""
+"""Runs the parts of `make test-full` that test the changed folders, at the end of CI: tests, and then one scenario."""
 
 from __future__ import annotations
 
@@ -35,8 +35,18 @@ class LongPart:
         return any(Path(path).is_relative_to(folder) for folder in self.folders)
 
 
-PLAYS = LongPart(1500, ("awx", "playbooks", "plugins/action", "plugins/filter", "roles"))
-"""The part `plays`."""
+TESTS = {
+    "plays": LongPart(1500, ("awx", "playbooks", "plugins/action", "plugins/filter", "roles")),
+    "rescues": LongPart(
+        900,
+        (
+            *("services/rescuer", "services/common", "plugins/modules/k8s_critical_rescue.py", "plugins/module_utils/rescue"),
+            *("plugins/module_utils/operations/rescue", "plugins/module_utils/state", "plugins/module_utils/kube"),
+            "plugins/module_utils/scheduler",
+        ),
+    ),
+}
+"""The parts with tests that CI does not run otherwise."""
 
 SCENARIOS = {
     "hosts": LongPart(400, ("roles/node_exporter", "lab/hosts", "extensions/molecule/hosts")),
@@ -72,17 +82,19 @@ def main() -> int:
 
 
 def choose(changed: Iterable[str], seconds_left: float) -> tuple[list[str], str]:
-    """Return the parts that test the changed paths and end in time, and the reason. One scenario is chosen, that of the most files."""
+    """Return the parts that test the changed paths and end in time, and the reason. At most one of them is a scenario."""
     paths = list(changed)
-    counts = {name: sum(map(one.tests, paths)) for name, one in {"plays": PLAYS, **SCENARIOS}.items()}
-    concerned = [name for name, count in counts.items() if count]
-    if not concerned:
+    parts = TESTS | SCENARIOS
+    counts = {name: count for name, one in parts.items() if (count := sum(map(one.tests, paths)))}
+    if not counts:
         return [], "no part tests the changed files"
-    plays = [PLAYS] if counts["plays"] and PLAYS.seconds <= seconds_left else []
-    left_s = seconds_left - sum(part.seconds for part in plays)
-    in_time = [name for name, one in SCENARIOS.items() if counts[name] and one.seconds <= left_s]
-    best = [max(in_time, key=lambda name: counts[name])] if in_time else []
-    return ["plays"] * len(plays) + best, f"{max(0.0, seconds_left):.0f} s are left, and {', '.join(concerned)} test the changed files"
+    chosen: list[str] = []
+    left_s = seconds_left
+    for name in sorted(counts, key=lambda name: (name in SCENARIOS, -counts[name])):
+        if parts[name].seconds <= left_s and not SCENARIOS.keys() & chosen:
+            chosen.append(name)
+            left_s -= parts[name].seconds
+    return chosen, f"{max(0.0, seconds_left):.0f} s are left, and {', '.join(counts)} test the changed files"
 
 
 def changed_files(root: Path) -> list[str]:

@@ -59,6 +59,7 @@ PARTS = {
     "scheduler-traffic": _scenario("scheduler_traffic"),
     "faults": _scenario("faults"),
     "plays": Part((*PYTEST, "tests/unit", "tests/integration", "-m", "plays and not full", *SIDE_BY_SIDE)),
+    "rescues": Part((*PYTEST, "tests/integration", "-m", "rescues and not full", *SIDE_BY_SIDE)),
     "integration": Part((*PYTEST, "tests/integration", "-m", "full", *SIDE_BY_SIDE)),
     "image": Part((*PYTEST, "tests/image", "-m", "full")),
     "sanity": Part(("python", "-m", "tools.sanity", "--all-pythons")),

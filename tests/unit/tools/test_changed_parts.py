@@ -8,25 +8,26 @@ import os
 import subprocess
 from pathlib import Path
 
+from tests.core import LATER
 from tests.molecule.scenario import scenarios
-from tools.changed_parts import PLAYS, SCENARIOS, changed_files, choose
+from tools.changed_parts import SCENARIOS, TESTS, changed_files, choose
 from tools.full_run import PARTS
 from tools.paths import ROOT
 
 
 def test_each_folder_of_the_tables_exists_and_each_scenario_is_in_one_or_named_as_an_exception() -> None:
-    assert [folder for one in (PLAYS, *SCENARIOS.values()) for folder in one.folders if not (ROOT / folder).exists()] == []
-    assert {"plays", *SCENARIOS} <= PARTS.keys()
+    assert [folder for one in (TESTS | SCENARIOS).values() for folder in one.folders if not (ROOT / folder).exists()] == []
+    assert (TESTS | SCENARIOS).keys() <= PARTS.keys() and TESTS.keys() == LATER.keys()
     assert {name.replace("_", "-") for name in scenarios()} - SCENARIOS.keys() == {"kind", "scheduler-ha"}
 
 
-def test_plays_and_the_scenario_with_the_most_changed_files_are_chosen_if_they_end_in_time() -> None:
+def test_tests_and_the_scenario_with_the_most_changed_files_are_chosen_if_they_end_in_time() -> None:
     changed = ["roles/node_exporter/tasks/main.yml", "services/rescuer/cli.py", "services/rescuer/loop.py"]
-    assert choose(changed, 5000.0)[0] == ["plays", "faults"]
-    assert choose(changed, 2000.0)[0] == ["plays", "hosts"]
+    assert choose(changed, 5000.0)[0] == ["rescues", "plays", "faults"]
+    assert choose(changed, 3000.0)[0] == ["rescues", "plays", "hosts"]
+    assert choose(changed, 2000.0)[0] == ["rescues", "hosts"]
     assert choose(changed, 500.0)[0] == ["hosts"]
-    assert choose(changed, 10.0) == ([], "10 s are left, and plays, hosts, faults test the changed files")
-    assert choose(changed[1:], 3000.0)[0] == ["faults"]
+    assert choose(changed, 10.0) == ([], "10 s are left, and plays, rescues, hosts, faults test the changed files")
     assert choose(["LICENSE", "rolesother/x"], 3000.0) == ([], "no part tests the changed files")
 
 
