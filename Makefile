@@ -30,6 +30,9 @@ ifneq ($(http_proxy)$(HTTP_PROXY)$(https_proxy)$(HTTPS_PROXY),)
 export no_proxy := 127.0.0.1,localhost,$(or $(no_proxy),$(NO_PROXY))
 endif
 
+# With these of a shell, each process compiles its Python files again, and reads a module of Ansible byte by byte.
+unexport PYTHONDONTWRITEBYTECODE PYTHONUNBUFFERED
+
 .DEFAULT_GOAL := help
 .PHONY: help env demo test ci-more test-full lab-binaries test-programs lab-up lab-down bench soak molecule kind core integration changed-parts deploy format tables build wheel image-lock sbom version changelog release release-files release-compare $(CHECKS) $(MORE_CHECKS)
 

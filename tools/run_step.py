@@ -53,6 +53,10 @@ def main() -> int:
 
 
 def _run(name: str, command: list[str], started: float, *, hold: bool) -> int:
+    if command[0] == "python":
+        # Through a pipe Python would hold its output back until it has a buffer full. With the environment variable for it, each module of
+        # Ansible would be read byte by byte.
+        command = ["python", "-u", *command[1:]]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=_environment()) as process:
         try:
             _pass_on(name, process, started, hold=hold)
@@ -70,8 +74,6 @@ def _environment() -> dict[str, str]:
         "PATH": os.pathsep.join([str(ENVIRONMENT / "bin"), os.environ.get("PATH", os.defpath)]),
         # Output goes through a pipe: some programs colour it nevertheless.
         "NO_COLOR": "1",
-        # Through a pipe Python would hold its output back until it has a buffer full.
-        "PYTHONUNBUFFERED": "1",
     }
 
 

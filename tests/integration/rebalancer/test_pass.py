@@ -43,7 +43,7 @@ def test_a_pass_spreads_a_piled_up_deployment(cluster: Cluster, namespace: str, 
     assert (end["ok"], end["collapsed_before"], end["collapsed_after"], end["restarted"]) == (True, 1, 0, 1)
     assert holder(cluster) == "", "the Lease is released"
     found = samples(file.read_text())
-    assert (found["healthy"], found["collapsed"], found["failed"]) == (1, 0, 0)
+    assert (found["healthy"], found["collapsed"], found["failed"]) == (1, 0, 0), f"{found}\n{done.log.read_text()}"
     assert found["last_run_timestamp_seconds"] > 1.5e9 and file.stat().st_mode & 0o777 == 0o644
     assert list(tmp_path.glob(".*")) == [], "no temporary file is left"
 
