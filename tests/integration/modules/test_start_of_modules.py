@@ -36,6 +36,8 @@ def test_process_and_call_of_a_module_have_the_same_result(
     environment = dict(os.environ)
     for module, fails, params in calls:
         called, printed = modules.run(module, **params), result_of(modules.start(module, **params))
+        for row in (*called.get("workloads", ()), *printed.get("workloads", ())):
+            row.pop("duration", None)
         assert called == printed and bool(called.get("failed")) == fails, (module, called, printed)
         assert SECRET not in str(called) and os.environ == environment
         if module == "k8s_critical_rescue":
