@@ -6,16 +6,16 @@ BASE := $(or $(BASE_PYTHON),python3)
 PYTHON := .venv/bin/python
 STEP := $(PYTHON) -m tools.run_step $(HOLD)
 
-# `test` runs these two at a time, then the core of the integration tests, which wants the machine for itself.
+# `test` runs these two at a time, then the core of the integration tests, which runs alone.
 CHECKS := sanity style mypy unit ansible-lint docs-lint
-# `ci-more` runs these two at a time, and then the scenario `kind`, which waits more than it works, beside the other integration tests. A container
+# `ci-more` runs these two at a time, and then the scenario `kind`, which waits most of the time, beside the other integration tests. A container
 # engine ends with the check that has started it, so kind does not run beside image.
 MORE_CHECKS := image browser docs importer unit-more pylint workflows
 
 # The checks that take seconds, for a release whose commit has passed .ci/run.
 RELEASE_CHECKS := style workflows mypy docs-lint importer
 
-# Integration tests wait more than they work. Each worker has shared clusters of its own; a file stays on one worker.
+# Integration tests wait half of the time. Each worker has shared clusters of its own; a file stays on one worker.
 SIDE_BY_SIDE := -n 3 --dist loadfile --no-loadscope-reorder
 # `make soak` runs the integration tests on each of these, or only on the one of LAB_KUBERNETES.
 KUBERNETES := $(or $(LAB_KUBERNETES),1.34 1.35 1.36)
@@ -45,14 +45,14 @@ env: ## make .venv: Python libraries, tools and the collections
 
 ## The simulated cluster
 
-demo: ## show the main job on a simulated cluster, from piled-up to spread
+demo: ## show the main job on a simulated cluster, from collapsed to spread
 	@$(BASE) -m tools.first_start
 	@$(PYTHON) -m lab.demo
 
 lab-up: env ## start a simulated cluster with six workers; its kubeconfig is .lab/kubeconfig
 	@$(PYTHON) -m lab up --scenario demo
 
-lab-down: env ## end it
+lab-down: env ## end the simulated cluster
 	@$(PYTHON) -m lab down
 
 lab-binaries: ## make .venv, and build the programs of the simulated cluster (minutes once, then cached)
@@ -63,7 +63,7 @@ test-programs: lab-binaries ## build Prometheus, promtool and node_exporter, too
 
 ## Checks
 
-test: lab-binaries ## style, types, documentation, unit tests, sanity, and the core of the integration tests: 15 minutes
+test: lab-binaries ## style, types, documentation, unit tests, sanity, and the core of the integration tests: 15 minutes on two cores
 	@rm -f tests/output/flaky.json
 	@$(MAKE) --no-print-directory -j2 HOLD=--hold $(CHECKS)
 	@$(MAKE) --no-print-directory core
@@ -115,7 +115,7 @@ wheel: env ## build the wheel with kubectl-spread into dist/; pip installs it, w
 importer: build ## check: galaxy-importer on the built artifact
 	@$(STEP) importer -- python -m tools.galaxy_importer
 
-image: env ## check: build the image of the services with a container engine, run its programs, and import it into containerd
+image: env ## check: build the image of the services with a container engine, and run its programs
 	@$(STEP) image -- python -m pytest tests/image -m "not full" --durations=10
 
 kind: lab-binaries ## check: roles and programs on a real cluster in containers (the short scenario of molecule)
@@ -143,6 +143,7 @@ bench: test-programs ## measure spread check, reports, rescues and extender on 5
 	@$(PYTHON) -m tests.bench $(if $(PART),--part $(PART))
 
 soak: test-programs ## the integration tests on Kubernetes 1.34, 1.35 and 1.36 (LAB_KUBERNETES=1.34: only this one), and long random runs: 200,000 decisions, 100,000 scores, 300 rescues, 200 clusters with preemption, 5,000 scheduler configurations, 80,000 choices of victims, 100,000 objects of every kind, 1,000,000 requests to the extender, 1,080,000 placements, restarts in 500 clusters, and 30 mutants of the code that decides (PART=kubernetes: only the versions; PART=mutants: only these; PART=prediction: only the restarts, SEEDS=1-50: only some of them; a run continues)
+	$(if $(filter-out kubernetes mutants prediction,$(PART)),$(error PART=$(PART) is unknown: use kubernetes, mutants or prediction))
 	$(if $(filter-out kubernetes,$(PART)),,@for version in $(KUBERNETES); do export LAB_KUBERNETES=$$version; \
 		$(STEP) lab-binaries-$$version -- python -m lab binaries && $(STEP) integration-$$version -- python -m pytest tests/integration -m "not full" $(SIDE_BY_SIDE) || exit 1; done)
 	$(if $(PART),,@SOAK=1 $(PYTHON) -m pytest tests/integration/oracle tests/unit/rescue/search/test_against_brute_force.py \

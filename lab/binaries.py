@@ -40,7 +40,7 @@ def _minor(version: str) -> str:
 
 
 def _stamps(kubernetes_version: str) -> Mapping[str, str]:
-    # Unstamped programs call themselves v0.0.0-master, over which clients stumble.
+    # Unstamped programs call themselves v0.0.0-master, which some clients refuse.
     return {
         "k8s.io/component-base/version.gitVersion": f"v{kubernetes_version}",
         "k8s.io/component-base/version.gitMajor": kubernetes_version.split(".")[0],
@@ -120,7 +120,7 @@ def kubernetes_version() -> str:
     known = {_minor(version): version for version in (KUBERNETES_VERSION, *OLDER_KUBERNETES_VERSIONS)}
     wanted = os.environ.get("LAB_KUBERNETES") or _minor(KUBERNETES_VERSION)
     if wanted not in known:
-        raise LabError(f"LAB_KUBERNETES={wanted}: the lab has no such version, use one of {', '.join(sorted(known))}")
+        raise LabError(f"LAB_KUBERNETES={wanted}: unknown, use one of the minor versions {', '.join(sorted(known))}")
     return known[wanted]
 
 

@@ -76,7 +76,27 @@ CORE: dict[str, tuple[str, ...]] = {
     "playbooks/scheduler.yml": ("playbooks/test_second_scheduler.py",),
     "playbooks/verify.yml": ("playbooks/test_cluster_build.py",),
     "playbooks/uninstall.yml": ("playbooks/test_cluster_build.py",),
-    "playbooks/awx.yml": ("awx/test_setup.py::test_a_run_creates_what_the_variables_name_and_shows_no_secret",),
+    "playbooks/awx.yml": (
+        "awx/test_rendered.py",
+        # The tests of two runs: one with all variables, and one with wrong ones.
+        *(
+            f"awx/test_setup.py::test_{name}"
+            for name in (
+                "a_run_creates_what_the_variables_name_and_shows_no_secret",
+                "each_job_template_has_its_playbook_survey_and_limits",
+                "templates_for_nodes_have_the_machine_credential_and_the_others_have_not",
+                "each_question_has_the_default_and_the_choices_of_its_variable_and_needs_no_answer",
+                "each_list_of_a_survey_is_read_by_the_playbook_of_its_template_and_no_other_one",
+                "the_workflow_waits_for_an_approval_and_always_verifies",
+                "the_schedule_is_in_the_window_and_its_template_needs_no_answer",
+                "hosts_have_their_variables_and_groups",
+                "wrong_variables_are_refused_before_the_first_request",
+                "each_wrong_host_and_group_is_named_together_with_the_other_mistakes",
+                "hosts_and_groups_that_are_wrong_as_a_whole_do_not_hide_other_mistakes",
+                "a_name_of_a_preset_that_yaml_does_not_read_as_text_is_refused",
+            )
+        ),
+    ),
     "roles/check_variables": ("roles/test_spread_cronjob.py::test_all_wrong_variables_and_settings_are_named_in_one_message",),
     "roles/cluster_objects": ("playbooks/test_cluster_build.py",),
     "roles/spread_cronjob": ("playbooks/test_cluster_build.py",),

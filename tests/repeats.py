@@ -23,7 +23,7 @@ from lab.locks import locked
 NAME = "repeats"
 MARKER = "never_repeated"
 MOST = 3
-# Chance is no excuse for a failure of these. A scenario of molecule takes too long.
+# These pass in each run, or there is a defect. A scenario of molecule takes too long.
 NEVER = re.compile(r"(?<![a-z])(budget|disruption|hold|held|lease|leader|secret|password|token|login|credential)|^tests/molecule/")
 
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: onprem.kube_scheduling contributors
-"""Runs the parts of `make test-full` that test the changed folders, at the end of CI: tests, and then one scenario."""
+"""Runs the parts of `make test-full` that test the changed folders, at the end of CI: tests, and then one scenario, if there is time."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ NO_PART = (*PYTEST, "tests/molecule", "--collect-only", "-q")
 
 @dataclass(frozen=True)
 class LongPart:
-    """``seconds``: measured on two processors. ``folders``: what it tests and the other checks of CI do not."""
+    """``seconds``: measured on two processors. ``folders``: what only this part tests, and its tests."""
 
     seconds: int
     folders: tuple[str, ...]
@@ -36,13 +36,21 @@ class LongPart:
 
 
 TESTS = {
-    "plays": LongPart(1500, ("awx", "playbooks", "plugins/action", "plugins/filter", "roles")),
+    "plays": LongPart(
+        1500,
+        (
+            *("awx", "playbooks", "plugins/action", "plugins/filter", "roles"),
+            *("tests/unit/playbooks", "tests/unit/roles", "tests/integration/awx"),
+            *("tests/integration/playbooks", "tests/integration/roles"),
+        ),
+    ),
     "rescues": LongPart(
         900,
         (
             *("services/rescuer", "services/common", "plugins/modules/k8s_critical_rescue.py", "plugins/module_utils/rescue"),
             *("plugins/module_utils/operations/rescue", "plugins/module_utils/state", "plugins/module_utils/kube"),
-            "plugins/module_utils/scheduler",
+            *("plugins/module_utils/scheduler", "tests/integration/faults", "tests/integration/rescue"),
+            *("tests/integration/rescuer", "tests/integration/state"),
         ),
     ),
 }
@@ -54,7 +62,7 @@ SCENARIOS = {
         1100,
         ("roles/extended_scheduler", "playbooks/scheduler.yml", "plugins/module_utils/scheduler_config", "extensions/molecule/scheduler"),
     ),
-    "scheduler-traffic": LongPart(1340, ("services/extender", "extensions/molecule/scheduler_traffic")),
+    "scheduler_traffic": LongPart(1340, ("services/extender", "extensions/molecule/scheduler_traffic")),
     "lifecycle": LongPart(
         1500,
         (
@@ -70,7 +78,7 @@ SCENARIOS = {
         ),
     ),
 }
-"""`scheduler-ha` takes longer than CI has time: only `make test-full` runs it."""
+"""`scheduler_ha` takes longer than CI has time: only `make test-full` runs it."""
 
 
 def main() -> int:
@@ -78,7 +86,10 @@ def main() -> int:
     chosen, why = choose(changed_files(ROOT), LIMIT_S - (time.time() - started_s))
     print(f"parts of make test-full for the change: {', '.join(chosen) or 'none'}, because {why}", flush=True)
     commands = [PARTS[name].command for name in chosen] or [NO_PART]
-    return next((code for command in commands if (code := subprocess.run([sys.executable, *command[1:]], cwd=ROOT).returncode)), 0)
+    for command in commands:
+        if code := subprocess.run([sys.executable, *command[1:]], cwd=ROOT).returncode:
+            return code
+    return 0
 
 
 def choose(changed: Iterable[str], seconds_left: float) -> tuple[list[str], str]:
@@ -94,7 +105,8 @@ def choose(changed: Iterable[str], seconds_left: float) -> tuple[list[str], str]
         if parts[name].seconds <= left_s and not SCENARIOS.keys() & chosen:
             chosen.append(name)
             left_s -= parts[name].seconds
-    return chosen, f"{max(0.0, seconds_left):.0f} s are left, and {', '.join(counts)} test the changed files"
+    tests = ", ".join(f"{name} ({parts[name].seconds} s)" for name in counts)
+    return chosen, f"{max(0.0, seconds_left):.0f} s are left, and these test the changed files: {tests}"
 
 
 def changed_files(root: Path) -> list[str]:

@@ -25,21 +25,22 @@ def main() -> int:
     end_on_signals()
     # `lab` needs a newer Python than `tools.env`, which finds one.
     python = str(interpreters.choose(os.environ.get("BASE_PYTHON")))
-    run_side_by_side({".venv": [sys.executable, "-m", "tools.env"], "the programs": [python, "-m", "lab.binaries"]})
+    run_side_by_side({".venv": [sys.executable, "-u", "-m", "tools.env"], "the programs": [python, "-u", "-m", "lab.binaries"]})
     return 0
 
 
 def run_side_by_side(commands: Mapping[str, list[str]]) -> None:
     """Run the commands, given by what they make. If one fails, the others are ended. Raises ToolError with what could not be made."""
-    environment = os.environ | {"PYTHONUNBUFFERED": "1"}
-    running = {what: subprocess.Popen(command, cwd=ROOT, env=environment) for what, command in commands.items()}
+    running = {what: subprocess.Popen(command, cwd=ROOT) for what, command in commands.items()}
     try:
         while running:
             for what, process in list(running.items()):
                 if process.poll() == 0:
                     del running[what]
                 elif process.poll() is not None:
-                    raise ToolError(f"{what} could not be made: its error is above. Run the same command again; what is complete is kept.")
+                    raise ToolError(
+                        f"{what} could not be made: see the error above. Correct it, and repeat the command. Complete files are kept."
+                    )
             time.sleep(POLL_S)
     finally:
         for process in running.values():

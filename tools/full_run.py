@@ -36,6 +36,8 @@ WITH_ANSIBLE = (
     "tests/integration/secrets",
 )
 """The tests that run playbooks and roles with the ansible-core of PLAYBOOK_ANSIBLE_CORE."""
+VARIABLES = ("ANSIBLE_CORE", "BASE_PYTHON", "KUBE_SCHEDULING_REQUIRE_ENGINE", "LAB_KUBERNETES", "LAB_PROGRAMS", "PLAYBOOK_ANSIBLE_CORE")
+"""The variables of the environment that change what a part tests. Each choice of them has results of its own."""
 SIDE_BY_SIDE = ("-n", "3", "--dist", "loadfile", "--no-loadscope-reorder", "--durations=20")
 
 
@@ -55,8 +57,8 @@ PARTS = {
     "lifecycle": _scenario("lifecycle"),
     "hosts": _scenario("hosts"),
     "scheduler": _scenario("scheduler"),
-    "scheduler-ha": _scenario("scheduler_ha"),
-    "scheduler-traffic": _scenario("scheduler_traffic"),
+    "scheduler_ha": _scenario("scheduler_ha"),
+    "scheduler_traffic": _scenario("scheduler_traffic"),
     "faults": _scenario("faults"),
     "plays": Part((*PYTEST, "tests/unit", "tests/integration", "-m", "plays and not full", *SIDE_BY_SIDE)),
     "rescues": Part((*PYTEST, "tests/integration", "-m", "rescues and not full", *SIDE_BY_SIDE)),
@@ -77,18 +79,17 @@ def main() -> int:
     if unknown := sorted(set(options.parts) - PARTS.keys()):
         raise ToolError(f"there is no part {', '.join(unknown)}. The parts are {', '.join(PARTS)}.")
     folder = results_of_commit()
-    wanted = options.parts or list(PARTS)
-    results = {name: kept(folder, name) for name in wanted}
-    for name in wanted:
-        before = results[name]
-        if before and before["passed"]:
-            print(f"==> {name}: has passed on this commit in {before['seconds']} s")
+    results: dict[str, dict[str, object]] = {}
+    for name in options.parts or PARTS:
+        result = kept(folder, name)
+        if result and result["passed"]:
+            print(f"==> {name}: has passed on this commit in {result['seconds']} s")
         else:
-            results[name] = run(folder, name)
+            result = run(folder, name)
+        results[name] = result
     for name, result in results.items():
-        assert result is not None
         print(f"{name:<22} {'passed' if result['passed'] else 'FAILED':<7} {result['seconds']:>6} s  {result['last_line']}")
-    return 0 if all(result and result["passed"] for result in results.values()) else 1
+    return 0 if all(result["passed"] for result in results.values()) else 1
 
 
 def results_of_commit() -> Path | None:
@@ -96,7 +97,7 @@ def results_of_commit() -> Path | None:
     if _git("status", "--porcelain"):
         print("The tree has changes that are not committed, so the results are not kept.")
         return None
-    versions = (f"{name}-{os.environ[name]}" for name in ("ANSIBLE_CORE", "LAB_KUBERNETES") if os.environ.get(name))
+    versions = (f"{name}-{os.environ[name]}" for name in VARIABLES if os.environ.get(name))
     folder = ROOT / "tests" / "output" / "test-full" / "-".join([_git("rev-parse", "HEAD"), *versions])
     folder.mkdir(parents=True, exist_ok=True)
     return folder
@@ -124,7 +125,8 @@ def run(folder: Path | None, name: str) -> dict[str, object]:
         for line in process.stdout:
             print(line, end="", flush=True)
             file.write(line)
-            last_line = line.strip() or last_line
+            if not line.startswith("==> "):  # the line of run_step about a failure
+                last_line = line.strip() or last_line
     last_line = last_line.strip("= ")
     # A part whose only test is skipped has not passed.
     passed = process.returncode == 0 and not re.match(r"\d+ skipped", last_line)

@@ -192,8 +192,10 @@ def first_failure(root: Path, arguments: Sequence[str], limit_s: float) -> str:
     with (root / "pytest.log").open("w+", encoding="utf-8") as file:
         code = subprocess.run(command, cwd=root, env=variables, stdout=file, stderr=subprocess.STDOUT, check=False).returncode
     output = (root / "pytest.log").read_text("utf-8")
-    if code in (4, -15, 143):  # wrong arguments, SIGTERM
-        raise ToolError(f"pytest was stopped, or refuses {' '.join(arguments)}: {output[-1000:]}")
+    if code == 4:
+        raise ToolError(f"pytest refuses {' '.join(arguments)}: {output[-1000:]}")
+    if code in (-15, 143):
+        raise ToolError("pytest was stopped by SIGTERM. Run the same command again: it continues.")
     failed = re.search(r"^(?:FAILED|ERROR) (\S+)", output, re.MULTILINE)
     return "" if code in (0, 5) else failed[1] if failed else f"exit code {code} (limit: {limit_s:.0f} s)"  # 5: no tests
 
@@ -215,6 +217,8 @@ def main() -> int:
     parser.add_argument("--tier", default="unit", help="the name of the tests, in the results")
     parser.add_argument("--tests", nargs=argparse.REMAINDER, help="arguments of pytest (default: unit tests with the changed lines)")
     options = parser.parse_args()
+    if options.tests and options.tier == "unit":
+        raise ToolError("--tests needs another --tier than unit, the name of the unit tests with the changed lines")
     if MONITORING is None:
         raise ToolError("Python 3.12 or newer is needed: run make env BASE_PYTHON=/path/to/python3.13")
     RESULTS.parent.mkdir(parents=True, exist_ok=True)
@@ -226,7 +230,10 @@ def main() -> int:
         mutants = {(state, options.seed, n): one for n, one in enumerate(draw(root, seed=options.seed, number=options.number))}
         for key, mutant in mutants.items():
             row = results.setdefault(key, {"key": key, "killed_by": "none", "tiers": []})
-            if row["killed_by"] != "none" or options.tier in row["tiers"]:
+            if row["killed_by"] != "none":
+                continue
+            if options.tier in row["tiers"]:
+                print(f"{key[-1]:3} none  {mutant.file}:{mutant.line} {mutant.operator}: {mutant.after} (result of an earlier run)")
                 continue
             row |= dict(zip(mutant._fields[:6], mutant, strict=False))
             tests, limit_s = options.tests, LIMIT_S

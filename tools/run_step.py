@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: onprem.kube_scheduling contributors
-"""Runs one step of the Makefile: says its name, passes its output on, and shows that it lives while it is silent.
+"""Runs one step of the Makefile: says its name, passes its output on, and prints a line every 8 s without output.
 
 The programs of `.venv` come first on the command's PATH: python -m tools.run_step NAME -- COMMAND...
 """
@@ -42,7 +42,7 @@ def main() -> int:
     except KeyboardInterrupt:
         return 130
     except OSError as error:
-        print(f"{error}: is it missing from requirements-dev.txt?")
+        print(f"{command[0]} does not start: {error}. Programs of .venv are those of requirements-dev.txt; `make env` installs them.")
         code = 127
     seconds = time.monotonic() - started
     if code != 0:
@@ -78,7 +78,7 @@ def _environment() -> dict[str, str]:
 
 
 def _pass_on(name: str, process: subprocess.Popen[bytes], started: float, *, hold: bool) -> None:
-    """Copy the command's output to standard output, as it comes or as a whole at its end, and say now and then that it lives."""
+    """Copy the command's output to standard output, as it comes or as a whole at its end. Print a line every HEARTBEAT_S without output."""
     assert process.stdout is not None
     source = process.stdout.fileno()
     held: list[bytes] = []

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import subprocess
 
 from lab.errors import LabError
@@ -34,6 +35,7 @@ def main() -> int:
     files = sorted(map(str, FOLDER.glob("*.y*ml")))
     if not files:
         raise ToolError(f"{FOLDER} has no workflow file.")
+    os.environ.pop("LAB_BIN_DIR", None)  # the folder with the programs of the simulated cluster
     try:
         program = ACTIONLINT.ensure(print) / ACTIONLINT.programs[0].name
     except LabError as error:

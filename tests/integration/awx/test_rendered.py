@@ -116,6 +116,7 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
             "awx_setup_notification_type": "webhook",
             "awx_setup_notification_configuration": {"url": "http://127.0.0.1/"},
         },
+        "bearer": {"awx_setup_credential": "bearer_token", "awx_setup_api_host": "https://10.0.0.1:6443", "awx_setup_api_token": "t"},
         **{name: variables for name, (variables, _rule) in PRESETS.items()},
     }
     for number, name in enumerate(NAMES):
@@ -139,6 +140,11 @@ def objects_of(files: Path, case: str) -> Any:
 def test_the_file_is_readable_only_by_its_owner_because_it_has_credentials(file: Path) -> None:
     (credential,) = yaml.load(file.read_text(), Loader)["controller_credentials"]
     assert file.stat().st_mode & 0o777 == 0o600 and yaml.safe_load(credential["inputs"]["kubeconfig"]) == KUBECONFIG
+    assert credential["update_secrets"] is False, "the roles would replace the secret with each run"
+
+
+def test_a_bearer_token_needs_no_credential_type_which_only_an_administrator_may_create(files: Path) -> None:
+    assert objects_of(files, "bearer")["controller_credential_types"] == []
 
 
 def test_ansible_reads_the_variables_of_the_roles_and_keeps_the_templates_of_awx(file: Path, tmp_path: Path) -> None:

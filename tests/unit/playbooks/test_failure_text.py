@@ -8,8 +8,6 @@ import json
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from tests.integration.roles.role_play import ansible_playbook
 
 CRASHES = """#!/usr/bin/python
@@ -40,7 +38,6 @@ REFUSED: dict[str, Any] = {"ansible.builtin.copy": {"content": "", "dest": "/pro
 """A task whose message has its reason after other words in ansible-core 2.19 and later."""
 
 
-@pytest.mark.ci_more
 def test_the_reason_of_each_failed_task_is_found(tmp_path: Path) -> None:
     found = reasons(tmp_path, {name: task for name, (task, _) in (FAILED | NOT_STARTED).items()} | {"refused": REFUSED})
     assert {name: found[name] for name in FAILED} == {name: reason for name, (_, reason) in FAILED.items()}
