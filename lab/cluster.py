@@ -31,6 +31,9 @@ from lab.scenario import Scenario, load
 
 Log = Callable[[str], None]
 PORT_TIMEOUT_S = 10.0
+TAINT_TIMEOUT_S = 60.0
+CORDONED = "node.kubernetes.io/unschedulable"
+"""The taint that the node controller adds to a cordoned node, and removes some time after `uncordon`."""
 
 
 def up(
@@ -177,11 +180,11 @@ class Cluster:
         manifests.apply(self.api, manifest)
 
     def cordon(self, *names: str) -> None:
-        """Close nodes to new pods."""
+        """Close nodes to new pods. Raises LabError if the node controller does not taint them in time."""
         self._set_unschedulable(names, True)
 
     def uncordon(self, *names: str) -> None:
-        """Open nodes to new pods again."""
+        """Open nodes to new pods again, which also need the end of the taint. Raises LabError if it does not end in time."""
         self._set_unschedulable(names, None)
 
     def get(self, path: str) -> dict[str, Any]:
@@ -217,10 +220,16 @@ class Cluster:
         """
         return etcd.compact(self._component("etcd").health_address)
 
-    def _set_unschedulable(self, names: Iterable[str], value: bool | None) -> None:
+    def _set_unschedulable(self, names: tuple[str, ...], value: bool | None) -> None:
         api = self.api
         for name in names:
             api.merge_patch(f"/api/v1/nodes/{name}", {"spec": {"unschedulable": value}})
+        deadline_s = time.monotonic() + TAINT_TIMEOUT_S
+        for name in names:
+            while any(taint["key"] == CORDONED for taint in self.get(f"/api/v1/nodes/{name}")["spec"].get("taints", ())) is not bool(value):
+                if time.monotonic() > deadline_s:
+                    raise LabError(f"the node controller has not changed the taint {CORDONED} of {name} in {TAINT_TIMEOUT_S:.0f} s")
+                time.sleep(0.02)
 
     def _component(self, name: str) -> Component:
         known = components(self.layout)

@@ -289,16 +289,10 @@ def test_a_spread_constraint_that_admission_adds_counts_the_pods_of_the_next_rev
     policy(CONSTRAINT)
     web = deployment(namespace, "web", 3)
     pile_up(cluster, web)
-    wait_until(lambda: not _taints(cluster), what="the end of the cordons' taints")
     line = judged(modules, namespace)
     assert (line["restart_helps"], line["blockers"]) == (True, []), line
     assert "no_spreading_rule" not in [advice["reason"] for advice in line["advice"]], line
     restarts_well(cluster, modules, web)
-
-
-def _taints(cluster: Cluster) -> list[str]:
-    nodes = cluster.get("/api/v1/nodes")["items"]
-    return [taint["key"] for node in nodes for taint in node["spec"].get("taints", ()) if taint["key"].endswith("unschedulable")]
 
 
 # --- a sidecar --------------------------------------------------------------------------------------------------------

@@ -71,7 +71,6 @@ def test_a_restart_spreads_what_was_piled_up_while_nodes_were_closed(
 ) -> None:
     web = constrained(namespace, "web", 3, HOST, nodeTaintsPolicy="Honor", matchLabelKeys=keys)
     pile_up(cluster, web)
-    wait_until(lambda: not _cordon_taints(cluster), what="the end of the cordons' taints")
     found = _judged(modules, namespace)
     assert (found["verdict"], found["restart_helps"], found["blockers"]) == ("collapsed", True, [])
     done = modules.restart(workloads=[identity(web)])["workloads"][0]
@@ -86,7 +85,6 @@ def test_a_domain_that_is_closed_to_the_pods_blocks_the_restart(cluster: Cluster
     pile_up(cluster, web, node=first)
     # The taint of the control plane closes it to the pods, but not to the count, in which it is empty for ever.
     slots.add(second, "control-plane-1")
-    wait_until(lambda: not _cordon_taints(cluster), what="the end of the cordons' taints")
     found = _judged(modules, namespace)
     assert (found["verdict"], found["restart_helps"]) == ("collapsed", False)
     assert modules.check(namespace)["restartable"] == []
@@ -149,7 +147,6 @@ def _pile_up_beside_others(cluster: Cluster, manifest: dict[str, Any], node: str
         cluster.apply(manifest)
         wait_rolled_out(cluster, manifest)
     cluster.kubectl("delete", "pods", "-n", metadata["namespace"], "-l", "!app", "--grace-period=0", "--force")
-    wait_until(lambda: not _cordon_taints(cluster), what="the end of the cordons' taints")
 
 
 def _restart_that_hangs(cluster: Cluster, manifest: dict[str, Any]) -> dict[str, int]:
@@ -189,10 +186,3 @@ def _pods(cluster: Cluster, manifest: dict[str, Any]) -> list[dict[str, Any]]:
         "items"
     ]
     return found
-
-
-def _cordon_taints(cluster: Cluster) -> list[str]:
-    nodes = cluster.get("/api/v1/nodes")["items"]
-    return [
-        node["metadata"]["name"] for node in nodes for taint in node["spec"].get("taints", ()) if taint["key"].endswith("unschedulable")
-    ]

@@ -208,7 +208,7 @@ def test_the_programs_of_the_chosen_version_are_not_mixed_with_given_ones(tmp_pa
 
 def test_an_unknown_kubernetes_is_refused_with_the_known_ones(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LAB_KUBERNETES", "1.33")
-    with pytest.raises(LabError, match=r"LAB_KUBERNETES=1\.33: .*use one of 1\.34, 1\.35, 1\.36"):
+    with pytest.raises(LabError, match=r"LAB_KUBERNETES=1\.33: .*use one of the minor versions 1\.34, 1\.35, 1\.36"):
         binaries.kubernetes_version()
 
 
