@@ -77,7 +77,9 @@ CORE: dict[str, tuple[str, ...]] = {
     "playbooks/verify.yml": ("playbooks/test_cluster_build.py",),
     "playbooks/uninstall.yml": ("playbooks/test_cluster_build.py",),
     "playbooks/awx.yml": (
-        "awx/test_rendered.py",
+        "awx/test_rendered.py::test_the_file_is_readable_only_by_its_owner_because_it_has_credentials",
+        "awx/test_rendered.py::test_a_bearer_token_needs_no_credential_type_which_only_an_administrator_may_create",
+        "awx/test_rendered.py::test_ansible_reads_the_variables_of_the_roles_and_keeps_the_templates_of_awx",
         # The tests of two runs: one with all variables, and one with wrong ones.
         *(
             f"awx/test_setup.py::test_{name}"

@@ -104,33 +104,46 @@ NAMES = ["on", "no", "night: late", "night #2", "Mittag \u00fc\U0001f319"]
 
 
 @pytest.fixture(scope="module")
-def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder with the file of each case, CASE.rendered.yml. No controller answers."""
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder with the file of an object of each kind, all.rendered.yml, and that of a bearer token, bearer.rendered.yml."""
     folder = tmp_path_factory.mktemp("rendered")
     (folder / "kubeconfig").write_text(json.dumps(KUBECONFIG))
-    cases: dict[str, dict[str, Any]] = {
-        "all": {
-            "awx_setup_credential": "kubeconfig",
-            "awx_setup_kubeconfig_path": str(folder / "kubeconfig"),
-            "awx_setup_nodes": {"kube_node": {"worker": {}}},
-            "awx_setup_notification_type": "webhook",
-            "awx_setup_notification_configuration": {"url": "http://127.0.0.1/"},
+    return render(
+        folder,
+        {
+            "all": {
+                "awx_setup_credential": "kubeconfig",
+                "awx_setup_kubeconfig_path": str(folder / "kubeconfig"),
+                "awx_setup_nodes": {"kube_node": {"worker": {}}},
+                "awx_setup_notification_type": "webhook",
+                "awx_setup_notification_configuration": {"url": "http://127.0.0.1/"},
+            },
+            "bearer": {"awx_setup_credential": "bearer_token", "awx_setup_api_host": "https://10.0.0.1:6443", "awx_setup_api_token": "t"},
         },
-        "bearer": {"awx_setup_credential": "bearer_token", "awx_setup_api_host": "https://10.0.0.1:6443", "awx_setup_api_token": "t"},
-        **{name: variables for name, (variables, _rule) in PRESETS.items()},
-    }
+    )
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder with the file of each preset, each of NAMES, and HOSTS: CASE.rendered.yml."""
+    cases = {name: variables for name, (variables, _rule) in PRESETS.items()}
     for number, name in enumerate(NAMES):
         cases[f"name-{number}"] = {"awx_setup_schedule_preset": name, "awx_setup_schedule_presets": {name: LUNCH}}
+    return render(tmp_path_factory.mktemp("presets"), cases, hosts=HOSTS)
+
+
+def render(folder: Path, cases: dict[str, dict[str, Any]], **texts: str) -> Path:
+    """Write the file of each case, CASE.rendered.yml. No controller answers."""
     rendered = {name: {**variables, "awx_setup_render_to": f"{name}.rendered.yml"} for name, variables in cases.items()}
-    run = set_up_cases(None, folder, {**rendered, "hosts": HOSTS})
+    run = set_up_cases(None, folder, {**rendered, **texts})
     assert run.code == 0 and "Create the project" not in run.output, run.output
     return folder
 
 
 @pytest.fixture
-def file(files: Path) -> Path:
+def file(folder: Path) -> Path:
     """The file with an object of each kind."""
-    return files / "all.rendered.yml"
+    return folder / "all.rendered.yml"
 
 
 def objects_of(files: Path, case: str) -> Any:
@@ -143,8 +156,8 @@ def test_the_file_is_readable_only_by_its_owner_because_it_has_credentials(file:
     assert credential["update_secrets"] is False, "the roles would replace the secret with each run"
 
 
-def test_a_bearer_token_needs_no_credential_type_which_only_an_administrator_may_create(files: Path) -> None:
-    assert objects_of(files, "bearer")["controller_credential_types"] == []
+def test_a_bearer_token_needs_no_credential_type_which_only_an_administrator_may_create(folder: Path) -> None:
+    assert objects_of(folder, "bearer")["controller_credential_types"] == []
 
 
 def test_ansible_reads_the_variables_of_the_roles_and_keeps_the_templates_of_awx(file: Path, tmp_path: Path) -> None:
