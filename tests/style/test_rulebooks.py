@@ -49,6 +49,16 @@ def test_a_rule_runs_at_most_once_for_each_value_of_a_label_that_its_alert_has()
         assert {name.removeprefix("event.labels.") for name in used} <= labels_of(alert_of(rule)), rule["name"]
 
 
+def test_a_label_is_passed_on_only_if_the_whole_of_it_is_a_name() -> None:
+    """Ansible runs templates in variables, and whoever can push metrics can write labels."""
+    passed_on = [(rule, name) for rule in RULES for name in re.findall(r"{{ (event\.labels\.\w+) }}", str(rule["action"]))]
+    assert passed_on
+    for rule, name in passed_on:
+        (pattern,) = re.findall(rf'{re.escape(name)} is match\("([^"]+)"\)', rule["condition"])
+        assert re.match(pattern, "shop-1")
+        assert [text for text in ("{{ 1 }}", "shop{{ 1 }}", "shop\n{{ 1 }}", "shop {% if x %}", "") if re.match(pattern, text)] == []
+
+
 def test_the_action_is_a_playbook_of_the_collection_with_its_own_variables() -> None:
     for rule in RULES:
         ((kind, action),) = rule["action"].items()
