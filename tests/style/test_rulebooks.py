@@ -50,7 +50,7 @@ def test_a_rule_runs_at_most_once_for_each_value_of_a_label_that_its_alert_has()
 
 
 def test_a_label_is_passed_on_only_if_the_whole_of_it_is_a_name() -> None:
-    """Ansible runs templates in variables, and whoever can push metrics can write labels."""
+    """Ansible runs templates in variables, and a client that pushes metrics can write labels."""
     passed_on = [(rule, name) for rule in RULES for name in re.findall(r"{{ (event\.labels\.\w+) }}", str(rule["action"]))]
     assert passed_on
     for rule, name in passed_on:
