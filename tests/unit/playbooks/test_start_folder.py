@@ -24,8 +24,6 @@ from tests.integration.roles.host_cases import play_cases
 from tests.integration.roles.role_play import ansible_playbook
 from tests.unit.playbooks.test_site_without_cluster import KUBECONFIG, stats_of
 
-pytestmark = pytest.mark.plays
-
 CONTENT = "apiVersion: v1\nkind: Config\n"
 
 
@@ -163,6 +161,7 @@ def test_a_missing_kubernetes_core_is_an_error_of_the_task_with_the_versions_of_
         action_of(folders).run()
 
 
+@pytest.mark.plays
 def test_playbooks_find_a_kubeconfig_in_the_start_folder(tmp_path: Path) -> None:
     """No API server answers, so the kubeconfig was read if the error names its server."""
     (tmp_path / "kubeconfig").write_text(json.dumps(KUBECONFIG))
