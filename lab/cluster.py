@@ -226,7 +226,7 @@ class Cluster:
             api.merge_patch(f"/api/v1/nodes/{name}", {"spec": {"unschedulable": value}})
         deadline_s = time.monotonic() + TAINT_TIMEOUT_S
         for name in names:
-            while any(taint["key"] == CORDONED for taint in self.get(f"/api/v1/nodes/{name}")["spec"].get("taints", ())) is not bool(value):
+            while any(taint["key"] == CORDONED for taint in api.get(f"/api/v1/nodes/{name}")["spec"].get("taints", ())) is not bool(value):
                 if time.monotonic() > deadline_s:
                     raise LabError(f"the node controller has not changed the taint {CORDONED} of {name} in {TAINT_TIMEOUT_S:.0f} s")
                 time.sleep(0.02)

@@ -54,12 +54,7 @@ def _scenario(name: str, **environment: str) -> Part:
 
 
 PARTS = {
-    "lifecycle": _scenario("lifecycle"),
-    "hosts": _scenario("hosts"),
-    "scheduler": _scenario("scheduler"),
-    "scheduler_ha": _scenario("scheduler_ha"),
-    "scheduler_traffic": _scenario("scheduler_traffic"),
-    "faults": _scenario("faults"),
+    **{name: _scenario(name) for name in ("lifecycle", "hosts", "scheduler", "scheduler_ha", "scheduler_traffic", "faults")},
     "plays": Part((*PYTEST, "tests/unit", "tests/integration", "-m", "plays and not full", *SIDE_BY_SIDE)),
     "rescues": Part((*PYTEST, "tests/integration", "-m", "rescues and not full", *SIDE_BY_SIDE)),
     "integration": Part((*PYTEST, "tests/integration", "-m", "full", *SIDE_BY_SIDE)),

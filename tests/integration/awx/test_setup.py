@@ -227,6 +227,8 @@ def test_a_bearer_token_is_a_credential_of_the_built_in_type_and_other_names_hav
             "host": "https://10.0.0.1:6443", "bearer_token": "secret", "verify_ssl": True, "ssl_ca_cert": "authority"
         }  # fmt: skip
         assert "secret" not in run.output.replace("secrets", "")
+        # It would need an administrator.
+        assert not any(item["name"].endswith("kubeconfig file") for item in served.objects["credential_types"].values())
         made = {
             kind: {item["name"] for item in items.values()} - {"Default", "Machine", "nodes", BEARER_TYPE}
             for kind, items in served.objects.items()
