@@ -62,6 +62,11 @@ def test_namespaces_that_were_asked_for_by_name_and_cannot_be_read_are_the_cause
     assert str(report.reason) == "unreadable: 1 namespace is chosen and none can be read (shop: cannot list statefulsets in namespace shop)"
 
 
+def test_options_that_exclude_all_namespaces_are_named() -> None:
+    reason = str(check(exclude_namespaces=("shop", "web")).reason)
+    assert "no namespace has the annotation collectdeployments=allow and is chosen; exclude_namespaces are shop,web" in reason
+
+
 class _Module:
     """A replacement for AnsibleModule."""
 

@@ -65,6 +65,13 @@ def test_a_time_above_a_year_is_refused() -> None:
         check_options({**PARAMS, "cooldown": "31536001"})
 
 
+@pytest.mark.parametrize(("name", "least"), [("cooldown", 0), ("max_attempts", 1), ("max_skew", 1), ("min_ready_nodes", 1)])
+def test_a_number_below_the_minimum_is_refused(name: str, least: int) -> None:
+    assert check_options({**PARAMS, name: least})
+    with pytest.raises(OptionError, match=f"{name} is {least - 1}"):
+        check_options({**PARAMS, name: least - 1})
+
+
 PARAMS: dict[str, t.Any] = {
     "namespace_annotation": "",
     "topology_keys": ["kubernetes.io/hostname"],

@@ -71,6 +71,13 @@ def test_impossible_plan_that_is_still_impossible_is_made_once_more_with_its_rea
     assert hopeless.explained_plan is not None and not hopeless.needs_explanation
 
 
+def test_a_dry_run_that_continues_keeps_its_plans_for_some_time() -> None:
+    on = scene([node("n")], [pod("v", "900m", on="n"), pod("dns", "500m")], once=False, dry_run=True, notes=PlanNotes())
+    for _pass in range(3):
+        on.controller.reconcile()
+    assert planned(on) == ["dns"]
+
+
 def test_plans_of_one_pass_are_not_made_again() -> None:
     on = two_pods()
     run_on(on, dry_run=True)

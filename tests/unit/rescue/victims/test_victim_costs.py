@@ -107,7 +107,7 @@ def test_job_pods_come_last_unless_disruptions_are_ignored(jobs: t.Any, tied: bo
     ],
 )
 def test_a_claim_ties_a_pod_unless_its_volume_is_known_to_be_within_reach_of_others(claims: t.Any, volumes: t.Any, tied: bool) -> None:
-    pod = running("a-1", namespace="default", volumes=mounts("data"))
+    pod = running("a-1", namespace="default", volumes=[{"name": "tmp", "emptyDir": {}}, *mounts("data")])
     storage = stored(*volumes) if volumes is not None else None
     assert costs([pod], claims=claims, storage=storage).cost_of([pod]).evicted_last == tied
 
