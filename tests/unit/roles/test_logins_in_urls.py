@@ -99,6 +99,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> CasesRun:
             "wheels-of-image": build(__service_image_context_program=PRINT_ARGUMENTS, service_image_pip_arguments=PIP_ARGUMENTS),
             "build": build(__service_image_context_program=["true"], service_image_build_arguments=[]),
             "build-with-proxy": build(__service_image_context_program=["true"], service_image_build_arguments=[PROXY_ARGUMENT]),
+            "build-with-option": build(__service_image_context_program=["true"], service_image_build_arguments=["--network=none"]),
             "wheels-of-host": Tasks(
                 "extended_scheduler",
                 "systemd_wheels",
@@ -147,7 +148,9 @@ def test_the_download_of_the_wheels_of_the_image(run: CasesRun) -> None:
     assert "https://mirror.example.org/simple --pip-argument=--extra-index-url=https://other.example.org. Check" in failure, failure
 
 
-@pytest.mark.parametrize(("host", "arguments"), [("build", ""), ("build-with-proxy", PROXY_ARGUMENT)], ids=["without", "with"])
+@pytest.mark.parametrize(
+    ("host", "arguments"), [("build", ""), ("build-with-proxy", PROXY_ARGUMENT), ("build-with-option", "--network=none")]
+)
 def test_the_build_of_the_image(run: CasesRun, host: str, arguments: str) -> None:
     failure, shown = run.failure(host), arguments.replace(LOGIN, "")
     assert "Build the image: no answer with build --file" in failure and f"{shown} /" in failure, failure
