@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from lab.cluster import Cluster
+from lab.errors import LabError
 from tests.integration.kubernetes_version import MINOR, needs_kubernetes
 from tests.integration.modules.module_process import Modules
 from tests.integration.workloads import (
@@ -345,6 +346,20 @@ def _limit_range(namespace: str, cpu: str) -> dict[str, Any]:
 
 def _without_requests(namespace: str) -> dict[str, Any]:
     return deployment(namespace, "web", 2, template={"containers": [{"name": "main", "image": IMAGE}]})
+
+
+@pytest.mark.parametrize("bound", [{"min": {"cpu": "10m"}}, {"max": {"cpu": "9"}}])
+def test_a_pod_without_the_request_or_limit_that_a_limit_range_bounds_is_not_restarted(
+    cluster: Cluster, modules: Modules, namespace: str, bound: dict[str, Any]
+) -> None:
+    """The API server would create no new pod."""
+    web = _without_requests(namespace)
+    pile_up(cluster, web)
+    cluster.apply({**_limit_range(namespace, "1"), "spec": {"limits": [{"type": "Pod", **bound}]}})
+    with pytest.raises(LabError, match=r"No (request|limit) is specified"):
+        _admitted(cluster, namespace)
+    line = judged(modules, namespace)
+    assert line["restart_helps"] is False and "limit_range" in codes(line), line
 
 
 @pytest.mark.parametrize(("free", "helps"), [("1500m", True), ("800m", False)])

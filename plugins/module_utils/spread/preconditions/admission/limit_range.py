@@ -14,7 +14,7 @@ from ....model.reason import Reason
 from ....model.snapshot import ClusterSnapshot
 from ....model.values.quantity import NANO, parse_quantity
 from ....scheduler.pod_requests import quota_amount
-from .pod_resources import container_resources, resource_names
+from .pod_resources import container_resources
 
 
 def limit_range_violation(pod: Pod, namespace: str, snapshot: ClusterSnapshot) -> t.Optional[Reason]:
@@ -88,9 +88,11 @@ def _beyond_of_containers(pod: Pod, limits: _Tightest) -> str:
 
 
 def _beyond_of_pod(pod: Pod, limits: _Tightest) -> str:
-    names = [name for name in resource_names(pod) if name in limits.most or name in limits.least]
-    for part in ("requests", "limits"):
-        amounts = {name: quota_amount(pod, name, limits=part == "limits") for name in names}
+    for part, needed, word in (("requests", limits.least, "at least"), ("limits", limits.most, "at most")):
+        amounts = {name: quota_amount(pod, name, limits=part == "limits") for name in limits.most.keys() | limits.least.keys()}
+        for resource, bound in sorted(needed.items()):
+            if not amounts[resource]:
+                return f"{bound.name} allows {word} {bound.text} {resource}, and the pod has no {part} of it"
         beyond = _beyond(limits, {name: amount for name, amount in amounts.items() if amount}, f"the pod has {part}")
         if beyond:
             return beyond

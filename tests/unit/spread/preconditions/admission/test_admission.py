@@ -73,3 +73,16 @@ def test_what_a_limit_range_fills_in_is_not_missed() -> None:
 def test_bounds_of_a_limit_range(item: t.Any, expected: str) -> None:
     found = said(BOTH, items=[item])
     assert (expected in found and found.startswith("limit_range: ")) if expected else found == ""
+
+
+@pytest.mark.parametrize(
+    ("resources", "bound", "expected"),
+    [
+        ({}, {"min": {"cpu": "10m"}}, "at least 10m cpu, and the pod has no requests of it"),
+        (REQUESTS, {"max": {"cpu": "9"}}, "at most 9 cpu, and the pod has no limits of it"),
+        (REQUESTS, {"min": {"cpu": "10m"}}, ""),
+    ],
+)
+def test_a_bound_of_pods_is_refused_without_its_request_or_limit(resources: t.Any, bound: t.Any, expected: str) -> None:
+    found = said(resources, items=[{"type": "Pod", **bound}])
+    assert expected in found if expected else found == ""
