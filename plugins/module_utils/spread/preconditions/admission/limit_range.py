@@ -90,6 +90,7 @@ def _beyond_of_containers(pod: Pod, limits: _Tightest) -> str:
 def _beyond_of_pod(pod: Pod, limits: _Tightest) -> str:
     for part, needed, word in (("requests", limits.least, "at least"), ("limits", limits.most, "at most")):
         amounts = {name: quota_amount(pod, name, limits=part == "limits") for name in limits.most.keys() | limits.least.keys()}
+        # Containers get the defaults of their LimitRange before, and pods have none.
         for resource, bound in sorted(needed.items()):
             if not amounts[resource]:
                 return f"{bound.name} allows {word} {bound.text} {resource}, and the pod has no {part} of it"
