@@ -24,7 +24,6 @@ HEARTBEAT_S = 8.0
 class Result:
     code: int
     output: str
-    seconds: float
 
     def tail(self, lines: int) -> str:
         """The last lines of what the command said."""
@@ -71,7 +70,7 @@ def run_with_heartbeat(
                 start_new_session=True,
             )
         except OSError as error:
-            return Result(code=127, output=f"{command[0]}: {error}", seconds=0.0)
+            return Result(code=127, output=f"{command[0]}: {error}")
         try:
             while _still_running(process):
                 seconds = time.monotonic() - started
@@ -79,7 +78,7 @@ def run_with_heartbeat(
         except BaseException:
             _end_group(process)
             raise
-        return Result(code=process.returncode, output=_text(output), seconds=time.monotonic() - started)
+        return Result(code=process.returncode, output=_text(output))
 
 
 def _still_running(process: subprocess.Popen[bytes]) -> bool:

