@@ -20,7 +20,7 @@ def test_kind(kind_environment: dict[str, str], capsys: pytest.CaptureFixture[st
     _run_on_kind("kind", kind_environment, capsys)
 
 
-@pytest.mark.timeout(40 * 60)
+@pytest.mark.timeout(60 * 60)
 def test_lifecycle(kind_environment: dict[str, str], capsys: pytest.CaptureFixture[str]) -> None:
     _run_on_kind("lifecycle", kind_environment, capsys)
 
