@@ -78,8 +78,6 @@ class HttpReader:
             return self._answer(response)
         except ConnectionSettingsError as error:
             raise SourceError(f"no request was sent to {self.url}: {error}", unreachable=True) from None
-        except ValueError:  # such as the location of a redirect, which urllib3 parses although it does not follow it
-            raise SourceError(f"the request to {self.url} or its answer is not valid HTTP") from None
         except (HttpError, OSError) as error:
             raise SourceError(f"no answer from {self.url}: {_root_cause(error)}", unreachable=True) from error
 

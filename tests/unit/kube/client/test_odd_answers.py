@@ -9,10 +9,12 @@ import threading
 import time
 import typing as t
 from collections.abc import Iterator
+from email.message import Message
 from email.utils import formatdate
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
+import urllib3
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.api import KubeApi
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.config.authorization import bearer
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.config.connection_settings import ConnectionSettings
@@ -36,14 +38,14 @@ PAGE = b"<html><body>Bad gateway</body></html>"
 
 
 class Server(ThreadingHTTPServer):
-    """Answers everything as it is told; ``asked`` are the paths and credentials of the requests, ``sent`` the bytes of the last body."""
+    """Answers everything as it is told; ``asked`` are the methods and headers of the requests, ``sent`` the bytes of the last body."""
 
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), Handler)
         self.daemon_threads = True
         self.status, self.headers, self.body = 200, {}, b"{}"  # type: tuple[int, dict[str, str], bytes]
         self.endless = False
-        self.asked: list[tuple[str, str]] = []
+        self.asked: list[tuple[str, Message]] = []
         self.sent = 0
 
 
@@ -52,7 +54,8 @@ class Handler(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         server: t.Any = self.server
-        server.asked.append((self.path, self.headers.get("Authorization", "")))
+        server.asked.append((self.command, self.headers))
+        self.rfile.read(int(self.headers.get("Content-Length", 0)))
         self.send_response_only(server.status)
         for name, value in server.headers.items():
             self.send_header(name, value)
@@ -67,14 +70,13 @@ class Handler(BaseHTTPRequestHandler):
         except OSError:  # the client has seen enough
             self.close_connection = True
 
-    do_POST = do_GET
+    do_POST = do_PATCH = do_DELETE = do_GET
 
     def log_message(self, *_arguments: t.Any) -> None:
         pass
 
 
-@pytest.fixture
-def server() -> Iterator[Server]:
+def running() -> Iterator[Server]:
     made = Server()
     threading.Thread(target=made.serve_forever, daemon=True).start()
     yield made
@@ -82,8 +84,15 @@ def server() -> Iterator[Server]:
     made.server_close()
 
 
+@pytest.fixture
+def server() -> Iterator[Server]:
+    yield from running()
+
+
 def api_of(server: Server) -> tuple[KubeApi, Transport]:
-    settings = ConnectionSettings(f"http://127.0.0.1:{server.server_port}", authorization=bearer("a-secret-token"))
+    settings = ConnectionSettings(
+        f"http://127.0.0.1:{server.server_port}", authorization=bearer("a-secret-token"), headers=(("Impersonate-User", "admin"),)
+    )
     transport = Transport(Connection(lambda: settings), user_agent="test")
     return KubeApi(transport, retry_for_s=0), transport
 
@@ -94,16 +103,43 @@ def get(api: KubeApi) -> KubeError:
     return caught.value
 
 
+@pytest.fixture
+def other() -> Iterator[Server]:
+    yield from running()
+
+
 @pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
-def test_a_redirect_is_an_error_and_the_credentials_go_nowhere_else(server: Server, status: int) -> None:
-    other = Server()
-    threading.Thread(target=other.serve_forever, daemon=True).start()
+@pytest.mark.parametrize("method", ["GET", "POST", "PATCH"])
+def test_a_redirect_is_an_error_and_neither_body_nor_headers_go_to_another_host(
+    server: Server, other: Server, method: str, status: int
+) -> None:
     server.status, server.headers = status, {"Location": f"http://127.0.0.1:{other.server_port}/login"}
-    error = get(api_of(server)[0])
-    assert isinstance(error, ApiError) and error.status == status
-    assert other.asked == [] and len(server.asked) == 1
-    other.shutdown()
-    other.server_close()
+    api, _transport = api_of(server)
+    with pytest.raises(ApiError) as caught:
+        if method == "GET":
+            api.get(PODS, "app", "web")
+        elif method == "POST":
+            api.evict("app", "web", uid="u")
+        else:
+            api.merge_patch(PODS, "app", "web", {"metadata": {"resourceVersion": "1", "labels": {"a": "b"}}})
+    assert caught.value.status == status
+    ((asked, headers),) = server.asked
+    assert (asked, headers["Authorization"], headers["Impersonate-User"]) == (method, "Bearer a-secret-token", "admin")
+    assert other.asked == []
+
+
+def test_no_request_asks_urllib3_to_follow_redirects(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Newer versions of urllib3 do not follow them with ``retries=False``, and older ones do."""
+    asked = []
+    urlopen = urllib3.PoolManager.urlopen
+
+    def recorded(manager: urllib3.PoolManager, *arguments: t.Any, redirect: bool = True, **options: t.Any) -> t.Any:
+        asked.append(redirect)
+        return urlopen(manager, *arguments, redirect=redirect, **options)
+
+    monkeypatch.setattr(urllib3.PoolManager, "urlopen", recorded)
+    get(api_of(server)[0])
+    assert asked == [False]
 
 
 @pytest.mark.parametrize("status", [502, 503, 504])

@@ -166,6 +166,8 @@ class _Pool:
             f"{url}?{urlencode(query)}" if query else url,
             headers=sent,
             body=body,
+            # Versions before 2.5 follow redirects also with ``retries=False``, and send the body and the headers to the other host.
+            redirect=False,
             preload_content=False,
             timeout=urllib3.Timeout(connect=timeouts[0], read=timeouts[1]),
         )

@@ -297,8 +297,8 @@ def test_basic_auth_is_sent_and_a_missing_file_is_a_problem_of_one_refresh(serve
     [
         ("https://user:secret@login.example:8443/secret?token=secret#secret", "redirects to https://login.example:8443:"),
         ("/secret?token=secret", "redirects to another path:"),
-        ("https://login.example:secret/", "is not valid HTTP"),
-        ("//[secret", "is not valid HTTP"),
+        ("https://login.example:secret/", "redirects to a location that is not valid:"),
+        ("//[secret", "redirects to a location that is not valid:"),
     ],
 )
 def test_a_redirect_shows_no_secret(server: Server, location: str, shown: str) -> None:
