@@ -140,6 +140,8 @@ options:
   force:
     description:
       - With O(state=absent), also remove the profile C(default-scheduler), which pods without a schedulerName need, and the last profile.
+      - Also write a configuration with fields that kube-scheduler does not know. Each of them is a warning. kube-scheduler refuses such a
+        configuration, unless its binary was built with these fields.
     type: bool
     default: false
   validate:
@@ -172,7 +174,8 @@ requirements:
   - urllib3 >= 2.0.0
 notes:
   - The requirements are for the controller. Only O(configmap) needs more than PyYAML, which Ansible itself needs.
-  - Unknown fields of an existing configuration are kept, with a warning. kube-scheduler refuses fields that it does not know.
+  - Unknown fields are refused, also those of an existing configuration, because kube-scheduler refuses fields that it does not know.
+    O(force) keeps them. For a version of Kubernetes that is newer than the tables of this module, they are kept with a warning.
   - O(configmap) needs the verbs get, create and patch on configmaps in its namespace.
 seealso:
   - name: Scheduler configuration
@@ -195,7 +198,7 @@ EXAMPLES = r"""
     extenders:
       - urlPrefix: http://127.0.0.1:8080/scheduler
         prioritizeVerb: prioritize
-        weight: 1
+        weight: 5
         nodeCacheCapable: true
         ignorable: true
         httpTimeout: 200ms
@@ -280,8 +283,8 @@ backup_file:
   sample: /etc/kubernetes/scheduler/config.yaml.2114.2026-11-26@02:40:00~
 warnings:
   description:
-    - Legal settings that are probably not intended, unknown fields, and what a conversion changes. Each names the place, the field, the
-      effect and the remedy.
+    - Legal settings that are probably not intended, unknown fields with O(force), and what a conversion changes. Each names the place, the
+      field, the effect and the remedy.
   returned: if there are some
   type: list
   elements: str

@@ -12,6 +12,7 @@ import copy
 import hashlib
 import typing as t
 
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.config.go_yaml import YamlTextError, compose
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduler_config.kubeadm_cluster import (
     cluster_with_configuration,
     cluster_without_configuration,
@@ -27,7 +28,7 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduler_c
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduler_config.validation import CLUSTER_LEASE, DEFAULT_SCHEDULER
 from ansible_collections.onprem.kube_scheduling.plugins.plugin_utils.profile_plan import plan_profile, read_config
 from ansible_collections.onprem.kube_scheduling.plugins.plugin_utils.yaml_editing import edit, same_value
-from ansible_collections.onprem.kube_scheduling.plugins.plugin_utils.yaml_reading import YamlTextError, compose, render_flow
+from ansible_collections.onprem.kube_scheduling.plugins.plugin_utils.yaml_rendering import render_flow
 
 START = """# Written by the role onprem.kube_scheduling.extended_scheduler. A change gets a file with another name.
 apiVersion: kubescheduler.config.k8s.io/v1

@@ -6,15 +6,15 @@ from __future__ import annotations
 
 import typing as t
 
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.config.go_yaml import YamlTextError, compose
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduler_config.conversion import convert_config
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduler_config.decoding import type_problems
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduler_config.harmful_settings import harmful_settings
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduler_config.manifest_flags import (
     contradictions,
     flags_of,
     take_over,
 )
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduler_config.merge import ProfileChange, merge, own_part
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduler_config.merge import ProfileChange, merge
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduler_config.plugin_tables import NEWEST
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduler_config.problem import (
     UNKNOWN_FIELD,
@@ -28,7 +28,7 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduler_c
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduler_config.validation import config_problems
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduler_config.versions import KIND, target_of
 from ansible_collections.onprem.kube_scheduling.plugins.plugin_utils.yaml_editing import edit, same_value
-from ansible_collections.onprem.kube_scheduling.plugins.plugin_utils.yaml_reading import YamlTextError, compose, render
+from ansible_collections.onprem.kube_scheduling.plugins.plugin_utils.yaml_rendering import render
 
 
 class ProfilePlan(t.NamedTuple):
@@ -55,8 +55,6 @@ def plan_profile(text, options, place, command=None):
     change = _change_of(options)
     if change.absent and same_value(merge(before, change, target).config, before):
         return ProfilePlan(text, text, before, [])
-    if not target.is_after_tables:
-        _refuse_unknown_options(change, target)
     converted, notes = convert_config(before, target) if before is not None else (None, [])
     if target.is_after_tables:
         notes.append(f"Kubernetes 1.{target.minor} is newer than the tables of this module; the plugins and fields of 1.{NEWEST} are known")
@@ -71,7 +69,9 @@ def plan_profile(text, options, place, command=None):
         _refuse("\n".join(contradictions(config, flags)))
     known = frozenset(options["known_plugins"] or ())
     problems = config_problems(config, target, known)
-    _refuse(problems_text(problem for problem in problems if problem.is_error))
+    # A version after the tables may have more fields.
+    keeps_unknown = change.force or target.is_after_tables
+    _refuse(problems_text(problem for problem in problems if problem.is_error or (problem.kind == UNKNOWN_FIELD and not keeps_unknown)))
     notes += [str(problem) for problem in (*problems, *harmful_settings(config, target, known))]
     after, more = _new_text(text, config)
     return ProfilePlan(text, after, config, [f"{place}: {note}" for note in [*notes, *more]])
@@ -125,12 +125,6 @@ def _target_of(options, before):
     if before is not None and not options["kubernetes_version"] and not options["api_version"]:
         return target_of(None, before.get("apiVersion"))
     return target_of(options["kubernetes_version"], options["api_version"] or ("" if options["kubernetes_version"] else "v1"))
-
-
-def _refuse_unknown_options(change, target):
-    """Raise SchedulerConfigError if the user gave a field that no kube-scheduler has. In an existing text it is only a warning."""
-    unknown = [problem for problem in type_problems(own_part(change, target), target) if problem.kind == UNKNOWN_FIELD]
-    _refuse(problems_text(unknown))
 
 
 def _refuse(text):

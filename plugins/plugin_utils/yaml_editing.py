@@ -12,8 +12,9 @@ import json
 import typing as t
 
 import yaml
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.config.go_yaml import YamlTextError, compose, go_loader
 
-from .yaml_reading import YamlTextError, compose, has_aliases, render, render_flow
+from .yaml_rendering import render, render_flow
 
 IDENTITIES = ("schedulerName", "urlPrefix", "name")
 """The keys by which the entries of two lists are the same entry."""
@@ -41,13 +42,18 @@ def edit(text, wanted):
         return Edited(text)
     newline = "\r\n" if "\r\n" in text else "\n"
     plain = text.replace("\r\n", "\n")
-    if isinstance(node, yaml.MappingNode) and not has_aliases(plain):
+    if isinstance(node, yaml.MappingNode) and not _has_aliases(plain):
         if node.flow_style:
             return Edited(json.dumps(wanted, indent=2, ensure_ascii=False).replace("\n", newline) + newline, keeps_comments="#" not in text)
         changed = _Editor(plain).edited(wanted)
         if changed is not None:
             return Edited(changed.replace("\n", newline))
     return Edited(render(wanted).replace("\n", newline) + newline, keeps_comments="#" not in text)
+
+
+def _has_aliases(text):
+    """Return whether a document has aliases, so that a part of it has two places."""
+    return any(isinstance(event, yaml.AliasEvent) for event in yaml.parse(text, Loader=go_loader()))
 
 
 def same_value(one, other):

@@ -30,9 +30,10 @@ def harmful_settings(config: Mapping[str, t.Any], target: ConfigTarget, known_pl
     if target.has_tables:
         for number, plugins in enumerate(enabled):
             found += _score_warnings(plugins, f"profiles[{number}]", target)
-    peers = max((weight for plugins in enabled for _name, weight in plugins.at("score")), default=0) if target.has_tables else 0
+    # A weight of 0 counts as 1.
+    together = max(sum(weight or 1 for _name, weight in plugins.at("score")) for plugins in enabled) if target.has_tables else 0
     for number, extender in enumerate(extenders):
-        found += _extender_warnings(extender, f"extenders[{number}]", peers)
+        found += _extender_warnings(extender, f"extenders[{number}]", together)
     return found
 
 
@@ -40,14 +41,14 @@ def _warning(path: str, message: str, remedy: str) -> Problem:
     return Problem(path, message, remedy, HARMFUL)
 
 
-def _extender_warnings(extender: Mapping[str, t.Any], path: str, peers: int) -> Iterator[Problem]:
+def _extender_warnings(extender: Mapping[str, t.Any], path: str, together: int) -> Iterator[Problem]:
     verbs = {name for name in ("filterVerb", "preemptVerb", "prioritizeVerb", "bindVerb") if text_of(extender.get(name))}
     if not verbs:
         yield _warning(path, "it has no verb, so kube-scheduler never calls it", "add a verb such as prioritizeVerb")
     if "filterVerb" in verbs and "preemptVerb" not in verbs:
         message = "preemption does not ask the extender, and may evict pods on a node that the extender then rejects"
         yield _warning(f"{path}.filterVerb", message, "add preemptVerb if the extender has it")
-    yield from _weight_warnings(extender, path, peers, verbs)
+    yield from _weight_warnings(extender, path, together, verbs)
     yield from _cache_warnings(extender, path, verbs)
     if extender.get("enableHTTPS") is True and not has_authority(mapping_of(extender.get("tlsConfig"))):
         yield _warning(f"{path}.enableHTTPS", "without a CA the certificate is not verified", "add tlsConfig.caFile or tlsConfig.caData")
@@ -61,14 +62,14 @@ def _extender_warnings(extender: Mapping[str, t.Any], path: str, peers: int) -> 
         yield _warning(f"{path}.httpTimeout", message, "set a short one such as 200ms")
 
 
-def _weight_warnings(extender: Mapping[str, t.Any], path: str, peers: int, verbs: set[str]) -> Iterator[Problem]:
+def _weight_warnings(extender: Mapping[str, t.Any], path: str, together: int, verbs: set[str]) -> Iterator[Problem]:
     weight = number_of(extender.get("weight"))
-    if "prioritizeVerb" in verbs and peers and weight > peers:
+    if "prioritizeVerb" in verbs and together and weight > together:
         message = (
             f"the extender adds up to {weight * SCORE_PER_WEIGHT} to the score of a node, "
-            f"and no plugin of a profile adds more than {peers * SCORE_PER_WEIGHT}"
+            f"and all plugins of a profile together add at most {together * SCORE_PER_WEIGHT}"
         )
-        yield _warning(f"{path}.weight", message, f"set it to {peers} or less, unless the extender is to decide alone")
+        yield _warning(f"{path}.weight", message, f"set it to {together} or less, unless the extender is to decide alone")
 
 
 def _cache_warnings(extender: Mapping[str, t.Any], path: str, verbs: set[str]) -> Iterator[Problem]:

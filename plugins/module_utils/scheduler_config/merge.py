@@ -69,14 +69,6 @@ def merge(
     return Merged(config, notes)
 
 
-def own_part(change: ProfileChange, target: ConfigTarget) -> Config:
-    """Return a configuration that has only what the user gave, to find the unknown fields in it."""
-    part = merge(None, change, target).config if not change.absent else None
-    if part and "profiles" in part:
-        part["profiles"] = part["profiles"][-1:]
-    return part or {}
-
-
 def _set_profile(config: Config, name: str, change: ProfileChange, target: ConfigTarget, *, is_second: bool) -> tuple[str, ...]:
     profiles = _explicit_profiles(config, name, is_second=is_second)
     profile = next((one for one in profiles if _name_of(one, profiles) == name), None)

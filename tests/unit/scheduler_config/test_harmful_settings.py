@@ -6,8 +6,11 @@ from __future__ import annotations
 
 import pytest
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduler_config.harmful_settings import harmful_settings
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.second_scheduler.presets import PRESETS
 
 from tests.unit.scheduler_config.configurations import EXTENDER, NEWEST, Json, configuration, plugins, profile
+
+PRESET_EXTENDERS = [one for kinds in PRESETS.values() for preset in kinds.values() for one in preset if one.weight]
 
 
 def warned(config: Json) -> list[str]:
@@ -19,7 +22,8 @@ def warned(config: Json) -> list[str]:
     [
         configuration(),
         configuration(profiles=[profile(), profile("a")], extenders=[EXTENDER]),
-        configuration(extenders=[{**EXTENDER, "ignorable": False, "weight": 3}]),
+        configuration(extenders=[{**EXTENDER, "ignorable": False, "weight": 15}]),
+        *(configuration(extenders=[{**EXTENDER, "weight": one.weight}]) for one in PRESET_EXTENDERS),
         configuration(extenders=[{**EXTENDER, "filterVerb": "filter", "preemptVerb": "preempt"}]),
         configuration(extenders=[{**EXTENDER, "enableHTTPS": True, "tlsConfig": {"caFile": "/ca"}}]),
         configuration(profiles=[profile("a")], leaderElection={"leaderElect": False}),
@@ -35,7 +39,7 @@ def test_ordinary_settings_are_not(config: Json) -> None:
     ("fields", "path"),
     [
         ({"filterVerb": "filter"}, "filterVerb"),
-        ({"weight": 4}, "weight"),
+        ({"weight": 16}, "weight"),
         ({"nodeCacheCapable": False}, "nodeCacheCapable"),
         ({"enableHTTPS": True}, "enableHTTPS"),
         ({"enableHTTPS": True, "tlsConfig": {"insecure": True}}, "enableHTTPS"),
@@ -46,6 +50,13 @@ def test_ordinary_settings_are_not(config: Json) -> None:
 )
 def test_each_harmful_setting_of_an_extender(fields: Json, path: str) -> None:
     assert warned(configuration(extenders=[{**EXTENDER, **fields}])) == [f"extenders[0].{path}"]
+
+
+def test_the_weight_is_compared_with_all_plugins_that_the_profile_scores_by() -> None:
+    only = profile(plugins=plugins("score", "NodeAffinity", disabled=("*",)))
+    config = configuration(profiles=[only], leaderElection={"leaderElect": False}, extenders=[{**EXTENDER, "weight": 5}])
+    (found,) = harmful_settings(config, NEWEST)
+    assert "adds up to 500 to the score of a node, and all plugins of a profile together add at most 100; set it to 1" in str(found)
 
 
 def test_the_bug_of_the_resource_plugins_is_named() -> None:

@@ -88,10 +88,10 @@ def test_a_file_that_cannot_be_managed_is_refused(text: str, said: str) -> None:
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ({"plugins": {"scores": {}}}, "profiles[0].plugins.scores: kube-scheduler refuses a field"),
+        ({"plugins": {"scores": {}}}, "profiles[1].plugins.scores: kube-scheduler refuses a field"),
         ({"extenders": [{**EXTENDER, "nodeCacheCapabel": True}]}, "extenders[0].nodeCacheCapabel: kube-scheduler refuses a field"),
         ({"leader_election": {"leaderelect": False}}, "leaderElection.leaderelect: .* write leaderElect"),
-        ({"plugin_config": arguments("NodeAffinity", added={})}, "profiles[0].pluginConfig[0].args.added: "),
+        ({"plugin_config": arguments("NodeAffinity", added={})}, "profiles[1].pluginConfig[0].args.added: "),
         (
             {"plugins": plugins("score", "NetworkTraffic")},
             "kube-scheduler has no plugin 'NetworkTraffic'; .* known_",
@@ -108,10 +108,25 @@ def test_wrong_options_are_refused(options: Json, said: str) -> None:
     assert all(part in str(caught.value) for part in parts), caught.value
 
 
-def test_an_unknown_field_of_the_file_is_kept_with_a_warning() -> None:
-    found = plan(text_of(configuration(newField=1)), name="a")
+@pytest.mark.parametrize("state", ["present", "absent"])
+def test_an_unknown_field_of_the_file_is_refused(state: str) -> None:
+    text = text_of(configuration(newField=1, profiles=[profile(), profile("b")]))
+    with pytest.raises(SchedulerConfigError, match="newField: kube-scheduler refuses a field that it does not know; "):
+        plan(text, name="a" if state == "present" else "b", state=state)
+
+
+def test_force_keeps_the_unknown_fields_of_the_file_with_a_warning() -> None:
+    found = plan(text_of(configuration(newField=1)), name="a", force=True)
     assert found.config == configuration(newField=1, profiles=[profile(), profile("a")])
     assert len(found.warnings) == 1 and found.warnings[0].startswith(f"{PLACE}: newField: kube-scheduler refuses a field")
+
+
+def test_force_writes_unknown_fields_of_the_options_with_a_warning() -> None:
+    found = plan(None, name="default-scheduler", leader_election={"newField": 1}, force=True)
+    assert found.config is not None and found.config["leaderElection"] == {"newField": 1}
+    assert [warning.partition(": ")[2] for warning in found.warnings] == [
+        "leaderElection.newField: kube-scheduler refuses a field that it does not know; remove it, or correct its spelling"
+    ]
 
 
 def test_a_version_after_the_tables_may_have_more_fields_and_says_so() -> None:
@@ -124,8 +139,8 @@ def test_a_version_after_the_tables_may_have_more_fields_and_says_so() -> None:
 
 
 def test_harmful_settings_are_warnings_with_the_place() -> None:
-    found = plan(None, name="default-scheduler", extenders=[{**EXTENDER, "weight": 10}])
-    assert len(found.warnings) == 1 and found.warnings[0].startswith(f"{PLACE}: extenders[0].weight: the extender adds up to 1000")
+    found = plan(None, name="default-scheduler", extenders=[{**EXTENDER, "weight": 20}])
+    assert len(found.warnings) == 1 and found.warnings[0].startswith(f"{PLACE}: extenders[0].weight: the extender adds up to 2000")
 
 
 def test_flags_of_the_scheduler_are_taken_over() -> None:

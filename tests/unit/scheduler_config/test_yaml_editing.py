@@ -13,8 +13,9 @@ from typing import Any
 
 import pytest
 import yaml
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.config.go_yaml import YamlTextError, compose
 from ansible_collections.onprem.kube_scheduling.plugins.plugin_utils.yaml_editing import edit, same_value
-from ansible_collections.onprem.kube_scheduling.plugins.plugin_utils.yaml_reading import YamlTextError, compose, render
+from ansible_collections.onprem.kube_scheduling.plugins.plugin_utils.yaml_rendering import render
 
 Json = dict[str, Any]
 

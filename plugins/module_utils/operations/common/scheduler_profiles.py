@@ -86,13 +86,15 @@ def _content_of(api: KubeApi, source: SchedulerConfigSource) -> bytes:
 
 def _profiles_in(content: bytes, place: str) -> dict[str, SchedulerProfile]:
     # Most runs have no configuration to read.
-    from ...kube.client.config.yaml_text import load_yaml
+    from ...kube.client.config.go_yaml import YamlTextError, compose
     from ...scheduler_config.problem import SchedulerConfigError
     from ...scheduler_config.profiles import profiles_of
 
     try:
-        return profiles_of(load_yaml(content), place)
-    except ConnectionSettingsError as error:
+        return profiles_of(compose(content.decode("utf-8"))[1], place)
+    except UnicodeDecodeError:
+        raise OptionError(f"{OPTION}: {place} cannot be used: it is not a text in UTF-8; correct it, or name another one") from None
+    except YamlTextError as error:
         raise OptionError(f"{OPTION}: {place} cannot be used: {error}; correct it, or name another one") from None
     except SchedulerConfigError as error:
         raise OptionError(f"{OPTION}: {place} cannot be used, because kube-scheduler would refuse it: {error}") from None

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,7 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.
     read_scheduler_profiles,
 )
 
+from tests.unit.scheduler_config.strict_texts import REFUSED, TEXTS
 from tests.unit.support.cluster import ClusterBuilder, struct
 from tests.unit.support.fakes import FakeApi
 from tests.unit.support.objects import NOW
@@ -70,7 +72,10 @@ def test_profiles_of_a_file_are_added_to_the_default_one(tmp_path: Path) -> None
 @pytest.mark.parametrize(
     ("content", "text"),
     [
-        ("a: [", "cannot be used: it is not a YAML document: line"),
+        ("a: [", "cannot be used: line 1, column 5: "),
+        ({**HEADER, "profile": []}, "profile: kube-scheduler refuses a field that it does not know; "),
+        (REFUSED["lost indentation"], "kubeconfig: kube-scheduler refuses a field that it does not know"),
+        (REFUSED["a key twice"], "cannot be used: line 5, column 1: the key parallelism is there twice; correct it"),
         ("", "it is not a KubeSchedulerConfiguration"),
         ({**HEADER, "apiVersion": "v1"}, "apiVersion: 'v1' is not an API version"),
         ({**HEADER, "parallelism": 0}, "parallelism: 0 is not above 0"),
@@ -82,6 +87,21 @@ def test_file_that_cannot_be_used_is_an_error_with_its_path(tmp_path: Path, cont
         read_scheduler_profiles(NoApi(), [path])
     assert str(caught.value).startswith(f"scheduler_config: the file {path} ")
     assert text in str(caught.value)
+
+
+@pytest.mark.parametrize("name", TEXTS)
+def test_a_text_is_refused_if_kube_scheduler_refuses_it(tmp_path: Path, name: str) -> None:
+    text, accepted = TEXTS[name]
+    path = written(tmp_path, text)
+    with contextlib.nullcontext() if accepted else pytest.raises(OptionError, match="cannot be used"):
+        read_scheduler_profiles(NoApi(), [path])
+
+
+def test_file_that_is_no_utf_8_is_an_error_with_its_path(tmp_path: Path) -> None:
+    path = tmp_path / "scheduler.yaml"
+    path.write_bytes(b"a: \xff")
+    with pytest.raises(OptionError, match=f"the file {path} cannot be used: it is not a text in UTF-8"):
+        read_scheduler_profiles(NoApi(), [str(path)])
 
 
 def test_missing_file_is_an_error_with_its_path_and_a_remedy(tmp_path: Path) -> None:
