@@ -14,7 +14,7 @@ from ..model.gc_pause import gc_paused
 from ..model.interning import Interner, one_for_each
 from ..model.pod_template import pod_of_workload
 from ..model.scheduler_profile import DEFAULT_PROFILES, Profiles
-from ..model.snapshot import ClusterSnapshot, Skipped, controller_uid
+from ..model.snapshot import ClusterSnapshot, Skipped, owner_key
 from ..model.undecodable import Undecodable
 from .background import run_in_background
 from .client import resources
@@ -81,8 +81,8 @@ class _SnapshotReader:
         pods, complete = coming.result()
         asking = [pod_of_workload(workload) for found in workloads.values() for workload in found]
         # Admission may have added volumes and resources to their pods that the templates do not have.
-        owners = {owner.metadata.uid for owner in (*replica_sets, *workloads.get("StatefulSet", ()))}
-        asking += [pod for pod in pods if controller_uid(pod) in owners]
+        owners = {(owner.metadata.namespace, owner.metadata.uid) for owner in (*replica_sets, *workloads.get("StatefulSet", ()))}
+        asking += [pod for pod in pods if owner_key(pod) in owners]
         if pending_pods:
             asking += [pod for pod in pods if not pod.spec.node_name]
         asking = one_for_each(asking, "containers", "init_containers", "volumes")

@@ -25,6 +25,7 @@ from .undecodable import Undecodable
 from .values.integers import parse_int64
 from .well_known import CONTROLLER_REVISION_HASH, POD_TEMPLATE_HASH
 
+K = t.TypeVar("K")
 T = t.TypeVar("T")
 
 _VERSION = re.compile(r"v1\.([0-9]{1,3})(?![0-9])")
@@ -40,15 +41,19 @@ class Skipped(t.NamedTuple):
     reason: str
 
 
+OwnerKey = tuple[str, str]
+"""The namespace of an object and the uid of its controller. A tenant can write the uid of another namespace's controller into a pod."""
+
+
 class Indexes(t.NamedTuple):
-    """Nodes by name, pods by node and by their controller's uid, claims by namespace and name.
+    """Nodes by name, pods by node and by their ``OwnerKey``, claims by namespace and name.
 
     A caller that keeps indexes between snapshots passes them, so that they are not built again. Their content must not change afterwards.
     """
 
     nodes: dict[str, Node]
     pods_by_node: dict[str, list[Pod]]
-    pods_by_owner: dict[str, list[Pod]]
+    pods_by_owner: dict[OwnerKey, list[Pod]]
     claims: dict[tuple[str, str], PersistentVolumeClaim]
 
     @classmethod
@@ -58,7 +63,7 @@ class Indexes(t.NamedTuple):
         return cls(
             nodes={node.name: node for node in nodes},
             pods_by_node=_group(pods, node_name_of),
-            pods_by_owner=_group(pods, controller_uid),
+            pods_by_owner=_group(pods, owner_key),
             claims={(claim.metadata.namespace, claim.metadata.name): claim for claim in claims},
         )
 
@@ -69,7 +74,8 @@ class ClusterSnapshot:
     ``complete_pods`` is false if some pods could not be read. Then the free capacity of the nodes is not known. ``undecodable_pods`` has,
     by node name, a pod that could not be decoded. The free capacity of that node is not known.
     ``skipped``: the resources that could not be read. ``storage`` is None if it was not read, because no pod mounts a claim.
-    ``device_classes`` is None if they could not be read. ``services_by_namespace`` is None if they were not read. ``jobs`` are by uid.
+    ``device_classes`` is None if they could not be read. ``services_by_namespace`` is None if they were not read.
+    ``jobs`` are by namespace and uid.
     ``undecodable``: the objects that could not be decoded. For each of them that is a pod, ``pods`` contains an ``UndecodablePod``.
     ``indexes``: the indexes of these nodes, pods and claims, if the caller already has them.
     ``read_at_s``: seconds since the epoch by the API server's clock. ``profiles``: the known profiles of the cluster's schedulers.
@@ -119,7 +125,7 @@ class ClusterSnapshot:
         placed_somewhere = any(one.node_name is None and not one.finished for one in self.undecodable_of("Pod"))
         self.complete_pods = complete_pods and not placed_somewhere
         self.storage = storage
-        self.jobs: dict[str, Job] = {job.metadata.uid: job for job in jobs}
+        self.jobs: dict[OwnerKey, Job] = {(job.metadata.namespace, job.metadata.uid): job for job in jobs}
         self.device_classes = None if device_classes is None else tuple(device_classes)
         self.read_at_s = read_at_s
         self.profiles = profiles
@@ -131,7 +137,7 @@ class ClusterSnapshot:
         self.pods_by_owner = known.pods_by_owner
         self.claims = known.claims
         self.all_replica_sets: tuple[Workload, ...] = tuple(replica_sets)
-        self.replica_sets_by_owner = _group(self.all_replica_sets, controller_uid)
+        self.replica_sets_by_owner = _group(self.all_replica_sets, owner_key)
         self.workloads_by_namespace = _group((*self.deployments, *self.stateful_sets), lambda workload: workload.metadata.namespace)
         self.budgets_by_namespace = _group(budgets, lambda budget: budget.metadata.namespace)
         self.quotas_by_namespace = _group(quotas, lambda quota: quota.metadata.namespace)
@@ -203,7 +209,7 @@ class ClusterSnapshot:
 
     def replica_sets(self, deployment: Workload) -> list[Workload]:
         """Return the ReplicaSets of all revisions that the Deployment controls."""
-        return _in_namespace(self.replica_sets_by_owner.get(deployment.metadata.uid, []), deployment.metadata.namespace)
+        return _of_owner(self.replica_sets_by_owner, deployment.metadata.namespace, deployment.metadata.uid)
 
     def current_replica_set(self, deployment: Workload) -> Workload | None:
         """Return the ReplicaSet of the Deployment's current revision, or None before the controller has made one.
@@ -234,7 +240,7 @@ class ClusterSnapshot:
         key = owner, workload.metadata.namespace
         pods = self._owned.get(key)
         if pods is None:
-            pods = self._owned[key] = _in_namespace(self.pods_by_owner.get(owner, []), key[1])
+            pods = self._owned[key] = _of_owner(self.pods_by_owner, key[1], owner)
         return pods
 
     def revision(self, workload: Workload) -> str:
@@ -314,8 +320,8 @@ def _undecodable_replica_sets(snapshot: ClusterSnapshot) -> dict[tuple[str, str 
     return {(one.metadata.namespace, one.owner_uid): one for one in snapshot.undecodable_of("ReplicaSet")}
 
 
-def _group(items: Iterable[T], key: t.Callable[[T], str | None]) -> dict[str, list[T]]:
-    groups: dict[str, list[T]] = {}
+def _group(items: Iterable[T], key: t.Callable[[T], K | None]) -> dict[K, list[T]]:
+    groups: dict[K, list[T]] = {}
     for item in items:
         name = key(item)
         if name is not None:
@@ -323,11 +329,9 @@ def _group(items: Iterable[T], key: t.Callable[[T], str | None]) -> dict[str, li
     return groups
 
 
-def _in_namespace(items: Iterable[T], namespace: str) -> list[T]:
-    """Return the items of the namespace, and the items whose namespace cannot be read."""
-    wanted = (namespace, "")
-    of_any_type: Iterable[t.Any] = items
-    return [item for item in of_any_type if item.metadata.namespace in wanted]
+def _of_owner(groups: dict[OwnerKey, list[T]], namespace: str, uid: str) -> list[T]:
+    """Return the items of the owner in the namespace, and its items whose namespace cannot be read."""
+    return [*groups.get((namespace, uid), ()), *groups.get(("", uid), ())]
 
 
 def node_name_of(pod: Pod) -> str | None:
@@ -335,10 +339,10 @@ def node_name_of(pod: Pod) -> str | None:
     return pod.spec.node_name or None
 
 
-def controller_uid(item: Pod | Workload) -> str | None:
-    """Return the uid of the object's controller, or None."""
+def owner_key(item: Pod | Workload) -> OwnerKey | None:
+    """Return the namespace of the object and the uid of its controller, or None without a controller."""
     controller = item.metadata.controller
-    return controller.uid if controller is not None else None
+    return (item.metadata.namespace, controller.uid) if controller is not None else None
 
 
 def ordinal(pod: Pod) -> int:

@@ -10,7 +10,7 @@ from collections.abc import Hashable
 from ..model.api.pod import Pod, mounts_claims
 from ..model.api.volume import Volume
 from ..model.codec import encode_json, replace
-from ..model.snapshot import ClusterSnapshot
+from ..model.snapshot import ClusterSnapshot, owner_key
 from ..scheduler.affinity_term_index import required_anti_affinity, required_pod_affinity
 from .critical import effective_priority
 from .options import RescueOptions
@@ -27,10 +27,9 @@ def equivalence_key(pod: Pod, context: RescueContext, snapshot: ClusterSnapshot,
     spec, metadata = pod.spec, pod.metadata
     if mounts_claims(pod) or spec.resource_claims:
         return None
-    controller = metadata.controller
-    owner = controller.uid if controller is not None else None
+    owner = owner_key(pod)
     if owner is not None and not any(other.spec.node_name for other in snapshot.pods_by_owner.get(owner, ())):
-        owner = ""
+        owner = metadata.namespace, ""
     nameless = replace(spec, volumes=tuple(map(_nameless, spec.volumes or ())))
     labels = tuple(sorted((metadata.labels or {}).items()))
     nominated = pod.status.nominated_node_name

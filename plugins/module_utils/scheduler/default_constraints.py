@@ -121,7 +121,9 @@ def _selector_of(pod: Pod, snapshot: ClusterSnapshot) -> LabelSelector | None:
         return LabelSelector(match_labels={POD_TEMPLATE_HASH: labels[POD_TEMPLATE_HASH]})
     if owner is not None:
         known = snapshot.all_replica_sets if owner.kind == "ReplicaSet" else snapshot.stateful_sets
-        return next((one.spec.selector for one in known if one.metadata.uid == owner.uid), None)
-    name = labels.get(STATEFUL_SET_POD_NAME, "").rpartition("-")[0]
+        name = owner.name
+    else:
+        known, name = snapshot.stateful_sets, labels.get(STATEFUL_SET_POD_NAME, "").rpartition("-")[0]
+    # kube-scheduler does not compare the UID, either (``pkg/scheduler/framework/plugins/helper/spread.go``).
     key = pod.metadata.namespace, name
-    return next((one.spec.selector for one in snapshot.stateful_sets if name and (one.metadata.namespace, one.metadata.name) == key), None)
+    return next((one.spec.selector for one in known if name and (one.metadata.namespace, one.metadata.name) == key), None)

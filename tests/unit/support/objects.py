@@ -322,6 +322,7 @@ def budget(name: str, labels: Json, *, allowed: int, healthy: int = 3, namespace
     return decode_json(PodDisruptionBudget, encode_json(value))
 
 
-def job(name: str, *rules: Json) -> Job:
+def job(name: str, *rules: Json, namespace: str = "app") -> Job:
     """A Job with rules for failed pods."""
-    return decode_json(Job, encode_json({"metadata": {"name": name, "uid": f"uid-{name}"}, "spec": {"podFailurePolicy": {"rules": rules}}}))
+    metadata = {"name": name, "namespace": namespace, "uid": f"uid-{name}"}
+    return decode_json(Job, encode_json({"metadata": metadata, "spec": {"podFailurePolicy": {"rules": rules}}}))

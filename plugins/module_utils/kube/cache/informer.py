@@ -15,7 +15,7 @@ from ...model.api.storage import PersistentVolumeClaim, Storage
 from ...model.gc_pause import gc_paused
 from ...model.identity_cache import IdentityCache
 from ...model.scheduler_profile import DEFAULT_PROFILES, Profiles
-from ...model.snapshot import ClusterSnapshot, Indexes, Skipped
+from ...model.snapshot import ClusterSnapshot, Indexes, OwnerKey, Skipped
 from ...model.undecodable import Undecodable
 from ...model.values.timestamps import format_time, read_time
 from ..client import resources
@@ -235,7 +235,7 @@ class ClusterInformer:
     def _copy_by_node(self, _pods: t.Any) -> dict[str, t.Any]:
         return dict(self._pods.by_node.lists)
 
-    def _copy_by_owner(self, _pods: t.Any) -> dict[str, t.Any]:
+    def _copy_by_owner(self, _pods: t.Any) -> dict[OwnerKey, t.Any]:
         return dict(self._pods.by_owner.lists)
 
     def _known_storage(self) -> Storage:

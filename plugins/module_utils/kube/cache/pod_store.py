@@ -11,9 +11,11 @@ from collections.abc import Iterable
 from ...model.api.meta import ApiStruct
 from ...model.api.pod import Pod
 from ...model.codec import DecodeError, UndecodedItem, decode_items, decode_object, field, replace
-from ...model.snapshot import controller_uid, node_name_of
+from ...model.snapshot import node_name_of, owner_key
 from ..client.resources import PODS
 from .store import DELETED, InterningStore, key_of
+
+K = t.TypeVar("K")
 
 ASSUMED_FOR_S = 30.0
 """Seconds. The watch shows changes of this program within milliseconds. A change that is not shown by then did not happen."""
@@ -50,16 +52,16 @@ def _timed(data: bytes) -> t.Optional[_TimedPod]:
         return None
 
 
-class PodIndex:
+class PodIndex(t.Generic[K]):
     """Pods by a key. A list is never changed but replaced, so that snapshots share the lists that have not changed."""
 
-    def __init__(self, key: t.Callable[[Pod], t.Optional[str]]) -> None:
+    def __init__(self, key: t.Callable[[Pod], t.Optional[K]]) -> None:
         self._key = key
-        self.lists: dict[str, list[Pod]] = {}
+        self.lists: dict[K, list[Pod]] = {}
 
     def rebuild(self, pods: Iterable[Pod]) -> None:
         """Group the pods again. A list with the same pods as before stays the same object."""
-        groups: dict[str, list[Pod]] = {}
+        groups: dict[K, list[Pod]] = {}
         for pod in pods:
             name = self._key(pod)
             if name is not None:
@@ -99,7 +101,7 @@ class PodStore(InterningStore):
     def __init__(self) -> None:
         super().__init__(PODS)
         self.by_node = PodIndex(node_name_of)
-        self.by_owner = PodIndex(controller_uid)
+        self.by_owner = PodIndex(owner_key)
         self._since: dict[str, str] = {}
         self.bound_at_s: dict[str, float] = {}
         """The time at which the watch last showed that a scheduler has bound a pod, by the scheduler's name (monotonic)."""

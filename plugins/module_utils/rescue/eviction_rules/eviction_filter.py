@@ -11,6 +11,7 @@ from dataclasses import replace
 from ...model.api.pod import Pod, mounts_claims
 from ...model.budgets.ledger import BudgetKey, PdbLedger, budget_status_key
 from ...model.reason import Reason
+from ...model.snapshot import owner_key
 from ...model.values.timestamps import read_time
 from ...scheduler.node_info import NodeInfo, PodLoad
 from ...scheduler.pod_requests import CPU
@@ -54,7 +55,7 @@ def node_pod_of(pod: Pod, load: PodLoad, options: RescueOptions) -> NodePod:
         is_critical_or_system(pod, options),
         fixed_violation(pod),
         options_violation(pod, options),
-        controller.uid if controller is not None else "",
+        owner_key(pod),
         pod.ready and not pod.terminating and not pod.terminal,
         -int(read_time(metadata.creation_timestamp) or 0),
         (metadata.namespace, metadata.name),
@@ -161,8 +162,7 @@ class EvictionFilter:
         self._budgets = budgets
         self._excluded_victims = frozenset(excluded_victims)
         self._preemptor = preemptor_of(pod, options)
-        controller = pod.metadata.controller
-        self._owner = controller.uid if controller is not None else None
+        self._owner = owner_key(pod)
 
     def eviction_violation(self, node_pod: NodePod) -> t.Optional[Reason]:
         """Return the reason why the pod may not be evicted, budgets included. Return None if it may.

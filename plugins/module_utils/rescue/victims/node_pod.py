@@ -9,6 +9,7 @@ from collections.abc import Hashable
 
 from ...model.api.pod import Pod
 from ...model.reason import Reason
+from ...model.snapshot import OwnerKey
 from ...scheduler.node_info import PodLoad
 
 
@@ -28,7 +29,7 @@ class NodePod(t.NamedTuple):
     """A pod of a node.
 
     ``fixed_violation``: the reason that forbids its eviction and that no option changes. ``options_violation``: the reason why these
-    options do not allow its eviction. ``owner``: the uid of its controller, empty if it has none. ``age``: minus the time at which it was
+    options do not allow its eviction. ``owner``: None if it has no controller. ``age``: minus the time at which it was
     created. ``in_gang``, ``in_job`` and ``mounts_claims``: properties for which it may be evicted last (``VictimCosts.is_evicted_last``).
     ``budget_status_key``: the result of the function of that name in ``model/budgets/ledger.py``.
     """
@@ -39,7 +40,7 @@ class NodePod(t.NamedTuple):
     protected: bool
     fixed_violation: t.Optional[Reason]
     options_violation: t.Optional[Reason]
-    owner: str
+    owner: t.Optional[OwnerKey]
     ready: bool
     age: int
     name: tuple[str, str]

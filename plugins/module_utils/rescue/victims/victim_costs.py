@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from ...model.api.pod import Pod
 from ...model.identity_cache import IdentityDict
 from ...model.scheduler_profile import DEFAULT_PROFILES, Profiles
+from ...model.snapshot import OwnerKey
 from ...scheduler.cluster_state import ClusterState
 from ...scheduler.node_info import pod_key
 from .cost import NO_VICTIM, PRIORITY_OFFSET, Cost
@@ -25,7 +26,7 @@ class VictimCosts:
         self._rescheduling = ReschedulingCheck(cluster_state, profiles)
         self._unreschedulable: dict[str, bool] = {}
         self._evicted_last: dict[str, bool] = {}
-        self._ready_of: dict[str, int] = {}
+        self._ready_of: dict[OwnerKey, int] = {}
         self._node_pods: dict[str, NodePod] = {}
         # By the load, which the pods of one template share: whether any node has capacity for one more such pod.
         self._with_capacity: IdentityDict[bool] = IdentityDict()
@@ -103,7 +104,7 @@ class VictimCosts:
     # --- pods that are evicted last ---
 
     def _in_job_that_counts(self, node_pod: NodePod) -> bool:
-        job = self._cluster_state.snapshot.jobs.get(node_pod.owner)
+        job = self._cluster_state.snapshot.jobs.get(node_pod.owner) if node_pod.owner else None
         return job is None or not job.ignores_disruptions
 
     def _bound_to_node(self, pod: Pod) -> bool:
@@ -126,7 +127,7 @@ class VictimCosts:
 
     # --- ready pods ---
 
-    def _ready(self, owner: str) -> int:
+    def _ready(self, owner: OwnerKey) -> int:
         """Return the number of the owner's ready pods that are not removed in the cluster state."""
         known = self._ready_of.get(owner)
         if known is None:

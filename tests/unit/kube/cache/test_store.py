@@ -46,7 +46,10 @@ class Filled(PodStore):
 
     def check(self) -> None:
         """The groups are those of the pods."""
-        for groups, key in ((self.by_node, lambda p: p.spec.node_name), (self.by_owner, lambda p: p.metadata.controller.uid)):
+        for groups, key in (
+            (self.by_node, lambda p: p.spec.node_name),
+            (self.by_owner, lambda p: (p.metadata.namespace, p.metadata.controller.uid)),
+        ):
             expected: dict[str, set[str]] = {}
             for item in self.items():
                 if key(item):
@@ -70,7 +73,7 @@ def test_pods_come_move_and_go() -> None:
     assert store.see(DELETED, document("a", "n1", version="3"))
     store.check()
     assert store.see(DELETED, document("d", "n2", version="3"))
-    assert "n2" not in store.by_node.lists and "other" not in store.by_owner.lists
+    assert "n2" not in store.by_node.lists and "other" not in {uid for _namespace, uid in store.by_owner.lists}
     assert not store.see(DELETED, document("d", "n2", version="3"))
     store.check()
 

@@ -114,7 +114,9 @@ def test_a_pod_that_differs_is_judged_by_itself(judged: Judged, different: dict[
     other = pod("other", "5000m", owner="rs")
     for part, values in different.items():
         other[part].update(values)
-    on = scene([node("n")], [pod("v", "900m", on="n"), pod("one", "5000m", owner="rs"), other])
+    running = pod("v", "900m", on="n")
+    running["metadata"]["namespace"] = other["metadata"]["namespace"]
+    on = scene([node("n")], [running, pod("one", "5000m", owner="rs"), other])
     on.controller.reconcile()
     assert {"one", "other"} <= set(judged.take())
 

@@ -44,8 +44,9 @@ def code(
             {"kind": "DaemonSet", "api_version": "apps.kruise.io/v1alpha1"}, "daemon_set", None, id="DaemonSet of another API group"
         ),
         ({"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}}, "terminating", None),
-        ({"owner": "dns"}, "same_controller", None),
-        ({"owner": "dns", "priority": CRITICAL}, "same_controller", None),
+        ({"owner": "dns", "namespace": "kube-system"}, "same_controller", None),
+        ({"owner": "dns", "namespace": "kube-system", "priority": CRITICAL}, "same_controller", None),
+        pytest.param({"owner": "dns"}, "", None, id="the uid of that controller in a pod of another namespace"),
         ({"priority": CRITICAL + 1000}, "higher_priority", None),
         ({"priority": CRITICAL}, "critical", "allow_equal_priority"),
         ({"priority": 10, "priorityClassName": "system-cluster-critical"}, "critical", "allow_equal_priority"),

@@ -107,5 +107,5 @@ class BruteForce:
         controller = pod.metadata.controller
         if controller is None:
             return 0
-        siblings = self._cluster.snapshot.pods_by_owner[controller.uid]
+        siblings = self._cluster.snapshot.pods_by_owner[pod.metadata.namespace, controller.uid]
         return sum(other.ready and not other.terminating and other.metadata.uid not in gone for other in siblings)

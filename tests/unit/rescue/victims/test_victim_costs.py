@@ -87,6 +87,7 @@ def test_a_set_costs_more_than_its_subsets() -> None:
         ([job("batch", OTHER, IGNORE, COUNT)], False),
         ([job("batch", COUNT, IGNORE)], True),
         ([job("other", IGNORE)], True),
+        ([job("batch", IGNORE, namespace="other")], True),
         ([Job()], True),
     ],
 )
@@ -117,6 +118,14 @@ def test_siblings_that_are_ready_and_stay_are_counted() -> None:
     unready, ending = running("a-1", ready=False), running("a-1", metadata={"deletionTimestamp": OLD})
     judged = costs([*pods, unready, ending])
     assert [judged.cost_of(some).remaining_ready for some in ([pods[0]], pods[:2], [unready], [unready, pods[0]])] == [-2, -1, -3, -2]
+
+
+def test_pods_of_another_namespace_with_the_uid_of_the_controller_are_no_siblings() -> None:
+    """With them, the pods of the controller would look as if more of them stayed, and would be evicted first."""
+    pod, forged = running("a-1"), [running("a-1", namespace="other") for _number in range(3)]
+    judged = costs([pod, *forged])
+    assert [judged.cost_of([one]).remaining_ready for one in (pod, forged[0])] == [0, -2]
+    assert (judged.remaining_ready(judged.node_pod(pod)), judged.remaining_ready(judged.node_pod(forged[0]))) == (0, 2)
 
 
 def test_pods_that_have_left_the_cluster_state_are_no_siblings() -> None:

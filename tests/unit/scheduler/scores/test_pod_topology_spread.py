@@ -105,10 +105,10 @@ def owned(kind: str, name: str, *, on: str = "", labels: Json | None = None) -> 
     )
 
 
-def workload(kind: str, name: str, selector: Json) -> Workload:
+def workload(kind: str, name: str, selector: Json, *, namespace: str = "default") -> Workload:
     return struct(
         Workload,
-        {"metadata": {"name": name, "namespace": "default", "uid": f"uid-{name}"}, "spec": {"selector": {"matchLabels": selector}}},
+        {"metadata": {"name": name, "namespace": namespace, "uid": f"uid-{name}"}, "spec": {"selector": {"matchLabels": selector}}},
     )
 
 
@@ -176,6 +176,11 @@ def test_service_of_a_single_replica_makes_the_constraints_count_no_other_replic
     [
         (stateful(2), {"stateful_sets": [workload("StatefulSet", "db", {"app": "db"})]}, ["default_constraints"]),
         (stateful(2), {"services": []}, ["default_constraints"]),
+        (
+            stateful(2),
+            {"stateful_sets": [workload("StatefulSet", "db", {"app": "db"}, namespace="other")], "services": []},
+            ["default_constraints"],
+        ),
         (pod(labels={"foo": ""}), {}, ["default_constraints"]),
         (pod(), {}, []),
         (pod(labels={"foo": ""}), {"services": []}, []),
