@@ -17,10 +17,12 @@ from ...plugins.module_utils.kube.client.api import KubeApi
 from ...plugins.module_utils.kube.client.config.authorization import basic, bearer, no_authorization
 from ...plugins.module_utils.kube.client.config.connection_options import with_environment_proxy
 from ...plugins.module_utils.kube.client.config.connection_settings import ConnectionSettings, uses_tls
-from ...plugins.module_utils.kube.client.config.files import ConnectionSettingsError, is_file, path_of
+from ...plugins.module_utils.kube.client.config.files import ConnectionSettingsError, exists, is_file, path_of
 from ...plugins.module_utils.kube.client.config.kubeconfig_settings import (
     UnsupportedLoginError,
     context_of_kubeconfig,
+    is_in_pod,
+    names_no_cluster,
     namespace_of_pod,
     settings_of_kubeconfig,
     settings_of_pod,
@@ -127,16 +129,23 @@ def find_target(flags: argparse.Namespace, environment: Mapping[str, str]) -> Cl
     """Return the target of the run. Raises ConfigurationError, and UsageError for flags that exclude or need each other."""
     _check_together(flags)
     kubeconfig = flags.kubeconfig or environment.get("KUBECONFIG") or _default_file()
+    in_pod = is_in_pod(environment)
+    if in_pod and not flags.kubeconfig and kubeconfig and not any(map(exists, Source(kubeconfig).files)):
+        kubeconfig = None
     options = KubectlOptions(flags, kubeconfig)
     if kubeconfig is None:
         return _without_kubeconfig(options, environment)
     source = options.source
     try:
         context = context_of_kubeconfig(source)
+        if in_pod and not (flags.context or flags.cluster or flags.user) and names_no_cluster(source):
+            target = _without_kubeconfig(KubectlOptions(flags, None), environment)
+            return target._replace(namespace=context.namespace or target.namespace)
     except ConnectionSettingsError as error:
         raise ConfigurationError(f"{source} cannot be used: {error}. Check --kubeconfig, KUBECONFIG and --context.") from None
     name = without_login(flags.server) if flags.server else flags.cluster or context.name
-    return ClusterTarget(options, context.namespace or DEFAULT_NAMESPACE, name)
+    namespace = context.namespace or (namespace_of_pod() if in_pod else "")
+    return ClusterTarget(options, namespace or DEFAULT_NAMESPACE, name)
 
 
 def open_api(target: ClusterTarget, *, request_timeout_s: float | None = None) -> KubeApi:
@@ -171,7 +180,7 @@ def _default_file() -> str | None:
 
 def _without_kubeconfig(options: KubectlOptions, environment: Mapping[str, str]) -> ClusterTarget:
     flags = options.flags
-    in_pod = settings_of_pod(environment) is not None
+    in_pod = is_in_pod(environment)
     entries = [f"--{name}" for name in ("context", "cluster", "user") if getattr(flags, name)]
     if entries or not (in_pod or flags.server):
         given = f"{entries[0]} names an entry of a kubeconfig, and there is none" if entries else "no cluster is given"

@@ -10,6 +10,7 @@ import pytest
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.config import kubeconfig_settings
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.config.connection_settings import ConnectionSettings
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.config.files import ConnectionSettingsError
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.errors import ConfigurationError
 from ansible_collections.onprem.kube_scheduling.services.kubectl_spread.connection import find_target
 from ansible_collections.onprem.kube_scheduling.services.kubectl_spread.flags import UsageError, parse_flags
 
@@ -129,6 +130,52 @@ def test_only_the_server_of_the_pod_receives_the_login_of_the_pod(pod: dict[str,
     assert login(settings(pod, f"--server={PLAIN}")) == NOTHING
     with pytest.raises(UsageError, match="--server needs a login"):
         settings(pod, "--server=https://other.example")
+
+
+NO_CLUSTER = {
+    "nothing": "",
+    "null": "apiVersion: v1\nkind: Config\nclusters: null\ncontexts: null\nusers: null\ncurrent-context: ''\n",
+    "no current context": KUBECONFIG.replace("current-context: plain", ""),
+    "no cluster of that name": KUBECONFIG.replace("{name: plain, cluster: {server", "{name: other, cluster: {server"),
+}
+
+
+@pytest.mark.parametrize("name", NO_CLUSTER)
+@pytest.mark.parametrize("by_flag", [True, False])
+def test_a_kubeconfig_without_a_cluster_leads_to_the_service_account_of_the_pod(
+    pod: dict[str, str], tmp_path: Path, name: str, by_flag: bool
+) -> None:
+    """As with kubectl 1.36.3 in a mount namespace with the files of a service account."""
+    file = tmp_path / "kubeconfig"
+    file.write_text(NO_CLUSTER[name])
+    flags, environment = ([f"--kubeconfig={file}"], pod) if by_flag else ([], {**pod, "KUBECONFIG": str(file)})
+    target = find_target(parse_flags(flags), environment)
+    assert (target.options.settings().server, target.namespace, target.cluster) == ("https://10.0.0.1:443", "shop", "in-cluster")
+    assert target.options.settings().authorization() == "Bearer pod-token"
+    assert settings(environment, *flags, "--token=mine").authorization() == "Bearer mine"
+    with pytest.raises((ConfigurationError, ConnectionSettingsError), match="no context gone"):
+        settings(pod, f"--kubeconfig={file}", "--context=gone")
+    with pytest.raises(ConnectionSettingsError, match=r"no current-context|no cluster plain"):
+        settings({"KUBECONFIG": str(file)})
+
+
+def test_the_namespace_of_a_context_without_a_cluster_counts_in_a_pod(pod: dict[str, str], tmp_path: Path) -> None:
+    file = tmp_path / "kubeconfig"
+    file.write_text("contexts: [{name: a, context: {namespace: own}}]\ncurrent-context: a\n")
+    target = find_target(parse_flags([f"--kubeconfig={file}"]), pod)
+    assert (target.namespace, target.cluster) == ("own", "in-cluster")
+
+
+def test_kubeconfigs_of_the_environment_that_do_not_exist_lead_to_the_service_account_of_the_pod(pod: dict[str, str]) -> None:
+    assert find_target(parse_flags([]), {**pod, "KUBECONFIG": "/nowhere/a:/nowhere/b"}).cluster == "in-cluster"
+    with pytest.raises(ConfigurationError, match="there is no file /nowhere/a"):
+        find_target(parse_flags(["--kubeconfig=/nowhere/a"]), pod)
+
+
+def test_a_context_without_a_namespace_has_the_namespace_of_the_pod(pod: dict[str, str], environment: dict[str, str]) -> None:
+    target = find_target(parse_flags([]), {**pod, **environment})
+    assert (target.namespace, target.options.settings().server) == ("shop", PLAIN)
+    assert find_target(parse_flags([]), environment).namespace == "default"
 
 
 def test_another_server_does_not_change_the_namespace_of_the_pod(pod: dict[str, str]) -> None:

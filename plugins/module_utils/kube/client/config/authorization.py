@@ -45,14 +45,19 @@ def basic(username: str, password: str) -> Authorization:
 class TokenFile:
     """The authorization with a token in a file. The file is read again every minute.
 
-    Raises ConnectionSettingsError if the file cannot be read at first. The kubelet and other programs renew the token in the file. If a
-    later read fails, the last token is used until the file can be read again.
+    Raises ConnectionSettingsError if the file cannot be read at first, unless ``otherwise`` is the token to use then. The kubelet and other
+    programs renew the token in the file. If a later read fails, the last token is used until the file can be read again.
     """
 
-    def __init__(self, path: Path, clock: t.Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, path: Path, clock: t.Callable[[], float] = time.monotonic, *, otherwise: str = "") -> None:
         self._path = path
         self._clock = clock
-        self._token = _token_in(path)
+        try:
+            self._token = _token_in(path)
+        except ConnectionSettingsError:
+            if not otherwise:
+                raise
+            self._token = otherwise
         self._read_at_s = clock()
 
     def __call__(self) -> str:

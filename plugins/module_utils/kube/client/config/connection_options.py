@@ -13,7 +13,7 @@ from urllib.request import getproxies
 from .authorization import basic, bearer
 from .connection_settings import ConnectionSettings, Pem
 from .files import ConnectionSettingsError, is_file, path_of
-from .kubeconfig_settings import UnsupportedLoginError, settings_of_kubeconfig, settings_of_pod
+from .kubeconfig_settings import UnsupportedLoginError, current_contexts, settings_of_kubeconfig, settings_of_pod
 from .kubeconfig_source import Source
 
 NAMES = {
@@ -99,6 +99,7 @@ def _base(options: ConnectionOptions) -> ConnectionSettings:
         if of_pod is not None:
             return of_pod
     try:
+        _check_current_context(options)
         return settings_of_kubeconfig(options.source)
     except UnsupportedLoginError:
         from .kubernetes_client import settings_by_client  # imported only if needed, so that it is compiled only then
@@ -109,6 +110,19 @@ def _base(options: ConnectionOptions) -> ConnectionSettings:
         if options.text("host") and not options.values.get("kubeconfig"):
             raise ConnectionSettingsError(NO_CREDENTIALS) from None
         raise
+
+
+def _check_current_context(options: ConnectionOptions) -> None:
+    """Raise ConnectionSettingsError if the kubeconfigs name different current contexts, and no context is given.
+
+    Then kubectl would use another cluster than the modules of kubernetes.core in the same playbook.
+    """
+    found = () if options.text("context") else current_contexts(options.source)
+    if len(found) > 1:
+        raise ConnectionSettingsError(
+            f"its files have the current contexts {' and '.join(found)}, of which kubectl takes the first and kubernetes.core the last: "
+            "give the option context"
+        )
 
 
 def _has_credentials(options: ConnectionOptions) -> bool:

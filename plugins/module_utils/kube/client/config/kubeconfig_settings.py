@@ -2,8 +2,8 @@
 # Copyright: onprem.kube_scheduling contributors
 """Connection settings from kubeconfigs, and from the service account of a pod.
 
-Files are merged as in the kubernetes client: of several entries with the same name the first is used, and of several current contexts the
-last. Errors name the entry and the key, and never a value.
+Files are merged as in kubectl: of several entries with the same name, and of several current contexts, the first is used. Errors name the
+entry and the key, and never a value.
 """
 
 from __future__ import annotations
@@ -117,6 +117,23 @@ def context_of_kubeconfig(source: Source) -> Context:
     return Context(name, entry.text("namespace") if entry else "")
 
 
+def names_no_cluster(source: Source) -> bool:
+    """Return whether the kubeconfig has no current context, or no cluster for it. Raises ConnectionSettingsError.
+
+    kubectl then uses the service account of its pod (client-go ``merged_client_builder.go``).
+    """
+    merged = _merged(source)
+    context = merged.contexts.get(merged.current_context)
+    if context is None:
+        return not merged.current_context
+    return context.text("cluster") not in merged.clusters
+
+
+def current_contexts(source: Source) -> tuple[str, ...]:
+    """Return the different current contexts of the files. kubectl takes the first. Raises ConnectionSettingsError."""
+    return _merged(source).current_contexts
+
+
 class KubeconfigNames(t.NamedTuple):
     """The names of the entries of a kubeconfig."""
 
@@ -137,12 +154,18 @@ def namespace_of_pod() -> str:
     return read_file(file).decode(errors="replace").strip() if is_file(file) else ""
 
 
+def is_in_pod(environment: Mapping[str, str]) -> bool:
+    """Return whether the program runs in a pod with a service account."""
+    files = (SERVICE_ACCOUNT / "token", SERVICE_ACCOUNT / "ca.crt")
+    return all(environment.get(f"KUBERNETES_SERVICE_{name}") for name in ("HOST", "PORT")) and all(map(is_file, files))
+
+
 def settings_of_pod(environment: Mapping[str, str]) -> t.Optional[ConnectionSettings]:
     """Return the settings of the pod's service account, or None outside of a pod."""
-    host, port = environment.get("KUBERNETES_SERVICE_HOST"), environment.get("KUBERNETES_SERVICE_PORT")
-    token, ca = SERVICE_ACCOUNT / "token", SERVICE_ACCOUNT / "ca.crt"
-    if not host or not port or not is_file(token) or not is_file(ca):
+    if not is_in_pod(environment):
         return None
+    host, port = environment["KUBERNETES_SERVICE_HOST"], environment["KUBERNETES_SERVICE_PORT"]
+    token, ca = SERVICE_ACCOUNT / "token", SERVICE_ACCOUNT / "ca.crt"
     server = f"https://[{host}]:{port}" if ":" in host else f"https://{host}:{port}"
     return ConnectionSettings(server, authorization=TokenFile(token), ca=read_file(ca))
 
@@ -153,7 +176,12 @@ class _Merged(t.NamedTuple):
     contexts: dict[str, Entry]
     clusters: dict[str, Entry]
     users: dict[str, Entry]
-    current_context: str
+    current_contexts: tuple[str, ...]
+
+    @property
+    def current_context(self) -> str:
+        """Return the first of the current contexts. It is empty if there is none."""
+        return next(iter(self.current_contexts), "")
 
 
 def _merged(source: Source) -> _Merged:
@@ -164,7 +192,7 @@ def _merged(source: Source) -> _Merged:
     if not contents:
         raise ConnectionSettingsError(f"there is no file {', '.join(map(searched, source.files))}")
     found: dict[str, dict[str, Entry]] = {"context": {}, "cluster": {}, "user": {}}
-    current = ""
+    current: list[str] = []
     for folder, content in contents:
         for kind, entries in found.items():
             for entry in _entries(content, kind, folder):
@@ -172,14 +200,15 @@ def _merged(source: Source) -> _Merged:
         named = content.get("current-context")
         if named is not None and not isinstance(named, str):
             raise ConnectionSettingsError("its current-context is not a text")
-        current = named or current
-    return _Merged(found["context"], found["cluster"], found["user"], current)
+        if named:
+            current.append(named)
+    return _Merged(found["context"], found["cluster"], found["user"], tuple(dict.fromkeys(current)))
 
 
 def _content_of(file: Path) -> Json:
     content = load_yaml(read_file(file))
-    if content is None:
-        raise ConnectionSettingsError(f"the file {file} is empty")
+    if content is None:  # an empty file of several ones has no effect
+        return {}
     if not isinstance(content, dict):
         raise ConnectionSettingsError(f"the file {file} is not a kubeconfig: it has no keys")
     return content
@@ -191,12 +220,16 @@ def _entries(content: Json, kind: str, folder: Path) -> t.Iterator[Entry]:
         return
     if not isinstance(listed, list):
         raise ConnectionSettingsError(f"{kind}s is not a list")
+    names: set[str] = set()
     for number, item in enumerate(listed, 1):
         if not isinstance(item, dict) or not isinstance(item.get("name"), str):
             raise ConnectionSettingsError(f"entry {number} of {kind}s has no name")
         name, inner = item["name"], item.get(kind)
         if inner is not None and not isinstance(inner, dict):
             raise ConnectionSettingsError(f"{kind} of the entry {name} of {kind}s is not a mapping")
+        if name in names:
+            raise ConnectionSettingsError(f"{kind}s has two entries with the name {name}")
+        names.add(name)
         yield Entry(kind, name, inner or {}, folder)
 
 
@@ -244,12 +277,15 @@ def _settings(cluster: Entry, user: Entry, authorization: Authorization, server:
 def _authorization(user: Entry) -> Authorization:
     if user.content.get("auth-provider") is not None:
         raise UnsupportedLoginError
-    if user.text("token"):
-        return bearer(user.text("token"))
-    if "token" not in user.content:
-        token_file = user.file("tokenFile")
-        if token_file is not None:
-            return TokenFile(token_file)
+    token, token_file = user.text("token"), user.text("tokenFile")
+    if token and token_file:
+        # As in client-go (``transport/round_trippers.go``), the file counts, and the token only while the file cannot be read.
+        return TokenFile(user.folder / token_file, otherwise=token)
+    if token:
+        return bearer(token)
+    path = user.file("tokenFile")
+    if path is not None:
+        return TokenFile(path)
     if user.content.get("exec") is not None:
         raise UnsupportedLoginError
     if user.text("username") and user.text("password"):

@@ -15,7 +15,7 @@ from pathlib import Path
 from ..http.connection import HttpError
 from .connection_settings import ConnectionSettings, Pem
 from .files import ConnectionSettingsError
-from .kubeconfig_settings import impersonation
+from .kubeconfig_settings import context_of_kubeconfig, impersonation
 from .kubeconfig_source import Source
 
 MALFORMED = (AttributeError, KeyError, TypeError, ValueError, OSError)
@@ -46,7 +46,12 @@ def settings_by_client(source: Source, *, persist: bool, needs_login: bool = Fal
     except ImportError as error:
         raise ConnectionSettingsError(f"this kubeconfig needs the Python library kubernetes, which cannot be imported: {error}") from None
     configuration = client.Configuration()
-    options: dict[str, t.Any] = {"context": source.context or None, "client_configuration": configuration, "persist_config": persist}
+    # Of several current contexts the client would take the last.
+    options: dict[str, t.Any] = {
+        "context": context_of_kubeconfig(source).name or None,
+        "client_configuration": configuration,
+        "persist_config": persist,
+    }
     with _without_secrets():
         if isinstance(source.kubeconfig, dict):
             config.load_kube_config_from_dict(config_dict=source.kubeconfig, **options)

@@ -78,6 +78,21 @@ def test_a_host_with_credentials_needs_no_kubeconfig(params: dict[str, str], aut
     assert settings({}, **variables).authorization() == authorization
 
 
+def test_kubeconfigs_with_different_current_contexts_need_the_option_context(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """kubectl would take the first of them, and kubernetes.core the last."""
+    content = yaml.safe_load((home / ".kube" / "config").read_text())
+    for name in ("one", "two"):
+        (home / name).write_text(yaml.safe_dump({**content, "current-context": name}))
+    files = f"{home / 'one'}:{home / 'two'}"
+    with pytest.raises(ConnectionSettingsError, match=r"current contexts one and two, .* give the option context"):
+        settings({"kubeconfig": files})
+    monkeypatch.setenv("KUBECONFIG", files)
+    with pytest.raises(ConnectionSettingsError, match="current contexts one and two"):
+        settings({})
+    assert settings({"context": "two"}).server == "https://two:6443"
+    assert settings({"kubeconfig": f"{home / 'one'}:{home / 'one'}"}).server == "https://one:6443"
+
+
 def test_a_host_without_credentials_says_what_is_missing(home: Path) -> None:
     (home / ".kube" / "config").unlink()
     with pytest.raises(ConnectionSettingsError, match="host is given without credentials"):

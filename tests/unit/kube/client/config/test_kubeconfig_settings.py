@@ -16,6 +16,8 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.config.files import ConnectionSettingsError
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.config.kubeconfig_settings import (
     UnsupportedLoginError,
+    context_of_kubeconfig,
+    current_contexts,
     settings_of_kubeconfig,
     settings_of_pod,
 )
@@ -69,7 +71,7 @@ UNDERSTOOD = [
     kubeconfig({"certificate-authority-data": b64("ca")}, {"client-certificate-data": b64("cert"), "client-key-data": b64("key")}),
     kubeconfig({"certificate-authority": "ca.pem"}, {"client-certificate": "cert.pem", "client-key": "key.pem"}),
     kubeconfig({"certificate-authority": "ca.pem", "certificate-authority-data": b64("other")}, {"tokenFile": "token"}),
-    kubeconfig({"certificate-authority": "ca.pem", "certificate-authority-data": ""}, {"tokenFile": "token", "token": SECRET}),
+    kubeconfig({"certificate-authority": "ca.pem", "certificate-authority-data": ""}, {"tokenFile": "token"}),
     kubeconfig({"insecure-skip-tls-verify": True}, {"username": "u", "password": SECRET}),
     kubeconfig({"insecure-skip-tls-verify": False, "tls-server-name": "kubernetes", "proxy-url": "http://proxy:3128"}),
     kubeconfig(user={"token": SECRET, "username": "u", "password": SECRET, "exec": {"command": "false"}}),
@@ -89,6 +91,25 @@ def test_settings_are_those_of_the_kubernetes_client(given: Json, as_dict: bool,
     assert comparable(settings_of_kubeconfig(source)) == comparable(settings_by_client(source, persist=False))
 
 
+@pytest.mark.parametrize(
+    ("user", "token"),
+    [
+        ({"token": SECRET, "tokenFile": "token"}, "of the file"),
+        ({"token": "", "tokenFile": "token"}, "of the file"),
+        ({"token": None, "tokenFile": "token"}, "of the file"),
+        ({"token": SECRET, "tokenFile": "nowhere"}, SECRET),
+        ({"token": SECRET, "tokenFile": "empty"}, SECRET),
+        ({"token": SECRET, "tokenFile": ""}, SECRET),
+    ],
+)
+def test_the_token_in_a_file_counts_before_the_token_beside_it(user: Json, token: str, tmp_path: Path) -> None:
+    """``tests/integration/kube/client/test_kubeconfigs.py`` asks kubectl. The kubernetes client would take the token in the kubeconfig."""
+    (tmp_path / "token").write_text("of the file\n")
+    (tmp_path / "empty").touch()
+    (tmp_path / "config").write_text(yaml.safe_dump(kubeconfig(user=user)))
+    assert settings_of_kubeconfig(Source(str(tmp_path / "config"))).authorization() == f"Bearer {token}"
+
+
 def test_several_files_are_merged_as_the_kubernetes_client_does_it(tmp_path: Path) -> None:
     first, second, missing = tmp_path / "a" / "config", tmp_path / "b" / "config", tmp_path / "c" / "config"
     given = kubeconfig({"certificate-authority": "ca.pem"}, {"tokenFile": "token"})
@@ -101,6 +122,17 @@ def test_several_files_are_merged_as_the_kubernetes_client_does_it(tmp_path: Pat
     settings = settings_of_kubeconfig(source)
     assert comparable(settings) == comparable(settings_by_client(source, persist=False))
     assert (content(settings.ca), settings.authorization()) == (b"ca in b", "Bearer token in a")
+
+
+def test_the_first_of_several_current_contexts_counts_also_for_the_login_of_the_kubernetes_client(tmp_path: Path) -> None:
+    first, second, empty = tmp_path / "a", tmp_path / "b", tmp_path / "c"
+    first.write_text(yaml.safe_dump(kubeconfig({"server": "https://first:6443"}, {"token": SECRET})))
+    second.write_text(yaml.safe_dump(kubeconfig({"server": "https://second:6443"})).replace("lab", "other"))
+    empty.touch()
+    source = Source(f"{empty}:{first}:{second}")
+    assert settings_of_kubeconfig(source).server == "https://first:6443"
+    assert context_of_kubeconfig(source).name == "lab" and current_contexts(source) == ("lab", "other")
+    assert settings_by_client(Source(f"{first}:{second}"), persist=False).server == "https://first:6443"
 
 
 @pytest.mark.parametrize(
@@ -195,6 +227,7 @@ def test_the_user_that_is_acted_as_is_sent() -> None:
     [
         ({**kubeconfig(), "users": [{"name": "me", "token": SECRET, "user": None}, {"token": SECRET}]}, "entry 2 of users has no name"),
         ({**kubeconfig(), "users": {"me": {"token": SECRET}}}, "users is not a list"),
+        ({**kubeconfig(), "users": [{"name": "me", "user": {"token": SECRET}}] * 2}, "users has two entries with the name me"),
         ({**kubeconfig(), "users": [{"name": "me", "user": SECRET}]}, "user of the entry me of users is not a mapping"),
         ({**kubeconfig(), "users": [{"name": "other", "user": {"token": SECRET}}]}, "there is no user me in it"),
         (kubeconfig(user={"token": [SECRET]}), "token of the user me is not a text"),
