@@ -44,10 +44,11 @@ class NoListener:
 
 
 class SourceReport(t.NamedTuple):
-    """The lines of the report. ``problems``: sentences; without them the exit code is 0."""
+    """The lines of the report. ``notes``: sentences about what is doubtful. ``problems``: sentences; without them the exit code is 0."""
 
     lines: list[str]
     problems: list[str]
+    notes: list[str]
 
 
 def report_on(view: ClusterView, profiles: Mapping[str, Profile], log: Log, *, selector: str = "") -> SourceReport:
@@ -59,19 +60,20 @@ def report_on(view: ClusterView, profiles: Mapping[str, Profile], log: Log, *, s
     engine = Engine(profiles, metrics, pause=no_pause)
     engine.on_view(view)
     lines = [line for _name, node in sorted(view.nodes.items()) for line in _node_lines(node)]
-    problems = [f"{source}: {error}" for source, error in view.errors.items()]
+    problems, notes = [f"{source}: {error}" for source, error in view.errors.items()], []
     if not view.nodes:
         problems.append("the sources know no node")
     for state in engine.current.states.values():
         rows = explain_profile(state)
         lines += _profile_lines(rows)
         problems += _unknown(rows, metrics.failed_agents)
+        notes += _notes(state)
         if not view.errors:
             problems += _without_series(rows, profiles[rows.profile], view, selector)
     if view.unmapped:
         lines.append(f"{view.unmapped_count} series belong to no node, or to several:")
         lines += [f"  {one.source}: {query_text(one.query)} {_labels(one.labels)}: {one.why}" for one in view.unmapped]
-    return SourceReport(lines, problems)
+    return SourceReport(lines, problems, notes)
 
 
 def query_text(query: Query) -> str:

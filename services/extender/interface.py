@@ -238,6 +238,13 @@ class Agent:
         """
         return [self.judge(prepared, node, pod, now_s) for pod in pods]
 
+    def notes(self, prepared: t.Any, nodes: Sequence[NodeView], now_s: float) -> Sequence[str]:
+        """Return sentences about what is doubtful in the judgements, such as an assumed value. ``--check-sources`` prints them.
+
+        Each names its nodes. A node without a fresh value needs none.
+        """
+        return ()
+
     def preempt_violation(self, victims: Victims) -> str:
         """Return the reason why these victims must not be deleted, or an empty text."""
         return ""

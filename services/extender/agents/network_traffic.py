@@ -1,29 +1,34 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: onprem.kube_scheduling contributors
-"""The agent ``network_traffic``: nodes with less traffic on their network devices get higher scores.
+"""The agent ``network_traffic``: nodes with less traffic on their network links get higher scores.
 
-``normalise: utilisation`` divides the traffic by the speed of the link. The score falls from 10 at 0 to 0 at ``worst_utilisation``, or at
-the utilisation of the busiest node if that is higher. An extender answers with eleven integers, and without this scale most of them would
-belong to utilisations that do not occur. docs/development/placement.md has the effect.
+``normalise: utilisation`` divides the traffic of each link by its speed, and the fullest link of a node counts. The score falls from 10 at 0
+to 0 at ``worst_utilisation``, or at the utilisation of the busiest node if that is higher. An extender answers with eleven integers, and
+without this scale most of them would belong to utilisations that do not occur. docs/development/placement.md has the effect.
 
 ``normalise: relative`` is the formula of the NetworkTraffic plugin of cylonchau/customScheduler, 100 − value·100/max, with a rate in place
-of the value of a counter.
+of the value of a counter. The link with the most traffic counts.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median_low
 
-from ..interface import BEST_SCORE, Agent, Gauge, Judgement, LabelMatch, NodeView, PodView, Query, Rate, Series
+from ..interface import BEST_SCORE, Agent, Gauge, Judgement, LabelMatch, NodeView, PodView, Query, Rate
 from .measurements import age_violation, newest_by_label, oldest
 from .network.arguments import AUTO, RELATIVE, NetworkTrafficArgs
 from .network.bandwidth import BITS_PER_BYTE, SPEED_METRIC, bit_text
-from .network.devices import DeviceFilter, layers_of, link_speed
-from .network.node_traffic import ASSUMED_BYTES_PER_S, Traffic, busiest, most_of_one_pod
+from .network.devices import PROPERTIES, Device, DeviceFilter, Link, links_of
+from .network.node_traffic import ASSUMED_BYTES_PER_S, Fullest, Traffic, fullest_of, most_of_one_pod
 from .network.pods import automatic_estimate, pod_traffic
+
+SHOWN_NODES = 5
+"""The names of nodes in a note."""
+
+SET_DEVICE = "set device in the args of the agent"
 
 COUNTERS = {"receive": "node_network_receive_bytes_total", "transmit": "node_network_transmit_bytes_total"}
 
@@ -32,14 +37,14 @@ COUNTERS = {"receive": "node_network_receive_bytes_total", "transmit": "node_net
 class Prepared:
     """The traffic of all nodes of a refresh. Rates and speeds are in bytes per second.
 
-    ``traffic``: by node, its state at the refresh, its traffic by direction without an estimate, and its traffic.
-    ``largest_rate``: the largest measured rate. ``assumed_speed``: the speed of nodes that report none. ``estimates``: the rate of a new
+    ``traffic``: by node, its state at the refresh, its traffic by direction without an estimate, and its fullest link.
+    ``largest_rate``: the largest measured rate. ``assumed_speed``: the speed of links that report none. ``estimates``: the rate of a new
     pod that declares none, by direction. ``worst``: the utilisation with the score 0. New pods count in it, up to the speed of a link.
 
     What was added for new pods does not count in ``largest_rate``, so that the annotation of one pod cannot make all other nodes equal.
     """
 
-    traffic: dict[str, tuple[NodeView, Sequence[Traffic], Traffic]]
+    traffic: dict[str, tuple[NodeView, Sequence[Traffic], Fullest]]
     largest_rate: float
     assumed_speed: float
     assumed_from: str
@@ -48,7 +53,7 @@ class Prepared:
 
 
 class NetworkTraffic(Agent):
-    """Scores nodes by the traffic of their network devices, and optionally rejects those above ``max_utilisation``."""
+    """Scores nodes by the traffic of their network links, and optionally rejects those above ``max_utilisation``."""
 
     name = "network_traffic"
     args_type = NetworkTrafficArgs
@@ -58,17 +63,19 @@ class NetworkTraffic(Agent):
     def __init__(self, args: NetworkTrafficArgs) -> None:
         super().__init__(args)
         self._directions, self._window_s = args.directions, args.window_s
+        self._by_rate = args.normalise == RELATIVE
         self._entries = [(re.compile(entry.nodes), DeviceFilter(entry.device, args.exclude)) for entry in args.entries]
         self._overrides = [(re.compile(entry.nodes), entry.bytes_per_s) for entry in args.speeds]
         matching = "|".join(f"(?:{entry.device})" for entry in args.entries)
-        conditions = [LabelMatch("device", matching)] + ([LabelMatch("device", args.exclude, negative=True)] if args.exclude else [])
-        self._rates = {direction: Rate(COUNTERS[direction], self._window_s, tuple(conditions)) for direction in self._directions}
-        self._speed = Gauge(SPEED_METRIC, tuple(conditions))
+        conditions = (LabelMatch("device", matching), *([LabelMatch("device", args.exclude, negative=True)] if args.exclude else []))
+        self._rates = {direction: Rate(COUNTERS[direction], self._window_s, conditions) for direction in self._directions}
+        self._speed = Gauge(SPEED_METRIC, conditions)
+        self._properties = tuple(Gauge(metric, conditions) for metric in PROPERTIES)
 
     @property
     def queries(self) -> Sequence[Query]:
-        """Return the rates of the directions, and the speed."""
-        return (*self._rates.values(), self._speed)
+        """Return the rates of the directions, the speed, and the properties of the devices."""
+        return (*self._rates.values(), self._speed, *self._properties)
 
     @property
     def ineffective_filter(self) -> str:
@@ -76,62 +83,92 @@ class NetworkTraffic(Agent):
         return "max_utilisation is not set" if self.args.max_utilisation is None else ""
 
     def prepare(self, nodes: Sequence[NodeView], now_s: float) -> Prepared:
-        """Return the traffic of all nodes, and what the nodes without a speed are compared with."""
+        """Return the traffic of all nodes, and what the links without a speed are compared with."""
         directions: list[Sequence[Traffic]] = [self._by_direction(node, now_s) for node in nodes]
         estimates = {direction: self._estimate(directions, direction) for direction in self._directions}
-        traffic = {node.name: (node, found, busiest(found, estimates)) for node, found in zip(nodes, directions, strict=True)}
-        known = [one for _node, _found, one in traffic.values() if not one.problem]
-        speeds = [one.speed for one in known if one.speed is not None]
-        largest = max((one.measured for one in known), default=0.0)
+        known = [found for found in directions if not any(one.problem for one in found)]
+        speeds = [speed for found in known if (speed := next((link.speed for link in found[0].links if link.speed), None))]
+        largest = max((one.main.measured for found in known for one in found), default=0.0)
         if speeds:
             assumed, assumed_from = median_low(speeds), "the median of the other nodes"
         else:
             assumed, assumed_from = max(ASSUMED_BYTES_PER_S, largest), "no node knows its speed"
+        traffic = {node.name: (node, found, self._fullest(found, estimates, assumed)) for node, found in zip(nodes, directions, strict=True)}
         # A link never has more traffic than its speed: such a speed is wrong, and does not set the scale for all nodes.
-        plausible = (one for one in known if one.speed is None or one.measured <= one.speed)
-        highest = max((one.rate / (one.speed or max(assumed, one.rate)) for one in plausible), default=0.0)
+        fullest = [one for _node, _found, one in traffic.values() if not one.problem]
+        plausible = (one for one in fullest if one.link.measured_share <= 1)
+        highest = max((one.rate / (one.link.speed or max(assumed, one.rate)) for one in plausible), default=0.0)
         worst = max(self.args.worst_utilisation, min(1.0, highest))
         return Prepared(traffic, largest, assumed, assumed_from, estimates, worst)
 
     def judge(self, prepared: Prepared, node: NodeView, pod: PodView | None, now_s: float) -> Judgement:
-        """Return the score of a node by its traffic. A node without a known speed is judged by an assumed one."""
-        traffic = self._newest(prepared, node, now_s)
-        problem = traffic.problem or age_violation(traffic.measured_at_s, now_s, self.args.max_age_s)
+        """Return the score of a node by its fullest link. A link without a known speed is judged by an assumed one."""
+        directions, one = self._newest(prepared, node, now_s)
+        problem = one.problem or age_violation(one.measured_at_s, now_s, self.args.max_age_s)
         if problem:
-            return Judgement(None, explanation=problem, measured_at_s=traffic.measured_at_s)
-        if self.args.normalise == RELATIVE:
-            share = worse = traffic.rate / max(prepared.largest_rate, traffic.rate) if traffic.rate > 0 else 0.0
-            of, scale = f"{bit_text(traffic.rate)}, {share:.0%} of the largest rate", ""
+            return Judgement(None, explanation=problem, measured_at_s=one.measured_at_s)
+        speed = one.link.speed or max(prepared.assumed_speed, one.rate)
+        if self._by_rate:
+            share = worse = one.rate / max(prepared.largest_rate, one.rate) if one.rate > 0 else 0.0
+            of, scale = f"{bit_text(one.rate)}, {share:.0%} of the largest rate", ""
         else:
-            speed = traffic.speed or max(prepared.assumed_speed, traffic.rate)
-            share = min(1.0, traffic.rate / speed)
+            share = min(1.0, one.rate / speed)
             worse = share / max(prepared.worst, share)
             scale = f"; the score is 0 at {prepared.worst:.0%}"
-            of = f"{share:.0%} of {bit_text(speed)}" + ("" if traffic.speed else f" (assumed: {prepared.assumed_from})")
-        explanation = f"{of} on {', '.join(traffic.devices)}, {traffic.direction}{_added_text(traffic)}{scale}"
+            of = f"{share:.0%} of {bit_text(speed)}" + ("" if one.link.speed else f" (assumed: {prepared.assumed_from})")
+        others = f", the {'busiest' if self._by_rate else 'fullest'} of {one.links} links" if one.links > 1 else ""
+        explanation = f"{of} on {', '.join(one.link.devices)}{others}, {one.direction}{_added_text(one)}{scale}"
         score = BEST_SCORE * (1.0 - worse)
-        return Judgement(score, traffic.rate * BITS_PER_BYTE, explanation, traffic.measured_at_s, self._rejection(traffic))
+        return Judgement(score, one.rate * BITS_PER_BYTE, explanation, one.measured_at_s, self._rejection(directions))
 
-    def _rejection(self, traffic: Traffic) -> str:
+    def notes(self, prepared: Prepared, nodes: Sequence[NodeView], now_s: float) -> Sequence[str]:
+        """Return what is assumed about the links of the nodes, and the devices that may be missing."""
+        found: dict[str, list[str]] = {}
+        for node in nodes:
+            directions, one = self._newest(prepared, node, now_s)
+            for text in self._doubts(directions, one):
+                found.setdefault(text, []).append(node.name)
+        return [f"{_names_text(names)}: {text}" for text, names in found.items()]
+
+    def _doubts(self, directions: Sequence[Traffic], fullest: Fullest) -> Iterable[str]:
+        if fullest.problem:
+            return
+        for one in directions:
+            if one.ignored:
+                yield f"{one.ignored} has more traffic ({one.direction}) than {_devices_text(one.links)}, and does not count: {SET_DEVICE}"
+        links = sorted(directions[0].links)
+        if len(links) > 1:
+            yield f"the fullest of the links {_devices_text(links)} counts: if pods use only one of them, {SET_DEVICE}"
+        assumed = [link for link in links if link.speed is None]
+        if assumed and not self._by_rate:
+            yield f"the speed of {_devices_text(assumed)} is not known, and another one is assumed: set speeds in the args of the agent"
+
+    def _rejection(self, directions: Sequence[Traffic]) -> str:
         """Return the reason to reject a node. An assumed speed rejects none.
 
         Only what was measured counts. Otherwise one tenant could close all nodes for the others with annotations of idle pods.
         """
         limit = self.args.max_utilisation
-        if limit is None or traffic.speed is None or traffic.measured <= limit * traffic.speed:
+        if limit is None:
             return ""
-        return f"network traffic is {traffic.measured / traffic.speed:.0%} of {bit_text(traffic.speed)}, and max_utilisation is {limit:.0%}"
+        link = max((link for one in directions for link in one.links), key=lambda link: link.measured_share)
+        if link.speed is None or link.measured <= limit * link.speed:
+            return ""
+        return f"network traffic is {link.measured_share:.0%} of {bit_text(link.speed)}, and max_utilisation is {limit:.0%}"
 
-    def _newest(self, prepared: Prepared, node: NodeView, now_s: float) -> Traffic:
+    def _newest(self, prepared: Prepared, node: NodeView, now_s: float) -> tuple[Sequence[Traffic], Fullest]:
         """Return the traffic of a node with the pods that it has now. Its measured values are those of the refresh, or newer ones."""
-        seen, directions, traffic = prepared.traffic.get(node.name, (None, (), Traffic()))
+        seen, directions, fullest = prepared.traffic.get(node.name, (None, (), Fullest()))
         if seen is node:
-            return traffic
+            return directions, fullest
         if seen is not None and seen.series is node.series:
             directions = [self._with_pods(one, node, now_s) for one in directions]
         else:
             directions = self._by_direction(node, now_s)
-        return busiest(directions, prepared.estimates)
+        return directions, self._fullest(directions, prepared.estimates, prepared.assumed_speed)
+
+    def _fullest(self, directions: Sequence[Traffic], estimates: Mapping[str, float], assumed_speed: float) -> Fullest:
+        return fullest_of(directions, estimates, assumed_speed, by_rate=self._by_rate)
 
     def _by_direction(self, node: NodeView, now_s: float) -> list[Traffic]:
         """Return the traffic of each direction, without an estimate of the pods that declare none."""
@@ -147,19 +184,34 @@ class NetworkTraffic(Agent):
         return automatic_estimate(one for found in of_nodes for one in found if one.direction == direction)
 
     def _direction(self, node: NodeView, devices: DeviceFilter, direction: str, now_s: float) -> Traffic:
-        series = self._devices_of(node, self._rates[direction], devices)
-        if not series:
-            return Traffic(problem=f"no value is known ({direction})")
-        layers = layers_of(frozenset(series))
-        counted = layers[0]
-        measured_at_s = oldest(series[device].measured_at_s for device in counted)
+        rates = newest_by_label(node.series.get(self._rates[direction], ()), "device")
+        rates = {device: one for device, one in rates.items() if devices.matches(device)}
+        if not rates:
+            return Traffic(problem=f"there is no series of {COUNTERS[direction]}")
+        found = links_of(self._devices(node, {device: max(0.0, one.value) for device, one in rates.items()}, devices))
+        if found.unmeasured:
+            return Traffic(problem=f"there is no series of {COUNTERS[direction]} for {', '.join(found.unmeasured)}")
+        measured_at_s = oldest(rates[device].measured_at_s for link in found.links for device in link.devices)
         problem = age_violation(measured_at_s, now_s, self.args.max_age_s)
         if problem:
-            return Traffic(measured_at_s=measured_at_s, problem=problem)
-        measured = max(0.0, sum(series[device].value for device in counted))
-        speed = self._speed_of(node, devices, layers, [device for device in counted if series[device].value > 0])
-        found = Traffic(measured=measured, direction=direction, devices=counted, speed=speed, measured_at_s=measured_at_s)
-        return self._with_pods(found, node, now_s)
+            return Traffic(measured_at_s=measured_at_s, problem=f"{COUNTERS[direction]}: {problem}")
+        speed = next((speed for nodes, speed in self._overrides if nodes.fullmatch(node.name)), None)
+        links = found.links if speed is None else [link._replace(speed=speed) for link in found.links]
+        return self._with_pods(Traffic(links, direction, found.ignored, measured_at_s=measured_at_s), node, now_s)
+
+    def _devices(self, node: NodeView, rates: Mapping[str, float], devices: DeviceFilter) -> dict[str, Device]:
+        """Return the devices that have a rate or a speed.
+
+        node_exporter writes −125000 bytes/s if the driver does not know the speed (node_exporter#1967), so only positive speeds count.
+        """
+        speeds = newest_by_label(node.series.get(self._speed, ()), "device")
+        known = {device: one.value for device, one in speeds.items() if one.value > 0 and devices.matches(device)}
+        names = dict.fromkeys([*rates, *known])
+        properties: dict[str, dict[str, float]] = {name: {} for name in names}
+        for query in self._properties if len(names) > 1 else ():
+            for one in node.series.get(query, ()):
+                properties.get(one.labels.get("device", ""), {})[query.metric] = one.value
+        return {name: Device(rates.get(name), known.get(name), properties[name]) for name in names}
 
     def _with_pods(self, traffic: Traffic, node: NodeView, now_s: float) -> Traffic:
         """Return the measured traffic of a direction with the new and ended pods of the node."""
@@ -170,25 +222,21 @@ class NetworkTraffic(Agent):
             traffic.direction,
             measured_at_s=now_s if traffic.measured_at_s is None else traffic.measured_at_s,
             window_s=self._window_s,
-            most=most_of_one_pod(traffic.speed, traffic.measured),
-            rate=traffic.measured,
+            most=most_of_one_pod(traffic.main),
+            rate=traffic.main.measured,
         )
-        added = max(0.0, pods.new - min(pods.ended, traffic.measured))
-        return traffic._replace(rate=traffic.measured + added, added=added, measured_pods=pods.measured, undeclared_pods=pods.undeclared)
-
-    def _devices_of(self, node: NodeView, query: Query, devices: DeviceFilter) -> dict[str, Series]:
-        found = newest_by_label(node.series.get(query, ()), "device")
-        return {device: series for device, series in found.items() if devices.matches(device)}
-
-    def _speed_of(
-        self, node: NodeView, devices: DeviceFilter, layers: Sequence[Sequence[str]], with_traffic: Sequence[str]
-    ) -> float | None:
-        for nodes, speed in self._overrides:
-            if nodes.fullmatch(node.name):
-                return speed
-        speeds = {device: series.value for device, series in self._devices_of(node, self._speed, devices).items()}
-        return link_speed(layers, speeds, with_traffic)
+        added = max(0.0, pods.new - min(pods.ended, traffic.main.measured))
+        return traffic._replace(added=added, measured_pods=pods.measured, undeclared_pods=pods.undeclared)
 
 
-def _added_text(traffic: Traffic) -> str:
-    return f", of which {bit_text(traffic.added)} for new pods" if traffic.added * BITS_PER_BYTE >= 1.0 else ""
+def _added_text(fullest: Fullest) -> str:
+    return f", of which {bit_text(fullest.added)} for new pods" if fullest.added * BITS_PER_BYTE >= 1.0 else ""
+
+
+def _devices_text(links: Iterable[Link]) -> str:
+    return ", ".join(device for link in links for device in link.devices)
+
+
+def _names_text(names: Sequence[str]) -> str:
+    more = len(names) - SHOWN_NODES
+    return ", ".join(names[:SHOWN_NODES]) + (f" and {more} more nodes" if more > 0 else "")

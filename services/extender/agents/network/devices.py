@@ -1,35 +1,101 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: onprem.kube_scheduling contributors
-"""The network devices of a node that carry its traffic, so that no byte is counted twice.
+"""The network devices of a node that are its links.
 
 Linux counts a byte on each device that it passes: on eth0, on the bond above it, on the VLAN above the bond, and on the bridge above that.
-The kind of a device follows from its usual name, because node_exporter has no metric for all of their relations.
+Frames that a bridge forwards between its ports count on the ports only. So the lowest devices have all traffic of the links, and each link
+is judged alone. The properties that node_exporter reads from the kernel tell which devices these are, and usual names tell it without them.
 """
 
 from __future__ import annotations
 
+import enum
 import re
-from collections.abc import Collection, Mapping, Sequence
+import typing as t
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 
 VIRTUAL_DEVICES = (
-    "lo|veth.*|cni.*|cali.*|cilium.*|lxc.*|flannel.*|weave.*|vxlan.*|geneve.*|genev_.*|antrea.*|ovn.*|ovs-system|kube-.*|nodelocaldns"
-    "|docker.*|br-[0-9a-f]{12}|podman.*|nerdctl.*|virbr.*|vnet.*|tap.*|tun.*|tunl.*|wg.*|gre.*|gretap.*|erspan.*|sit.*|ip6tnl.*|ip6gre.*"
-    "|ip_vti.*|ip6_vti.*|dummy.*|ifb.*|macvtap.*|nlmon.*"
+    "lo|veth.*|cni.*|cali.*|cilium.*|lxc.*|flannel.*|weave.*|datapath|vxlan.*|vx-.*|geneve.*|genev_.*|antrea.*|ovn.*|ovs-system|br-int|br-local"
+    "|[0-9a-f]{15}|.{0,8}-[0-9a-f]{6}|kube-.*|nodelocaldns|docker.*|br-[0-9a-f]{12}|podman.*|nerdctl.*|virbr.*|vnet.*|tap.*|tun.*|tunl.*|fwbr.*|fwln.*|fwpr.*"
+    "|wg.*|wireguard.*|tailscale.*|zt[0-9a-z]{10}|gre.*|gretap.*|erspan.*|sit.*|ip6tnl.*|ip6gre.*|ip_vti.*|ip6_vti.*|dummy.*|ifb.*|macvtap.*"
+    "|macvlan.*|ipvlan.*|nlmon.*"
 )
 """The devices inside a node. Their traffic reaches the network through another device, or not at all."""
 
-_LAYERS = tuple(
-    re.compile(pattern)
-    for pattern in (
-        r"(vm|ovs|x?en)?br\d+|br[-_].*|bridge\d*",  # bridges
-        r".+\.\d{1,4}|vlan[-_.]?\d+",  # VLANs
-        r"bond.*|team.*",  # bonds
-        r".*",  # the rest
-    )
+LOOPBACK = "lo"
+
+PROPERTIES = (
+    "node_network_protocol_type",
+    "node_network_flags",
+    "node_network_iface_id",
+    "node_network_iface_link",
+    "node_network_address_assign_type",
 )
-"""The kinds of devices, the topmost first. A device of one kind carries the traffic of the kinds that follow."""
+"""The gauges of the collector netclass that tell the kind of a device, from ``/sys/class/net``."""
+
+ETHERNET, INFINIBAND = 1, 32
+"""ARPHRD_ETHER and ARPHRD_INFINIBAND of ``linux/if_arp.h``. WireGuard, Tailscale and other tunnels have other types."""
+IFF_MASTER = 0x400
+"""The flag of a bond in ``linux/if.h``."""
+NET_ADDR_PERM, NET_ADDR_RANDOM = 0, 1
+"""The address is that of the hardware, or a random one (``linux/netdevice.h``). Bridges, OVS, veth, tap and macvlan have random ones."""
+
+FULLER = 1.1
+"""A bond or VLAN that is fuller than each link by this factor has traffic of a link that is not measured."""
+
+
+class Kind(enum.IntEnum):
+    """The kinds of devices, the lowest first. A device of one kind carries the traffic of those that follow."""
+
+    NIC = 0
+    UNPROVEN = 1
+    BOND = 2
+    VLAN = 3
+    INTERNAL = 4
+
+
+_BRIDGE = re.compile(r"(?:(?:vm|ovs|x?en|lxd|incus)?br.*|.+-br)(?:\.\d{1,4})?")
+_VLAN = re.compile(r"(.+)\.[0-9a-f]{1,4}|vlan[-_.]?\d+")
+_BOND = re.compile(r"bond.*|team.*|.+-bo")
+_NIC = re.compile(r"(?:eth|ib|wlan|hsn)\d+|(?:em|p\d+p)\d+(?:_\d+)?|(?:en|ib|wl)[bcdopsuvxPX][0-9A-Za-z]*\d[0-9A-Za-z]*")
+
+
+class Device(t.NamedTuple):
+    """A device with its ``PROPERTIES``, as far as they are known. ``rate`` and ``speed``: bytes per second, None if they are not known."""
+
+    rate: float | None
+    speed: float | None = None
+    properties: Mapping[str, float] = {}
+
+
+class Link(t.NamedTuple):
+    """A link of a node in one direction. ``measured`` and ``speed``: bytes per second; ``speed`` is None if it is unknown.
+
+    ``devices``: one device, or the VLANs of a device that is not measured itself.
+    """
+
+    devices: tuple[str, ...]
+    measured: float
+    speed: float | None = None
+
+    @property
+    def measured_share(self) -> float:
+        """Return the measured share of the speed. It is 0 if the speed is not known."""
+        return self.measured / self.speed if self.speed else 0.0
+
+
+class Links(t.NamedTuple):
+    """The links of a node, the one with the most traffic first.
+
+    ``unmeasured``: the devices without a rate that must be links, because they have a speed. ``ignored``: the device with the most traffic,
+    if it is no link and the links have less.
+    """
+
+    links: Sequence[Link]
+    unmeasured: Sequence[str] = ()
+    ignored: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,49 +107,95 @@ class DeviceFilter:
     _known: dict[str, bool] = field(default_factory=dict, repr=False, compare=False)
 
     def matches(self, device: str) -> bool:
-        """Return whether the device is measured. Both patterns must match the whole name."""
+        """Return whether the device is measured. Both patterns must match the whole name. The loopback device never matches."""
         known = self._known.get(device)
         if known is None:
-            known = bool(re.fullmatch(self.pattern, device)) and not (self.exclude and re.fullmatch(self.exclude, device))
+            excluded = device == LOOPBACK or (self.exclude and re.fullmatch(self.exclude, device))
+            known = bool(re.fullmatch(self.pattern, device)) and not excluded
             if len(self._known) < 10_000:  # nodes have few devices, but other programs choose their names
                 self._known[device] = known
         return known
 
 
-@lru_cache(maxsize=4096)
-def layers_of(devices: frozenset[str]) -> tuple[tuple[str, ...], ...]:
-    """Return the devices by their kinds, the topmost kind first, without empty kinds.
+def kind_of(name: str, properties: Mapping[str, float]) -> Kind:
+    """Return the kind of a device.
 
-    The traffic is measured on the first of them alone. The others have no further traffic, but may tell the speed of the link.
+    A name of the kernel or of udev, such as eth0 or eno1, counts more than the address: in a container such a device is one end of a veth
+    pair, and a virtual function has a random address.
+    """
+    protocol, flags, index, link, assigned = (properties.get(metric) for metric in PROPERTIES)
+    if protocol is not None and protocol not in (ETHERNET, INFINIBAND):
+        return Kind.INTERNAL
+    by_name = _kind_of_name(name)
+    if by_name is not Kind.UNPROVEN:
+        return by_name
+    if flags is not None and int(flags) & IFF_MASTER:
+        return Kind.BOND
+    # The link of a VLAN is the index of the device below it, and that of a veth device the index of its peer, often in another namespace.
+    # Such an index may belong to any device here, so it is compared with that of the device itself only.
+    if link != index or assigned == NET_ADDR_RANDOM:
+        return Kind.INTERNAL
+    return Kind.NIC if assigned == NET_ADDR_PERM else Kind.UNPROVEN
+
+
+@lru_cache(maxsize=4096)
+def _kind_of_name(name: str) -> Kind:
+    if _BRIDGE.fullmatch(name):
+        return Kind.INTERNAL
+    if _VLAN.fullmatch(name):
+        return Kind.VLAN
+    if _BOND.fullmatch(name):
+        return Kind.BOND
+    return Kind.NIC if _NIC.fullmatch(name) else Kind.UNPROVEN
+
+
+def links_of(devices: Mapping[str, Device]) -> Links:
+    """Return the links of a node, of which a device has a rate.
+
+    Each byte counts at the lowest layer that has a speed. A bridge has the speed of its fastest port, which may be a virtual one, so its
+    speed does not count. Without any speed the lowest devices with traffic count.
     """
     if len(devices) == 1:
-        return (tuple(devices),)
-    found: list[list[str]] = [[] for _kind in _LAYERS]
-    for device in sorted(devices):
-        found[next(number for number, pattern in enumerate(_LAYERS) if pattern.fullmatch(device))].append(device)
-    return tuple(tuple(names) for names in found if names)
+        return Links([_link([name], devices) for name in devices])
+    by_kind: dict[Kind, list[Link]] = {kind: [] for kind in Kind}
+    vlans: dict[str, list[str]] = {}
+    unmeasured = []
+    for name in sorted(devices):
+        kind = kind_of(name, devices[name].properties)
+        if devices[name].rate is None:
+            unmeasured += [name] if kind is Kind.NIC else []
+        elif kind is Kind.VLAN:
+            vlans.setdefault(name.rpartition(".")[0] or name, []).append(name)
+        else:
+            by_kind[kind].append(_link([name], devices))
+    by_kind[Kind.VLAN] = [_link(names, devices) for names in vlans.values()]
+    lowest = by_kind[Kind.NIC] + by_kind[Kind.UNPROVEN]
+    links = [link for link in lowest if link.speed is not None]
+    if links:
+        links += [link for link in by_kind[Kind.NIC] if link.speed is None and link.measured > 0 and _is_hardware(link, devices)]
+    elif not any(link.speed is not None for link in by_kind[Kind.BOND] + by_kind[Kind.VLAN]):
+        layers = [layer for layer in by_kind.values() if layer]
+        links = next((layer for layer in layers if any(link.measured for link in layer)), layers[0])
+    above = (by_kind[Kind.BOND], by_kind[Kind.VLAN])
+    for layer in above:
+        fullest = max((link.measured_share for link in links), default=-1.0)
+        links += [link for link in layer if link.speed is not None and link.measured_share > FULLER * fullest]
+    return _ordered(links, () if any(link in layer for layer in above for link in links) else unmeasured, devices)
 
 
-def link_speed(layers: Sequence[Collection[str]], speeds: Mapping[str, float], with_traffic: Collection[str]) -> float | None:
-    """Return the sum of the speeds of the links, in the unit of ``speeds``. None if it is not known.
-
-    node_exporter writes −125000 bytes/s if the driver does not know the speed (node_exporter#1967), so only positive speeds count. A bridge
-    often has no speed; then the devices below it tell the speed. A device without a speed and without traffic is not connected.
-    """
-    for devices in layers:
-        by_link: dict[str, float] = {}
-        for device in devices:
-            speed = speeds.get(device, 0.0)
-            if speed > 0:
-                link = _link_of(device)
-                by_link[link] = max(speed, by_link.get(link, 0.0))
-        if by_link and all(_link_of(device) in by_link for device in devices if device in with_traffic):
-            return sum(by_link.values())
-    return None
+def _link(names: Sequence[str], devices: Mapping[str, Device]) -> Link:
+    """Return the link of devices that share their speed."""
+    speed = max((speed for name in names if (speed := devices[name].speed) is not None), default=None)
+    return Link(tuple(names), sum(devices[name].rate or 0.0 for name in names), speed)
 
 
-@lru_cache(maxsize=4096)
-def _link_of(device: str) -> str:
-    """Return the device below a VLAN such as eth0.100. All its VLANs share one link, and each has the speed of the link."""
-    base, dot, number = device.rpartition(".")
-    return base if dot and number.isdecimal() else device
+def _is_hardware(link: Link, devices: Mapping[str, Device]) -> bool:
+    """Return false if the name is that of a card and the address is not that of the hardware, as of a port of Open vSwitch."""
+    return devices[link.devices[0]].properties.get(PROPERTIES[-1], NET_ADDR_PERM) == NET_ADDR_PERM
+
+
+def _ordered(links: Sequence[Link], unmeasured: Sequence[str], devices: Mapping[str, Device]) -> Links:
+    counted = {name for link in links for name in link.devices}
+    ignored = max(devices.keys() - counted, key=lambda name: devices[name].rate or 0.0, default="")
+    is_less = bool(ignored) and (devices[ignored].rate or 0.0) > FULLER * sum(link.measured for link in links)
+    return Links(sorted(links, key=lambda link: (-link.measured, -(link.speed or 0.0))), unmeasured, ignored if is_less else "")

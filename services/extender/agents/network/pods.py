@@ -62,8 +62,8 @@ def automatic_estimate(of_nodes: Iterable[Traffic]) -> float:
     limited, because on nodes with few pods most of the traffic can be that of the nodes themselves.
     """
     known = [one for one in of_nodes if not one.problem]
-    of_pods = [one.measured / one.measured_pods for one in known if one.measured_pods >= 1]
-    speeds = [one.speed for one in known if one.speed is not None]
+    of_pods = [one.main.measured / one.measured_pods for one in known if one.measured_pods >= 1]
+    speeds = [one.main.speed for one in known if one.main.speed is not None]
     most = MOST_ESTIMATE * (median_low(speeds) if speeds else ASSUMED_BYTES_PER_S)
     return max(LEAST_ESTIMATE_BYTES_PER_S, min(most, median_low(of_pods))) if of_pods else LEAST_ESTIMATE_BYTES_PER_S
 

@@ -8,6 +8,8 @@ import math
 from dataclasses import replace
 
 import pytest
+from ansible_collections.onprem.kube_scheduling.services.extender.agents.network.bandwidth import SPEED_METRIC
+from ansible_collections.onprem.kube_scheduling.services.extender.agents.network.devices import PROPERTIES
 from ansible_collections.onprem.kube_scheduling.services.extender.interface import Agent, Gauge, NodeView, PodView, Rate
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -86,27 +88,81 @@ def test_relative_scores_of_idle_nodes_are_all_best() -> None:
     assert scores(of, [measured(of, "a", {"eth0": 0.0}), measured(of, "b", {"eth0": 0.0})]) == {"a": 10.0, "b": 10.0}
 
 
-@pytest.mark.parametrize(
-    ("receive", "counted"),
-    [
-        ({"eth0": 10.0, "eth1": 20.0, "bond0": 30.0}, ("bond0",)),
-        ({"eth0": 30.0, "eth0.100": 10.0, "eth0.200": 20.0}, ("eth0.100", "eth0.200")),
-        ({"eth0": 30.0, "br0": 30.0}, ("br0",)),
-        ({"eth0": 15.0, "eth1": 15.0, "bond0": 30.0, "bond0.7": 30.0, "br0": 30.0}, ("br0",)),
-        ({"eth0": 10.0, "eth1": 20.0}, ("eth0", "eth1")),
-        ({"eth0": 30.0, "lo": 99.0, "veth12ab": 99.0, "cni0": 99.0, "docker0": 99.0, "br-0123456789ab": 99.0}, ("eth0",)),
-    ],
-)
-def test_a_byte_is_counted_on_one_layer_of_devices(receive: dict[str, float], counted: tuple[str, ...]) -> None:
+def test_rates_and_speeds_of_different_links_are_never_added() -> None:
+    of = traffic_agent()
+    full = measured(of, "full", {"eth0": 0.99 * GBIT, "eth1": 0.1 * GBIT}, speed={"eth0": GBIT, "eth1": 10 * GBIT})
+    idle = measured(of, "idle", {"eth0": 0.01 * GBIT, "eth1": 2 * GBIT}, speed={"eth0": GBIT, "eth1": 10 * GBIT})
+    found = judgements(of, [full, idle])
+    assert [one.explanation[: one.explanation.index(", receive")] for one in found.values()] == [
+        "99% of 1 Gbit/s on eth0, the fullest of 2 links",
+        "20% of 10 Gbit/s on eth1, the fullest of 2 links",
+    ]
+    assert bytes_of(found["full"]) == 0.99 * GBIT
+    assert found["full"].score == 0.0 and found["idle"].score == pytest.approx(10 * (1 - 0.2 / 0.99))
+
+
+def test_relative_scores_compare_the_links_with_the_most_traffic() -> None:
+    of = traffic_agent(normalise="relative")
+    nodes = [measured(of, "a", {"eth0": 10.0, "eth1": 40.0}), measured(of, "b", {"eth0": 30.0, "eth1": 30.0})]
+    assert scores(of, nodes) == {"a": 0.0, "b": pytest.approx(2.5)}
+
+
+def test_new_pods_count_on_the_link_with_the_most_traffic() -> None:
+    of = traffic_agent(estimate="100M")
+    links = {"eth0": 0.1 * GBIT, "eth1": 0.2 * GBIT}
+    speeds = {"eth0": GBIT, "eth1": 10 * GBIT}
+    one = measured(of, "n", links, speed=speeds, pods=tuple(pod(str(number), bound_s_ago=1) for number in range(10)))
+    assert judgements(of, [one])["n"].explanation.startswith("12% of 10 Gbit/s on eth1, the fullest of 2 links, receive, of which 1 Gbit/s")
+
+
+def test_a_card_with_a_speed_and_without_a_rate_makes_its_node_unknown() -> None:
     of = agent("network_traffic")
-    judgement = judgements(of, [measured(of, "n", receive, speed={"eth0": 1000.0})])["n"]
-    assert bytes_of(judgement) == 30.0
-    assert f"on {', '.join(counted)}, receive" in judgement.explanation
+    speed = {"eth0": GBIT, "eth1": GBIT}
+    nodes = [
+        measured(of, "whole", {"eth0": 0.0, "eth1": 0.0}, speed=speed),
+        measured(of, "part", {"eth0": 0.0}, speed=speed),
+        measured(of, "bond", {"bond0": 0.5 * GBIT}, speed={**speed, "bond0": 2 * GBIT}),
+    ]
+    found = judgements(of, nodes)
+    assert found["whole"].score == 10.0 and found["bond"].score == pytest.approx(5.0)
+    assert found["part"].score is None
+    assert found["part"].explanation == "there is no series of node_network_receive_bytes_total for eth1"
+    of = agent("network_traffic", exclude="eth1")
+    assert judgements(of, [measured(of, "part", {"eth0": 0.0}, speed=speed)])["part"].score == 10.0
+
+
+def test_an_old_rate_of_one_link_makes_its_node_unknown() -> None:
+    of = traffic_agent(max_age_s=60)
+    one = measured(of, "n", {"eth0": 0.0, "eth1": 0.0}, speed={"eth0": GBIT, "eth1": GBIT})
+    rates = of.queries[0]
+    old = replace(one, series={**one.series, rates: [series(0.0, device="eth0"), series(0.0, device="eth1", age_s=100)]})
+    judgement = judgements(of, [old])["n"]
+    assert judgement.score is None
+    assert judgement.explanation == "node_network_receive_bytes_total: the newest value is 100 s old, and max_age_s is 60 s"
+
+
+def test_notes_name_several_links_ignored_traffic_and_assumed_speeds() -> None:
+    of = agent("network_traffic")
+    nodes = [
+        *(measured(of, name, {"eth0": 1.0, "eth1": 2.0}, speed={"eth0": GBIT, "eth1": GBIT}) for name in "abcdefg"),
+        measured(of, "bridge", {"eth0": 1.0, "br0": 5.0}, speed={"eth0": GBIT}),
+        measured(of, "slow", {"eth0": 1.0}),
+        measured(of, "bond", {"eth0": 5.0, "bond0": 5.0}, speed={"eth0": GBIT, "bond0": GBIT}),
+        node("unknown"),
+    ]
+    assert of.notes(of.prepare(nodes, NOW_S), nodes, NOW_S) == [
+        "a, b, c, d, e and 2 more nodes: the fullest of the links eth0, eth1 counts: if pods use only one of them, set device in the args of"
+        " the agent",
+        "bridge: br0 has more traffic (receive) than eth0, and does not count: set device in the args of the agent",
+        "slow: the speed of eth0 is not known, and another one is assumed: set speeds in the args of the agent",
+    ]
+    relative = agent("network_traffic", normalise="relative")
+    assert relative.notes(relative.prepare([nodes[-3]], NOW_S), [nodes[-3]], NOW_S) == []
 
 
 def test_two_jobs_that_scrape_one_exporter_count_once() -> None:
     of = traffic_agent()
-    rates, speed = of.queries
+    rates, speed, *_properties = of.queries
     values = {
         rates: [series(500.0, device="eth0", job="a"), series(400.0, device="eth0", job="b", age_s=20)],
         speed: [series(1000.0, device="eth0")],
@@ -141,7 +197,8 @@ def test_vlans_share_the_speed_of_their_link_and_a_bridge_has_that_of_its_device
     of = agent("network_traffic")
     vlans = measured(of, "vlans", {"eth0.1": 20.0, "eth0.2": 30.0}, speed={"eth0.1": 100.0, "eth0.2": 100.0, "eth0": 100.0})
     bridge = measured(of, "bridge", {"br0": 50.0, "eth0": 50.0}, speed={"br0": -125000.0, "eth0": 100.0})
-    assert {one.explanation[:15] for one in judgements(of, [vlans, bridge]).values()} == {"50% of 800 bit/"}
+    starts = [one.explanation.partition(";")[0] for one in judgements(of, [vlans, bridge]).values()]
+    assert starts == ["50% of 800 bit/s on eth0.1, eth0.2, receive", "50% of 800 bit/s on eth0, receive"]
 
 
 def test_both_directions_are_judged_by_the_larger_one() -> None:
@@ -188,10 +245,11 @@ def test_the_first_entry_of_devices_that_matches_counts() -> None:
 
 def test_the_queries_ask_for_the_devices_that_count() -> None:
     of = agent("network_traffic", devices=[{"nodes": "a", "device": "eth0"}, {"nodes": "b", "device": "ens.*"}], exclude="ens9")
-    (rate, speed) = of.queries
+    rate, speed, *properties = of.queries
     assert isinstance(rate, Rate) and rate.window_s == 300
     assert [tuple(one) for one in rate.conditions] == [("device", "(?:eth0)|(?:ens.*)", False), ("device", "ens9", True)]
-    assert isinstance(speed, Gauge) and speed.conditions == rate.conditions
+    assert isinstance(speed, Gauge) and [speed.metric, *(one[0] for one in properties)] == [SPEED_METRIC, *PROPERTIES]
+    assert {one.conditions for one in (speed, *properties)} == {rate.conditions}
 
 
 def test_old_and_missing_values_are_unknown() -> None:
@@ -207,7 +265,8 @@ def test_old_and_missing_values_are_unknown() -> None:
         ],
     )
     assert {name for name, one in found.items() if one.score is None} == {"old", "nan", "none"}
-    assert found["old"].explanation == "the newest value is 61 s old, and max_age_s is 60 s"
+    assert found["old"].explanation == "node_network_receive_bytes_total: the newest value is 61 s old, and max_age_s is 60 s"
+    assert found["none"].explanation == "there is no series of node_network_receive_bytes_total"
 
 
 def test_a_value_that_was_fresh_at_the_refresh_becomes_too_old() -> None:

@@ -5,13 +5,16 @@
 from __future__ import annotations
 
 import typing as t
+from collections.abc import Mapping
 
+from ansible_collections.onprem.kube_scheduling.services.extender.agents.network.bandwidth import SPEED_METRIC
 from ansible_collections.onprem.kube_scheduling.services.extender.interface import Agent, Gauge, Judgement, NodeView, PodView, Rate, Series
 
 from tests.unit.services.extender.agents.views import agent, node, series
 
 GBIT = 125e6
 """Bytes per second of 1 Gbit/s."""
+MBIT = GBIT / 1000
 
 
 def traffic_agent(**args: t.Any) -> Agent:
@@ -25,15 +28,16 @@ def measured(
     *,
     transmit: dict[str, float] | None = None,
     speed: dict[str, float] | None = None,
+    properties: Mapping[str, Mapping[str, float]] | None = None,
     age_s: float | None = 5.0,
     pods: tuple[PodView, ...] = (),
 ) -> NodeView:
-    """A node with rates in bytes per second by device."""
+    """A node with rates in bytes per second by device, and the other gauges of its devices by metric."""
     values: dict[t.Any, list[Series]] = {}
     for query in of.queries:
-        by_device = receive
+        by_device: Mapping[str, float] = receive
         if isinstance(query, Gauge):
-            by_device = speed or {}
+            by_device = (speed or {}) if query.metric == SPEED_METRIC else (properties or {}).get(query.metric, {})
         elif isinstance(query, Rate) and "transmit" in query.metric:
             by_device = transmit or {}
         values[query] = [series(value, age_s=age_s, device=device) for device, value in by_device.items()]
