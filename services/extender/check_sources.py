@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 import time
 import typing as t
@@ -14,6 +15,7 @@ from .agents.network.bandwidth import SPEED_METRIC, bit_text
 from .engine.engine import Engine
 from .engine.explanation import ProfileRows, explain_profile
 from .engine.profile import Profile
+from .engine.profile_state import ProfileState
 from .interface import Annotation, Gauge, NodeView, Outcome, Query, Rate, Series
 from .metrics import Metrics
 from .pauses import no_pause
@@ -25,6 +27,9 @@ SHOWN_QUERIES = 2
 
 NETWORK_BYTES = re.compile(r"node_network_\w+_bytes_total")
 """The counters of node_exporter with the bytes of a device."""
+
+SHOWN_REASONS = 10
+"""Reasons why nodes are unknown that are shown for an agent. The age of a value is part of a reason."""
 
 SHOWN_SERIES = 8
 """Series of one query on one node that are printed. A node can have a hundred devices."""
@@ -113,14 +118,28 @@ def _profile_lines(rows: ProfileRows) -> Iterator[str]:
 def _unknown(rows: ProfileRows, failed: Mapping[str, str]) -> Iterator[str]:
     names = dict.fromkeys(agent.agent for node in rows.nodes for agent in node.agents)
     for name in names:
-        unknown = [node.node for node in rows.nodes for agent in node.agents if agent.agent == name and agent.score is None]
+        unknown = {node.node: agent.explanation for node in rows.nodes for agent in node.agents if agent.agent == name and agent.score is None}
         if name in failed:
             yield f"profile {rows.profile}, agent {name}: it has failed with {failed[name]}"
         elif len(unknown) == len(rows.nodes) > 1:
-            yield f"profile {rows.profile}, agent {name}: no fresh value for any of the {len(unknown)} nodes"
+            first = next(iter(unknown.values()))
+            yield f"profile {rows.profile}, agent {name}: no fresh value for any of the {len(unknown)} nodes{f': {first}' if first else ''}"
         elif unknown:
-            shown = ", ".join(unknown[:10]) + (f" and {len(unknown) - 10} more" if len(unknown) > 10 else "")
-            yield f"profile {rows.profile}, agent {name}: no fresh value for {shown}"
+            nodes_of: dict[str, list[str]] = {}
+            for node, why in unknown.items():
+                nodes_of.setdefault(why, []).append(node)
+            for why, nodes in itertools.islice(nodes_of.items(), SHOWN_REASONS):
+                shown = ", ".join(nodes[:10]) + (f" and {len(nodes) - 10} more" if len(nodes) > 10 else "")
+                yield f"profile {rows.profile}, agent {name}: no fresh value for {shown}{f': {why}' if why else ''}"
+            if len(nodes_of) > SHOWN_REASONS:
+                others = sum(map(len, itertools.islice(nodes_of.values(), SHOWN_REASONS, None)))
+                yield f"profile {rows.profile}, agent {name}: no fresh value for {others} more nodes, for other reasons"
+
+
+def _notes(state: ProfileState) -> Iterator[str]:
+    for one, prepared in zip(state.profile.judging, state.prepared, strict=True):
+        for text in state.evaluator.notes(one, prepared, state.nodes.views):
+            yield f"profile {state.profile.name}, agent {one.name}: {text}"
 
 
 def _without_series(rows: ProfileRows, profile: Profile, view: ClusterView, selector: str) -> Iterator[str]:

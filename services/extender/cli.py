@@ -114,6 +114,6 @@ def _check_sources(settings: Settings, log: Log) -> int:
     report = report_on(view, settings.profiles, log, selector=prometheus.selector if prometheus is not None else "")
     for line in report.lines:
         print(line)
-    for text in (*settings.refused, *report.problems):
+    for text in (*settings.refused, *report.problems, *(f"note: {note}" for note in report.notes)):
         print(f"extender: {text}", file=sys.stderr)
     return CONFIGURATION if report.problems or settings.refused else GOOD_ORDER

@@ -8,7 +8,7 @@ import math
 import typing as t
 from collections.abc import Iterable
 
-from ..interface import NodeView, Query, Series
+from ..interface import Annotation, NodeView, Query, Series
 
 
 class Reading(t.NamedTuple):
@@ -26,19 +26,24 @@ def read_value(node: NodeView, query: Query, now_s: float, max_age_s: float) -> 
     """Return the only value of a query on a node. A query with several series per node gives none, because they cannot be combined."""
     found = [one for one in node.series.get(query, ()) if math.isfinite(one.value)]
     if not found:
-        return Reading(None, problem="no value is known")
+        return Reading(None, problem=f"no value of {name_of(query)} is known")
     if len(found) > 1:
         return Reading(None, problem=f"{len(found)} series belong to this node; aggregate them in the query")
     value, measured_at_s = found[0].value, found[0].measured_at_s
-    problem = age_violation(measured_at_s, now_s, max_age_s)
+    problem = age_violation(name_of(query), measured_at_s, now_s, max_age_s)
     return Reading(None, measured_at_s, problem) if problem else Reading(value, measured_at_s)
 
 
-def age_violation(measured_at_s: float | None, now_s: float, max_age_s: float) -> str:
-    """Return the reason why a value of this time is too old, or an empty text."""
+def name_of(query: Query) -> str:
+    """Return the name of what a query reads, for people: a metric, a PromQL expression or an annotation."""
+    return f"the annotation {query.key}" if isinstance(query, Annotation) else query[0]
+
+
+def age_violation(name: str, measured_at_s: float | None, now_s: float, max_age_s: float) -> str:
+    """Return the reason why a value of this time is too old, or an empty text. ``name``: what was measured."""
     if measured_at_s is None or now_s - measured_at_s <= max_age_s:
         return ""
-    return f"the newest value is {now_s - measured_at_s:.0f} s old, and max_age_s is {max_age_s:.0f} s"
+    return f"the newest value of {name} is {now_s - measured_at_s:.0f} s old, and max_age_s is {max_age_s:.0f} s"
 
 
 def oldest(times_s: Iterable[float | None]) -> float | None:

@@ -104,7 +104,7 @@ class NetworkTraffic(Agent):
     def judge(self, prepared: Prepared, node: NodeView, pod: PodView | None, now_s: float) -> Judgement:
         """Return the score of a node by its fullest link. A link without a known speed is judged by an assumed one."""
         directions, one = self._newest(prepared, node, now_s)
-        problem = one.problem or age_violation(one.measured_at_s, now_s, self.args.max_age_s)
+        problem = one.problem or age_violation(COUNTERS[one.direction], one.measured_at_s, now_s, self.args.max_age_s)
         if problem:
             return Judgement(None, explanation=problem, measured_at_s=one.measured_at_s)
         speed = one.link.speed or max(prepared.assumed_speed, one.rate)
@@ -187,14 +187,14 @@ class NetworkTraffic(Agent):
         rates = newest_by_label(node.series.get(self._rates[direction], ()), "device")
         rates = {device: one for device, one in rates.items() if devices.matches(device)}
         if not rates:
-            return Traffic(problem=f"there is no series of {COUNTERS[direction]}")
+            return Traffic(problem=f"no value of {COUNTERS[direction]} is known")
         found = links_of(self._devices(node, {device: max(0.0, one.value) for device, one in rates.items()}, devices))
         if found.unmeasured:
-            return Traffic(problem=f"there is no series of {COUNTERS[direction]} for {', '.join(found.unmeasured)}")
+            return Traffic(problem=f"no value of {COUNTERS[direction]} is known for {', '.join(found.unmeasured)}")
         measured_at_s = oldest(rates[device].measured_at_s for link in found.links for device in link.devices)
-        problem = age_violation(measured_at_s, now_s, self.args.max_age_s)
+        problem = age_violation(COUNTERS[direction], measured_at_s, now_s, self.args.max_age_s)
         if problem:
-            return Traffic(measured_at_s=measured_at_s, problem=f"{COUNTERS[direction]}: {problem}")
+            return Traffic(measured_at_s=measured_at_s, problem=problem)
         speed = next((speed for nodes, speed in self._overrides if nodes.fullmatch(node.name)), None)
         links = found.links if speed is None else [link._replace(speed=speed) for link in found.links]
         return self._with_pods(Traffic(links, direction, found.ignored, measured_at_s=measured_at_s), node, now_s)

@@ -80,7 +80,7 @@ class Pigeon(Agent):
         refreshed = prepared.refreshed.table
         row = refreshed.index.get(node.name)
         if row is None:
-            return _UNKNOWN
+            return Judgement(None, explanation="the allocatable resources are not known")
         nodes = list(refreshed.nodes)
         nodes[row] = node
         return self.score_all(prepared, nodes, pod, now_s)[row]
@@ -94,7 +94,7 @@ class Pigeon(Agent):
             Judgement(score, value, f"{objective} {value:.6g}" if fit else "the requests do not fit")
             for score, value, fit in zip(scores_of_objective(values, fits).tolist(), values.tolist(), fits.tolist(), strict=True)
         )
-        return [next(judgements) if known else _UNKNOWN for known in placements.is_known.tolist()]
+        return [next(judgements) if known else _unknown(node) for known, node in zip(placements.is_known.tolist(), nodes, strict=True)]
 
     def scores(self, prepared: NewestPlacements, nodes: Sequence[NodeView], pod: PodView, now_s: float) -> Scores:
         """Return the same without texts."""
@@ -119,7 +119,9 @@ class Pigeon(Agent):
         return binpack(placements.shares, before, after, placements.variation_with(demand)), fits
 
 
-_UNKNOWN = Judgement(None, explanation="the allocatable resources are not known")
+def _unknown(node: NodeView) -> Judgement:
+    missing = [resource for resource in ("cpu", "memory") if node.allocatable.get(resource, 0) <= 0]
+    return Judgement(None, explanation=f"no value of allocatable {' and '.join(missing)} is known")
 
 
 def scores_of_objective(values: Floats, fits: Booleans) -> Floats:

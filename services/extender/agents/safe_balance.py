@@ -30,10 +30,10 @@ class SafeBalance(SafeAgent):
 
     def judge_one(self, resources: Sequence[ResourceUtilisation], measured_at_s: float | None) -> Judgement:
         """Return the judgement by the resource with the lowest score."""
-        scores = [BEST_SCORE * (1.0 - (one.mean + math.sqrt(one.deviation)) / 2.0) if one.known else math.inf for one in resources]
+        scores = [BEST_SCORE * (1.0 - (one.mean + math.sqrt(one.deviation)) / 2.0) for one in resources]
         score = min(scores)
         column = scores.index(score)
-        return Judgement(score, resources[column].mean, _explanation(column, *resources[column][1:]), measured_at_s)
+        return Judgement(score, resources[column].mean, _explanation(column, *resources[column]), measured_at_s)
 
     def judge_rows(self, table: SafeTable, utilisation: Utilisation) -> list[Judgement]:
         """Return the judgements by the resource with the lowest score."""
@@ -62,6 +62,5 @@ def _explanation(column: int, mean: float, deviation: float) -> str:
 
 
 def _scores(utilisation: Utilisation) -> Floats:
-    """Return the score of each resource of each node. It is infinite if the resource is not known."""
-    scores = BEST_SCORE * (1.0 - (utilisation.mean + np.sqrt(utilisation.deviation)) / 2.0)
-    return np.where(utilisation.known, scores, np.inf)
+    """Return the score of each resource of each node."""
+    return BEST_SCORE * (1.0 - (utilisation.mean + np.sqrt(utilisation.deviation)) / 2.0)

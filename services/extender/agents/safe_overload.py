@@ -45,17 +45,16 @@ class SafeOverload(SafeAgent):
         return scores.min(axis=1), {row: self._rejections(risk[row], rejected[row]) for row in rows}
 
     def _score_resources(self, utilisation: Utilisation) -> tuple[Floats, Floats, Booleans]:
-        """Return score, risk and whether the risk is too large, of each resource of each node. The score of an unknown one is infinite."""
+        """Return score, risk and whether the risk is too large, of each resource of each node. An unknown node is not rejected."""
         risk = overload_risk(utilisation.mean.ravel(), utilisation.deviation.ravel(), self._threshold).reshape(utilisation.mean.shape)
         with np.errstate(divide="ignore", invalid="ignore"):
             share = np.where(risk > 0, np.minimum(risk / self._accepted, 1.0), 0.0)
-        scores = np.where(utilisation.known, BEST_SCORE * (1.0 - np.sqrt(share)), np.inf)
-        return scores, risk, utilisation.known & (risk > self._accepted)
+        return BEST_SCORE * (1.0 - np.sqrt(share)), risk, utilisation.known[:, np.newaxis] & (risk > self._accepted)
 
     def judge_one(self, resources: Sequence[ResourceUtilisation], measured_at_s: float | None) -> Judgement:
         """Return the judgement by the resource with the lowest score."""
-        risks = [overload_risk_of_one(one.mean, one.deviation, self._threshold) if one.known else 0.0 for one in resources]
-        scores = [self._score(column, risk) if resources[column].known else math.inf for column, risk in enumerate(risks)]
+        risks = [overload_risk_of_one(one.mean, one.deviation, self._threshold) for one in resources]
+        scores = [self._score(column, risk) for column, risk in enumerate(risks)]
         # Of equal scores the resource with the larger mean is shown.
         column = min(range(len(scores)), key=lambda column: (scores[column], -resources[column].mean))
         rejection = "; ".join(self._rejection(column, risk) for column, risk in enumerate(risks) if risk > self._accepted[column])

@@ -127,6 +127,16 @@ class Evaluator:
             self._on_error(one.name, error)
             return FAILED
 
+    def notes(self, one: ConfiguredAgent, prepared: t.Any, nodes: Sequence[NodeView]) -> Sequence[str]:
+        """Return what is doubtful in the judgements."""
+        if prepared is FAILED:
+            return ()
+        try:
+            return list(one.agent.notes(prepared, nodes, self.clock()))
+        except Exception as error:
+            self._on_error(one.name, error)
+            return ()
+
     def original_score(self, one: ConfiguredAgent, judgement: Judgement) -> int:
         """Return the integer score of the original system."""
         try:

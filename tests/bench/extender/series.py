@@ -30,6 +30,10 @@ BOUNDS = (
     ("count without", (CORES, CORES)),
     ("node_memory_MemTotal", (MEMORY, MEMORY)),
     ("node_network_speed", (SPEED, SPEED)),
+    ("node_network_protocol_type", (1.0, 1.0)),
+    ("node_network_flags", (4099.0, 4099.0)),
+    ("node_network_iface", (2.0, 2.0)),
+    ("node_network_address_assign_type", (0.0, 0.0)),
     ("rate(node_network", (0.0, 0.4 * SPEED)),
     ("node_load1", (0.0, 32.0)),
 )

@@ -22,7 +22,7 @@ from .table import LoadNote, LoadReader, ResourceLoad, SafeTable
 class Utilisation(t.NamedTuple):
     """Mean and deviation of the utilisation, 0 to 1, with a row for each node and a column for each of ``RESOURCES``.
 
-    ``known``: the capacity and the mean are known.
+    ``known``: all resources of the node are known.
     """
 
     mean: Floats
@@ -33,7 +33,6 @@ class Utilisation(t.NamedTuple):
 class ResourceUtilisation(t.NamedTuple):
     """The same for one resource of one node."""
 
-    known: bool
     mean: float
     deviation: float
 
@@ -68,9 +67,9 @@ class SafeAgent(Agent):
     def judge(self, prepared: SafeTable, node: NodeView, pod: PodView | None, now_s: float) -> Judgement:
         """Return the judgement on one node. Without a pod, the node is judged as it is."""
         loads = self._reader.loads(node, now_s, prepared)
-        resources = [_resource_utilisation(load, amount) for load, amount in zip(loads, _demand(pod), strict=True)]
-        if not any(one.known for one in resources):
+        if any(load.capacity <= 0 for load in loads):
             return _unknown_judgement(loads)
+        resources = [_resource_utilisation(load, amount) for load, amount in zip(loads, _demand(pod), strict=True)]
         return self.judge_one(resources, _oldest(loads))
 
     def score_all(self, prepared: SafeTable, nodes: Sequence[NodeView], pod: PodView, now_s: float) -> Sequence[Judgement]:
@@ -84,7 +83,7 @@ class SafeAgent(Agent):
             return Scores(())
         utilisation = _utilisation(table, [_demand(pod)])
         scores, rejections = self.score_rows(utilisation)
-        scores[~utilisation.known.any(axis=1)] = np.nan
+        scores[~utilisation.known] = np.nan
         return Scores(scores.tolist(), rejections, table.oldest_s)
 
     def judge_demands(self, prepared: SafeTable, node: NodeView, pods: Sequence[PodView], now_s: float) -> Sequence[Judgement]:
@@ -93,15 +92,15 @@ class SafeAgent(Agent):
         return self._judge_demands(table, [_demand(pod) for pod in pods])
 
     def score_rows(self, utilisation: Utilisation) -> tuple[Floats, dict[int, str]]:
-        """Return the score of each row, and the rejections by row. Rows without a known resource are replaced by the caller."""
+        """Return the score of each row, and the rejections by row. The scores of unknown rows are replaced by the caller."""
         raise NotImplementedError
 
     def judge_one(self, resources: Sequence[ResourceUtilisation], measured_at_s: float | None) -> Judgement:
-        """Return the judgement on one node, of which a resource is known. It is the same as that of ``judge_rows``."""
+        """Return the judgement on one node, which is known. It is the same as that of ``judge_rows``."""
         raise NotImplementedError
 
     def judge_rows(self, table: SafeTable, utilisation: Utilisation) -> list[Judgement]:
-        """Return the judgements on the nodes of the table. Nodes without a known resource are replaced by the caller."""
+        """Return the judgements on the nodes of the table. Those on unknown nodes are replaced by the caller."""
         raise NotImplementedError
 
     def _judge_demands(self, table: SafeTable, demands: Sequence[Sequence[int]]) -> list[Judgement]:
@@ -110,7 +109,7 @@ class SafeAgent(Agent):
             return []
         utilisation = _utilisation(table, demands)
         found = self.judge_rows(table, utilisation)
-        for row in np.flatnonzero(~utilisation.known.any(axis=1)).tolist():
+        for row in np.flatnonzero(~utilisation.known).tolist():
             found[row] = _unknown_judgement(table.notes(row))
         return found
 
@@ -126,7 +125,7 @@ def _oldest(resources: Sequence[LoadNote | ResourceLoad]) -> float | None:
 
 
 def _unknown_judgement(resources: Sequence[LoadNote | ResourceLoad]) -> Judgement:
-    return Judgement(None, explanation="; ".join(one.problem for one in resources), measured_at_s=_oldest(resources))
+    return Judgement(None, explanation="; ".join(one.problem for one in resources if one.problem), measured_at_s=_oldest(resources))
 
 
 def _demand(pod: PodView | None) -> list[int]:
@@ -137,11 +136,9 @@ def _utilisation(table: SafeTable, demands: Sequence[Sequence[int]]) -> Utilisat
     known = table.capacity > 0
     capacity = np.where(known, table.capacity, 1.0)
     mean = np.clip((table.used + np.array(demands, dtype=np.float64)) / capacity, 0.0, 1.0)
-    return Utilisation(mean, np.clip(table.deviation / capacity, 0.0, 1.0), known)
+    return Utilisation(mean, np.clip(table.deviation / capacity, 0.0, 1.0), known.all(axis=1))
 
 
 def _resource_utilisation(load: ResourceLoad, demand: int) -> ResourceUtilisation:
-    if load.capacity <= 0:
-        return ResourceUtilisation(False, 0.0, 0.0)
     mean = min(1.0, max(0.0, (load.used + demand) / load.capacity))
-    return ResourceUtilisation(True, mean, min(1.0, max(0.0, load.deviation / load.capacity)))
+    return ResourceUtilisation(mean, min(1.0, max(0.0, load.deviation / load.capacity)))

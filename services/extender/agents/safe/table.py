@@ -14,9 +14,9 @@ from functools import cached_property
 
 import numpy as np
 
-from ...interface import NodeView
+from ...interface import Annotation, NodeView, Query
 from ..arrays import Floats
-from ..measurements import Reading, oldest, read_value
+from ..measurements import Reading, name_of, oldest, read_value
 from ..new_pods import unmeasured_share
 from .arguments import RESOURCES, ResourceQueries, SafeArgs, resource_queries
 
@@ -70,8 +70,8 @@ class SafeTable:
 
     @cached_property
     def oldest_s(self) -> float | None:
-        """Return the time of the oldest value of the nodes of which a resource is known."""
-        found = self.times[(self.capacity > 0).any(axis=1)]
+        """Return the time of the oldest value of the nodes that are known."""
+        found = self.times[(self.capacity > 0).all(axis=1)]
         found = found[~np.isnan(found)]
         return float(found.min()) if found.size else None
 
@@ -164,27 +164,39 @@ class LoadReader:
 
     def _load(self, node: NodeView, resource: str, windows: Sequence[ResourceQueries], now_s: float) -> ResourceLoad:
         queries = next(one for one in windows if one.history is None or self._read(node, one.history, now_s).value is not None)
-        mean = self._read(node, queries.mean_free, now_s)
-        if mean.value is None:
-            return ResourceLoad(measured_at_s=mean.measured_at_s, problem=f"{resource}: {mean.problem}")
-        # As in kube-safe-scheduler: without a deviation it is 0, and without a forecast the mean counts alone.
-        deviation = self._read(node, queries.deviation, now_s)
-        forecast = self._read(node, queries.forecast_free, now_s) if queries.forecast_free else Reading(None)
-        if queries.capacity is None:
-            capacity = Reading(float(node.allocatable.get(resource, 0)))
-        else:
-            capacity = self._read(node, queries.capacity, now_s)
-        if mean.value < 0 or not capacity.value or capacity.value < 0:
-            return ResourceLoad(measured_at_s=mean.measured_at_s, problem=f"{resource}: the capacity is not known")
-        weight = self._args.forecast_weight / 100.0 if forecast.value is not None else 0.0
-        free = queries.scale * ((1.0 - weight) * mean.value + weight * (forecast.value or 0.0))
-        amount = queries.scale * capacity.value
-        measured_at_s = oldest((mean.measured_at_s, deviation.measured_at_s, forecast.measured_at_s))
+        readings = [self._mean(node, queries.mean_free, now_s), self._read(node, queries.deviation, now_s)]
+        readings += [self._capacity(node, resource, queries.capacity, now_s), *self._forecast(node, queries.forecast_free, now_s)]
+        measured_at_s = oldest(one.measured_at_s for one in readings)
+        values = [one.value for one in readings if one.value is not None]
+        if len(values) < len(readings):
+            problems = dict.fromkeys(one.problem for one in readings if one.value is None)
+            return ResourceLoad(measured_at_s=measured_at_s, problem=f"{resource}: {'; '.join(problems)}")
+        mean, deviation, capacity, *forecasts = values
+        weight = self._args.forecast_weight / 100.0 if forecasts else 0.0
+        free = queries.scale * ((1.0 - weight) * mean + weight * sum(forecasts))
+        amount = queries.scale * capacity
         new = self._new_requests(node, resource, queries.window_s, now_s if measured_at_s is None else measured_at_s)
         used = max(0.0, max(amount - free, 0.0) + new)
-        return ResourceLoad(amount, used, queries.scale * max(0.0, deviation.value or 0.0), measured_at_s)
+        return ResourceLoad(amount, used, queries.scale * max(0.0, deviation), measured_at_s)
 
-    def _read(self, node: NodeView, query: t.Any, now_s: float) -> Reading:
+    def _forecast(self, node: NodeView, query: Query | None, now_s: float) -> list[Reading]:
+        """Return the forecast, if there is one. Not every annotator writes it, as in kube-safe-scheduler."""
+        found = [self._read(node, query, now_s)] if query is not None else []
+        return [one for one in found if one.value is not None or one.measured_at_s is not None or not isinstance(query, Annotation)]
+
+    def _capacity(self, node: NodeView, resource: str, query: Query | None, now_s: float) -> Reading:
+        found = Reading(float(node.allocatable.get(resource, 0))) if query is None else self._read(node, query, now_s)
+        if found.value is None or found.value > 0:
+            return found
+        return Reading(None, problem=f"no capacity above 0 is known from {name_of(query) if query else 'the allocatable resources'}")
+
+    def _mean(self, node: NodeView, query: Query, now_s: float) -> Reading:
+        found = self._read(node, query, now_s)
+        if found.value is None or found.value >= 0:
+            return found
+        return Reading(None, found.measured_at_s, f"the value of {name_of(query)} is {found.value:g}, and at least 0 is expected")
+
+    def _read(self, node: NodeView, query: Query, now_s: float) -> Reading:
         return read_value(node, query, now_s, self._args.max_age_s)
 
     def _new_requests(self, node: NodeView, resource: str, window_s: int, measured_at_s: float) -> float:

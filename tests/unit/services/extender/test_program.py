@@ -232,7 +232,7 @@ def test_network_rates_have_one_unit_and_a_missing_label_is_named(tmp_path: Path
     server = Server()
     speed = "node_network_speed_bytes"
     by_default = build_agent("network_traffic").queries
-    received, link = by_default
+    received, link, *_properties = by_default
     assert isinstance(received, Rate) and isinstance(link, Gauge)
     labels = {"instance": "a:9100", "device": "eth0"}
     for query, value in ((received, "25000000"), (link, "125000000")):

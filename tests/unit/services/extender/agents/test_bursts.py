@@ -21,7 +21,12 @@ ALLOCATABLE = {"cpu": 8000, "memory": 2**35}
 
 def equal_nodes(of: Agent) -> list[NodeView]:
     """Nodes that differ by a little, so that one of them is the best."""
-    values = {Annotation("mean-free-cpu"): 6000.0, Annotation("mean-free-memory"): 0.8 * 2**35, Annotation("std-free-cpu"): 400.0}
+    values = {
+        Annotation("mean-free-cpu"): 6000.0,
+        Annotation("std-free-cpu"): 400.0,
+        Annotation("mean-free-memory"): 0.8 * 2**35,
+        Annotation("std-free-memory"): 0.0,
+    }
     found = []
     for number in range(NODES):
         measured = {

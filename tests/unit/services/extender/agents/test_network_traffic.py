@@ -126,7 +126,7 @@ def test_a_card_with_a_speed_and_without_a_rate_makes_its_node_unknown() -> None
     found = judgements(of, nodes)
     assert found["whole"].score == 10.0 and found["bond"].score == pytest.approx(5.0)
     assert found["part"].score is None
-    assert found["part"].explanation == "there is no series of node_network_receive_bytes_total for eth1"
+    assert found["part"].explanation == "no value of node_network_receive_bytes_total is known for eth1"
     of = agent("network_traffic", exclude="eth1")
     assert judgements(of, [measured(of, "part", {"eth0": 0.0}, speed=speed)])["part"].score == 10.0
 
@@ -138,7 +138,7 @@ def test_an_old_rate_of_one_link_makes_its_node_unknown() -> None:
     old = replace(one, series={**one.series, rates: [series(0.0, device="eth0"), series(0.0, device="eth1", age_s=100)]})
     judgement = judgements(of, [old])["n"]
     assert judgement.score is None
-    assert judgement.explanation == "node_network_receive_bytes_total: the newest value is 100 s old, and max_age_s is 60 s"
+    assert judgement.explanation == "the newest value of node_network_receive_bytes_total is 100 s old, and max_age_s is 60 s"
 
 
 def test_notes_name_several_links_ignored_traffic_and_assumed_speeds() -> None:
@@ -265,8 +265,8 @@ def test_old_and_missing_values_are_unknown() -> None:
         ],
     )
     assert {name for name, one in found.items() if one.score is None} == {"old", "nan", "none"}
-    assert found["old"].explanation == "node_network_receive_bytes_total: the newest value is 61 s old, and max_age_s is 60 s"
-    assert found["none"].explanation == "there is no series of node_network_receive_bytes_total"
+    assert found["old"].explanation == "the newest value of node_network_receive_bytes_total is 61 s old, and max_age_s is 60 s"
+    assert found["none"].explanation == "no value of node_network_receive_bytes_total is known"
 
 
 def test_a_value_that_was_fresh_at_the_refresh_becomes_too_old() -> None:

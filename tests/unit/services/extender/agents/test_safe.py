@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import typing as t
+from dataclasses import replace
 
 import numpy as np
 import promql_parser
@@ -26,11 +27,14 @@ def annotated(name: str, *, pods: tuple[PodView, ...] = (), **values: float) -> 
     return node(name, found, allocatable=ALLOCATABLE, pods=pods)
 
 
+IDLE = {"mean_free_cpu": CORES * 1000.0, "std_free_cpu": 0.0, "mean_free_memory": float(MEMORY), "std_free_memory": 0.0}
+
+
 def at(name: str, mean: float, deviation: float, *, resource: str = "cpu", pods: tuple[PodView, ...] = ()) -> NodeView:
-    """A node with the mean and deviation of the utilisation of one resource."""
+    """A node with the mean and deviation of the utilisation of one resource. The other one is idle."""
     capacity = ALLOCATABLE[resource]
     values = {f"mean_free_{resource}": (1 - mean) * capacity, f"std_free_{resource}": deviation * capacity}
-    return annotated(name, pods=pods, **values)
+    return annotated(name, pods=pods, **{**IDLE, **values})
 
 
 def safe(name: str, **args: t.Any) -> Agent:
@@ -77,19 +81,55 @@ def test_with_a_percentile_of_zero_any_risk_is_the_worst_and_none_the_best() -> 
 
 def test_the_forecast_counts_by_its_weight() -> None:
     of = safe("safe_balance", forecast_weight=25)
-    free = annotated("n", mean_free_cpu=4000, forcasted_free_cpu=8000)
+    free = annotated("n", **{**IDLE, "mean_free_cpu": 4000, "forcasted_free_cpu": 8000})
     assert judgements(of, [free], pod())["n"].value == pytest.approx(0.5)
 
 
-def test_a_node_without_a_mean_or_without_capacity_is_unknown() -> None:
-    without_capacity = node("c", {Annotation("mean-free-cpu"): [series(1000.0)]})
-    old = node("o", {Annotation("mean-free-cpu"): [series(1000.0, age_s=301)]}, allocatable=ALLOCATABLE)
-    for name in ("safe_overload", "safe_balance"):
-        found = judgements(safe(name), [annotated("n", std_free_cpu=1.0), without_capacity, old, at("known", 0.5, 0.1)], pod())
-        assert [one for one in found if found[one].score is None] == ["n", "c", "o"]
-        assert "cpu: the newest value is 301 s old" in found["o"].explanation
-        assert safe(name).original_score(found["n"]) == 0
-        assert not any(one.rejection for one in found.values())
+def without(key: str) -> NodeView:
+    """A busy node whose other values are known."""
+    busy = at(key, 0.95, 0.3)
+    return replace(busy, series={query: values for query, values in busy.series.items() if query != Annotation(key)})
+
+
+def with_age(key: str) -> NodeView:
+    """A busy node of which one value is too old."""
+    busy = at(f"old {key}", 0.95, 0.3)
+    return replace(busy, series={**busy.series, Annotation(key): [series(0.0, age_s=301)]})
+
+
+@pytest.mark.parametrize("name", ["safe_overload", "safe_balance"])
+def test_a_node_without_one_of_the_values_is_unknown_and_the_value_is_named(name: str) -> None:
+    keys = [key.replace("_", "-") for key in IDLE]
+    nodes = [*map(without, keys), *map(with_age, [*keys, "forcasted-free-cpu"]), at("known", 0.95, 0.3)]
+    of = safe(name)
+    found = judgements(of, nodes, pod())
+    assert [one for one in found if found[one].score is not None] == ["known"]
+    for key in keys:
+        resource = key.rpartition("-")[2]
+        assert found[key].explanation == f"{resource}: no value of the annotation {key} is known"
+        too_old = f"{resource}: the newest value of the annotation {key} is 301 s old, and max_age_s is 300 s"
+        assert found[f"old {key}"].explanation == too_old
+    assert found["old forcasted-free-cpu"].explanation.startswith("cpu: the newest value of the annotation forcasted-free-cpu is 301 s old")
+    prepared = of.prepare(nodes, NOW_S)
+    fast = of.scores(prepared, nodes, pod(), NOW_S)
+    assert fast is not None and [np.isnan(score) for score in fast.scores] == [*[True] * (len(nodes) - 1), False]
+    assert set(fast.rejections) <= {len(nodes) - 1}
+    for one in nodes:
+        alone, (of_demand,) = of.judge(prepared, one, pod(), NOW_S), of.judge_demands(prepared, one, [pod()], NOW_S)
+        assert [alone.explanation, of_demand.explanation] == [found[one.name].explanation] * 2
+        assert not (alone.rejection and alone.score is None)
+
+
+def test_a_node_without_capacity_or_with_a_negative_value_is_unknown() -> None:
+    busy = at("n", 0.5, 0.1)
+    without_capacity = replace(busy, name="capacity", allocatable={"memory": MEMORY})
+    negative = replace(busy, name="negative", series={**busy.series, Annotation("mean-free-cpu"): [series(-1.0)]})
+    found = judgements(safe("safe_balance"), [without_capacity, negative], pod())
+    assert {name: (one.score, one.explanation) for name, one in found.items()} == {
+        "capacity": (None, "cpu: no capacity above 0 is known from the allocatable resources"),
+        "negative": (None, "cpu: the value of the annotation mean-free-cpu is -1, and at least 0 is expected"),
+    }
+    assert safe("safe_balance").original_score(found["capacity"]) == 0
 
 
 def test_new_pods_count_until_the_mean_shows_them() -> None:
@@ -136,14 +176,16 @@ def test_scores_of_all_nodes_are_those_of_each() -> None:
 
 
 def from_prometheus(of: Agent, name: str, *, free: float, short_free: float, has_history: bool) -> NodeView:
-    """A node with 10 cores and free cores over the long and the short window."""
+    """A node with 10 cores and free cores over the long and the short window. Its memory is idle."""
     values: dict[t.Any, list[t.Any]] = {}
     for query in of.queries:
         assert isinstance(query, Expression)
-        if "node_cpu" not in query.promql:
-            continue
         if "offset" in query.promql:
             values[query] = [series(1.0, age_s=None)] if has_history else []
+        elif query.promql.startswith("stddev"):
+            values[query] = [series(0.0)]
+        elif "node_memory" in query.promql:
+            values[query] = [series(float(MEMORY))]
         elif query.promql.startswith("count"):
             values[query] = [series(10.0)]
         elif query.promql.startswith("avg"):
@@ -161,6 +203,17 @@ def test_prometheus_gives_capacity_and_load_and_a_young_node_has_the_short_windo
         "old": pytest.approx(0.6),
         "young": pytest.approx(0.9),
     }
+
+
+@pytest.mark.parametrize("metric", ["node_cpu_seconds_total", "node_memory_MemAvailable_bytes", "node_memory_MemTotal_bytes"])
+def test_a_node_without_a_metric_is_unknown_and_the_metric_is_named(metric: str) -> None:
+    for name in ("safe_overload", "safe_balance"):
+        of = agent(name)
+        idle, part = (from_prometheus(of, one, free=9.9, short_free=9.9, has_history=True) for one in ("idle", "part"))
+        part = replace(part, series={query: found for query, found in part.series.items() if metric not in query[0]})
+        found = judgements(of, [idle, part], pod())
+        assert found["idle"].score is not None and found["part"].score is None
+        assert metric in found["part"].explanation
 
 
 @pytest.mark.parametrize("args", [{}, {"window": "2h", "short_window": 0}, {"cpu": {"window": 600}, "memory": {"forecast_free": "f"}}])

@@ -73,7 +73,7 @@ def recorder(file: Path, notes: Notes, **options: t.Any) -> Recorder:
 
 def traffic(name: str, rate: float, *pods: PodView) -> NodeView:
     """A node with traffic on eth0, which has 1 Gbit/s."""
-    query, speed = agent("network_traffic").queries
+    query, speed, *_properties = agent("network_traffic").queries
     return node(name, {query: [series(rate, device="eth0")], speed: [series(125e6, device="eth0")]}, pods=pods)
 
 

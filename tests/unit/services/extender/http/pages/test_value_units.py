@@ -38,7 +38,7 @@ def test_agents_with_a_unit() -> None:
 
 def test_the_value_of_network_traffic_has_the_unit_of_its_explanation() -> None:
     agent = build_agent("network_traffic")
-    rate, speed = agent.queries
+    rate, speed, *_properties = agent.queries
     labels = {"device": "eth0"}
     found = NodeView("a", series={rate: (Series(labels, 25e6, 1.0),), speed: (Series(labels, 125e6, 1.0),)})
     judgement = agent.judge(agent.prepare([found], 1.0), found, None, 1.0)
