@@ -65,7 +65,8 @@ def report_on(view: ClusterView, profiles: Mapping[str, Profile], log: Log, *, s
     engine = Engine(profiles, metrics, pause=no_pause)
     engine.on_view(view)
     lines = [line for _name, node in sorted(view.nodes.items()) for line in _node_lines(node)]
-    problems, notes = [f"{source}: {error}" for source, error in view.errors.items()], []
+    problems = [f"{source}: {error}" for source, error in view.errors.items()]
+    notes: list[str] = []
     if not view.nodes:
         problems.append("the sources know no node")
     for state in engine.current.states.values():
@@ -118,7 +119,9 @@ def _profile_lines(rows: ProfileRows) -> Iterator[str]:
 def _unknown(rows: ProfileRows, failed: Mapping[str, str]) -> Iterator[str]:
     names = dict.fromkeys(agent.agent for node in rows.nodes for agent in node.agents)
     for name in names:
-        unknown = {node.node: agent.explanation for node in rows.nodes for agent in node.agents if agent.agent == name and agent.score is None}
+        unknown = {
+            node.node: agent.explanation for node in rows.nodes for agent in node.agents if agent.agent == name and agent.score is None
+        }
         if name in failed:
             yield f"profile {rows.profile}, agent {name}: it has failed with {failed[name]}"
         elif len(unknown) == len(rows.nodes) > 1:

@@ -2,9 +2,9 @@
 # Copyright: onprem.kube_scheduling contributors
 """The agent ``network_traffic``: nodes with less traffic on their network links get higher scores.
 
-``normalise: utilisation`` divides the traffic of each link by its speed, and the fullest link of a node counts. The score falls from 10 at 0
-to 0 at ``worst_utilisation``, or at the utilisation of the busiest node if that is higher. An extender answers with eleven integers, and
-without this scale most of them would belong to utilisations that do not occur. docs/development/placement.md has the effect.
+``normalise: utilisation`` divides the traffic of each link by its speed, and the fullest link of a node counts. The score falls from 10
+at 0 to 0 at ``worst_utilisation``, or at the utilisation of the busiest node if that is higher. An extender answers with eleven integers,
+and without this scale most of them would belong to utilisations that do not occur. docs/development/placement.md has the effect.
 
 ``normalise: relative`` is the formula of the NetworkTraffic plugin of cylonchau/customScheduler, 100 − value·100/max, with a rate in place
 of the value of a counter. The link with the most traffic counts.
@@ -93,7 +93,9 @@ class NetworkTraffic(Agent):
             assumed, assumed_from = median_low(speeds), "the median of the other nodes"
         else:
             assumed, assumed_from = max(ASSUMED_BYTES_PER_S, largest), "no node knows its speed"
-        traffic = {node.name: (node, found, self._fullest(found, estimates, assumed)) for node, found in zip(nodes, directions, strict=True)}
+        traffic = {
+            node.name: (node, found, self._fullest(found, estimates, assumed)) for node, found in zip(nodes, directions, strict=True)
+        }
         # A link never has more traffic than its speed: such a speed is wrong, and does not set the scale for all nodes.
         fullest = [one for _node, _found, one in traffic.values() if not one.problem]
         plausible = (one for one in fullest if one.link.measured_share <= 1)
@@ -138,10 +140,10 @@ class NetworkTraffic(Agent):
                 yield f"{one.ignored} has more traffic ({one.direction}) than {_devices_text(one.links)}, and does not count: {SET_DEVICE}"
         links = sorted(directions[0].links)
         if len(links) > 1:
-            yield f"the fullest of the links {_devices_text(links)} counts: if pods use only one of them, {SET_DEVICE}"
+            yield f"the fullest of {_devices_text(links)} counts: {SET_DEVICE} if pods use only one of them"
         assumed = [link for link in links if link.speed is None]
         if assumed and not self._by_rate:
-            yield f"the speed of {_devices_text(assumed)} is not known, and another one is assumed: set speeds in the args of the agent"
+            yield f"the speed of {_devices_text(assumed)} is assumed: set speeds in the args of the agent"
 
     def _rejection(self, directions: Sequence[Traffic]) -> str:
         """Return the reason to reject a node. An assumed speed rejects none.

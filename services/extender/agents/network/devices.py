@@ -133,7 +133,8 @@ def kind_of(name: str, properties: Mapping[str, float]) -> Kind:
         return Kind.BOND
     # The link of a VLAN is the index of the device below it, and that of a veth device the index of its peer, often in another namespace.
     # Such an index may belong to any device here, so it is compared with that of the device itself only.
-    if link != index or assigned == NET_ADDR_RANDOM:
+    is_stacked = link is not None and index is not None and link != index
+    if is_stacked or assigned == NET_ADDR_RANDOM:
         return Kind.INTERNAL
     return Kind.NIC if assigned == NET_ADDR_PERM else Kind.UNPROVEN
 

@@ -136,7 +136,7 @@ def _utilisation(table: SafeTable, demands: Sequence[Sequence[int]]) -> Utilisat
     known = table.capacity > 0
     capacity = np.where(known, table.capacity, 1.0)
     mean = np.clip((table.used + np.array(demands, dtype=np.float64)) / capacity, 0.0, 1.0)
-    return Utilisation(mean, np.clip(table.deviation / capacity, 0.0, 1.0), known.all(axis=1))
+    return Utilisation(mean, np.clip(table.deviation / capacity, 0.0, 1.0), np.logical_and.reduce(known, axis=1))
 
 
 def _resource_utilisation(load: ResourceLoad, demand: int) -> ResourceUtilisation:

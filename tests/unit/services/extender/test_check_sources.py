@@ -79,12 +79,12 @@ def test_a_busy_link_has_a_lower_score_whatever_the_other_devices_are(
         assert found[f"{kind}-busy"] < 2 < 6 < found[f"{kind}-idle"]
     assert "two-busy: network_traffic = 0.00 (99% of 1 Gbit/s on ens33, the fullest of 2 links, receive" in out
     assert err.splitlines() == [
-        "extender: note: profile all, agent network_traffic: bridge-local: br0 has more traffic (receive) than eth0, and does not count: set"
-        " device in the args of the agent",
-        "extender: note: profile all, agent network_traffic: two-busy, two-idle: the fullest of the links ens33, ens35 counts: if pods use"
-        " only one of them, set device in the args of the agent",
-        "extender: note: profile all, agent network_traffic: vm: the speed of eth0 is not known, and another one is assumed: set speeds in the"
-        " args of the agent",
+        f"extender: note: profile all, agent network_traffic: {note}"
+        for note in (
+            "bridge-local: br0 has more traffic (receive) than eth0, and does not count: set device in the args of the agent",
+            "two-busy, two-idle: the fullest of ens33, ens35 counts: set device in the args of the agent if pods use only one of them",
+            "vm: the speed of eth0 is assumed: set speeds in the args of the agent",
+        )
     ]
 
 
@@ -131,5 +131,8 @@ def test_reasons_are_grouped_and_their_number_is_limited(prometheus: Server, tmp
     code, _out, err = check(prometheus, tmp_path, capsys, "{name: metric, args: {query: load, timestamp_of: load, best: 0, worst: 1}}")
     lines = err.splitlines()
     assert code == 2 and len(lines) == 11
-    assert "extender: profile all, agent metric: no fresh value for n01: the newest value of load is 1010 s old, and max_age_s is 90 s" in lines
+    assert (
+        "extender: profile all, agent metric: no fresh value for n01: the newest value of load is 1010 s old, and max_age_s is 90 s"
+        in lines
+    )
     assert "more nodes, for other reasons" in lines[-1]

@@ -151,10 +151,9 @@ def test_notes_name_several_links_ignored_traffic_and_assumed_speeds() -> None:
         node("unknown"),
     ]
     assert of.notes(of.prepare(nodes, NOW_S), nodes, NOW_S) == [
-        "a, b, c, d, e and 2 more nodes: the fullest of the links eth0, eth1 counts: if pods use only one of them, set device in the args of"
-        " the agent",
+        "a, b, c, d, e and 2 more nodes: the fullest of eth0, eth1 counts: set device in the args of the agent if pods use only one of them",
         "bridge: br0 has more traffic (receive) than eth0, and does not count: set device in the args of the agent",
-        "slow: the speed of eth0 is not known, and another one is assumed: set speeds in the args of the agent",
+        "slow: the speed of eth0 is assumed: set speeds in the args of the agent",
     ]
     relative = agent("network_traffic", normalise="relative")
     assert relative.notes(relative.prepare([nodes[-3]], NOW_S), [nodes[-3]], NOW_S) == []

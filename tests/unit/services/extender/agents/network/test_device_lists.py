@@ -15,7 +15,9 @@ from tests.unit.services.extender.agents.views import agent, judgements
 from tools.paths import ROOT
 
 PAGE = (ROOT / "docs" / "network-links.md").read_text(encoding="utf-8")
-ROW = re.compile(r"^\| (?P<node>[^|]+) \| (?P<devices>`[^|]+) \| `(?P<link>\S+)` (?P<percent>\d+) % \| \[.+\]\(https://.+\) \|$", re.MULTILINE)
+ROW = re.compile(
+    r"^\| (?P<node>[^|]+) \| (?P<devices>`[^|]+) \| `(?P<link>\S+)` (?P<percent>\d+) % \| \[.+\]\(https://.+\) \|$", re.MULTILINE
+)
 DEVICE = re.compile(r"`(?P<name>\S+)` (?P<kind>[A-Za-z ]+) (?P<rate>[\d,]+)(?:/(?P<speed>[\d,]+))?")
 
 KINDS: dict[str, tuple[int, int, bool, int]] = {
@@ -32,7 +34,10 @@ KINDS: dict[str, tuple[int, int, bool, int]] = {
     "tunnel port": (1, 0x1003, False, 1),
     "tunnel": (65534, 0x1091, False, 0),
 }
-"""What the kernel says: type, flags, whether the link is another device, and the kind of the address. Bond and VLAN: bond_main.c, vlan_dev.c."""
+"""The type, the flags, true if the link is another device, and the kind of the address.
+
+Those of bond and VLAN are from bond_main.c and vlan_dev.c of Linux.
+"""
 
 
 class Listed(t.NamedTuple):

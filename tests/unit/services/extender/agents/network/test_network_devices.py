@@ -29,7 +29,9 @@ def test_devices_inside_a_node_are_excluded(device: str) -> None:
     assert not DeviceFilter(".*", VIRTUAL_DEVICES).matches(device)
 
 
-@pytest.mark.parametrize("device", ["eth0", "eno1", "enp3s0f0", "bond0", "bond0.100", "br0", "br-lan", "vmbr0", "vlan100", "team0", "ib0", "mgmt-bo"])
+@pytest.mark.parametrize(
+    "device", ["eth0", "eno1", "enp3s0f0", "bond0", "bond0.100", "br0", "br-lan", "vmbr0", "vlan100", "team0", "ib0", "mgmt-bo"]
+)
 def test_devices_of_the_network_are_not_excluded(device: str) -> None:
     assert DeviceFilter(".*", VIRTUAL_DEVICES).matches(device)
 
