@@ -10,6 +10,7 @@ import typing as t
 import pytest
 from ansible_collections.onprem.kube_scheduling.services.extender.agents.network.devices import PROPERTIES, VIRTUAL_DEVICES, DeviceFilter
 
+from tests.unit.services.extender.agents.network.kernel_kinds import KINDS
 from tests.unit.services.extender.agents.traffic_nodes import MBIT, measured
 from tests.unit.services.extender.agents.views import agent, judgements
 from tools.paths import ROOT
@@ -19,26 +20,6 @@ ROW = re.compile(
     r"^\| (?P<node>[^|]+) \| (?P<devices>`[^|]+) \| `(?P<link>\S+)` (?P<percent>\d+) % \| \[.+\]\(https://.+\) \|$", re.MULTILINE
 )
 DEVICE = re.compile(r"`(?P<name>\S+)` (?P<kind>[A-Za-z ]+) (?P<rate>[\d,]+)(?:/(?P<speed>[\d,]+))?")
-
-KINDS: dict[str, tuple[int, int, bool, int]] = {
-    "NIC": (1, 0x1003, False, 0),
-    "VF": (1, 0x1003, False, 1),
-    "slave": (1, 0x1803, False, 3),
-    "bond": (1, 0x1403, False, 2),
-    "VLAN": (1, 0x1003, True, 0),
-    "bridge": (1, 0x1003, False, 1),
-    "OVS": (1, 0x1103, False, 1),
-    "veth": (1, 0x1003, True, 1),
-    "macvlan": (1, 0x1003, True, 1),
-    "tap": (1, 0x1003, False, 1),
-    "tunnel port": (1, 0x1003, False, 1),
-    "tunnel": (65534, 0x1091, False, 0),
-}
-"""The type, the flags, true if the link is another device, and the kind of the address.
-
-Those of bond and VLAN are from bond_main.c and vlan_dev.c of Linux.
-"""
-
 
 class Listed(t.NamedTuple):
     """A device of the page. Rate and speed are in Mbit/s."""
