@@ -17,11 +17,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median_low
 
-from ..interface import BEST_SCORE, Agent, Gauge, Judgement, LabelMatch, NodeView, PodView, Query, Rate
+from ..interface import BEST_SCORE, Agent, Gauge, Judgement, LabelMatch, NodeView, PodView, Query, Rate, Series
 from .measurements import age_violation, newest_by_label, oldest
 from .network.arguments import AUTO, RELATIVE, NetworkTrafficArgs
 from .network.bandwidth import BITS_PER_BYTE, SPEED_METRIC, bit_text
-from .network.devices import PROPERTIES, Device, DeviceFilter, Link, links_of
+from .network.devices import PROPERTIES, Device, DeviceFilter, Link, kind_of, links_of
 from .network.node_traffic import ASSUMED_BYTES_PER_S, Fullest, Traffic, fullest_of, most_of_one_pod
 from .network.pods import automatic_estimate, pod_traffic
 
@@ -177,7 +177,9 @@ class NetworkTraffic(Agent):
         devices = next((found for nodes, found in self._entries if nodes.fullmatch(node.name)), None)
         if devices is None:
             return [Traffic(problem="no entry of devices matches this node")]
-        return [self._direction(node, devices, direction, now_s) for direction in self._directions]
+        rates = {direction: self._of_devices(node, query, devices) for direction, query in self._rates.items()}
+        known = self._known_devices(node, devices, dict.fromkeys(device for found in rates.values() for device in found))
+        return [self._direction(node, direction, found, known, now_s) for direction, found in rates.items()]
 
     def _estimate(self, of_nodes: Sequence[Sequence[Traffic]], direction: str) -> float:
         """Return the bytes per second of a new pod that declares none."""
@@ -185,35 +187,39 @@ class NetworkTraffic(Agent):
             return float(self.args.estimate_bytes_per_s)
         return automatic_estimate(one for found in of_nodes for one in found if one.direction == direction)
 
-    def _direction(self, node: NodeView, devices: DeviceFilter, direction: str, now_s: float) -> Traffic:
-        rates = newest_by_label(node.series.get(self._rates[direction], ()), "device")
-        rates = {device: one for device, one in rates.items() if devices.matches(device)}
+    def _direction(self, node: NodeView, direction: str, rates: Mapping[str, Series], known: Mapping[str, Device], now_s: float) -> Traffic:
+        counter = COUNTERS[direction]
         if not rates:
-            return Traffic(problem=f"no value of {COUNTERS[direction]} is known")
-        found = links_of(self._devices(node, {device: max(0.0, one.value) for device, one in rates.items()}, devices))
+            return Traffic(problem=f"no value of {counter} is known")
+        measured = {device: max(0.0, one.value) for device, one in rates.items()}
+        found = links_of({device: Device(measured.get(device), one.speed, one.kind) for device, one in known.items()})
         if found.unmeasured:
-            return Traffic(problem=f"no value of {COUNTERS[direction]} is known for {', '.join(found.unmeasured)}")
+            return Traffic(problem=f"no value of {counter} is known for {', '.join(found.unmeasured)}")
         measured_at_s = oldest(rates[device].measured_at_s for link in found.links for device in link.devices)
-        problem = age_violation(COUNTERS[direction], measured_at_s, now_s, self.args.max_age_s)
+        problem = age_violation(counter, measured_at_s, now_s, self.args.max_age_s)
         if problem:
             return Traffic(measured_at_s=measured_at_s, problem=problem)
         speed = next((speed for nodes, speed in self._overrides if nodes.fullmatch(node.name)), None)
         links = found.links if speed is None else [link._replace(speed=speed) for link in found.links]
         return self._with_pods(Traffic(links, direction, found.ignored, measured_at_s=measured_at_s), node, now_s)
 
-    def _devices(self, node: NodeView, rates: Mapping[str, float], devices: DeviceFilter) -> dict[str, Device]:
-        """Return the devices that have a rate or a speed.
+    def _known_devices(self, node: NodeView, devices: DeviceFilter, names: dict[str, None]) -> dict[str, Device]:
+        """Return the devices with these names and those that have a speed, without their rates.
 
         node_exporter writes −125000 bytes/s if the driver does not know the speed (node_exporter#1967), so only positive speeds count.
         """
-        speeds = newest_by_label(node.series.get(self._speed, ()), "device")
-        known = {device: one.value for device, one in speeds.items() if one.value > 0 and devices.matches(device)}
-        names = dict.fromkeys([*rates, *known])
-        properties: dict[str, dict[str, float]] = {name: {} for name in names}
-        for query in self._properties if len(names) > 1 else ():
+        speeds = {device: one.value for device, one in self._of_devices(node, self._speed, devices).items() if one.value > 0}
+        properties: dict[str, dict[str, float]] = {name: {} for name in (*names, *speeds)}
+        if len(properties) == 1:
+            return {name: Device(None, speeds.get(name)) for name in properties}
+        for query in self._properties:
             for one in node.series.get(query, ()):
                 properties.get(one.labels.get("device", ""), {})[query.metric] = one.value
-        return {name: Device(rates.get(name), known.get(name), properties[name]) for name in names}
+        return {name: Device(None, speeds.get(name), kind_of(name, found)) for name, found in properties.items()}
+
+    def _of_devices(self, node: NodeView, query: Query, devices: DeviceFilter) -> dict[str, Series]:
+        found = newest_by_label(node.series.get(query, ()), "device")
+        return {device: series for device, series in found.items() if devices.matches(device)}
 
     def _with_pods(self, traffic: Traffic, node: NodeView, now_s: float) -> Traffic:
         """Return the measured traffic of a direction with the new and ended pods of the node."""

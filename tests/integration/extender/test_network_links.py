@@ -148,7 +148,7 @@ NUMBERS = itertools.count()
 
 
 def test_traffic_inside_a_machine_counts_on_no_link(machine: NetworkNamespace, scrapes: Scrapes) -> None:
-    """The ends of a veth pair and two macvlan devices send to each other. The index below macvlan is that of eth0, and veth's is its peer."""
+    """The ends of a veth pair send to each other, and so do two macvlan devices on eth0. Their speeds are known."""
     ip(machine, "link", "add", "fwln1", *PAIR, "fwpr1")
     for number, name in enumerate(("mac-a", "mac-b")):
         address = f"02:00:00:00:01:0{number}"

@@ -12,7 +12,7 @@ from __future__ import annotations
 import enum
 import re
 import typing as t
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 
@@ -49,8 +49,8 @@ FULLER = 1.1
 class Kind(enum.IntEnum):
     """The kinds of devices, the lowest first. A device of one kind carries the traffic of those that follow."""
 
-    NIC = 0
-    UNPROVEN = 1
+    CARD = 0
+    PERHAPS_CARD = 1
     BOND = 2
     VLAN = 3
     INTERNAL = 4
@@ -59,15 +59,15 @@ class Kind(enum.IntEnum):
 _BRIDGE = re.compile(r"(?:(?:vm|ovs|x?en|lxd|incus)?br.*|.+-br)(?:\.\d{1,4})?")
 _VLAN = re.compile(r"(.+)\.[0-9a-f]{1,4}|vlan[-_.]?\d+")
 _BOND = re.compile(r"bond.*|team.*|.+-bo")
-_NIC = re.compile(r"(?:eth|ib|wlan|hsn)\d+|(?:em|p\d+p)\d+(?:_\d+)?|(?:en|ib|wl)[bcdopsuvxPX][0-9A-Za-z]*\d[0-9A-Za-z]*")
+_CARD = re.compile(r"(?:eth|ib|wlan|hsn)\d+|(?:em|p\d+p)\d+(?:_\d+)?|(?:en|ib|wl)[bcdopsuvxPX][0-9A-Za-z]*\d[0-9A-Za-z]*")
 
 
 class Device(t.NamedTuple):
-    """A device with its ``PROPERTIES``, as far as they are known. ``rate`` and ``speed``: bytes per second, None if they are not known."""
+    """A device. ``rate`` and ``speed``: bytes per second, None if they are not known."""
 
     rate: float | None
     speed: float | None = None
-    properties: Mapping[str, float] = {}
+    kind: Kind = Kind.PERHAPS_CARD
 
 
 class Link(t.NamedTuple):
@@ -118,36 +118,28 @@ class DeviceFilter:
 
 
 def kind_of(name: str, properties: Mapping[str, float]) -> Kind:
-    """Return the kind of a device.
-
-    A name of the kernel or of udev, such as eth0 or eno1, counts more than the address: in a container such a device is one end of a veth
-    pair, and a virtual function has a random address.
-    """
-    protocol, flags, index, link, assigned = (properties.get(metric) for metric in PROPERTIES)
-    if protocol is not None and protocol not in (ETHERNET, INFINIBAND):
-        return Kind.INTERNAL
-    by_name = _kind_of_name(name)
-    if by_name is not Kind.UNPROVEN:
-        return by_name
-    if flags is not None and int(flags) & IFF_MASTER:
-        return Kind.BOND
+    """Return the kind of a device by its ``PROPERTIES``, as far as they are known, and by its name."""
+    protocol, flags, index, link, assigned = map(properties.get, PROPERTIES)
     # The link of a VLAN is the index of the device below it, and that of a veth device the index of its peer, often in another namespace.
     # Such an index may belong to any device here, so it is compared with that of the device itself only.
     is_stacked = link is not None and index is not None and link != index
-    if is_stacked or assigned == NET_ADDR_RANDOM:
-        return Kind.INTERNAL
-    return Kind.NIC if assigned == NET_ADDR_PERM else Kind.UNPROVEN
+    is_bond = flags is not None and bool(int(flags) & IFF_MASTER)
+    return _kind(name, protocol in (None, ETHERNET, INFINIBAND), is_bond, is_stacked, assigned)
 
 
 @lru_cache(maxsize=4096)
-def _kind_of_name(name: str) -> Kind:
-    if _BRIDGE.fullmatch(name):
+def _kind(name: str, has_frames: bool, is_bond: bool, is_stacked: bool, assigned: float | None) -> Kind:
+    if not has_frames or _BRIDGE.fullmatch(name):
         return Kind.INTERNAL
     if _VLAN.fullmatch(name):
         return Kind.VLAN
-    if _BOND.fullmatch(name):
+    if is_bond or _BOND.fullmatch(name):
         return Kind.BOND
-    return Kind.NIC if _NIC.fullmatch(name) else Kind.UNPROVEN
+    # In a container eth0 is one end of a veth pair, and a virtual function has a random address.
+    has_name = _CARD.fullmatch(name) is not None
+    if not has_name and (is_stacked or assigned == NET_ADDR_RANDOM):
+        return Kind.INTERNAL
+    return Kind.CARD if assigned == NET_ADDR_PERM or (has_name and assigned is None) else Kind.PERHAPS_CARD
 
 
 def links_of(devices: Mapping[str, Device]) -> Links:
@@ -156,32 +148,28 @@ def links_of(devices: Mapping[str, Device]) -> Links:
     Each byte counts at the lowest layer that has a speed. A bridge has the speed of its fastest port, which may be a virtual one, so its
     speed does not count. Without any speed the lowest devices with traffic count.
     """
-    if len(devices) == 1:
-        return Links([_link([name], devices) for name in devices])
-    by_kind: dict[Kind, list[Link]] = {kind: [] for kind in Kind}
+    if len(devices) == 1 or all(one.kind <= Kind.PERHAPS_CARD and None not in (one.rate, one.speed) for one in devices.values()):
+        return Links(_by_traffic(Link((name,), one.rate or 0.0, one.speed) for name, one in devices.items()))
+    by_kind: list[list[Link]] = [[] for _kind in Kind]
     vlans: dict[str, list[str]] = {}
-    unmeasured = []
-    for name in sorted(devices):
-        kind = kind_of(name, devices[name].properties)
-        if devices[name].rate is None:
-            unmeasured += [name] if kind is Kind.NIC else []
-        elif kind is Kind.VLAN:
+    for name, device in sorted(devices.items()):
+        if device.kind is Kind.VLAN and device.rate is not None:
             vlans.setdefault(name.rpartition(".")[0] or name, []).append(name)
-        else:
-            by_kind[kind].append(_link([name], devices))
+        elif device.rate is not None:
+            by_kind[device.kind].append(_link([name], devices))
     by_kind[Kind.VLAN] = [_link(names, devices) for names in vlans.values()]
-    lowest = by_kind[Kind.NIC] + by_kind[Kind.UNPROVEN]
-    links = [link for link in lowest if link.speed is not None]
+    links = [link for link in by_kind[Kind.CARD] + by_kind[Kind.PERHAPS_CARD] if link.speed is not None]
     if links:
-        links += [link for link in by_kind[Kind.NIC] if link.speed is None and link.measured > 0 and _is_hardware(link, devices)]
-    elif not any(link.speed is not None for link in by_kind[Kind.BOND] + by_kind[Kind.VLAN]):
-        layers = [layer for layer in by_kind.values() if layer]
-        links = next((layer for layer in layers if any(link.measured for link in layer)), layers[0])
-    above = (by_kind[Kind.BOND], by_kind[Kind.VLAN])
-    for layer in above:
+        links += [link for link in by_kind[Kind.CARD] if link.speed is None and link.measured > 0]
+    cards = len(links)
+    for layer in (by_kind[Kind.BOND], by_kind[Kind.VLAN]):
         fullest = max((link.measured_share for link in links), default=-1.0)
         links += [link for link in layer if link.speed is not None and link.measured_share > FULLER * fullest]
-    return _ordered(links, () if any(link in layer for layer in above for link in links) else unmeasured, devices)
+    unmeasured = [name for name, one in devices.items() if one.rate is None and one.kind <= Kind.PERHAPS_CARD and len(links) == cards]
+    if not links:
+        layers = [layer for layer in by_kind if layer]
+        links = next((layer for layer in layers if any(link.measured for link in layer)), layers[0])
+    return _ordered(links, unmeasured, devices)
 
 
 def _link(names: Sequence[str], devices: Mapping[str, Device]) -> Link:
@@ -190,13 +178,12 @@ def _link(names: Sequence[str], devices: Mapping[str, Device]) -> Link:
     return Link(tuple(names), sum(devices[name].rate or 0.0 for name in names), speed)
 
 
-def _is_hardware(link: Link, devices: Mapping[str, Device]) -> bool:
-    """Return false if the name is that of a card and the address is not that of the hardware, as of a port of Open vSwitch."""
-    return devices[link.devices[0]].properties.get(PROPERTIES[-1], NET_ADDR_PERM) == NET_ADDR_PERM
-
-
 def _ordered(links: Sequence[Link], unmeasured: Sequence[str], devices: Mapping[str, Device]) -> Links:
     counted = {name for link in links for name in link.devices}
     ignored = max(devices.keys() - counted, key=lambda name: devices[name].rate or 0.0, default="")
     is_less = bool(ignored) and (devices[ignored].rate or 0.0) > FULLER * sum(link.measured for link in links)
-    return Links(sorted(links, key=lambda link: (-link.measured, -(link.speed or 0.0))), unmeasured, ignored if is_less else "")
+    return Links(_by_traffic(links), unmeasured, ignored if is_less else "")
+
+
+def _by_traffic(links: Iterable[Link]) -> list[Link]:
+    return sorted(links, key=lambda link: (link.measured, link.speed or 0.0), reverse=True)

@@ -21,6 +21,7 @@ ROW = re.compile(
 )
 DEVICE = re.compile(r"`(?P<name>\S+)` (?P<kind>[A-Za-z ]+) (?P<rate>[\d,]+)(?:/(?P<speed>[\d,]+))?")
 
+
 class Listed(t.NamedTuple):
     """A device of the page. Rate and speed are in Mbit/s."""
 
