@@ -213,8 +213,8 @@ class NetworkTraffic(Agent):
         if len(properties) == 1:
             return {name: Device(None, speeds.get(name)) for name in properties}
         for query in self._properties:
-            for one in node.series.get(query, ()):
-                properties.get(one.labels.get("device", ""), {})[query.metric] = one.value
+            for device, one in newest_by_label(node.series.get(query, ()), "device").items():
+                properties.get(device, {})[query.metric] = one.value
         return {name: Device(None, speeds.get(name), kind_of(name, found)) for name, found in properties.items()}
 
     def _of_devices(self, node: NodeView, query: Query, devices: DeviceFilter) -> dict[str, Series]:

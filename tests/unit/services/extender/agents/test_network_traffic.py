@@ -294,6 +294,27 @@ def test_the_filter_is_off_by_default_and_rejects_by_known_speeds_only() -> None
     assert not any(one.rejection for one in judgements(traffic_agent(), nodes).values())
 
 
+ANY = st.floats() | st.sampled_from([0.0, 1.0, 32.0, 1024.0, 65534.0, math.nan, math.inf, -math.inf, 1e308, 5e-324])
+BY_DEVICE = st.dictionaries(st.sampled_from(["eth0", "eth1", "eth0.7", "bond0", "br0", "lan", "", "lo"]), ANY)
+
+
+@given(BY_DEVICE, BY_DEVICE, st.dictionaries(st.sampled_from(PROPERTIES), BY_DEVICE), st.sampled_from(["utilisation", "relative"]))
+@settings(max_examples=300, deadline=None)
+def test_no_values_of_one_node_make_another_unknown(
+    rates: dict[str, float], speeds: dict[str, float], properties: dict[str, dict[str, float]], normalise: str
+) -> None:
+    of = agent("network_traffic", exclude="", normalise=normalise)
+    hostile = measured(of, "hostile", rates, speed=speeds, properties=properties, pods=(pod(bound_s_ago=1),))
+    nodes = [*shares(of, idle=0.0, fifth=0.2), hostile]
+    found = judgements(of, nodes)
+    fifth = found["fifth"].score
+    # With normalise: relative, a large rate makes all other nodes equal.
+    assert found["idle"].score == 10.0 and fifth is not None and (6.0 <= fifth <= 8.0 or normalise == "relative")
+    score = found["hostile"].score
+    assert score is None or 0.0 <= score <= 10.0
+    assert all("hostile" in note for note in of.notes(of.prepare(nodes, NOW_S), nodes, NOW_S))
+
+
 @given(rates=st.lists(st.floats(0, 1e12), min_size=2, max_size=6), normalise=st.sampled_from(["utilisation", "relative"]))
 @settings(max_examples=50, deadline=None)
 def test_more_traffic_never_gives_a_higher_score(rates: list[float], normalise: str) -> None:
