@@ -4,8 +4,13 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
+from ansible_collections.onprem.kube_scheduling.services.extender.agents.registry import build_agent
 from ansible_collections.onprem.kube_scheduling.services.extender.engine.profile import ConfiguredAgent
+from ansible_collections.onprem.kube_scheduling.services.extender.interface import Annotation, NodeView, Series
+from ansible_collections.onprem.kube_scheduling.services.extender.sources.view import ClusterView
 
 from tests.unit.services.extender.extender_objects import (
     DemandAgent,
@@ -93,6 +98,26 @@ def test_a_node_that_is_rejected_because_its_value_is_unknown_is_on_the_page() -
     client.post(FILTER, names_body(["a", "b"]))
     text = client.get("/explain?pod=app/web", accept="text/html").text
     assert "<td>a</td><td>no fresh value is known " in text
+
+
+@pytest.mark.parametrize("name", ["safe_overload", "safe_balance"])
+def test_the_series_without_which_a_node_is_unknown_is_on_the_page(name: str) -> None:
+    client = Client(profile(build_agent(name, {"source": "annotations"})))
+    now_s, allocatable = time.monotonic(), {"cpu": 4000, "memory": 2**30}
+    idle = {
+        f"{kind}-free-{resource}": amount for resource, amount in allocatable.items() for kind, amount in (("mean", amount), ("std", 0))
+    }
+    nodes = {}
+    for node, missing in (("whole", ""), ("part", "mean-free-cpu")):
+        series = {Annotation(key): (Series({}, float(value), now_s),) for key, value in idle.items() if key != missing}
+        nodes[node] = NodeView(node, allocatable=allocatable, series=series)
+    client.engine.on_view(ClusterView(1, nodes))
+    client.post(PRIORITIZE, names_body(["whole", "part"]))
+    rows = {row["node"]: row["agents"][0] for row in client.get("/explain?pod=app/web").json["nodes"]}
+    why = "cpu: no value of the annotation mean-free-cpu is known"
+    assert rows["whole"]["score"] is not None and (rows["part"]["score"], rows["part"]["explanation"]) == (None, why)
+    for path in ("/explain?pod=app/web", "/status"):
+        assert why in client.get(path, accept="text/html").text
 
 
 def test_a_reason_without_filter_is_not_shown_as_a_rejection() -> None:
