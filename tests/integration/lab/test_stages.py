@@ -8,6 +8,8 @@ import time
 from collections.abc import Callable
 from datetime import datetime
 
+import pytest
+
 from lab.cluster import Cluster
 from tests.integration.lab.conftest import Pods, wait_for
 
@@ -32,10 +34,13 @@ def test_grace_period_is_honoured(pods: Pods) -> None:
     assert time.monotonic() - started >= 1.0
 
 
-def test_stop_after_ends_a_pod_before_its_grace(pods: Pods) -> None:
-    pods.running("quick", grace_s=300, annotations={"lab.onprem/stop-after": "0"})
-    pods.delete("quick")
-    wait_for(lambda: pods.gone("quick"))
+@pytest.mark.parametrize(("name", "grace_s", "annotations"), [("quick", 300, {"lab.onprem/stop-after": "0"}), ("brief", 1, {})])
+def test_a_pod_needs_a_second_to_stop_as_with_a_kubelet(pods: Pods, name: str, grace_s: int, annotations: dict[str, str]) -> None:
+    pods.running(name, grace_s=grace_s, annotations=annotations)
+    started = time.monotonic()
+    pods.delete(name)
+    wait_for(lambda: pods.gone(name))
+    assert time.monotonic() - started >= 1.0
 
 
 def test_hang_keeps_the_pod_running_until_its_finalizer_goes(pods: Pods) -> None:

@@ -55,6 +55,7 @@ class CaseResult(Struct, frozen=True):
     profiles: str
     seconds: float
     even: int = 0
+    is_full: bool = False
     workloads: list[Compared] = field(default_factory=list)
 
 
@@ -66,7 +67,7 @@ def run_case(case: RandomCase, world: CaseWorld, api: KubeApi) -> CaseResult:
         found = [checks.compare(workload, world) for workload in case.workloads]
     compared = [one for one in found if one is not None]
     seconds = round(time.monotonic() - began, 1)
-    return CaseResult(case.seed, len(case.nodes), case.profiles_kind, seconds, len(found) - len(compared), compared)
+    return CaseResult(case.seed, len(case.nodes), case.profiles_kind, seconds, len(found) - len(compared), case.is_full, compared)
 
 
 class _Checks:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from tests.bench.page import machine, table
 from tests.integration.prediction.comparison import CaseResult
-from tests.integration.prediction.results import SMALL_UP_TO, Tally, by_size, problems
+from tests.integration.prediction.results import FULL, KINDS, SMALL_UP_TO, Tally, by_kind, kind_of, problems
 from tools.paths import ROOT
 
 PAGE = ROOT / "docs" / "development" / "predictions.md"
@@ -25,7 +25,7 @@ Copyright: onprem.kube_scheduling contributors
 
 ## Method
 
-Each of {clusters} random clusters (seeds {first} to {last}) has a real control plane and simulated nodes. The clusters have zones of
+Each of {clusters} random clusters ({seeds}) has a real control plane and simulated nodes. The clusters have zones of
 unequal size, unequal nodes, nodes without a label, taints, images, one to three topology keys, affinities, spread constraints, priorities,
 other pods, pods that become Ready or end at different times, images of different sizes under one tag, and schedulers with other profiles.
 After the check of an uneven workload it is restarted in any case, and the real kube-scheduler places the new pods. The outcome is then
@@ -35,13 +35,15 @@ compared with `restart_helps`. In half of the clusters, the next check begins wh
 - *Right*, for the prediction true: the outcome is `improved`. For the prediction false: it is another one.
 - *Exact*: the new pods are distributed over the domains exactly as `expected` says, among the workloads with such a result.
 
-In a cluster with more than {size} nodes the scheduler scores only a part of the nodes, which nobody can know before.
+In a cluster with more than {size} nodes the scheduler scores only a part of the nodes, which nobody can know before. Clusters with full
+nodes have two to six of them, all with little free capacity, and rollouts with little surge or none.
 
 ## Results
 
 {results}
 
-The goals: 99 % of the predictions true, and of the predictions false, are right. In clusters of up to {size} nodes at most 10 % are null.
+The goals: 99 % of the predictions true, and of the predictions false, are right. In clusters of up to {size} nodes, and in those with full
+nodes, at most 5 % are null.
 
 ## Reasons for null
 
@@ -55,22 +57,25 @@ The goals: 99 % of the predictions true, and of the predictions false, are right
 
 def write(cases: list[CaseResult], page: Path = PAGE) -> None:
     """Write the page of these results, which are in the order of their seeds."""
-    small, large = by_size(cases)
     text = TEXT.format(
         clusters=len(cases),
-        first=cases[0].seed,
-        last=cases[-1].seed,
+        seeds=_seeds(cases),
         machine=machine(),
         size=SMALL_UP_TO,
-        results=_results(small, large),
+        results=_results(by_kind(cases)),
         reasons=_reasons(cases),
         wrong="\n".join(f"- {one}" for one in problems(cases)) or "None.",
     )
     page.write_text(text, encoding="utf-8")
 
 
-def _results(*tallies: Tally) -> str:
-    header = ("", *(f"{'up to' if number == 0 else 'more than'} {SMALL_UP_TO} nodes" for number in range(len(tallies))))
+def _seeds(cases: list[CaseResult]) -> str:
+    full, others = ([case.seed for case in cases if (kind_of(case) == FULL) is wanted] for wanted in (True, False))
+    return f"seeds {others[0]} to {others[-1]}, and with full nodes {full[0]} to {full[-1]}"
+
+
+def _results(by_kind: dict[str, Tally]) -> str:
+    header, tallies = ("", *by_kind), by_kind.values()
     rows = [
         ("clusters", *(f"{one.cases}" for one in tallies)),
         ("uneven workloads", *(f"{one.workloads}" for one in tallies)),
@@ -87,6 +92,6 @@ def _predicted(tally: Tally, helps: bool | None) -> int:
 
 
 def _reasons(cases: Iterable[CaseResult]) -> str:
-    unknown = [one for case in cases for one in case.workloads if one.helps is None]
-    counts = Counter(reason for one in unknown for reason in one.reasons)
-    return table(("reason", "workloads"), [(f"`{reason}`", str(number)) for reason, number in sorted(counts.items())])
+    counts = Counter((reason, kind_of(case)) for case in cases for one in case.workloads if one.helps is None for reason in one.reasons)
+    reasons = sorted({reason for reason, _kind in counts})
+    return table(("workloads", *KINDS), [(f"`{reason}`", *(str(counts[reason, kind]) for kind in KINDS)) for reason in reasons])

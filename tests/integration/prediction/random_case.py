@@ -87,8 +87,8 @@ class CaseWorkload:
 class RandomCase:
     """A cluster and the options of the check.
 
-    ``profiles``: the scheduler's configuration; None means its defaults. ``awaits_ends``: the next workload is checked when all old pods of
-    the one before have ended. Otherwise some of them are terminating then.
+    ``is_full``: all nodes have little free capacity. ``profiles``: the scheduler's configuration; None means its defaults.
+    ``awaits_ends``: the next workload is checked when all old pods of the one before have ended. Otherwise some of them are terminating.
     """
 
     seed: int
@@ -102,3 +102,4 @@ class RandomCase:
     profiles: Json | None = None
     profiles_kind: str = "default"
     awaits_ends: bool = True
+    is_full: bool = False

@@ -29,10 +29,13 @@ ATTEMPTS = 4
 """So many random workloads are tried for each wanted one. Some do not fit into any domain."""
 
 
-def random_cluster(seed: int) -> RandomCase:
-    """Return the cluster of this seed. It is always the same one."""
+def random_cluster(seed: int, *, is_full: bool = False) -> RandomCase:
+    """Return the cluster of this seed. It is always the same one.
+
+    ``is_full``: it has few nodes, all of them have little free capacity, and rollouts have little surge or none.
+    """
     choices = Choices(seed)
-    nodes = random_nodes(choices, seed)
+    nodes = random_nodes(choices, seed, is_full=is_full)
     profiles = random_profiles(choices)
     keys, max_skew = choices.choice(KEYS), choices.choice(MAX_SKEWS)
     capacity = Capacity(nodes)
@@ -42,11 +45,11 @@ def random_cluster(seed: int) -> RandomCase:
     for _attempt in range(ATTEMPTS * wanted):
         scheduler_name = OWN_NAME if profiles.name == OWN_NAME and choices.chance(0.7) else None
         name = f"app-{len(workloads)}"
-        found = random_workload(choices, name, nodes, capacity, keys, scheduler_name, skewed=max_skew is not None)
+        found = random_workload(choices, name, nodes, capacity, keys, scheduler_name, skewed=max_skew is not None, is_full=is_full)
         workloads += [] if found is None else [found]
         if len(workloads) == wanted:
             break
-    fillers += tight_fillers(choices, nodes, capacity)
+    fillers += tight_fillers(choices, nodes, capacity, is_full=is_full)
     services = [_service(workload.name) for workload in workloads if choices.chance(SERVICE_RATE)]
     awaits_ends = choices.chance(0.5)
     if choices.chance(REBUILT_IMAGES_RATE):
@@ -63,6 +66,7 @@ def random_cluster(seed: int) -> RandomCase:
         profiles=profiles.configuration,
         profiles_kind=profiles.kind if profiles.configuration is None else f"{profiles.kind} in {profiles.name}",
         awaits_ends=awaits_ends,
+        is_full=is_full,
     )
 
 

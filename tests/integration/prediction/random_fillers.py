@@ -18,6 +18,10 @@ ANTI_AFFINITY_RATE = 0.03
 TIGHT_RATE = 0.3
 """The share of the clusters in which most nodes have little free capacity beside the workloads."""
 FULL_RATE = 0.7
+USED_BY_LAST = (0.6, 1.0)
+"""The share of the remaining cpu that such a node loses."""
+USED_IN_FULL_CLUSTER = (0.8, 1.0)
+"""The same, for every node of a full cluster."""
 
 
 def random_fillers(choices: Choices, nodes: Iterable[CaseNode], capacity: Capacity) -> list[Json]:
@@ -36,15 +40,18 @@ def random_fillers(choices: Choices, nodes: Iterable[CaseNode], capacity: Capaci
     return found
 
 
-def tight_fillers(choices: Choices, nodes: Iterable[CaseNode], capacity: Capacity) -> list[Json]:
-    """Return pods that use most of the remaining capacity of most nodes, in some of the clusters."""
-    if not choices.chance(TIGHT_RATE):
+def tight_fillers(choices: Choices, nodes: Iterable[CaseNode], capacity: Capacity, *, is_full: bool) -> list[Json]:
+    """Return pods that use most of the remaining capacity: of most nodes in some of the clusters, of all nodes in full ones."""
+    if not is_full and not choices.chance(TIGHT_RATE):
         return []
     found = []
     for node in nodes:
         cpu, memory = capacity.free(node.name)
-        cpu, memory = int(cpu * choices.uniform(0.6, 1)), int(memory * choices.uniform(0.3, 1))
-        if choices.chance(FULL_RATE) and capacity.has(node.name, cpu, memory):
+        cpu, memory = (
+            int(cpu * choices.uniform(*(USED_IN_FULL_CLUSTER if is_full else USED_BY_LAST))),
+            int(memory * choices.uniform(0.3, 1)),
+        )
+        if (is_full or choices.chance(FULL_RATE)) and capacity.has(node.name, cpu, memory):
             capacity.use(node.name, cpu, memory)
             found.append(_filler(choices, f"filler-{node.name}-last", node.name, cpu, memory))
     return found

@@ -13,14 +13,16 @@ SMALL = (3, 4, 5, 6, 7, 8, 10, 12, 16, 24, 36, 60)
 LARGE = (101, 120, 140)
 """Numbers of nodes of which the scheduler scores only a part."""
 LARGE_RATE = 0.12
+FEW = (2, 3, 3, 4, 5, 6)
+"""Numbers of nodes of a full cluster."""
 SOFT_TAINT: Json = {"key": "example.com/soft", "value": "yes", "effect": "PreferNoSchedule"}
 OLD_TAINT: Json = {"key": "example.com/old", "effect": "PreferNoSchedule"}
 HARD_TAINT: Json = {"key": "example.com/dedicated", "value": "db", "effect": "NoSchedule"}
 
 
-def random_nodes(choices: Choices, seed: int) -> list[CaseNode]:
+def random_nodes(choices: Choices, seed: int, *, is_full: bool) -> list[CaseNode]:
     """Return the nodes of a cluster. No other seed has nodes of the same names."""
-    count = choices.choice(LARGE) if choices.chance(LARGE_RATE) else choices.choice(SMALL)
+    count = choices.choice(FEW if is_full else LARGE if choices.chance(LARGE_RATE) else SMALL)
     zones = _zones(choices, count)
     racks = choices.randint(1, 4)
     racks_span_zones = choices.chance(0.3)

@@ -12,8 +12,11 @@ from tests.integration.prediction.choices import Choices
 from tests.integration.prediction.random_case import HOST, IMAGES, NAMESPACE, PRIORITY_CLASS, CaseNode, CaseWorkload, Json
 from tests.integration.prediction.random_rules import Rules, random_rules
 
-BOUNDS = ((None, None), (1, 0), (0, 1), ("50%", "50%"), (2, 1), (0, "100%"), ("100%", 0), (3, 0))
+Bounds = tuple[int | str | None, int | str | None]
+
+BOUNDS: tuple[Bounds, ...] = ((None, None), (1, 0), (0, 1), ("50%", "50%"), (2, 1), (0, "100%"), ("100%", 0), (3, 0))
 """maxSurge and maxUnavailable of Deployments."""
+BOUNDS_IN_FULL_CLUSTER: tuple[Bounds, ...] = ((0, 1), (0, 1), (0, 2), (0, "50%"), (1, 0), (1, 1))
 REQUESTS = ((0, 0), (50, 64), (100, 128), (250, 512), (400, 256), (500, 1024), (900, 512), (1500, 2048), (2500, 1024))
 """cpu in millicores and memory in MiB."""
 REPLICAS = ((2, 8), (2, 8), (2, 8), (2, 8), (9, 16))
@@ -44,6 +47,7 @@ def random_workload(
     scheduler_name: str | None,
     *,
     skewed: bool,
+    is_full: bool,
 ) -> CaseWorkload | None:
     """Return a workload. ``skewed``: some replicas may be in other domains. None if no domain has the capacity for it."""
     kind = "StatefulSet" if choices.chance(0.3) else "Deployment"
@@ -56,7 +60,7 @@ def random_workload(
     )
     if node_names is None:
         return None
-    manifest = _manifest(choices, name, kind, replicas, pod, rules, scheduler_name)
+    manifest = _manifest(choices, name, kind, replicas, pod, rules, scheduler_name, BOUNDS_IN_FULL_CLUSTER if is_full else BOUNDS)
     stop_after_s: tuple[int, ...] = ()
     if kind == "Deployment" and choices.chance(STOP_RATE):
         manifest["spec"]["template"]["spec"]["terminationGracePeriodSeconds"] = LONG_GRACE_S
@@ -126,7 +130,16 @@ def _pod(choices: Choices) -> _Pod:
     return _Pod(spec, (cpu, memory), has_host_port)
 
 
-def _manifest(choices: Choices, name: str, kind: str, replicas: int, pod: _Pod, rules: Rules, scheduler_name: str | None) -> Json:
+def _manifest(
+    choices: Choices,
+    name: str,
+    kind: str,
+    replicas: int,
+    pod: _Pod,
+    rules: Rules,
+    scheduler_name: str | None,
+    bounds: Sequence[Bounds],
+) -> Json:
     grace_s, is_slow = choices.weighted(GRACE_S), choices.chance(SLOW_RATE)
     if kind == "StatefulSet" and replicas > MOST_SLOW:
         grace_s, is_slow = 0, False
@@ -142,14 +155,14 @@ def _manifest(choices: Choices, name: str, kind: str, replicas: int, pod: _Pod, 
         "selector": {"matchLabels": {"app": name}},
         "template": {"metadata": {"labels": labels, "annotations": annotations}, "spec": pod_spec},
     }
-    spec |= _stateful(choices, name, replicas) if kind == "StatefulSet" else {"strategy": _strategy(choices)}
+    spec |= _stateful(choices, name, replicas) if kind == "StatefulSet" else {"strategy": _strategy(choices, bounds)}
     return {"apiVersion": "apps/v1", "kind": kind, "metadata": {"name": name, "namespace": NAMESPACE}, "spec": spec}
 
 
-def _strategy(choices: Choices) -> Json:
+def _strategy(choices: Choices, bounds: Sequence[Bounds]) -> Json:
     if choices.chance(0.15):
         return {"type": "Recreate"}
-    surge, unavailable = choices.choice(BOUNDS)
+    surge, unavailable = choices.choice(bounds)
     rolling = {} if surge is None else {"rollingUpdate": {"maxSurge": surge, "maxUnavailable": unavailable}}
     return {"type": "RollingUpdate", **rolling}
 

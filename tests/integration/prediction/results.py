@@ -58,7 +58,7 @@ def problems(cases: Iterable[CaseResult]) -> Iterator[str]:
 
 
 class Tally:
-    """Counts of predictions and outcomes. ``cases`` are all of one size."""
+    """Counts of predictions and outcomes. ``cases`` are all of one kind."""
 
     def __init__(self, cases: Iterable[CaseResult]) -> None:
         cases = list(cases)
@@ -102,13 +102,21 @@ class Tally:
         )
 
 
-def by_size(cases: Iterable[CaseResult]) -> tuple[Tally, Tally]:
-    """Return the tallies of the clusters with up to SMALL_UP_TO nodes, and of the larger ones."""
+UP_TO, MORE, FULL = KINDS = (f"up to {SMALL_UP_TO} nodes", f"more than {SMALL_UP_TO} nodes", "full nodes")
+"""The kinds of clusters."""
+
+
+def kind_of(case: CaseResult) -> str:
+    """Return the kind of the cluster."""
+    return FULL if case.is_full else UP_TO if case.nodes <= SMALL_UP_TO else MORE
+
+
+def by_kind(cases: Iterable[CaseResult]) -> dict[str, Tally]:
+    """Return the tally of each kind of clusters."""
     cases = list(cases)
-    return Tally(case for case in cases if case.nodes <= SMALL_UP_TO), Tally(case for case in cases if case.nodes > SMALL_UP_TO)
+    return {kind: Tally(case for case in cases if kind_of(case) == kind) for kind in KINDS}
 
 
 def summary(cases: Iterable[CaseResult]) -> str:
     """Return one line with all counts."""
-    small, large = by_size(cases)
-    return f"predictions: up to {SMALL_UP_TO} nodes: {small}" + (f"; more nodes: {large}" if large.cases else "")
+    return "predictions: " + "; ".join(f"{kind}: {tally}" for kind, tally in by_kind(cases).items() if tally.cases)

@@ -278,7 +278,8 @@ def test_restart_without_benefit_is_skipped_before_the_source_of_the_workload_ma
 def test_later_check_explains_constraints_that_restarts_have_added_and_that_are_still_there() -> None:
     outcome = make_outcome(now_s=NOW, attempts=1, outcome="unchanged", revision="other", eligible="x", constraints=[HOST, ZONE, "<b>"])
     cluster = cluster_with(ZONE)
-    web(cluster, soft(ZONE, matchLabelKeys=["pod-template-hash"]), metadata={"annotations": {OUTCOME_ANNOTATION: outcome.to_annotation()}})
+    constraint = soft(ZONE, maxSkew=1, labelSelector=SELECTOR, matchLabelKeys=["pod-template-hash"])
+    web(cluster, constraint, metadata={"annotations": {OUTCOME_ANNOTATION: outcome.to_annotation()}})
     snapshot = cluster.snapshot()
     (workload,) = snapshot.workloads()
     assert remembered_constraints(workload) == (ZONE,)

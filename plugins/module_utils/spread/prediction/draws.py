@@ -34,8 +34,11 @@ ENDS = {
 }
 """The possible times at which all terminating pods end if no controller waits for them, as the end of "it helps only if ...".
 
-With AT_RANDOM, each of them ends at a time of its own.
+With AT_RANDOM, each of them ends at a time of its own. Most pods that a rollout removes cannot end before the next new pod is placed
+(``old_pods.may_end_at_removal``). With BEFORE_NEXT_POD they end one step later.
 """
+
+ENDED_A_STEP_LATER = "terminating pods have ended one step of the rollout later at the latest"
 
 
 class Choices(t.NamedTuple):
@@ -220,8 +223,9 @@ def _condition(results: t.Sequence[bool]) -> t.Optional[Reason]:
     """Return the reason if the end of old pods, or the readiness of new ones, decides the results. It says when a restart helps."""
     successful = [choices for choices, success in zip(cycle(COMBINATIONS), results) if success and choices.ends != AT_RANDOM]
     if depends_on("ends", results):
-        ends = dict.fromkeys(ENDS[choices.ends] for choices in successful)
-        return Reason("depends_on_termination", f"it helps only if {', or '.join(ends)}")
+        ends = dict.fromkeys(choices.ends for choices in successful)
+        texts = [ENDED_A_STEP_LATER] if {BEFORE_NEXT_POD, AT_NEXT_STEP} == ends.keys() else [ENDS[one] for one in ends]
+        return Reason("depends_on_termination", f"it helps only if {', or '.join(texts)}")
     if depends_on("ready_together", results):
         when = "at the same time" if successful[0].ready_together else "one after the other"
         return Reason("depends_on_readiness", f"it helps only if the new pods of a step become ready {when}")

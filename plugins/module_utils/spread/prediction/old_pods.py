@@ -23,6 +23,8 @@ from ..stuck_pods import is_on_lost_node
 DELETION_COST = "controller.kubernetes.io/pod-deletion-cost"
 PHASES = {"Pending": 0, "Unknown": 1}
 RUNNING = 2
+MOST_REQUESTS = 30
+"""The requests of a controller that are not delayed (``--kube-api-burst`` of kube-controller-manager). Each pod of a step needs two."""
 
 
 class _Class(t.NamedTuple):
@@ -90,6 +92,16 @@ def ending_pods(snapshot: ClusterSnapshot) -> tuple[Pod, ...]:
     """Return the pods of all workloads that are terminating on nodes of the snapshot. A pod on a node that does not answer does not end."""
     pods = (pod for pod in snapshot.pods if pod.terminating and not pod.terminal and pod.spec.node_name in snapshot.nodes)
     return tuple(pod for pod in pods if not is_on_lost_node(pod, snapshot))
+
+
+def may_end_at_removal(pod: Pod, removed: int = 1) -> bool:
+    """Return whether the pod may have ended when the pods that replace the ``removed`` pods of one step are placed.
+
+    A kubelet needs about a second to end a pod, whatever its containers do, and the scheduler needs less to place one. Only the
+    deletion of a pod with the grace period 0 takes effect immediately. A controller sends MOST_REQUESTS requests without a delay, and
+    more of them take seconds.
+    """
+    return pod.spec.termination_grace_period_seconds == 0 or 2 * removed > MOST_REQUESTS
 
 
 def can_be_removed_in_other_orders(pods: Iterable[Pod]) -> bool:

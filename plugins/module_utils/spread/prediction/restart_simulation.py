@@ -26,7 +26,7 @@ from ..topology.topology import Topology
 from .draws import Draw, terminating_copy
 from .least_loaded_node import LeastLoadedNode, ReplicaCounts
 from .next_pods import NextPods
-from .old_pods import OldPods, can_be_removed_in_other_orders, ending_pods
+from .old_pods import OldPods, can_be_removed_in_other_orders, ending_pods, may_end_at_removal
 from .scored_node import ScoredNode
 
 
@@ -150,8 +150,9 @@ class RestartSimulation:
             self._begin_step()
             ready = placed if self._draw is None else self._draw.ready(ready, placed)
             place_in_free_slots(1 if self._draw is not None and self._draw.removes_early else wanted)
-            for pod in old.take(len(old) + ready - (replicas - bounds.max_unavailable)):
-                self._remove_old_pod(pod, is_awaited=False)
+            removed = old.take(len(old) + ready - (replicas - bounds.max_unavailable))
+            for pod in removed:
+                self._remove_old_pod(pod, uses_node=not self._has_ended(pod, len(removed)))
             if len(self._new) == placed == ready:
                 self._place()
             place_in_free_slots()
@@ -191,14 +192,14 @@ class RestartSimulation:
         for pod in pods:
             self._counts.per_node[pod.spec.node_name] += 1
 
-    def _remove_old_pod(self, pod: Pod, *, is_awaited: bool = True) -> None:
-        """Remove the pod. ``is_awaited``: its controller creates the next pod only after this one has ended.
+    def _has_ended(self, pod: Pod, removed: int) -> bool:
+        """Return whether the pod, one of the ``removed`` pods of a step, has ended when the next pod is placed."""
+        return self._draw is None or (may_end_at_removal(pod, removed) and self._draw.has_ended(at_removal=True))
 
-        Otherwise the scheduler places the next pod while this one is terminating on its node.
-        """
+    def _remove_old_pod(self, pod: Pod, *, uses_node: bool = False) -> None:
+        """Remove the pod. ``uses_node``: the scheduler places the next pod while this one is terminating on its node."""
         self._cluster_state.remove(pod)
-        has_ended = self._draw is None or is_awaited or self._draw.has_ended(at_removal=True)
-        if not has_ended and pod.spec.node_name in self._snapshot.nodes:
+        if uses_node and pod.spec.node_name in self._snapshot.nodes:
             terminating = terminating_copy(pod)
             self._cluster_state.assign(terminating, pod.spec.node_name)
             self._terminating.append(terminating)

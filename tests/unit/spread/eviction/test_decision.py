@@ -571,3 +571,17 @@ def test_scores_decide_for_pods_with_a_preferred_affinity(constraint_is_set: boo
     cluster.deployment("web", ["fast", "fast"], template={"spec": spec})
     made = decide(cluster, only_if_helps=only_if_helps)
     assert (made.action, made.reason.code) == expected
+
+
+@pytest.mark.parametrize(("grace_s", "expected"), [(30, ("evict", "collapsed")), (0, ("skipped", "depends_on_termination"))])
+def test_the_evicted_pod_uses_its_node_when_its_replacement_is_placed(grace_s: int, expected: tuple[str, str]) -> None:
+    """The preferred node has capacity for the two replicas only."""
+    preferred = [{"weight": 100, "preference": {"matchExpressions": [{"key": "disk", "operator": "In", "values": ["ssd"]}]}}]
+    affinity = {"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": preferred}}
+    cluster = ClusterBuilder()
+    cluster.node("fast", labels={"disk": "ssd"}, allocatable={"cpu": "2", "memory": "2Gi", "pods": "110"})
+    cluster.node("slow")
+    spec = {**sized("1")["spec"], "affinity": affinity, "terminationGracePeriodSeconds": grace_s}
+    cluster.deployment("web", ["fast", "fast"], template={"spec": spec})
+    made = decide(cluster)
+    assert (made.action, made.reason.code) == expected

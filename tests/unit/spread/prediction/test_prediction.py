@@ -448,5 +448,5 @@ class TestAdvice:
         term = {"labelSelector": {"matchLabels": {"app": app}}, "topologyKey": "kubernetes.io/hostname"}
         affinity = {"podAntiAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 1, "podAffinityTerm": term}]}}
         cluster = workers(2)
-        cluster.deployment("web", ["worker-1"] * 2, template={"spec": {"affinity": affinity}})
+        cluster.deployment("web", ["worker-1"] * 2, template={"spec": {"affinity": affinity}}, strategy={"type": "Recreate"})
         assert self.advice(cluster) == expected

@@ -58,7 +58,9 @@ def test_expected_has_the_replicas_after_the_restart() -> None:
 def test_a_constraint_that_counts_the_old_pods_leaves_the_choice_to_ties() -> None:
     constraint = {**OWN, "maxSkew": 1, "whenUnsatisfiable": "ScheduleAnyway"}
     cluster = workers(2)
-    cluster.deployment("web", ["worker-1"] * 2, template={"spec": {"topologySpreadConstraints": [constraint]}})
+    # The old pod that still used its node would decide.
+    spec = {"topologySpreadConstraints": [constraint], "terminationGracePeriodSeconds": 0}
+    cluster.deployment("web", ["worker-1"] * 2, template={"spec": spec})
     found = predicted(cluster)
     assert (found.restart_helps, codes(found)) == (None, ["depends_on_ties"])
     (blocker,) = found.blockers
@@ -66,12 +68,43 @@ def test_a_constraint_that_counts_the_old_pods_leaves_the_choice_to_ties() -> No
 
 
 @pytest.mark.parametrize(
-    ("strategy", "expected"), [({}, (None, ["depends_on_termination"])), ({"strategy": {"type": "Recreate"}}, (True, []))]
+    ("grace_s", "strategy", "expected"),
+    [
+        (30, {}, (False, ["scoring_does_not_spread"])),
+        (0, {}, (None, ["depends_on_termination"])),
+        (30, {"strategy": {"type": "Recreate"}}, (True, [])),
+    ],
 )
-def test_pods_that_are_terminating_count_for_anti_affinity(strategy: Json, expected: tuple[bool | None, list[str]]) -> None:
+def test_pods_that_are_terminating_count_for_anti_affinity(grace_s: int, strategy: Json, expected: tuple[bool | None, list[str]]) -> None:
     affinity = {"podAntiAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 1, "podAffinityTerm": OWN}]}}
     cluster = workers(2)
-    cluster.deployment("web", ["worker-1"] * 2, template={"spec": {"affinity": affinity}}, **strategy)
+    template = {"spec": {"affinity": affinity, "terminationGracePeriodSeconds": grace_s}}
+    cluster.deployment("web", ["worker-1"] * 2, template=template, **strategy)
+    found = predicted(cluster)
+    assert (found.restart_helps, codes(found)) == expected
+
+
+@pytest.mark.parametrize(
+    ("replicas", "grace_s", "together", "expected"),
+    [
+        pytest.param(2, 30, 1, (True, []), id="a kubelet needs time to end a pod"),
+        pytest.param(2, 1, 1, (True, []), id="also with a short grace period"),
+        pytest.param(2, 0, 1, (None, ["depends_on_termination"]), id="grace period 0"),
+        pytest.param(16, 30, 16, (None, ["depends_on_termination"]), id="the controller needs time for so many pods"),
+    ],
+)
+def test_an_old_pod_uses_its_node_until_the_new_pods_of_its_step_are_placed(
+    replicas: int, grace_s: int, together: int, expected: tuple[bool | None, list[str]]
+) -> None:
+    """The preferred node is full of old pods, and the other one has capacity for one pod."""
+    preferred = [{"weight": 100, "preference": {"matchExpressions": [{"key": HOST, "operator": "In", "values": ["worker-1"]}]}}]
+    cluster = ClusterBuilder()
+    cluster.node("worker-1", allocatable=sized(str(replicas)))
+    cluster.node("worker-2", allocatable=sized("1"))
+    affinity = {"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": preferred}}
+    template = {"spec": {"affinity": affinity, "containers": [container("1")], "terminationGracePeriodSeconds": grace_s}}
+    strategy = {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 0, "maxUnavailable": together}}
+    cluster.deployment("web", ["worker-1"] * replicas, template=template, strategy=strategy)
     found = predicted(cluster)
     assert (found.restart_helps, codes(found)) == expected
 
@@ -210,7 +243,7 @@ def test_old_pods_may_use_their_nodes_until_the_rollout_has_ended() -> None:
     cluster.deployment("web", ["worker-1"] * 4, template=template, strategy=strategy)
     found = predicted(cluster)
     assert (found.restart_helps, codes(found)) == (None, ["depends_on_termination"])
-    assert "until the rollout has ended" not in found.blockers[0].reason.text, "it helps in the other cases"
+    assert found.blockers[0].reason.text == "it helps only if terminating pods have ended one step of the rollout later at the latest"
 
 
 def test_the_scores_of_one_pod_may_be_used_for_the_next_one() -> None:
