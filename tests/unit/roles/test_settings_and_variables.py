@@ -234,8 +234,8 @@ def test_wrong_variables_for_schedulers_on_hosts_are_named(scheduler: tuple[Case
     assert lines_missing(texts, scheduler[0].failure("systemd")) == [], scheduler[0].failure("systemd")
 
 
-def test_without_a_control_plane_host_the_sources_of_the_program_and_of_the_kubeconfigs_are_named(scheduler: tuple[CasesRun, Path]) -> None:
-    """There is neither a program to copy nor kubeadm. The image is not needed."""
+def test_the_program_and_without_a_control_plane_host_the_kubeconfigs_must_be_given(scheduler: tuple[CasesRun, Path]) -> None:
+    """The image is not needed."""
     failure = scheduler[0].failure("alone")
     texts = (
         "there is no kube-scheduler to install: ",
