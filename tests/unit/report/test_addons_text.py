@@ -1,0 +1,47 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Copyright: onprem.kube_scheduling contributors
+"""The sentences about add-ons, from the results of the module."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from ansible_collections.onprem.kube_scheduling.plugins.filter.addons_text import addons_text
+
+HOST = "kubernetes.io/hostname"
+DNS = "Deployment kube-system/coredns"
+
+
+def result(action: str, reason: str = "", message: str = "", evicted: int = 0, after: dict[str, int] | None = None) -> dict[str, Any]:
+    identity = {"kind": "Deployment", "namespace": "kube-system", "name": "coredns"}
+    pods = [{"pod": f"coredns-{number}", "node": "cp-1"} for number in range(evicted)]
+    workload = {"action": action, "reason": reason, "message": message, "evicted": pods, "after": {HOST: after} if after else {}}
+    return {"workloads": [identity | workload], "changed": bool(evicted)}
+
+
+@pytest.mark.parametrize(
+    ("found", "lines"),
+    [
+        (result("skipped", "spread", "no replica can move to a better domain"), []),
+        (result("evicted", "collapsed", "all 2 in cp-1", 1, {"cp-1": 1, "worker": 1}), [f"{DNS}: 1 pod was evicted: all 2 in cp-1. Its replicas now: cp-1=1, worker=1."]),
+        (result("skipped", "single_domain", "only one"), [f"{DNS}: fewer than two nodes can run its pods. The next run of this playbook spreads them as soon as a second node can."]),
+        (result("refused", "no_ready_replica", "none is ready"), [f"{DNS} was not spread: none is ready. The next run of this playbook tries again."]),
+        (result("failed", "error", "it is forbidden."), [f"{DNS} was not spread: it is forbidden. The next run of this playbook tries again."]),
+        (result("skipped", "vanished", f"there is no {DNS}"), [f"There is no {DNS}, so it is not spread."]),
+        ({"failed": False, "msg": "the API server does not answer"}, ["The add-ons were not spread: the API server does not answer. Set site_spread_addons to [] to leave them out."]),
+    ],
+)  # fmt: skip
+def test_each_result_has_its_sentence_and_none_of_them_fails_the_playbook(found: dict[str, Any], lines: list[str]) -> None:
+    assert addons_text([found]) == {"lines": lines, "error": ""}
+
+
+def test_a_plan_says_what_would_be_done() -> None:
+    assert addons_text([result("evicted", "collapsed", "all 2 in cp-1", 2)], plan=True)["lines"] == [
+        f"{DNS}: 2 pods would be evicted: all 2 in cp-1."
+    ]
+
+
+def test_a_missing_replacement_fails_the_playbook() -> None:
+    failed = result("failed", "not_replaced", "the replacement is not ready after 600 s", 1)
+    assert addons_text([failed, result("skipped", "single_domain")])["error"].startswith(f"{DNS}: 1 pod was evicted: the replacement")
