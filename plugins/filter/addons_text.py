@@ -11,9 +11,10 @@ version_added: 1.0.0
 author:
   - onprem.kube_scheduling contributors (@onprem)
 description:
-  - Makes sentences for people of results of M(onprem.kube_scheduling.k8s_rollout_restart). The playbooks C(site) and C(after_maintenance) show
-    them.
-  - An add-on that is spread already has no sentence. With fewer than two nodes for its pods, the sentence says that the next run spreads it.
+  - Makes sentences for people of results of M(onprem.kube_scheduling.k8s_rollout_restart). The playbooks C(site) and C(after_maintenance)
+    show them.
+  - An add-on that is spread already has no sentence. With fewer than two nodes for its pods, the sentence says that the next run spreads
+    it.
 options:
   _input:
     description: The results of a loop, also of check mode and of tasks that have failed.

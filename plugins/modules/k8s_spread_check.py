@@ -48,6 +48,8 @@ options:
     description:
       - The annotation, as C(key=value), that a namespace must have to be checked. The value is compared exactly.
       - By default C(collectdeployments=allow). An empty string means all namespaces, with and without annotations.
+      - With an empty string and without O(namespaces), workloads of C(kube-system) and those with a system-critical priority are checked
+        and shown, and are not in RV(restartable), RV(uneven) and RV(interrupted). So no action moves them.
     type: str
   label_selectors:
     description:
@@ -345,7 +347,8 @@ restartable:
   sample: [{kind: Deployment, namespace: shop, name: web}]
 uneven:
   description:
-    - All workloads with the verdict V(collapsed) or V(skewed). M(onprem.kube_scheduling.k8s_rollout_restart) takes them with
+    - All workloads with the verdict V(collapsed) or V(skewed), except those of the system, see O(namespace_annotation).
+      M(onprem.kube_scheduling.k8s_rollout_restart) takes them with
       O(onprem.kube_scheduling.k8s_rollout_restart#module:strategy=evict_surplus) or V(auto), and with
       O(onprem.kube_scheduling.k8s_rollout_restart#module:spread_constraint=add), because these may help where a rollout alone does not.
   returned: success, and if no chosen namespace can be read

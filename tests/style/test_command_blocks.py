@@ -23,6 +23,8 @@ BEGINS_LIKE_A_COMMAND = re.compile(
 )
 INDENTED_COMMAND = re.compile(r"\n\n    (ansible|kubectl|make|pip|python)\b")
 WORDS_OF_A_REASON = 2
+ACTING = re.compile(r"\b(rebalance|after_maintenance|rebalancer|k8s_rollout_restart)\b|--tags[ =]rebalance")
+ANY_NAMESPACE = re.compile(r"namespace_annotation['\"]?\s*[=:]\s*(''|\"\"|\\\"\\\"|$|[\s,}])")
 
 
 def mark_violation(block: Block) -> str:
@@ -119,3 +121,28 @@ def test_the_commands_of_a_console_are_the_lines_after_a_prompt() -> None:
 )
 def test_output_that_is_missing_is_found(expected: str, missing: list[str]) -> None:
     assert missing_output(expected, "    one\ntwo\nthree\n") == missing
+
+
+def acts_on_any_namespace(command: str) -> bool:
+    """Return whether the command can restart workloads of all namespaces, perhaps without one of its flags."""
+    return bool(ACTING.search(command) and ANY_NAMESPACE.search(command))
+
+
+def test_no_command_restarts_workloads_of_all_namespaces_without_one_of_its_flags() -> None:
+    commands = ((block, line) for block in WITH_COMMANDS for line in block.script.replace("\\\n", " ").splitlines())
+    report(f"{block}: {line}" for block, line in commands if acts_on_any_namespace(line))
+
+
+@pytest.mark.parametrize(
+    ("command", "acts"),
+    [
+        ("ansible-playbook playbooks/rebalance.yml --tags check -e rebalance_namespace_annotation=", True),
+        ("ansible-playbook onprem.kube_scheduling.rebalance --check -e rebalance_namespace_annotation= -e rebalance_kubeconfig=x", True),
+        ('ansible-playbook onprem.kube_scheduling.after_maintenance -e \'{"rebalance_namespace_annotation": ""}\' --check', True),
+        ("ansible localhost -m onprem.kube_scheduling.k8s_spread_check -a \"namespace_annotation=''\"", False),
+        ("ansible-playbook onprem.kube_scheduling.rebalance -e rebalance_namespace_annotation=spread=yes", False),
+        ("ansible-playbook onprem.kube_scheduling.rebalance --check", False),
+    ],
+)
+def test_a_command_for_all_namespaces_is_found(command: str, acts: bool) -> None:
+    assert acts_on_any_namespace(command) == acts

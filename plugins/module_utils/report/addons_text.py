@@ -33,7 +33,9 @@ def addons_text(results: Sequence[Json], *, plan: bool) -> AddonsText:
     for result in results:
         workloads = result.get("workloads") or []
         if not workloads:
-            lines.append(f"The add-ons were not spread: {result.get('msg') or 'unknown error'}. Set site_spread_addons to [] to leave them out.")
+            lines.append(
+                f"The add-ons were not spread: {result.get('msg') or 'unknown error'}. Set site_spread_addons to [] to leave them out."
+            )
         for workload in workloads:
             line = _line(workload, plan=plan)
             if workload["action"] == FAILED_ACTION and workload.get("evicted"):

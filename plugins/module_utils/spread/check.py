@@ -25,6 +25,7 @@ from .options import CheckOptions
 from .preconditions.ignored import ignored_violation
 from .preconditions.namespace_terminating import namespace_terminating_violation
 from .preconditions.rolling import rolling_violation
+from .preconditions.system_workload import system_workload_violation
 from .preconditions.too_few_replicas import too_few_replicas_violation
 from .spread_report import SpreadReport, WorkloadReport
 from .topology.missing_domain import NO_DOMAIN_CODE, missing_domain_reason
@@ -67,14 +68,23 @@ def check_spread(
         return replace(report, reason=Reason(TOO_FEW_NODES, text))
     if not chosen:
         return replace(report, reason=nothing_chosen_reason(snapshot, options, skipped))
-    checker = WorkloadChecker(snapshot, options, eligible_nodes)
+    names_nothing = options.namespaces is None and options.namespace_annotation is None and names is None
+    checker = WorkloadChecker(snapshot, options, eligible_nodes, leaves_out_system=names_nothing)
     return replace(report, workloads=tuple(checker.check(workload) for workload in workloads))
 
 
 class WorkloadChecker:
-    """Checks single workloads on one snapshot."""
+    """Checks single workloads on one snapshot. ``leaves_out_system``: no action may move the workloads of the system."""
 
-    def __init__(self, snapshot: ClusterSnapshot, options: CheckOptions, eligible_nodes: t.Optional[EligibleNodes] = None) -> None:
+    def __init__(
+        self,
+        snapshot: ClusterSnapshot,
+        options: CheckOptions,
+        eligible_nodes: t.Optional[EligibleNodes] = None,
+        *,
+        leaves_out_system: bool = False,
+    ) -> None:
+        self._leaves_out_system = leaves_out_system
         self._snapshot = snapshot
         self._options = options
         self._eligible_nodes = eligible_nodes or EligibleNodes(snapshot)
@@ -116,6 +126,9 @@ class WorkloadChecker:
         distributions = tuple(self._topology.distribute_over(self._options.topology_keys, node_names, eligible.names))
         verdict = self._verdict(workload, node_names, eligible.names, distributions)
         workload_report = WorkloadReport(workload, verdict, len(placed), distributions, eligible.names, eligible.rules_hash)
+        system = system_workload_violation(workload, self._snapshot) if self._leaves_out_system else None
+        if system is not None:
+            return self._explain(replace(workload_report, refusal=system, left_out=True), node_names)
         return self._explain(replace(workload_report, interrupted=self._is_interrupted(workload_report)), node_names)
 
     def _verdict(
@@ -193,7 +206,7 @@ class WorkloadChecker:
                     soft_is_predicted=self._options.add_constraints,
                 )
             ),
-            refusal=self._restart_refusal(workload_report),
+            refusal=workload_report.refusal or self._restart_refusal(workload_report),
         )
 
     def _predict(self, workload: Workload, workload_report: WorkloadReport) -> Prediction:

@@ -16,7 +16,11 @@ from .verdict import Verdict
 
 
 class WorkloadReport(Struct, frozen=True):
-    """The report of one workload. ``interrupted``: an earlier run restarted it or evicted its pods, and the result is not recorded yet."""
+    """The report of one workload.
+
+    ``interrupted``: an earlier run restarted it or evicted its pods, and the result is not recorded yet. ``left_out``: no action may move
+    it, because it is one of the system and nothing names it.
+    """
 
     workload: Workload
     verdict: Verdict
@@ -28,6 +32,7 @@ class WorkloadReport(Struct, frozen=True):
     advice: tuple[Advice, ...] = ()
     refusal: t.Optional[Reason] = None
     interrupted: bool = False
+    left_out: bool = False
 
     @property
     def restartable(self) -> bool:

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import subprocess
@@ -36,7 +37,8 @@ def test_the_commands_of_a_first_check_find_collapsed_workloads_and_only_read(
         removed = [_shell(cluster, removal, tmp_path) for removal in REMOVALS]
 
     assert done.returncode == 0, done.stdout + done.stderr
-    assert re.search(rf"deploy {namespace}/web .*collapsed, a restart helps", done.stdout), done.stdout
+    result = json.loads(done.stdout.partition("=> ")[2])
+    assert {"kind": "Deployment", "namespace": namespace, "name": "web"} in result["restartable"], done.stdout
     requests = list(cluster.audit().events(since=before, user=USER, stages=(STARTED, COMPLETE)))
     assert {event.verb for event in requests} <= {"get", "list"} and any(event.resource == "pods" for event in requests)
     assert len(removed) == 2 and all(step.returncode == 0 for step in removed)

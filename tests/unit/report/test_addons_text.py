@@ -11,6 +11,7 @@ from ansible_collections.onprem.kube_scheduling.plugins.filter.addons_text impor
 
 HOST = "kubernetes.io/hostname"
 DNS = "Deployment kube-system/coredns"
+AGAIN = "The next run of this playbook tries again."
 
 
 def result(action: str, reason: str = "", message: str = "", evicted: int = 0, after: dict[str, int] | None = None) -> dict[str, Any]:
@@ -24,14 +25,23 @@ def result(action: str, reason: str = "", message: str = "", evicted: int = 0, a
     ("found", "lines"),
     [
         (result("skipped", "spread", "no replica can move to a better domain"), []),
-        (result("evicted", "collapsed", "all 2 in cp-1", 1, {"cp-1": 1, "worker": 1}), [f"{DNS}: 1 pod was evicted: all 2 in cp-1. Its replicas now: cp-1=1, worker=1."]),
-        (result("skipped", "single_domain", "only one"), [f"{DNS}: fewer than two nodes can run its pods. The next run of this playbook spreads them as soon as a second node can."]),
-        (result("refused", "no_ready_replica", "none is ready"), [f"{DNS} was not spread: none is ready. The next run of this playbook tries again."]),
-        (result("failed", "error", "it is forbidden."), [f"{DNS} was not spread: it is forbidden. The next run of this playbook tries again."]),
+        (
+            result("evicted", "collapsed", "all 2 in cp-1", 1, {"cp-1": 1, "worker": 1}),
+            [f"{DNS}: 1 pod was evicted: all 2 in cp-1. Its replicas now: cp-1=1, worker=1."],
+        ),
+        (
+            result("skipped", "single_domain", "only one"),
+            [f"{DNS}: fewer than two nodes can run its pods. The next run of this playbook spreads them as soon as a second node can."],
+        ),
+        (result("refused", "no_ready_replica", "none is ready"), [f"{DNS} was not spread: none is ready. {AGAIN}"]),
+        (result("failed", "error", "it is forbidden."), [f"{DNS} was not spread: it is forbidden. {AGAIN}"]),
         (result("skipped", "vanished", f"there is no {DNS}"), [f"There is no {DNS}, so it is not spread."]),
-        ({"failed": False, "msg": "the API server does not answer"}, ["The add-ons were not spread: the API server does not answer. Set site_spread_addons to [] to leave them out."]),
+        (
+            {"failed": False, "msg": "the API server does not answer"},
+            ["The add-ons were not spread: the API server does not answer. Set site_spread_addons to [] to leave them out."],
+        ),
     ],
-)  # fmt: skip
+)
 def test_each_result_has_its_sentence_and_none_of_them_fails_the_playbook(found: dict[str, Any], lines: list[str]) -> None:
     assert addons_text([found]) == {"lines": lines, "error": ""}
 

@@ -49,7 +49,7 @@ def check_result(report: SpreadReport, options: CheckOptions, *, include_healthy
         "uneven": [
             workload_identity(workload_report)
             for workload_report in report.workloads
-            if workload_report.verdict.verdict in (COLLAPSED, SKEWED)
+            if workload_report.verdict.verdict in (COLLAPSED, SKEWED) and not workload_report.left_out
         ],
         "skipped_namespaces": [{"namespace": name, **reason_fields(reason)} for name, reason in report.skipped_namespaces.items()],
         "skipped_objects": undecodable_results(report.undecodable),
