@@ -102,6 +102,9 @@ options:
         Deployments, for Deployments with the strategy V(Recreate), and for StatefulSets with V(OnDelete).
       - V(auto) takes V(rollout) for collapsed workloads and V(evict_surplus) for the others. Old pods count during a rollout, so a
         rollout often ends uneven, and skewed workloads would be restarted again and again.
+      - If the rollout of a collapsed workload does not help, or is refused for a reason that concerns only rollouts, such as its update
+        strategy, V(auto) evicts single pods. Each eviction must be predicted to help. A window, O(cooldown), O(max_attempts), unhealthy
+        pods and a paused Deployment prevent both. This needs O(only_if_helps).
       - With O(only_if_helps) and without O(max_skew), V(evict_surplus) moves any pod of the given workloads whose move makes the spread
         more even. With O(check) and without O(max_skew), only collapsed workloads are given. V(auto) moves only pods of collapsed or skewed
         workloads.

@@ -85,6 +85,7 @@ class FakeApi(KubeApi):
             "namespaces": self._cluster.namespaces,
             "replicasets": self._cluster.replica_sets,
             "poddisruptionbudgets": self._cluster.budgets,
+            "resourcequotas": self._cluster.quotas,
         }
         if resource in WORKLOADS.values():
             return [self._struct(resource, name) for kind, name in self._objects if kind == resource.kind]
