@@ -15,6 +15,7 @@ Json = Mapping[str, t.Any]
 
 SINGLE_DOMAIN = "single_domain"
 NEXT_RUN = "The next run of this playbook tries again."
+OFF = "Set site_spread_addons to [] to leave the add-ons out."
 
 
 class AddonsText(t.NamedTuple):
@@ -33,9 +34,7 @@ def addons_text(results: Sequence[Json], *, plan: bool) -> AddonsText:
     for result in results:
         workloads = result.get("workloads") or []
         if not workloads:
-            lines.append(
-                f"The add-ons were not spread: {result.get('msg') or 'unknown error'}. Set site_spread_addons to [] to leave them out."
-            )
+            lines.append(f"The add-ons were not spread: {result.get('msg') or 'unknown error'}. {OFF}")
         for workload in workloads:
             line = _line(workload, plan=plan)
             if workload["action"] == FAILED_ACTION and workload.get("evicted"):
@@ -63,4 +62,4 @@ def _line(workload: Json, *, plan: bool) -> str:
         return f"{name}: fewer than two nodes can run its pods. The next run of this playbook spreads them as soon as a second node can."
     if workload.get("reason") == "vanished":
         return f"There is no {name}, so it is not spread."
-    return f"{name} was not spread: {message}. {NEXT_RUN}"
+    return f"{name} was not spread: {message}. {OFF if workload['action'] == FAILED_ACTION else NEXT_RUN}"
