@@ -1,14 +1,17 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: onprem.kube_scheduling contributors
-"""The limits of the labels, requests and owners of pods that are kept.
+"""The limits of the labels, resources and owners of pods and nodes that are kept.
 
-The API server limits the length of one label and of one resource name, but not their number, and not the name of an owner. Those of one pod
-can have a megabyte.
+The API server limits the length of one label and of one resource name, but not their number, and not the name of an owner. Those of one
+object can have a megabyte.
 """
 
 from __future__ import annotations
 
+import typing as t
 from collections.abc import Mapping
+
+T = t.TypeVar("T")
 
 MAX_LABELS = 128
 MAX_LABEL_CHARACTERS = 16 * 1024
@@ -34,7 +37,7 @@ def limited_labels(labels: Mapping[str, str]) -> Mapping[str, str]:
     return {name: labels[name] for name in _shortest(lengths, FIRST_LABELS, MAX_LABELS, MAX_LABEL_CHARACTERS)}
 
 
-def limited_requests(requests: Mapping[str, int]) -> Mapping[str, int]:
+def limited_requests(requests: Mapping[str, T]) -> Mapping[str, T]:
     """Return the requests within the limits. Without too many it is the same object; else the resources with the shortest names stay."""
     if len(requests) <= MAX_RESOURCES and sum(map(len, requests)) <= MAX_RESOURCE_CHARACTERS:
         return requests

@@ -44,6 +44,10 @@ class SourceError(Exception):
         self.unreachable = unreachable
 
 
+class AnswerTooLargeError(SourceError):
+    """The answer has more bytes than the limit."""
+
+
 class Answer(t.NamedTuple):
     """An answer with any status: its content type and its whole body. A copy of the body as ``bytes`` would need its memory twice."""
 
@@ -56,14 +60,15 @@ class Answer(t.NamedTuple):
 class HttpReader:
     """Requests to one server. ``timeout_s`` limits a new connection, the wait for the first byte, and the time for the whole body.
 
-    A renewed token, password or certificate is read after the server has rejected the old one. Thread-safe.
+    ``max_bytes`` limits the next answers. A renewed token, password or certificate is read after the server has rejected the old one.
+    Thread-safe.
     """
 
     def __init__(self, url: str, login: LoginSettings, *, timeout_s: float, max_bytes: int) -> None:
         self.url = url
         self._login = login
         self._timeout_s = timeout_s
-        self._max_bytes = max_bytes
+        self.max_bytes = max_bytes
         self._connection: Connection | None = None
 
     def request(self, method: str, path: str, *, query: Sequence[tuple[str, str]] = (), form: bytes | None = None) -> Answer:
@@ -109,8 +114,10 @@ class HttpReader:
         return Answer(response.status, str(headers.get("Content-Type", "")).lower(), body, str(headers.get("Location", "")))
 
     def _check(self, size: int, end_at_s: float) -> None:
-        if size > self._max_bytes:
-            raise SourceError(f"the answer of {self.url} has more than {self._max_bytes} bytes: raise max_answer_bytes, or select less")
+        if size > self.max_bytes:
+            raise AnswerTooLargeError(
+                f"the answer of {self.url} has more than {self.max_bytes} bytes: raise max_answer_bytes, or select less"
+            )
         if time.monotonic() > end_at_s:
             raise SourceError(f"the answer of {self.url} was not complete within {self._timeout_s:g} s", unreachable=True)
 

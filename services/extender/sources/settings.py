@@ -55,7 +55,8 @@ class PrometheusSettings:
     """The Prometheus servers. They are replicas with the same data, and one that answers is asked.
 
     ``node_label``: the label of a series that tells its node. ``node_rules``: the rules that map its value to a node, in order.
-    ``selector``: label matchers of PromQL that every series of a metric must meet. It is not added to expressions.
+    ``selector``: label matchers of PromQL that every series of a metric must meet. It is not added to expressions. ``max_answer_bytes``: 0
+    for a limit that grows with the number of nodes.
     """
 
     urls: tuple[str, ...]
@@ -64,7 +65,7 @@ class PrometheusSettings:
     node_label: str = "instance"
     node_rules: tuple[str, ...] = NODE_RULES
     selector: str = ""
-    max_answer_bytes: int = 32 * MIB
+    max_answer_bytes: int = 0
     login: LoginSettings = field(default_factory=LoginSettings)
 
 
@@ -139,7 +140,7 @@ def _prometheus(sources: Section) -> PrometheusSettings | None:
         node_label=section.text("node_label", PrometheusSettings.node_label),
         node_rules=rules,
         selector=section.text("selector"),
-        max_answer_bytes=section.integer("max_answer_bytes", PrometheusSettings.max_answer_bytes, 1024, 1024 * MIB),
+        max_answer_bytes=section.integer("max_answer_bytes", 0, 1024, 1024 * MIB) if "max_answer_bytes" in section else 0,
         login=_login(section),
     )
     if not _is_label_name(settings.node_label):

@@ -22,7 +22,7 @@ from ...engine.recent_pods import RecentPod, RecentPods
 from ...reload_faults import ReloadFaults
 from .explain_page import NO_POD, NOT_ASKED, explain_page, unknown_pod_page, wrong_request_page
 from .faults import fault_parts, faults_as_json, faults_text
-from .status_page import status_page
+from .status_page import error_parts, status_page
 
 TEXT, JSON, HTML = "text/plain; charset=utf-8", "application/json", "text/html; charset=utf-8"
 # The pages have no script, and no other site may show them in a frame.
@@ -128,9 +128,11 @@ class StatusApi:
             profiles = ", ".join(self._engine.current.states)
             text = f"{NOT_ASKED if name else NO_POD}: use /explain?pod=NAMESPACE/NAME. The profiles of FILE are {profiles}."
             return Response(404, JSON, encode_json({"error": text, "recent": [f"{one.namespace}/{one.name}" for one in known]}))
+        view = self._engine.current.view
         if as_page:
-            return Response(200, HTML, explain_page(pod, rows, self._fault_parts()), PAGE_HEADERS)
-        return Response(200, JSON, encode_json({"pod": _pod(pod), **as_json(rows), "in_tree_weights": IN_TREE_WEIGHTS}))
+            return Response(200, HTML, explain_page(pod, rows, [*self._fault_parts(), *error_parts(view)]), PAGE_HEADERS)
+        values = {"pod": _pod(pod), **as_json(rows), "errors": dict(view.errors), "in_tree_weights": IN_TREE_WEIGHTS}
+        return Response(200, JSON, encode_json(values))
 
     def _status(self, query: bytes, headers: Mapping[bytes, bytes]) -> Response:
         current = self._engine.current

@@ -46,13 +46,17 @@ def status_page(
     return html.page("Scheduler extender", parts, refresh=True)
 
 
+def error_parts(view: ClusterView) -> list[str]:
+    """Return the errors of the sources as HTML."""
+    return [html.paragraph(f"{source}: {error}", "wrong") for source, error in view.errors.items()]
+
+
 def _sources(view: ClusterView) -> Iterable[str]:
     if view.version == 0:
         yield html.paragraph("The sources have not been read yet.", "wrong")
         return
     yield html.paragraph(f"{len(view.nodes)} nodes, last refresh {time.monotonic() - view.refreshed_at_s:.0f} s ago.")
-    for source, error in view.errors.items():
-        yield html.paragraph(f"{source}: {error}", "wrong")
+    yield from error_parts(view)
     if view.unmapped:
         yield html.paragraph(f"{view.unmapped_count} series belong to no node, or to several:")
         rows = ((escape(one.source), escape(_labels(one.labels)), escape(one.why)) for one in view.unmapped[:MAX_UNMAPPED])

@@ -7,12 +7,11 @@ from __future__ import annotations
 import threading
 import time
 import typing as t
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 from .....plugins.module_utils.kube.cache.reflector import Reflector
 from .....plugins.module_utils.kube.client.api import KubeApi
 from .....plugins.module_utils.model.gc_pause import gc_paused
-from .....plugins.module_utils.model.undecodable import Undecodable
 from ..clock import Clock
 from ..node_mapping import NodeTable
 from .node_objects import NodeRecord, NodeStore
@@ -23,7 +22,7 @@ SILENT_AFTER_S = 85.0
 """Seconds without data from the API server after which its state may be old. A quiet watch is opened again earlier."""
 
 MAX_NAMED = 3
-"""Undecodable objects that are named in an error."""
+"""Objects of one kind that are named in an error."""
 
 
 class ClusterWatch:
@@ -114,7 +113,8 @@ class ClusterWatch:
                 problems.append(f"{plural} have not been read yet")
             elif silent_s > SILENT_AFTER_S:
                 problems.append(f"the API server has sent nothing about {plural} for {silent_s:.0f} s")
-            problems += _texts(reflector.store.undecodable)
+            problems += _texts([one.text for one in reflector.store.undecodable], "objects cannot be decoded")
+        problems += _texts([record.problem for record in self.nodes().values() if record.problem], "nodes have too many annotations")
         return "; ".join(dict.fromkeys(problems))
 
     def _publish(self, change: Callable[[], bool]) -> None:
@@ -130,6 +130,6 @@ def _by_name(records: t.Iterable[NodeRecord]) -> dict[str, NodeRecord]:
     return {record.name: record for record in records}
 
 
-def _texts(objects: tuple[Undecodable, ...]) -> list[str]:
-    texts = [one.text for one in objects[:MAX_NAMED]]
-    return [*texts, f"{len(objects) - MAX_NAMED} more objects cannot be decoded"] if len(objects) > MAX_NAMED else texts
+def _texts(texts: Sequence[str], more: str) -> list[str]:
+    """Return the first texts, and the number of the others."""
+    return [*texts[:MAX_NAMED], *([f"{len(texts) - MAX_NAMED} more {more}"] if len(texts) > MAX_NAMED else [])]

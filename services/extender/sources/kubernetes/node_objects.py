@@ -18,6 +18,7 @@ from .....plugins.module_utils.model.api.meta import ApiStruct, ResourceList
 from .....plugins.module_utils.model.api.node import Node, NodeStatus
 from .....plugins.module_utils.model.codec import Struct, field
 from .....plugins.module_utils.scheduler.pod_requests import node_allocatable
+from ...pod_limits import limited_labels, limited_requests
 from ..node_mapping import ADDRESS_TYPES, HOSTNAME_LABEL, NodeIdentity
 from .annotations import may_be_value
 from .metadata import Identity, Metadata
@@ -26,6 +27,13 @@ INTERNAL_IP = "InternalIP"
 
 MOST_ALLOCATABLE = 1024
 """Different allocatable resources of nodes that are kept."""
+
+
+MAX_ANNOTATIONS = 256
+"""Annotations of one node that can be values. The kubelet of the node can write any number of them."""
+
+MAX_ADDRESSES = 32
+"""Addresses of one node that are kept."""
 
 
 class _Address(ApiStruct, frozen=True):
@@ -47,7 +55,10 @@ NODE_RESOURCE = NODES._replace(type=_Node, checked_by_store=False)
 
 
 class NodeRecord(Struct, frozen=True, gc=False):
-    """One node. ``annotations`` has only those that may be values. ``address``: the first InternalIP, or an empty text."""
+    """One node. ``annotations`` has only those that may be values. ``address``: the first InternalIP, or an empty text.
+
+    ``problem``: the reason why its annotations are not used, or an empty text.
+    """
 
     metadata: Identity
     labels: Mapping[str, str]
@@ -55,6 +66,7 @@ class NodeRecord(Struct, frozen=True, gc=False):
     allocatable: Mapping[str, int]
     identity: NodeIdentity
     address: str = ""
+    problem: str = ""
 
     @property
     def name(self) -> str:
@@ -74,20 +86,26 @@ class NodeStore(Store):
 
 def _record_of(node: _Node) -> NodeRecord:
     metadata, status = node.metadata, node.status
-    addresses = status.addresses or ()
-    labels = _interned(metadata.labels or {})
+    addresses = (status.addresses or ())[:MAX_ADDRESSES]
+    labels = _interned(limited_labels(metadata.labels or {}))
+    annotations = {sys.intern(key): text for key, text in (metadata.annotations or {}).items() if may_be_value(text)}
+    problem = ""
+    if len(annotations) > MAX_ANNOTATIONS:
+        problem = f"node {metadata.name} has {len(annotations)} annotations with numbers, and more than {MAX_ANNOTATIONS} are not used"
+        annotations = {}
     identity = NodeIdentity(
         metadata.name,
         tuple(dict.fromkeys(entry.address for entry in addresses if entry.type in ADDRESS_TYPES and entry.address)),
-        labels.get(HOSTNAME_LABEL, ""),
+        (metadata.labels or {}).get(HOSTNAME_LABEL, ""),
     )
     return NodeRecord(
         metadata=Identity(metadata.name, "", metadata.uid, metadata.resource_version),
         labels=labels,
-        annotations={sys.intern(key): text for key, text in (metadata.annotations or {}).items() if may_be_value(text)},
-        allocatable=_allocatable(tuple((status.allocatable or {}).items())),
+        annotations=annotations,
+        allocatable=_allocatable(tuple(limited_requests(status.allocatable or {}).items())),
         identity=identity,
         address=next((entry.address for entry in addresses if entry.type == INTERNAL_IP), ""),
+        problem=problem,
     )
 
 

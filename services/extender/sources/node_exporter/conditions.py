@@ -16,7 +16,7 @@ def meets(labels: Mapping[str, str], conditions: Iterable[LabelMatch]) -> bool:
     return all(_matches(one.pattern, labels.get(one.label, "")) != one.negative for one in conditions)
 
 
-@lru_cache(maxsize=65536)
+@lru_cache(maxsize=16384)
 def _matches(pattern: str, value: str) -> bool:
     """Return whether the whole value matches. The same devices are asked for on every node."""
     return re.fullmatch(pattern, value) is not None

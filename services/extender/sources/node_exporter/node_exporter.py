@@ -6,14 +6,17 @@ from __future__ import annotations
 
 import time
 import typing as t
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 
-from ...interface import Expression, Gauge, Query, Rate, Series
+from ...interface import Expression, Gauge, LabelMatch, Query, Rate, Series
 from ..http_reader import HttpReader, SourceError
 from ..kubernetes.node_objects import NodeRecord
 from ..prometheus.promql import shown_promql
 from ..readings import Readings
+from ..series_limits import MAX_LINE_BYTES, MAX_SERIES
 from ..settings import NodeExporterSettings
 from .conditions import meets
 from .counters import CounterHistory
@@ -27,6 +30,9 @@ MAX_PROBLEMS = 5
 
 HistoryKey = tuple[str, str, frozenset[tuple[str, str]]]
 """Node, metric and labels of a counter."""
+
+Wanted = Mapping[str, Callable[[Mapping[str, str]], bool]]
+"""The metrics that are read, each with the condition on the labels of its series."""
 
 
 class _Scrape(t.NamedTuple):
@@ -67,23 +73,24 @@ class NodeExporterSource:
             return readings
         if not scraped:
             return readings
-        scrapes = self._scrape_all(nodes, {query.metric for query in scraped}, readings)
+        scrapes = self._scrape_all(nodes, _wanted(scraped), readings)
         self._note_counters(scrapes, [query for query in scraped if isinstance(query, Rate)])
         for query in scraped:
             found = {node: self._series(node, query, scrape) for node, scrape in scrapes.items()}
             readings.values[query] = {node: series for node, series in found.items() if series}
         return readings
 
-    def _scrape_all(self, nodes: Mapping[str, NodeRecord], names: set[str], readings: Readings) -> dict[str, _Scrape]:
-        query = [("collect[]", collector) for collector in collectors_of(names)]
+    def _scrape_all(self, nodes: Mapping[str, NodeRecord], wanted: Wanted, readings: Readings) -> dict[str, _Scrape]:
+        query = [("collect[]", collector) for collector in collectors_of(wanted)]
         self._readers = {node: self._reader(node, record.address) for node, record in nodes.items() if record.address}
         scrapes, errors = {}, [f"the node {node} has no InternalIP" for node, record in nodes.items() if not record.address]
-        waiting = {node: self._pool.submit(self._scrape, reader, query, names) for node, reader in self._readers.items()}
+        waiting = {node: self._pool.submit(self._scrape_or_error, reader, query, wanted) for node, reader in self._readers.items()}
         for node, future in waiting.items():
-            try:
-                scrapes[node] = future.result()
-            except SourceError as error:
-                errors.append(f"node {node}: {error}")
+            found = future.result()
+            if isinstance(found, str):
+                errors.append(f"node {node}: {found}")
+            else:
+                scrapes[node] = found
         if len(errors) > MAX_PROBLEMS:
             errors = [*errors[:MAX_PROBLEMS], f"{len(errors) - MAX_PROBLEMS} more nodes cannot be scraped"]
         readings.problems += errors
@@ -99,17 +106,27 @@ class NodeExporterSource:
             return known
         return HttpReader(url, settings.login, timeout_s=settings.timeout_s, max_bytes=settings.max_answer_bytes)
 
-    def _scrape(self, reader: HttpReader, query: list[tuple[str, str]], names: set[str]) -> _Scrape:
+    def _scrape_or_error(self, reader: HttpReader, query: list[tuple[str, str]], wanted: Wanted) -> _Scrape | str:
+        """Return the answer, or the error as a text.
+
+        An exception in a future has a reference to itself by its traceback. The body in its frames would be kept for 240 refreshes, because
+        garbage collections exclude it (see ``garbage_collection.py``).
+        """
+        try:
+            return self._scrape(reader, query, wanted)
+        except SourceError as error:
+            return str(error)
+
+    def _scrape(self, reader: HttpReader, query: list[tuple[str, str]], wanted: Wanted) -> _Scrape:
         at_s = self._clock()
         answer = reader.request("GET", self._settings.path, query=query)
-        text = answer.body.decode("utf-8", "replace")
         if answer.status != 200:
-            shown = reader.without_secrets(text.strip())
+            shown = reader.without_secrets(answer.body[:MAX_LINE_BYTES].decode("utf-8", "replace").strip())
             raise SourceError(f"{reader.url}{self._settings.path} answers with the status {answer.status}{f': {shown}' if shown else ''}")
         if answer.content_type.startswith("text/html"):
             raise SourceError(f"{reader.url}{self._settings.path} is an HTML page and not the metrics of node_exporter")
         try:
-            return _Scrape(at_s, parse_exposition(text, names))
+            return _Scrape(at_s, parse_exposition(answer.body, wanted))
         except ExpositionError as error:
             raise SourceError(f"the metrics of {reader.url} cannot be read: {error}") from error
 
@@ -125,9 +142,9 @@ class NodeExporterSource:
                         history = self._counters.setdefault(_key(node, metric, labels), CounterHistory())
                         history.add(scrape.at_s, value, window_s)
         now_s = self._clock()
-        self._counters = {
-            key: history for key, history in self._counters.items() if key[1] in windows and now_s - history.newest_s <= windows[key[1]]
-        }
+        self._counters = _limited(
+            {key: history for key, history in self._counters.items() if key[1] in windows and now_s - history.newest_s <= windows[key[1]]}
+        )
 
     def _series(self, node: str, query: Rate | Gauge, scrape: _Scrape) -> list[Series]:
         found = []
@@ -153,6 +170,35 @@ def _scraped(queries: Iterable[Query], readings: Readings) -> list[Rate | Gauge]
         elif isinstance(query, (Rate, Gauge)):
             found.append(query)
     return found
+
+
+def _wanted(queries: Iterable[Rate | Gauge]) -> Wanted:
+    """Return the metrics of the queries. A series is read if it meets the conditions of one query of its metric."""
+    conditions: dict[str, list[tuple[LabelMatch, ...]]] = {}
+    for query in queries:
+        conditions.setdefault(query.metric, []).append(query.conditions)
+
+    def is_wanted(metric: str, labels: Mapping[str, str]) -> bool:
+        return any(meets(labels, one) for one in conditions[metric])
+
+    return {metric: partial(is_wanted, metric) for metric in conditions}
+
+
+def _limited(counters: dict[HistoryKey, CounterHistory]) -> dict[HistoryKey, CounterHistory]:
+    """Return the counters, of each metric of a node at most MAX_SERIES. Those without a sample for the longest time are dropped.
+
+    An exporter can name other devices at each scrape, and each name is kept for the length of the window.
+    """
+    numbers = Counter((node, metric) for node, metric, _labels in counters)
+    if max(numbers.values(), default=0) <= MAX_SERIES:
+        return counters
+    newest: Counter[tuple[str, str]] = Counter()
+    kept = {}
+    for key, history in sorted(counters.items(), key=lambda item: -item[1].newest_s):
+        newest[key[:2]] += 1
+        if newest[key[:2]] <= MAX_SERIES:
+            kept[key] = history
+    return kept
 
 
 def _key(node: str, name: str, labels: Mapping[str, str]) -> HistoryKey:

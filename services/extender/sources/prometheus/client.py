@@ -7,17 +7,19 @@ from __future__ import annotations
 import time
 import typing as t
 from array import array
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from urllib.parse import urlencode, urlsplit
 
 from .....plugins.module_utils.model.codec import DecodeError
 from ...pauses import Pause, no_pause, with_pauses
-from ..http_reader import Answer, HttpReader, SourceError
+from ..http_reader import Answer, AnswerTooLargeError, HttpReader, SourceError
+from ..series_limits import MOST_ANSWER_BYTES
 from ..settings import PrometheusSettings
 from .answer import QueryAnswer, decode_answer, decode_samples, finite, known_rows
-from .label_sets import LabelSet, LabelSets
-from .promql import shown_promql
-from .row_orders import RowOrder, RowOrders
+from .label_sets import INSTANCE, LabelSet, LabelSets
+from .promql import crowded_text, shown_promql
+from .row_limit import TOO_MANY, Crowded, RowLimit
+from .row_orders import NO_ROWS, RowOrder, RowOrders
 
 PATH = "/api/v1/query"
 SERVER_SHARE = 0.9
@@ -37,19 +39,27 @@ class VectorRows(t.NamedTuple):
     """The finite values of a vector, with the label set of each.
 
     ``sent_at_s``: monotonic. The server evaluated the query after this time. ``evaluated_at_s``: the time of the evaluation by Prometheus'
-    clock, in seconds since the epoch; None for an empty vector.
+    clock, in seconds since the epoch; None for an empty vector. ``crowded``: the targets that have too much, and no row here.
     """
 
     order: RowOrder
     values: array[float]
     sent_at_s: float
     evaluated_at_s: float | None
+    crowded: Sequence[Crowded] = ()
+
+
+class _Rows(t.NamedTuple):
+    labels: list[LabelSet]
+    values: array[float]
+    evaluated_at_s: float | None
+    crowded: Sequence[Crowded]
 
 
 class PrometheusClient:
     """The Prometheus servers of the settings. ``on_warning`` receives each warning of an answer. Used by one thread.
 
-    ``rows_read``: the rows of all answers so far.
+    ``rows_read``: the rows of all answers so far. ``max_answer_bytes`` limits the next answers.
     """
 
     def __init__(
@@ -62,9 +72,11 @@ class PrometheusClient:
         pause: Pause = no_pause,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
+        self.max_answer_bytes = MOST_ANSWER_BYTES
         self._readers = [
-            HttpReader(url, settings.login, timeout_s=settings.timeout_s, max_bytes=settings.max_answer_bytes) for url in settings.urls
+            HttpReader(url, settings.login, timeout_s=settings.timeout_s, max_bytes=MOST_ANSWER_BYTES) for url in settings.urls
         ]
+        self._target_labels = ", ".join(dict.fromkeys((settings.node_label, INSTANCE)))
         self._label_sets, self._orders, self._pause = label_sets, orders, pause
         self._server_timeout_s = max(0.1, settings.timeout_s * SERVER_SHARE)
         self._on_warning = on_warning
@@ -73,20 +85,22 @@ class PrometheusClient:
 
     def query(self, promql: str) -> VectorRows:
         """Return the vector of a query. Raises SourceError with the errors of all servers that were asked."""
-        errors = []
+        # Only texts: a list of exceptions is in a frame of their tracebacks, so the bodies in the frames would be kept.
+        errors, unreachable = list[str](), True
         for reader in list(self._readers):
             sent_at_s = self._clock()
             try:
-                labels, values, evaluated_at_s = self._read(reader, promql)
+                rows = self._read_limited(reader, promql)
             except QueryError:
                 raise
             except SourceError as error:
-                errors.append(error)
+                errors.append(str(error))
+                unreachable = unreachable and error.unreachable
                 continue
             self._prefer(reader)
-            self.rows_read += len(values)
-            return VectorRows(self._orders.only(promql, labels), values, sent_at_s, evaluated_at_s)
-        raise SourceError("; ".join(map(str, errors)), unreachable=all(error.unreachable for error in errors))
+            self.rows_read += len(rows.values)
+            return VectorRows(self._orders.only(promql, rows.labels), rows.values, sent_at_s, rows.evaluated_at_s, rows.crowded)
+        raise SourceError("; ".join(errors), unreachable=unreachable)
 
     @property
     def servers(self) -> int:
@@ -103,7 +117,24 @@ class PrometheusClient:
             self._readers.remove(reader)
             self._readers.insert(0, reader)
 
-    def _read(self, reader: HttpReader, promql: str) -> tuple[list[LabelSet], array[float], float | None]:
+    def _read_limited(self, reader: HttpReader, promql: str) -> _Rows:
+        """Return the rows of a query. If the answer is too large, the server leaves out the targets with too many series."""
+        before = self._orders.before(promql)
+        try:
+            return self._read(reader, promql, before)
+        except AnswerTooLargeError:
+            crowded = crowded_text(promql, self._target_labels)
+            try:
+                found = self._read(reader, crowded, NO_ROWS)
+            except QueryError:  # not a vector
+                found = None
+            if found is None or not found.labels:
+                raise
+            rows = self._read(reader, f"({promql}) unless on ({self._target_labels}) ({crowded})", before)
+            return rows._replace(crowded=[*rows.crowded, *(Crowded(one, TOO_MANY) for one in found.labels)])
+
+    def _read(self, reader: HttpReader, promql: str, before: RowOrder) -> _Rows:
+        reader.max_bytes = self.max_answer_bytes
         form = urlencode([("query", promql), ("timeout", f"{self._server_timeout_s * 1000:.0f}ms")]).encode()
         self._pause()
         response = reader.request("POST", PATH, form=form)
@@ -119,14 +150,14 @@ class PrometheusClient:
             found = answer.data.result_type or "unknown"
             raise QueryError(f"the result of {shown_promql(promql)} is of the type {found}: a vector is expected")
         try:
-            return self._rows(parts, self._orders.before(promql))
+            return self._rows(parts, before)
         except DecodeError as error:
             raise SourceError(f"the result of {shown_promql(promql)} from {reader.url} cannot be decoded: {error}") from error
 
-    def _rows(self, parts: Iterator[bytes], before: RowOrder) -> tuple[list[LabelSet], array[float], float | None]:
-        """Return the label sets, the values and the time of the evaluation. ``before``: the order of the last answer."""
+    def _rows(self, parts: Iterator[bytes], before: RowOrder) -> _Rows:
+        """Return the rows. ``before``: the order of the last answer."""
         labels, values = list[LabelSet](), array("d")
-        evaluated_at_s, get = None, self._label_sets.get
+        evaluated_at_s, label_sets, limit = None, self._label_sets, RowLimit(self._label_sets)
         for part in parts:
             known = known_rows(part, before.metrics, len(labels))
             if known is not None:
@@ -138,11 +169,14 @@ class PrometheusClient:
             for sample in with_pauses(decode_samples(part), self._pause):
                 pair = sample.value
                 value = finite(pair[1]) if pair is not None else None
-                if pair is not None and value is not None:
-                    labels.append(get(bytes(sample.metric)))
+                one = label_sets.get(bytes(sample.metric)) if value is not None else None
+                if pair is not None and value is not None and one is not None and limit.admits(one):
+                    label_sets.keep(one)
+                    labels.append(one)
                     values.append(value)
                     evaluated_at_s = pair[0]  # the same in all samples of a vector
-        return labels, values, evaluated_at_s
+        used, used_values = limit.without_crowded(labels, values, self._pause)
+        return _Rows(used, used_values, evaluated_at_s, tuple(limit.crowded.values()))
 
 
 def _decoded(reader: HttpReader, answer: Answer) -> tuple[QueryAnswer, Iterator[bytes]]:

@@ -18,6 +18,8 @@ TARGET_LABELS = frozenset(
 )
 """Labels that tell which target was scraped and by which server. The other labels tell what was measured, such as a device."""
 
+INSTANCE = "instance"
+
 UNUSED_REFRESHES = 4
 """Refreshes after which a label set that no answer has had is removed."""
 
@@ -79,10 +81,18 @@ class LabelSet:
         self.node, self.why, self.is_own, self.table = node, why, is_own, table
 
 
+class Target(t.NamedTuple):
+    """The values of the label of the node and of ``instance``: one exporter."""
+
+    node: str
+    instance: str
+
+
 class LabelSets:
     """All label sets by the bytes that Prometheus writes. It writes equal labels in the same order. ``node_label`` is a target's label."""
 
     def __init__(self, node_label: str) -> None:
+        self._node_label = node_label
         self._target_labels = TARGET_LABELS | {node_label}
         self._sets: dict[bytes, LabelSet] = {}
         self._texts: dict[tuple[str, ...], tuple[str, ...]] = {}
@@ -93,11 +103,22 @@ class LabelSets:
         return len(self._sets)
 
     def get(self, metric: bytes) -> LabelSet:
-        """Return the label set of the JSON object ``metric``. Raises DecodeError if its values are not texts."""
-        found = self._sets.get(metric)
-        if found is None:
-            found = self._sets[metric] = self._made(metric)
-        return found
+        """Return the label set of the JSON object ``metric``. Raises DecodeError if its values are not texts.
+
+        A new label set is not kept before ``keep``, because an exporter can have more series than may be used.
+        """
+        return self._sets.get(metric) or self._made(metric)
+
+    def keep(self, labels: LabelSet) -> None:
+        """Keep a label set, so that the next series with these labels has the same one."""
+        if labels.metric not in self._sets:
+            self._sets[labels.metric] = labels
+            labels.subject = self._texts.setdefault(labels.subject, labels.subject)
+            labels.labels.names = self._texts.setdefault(labels.labels.names, labels.labels.names)
+
+    def target_of(self, labels: LabelSet) -> Target:
+        """Return the target of the series."""
+        return Target(labels.labels.get(self._node_label, ""), labels.labels.get(INSTANCE, ""))
 
     def names_without(self, name: str) -> set[str] | None:
         """Return the names of the labels of all series. Return None if one of the series has this label, or if there is no series."""
@@ -121,6 +142,4 @@ class LabelSets:
         # Most labels and values occur in many series.
         labels = {sys.intern(name): sys.intern(value) for name, value in decode_json(dict[str, str], metric).items()}
         subject = tuple(part for name in sorted(labels) if name not in self._target_labels for part in (name, labels[name]))
-        names = tuple(labels)
-        packed = SeriesLabels(self._texts.setdefault(names, names), tuple(labels.values()))
-        return LabelSet(metric, packed, self._texts.setdefault(subject, subject), self._refresh)
+        return LabelSet(metric, SeriesLabels(tuple(labels), tuple(labels.values())), subject, self._refresh)

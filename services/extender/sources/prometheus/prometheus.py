@@ -12,14 +12,16 @@ import time
 import typing as t
 from collections.abc import Callable, Iterable, Sequence
 
+from .....plugins.module_utils.model.values.shown import shown_value
 from ...interface import Expression, Gauge, Query, Rate
 from ...pauses import Pause, no_pause, with_pauses
 from ..http_reader import SourceError
 from ..node_mapping import NodeMapper, NodeTable, nodenames_of
 from ..packed_series import ByNode, Layouts, Numbers, PackedSeries
 from ..readings import Readings
+from ..series_limits import MOST_ANSWER_BYTES, answer_bytes
 from ..settings import PrometheusSettings
-from .client import PrometheusClient
+from .client import PrometheusClient, VectorRows
 from .label_sets import LabelSets
 from .promql import shown_promql, time_text, uname_text, value_text
 from .row_orders import RowOrder, RowOrders
@@ -64,7 +66,7 @@ class PrometheusSource:
         self._label_sets = LabelSets(settings.node_label)
         self._layouts, self._orders = Layouts(), RowOrders()
         self._client = PrometheusClient(settings, self._label_sets, self._orders, on_warning=on_warning, pause=pause, clock=clock)
-        self._node_label, self._selector = settings.node_label, settings.selector
+        self._node_label, self._selector, self._max_answer_bytes = settings.node_label, settings.selector, settings.max_answer_bytes
         self._mapper = NodeMapper(settings.node_label, settings.node_rules)
         self._on_warning = on_warning
         self._numbers: Numbers = {}
@@ -81,6 +83,7 @@ class PrometheusSource:
         """
         self._mapper.use(nodes)
         self._numbers = nodes.numbers if nodes.is_known else {}
+        self._client.max_answer_bytes = self._max_answer_bytes or (answer_bytes(len(nodes.nodes)) if nodes.is_known else MOST_ANSWER_BYTES)
         asked = [query for query in queries if isinstance(query, (Rate, Gauge, Expression))]
         readings = Readings()
         for _server in range(self._client.servers):
@@ -122,6 +125,7 @@ class PrometheusSource:
     def _by_node(self, query: PrometheusQuery, readings: Readings) -> ByNode:
         rows = self._client.query(value_text(query, self._selector))
         self._learn_nodenames(rows.order, readings)
+        self._note_crowded(query, rows, readings)
         times = self._times_of(query, readings)
         if isinstance(query, Expression):
             self._learn_nodenames(times.order, readings)
@@ -161,12 +165,20 @@ class PrometheusSource:
             return NO_TIMES
         if self._times[0] != text:
             rows = self._client.query(text)
+            self._note_crowded(query, rows, readings)
             self._times = text, Times.of(rows, self._pause)
             early = self._times[1].early
             if early > 0:
                 problem = f"{early} series of {shown_promql(text)} are not used: their times are after the time of Prometheus"
                 readings.problems.append(problem)
         return self._times[1]
+
+    def _note_crowded(self, query: PrometheusQuery, rows: VectorRows, readings: Readings) -> None:
+        """Add a problem for each target of which no row is used."""
+        for labels, why in rows.crowded:
+            node, target = self._mapper.node_of(labels), self._label_sets.target_of(labels)
+            name = f"node {node}" if node else f"{self._node_label} {shown_value(target.node or target.instance)}"
+            readings.problems.append(f"{name} has no values of {shown_promql(query[0])}: {why}")
 
     def _learn_nodenames(self, order: RowOrder, readings: Readings) -> None:
         """Read ``node_uname_info`` if one of the label sets may need it, at most one time in a refresh."""

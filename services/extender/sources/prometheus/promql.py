@@ -7,6 +7,7 @@ from __future__ import annotations
 import re
 
 from ...interface import Expression, Gauge, LabelMatch, Rate
+from ..series_limits import MAX_SERIES
 
 UNAME = "node_uname_info"
 """The gauge of node_exporter whose label ``nodename`` has the host name of the machine."""
@@ -64,6 +65,11 @@ def time_text(query: Rate | Gauge | Expression, node_label: str, selector: str =
         return ""
     labels = node_label if node_label == "instance" else f"{node_label}, instance"
     return f"max by ({labels}) (timestamp({query.timestamp_of}))"
+
+
+def crowded_text(promql: str, target_labels: str) -> str:
+    """Return the PromQL text of the targets that have more than MAX_SERIES series of a query."""
+    return f"count by ({target_labels}) ({promql}) > {MAX_SERIES}"
 
 
 def _selector(query: Rate | Gauge, selector: str) -> str:

@@ -191,6 +191,20 @@ def test_annotations_have_the_age_of_their_time(make: Make, kube: KubeServer, cl
     assert list(view.nodes["a"].series) == [load] and view.errors == {}
 
 
+def test_a_node_with_too_many_annotations_labels_and_resources_takes_nothing_from_the_others(make: Make, kube: KubeServer) -> None:
+    hostile = node("hostile", annotations={f"a{number}": "1" for number in range(257)}, **{f"label{number}": "x" for number in range(5000)})
+    hostile["metadata"]["labels"]["kubernetes.io/hostname"] = "host-name"
+    hostile["status"]["allocatable"] |= {f"example.com/{number:05}": "1" for number in range(5000)}
+    kube.put("nodes", hostile)
+    kube.put("nodes", node("a", annotations={f"a{number}": "1" for number in range(256)}))
+    query = Annotation("a1")
+    view = make(query, prometheus=False).refresh_once()
+    assert query in view.nodes["a"].series and query not in view.nodes["hostile"].series
+    assert view.errors == {"kubernetes": "node hostile has 257 annotations with numbers, and more than 256 are not used"}
+    found = view.nodes["hostile"]
+    assert (len(found.labels), len(found.allocatable)) == (128, 64) and found.allocatable["cpu"] == 4000
+
+
 def test_queries_without_a_source_are_an_error(make: Make, kube: KubeServer) -> None:
     kube.put("nodes", node("a"))
     view = make(RECEIVED, prometheus=False).refresh_once()

@@ -198,3 +198,11 @@ def test_a_pod_has_one_entry_with_its_last_request(client: Client) -> None:
     client.post(PRIORITIZE, names_body(["b", "c"], name="one"))
     found = client.get("/status").json["recent"]
     assert [(pod["name"], pod["nodes_asked"]) for pod in found] == [("one", 2), ("other", 1)]
+
+
+def test_explain_names_the_errors_of_the_sources(client: Client) -> None:
+    error = "node <b> has no values of load: it has more than 1024 series"
+    client.engine.on_view(view({"a": 5.0, "<b>": None}, version=3, errors={"prometheus": error}))
+    client.post(PRIORITIZE, names_body(["a"]))
+    assert client.get("/explain?pod=app/web").json["errors"] == {"prometheus": error}
+    assert "prometheus: node &lt;b&gt; has no values of load" in client.get("/explain?pod=app/web", accept="text/html").text

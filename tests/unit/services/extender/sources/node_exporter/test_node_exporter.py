@@ -9,6 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 from ansible_collections.onprem.kube_scheduling.services.extender.interface import Expression, Gauge, LabelMatch, Query, Rate, Series
+from ansible_collections.onprem.kube_scheduling.services.extender.sources.http_reader import HttpReader
 from ansible_collections.onprem.kube_scheduling.services.extender.sources.kubernetes.metadata import Identity
 from ansible_collections.onprem.kube_scheduling.services.extender.sources.kubernetes.node_objects import NodeRecord
 from ansible_collections.onprem.kube_scheduling.services.extender.sources.node_exporter.counters import MAX_SAMPLES, CounterHistory
@@ -21,7 +22,7 @@ from ansible_collections.onprem.kube_scheduling.services.extender.sources.node_e
 from ansible_collections.onprem.kube_scheduling.services.extender.sources.node_exporter.node_exporter import NodeExporterSource
 from ansible_collections.onprem.kube_scheduling.services.extender.sources.node_mapping import NodeIdentity
 from ansible_collections.onprem.kube_scheduling.services.extender.sources.readings import Readings
-from ansible_collections.onprem.kube_scheduling.services.extender.sources.settings import NodeExporterSettings
+from ansible_collections.onprem.kube_scheduling.services.extender.sources.settings import LoginSettings, NodeExporterSettings
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -47,6 +48,16 @@ node_load1 0.21
 
 def record(name: str, address: str = "127.0.0.1") -> NodeRecord:
     return NodeRecord(Identity(name), {}, {}, {}, NodeIdentity(name), address)
+
+
+def exposed(body: bytes) -> faults.Fault:
+    """Return an exporter with this body."""
+    return lambda handler: handler.reply(200, "text/plain", body + b"\n")
+
+
+def devices(number: int, kind: str = "eth") -> bytes:
+    """Return the speeds of this number of devices."""
+    return b"\n".join(b'node_network_speed_bytes{device="%b%d"} 1.25e+08' % (kind.encode(), index) for index in range(number))
 
 
 class Scraper:
@@ -97,7 +108,12 @@ def test_all_nodes_are_scraped_and_those_without_an_answer_are_named(server: Ser
         (faults.status(400, "disabled collector: netclass"), "status 400: disabled collector: netclass"),
         (faults.html, "is an HTML page"),
         (faults.truncated, "no answer from"),
-        (lambda handler: handler.reply(200, "text/plain", b'node_network_speed_bytes{device="} 1\n'), "cannot be read"),
+        (exposed(b'node_network_speed_bytes{device="} 1'), "cannot be read"),
+        (exposed(b'node_network_speed_bytes{device="eth0"} ' + b"9" * 400), "cannot be read"),
+        (exposed(devices(1025)), "has more than 1024 series of node_network_speed_bytes"),
+        (exposed(b'node_network_speed_bytes{device="%b"} 1' % (b"e" * 513)), "a value of the label device has more than 512 characters"),
+        (exposed(b"node_network_speed_bytes{%b} 1" % (b" " * 4096)), "a line of node_network_speed_bytes has more than 4096 bytes"),
+        (exposed(devices(20_000, "veth")), "its lines of node_network_speed_bytes have more than 1048576 bytes"),
     ],
 )
 def test_a_scrape_that_fails_is_a_problem_of_its_node(server: Server, scraper: Scraper, fault: t.Any, text: str) -> None:
@@ -171,8 +187,8 @@ def test_a_rate_is_never_negative(steps: list[tuple[float, float]]) -> None:
 
 
 def test_only_finite_values_of_the_wanted_metrics_are_read() -> None:
-    text = 'a{x="1"} 5\na{x="2"} NaN\na_other 7\nb 6 1700000000000\n# a comment\nc{d="{"} 8\n'
-    assert parse_exposition(text, {"a", "b", "c"}) == {
+    body = b'a{x="1"} 5\na{x="2"} NaN\na_other 7\nb 6 1700000000000\n# a comment\nc{d="{"} 8\n'
+    assert parse_exposition(body, dict.fromkeys("abc", lambda _labels: True)) == {
         "a": [Measurement({"x": "1"}, 5.0)],
         "b": [Measurement({}, 6.0)],
         "c": [Measurement({"d": "{"}, 8.0)],
@@ -188,6 +204,39 @@ def test_collectors() -> None:
 @given(st.text(st.sampled_from('ab{}="\\ 1.,\n#'), max_size=40))
 def test_any_text_is_parsed_or_refused(text: str) -> None:
     try:
-        parse_exposition(text, {"a", "b"})
+        parse_exposition(text.encode(), dict.fromkeys("ab", lambda _labels: True))
     except ExpositionError as error:
         assert str(error)
+
+
+def test_a_node_with_too_many_series_takes_nothing_from_the_others(server: Server, new_server: t.Callable[[], Server]) -> None:
+    server.metrics = metrics(1)
+    hostile = new_server()
+    hostile.metrics = devices(5000).decode()
+    scraper = Scraper(server.port)
+    scraper.source._reader = lambda node, address: HttpReader(  # type: ignore[method-assign]
+        hostile.url if node == "hostile" else server.url, LoginSettings(), timeout_s=2.0, max_bytes=2**20
+    )
+    readings = scraper.read(SPEED, nodes=("a", "hostile"))
+    scraper.source.close()
+    assert list(readings.values[SPEED]) == ["a"]
+    (problem,) = readings.problems
+    assert problem.startswith("node hostile: ")
+
+
+def test_excluded_devices_do_not_count_as_series(server: Server, scraper: Scraper) -> None:
+    server.metrics = metrics(1) + devices(3000, "veth").decode() + "\n"
+    assert scraper.read(SPEED).values == {SPEED: {"a": [Series({"device": "eth0"}, 1.25e8, 1000.0)]}}
+
+
+def test_the_counters_of_a_node_that_names_other_devices_at_each_scrape_are_bounded(server: Server, scraper: Scraper) -> None:
+    window_s = 300
+    received = Rate("node_network_receive_bytes_total", window_s, NOT_VIRTUAL)
+    for scrape in range(6):
+        lines = [f'node_network_receive_bytes_total{{device="e{scrape}x{number}"}} 1\n' for number in range(1000)]
+        server.metrics = metrics(1000.0 * scrape) + "".join(lines)
+        readings = scraper.read(received, nodes=("a", "b"))
+        scraper.now_s += 15
+    assert len(scraper.source._counters) == 2 * 1024
+    (of_a,), (of_b,) = readings.values[received].values()
+    assert of_a == of_b == Series({"device": "eth0"}, 1000 / 15, 1075.0)

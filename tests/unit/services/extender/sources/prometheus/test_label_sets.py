@@ -32,7 +32,9 @@ def test_the_names_of_labels_are_kept_once_also_after_other_label_sets_were_remo
     sets = LabelSets("instance")
 
     def of(instance: str) -> LabelSet:
-        return sets.get(json.dumps({"instance": instance, "device": "eth0"}).encode())
+        found = sets.get(json.dumps({"instance": instance, "device": "eth0"}).encode())
+        sets.keep(found)
+        return found
 
     first, _removed = of("a"), of("b")
     for _refresh in range(UNUSED_REFRESHES + 1):

@@ -1,0 +1,60 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Copyright: onprem.kube_scheduling contributors
+"""The body of an answer that cannot be used is freed without a garbage collection. Refreshes exclude their objects from collections."""
+
+from __future__ import annotations
+
+import gc
+import tracemalloc
+from collections.abc import Callable, Iterator
+
+import pytest
+from ansible_collections.onprem.kube_scheduling.services.extender.interface import Gauge
+from ansible_collections.onprem.kube_scheduling.services.extender.sources.kubernetes.metadata import Identity
+from ansible_collections.onprem.kube_scheduling.services.extender.sources.kubernetes.node_objects import NodeRecord
+from ansible_collections.onprem.kube_scheduling.services.extender.sources.node_exporter.node_exporter import NodeExporterSource
+from ansible_collections.onprem.kube_scheduling.services.extender.sources.node_mapping import NodeIdentity, NodeTable
+from ansible_collections.onprem.kube_scheduling.services.extender.sources.prometheus.prometheus import PrometheusSource
+from ansible_collections.onprem.kube_scheduling.services.extender.sources.readings import Readings
+from ansible_collections.onprem.kube_scheduling.services.extender.sources.settings import NodeExporterSettings, PrometheusSettings
+
+from tests.unit.services.extender.sources.prometheus_server import Server, large
+
+LOAD = Gauge("node_load1")
+NODE = NodeIdentity("a")
+BODY_BYTES = 1_000_000
+READS = 6
+
+
+@pytest.fixture
+def traced() -> Iterator[None]:
+    gc.disable()
+    tracemalloc.start()
+    yield
+    tracemalloc.stop()
+    gc.enable()
+
+
+def growth_of(read: Callable[[], Readings]) -> int:
+    """Return the bytes by which the memory grows during READS refreshes that fail."""
+    assert read().problems
+    before, _peak = tracemalloc.get_traced_memory()
+    for _read in range(READS):
+        assert read().problems
+    return tracemalloc.get_traced_memory()[0] - before
+
+
+@pytest.mark.usefixtures("traced")
+def test_an_answer_of_prometheus_that_is_too_large(server: Server) -> None:
+    server.fault = large
+    source = PrometheusSource(PrometheusSettings((server.url,), timeout_s=5.0, max_answer_bytes=BODY_BYTES))
+    assert growth_of(lambda: source.read([LOAD], NodeTable([NODE]))) < BODY_BYTES
+
+
+@pytest.mark.usefixtures("traced")
+def test_metrics_that_cannot_be_read(server: Server) -> None:
+    server.metrics = "node_load1 x\n" + "#" * BODY_BYTES
+    source = NodeExporterSource(NodeExporterSettings(port=server.port))
+    record = NodeRecord(Identity("a"), {}, {}, {}, NODE, "127.0.0.1")
+    assert growth_of(lambda: source.read([LOAD], {"a": record})) < BODY_BYTES
+    source.close()
