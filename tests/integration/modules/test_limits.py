@@ -4,13 +4,15 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 import pytest
 
 from lab.cluster import Cluster
+from lab.pytest_fixtures import NamespaceFactory
 from tests.integration.modules.module_process import Modules
-from tests.integration.workloads import budget, deployment, identity, lay_out, pile_up, pod_uids, restarted_at, workers
+from tests.integration.workloads import budget, deployment, identity, lay_out, pile_up, pod_uids, restarted_at, wait_rolled_out, workers
 
 
 def actions(done: dict[str, Any]) -> list[tuple[str, str, str]]:
@@ -79,3 +81,40 @@ def test_each_node_and_each_namespace_has_its_own_limit(cluster: Cluster, module
     done = modules.restart(**options, max_evictions_per_namespace=1)["workloads"]
     assert [(entry["action"], len(entry["evicted"])) for entry in done] == [("evicted", 1), ("skipped", 0)], done
     assert f"max_evictions_per_namespace (1 pod in a run) is reached for namespace {namespace}" in done[1]["message"]
+
+
+@pytest.mark.parametrize("strategy", ["rollout", "evict_surplus"])
+def test_workloads_that_cannot_end_in_time_take_neither_the_limit_nor_the_time(
+    cluster: Cluster, modules: Modules, namespaces: NamespaceFactory, strategy: str
+) -> None:
+    """The pods of the slow ones are ready, and count as available after 20 seconds."""
+    slow_namespace, namespace = namespaces("slow"), namespaces("quick")
+    slow, web = [deployment(slow_namespace, f"slow-{number}", 3) for number in range(2)], deployment(namespace, "web", 3)
+    pile_up(cluster, *slow, web)
+    for one in slow:
+        one["spec"]["minReadySeconds"] = 20
+        cluster.apply(one)
+    for one in slow:
+        wait_rolled_out(cluster, one)
+    listed = [identity(one) for one in (*slow, web)]
+    options: dict[str, Any] = {"workloads": listed, "max_workloads": 1, "wait_timeout": 15, "strategy": strategy}
+    plan = modules.restart(**options, check_mode=True)
+    begun_s = time.monotonic()
+    done = modules.restart(**options)
+    assert time.monotonic() - begun_s < 20
+    moved = "restarted" if strategy == "rollout" else "evicted"
+    assert actions(done)[:2] == [(one["metadata"]["name"], "refused", "too_slow") for one in slow], done
+    assert actions(done)[2][:2] == ("web", moved) and done["workloads"][2]["outcome"] == "improved", done
+    assert [entry["reason"] for entry in plan["workloads"]] == [entry["reason"] for entry in done["workloads"]]
+
+
+def test_namespaces_take_turns_also_over_several_runs(cluster: Cluster, modules: Modules, namespaces: NamespaceFactory) -> None:
+    many, one = namespaces("many"), namespaces("one")
+    webs, api = [deployment(many, f"web-{number}", 2) for number in range(3)], deployment(one, "api", 2)
+    pile_up(cluster, *webs, api)
+    options: dict[str, Any] = {"workloads": [identity(each) for each in (*webs, api)], "max_workloads": 1}
+    for expected in ("web-0", "api", "web-1"):
+        plan = modules.restart(**options, check_mode=True)["workloads"]
+        done = modules.restart(**options)["workloads"]
+        moved = [[entry["name"] for entry in entries if entry["reason"] == "collapsed"] for entries in (plan, done)]
+        assert moved == [[expected], [expected]], (plan, done)

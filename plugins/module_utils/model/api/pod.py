@@ -38,6 +38,12 @@ class ContainerRestartRule(ApiStruct, frozen=True):
     action: str = ""
 
 
+class Probe(ApiStruct, frozen=True):
+    """A probe of a container. The kubelet does not begin with it before ``initial_delay_seconds``."""
+
+    initial_delay_seconds: int = 0
+
+
 class Container(ApiStruct, frozen=True):
     """A container's image, requests and ports. ``restart_policy`` Always marks an init container as a sidecar."""
 
@@ -47,6 +53,8 @@ class Container(ApiStruct, frozen=True):
     ports: t.Optional[tuple[ContainerPort, ...]] = None
     restart_policy: t.Optional[str] = None
     restart_policy_rules: t.Optional[tuple[ContainerRestartRule, ...]] = None
+    readiness_probe: t.Optional[Probe] = None
+    startup_probe: t.Optional[Probe] = None
 
 
 class Toleration(ApiStruct, frozen=True):

@@ -43,6 +43,7 @@ class WorkloadSpec(ApiStruct, frozen=True):
     selector: t.Optional[LabelSelector] = None
     template: PodTemplate = field(default_factory=PodTemplate)
     paused: bool = False
+    min_ready_seconds: int = 0
     strategy: t.Optional[UpdateStrategy] = None
     update_strategy: t.Optional[UpdateStrategy] = None
     volume_claim_templates: t.Optional[tuple[VolumeClaimTemplate, ...]] = None

@@ -25,6 +25,7 @@ from ...spread.restart.options import EVICT_SURPLUS, ROLLOUT, RestartOptions
 from ...spread.restart.run_limits import RunLimits
 from ...spread.restart.strategy_choice import choose_strategy, evicts_instead
 from ...spread.restart.targets import Target
+from ...spread.restart.turns import in_turns
 from ...spread.spread_report import WorkloadReport
 from ...state.restart_outcome import PENDING
 from ..common.scheduler_profiles import read_scheduler_profiles
@@ -54,12 +55,11 @@ def run_restart(
 ) -> list[RestartResult]:
     """Move the replicas of the targets, at most ``max_parallel`` of them at a time.
 
-    Return one result for each target, in their order. Each batch is decided on a snapshot that is newer than the last action. Without
-    ``wait``, all targets are begun, each on a snapshot that is at most OBSERVATION_VALID_S old and includes all earlier actions. Raise
-    KubeError only if nothing can be read, and OptionError for a topology key that no node has or a
-    configuration of a scheduler that cannot be used. ``undecodable`` receives the objects that
-    could not be decoded. ``stop`` is asked before each step and during waits. If it returns a reason, the outcomes of begun steps stay
-    pending, and targets that were not begun are skipped with that reason.
+    Return one result for each target, in their order. Their namespaces take turns. Each batch is decided on a snapshot that is newer than
+    the last action. Without ``wait``, all targets are begun, each on a snapshot that is at most OBSERVATION_VALID_S old and includes all
+    earlier actions. Raise KubeError only if nothing can be read, and OptionError for a topology key that no node has or a configuration of
+    a scheduler that cannot be used. ``undecodable`` receives the objects that could not be decoded. ``stop`` is asked before each
+    step and during waits. If it returns a reason, the outcomes of begun steps stay pending, and targets that were not begun are skipped with that reason.
     """
     options = replace(options, profiles=read_scheduler_profiles(api, options.scheduler_config))
     batches = _Batches(api, list(dict.fromkeys(targets)), options, stop)
@@ -81,6 +81,7 @@ class _Batches:
         may_wait = options.wait and not options.dry_run
         self._eviction_wait = EvictionWait(api, timeout_s=options.wait_timeout_s if may_wait else 0)
         limits = RunLimits(options)
+        self._times = limits.times
         self._evictions = EvictionStrategy(api, options, self._budgets, self._eviction_wait, limits)
         self._strategies: dict[str, MoveStrategy] = {
             ROLLOUT: RolloutStrategy(api, options, self._budgets, limits),
@@ -96,6 +97,7 @@ class _Batches:
     def run(self) -> list[RestartResult]:
         self._observation = self._observe()
         check_labels_exist(self._options.topology_keys, self._observation.snapshot.nodes.values())
+        self._targets = in_turns(self._targets, self._observation.snapshot.workloads())
         try:
             if self._options.wait:
                 self._in_batches()
@@ -127,7 +129,7 @@ class _Batches:
     def _in_batches(self) -> None:
         waiting = list(self._targets)
         while waiting or self._blocked:
-            batch, waiting = self._begin_batch(waiting)
+            batch, waiting = self._begin_batch(self._times.in_order(waiting))
             self._wait(batch)
             self._note_ends(batch)
             try:
@@ -214,7 +216,8 @@ class _Batches:
         return batch, deferred
 
     def _wait(self, batch: Sequence[Step]) -> None:
-        wait_unless_stopped([run.wait for run in batch if run.under_way], self._stop)
+        waits = [self._times.waits(run.result.target.namespace, run.wait) for run in batch if run.under_way]
+        wait_unless_stopped(waits, self._stop)
 
     def _note_ends(self, batch: Sequence[Step]) -> None:
         """Record the ends of the batch.

@@ -26,6 +26,7 @@ from ..preconditions.outside_window import outside_window_violation
 from ..preconditions.rolling import rolling_violation
 from ..preconditions.shared_volume import shared_volume_violation
 from ..preconditions.too_few_replicas import too_few_replicas_violation
+from ..preconditions.too_slow import too_slow_violation
 from ..preconditions.unavailable_replicas import only_unready_pod, unavailable_replicas_violation
 from ..preconditions.undecodable_budget import undecodable_budget_violation
 from ..preconditions.undecodable_pods import undecodable_pods_violation
@@ -98,7 +99,7 @@ def decide_eviction(
     # The age matters only for the outcome of another run.
     age_s = now_s - parse_time(outcome.time) if outcome is not None and ours is None else None
     decision = (
-        _refusal_or_wait(workload, snapshot, outcome, age_s=age_s, none_away=denied)
+        _refusal_or_wait(workload, snapshot, outcome, age_s=age_s, none_away=denied, awaited_s=options.awaited_s)
         or _decision_without_benefit(report, snapshot, options)
         or _next_eviction(
             report, snapshot, cluster_state, options, now_s=now_s, limits=limits, ours=ours, begun=begun, unanswered=unanswered
@@ -108,7 +109,13 @@ def decide_eviction(
 
 
 def _refusal_or_wait(
-    workload: Workload, snapshot: ClusterSnapshot, outcome: t.Optional[RestartOutcome], *, age_s: t.Optional[float], none_away: bool
+    workload: Workload,
+    snapshot: ClusterSnapshot,
+    outcome: t.Optional[RestartOutcome],
+    *,
+    age_s: t.Optional[float],
+    none_away: bool,
+    awaited_s: t.Optional[int],
 ) -> t.Optional[EvictionDecision]:
     """Return the refusal of every eviction, or the wait for the previous eviction. None if there is neither.
 
@@ -125,7 +132,7 @@ def _refusal_or_wait(
         under_way = _pending_replacement_violation(workload, snapshot, outcome, age_s=age_s, none_away=none_away)
         if under_way is not None:
             return EvictionDecision(WAIT, under_way)
-    forbidden = _eviction_violation(workload, snapshot)
+    forbidden = _eviction_violation(workload, snapshot) or too_slow_violation(workload, awaited_s, evicts=True)
     return EvictionDecision(REFUSED, forbidden) if forbidden is not None else None
 
 

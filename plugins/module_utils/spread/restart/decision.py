@@ -20,6 +20,7 @@ from ..next_pod.next_pod import next_pod
 from ..preconditions.managed import managed_violation
 from ..preconditions.restart import disruption_violation, restart_violation, rollout_violation
 from ..preconditions.too_few_replicas import too_few_replicas_violation
+from ..preconditions.too_slow import too_slow_violation
 from ..preconditions.workload_budgets import budgets_at_stake
 from ..rollout import DONE, rollout_progress
 from ..spread_constraints import Json, constraint_patch, missing_constraints
@@ -69,6 +70,7 @@ def decide_restart(workload_report: WorkloadReport, snapshot: ClusterSnapshot, o
         text = f"it was restarted at {interrupted.time}, and the result has not been checked yet"
         return RestartDecision(RESUME, Reason("already_restarted", text))
     forbidden = restart_violation(workload, snapshot, allow_downtime=options.allow_downtime)
+    forbidden = forbidden or too_slow_violation(workload, options.awaited_s)
     if forbidden is not None:
         return RestartDecision(REFUSED, forbidden)
     if options.only_if_helps:
@@ -146,7 +148,7 @@ def is_still_valid_for(live: Workload, decided_on: Workload, snapshot: ClusterSn
         return True
     if options.only_if_helps and too_few_replicas_violation(scaled) is not None:
         return False
-    if disruption_violation(scaled, snapshot, allow_downtime=options.allow_downtime) is not None:
+    if disruption_violation(scaled, snapshot, allow_downtime=options.allow_downtime) or too_slow_violation(scaled, options.awaited_s):
         return False
     return options.allow_downtime or budgets_at_stake(scaled, snapshot) <= budgets_at_stake(decided_on, snapshot)
 

@@ -78,6 +78,11 @@ class RestartOptions:
         return checked.targets(restartable=predicted, only_if_helps=self.only_if_helps)
 
     @property
+    def awaited_s(self) -> t.Optional[int]:
+        """The seconds for which the run waits for one rollout or eviction. None if it does not wait."""
+        return self.wait_timeout_s if self.wait else None
+
+    @property
     def adds_constraints(self) -> bool:
         """True if a restart adds spread constraints to the pod template."""
         return self.spread_constraint == ADD

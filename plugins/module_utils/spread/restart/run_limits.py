@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: onprem.kube_scheduling contributors
-"""The limits of one run: the number of workloads that it moves, and of pods that it evicts altogether, from a node and in a namespace."""
+"""The limits of one run: the workloads that it moves, the pods that it evicts altogether, from a node and in a namespace, and the time."""
 
 from __future__ import annotations
 
@@ -12,12 +12,13 @@ from ...model.messages import pluralize
 from ...model.reason import Reason
 from .options import RestartOptions
 from .targets import Target
+from .turns import NamespaceTimes
 
 LIMIT_REACHED = "limit_reached"
 
 
 class RunLimits:
-    """Counts the restarts and evictions of one run, or in check mode those that it would make.
+    """Counts the restarts and evictions of one run, or in check mode those that it would make. ``times``: the time of each namespace.
 
     A request with an unknown result counts until the end of the run, because the API server may carry it out later. Several requests for
     the same pod count as one.
@@ -25,6 +26,7 @@ class RunLimits:
 
     def __init__(self, options: RestartOptions) -> None:
         self._options = options
+        self.times = NamespaceTimes(options.wait_timeout_s, options.max_parallel)
         self._moves: Counter[Target] = Counter()
         self._pods: set[str] = set()
         self._nodes: Counter[str] = Counter()
@@ -36,6 +38,9 @@ class RunLimits:
 
     def workload_limit_violation(self, target: Target) -> t.Optional[Reason]:
         """Return the reason why the workload may not be restarted, and no pod of it evicted. None if it may."""
+        shortage = self.times.shortage(target.namespace)
+        if shortage:
+            return Reason(LIMIT_REACHED, f"{shortage}; the next run continues")
         limit = self._options.max_workloads
         moved = sum(count > 0 for count in self._moves.values())
         if limit is None or moved < limit or self._moves[target] > 0:
