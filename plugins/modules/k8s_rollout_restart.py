@@ -148,6 +148,7 @@ options:
       - The number of workloads that one run restarts or evicts pods of, at least 1. Unset, there is no limit.
       - A workload beyond a limit is V(skipped) with the reason V(limit_reached); the message names the limit. A limit counts what the run
         has done, in check mode what it would do. An earlier restart whose result is only checked does not count.
+      - The namespaces take turns, one workload at a time, beginning with the namespace whose last move is the oldest.
     type: int
   max_evictions:
     description: The number of pods that one run evicts, at least 1. Unset, there is no limit. Restarts do not count.
@@ -168,6 +169,9 @@ options:
     description:
       - The time to wait for one rollout before it counts as failed, in seconds or as V(30s), V(10m), V(1h). At least 1 second.
       - With O(strategy=evict_surplus), the time to wait for the replacement of an evicted pod.
+      - A workload that cannot end in this time, by C(minReadySeconds) and the initial delays of its probes, is refused (V(too_slow)).
+      - If one namespace takes this time of a run, its other workloads are moved after those of the other namespaces. After six times this
+        time, and at least 10 minutes, they are V(skipped) with the reason V(limit_reached).
       - It is also the time for which one run waits, for all workloads together, until PodDisruptionBudgets allow an eviction, and until API
         servers and webhooks that are not available answer.
     type: str

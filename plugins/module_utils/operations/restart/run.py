@@ -59,7 +59,8 @@ def run_restart(
     the last action. Without ``wait``, all targets are begun, each on a snapshot that is at most OBSERVATION_VALID_S old and includes all
     earlier actions. Raise KubeError only if nothing can be read, and OptionError for a topology key that no node has or a configuration of
     a scheduler that cannot be used. ``undecodable`` receives the objects that could not be decoded. ``stop`` is asked before each
-    step and during waits. If it returns a reason, the outcomes of begun steps stay pending, and targets that were not begun are skipped with that reason.
+    step and during waits. If it returns a reason, the outcomes of begun steps stay pending, and targets that were not begun are skipped
+    with that reason.
     """
     options = replace(options, profiles=read_scheduler_profiles(api, options.scheduler_config))
     batches = _Batches(api, list(dict.fromkeys(targets)), options, stop)
@@ -216,8 +217,9 @@ class _Batches:
         return batch, deferred
 
     def _wait(self, batch: Sequence[Step]) -> None:
-        waits = [self._times.waits(run.result.target.namespace, run.wait) for run in batch if run.under_way]
-        wait_unless_stopped(waits, self._stop)
+        awaited = [run for run in batch if run.under_way]
+        for run, seconds in zip(awaited, wait_unless_stopped([run.wait for run in awaited], self._stop)):
+            self._times.add(run.result.target.namespace, seconds)
 
     def _note_ends(self, batch: Sequence[Step]) -> None:
         """Record the ends of the batch.

@@ -4,8 +4,10 @@
 
 from __future__ import annotations
 
+import time
 import typing as t
 from concurrent.futures import wait
+from functools import partial
 
 from ...kube.background import run_in_background
 from ...model.reason import Reason
@@ -37,13 +39,20 @@ def raise_if_stopped(stop: Stop) -> None:
         raise RunStoppedError(reason)
 
 
-def wait_unless_stopped(calls: t.Sequence[t.Callable[[], None]], stop: Stop) -> None:
-    """Make the calls side by side and wait for all of them. Raise their errors, and RunStoppedError without waiting for their ends.
+def wait_unless_stopped(calls: t.Sequence[t.Callable[[], None]], stop: Stop) -> list[float]:
+    """Make the calls side by side and wait for all of them. Return the seconds that each has taken.
+
+    Raise their errors, and RunStoppedError without waiting for their ends.
 
     The calls must only read, because they may continue after the end of the run.
     """
-    futures = [run_in_background(call) for call in calls]
+    futures = [run_in_background(partial(_timed, call)) for call in calls]
     while wait(futures, timeout=ASKED_EVERY_S).not_done:
         raise_if_stopped(stop)
-    for future in futures:
-        future.result()
+    return [future.result() for future in futures]
+
+
+def _timed(call: t.Callable[[], None]) -> float:
+    begun_s = time.monotonic()
+    call()
+    return time.monotonic() - begun_s

@@ -8,9 +8,7 @@ have the times of their moves, so the order needs no other state, and it is the 
 
 from __future__ import annotations
 
-import threading
-import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from itertools import zip_longest
 
 from ...model.api.workload import Workload
@@ -48,7 +46,7 @@ def _last_moves(workloads: Iterable[Workload]) -> dict[Target, float]:
 
 
 class NamespaceTimes:
-    """The time that the run has waited for the workloads of each namespace.
+    """The times for which the run has waited for the workloads of each namespace.
 
     A namespace that has taken the time of one rollout without an end waits until all others were served. After the limit, no other
     of its workloads is moved in this run.
@@ -58,24 +56,10 @@ class NamespaceTimes:
         self._first_s = wait_timeout_s * max_parallel
         self._most_s = max(LEAST_LIMIT_S, MOST_TIMEOUTS * self._first_s)
         self._taken_s: dict[str, float] = {}
-        self._lock = threading.Lock()
-
-    def waits(self, namespace: str, wait: Callable[[], None]) -> Callable[[], None]:
-        """Return ``wait`` with its time added to that of the namespace."""
-
-        def timed() -> None:
-            begun_s = time.monotonic()
-            try:
-                wait()
-            finally:
-                self.add(namespace, time.monotonic() - begun_s)
-
-        return timed
 
     def add(self, namespace: str, seconds: float) -> None:
-        """Add time to that of the namespace. The waits of a batch call it in their threads."""
-        with self._lock:
-            self._taken_s[namespace] = self._taken_s.get(namespace, 0.0) + seconds
+        """Add time to that of the namespace."""
+        self._taken_s[namespace] = self._taken_s.get(namespace, 0.0) + seconds
 
     def in_order(self, targets: Sequence[Target]) -> list[Target]:
         """Return the targets with those of slow namespaces at the end."""

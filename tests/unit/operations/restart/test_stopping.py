@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import threading
+import time
 
 import pytest
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.reason import Reason
@@ -44,6 +45,11 @@ def test_a_run_that_is_stopped_at_its_begin_writes_nothing() -> None:
     api = FakeApi(cluster, now=NOW)
     (result,) = run_restart(api, [Target("Deployment", "app", "a")], RestartOptions(), stop=lambda: STOPPED)
     assert (result.action, result.reason) == ("skipped", STOPPED) and api.patches == []
+
+
+def test_a_wait_has_the_time_of_each_call() -> None:
+    short, long = wait_unless_stopped([lambda: None, lambda: time.sleep(0.3)], never_stop)
+    assert 0 <= short < 0.3 <= long
 
 
 def test_a_wait_ends_without_the_call_that_it_waits_for() -> None:
