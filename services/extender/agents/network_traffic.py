@@ -15,14 +15,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from statistics import median_low
 
 from ..interface import BEST_SCORE, Agent, Gauge, Judgement, LabelMatch, NodeView, PodView, Query, Rate, Series
 from .measurements import age_violation, newest_by_label, oldest
 from .network.arguments import AUTO, RELATIVE, NetworkTrafficArgs
+from .network.assumed_speed import assumed_speed
 from .network.bandwidth import BITS_PER_BYTE, SPEED_METRIC, bit_text
 from .network.devices import PROPERTIES, Device, DeviceFilter, Link, kind_of, links_of
-from .network.node_traffic import ASSUMED_BYTES_PER_S, Fullest, Traffic, fullest_of, most_of_one_pod
+from .network.node_traffic import Fullest, Traffic, fullest_of, most_of_one_pod
 from .network.pods import automatic_estimate, pod_traffic
 
 SHOWN_NODES = 5
@@ -88,11 +88,9 @@ class NetworkTraffic(Agent):
         estimates = {direction: self._estimate(directions, direction) for direction in self._directions}
         known = [found for found in directions if not any(one.problem for one in found)]
         speeds = [speed for found in known if (speed := next((link.speed for link in found[0].links if link.speed), None))]
-        largest = max((one.main.measured for found in known for one in found), default=0.0)
-        if speeds:
-            assumed, assumed_from = median_low(speeds), "the median of the other nodes"
-        else:
-            assumed, assumed_from = max(ASSUMED_BYTES_PER_S, largest), "no node knows its speed"
+        rates = [max(one.main.measured for one in found) for found in known]
+        largest = max(rates, default=0.0)
+        assumed, assumed_from = assumed_speed(speeds, rates)
         traffic = {
             node.name: (node, found, self._fullest(found, estimates, assumed)) for node, found in zip(nodes, directions, strict=True)
         }
