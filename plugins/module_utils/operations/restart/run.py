@@ -81,11 +81,10 @@ class _Batches:
         self._budgets = BudgetLocks()
         may_wait = options.wait and not options.dry_run
         self._eviction_wait = EvictionWait(api, timeout_s=options.wait_timeout_s if may_wait else 0)
-        limits = RunLimits(options)
-        self._times = limits.times
-        self._evictions = EvictionStrategy(api, options, self._budgets, self._eviction_wait, limits)
+        self._limits = RunLimits(options)
+        self._evictions = EvictionStrategy(api, options, self._budgets, self._eviction_wait, self._limits)
         self._strategies: dict[str, MoveStrategy] = {
-            ROLLOUT: RolloutStrategy(api, options, self._budgets, limits),
+            ROLLOUT: RolloutStrategy(api, options, self._budgets, self._limits),
             EVICT_SURPLUS: self._evictions,
         }
         self._blocked: list[Target] = []
@@ -130,7 +129,7 @@ class _Batches:
     def _in_batches(self) -> None:
         waiting = list(self._targets)
         while waiting or self._blocked:
-            batch, waiting = self._begin_batch(self._times.in_order(waiting))
+            batch, waiting = self._begin_batch(self._limits.times.in_order(waiting))
             self._wait(batch)
             self._note_ends(batch)
             try:
@@ -219,7 +218,7 @@ class _Batches:
     def _wait(self, batch: Sequence[Step]) -> None:
         awaited = [run for run in batch if run.under_way]
         for run, seconds in zip(awaited, wait_unless_stopped([run.wait for run in awaited], self._stop)):
-            self._times.add(run.result.target.namespace, seconds)
+            self._limits.times.add(run.result.target.namespace, seconds)
 
     def _note_ends(self, batch: Sequence[Step]) -> None:
         """Record the ends of the batch.
