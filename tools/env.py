@@ -11,6 +11,7 @@ import argparse
 import hashlib
 import os
 import shutil
+from collections.abc import Mapping
 from pathlib import Path
 
 from lab.layout import project_cache_dir
@@ -69,12 +70,18 @@ def _make(wanted: str | None, core: str | None) -> None:
     if not STAMP.exists():
         # Made by hand or by another tool, or left half done: links cannot be laid over that.
         _remove(ENVIRONMENT)
-    for part in VENV_PARTS:
-        _link(ENVIRONMENT / part, venv / part)
-    for namespace, folder in collections.items():
-        _link(COLLECTIONS / "ansible_collections" / namespace, folder)
-    _link(COLLECTIONS / "ansible_collections" / NAMESPACE / NAME, Path("../../../.."))
+    lay_links(ENVIRONMENT, venv, collections)
     print("environment: .venv is ready")
+
+
+def lay_links(environment: Path, venv: Path, collections: Mapping[str, Path]) -> None:
+    """Make a folder ``.venv`` of links to a virtual environment, to the folders of the namespaces, and to this collection."""
+    for part in VENV_PARTS:
+        _link(environment / part, venv / part)
+    links = environment / COLLECTIONS.relative_to(ENVIRONMENT) / "ansible_collections"
+    for namespace, folder in collections.items():
+        _link(links / namespace, folder)
+    _link(links / NAMESPACE / NAME, Path("../../../.."))
 
 
 def libraries(python: Path, core: str | None) -> Path:

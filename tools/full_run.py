@@ -60,6 +60,7 @@ PARTS = {
     "integration": Part((*PYTEST, "tests/integration", "-m", "full", *SIDE_BY_SIDE)),
     "image": Part((*PYTEST, "tests/image", "-m", "full")),
     "sanity": Part(("python", "-m", "tools.sanity", "--all-pythons")),
+    "oldest-libraries": Part(("python", "-m", "tools.oldest_libraries")),
     "oldest-ansible": Part((*PYTEST, *WITH_ANSIBLE, *SIDE_BY_SIDE), tuple(OLDEST.items())),
     "oldest-ansible-kind": _scenario("kind", **OLDEST),
     "oldest-ansible-lifecycle": _scenario("lifecycle", **OLDEST),

@@ -177,7 +177,7 @@ requirements:
   - kubernetes >= 24.2.0
   - msgspec >= 0.19
   - PyYAML >= 6.0
-  - urllib3 >= 2.0.0
+  - urllib3 >= 2.0.2
 notes:
   - The Python library kubernetes is imported only for a kubeconfig whose user has an exec plugin or an auth provider.
   - C(docs/rescue.md) has the roles that it needs.

@@ -40,7 +40,7 @@ requirements:
   - kubernetes >= 24.2.0
   - msgspec >= 0.19
   - PyYAML >= 6.0
-  - urllib3 >= 2.0.0
+  - urllib3 >= 2.0.2
 notes:
   - The Python library kubernetes is imported only for a kubeconfig whose user has an exec plugin or an auth provider.
   - Needs the verb list on every kind. RV(unreadable) has the kinds that cannot be listed, and the aggregated APIs that do not answer.

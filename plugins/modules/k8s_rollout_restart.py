@@ -246,7 +246,7 @@ requirements:
   - kubernetes >= 24.2.0
   - msgspec >= 0.19
   - PyYAML >= 6.0
-  - urllib3 >= 2.0.0
+  - urllib3 >= 2.0.2
 notes:
   - The Python library kubernetes is imported only for a kubeconfig whose user has an exec plugin or an auth provider.
   - Needs the verbs of M(onprem.kube_scheduling.k8s_spread_check), the verbs get and patch on deployments and statefulsets, and the verb

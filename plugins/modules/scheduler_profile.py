@@ -171,7 +171,7 @@ requirements:
   - kubernetes >= 24.2.0
   - msgspec >= 0.19
   - PyYAML >= 6.0
-  - urllib3 >= 2.0.0
+  - urllib3 >= 2.0.2
 notes:
   - The requirements are for the controller. Only O(configmap) needs more than PyYAML, which Ansible itself needs.
   - Unknown fields are refused, also those of an existing configuration, because kube-scheduler refuses fields that it does not know.
