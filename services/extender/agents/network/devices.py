@@ -56,7 +56,7 @@ class Kind(enum.IntEnum):
     INTERNAL = 4
 
 
-_BRIDGE = re.compile(r"(?:(?:vm|ovs|x?en|lxd|incus)?br.*|.+-br)(?:\.\d{1,4})?")
+_BRIDGE = re.compile(r"(?:(?:vm|ovs|x?en|lxd|incus)?br.*|.+-br\d*)(?:\.\d{1,4})?")
 _VLAN = re.compile(r"(.+)\.[0-9a-f]{1,4}|vlan[-_.]?\d+")
 _BOND = re.compile(r"bond.*|team.*|.+-bo")
 _CARD = re.compile(r"(?:eth|ib|wlan|hsn)\d+|(?:em|p\d+p)\d+(?:_\d+)?|(?:en|ib|wl)[bcdopsuvxPX][0-9A-Za-z]*\d[0-9A-Za-z]*")

@@ -89,6 +89,7 @@ def properties(protocol: int = 1, flags: int = 0x1003, index: int = 7, link: int
         ("enx001122334455", {}, Kind.CARD),
         ("eth0.100", properties(link=2), Kind.VLAN),
         ("mgmt-br.353", properties(link=2), Kind.INTERNAL),
+        ("storage-br0", {}, Kind.INTERNAL),
         ("enbr0", {}, Kind.INTERNAL),
         ("team0", {}, Kind.BOND),
         ("lan", properties(protocol=10**30, flags=-1, index=-5, link=-5, assigned=0), Kind.INTERNAL),
