@@ -20,7 +20,7 @@ TOO_MANY = "node hostile has no values of received: it has more than 1024 series
 
 
 def source_of(server: Server, **changes: int) -> PrometheusSource:
-    return PrometheusSource(PrometheusSettings((server.url,), timeout_s=5.0, **changes))
+    return PrometheusSource(PrometheusSettings((server.url,), timeout_s=60.0, **changes))
 
 
 def expose(server: Server, devices: range, *, start: str = "eth", **labels: str) -> None:
