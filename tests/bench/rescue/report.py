@@ -52,8 +52,9 @@ priorities are mixed, a few are critical themselves, and half of the ReplicaSets
 LATENCY = """One critical pod after the other is created, of five sizes in turn. The rescuer clears a node for it, and the scheduler binds
 it there. The rescuer is a separate process with a settle time of 0, and the scheduler has no preemption. Then the pod is deleted, and the
 node becomes full again. All times are those at which a watch shows the change, because the times in the API are in whole seconds. A
-simulated node ends a pod at its `deletionTimestamp`. That is a whole second, so the end is up to a second too early. *Beyond the grace
-period* is the whole time without the time that the victims took to end, or without their grace period if they took longer."""
+simulated node ends a pod at its `deletionTimestamp`, or one to two seconds after its deletion if that is later. The first is a whole
+second, so the end is up to a second too early. *Beyond the grace period* is the whole time without the time that the victims took to end,
+or without their grace period if they took longer."""
 
 PLANNING = """One snapshot of a warm cache in which one pod has changed since the snapshot before, and the plan for one critical pod.
 Medians and maxima."""

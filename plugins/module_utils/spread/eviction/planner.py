@@ -26,7 +26,7 @@ from ...scheduler.scores.scorer import Scorer
 from ..advice.advice import SCORING_DOES_NOT_SPREAD
 from ..next_pod.next_pod import next_pod
 from ..prediction.draws import Draws, depends_on, terminating_copy, waits_for_end
-from ..prediction.old_pods import deletion_cost, may_end_at_removal
+from ..prediction.old_pods import deletion_cost
 from ..prediction.scored_node import NodeUnknownError, ScoredNode
 from ..restart.options import RestartOptions
 from ..restart.run_limits import LIMIT_REACHED, WorkloadLimits
@@ -236,7 +236,7 @@ class EvictionPlanner:
             draw = self._draws.of(self._workload, len(results))
             try:
                 node = None
-                if beside is not None and not (may_end_at_removal(pod) and draw.has_ended(at_removal=True)):
+                if beside is not None and not draw.has_ended_at_removal(pod):
                     node = beside.find(draw, accept_unknown=draw.accepts_unknown)
                 # The scheduler tries again when the pod has ended.
                 node = node or alone.find(draw, accept_unknown=draw.accepts_unknown)

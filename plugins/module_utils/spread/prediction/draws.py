@@ -18,8 +18,8 @@ from ...model.reason import Reason
 from ...model.scheduler_profile import DEFAULT_PROFILE
 from ...model.snapshot import ClusterSnapshot
 from ...scheduler.node_search import SearchOrder, SearchOrders, nodes_to_find
-from ..rollout import update_strategy_type
-from .old_pods import can_be_removed_in_other_orders, ending_pods
+from ..rollout import rollout_bounds, update_strategy_type
+from .old_pods import can_be_removed_in_other_orders, ending_pods, ends_at_removal
 from .sampled_search import SampledSearch
 
 BEFORE_NEXT_POD = "before_next_pod"
@@ -34,8 +34,8 @@ ENDS = {
 }
 """The possible times at which all terminating pods end if no controller waits for them, as the end of "it helps only if ...".
 
-With AT_RANDOM, each of them ends at a time of its own. Most pods that a rollout removes cannot end before the next new pod is placed
-(``old_pods.may_end_at_removal``). With BEFORE_NEXT_POD they end one step later.
+With AT_RANDOM, each of them ends at a time of its own. A pod that the rollout removes has mostly not ended when the next new pod is placed
+(``old_pods.ends_at_removal``). With BEFORE_NEXT_POD it then ends one step later.
 """
 
 ENDED_A_STEP_LATER = "terminating pods have ended one step of the rollout later at the latest"
@@ -130,12 +130,17 @@ class Draw:
         self.had_choice = True
         return self._chance
 
-    def has_ended(self, *, at_removal: bool) -> bool:
-        """Return whether a removed pod has ended: immediately, or else one step of the rollout later."""
+    def has_ended_at_removal(self, pod: Pod, removed: int = 1) -> bool:
+        """Return whether the pod has ended when the pods that replace the ``removed`` pods of one step are placed."""
+        known = ends_at_removal(pod, removed)
+        return self.has_ended(immediately=True) if known is None else known
+
+    def has_ended(self, *, immediately: bool) -> bool:
+        """Return whether a terminating pod has ended: immediately, or else one step of the rollout later."""
         if self._choices.ends == AT_RANDOM:
             self.had_choice = True
             return self._chance.random() < self._end_rate
-        return self._choices.ends == BEFORE_NEXT_POD or (self._choices.ends == AT_NEXT_STEP and not at_removal)
+        return self._choices.ends == BEFORE_NEXT_POD or (self._choices.ends == AT_NEXT_STEP and not immediately)
 
     def end_next(self, terminating: t.Sequence[Pod]) -> t.Sequence[Pod]:
         """Return those of the terminating pods that end when a new pod finds no node."""
@@ -193,7 +198,7 @@ class Draws:
             return Reason(
                 "depends_on_termination", f"{share}: it is not known when each terminating pod ends, and when each new pod becomes ready"
             )
-        if has_times and depends_on("removes_early", results):
+        if has_times and rollout_bounds(workload).max_surge > 1 and depends_on("removes_early", results):
             early = "it is not known whether old pods are removed before or after all new pods of a step are placed"
             return Reason("depends_on_removal_order", f"{share}: {early}")
         has_orders = not waits_for_end(workload) and can_be_removed_in_other_orders(self._snapshot.owned_pods(workload))

@@ -94,14 +94,14 @@ def ending_pods(snapshot: ClusterSnapshot) -> tuple[Pod, ...]:
     return tuple(pod for pod in pods if not is_on_lost_node(pod, snapshot))
 
 
-def may_end_at_removal(pod: Pod, removed: int = 1) -> bool:
-    """Return whether the pod may have ended when the pods that replace the ``removed`` pods of one step are placed.
+def ends_at_removal(pod: Pod, removed: int = 1) -> t.Optional[bool]:
+    """Return whether the pod has ended when the pods that replace the ``removed`` pods of one step are placed. None if it is not known.
 
-    A kubelet needs about a second to end a pod, whatever its containers do, and the scheduler needs less to place one. Only the
-    deletion of a pod with the grace period 0 takes effect immediately. A controller sends MOST_REQUESTS requests without a delay, and
-    more of them take seconds.
+    A kubelet needs about a second to end a pod, whatever its containers do, and the scheduler needs less to place one. Only the deletion of
+    a pod with the grace period 0 takes effect immediately. A controller sends MOST_REQUESTS requests without a delay, and more of them take
+    seconds.
     """
-    return pod.spec.termination_grace_period_seconds == 0 or 2 * removed > MOST_REQUESTS
+    return None if 2 * removed > MOST_REQUESTS else pod.spec.termination_grace_period_seconds == 0
 
 
 def can_be_removed_in_other_orders(pods: Iterable[Pod]) -> bool:

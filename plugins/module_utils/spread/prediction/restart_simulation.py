@@ -26,7 +26,7 @@ from ..topology.topology import Topology
 from .draws import Draw, terminating_copy
 from .least_loaded_node import LeastLoadedNode, ReplicaCounts
 from .next_pods import NextPods
-from .old_pods import OldPods, can_be_removed_in_other_orders, ending_pods, may_end_at_removal
+from .old_pods import OldPods, can_be_removed_in_other_orders, ending_pods
 from .scored_node import ScoredNode
 
 
@@ -110,7 +110,7 @@ class RestartSimulation:
         stuck: t.Optional[Feasibility] = None
         preempts = False
         # In the best case, all pods that were terminating before have ended.
-        self._end([pod for pod in self._terminating if self._draw is None or self._draw.has_ended(at_removal=True)])
+        self._end([pod for pod in self._terminating if self._draw is None or self._draw.has_ended(immediately=True)])
         try:
             if self._workload.kind == "StatefulSet":
                 self._replace_by_ordinal()
@@ -152,7 +152,7 @@ class RestartSimulation:
             place_in_free_slots(1 if self._draw is not None and self._draw.removes_early else wanted)
             removed = old.take(len(old) + ready - (replicas - bounds.max_unavailable))
             for pod in removed:
-                self._remove_old_pod(pod, uses_node=not self._has_ended(pod, len(removed)))
+                self._remove_old_pod(pod, uses_node=self._draw is not None and not self._draw.has_ended_at_removal(pod, len(removed)))
             if len(self._new) == placed == ready:
                 self._place()
             place_in_free_slots()
@@ -192,10 +192,6 @@ class RestartSimulation:
         for pod in pods:
             self._counts.per_node[pod.spec.node_name] += 1
 
-    def _has_ended(self, pod: Pod, removed: int) -> bool:
-        """Return whether the pod, one of the ``removed`` pods of a step, has ended when the next pod is placed."""
-        return self._draw is None or (may_end_at_removal(pod, removed) and self._draw.has_ended(at_removal=True))
-
     def _remove_old_pod(self, pod: Pod, *, uses_node: bool = False) -> None:
         """Remove the pod. ``uses_node``: the scheduler places the next pod while this one is terminating on its node."""
         self._cluster_state.remove(pod)
@@ -209,7 +205,7 @@ class RestartSimulation:
     def _begin_step(self) -> None:
         """Remove the terminating pods that have ended since the last step of the rollout."""
         if self._draw is not None and self._terminating:
-            self._end([pod for pod in self._terminating if self._draw.has_ended(at_removal=False)])
+            self._end([pod for pod in self._terminating if self._draw.has_ended(immediately=False)])
 
     def _end(self, pods: Sequence[Pod]) -> None:
         """Remove these terminating pods from their nodes."""

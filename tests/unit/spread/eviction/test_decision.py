@@ -573,7 +573,7 @@ def test_scores_decide_for_pods_with_a_preferred_affinity(constraint_is_set: boo
     assert (made.action, made.reason.code) == expected
 
 
-@pytest.mark.parametrize(("grace_s", "expected"), [(30, ("evict", "collapsed")), (0, ("skipped", "depends_on_termination"))])
+@pytest.mark.parametrize(("grace_s", "expected"), [(30, ("evict", "collapsed")), (0, ("skipped", "scoring_does_not_spread"))])
 def test_the_evicted_pod_uses_its_node_when_its_replacement_is_placed(grace_s: int, expected: tuple[str, str]) -> None:
     """The preferred node has capacity for the two replicas only."""
     preferred = [{"weight": 100, "preference": {"matchExpressions": [{"key": "disk", "operator": "In", "values": ["ssd"]}]}}]
