@@ -14,8 +14,13 @@ from .codec import replace
 from .selectors.match_label_keys import with_merged_label_keys
 from .well_known import CONTROLLER_REVISION_HASH, POD_INDEX, POD_TEMPLATE_HASH, STATEFUL_SET_POD_NAME
 
-NEXT_REVISION = "next"
-"""A placeholder for the revision that a restart would make. The hashes of real revisions have another form."""
+
+def next_revision(workload: Workload) -> str:
+    """Return a placeholder for the revision that a restart of the workload would make. The hashes of real revisions have another form.
+
+    No other workload of its namespace has the same one: selectors by the label of the revision must not count its pods.
+    """
+    return f"next-{workload.metadata.name}"
 
 
 def pod_of_template(namespace: str, template: PodTemplate, *, name: str = "") -> Pod:
@@ -35,7 +40,7 @@ def pod_of_template(namespace: str, template: PodTemplate, *, name: str = "") ->
     )
 
 
-def pod_of_workload(workload: Workload, *, ordinal: t.Optional[int] = None, revision: str = NEXT_REVISION) -> Pod:
+def pod_of_workload(workload: Workload, *, ordinal: t.Optional[int] = None, revision: t.Optional[str] = None) -> Pod:
     """Return the pod that the workload would make: the pod of its template with the additions of the controllers.
 
     The additions are the labels of ``revision`` (by default the one that a restart would make). For a StatefulSet they are also the labels
@@ -43,7 +48,7 @@ def pod_of_workload(workload: Workload, *, ordinal: t.Optional[int] = None, revi
     """
     number = workload.first_ordinal if ordinal is None else ordinal
     template = workload.spec.template
-    labels = {**(template.metadata.labels or {}), **_controller_labels(workload, number, revision)}
+    labels = {**(template.metadata.labels or {}), **_controller_labels(workload, number, revision or next_revision(workload))}
     pod = pod_of_template(workload.metadata.namespace, replace(template, metadata=replace(template.metadata, labels=labels)))
     claims = workload.spec.volume_claim_templates or ()
     if not claims:

@@ -5,14 +5,14 @@
 from __future__ import annotations
 
 import pytest
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.pod_template import NEXT_REVISION, pod_of_workload
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.pod_template import next_revision, pod_of_workload
 
 from tests.unit.support.cluster import workers
 
 
 def test_a_deployments_pods_have_the_hash_of_a_new_revision() -> None:
     workload = workers(1).deployment("web", [], template={"metadata": {"labels": {"app": "web", "pod-template-hash": "own"}}})
-    assert pod_of_workload(workload).metadata.labels == {"app": "web", "pod-template-hash": NEXT_REVISION}
+    assert pod_of_workload(workload).metadata.labels == {"app": "web", "pod-template-hash": next_revision(workload)}
     assert workload.spec.template.metadata.labels == {"app": "web", "pod-template-hash": "own"}
 
 
@@ -22,7 +22,7 @@ def test_a_stateful_sets_pods_have_its_labels_and_claims_by_their_ordinal() -> N
     for pod, ordinal in ((pod_of_workload(workload), 3), (pod_of_workload(workload, ordinal=5), 5)):
         assert pod.metadata.labels == {
             "app": "db",
-            "controller-revision-hash": NEXT_REVISION,
+            "controller-revision-hash": next_revision(workload),
             "statefulset.kubernetes.io/pod-name": f"db-{ordinal}",
             "apps.kubernetes.io/pod-index": str(ordinal),
         }

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Sequence
 from ...model.api.pod import Pod, PodSpec, PodTemplate
 from ...model.api.workload import Workload
 from ...model.codec import replace
-from ...model.pod_template import NEXT_REVISION, pod_of_workload
+from ...model.pod_template import next_revision, pod_of_workload
 from ...model.reason import PASSED, Reason, Reasons
 from ...model.selectors.match_label_keys import with_label_value
 from ...model.snapshot import ClusterSnapshot
@@ -39,7 +39,9 @@ class NextPod(t.NamedTuple):
     unknown: Reasons
 
 
-def next_pod(workload: Workload, snapshot: ClusterSnapshot, *, ordinal: t.Optional[int] = None, revision: str = NEXT_REVISION) -> NextPod:
+def next_pod(
+    workload: Workload, snapshot: ClusterSnapshot, *, ordinal: t.Optional[int] = None, revision: t.Optional[str] = None
+) -> NextPod:
     """Return the pod that the workload's controller creates next, as admission changes it.
 
     It has the labels of ``revision`` (by default the revision of a restart). For a StatefulSet it has the labels and the claims of the
@@ -47,6 +49,7 @@ def next_pod(workload: Workload, snapshot: ClusterSnapshot, *, ordinal: t.Option
     """
     admitted = _admitted(workload, snapshot)
     number = ordinal if workload.kind == "StatefulSet" else None
+    revision = revision or next_revision(workload)
     known = admitted.made.get((number, revision))
     if known is None:
         known = NextPod(_make(admitted, workload, number, revision), admitted.unknown)
