@@ -339,7 +339,8 @@ workloads:
     action:
       description:
         - V(restarted), V(evicted), V(skipped), V(refused) or V(failed).
-        - In check mode V(restarted) and V(evicted) mean that the run would do this.
+        - In check mode V(would_restart) and V(would_evict) in place of V(restarted) and V(evicted). V(would_restart_if) and
+          V(would_evict_if) mean that the run would do this only after certain results of earlier actions, see RV(workloads[].condition).
       type: str
     reason:
       description: The code of the reason for the action. C(docs/rebalance.md) lists the codes.
@@ -353,6 +354,17 @@ workloads:
     after:
       description: The same at the check after the restart; empty without one.
       type: dict
+    expected:
+      description:
+        - In check mode the replicas by topology key and domain after the restart or the evictions, as most simulations end.
+        - Empty for other actions, and with O(only_if_helps=false) for restarts, which are then not simulated.
+      type: dict
+    condition:
+      description:
+        - The results of earlier actions that V(would_restart_if) or V(would_evict_if) needs, such as C(Deployment shop/cart ends with
+          worker-2=1, worker-3=1). Otherwise empty.
+        - The message has it, too.
+      type: str
     evicted:
       description:
         - The pods that were evicted, in their order; empty for a rollout.
@@ -404,6 +416,8 @@ workloads:
       message: all 3 placed replicas in kubernetes.io/hostname=worker-1, 3 domains are eligible
       before: {kubernetes.io/hostname: {worker-1: 3, worker-2: 0, worker-3: 0}}
       after: {kubernetes.io/hostname: {worker-1: 1, worker-2: 1, worker-3: 1}}
+      expected: {}
+      condition: ""
       evicted: []
       spread_constraints: []
       patch: {}
@@ -417,6 +431,8 @@ workloads:
       message: 3 replicas in kubernetes.io/hostname=worker-1, one of them can move to worker-3 (0)
       before: {kubernetes.io/hostname: {worker-1: 3, worker-2: 1, worker-3: 0}}
       after: {kubernetes.io/hostname: {worker-1: 2, worker-2: 1, worker-3: 1}}
+      expected: {}
+      condition: ""
       evicted:
         - {pod: queue-2, node: worker-1, replacement: queue-2, replacement_node: worker-3}
       spread_constraints: []

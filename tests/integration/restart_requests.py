@@ -38,7 +38,7 @@ def count_requests(cluster: Cluster, modules: Modules, namespace: str) -> dict[s
         return run
 
     situations = {
-        PLANNED: (restarted(**identity(web), check_mode=True), ("restarted", "pending")),
+        PLANNED: (restarted(**identity(web), check_mode=True), ("would_restart", "pending")),
         RESTARTED: (restarted(**identity(web)), ("restarted", "improved")),
         NOT_NEEDED: (restarted(**identity(web), only_if_helps=True, cooldown=0), ("skipped", "")),
         EVICTED: (restarted(**identity(api), strategy="evict_surplus"), ("evicted", "improved")),

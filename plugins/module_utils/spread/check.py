@@ -36,6 +36,7 @@ if t.TYPE_CHECKING:
     from ..scheduler.cluster_state import ClusterState
     from .prediction.prediction import Prediction
     from .prediction.predictor import RestartPredictor
+    from .prediction.restart_simulation import SimulatedRestart
 
 
 TOO_FEW_NODES = "too_few_ready_nodes"
@@ -89,24 +90,31 @@ class WorkloadChecker:
         self._options = options
         self._eligible_nodes = eligible_nodes or EligibleNodes(snapshot)
         self._topology = snapshot.once(Topology.of)
-        self._made_predictor: t.Optional[RestartPredictor] = None
-
-    @property
-    def _predictor(self) -> RestartPredictor:
-        if self._made_predictor is None:
-            from .prediction.predictor import RestartPredictor
-
-            self._made_predictor = RestartPredictor(self._snapshot, self._topology, topology_keys=self._options.topology_keys)
-        return self._made_predictor
+        self._read_state: t.Optional[ClusterState] = None
 
     @property
     def cluster_state(self) -> ClusterState:
-        """The cluster state of the snapshot, including the restarts that are assumed."""
-        return self._predictor.cluster_state
+        """The cluster state of the snapshot."""
+        if self._read_state is None:
+            from ..scheduler.cluster_state import ClusterState
 
-    def assume_restarted(self, workload_report: WorkloadReport) -> None:
-        """Assume the restart of the workload. Later checks count its replicas on the nodes that the simulated restart gave them."""
-        self._predictor.assume_restarted(self._restarted(workload_report), workload_report.eligible)
+            self._read_state = ClusterState.of(self._snapshot)
+        return self._read_state
+
+    def predicted_on(self, cluster_state: ClusterState, workload_report: WorkloadReport) -> WorkloadReport:
+        """Return the report with the prediction on another cluster state, if it has a prediction."""
+        if workload_report.prediction is None:
+            return workload_report
+        return replace(workload_report, prediction=self._predict(self._restarted(workload_report), workload_report, cluster_state))
+
+    def simulate_restart(self, workload_report: WorkloadReport, cluster_state: ClusterState, number: int) -> SimulatedRestart:
+        """Return the restart of the workload on the cluster state, by the draw with this number."""
+        return self._predictor(cluster_state).restart(self._restarted(workload_report), workload_report.eligible, number)
+
+    def _predictor(self, cluster_state: ClusterState) -> RestartPredictor:
+        from .prediction.predictor import RestartPredictor
+
+        return RestartPredictor(self._snapshot, self._topology, cluster_state, topology_keys=self._options.topology_keys)
 
     def _restarted(self, workload_report: WorkloadReport) -> Workload:
         """Return the workload with the pod template that its restart gives it."""
@@ -118,8 +126,11 @@ class WorkloadChecker:
         pod = next_pod(workload, self._snapshot).pod
         return with_constraints(workload, missing_constraints(workload, pod, self._snapshot, workload_report.eligible, keys))
 
-    def check(self, workload: Workload) -> WorkloadReport:
-        """Return the report of the workload. Skipped and rolling workloads get no other verdict. Only uneven workloads get a prediction."""
+    def check(self, workload: Workload, cluster_state: t.Optional[ClusterState] = None) -> WorkloadReport:
+        """Return the report of the workload. Skipped and rolling workloads get no other verdict. Only uneven workloads get a prediction.
+
+        ``cluster_state``: the state for the prediction, by default that of the snapshot.
+        """
         placed = self._snapshot.placed_pods(workload)
         eligible = self._eligible_nodes.of(workload)
         node_names = [pod.spec.node_name for pod in placed]
@@ -128,8 +139,8 @@ class WorkloadChecker:
         workload_report = WorkloadReport(workload, verdict, len(placed), distributions, eligible.names, eligible.rules_hash)
         system = system_workload_violation(workload, self._snapshot) if self._leaves_out_system else None
         if system is not None:
-            return self._explain(replace(workload_report, refusal=system, left_out=True), node_names)
-        return self._explain(replace(workload_report, interrupted=self._is_interrupted(workload_report)), node_names)
+            return self._explain(replace(workload_report, refusal=system, left_out=True), node_names, cluster_state)
+        return self._explain(replace(workload_report, interrupted=self._is_interrupted(workload_report)), node_names, cluster_state)
 
     def _verdict(
         self, workload: Workload, node_names: Sequence[str], eligible: Sequence[str], distributions: Sequence[Distribution]
@@ -169,7 +180,9 @@ class WorkloadChecker:
         )
         return found is not None
 
-    def _explain(self, workload_report: WorkloadReport, node_names: Sequence[str]) -> WorkloadReport:
+    def _explain(
+        self, workload_report: WorkloadReport, node_names: Sequence[str], cluster_state: t.Optional[ClusterState]
+    ) -> WorkloadReport:
         if workload_report.verdict.verdict not in (COLLAPSED, SKEWED):
             return workload_report
         from .advice.advice import SCORING_DOES_NOT_SPREAD, advise
@@ -184,7 +197,9 @@ class WorkloadChecker:
             workload_report.eligible,
             workload_report.verdict.topology_key,
         )
-        prediction = self._predict(self._restarted(workload_report), workload_report) if self._options.predict else None
+        prediction = None
+        if self._options.predict:
+            prediction = self._predict(self._restarted(workload_report), workload_report, cluster_state or self.cluster_state)
         blocked_by = {blocker.reason.code for blocker in prediction.blockers} if prediction is not None else set()
         piled_by_scores = SCORING_DOES_NOT_SPREAD in blocked_by
         preference = None
@@ -209,12 +224,12 @@ class WorkloadChecker:
             refusal=workload_report.refusal or self._restart_refusal(workload_report),
         )
 
-    def _predict(self, workload: Workload, workload_report: WorkloadReport) -> Prediction:
-        return self._predictor.predict(workload, workload_report.eligible, workload_report.distributions)
+    def _predict(self, workload: Workload, workload_report: WorkloadReport, cluster_state: ClusterState) -> Prediction:
+        return self._predictor(cluster_state).predict(workload, workload_report.eligible, workload_report.distributions)
 
     def _helps(self, workload_report: WorkloadReport, changed: Workload) -> bool:
         """Return whether a restart of the report's workload with the pod template of ``changed`` certainly helps."""
-        return self._predict(changed, workload_report).restart_helps is True
+        return self._predict(changed, workload_report, self.cluster_state).restart_helps is True
 
     def _restart_refusal(self, workload_report: WorkloadReport) -> t.Optional[Reason]:
         """Return the reason why k8s_rollout_restart, with the same cooldown and attempts, refuses a restart now. None if it does not."""

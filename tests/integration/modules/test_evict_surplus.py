@@ -230,7 +230,7 @@ def test_check_mode_asks_the_server_and_evicts_nothing(cluster: Cluster, modules
     before, mark = pod_uids(cluster, web), cluster.audit().mark()
     plan = modules.restart(workloads=[identity(web)], strategy="evict_surplus", check_mode=True)
     line = plan["workloads"][0]
-    assert plan["changed"] is True and line["action"] == "evicted"
+    assert plan["changed"] is True and line["action"] == "would_evict"
     assert len(line["evicted"]) == 2 and len({entry["replacement_node"] for entry in line["evicted"]} - {workers(cluster)[0]}) == 2
     assert len(evictions(cluster, mark, namespace, dry_run=True)) == 1 and not evictions(cluster, mark, namespace)
     assert pod_uids(cluster, web) == before and outcome(cluster, web) is None

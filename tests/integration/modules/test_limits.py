@@ -28,10 +28,12 @@ def test_workloads_beyond_max_workloads_are_skipped_in_a_plan_and_in_a_run(
     options: dict[str, Any] = {"check": modules.check(namespace), "max_workloads": 2, "max_parallel": 3, "wait": wait}
     expected = [("web-0", "restarted", "collapsed"), ("web-1", "restarted", "collapsed"), ("web-2", "skipped", "limit_reached")]
     plan = modules.restart(**options, check_mode=True)
-    assert actions(plan) == expected and [restarted_at(cluster, web) for web in webs] == [None] * 3
+    planned = [(name, {"restarted": "would_restart"}.get(action, action), reason) for name, action, reason in expected]
+    assert actions(plan) == planned and [restarted_at(cluster, web) for web in webs] == [None] * 3
     done = modules.restart(**options)
     assert actions(done) == expected and not done["failed"], done
     assert done["workloads"][2]["message"] == "the limit max_workloads (2 workloads in a run) is reached"
+    assert [entry["message"] for entry in plan["workloads"]] == [entry["message"] for entry in done["workloads"]]
     assert [restarted_at(cluster, web) is not None for web in webs] == [True, True, False]
 
 
@@ -51,7 +53,7 @@ def test_evictions_end_at_the_limit_and_their_outcome_is_recorded(cluster: Clust
     old = pod_uids(cluster, web)
     options: dict[str, Any] = {"workloads": [identity(web), identity(api)], "strategy": "evict_surplus", "max_evictions": 2}
     plan = modules.restart(**options, check_mode=True)["workloads"]
-    assert [(entry["action"], len(entry["evicted"])) for entry in plan] == [("evicted", 2), ("skipped", 0)], plan
+    assert [(entry["action"], len(entry["evicted"])) for entry in plan] == [("would_evict", 2), ("skipped", 0)], plan
     done = modules.restart(**options)["workloads"]
     assert [(entry["action"], entry["outcome"], len(entry["evicted"])) for entry in done] == [
         ("evicted", "improved", 2),

@@ -138,7 +138,7 @@ def test_check_mode_asks_the_server_and_changes_nothing(cluster: Cluster, module
     pile_up(cluster, web)
     before = read(cluster, web)
     planned = modules.restart(workloads=[identity(web)], check_mode=True)
-    assert planned["changed"] is True and planned["workloads"][0]["action"] == "restarted"
+    assert planned["changed"] is True and planned["workloads"][0]["action"] == "would_restart"
     after = read(cluster, web)
     assert (before["spec"], before["metadata"]["resourceVersion"]) == (after["spec"], after["metadata"]["resourceVersion"])
 

@@ -80,7 +80,7 @@ def test_check_mode_takes_no_lease_and_a_module_without_its_permissions_warns(
     pile_up(cluster, web)
     spread = modules.check(namespace)
     plan = modules.restart(check=spread, check_mode=True)
-    assert [entry["action"] for entry in plan["workloads"]] == ["restarted"] and holder(cluster) == ""
+    assert [entry["action"] for entry in plan["workloads"]] == ["would_restart"] and holder(cluster) == ""
     rules = [
         {"apiGroups": ["", "apps", "policy", "autoscaling"], "resources": ["*"], "verbs": ["list", "get", "watch"]},
         {"apiGroups": ["apps"], "resources": ["deployments"], "verbs": ["patch"]},
@@ -112,9 +112,9 @@ def test_a_dry_run_needs_no_permission_to_write_and_changes_nothing(cluster: Clu
     mark = cluster.audit().mark()
     plan = rebalancers("--dry-run", "--max-workloads=1", kubeconfig=user)
     assert plan.code() == 0, plan.log.read_text()
-    assert plan.decision("api")["action"] == "to restart" and plan.decision("web")["reason"] == "limit_reached"
+    assert plan.decision("api")["action"] == "would_restart" and plan.decision("web")["reason"] == "limit_reached"
     evictions = rebalancers("--dry-run", "--strategy=evict_surplus", kubeconfig=user)
-    assert evictions.code() == 0 and evictions.decision("web")["action"] == "to evict", evictions.log.read_text()
+    assert evictions.code() == 0 and evictions.decision("web")["action"] == "would_evict", evictions.log.read_text()
     events = list(cluster.audit().events(since=mark, user="system:serviceaccount:default:reader"))
     assert {event.verb for event in events} == {"get", "list"} and {event.code for event in events} == {200}
     assert restarted_at(cluster, web) is None and outcome(cluster, web) is None

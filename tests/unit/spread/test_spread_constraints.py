@@ -191,8 +191,7 @@ def test_restart_is_simulated_with_pods_that_have_the_constraints(add: bool) -> 
     checker = WorkloadChecker(snapshot, CheckOptions(add_constraints=add))
     report = checker.check(snapshot.workloads()[0])
     assert report.restartable
-    checker.assume_restarted(report)
-    pods = list(checker.cluster_state.arrived_pods())
+    pods = list(checker.simulate_restart(report, checker.cluster_state, 0).cluster_state.arrived_pods())
     found = {tuple(one.topology_key for one in pod.spec.topology_spread_constraints or ()) for pod in pods}
     assert (len(pods), found) == (2, {(HOST, ZONE) if add else ()})
 

@@ -25,11 +25,12 @@ from ...kube.client.errors import (
 from ...model.budgets.ledger import BUDGETS_NOT_READABLE, budget_status_key
 from ...model.reason import Reason
 from ...spread.distribution import listed_by_key
-from ...spread.eviction.decision import EvictionDecision, decide_eviction
-from ...spread.eviction.planner import Move, planned_moves
+from ...spread.eviction.decision import EvictionDecision, decide_eviction, planned_moves
+from ...spread.eviction.planner import Move
 from ...spread.preconditions.workload_budgets import names_of_budgets
-from ...spread.restart.actions import EVICTED, FAILED_ACTION, REFUSED, SKIPPED, WAIT
+from ...spread.restart.actions import EVICTED, FAILED_ACTION, REFUSED, SKIPPED, WAIT, WOULD_EVICT, WOULD_EVICT_IF
 from ...spread.restart.options import RestartOptions
+from ...spread.restart.possible_states import PossibleState
 from ...spread.restart.run_limits import RunLimits
 from ...spread.restart.targets import Target
 from ...spread.spread_report import WorkloadReport
@@ -37,7 +38,14 @@ from ...state.restart_outcome import PENDING
 from .budget_locks import BudgetLocks
 from .eviction_steps import EvictionDenied, PodGone, Replacement, WorkloadEvictions, end_denied
 from .eviction_wait import EvictionWait, SlowError
-from .move_strategy import EvictionDeferredError, StaleDecisionError, Step, defer_if_capacity_reserved
+from .move_strategy import (
+    EvictionDeferredError,
+    PlannedStep,
+    StaleDecisionError,
+    Step,
+    decide_in_each,
+    defer_if_capacity_reserved,
+)
 from .observation import Observation
 from .outcome_store import record_event, record_eviction
 from .result import EvictedPod, RestartResult
@@ -57,16 +65,24 @@ class EvictionStrategy:
     def begin(self, report: WorkloadReport, observation: Observation, result: RestartResult, *, alone: bool) -> t.Optional[Step]:
         """Decide on the next step of the workload. If it is an eviction, request it."""
         evictions = self._present_evictions(report, observation, result)
-        decision = decide_eviction(
-            report,
-            observation.snapshot,
-            observation.cluster_state,
-            self._options,
-            now_s=self._api.now_s(),
-            limits=evictions.limits,
-            ours=evictions.outcome,
-            denied=evictions.rejected and not evictions.unanswered,
-            unanswered=evictions.unanswered,
+        decided: dict[PossibleState, EvictionDecision] = {}
+
+        def decide(state: PossibleState) -> EvictionDecision:
+            decided[state] = decide_eviction(
+                report,
+                observation.snapshot,
+                state.cluster_state,
+                self._options,
+                now_s=self._api.now_s(),
+                limits=state.limits.of(result.target),
+                ours=evictions.outcome,
+                denied=evictions.rejected and not evictions.unanswered,
+                unanswered=evictions.unanswered,
+            )
+            return decided[state]
+
+        decision, states = decide_in_each(
+            observation.states, decide, lambda decision: decision.move is not None, is_plan=self._options.dry_run
         )
         # A replacement that is available already ends this wait immediately.
         if decision.action == WAIT or (evictions.evicted is not None and self._options.wait):
@@ -82,8 +98,8 @@ class EvictionStrategy:
             return None
         result.note_pods(observation.snapshot.placed_pods(report.workload))
         if self._options.dry_run:
-            self._plan(report, observation, decision, decision.move, evictions)
-            return None
+            self._plan(report, observation, {state: decided[state] for state in states}, result)
+            return PlannedStep(result)
         recorded = record_eviction(self._api, report.workload, decision.outcome, observation.snapshot)
         if evictions.outcome is None:
             evictions.before = report
@@ -91,7 +107,8 @@ class EvictionStrategy:
         evictions.outcome, result.changed = recorded.outcome, True
         self._evictions[result.target] = evictions
         self._budgets.begin(result.target, budgets)
-        observation.assume_moved(decision.move)
+        move = decision.move
+        observation.assume_moves(report, states, lambda _state, number: [move.by_draw(number)])
         return self._evict(decision.move, report, observation, evictions, recorded.template)
 
     def _present_evictions(self, report: WorkloadReport, observation: Observation, result: RestartResult) -> WorkloadEvictions:
@@ -267,15 +284,25 @@ class EvictionStrategy:
         evictions.conclude(report, observation, even=decision.even)
 
     def _plan(
-        self, report: WorkloadReport, observation: Observation, decision: EvictionDecision, move: Move, evictions: WorkloadEvictions
+        self, report: WorkloadReport, observation: Observation, decided: t.Mapping[PossibleState, EvictionDecision], result: RestartResult
     ) -> None:
-        """Record the planned moves in the result. The dry run covered only the first pod; later evictions depend on it."""
-        result, state = evictions.result, observation.cluster_state
-        moves, limited = planned_moves(report, observation.snapshot, state, self._options, move, evictions.limits)
-        for planned in moves:
-            observation.assume_moved(planned)
-        result.end(EVICTED, decision.reason)
-        result.outcome, result.changed = PENDING, True
+        """Record the planned moves in the result. ``decided``: the decision in each state in which a pod is evicted.
+
+        The dry run covered only the first pod; later evictions depend on it.
+        """
+        planned: list[tuple[list[Move], t.Optional[Reason]]] = []
+
+        def moves_of(state: PossibleState, number: int) -> list[Move]:
+            limits = state.limits.fork().of(result.target)
+            first = t.cast(Move, decided[state].move)
+            planned.append(planned_moves(report, observation.snapshot, state.cluster_state.fork(), self._options, first, limits, number))
+            return planned[-1][0]
+
+        decision = next(iter(decided.values()))
+        condition = observation.states.condition(list(decided))
+        expected = observation.assume_moves(report, list(decided), moves_of)
+        result.plan(WOULD_EVICT_IF if condition else WOULD_EVICT, decision.reason, expected, condition)
+        moves, last = planned[0]
         result.evicted = [EvictedPod(one.pod.metadata.name, one.pod.spec.node_name, replacement_node=one.node) for one in moves]
-        if limited is not None:
-            result.stop(SKIPPED, limited)
+        if last is not None:
+            result.stop(SKIPPED, last)

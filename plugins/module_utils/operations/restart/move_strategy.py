@@ -7,6 +7,7 @@ from __future__ import annotations
 import typing as t
 
 from ...model.reason import Reason
+from ...spread.restart.possible_states import PossibleState, PossibleStates
 from ...spread.spread_report import WorkloadReport
 from .observation import Observation
 from .result import RestartResult
@@ -43,6 +44,29 @@ class Step(t.Protocol):
         """Evaluate the step on a new observation. Return True if the target needs another step."""
 
 
+class PlannedStep:
+    """An action of a plan. The observation assumes its result, so the step has ended."""
+
+    under_way = True
+    """It counts for ``max_parallel``, as in the run."""
+    has_ended = True
+    needs_observation = False
+    may_continue = False
+
+    def __init__(self, result: RestartResult) -> None:
+        self.result = result
+
+    def assume(self, observation: Observation) -> None:
+        """Do nothing: no other observation follows."""
+
+    def wait(self) -> None:
+        """Return immediately: there is nothing to wait for."""
+
+    def finish(self, observation: Observation) -> bool:  # noqa: ARG002 - the interface of a step
+        """Return False: no other step of the workload follows."""
+        return False
+
+
 class MoveStrategy(t.Protocol):
     """A strategy that moves the replicas of workloads."""
 
@@ -67,6 +91,24 @@ class CapacityReservedError(Exception):
 
 _CAPACITY_REASONS = ("no_gain", "no_capacity", "unknown")
 """Reasons that may no longer apply after the earlier actions are complete."""
+
+
+D = t.TypeVar("D")
+
+
+def decide_in_each(
+    states: PossibleStates, decide: t.Callable[[PossibleState], D], acts: t.Callable[[D], bool], *, is_plan: bool
+) -> tuple[D, list[PossibleState]]:
+    """Return the decision and the states in which it is made.
+
+    If an action is decided in some of the states only, a plan has it, for these states. A run does not act before it knows more, so its
+    decision is the other one.
+    """
+    decided = [(state, decide(state)) for state in states.distinct]
+    acting = [(state, decision) for state, decision in decided if acts(decision)]
+    others = [(state, decision) for state, decision in decided if not acts(decision)]
+    chosen = acting if not others or (acting and is_plan) else others
+    return chosen[0][1], [state for state, _decision in chosen]
 
 
 def defer_if_capacity_reserved(reason: Reason, *, alone: bool) -> None:

@@ -14,13 +14,17 @@ from ...kube.snapshot_reader import read_snapshot
 from ...model.budgets.ledger import PdbLedger
 from ...model.reason import Reason
 from ...model.snapshot import ClusterSnapshot
-from ...scheduler.cluster_state import ClusterState
 from ...spread.check import WorkloadChecker
-from ...spread.distribution import Distribution
+from ...spread.distribution import Distribution, listed_by_key
 from ...spread.eviction.planner import Move
 from ...spread.options import CheckOptions
+from ...spread.prediction.draws import terminating_uid
+from ...spread.prediction.old_pods import assumed_ending_pods
 from ...spread.restart.options import EVICT_SURPLUS, ROLLOUT, RestartOptions
+from ...spread.restart.possible_states import Counts, End, PossibleState, PossibleStates, StateAfter
+from ...spread.restart.run_limits import RunLimits
 from ...spread.restart.targets import Target
+from ...spread.rollout import is_rolling
 from ...spread.spread_report import WorkloadReport
 from ...spread.topology.topology import Topology
 from ..common.scheduler_profiles import add_second_scheduler
@@ -29,12 +33,13 @@ from ..common.scheduler_profiles import add_second_scheduler
 class Observation:
     """A snapshot with the actions that were begun on it.
 
-    Later decisions on it include these actions: see ``assume_restarted`` and ``assume_moved``. The snapshot has the pods of all namespaces
-    only if decisions need the capacity of nodes.
+    Later decisions on it include these actions: each is made in all possible ``states``. The snapshot has the pods of all namespaces only
+    if decisions need the capacity of nodes.
     """
 
-    def __init__(self, snapshot: ClusterSnapshot, options: RestartOptions, *, predict: bool) -> None:
+    def __init__(self, snapshot: ClusterSnapshot, options: RestartOptions, limits: RunLimits, *, predict: bool) -> None:
         self.snapshot = snapshot
+        self._is_plan = options.dry_run
         self._predicts = predict
         self._topology_keys = options.topology_keys
         check_options = CheckOptions(
@@ -45,12 +50,13 @@ class Observation:
             add_constraints=options.adds_constraints,
         )
         self._checker = WorkloadChecker(snapshot, check_options)
-        self._workloads = {
-            Target(workload.kind, workload.metadata.namespace, workload.metadata.name): workload for workload in snapshot.workloads()
-        }
+        self._workloads = {Target.of(workload): workload for workload in snapshot.workloads()}
+        self.states = PossibleStates(self._checker.cluster_state, limits)
 
     @classmethod
-    def read(cls, api: KubeApi, targets: Sequence[Target], options: RestartOptions, *, last: bool = False) -> Observation:
+    def read(
+        cls, api: KubeApi, targets: Sequence[Target], options: RestartOptions, limits: RunLimits, *, last: bool = False
+    ) -> Observation:
         """Read a new snapshot of the namespaces of the targets.
 
         Raise KubeError if nothing can be read. ``last``: no action is begun on it, so only the replicas themselves matter.
@@ -72,31 +78,82 @@ class Observation:
         )
         if pods_everywhere:
             add_second_scheduler(api, snapshot)
-        return cls(snapshot, options, predict=predict)
+        return cls(snapshot, options, limits, predict=predict)
 
     @cached_property
     def budgets(self) -> PdbLedger:
         """The ledger of the PodDisruptionBudgets."""
         return PdbLedger(self.snapshot)
 
-    @property
-    def cluster_state(self) -> ClusterState:
-        """The cluster state, including the assumed actions."""
-        return self._checker.cluster_state
+    def assume_restarted(self, report: WorkloadReport, acting: Sequence[PossibleState]) -> Counts:
+        """Assume a restart of the workload in these states.
 
-    def assume_restarted(self, report: WorkloadReport) -> None:
-        """Assume that the workload's replicas are on the nodes of its predicted restart."""
-        if self._predicts:
-            self._checker.assume_restarted(report)
+        Return the expected replicas by topology key and domain. They are empty if the decisions need no prediction.
+        """
+        return self._assume_rollout(report, acting, lambda limits: limits.add_restart(Target.of(report.workload)))
 
-    def assume_moved(self, move: Move) -> None:
-        """Assume that the replacement of an evicted pod is on the move's node."""
-        move.apply_to(self.cluster_state)
+    def assume_continued(self, report: WorkloadReport) -> None:
+        """Assume the end of the workload's rollout, if one is in progress."""
+        if is_rolling(report.workload, self.snapshot):
+            self._assume_rollout(report, self.states.distinct)
+
+    def _assume_rollout(
+        self, report: WorkloadReport, acting: Sequence[PossibleState], count: t.Optional[t.Callable[[RunLimits], object]] = None
+    ) -> Counts:
+        def act(state: PossibleState, number: int) -> StateAfter:
+            limits = state.limits if count is None else self._limits_after(state, count)
+            if not self._predicts:
+                return StateAfter((), state.cluster_state, limits, End({}))
+            restart = self._checker.simulate_restart(report, state.cluster_state, number)
+            owned = {terminating_uid(pod) for pod in self.snapshot.owned_pods(report.workload)}
+            terminating = [pod.metadata.uid for pod in assumed_ending_pods(restart.cluster_state)]
+            end = End(self._replicas_on(restart.nodes, report), is_terminating=not owned.isdisjoint(terminating))
+            return StateAfter((*sorted(restart.nodes), *sorted(terminating)), restart.cluster_state, limits, end)
+
+        return self.states.assume(Target.of(report.workload), acting, act)
+
+    def assume_moves(
+        self, report: WorkloadReport, acting: Sequence[PossibleState], moves_of: t.Callable[[PossibleState, int], Sequence[Move]]
+    ) -> Counts:
+        """Assume evictions of the workload's pods in these states. Return the expected replicas by topology key and domain.
+
+        ``moves_of`` returns the evictions in a state with the nodes of the replacements, by the draw with this number.
+        """
+        target = Target.of(report.workload)
+
+        def act(state: PossibleState, number: int) -> StateAfter:
+            moves, cluster_state = moves_of(state, number), state.cluster_state.fork()
+            nodes = {pod.metadata.uid: pod.spec.node_name for pod in self.snapshot.placed_pods(report.workload)}
+            for move in moves:
+                moved = move.apply_to(cluster_state)
+                del nodes[move.pod.metadata.uid]
+                nodes[moved.metadata.uid] = move.node
+            limits = self._limits_after(state, lambda limits: [limits.of(target).add(move.pod) for move in moves])
+            node_names = sorted(nodes.values())
+            return StateAfter(tuple(sorted(nodes.items())), cluster_state, limits, End(self._replicas_on(node_names, report)))
+
+        return self.states.assume(target, acting, act)
+
+    def _limits_after(self, state: PossibleState, count: t.Callable[[RunLimits], object]) -> RunLimits:
+        """Return the limits of a state with an action of a plan. A run has counted its action already, in the limits of all states."""
+        if not self._is_plan:
+            return state.limits
+        limits = state.limits.fork()
+        count(limits)
+        return limits
 
     def report_for(self, target: Target) -> t.Optional[WorkloadReport]:
-        """Return the report of the target. None if it does not exist or could not be read."""
+        """Return the report of the target in the first state. None if it does not exist or could not be read."""
         workload = self._workloads.get(target)
-        return None if workload is None else self._checker.check(workload)
+        return None if workload is None else self._checker.check(workload, self.states.first.cluster_state)
+
+    def report_in(self, state: PossibleState, report: WorkloadReport) -> WorkloadReport:
+        """Return the report with its prediction in another state than the first."""
+        return report if state is self.states.first else self._checker.predicted_on(state.cluster_state, report)
+
+    def _replicas_on(self, node_names: Sequence[str], report: WorkloadReport) -> Counts:
+        topology = self.snapshot.once(Topology.of)
+        return listed_by_key(topology.distribute_over(self._topology_keys, node_names, report.eligible))
 
     def undecodable(self, target: Target) -> t.Optional[Reason]:
         """Return the reason why an existing target cannot be checked: it or its namespace could not be decoded.

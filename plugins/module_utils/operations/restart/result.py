@@ -40,7 +40,8 @@ class RestartResult:
     key and domain. ``constraints``: the spread constraints that the restart has added to the pod template. ``patch``: the patch that adds
     them, also if the restart is refused because of them. ``templates``: the pod template before and after a restart. ``pods``: the names of
     the placed pods by node before the first eviction. ``is_recorded``: the outcome replaces the pending one in the workload's annotation.
-    ``missing``: the target does not exist, or no longer.
+    ``missing``: the target does not exist, or no longer. ``expected``: in a plan, the replicas afterwards by topology key and domain, as
+    most simulations have them. ``condition``: the results of earlier actions on which the action of a plan depends, or empty.
     """
 
     target: Target
@@ -49,6 +50,8 @@ class RestartResult:
     outcome: str = ""
     before: dict[str, dict[str, int]] = field(default_factory=dict)
     after: dict[str, dict[str, int]] = field(default_factory=dict)
+    expected: dict[str, dict[str, int]] = field(default_factory=dict)
+    condition: str = ""
     evicted: list[EvictedPod] = field(default_factory=list)
     constraints: list[TopologySpreadConstraint] = field(default_factory=list)
     patch: dict[str, t.Any] = field(default_factory=dict)
@@ -69,6 +72,13 @@ class RestartResult:
     def end(self, action: str, reason: Reason) -> None:
         """End the work on the target with this action and reason."""
         self.action, self.reason = action, reason
+
+    def plan(self, action: str, reason: Reason, expected: dict[str, dict[str, int]], condition: str) -> None:
+        """Record the action of a plan. A condition is a part of its message."""
+        text = f"{reason.text}; only if {condition}" if condition else reason.text
+        self.end(action, Reason(reason.code, text))
+        self.outcome, self.changed = PENDING, True
+        self.expected, self.condition = expected, condition
 
     def stop(self, action: str, reason: Reason) -> None:
         """Do the same as ``end`` unless pods were evicted. Then the action remains, and the reason why no more were evicted is appended."""
@@ -212,6 +222,8 @@ def _entry(result: RestartResult) -> dict[str, t.Any]:
         **reason_fields(result.reason),
         "before": result.before,
         "after": result.after,
+        "expected": result.expected,
+        "condition": result.condition,
         "evicted": [asdict(pod) for pod in result.evicted],
         "spread_constraints": [constraint_fields(constraint) for constraint in result.constraints],
         "patch": result.patch,

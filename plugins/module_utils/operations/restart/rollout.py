@@ -21,9 +21,10 @@ from ...spread.distribution import Distribution, listed_by_key
 from ...spread.history import remembered_constraints
 from ...spread.preconditions.unreadable import unreadable_violation
 from ...spread.preconditions.workload_budgets import budgets_at_stake
-from ...spread.restart.actions import FAILED_ACTION, REFUSED, RESTART, RESTARTED, RESUME, SKIPPED
+from ...spread.restart.actions import FAILED_ACTION, REFUSED, RESTART, RESTARTED, RESUME, SKIPPED, WOULD_RESTART, WOULD_RESTART_IF
 from ...spread.restart.decision import RestartDecision, decide_restart, is_still_valid_for, restart_patch
 from ...spread.restart.options import RestartOptions
+from ...spread.restart.possible_states import PossibleState
 from ...spread.restart.run_limits import RunLimits
 from ...spread.restart.targets import Target
 from ...spread.rollout import DONE, WAITING, Progress, rollout_progress
@@ -36,7 +37,7 @@ from ..common.guarded_patch import LiveWorkload, read_live_workload, write_guard
 from ..common.wait import wait_for_workload
 from .budget_locks import BudgetLocks
 from .live_window import is_inside_live_window
-from .move_strategy import StaleDecisionError, Step, defer_if_capacity_reserved
+from .move_strategy import PlannedStep, StaleDecisionError, Step, decide_in_each, defer_if_capacity_reserved
 from .observation import Observation
 from .outcome_store import finalize, next_outcome_time, record_event, record_update_revision
 from .result import RestartResult
@@ -130,9 +131,14 @@ class RolloutStrategy:
     def begin(self, report: WorkloadReport, observation: Observation, result: RestartResult, *, alone: bool) -> t.Optional[Step]:
         """Decide on the workload. If the decision is a restart, write it."""
         result.before = listed_by_key(report.distributions)
-        decision = decide_restart(report, observation.snapshot, self._options, now_s=self._api.now_s())
+        decision, states = decide_in_each(
+            observation.states,
+            lambda state: self._decide(observation.report_in(state, report), observation, state, result.target),
+            lambda decision: decision.action == RESTART,
+            is_plan=self._options.dry_run,
+        )
         if decision.action == RESUME:
-            return self._resume(report, decision, result)
+            return self._resume(report, observation, decision, result)
         if decision.action != RESTART:
             defer_if_capacity_reserved(decision.reason, alone=alone)
             result.end(decision.action, decision.reason)
@@ -143,10 +149,6 @@ class RolloutStrategy:
         if conflict is not None:
             result.end(REFUSED, conflict)
             return None
-        limited = self._limits.workload_limit_violation(result.target)
-        if limited is not None:
-            result.end(SKIPPED, limited)
-            return None
         patched = self._write(report.workload, decision, observation.snapshot, result.target)
         if patched is None:
             text = f"{result.target} was changed while its restart was being decided; run again"
@@ -156,18 +158,25 @@ class RolloutStrategy:
         result.templates = (report.workload.spec.template, patched.spec.template)
         result.advise_constraints(report.workload, decision.constraints)
         self._note_constraints(decision.constraints, patched, result)
-        observation.assume_restarted(report)
-        if self._options.dry_run:
-            return None
         self._budgets.begin(result.target, at_stake)
+        condition = observation.states.condition(states)
+        expected = observation.assume_restarted(report, states)
+        if self._options.dry_run:
+            result.plan(WOULD_RESTART_IF if condition else WOULD_RESTART, decision.reason, expected, condition)
+            return PlannedStep(result)
         outcome = read_outcome(patched.metadata.annotations)
         if patched.kind == "StatefulSet" and outcome is not None:
             outcome = record_update_revision(self._api, result, patched, outcome, poll_s=self._options.wait_sleep_s)
         record_event(self._api, result, patched, reason="SpreadRestart", message=f"restarted: {decision.reason.text}")
         return _Rollout(self._api, self._options, result, patched, outcome, before=report)
 
+    def _decide(self, report: WorkloadReport, observation: Observation, state: PossibleState, target: Target) -> RestartDecision:
+        decision = decide_restart(report, observation.snapshot, self._options, now_s=self._api.now_s())
+        limited = state.limits.workload_limit_violation(target) if decision.action == RESTART else None
+        return decision if limited is None else RestartDecision(SKIPPED, limited)
+
     def _write(self, workload: Workload, decision: RestartDecision, snapshot: ClusterSnapshot, target: Target) -> t.Optional[Workload]:
-        """Write the restart and count it, also if it is unknown whether the write succeeded."""
+        """Write the restart and count it, also if it is unknown whether the write succeeded. A plan counts it in each state."""
         is_requested = False
 
         def on_request() -> None:
@@ -177,10 +186,10 @@ class RolloutStrategy:
         try:
             patched = write_restart(self._api, workload, decision, snapshot, self._options, on_request)
         except KubeError as error:
-            if is_requested and not was_not_applied(error):
+            if is_requested and not self._options.dry_run and not was_not_applied(error):
                 self._limits.add_restart(target)
             raise
-        if patched is not None:
+        if patched is not None and not self._options.dry_run:
             self._limits.add_restart(target)
         return patched
 
@@ -201,14 +210,18 @@ class RolloutStrategy:
             if constraint not in result.constraints:
                 result.warnings.append(_difference(constraint, result))
 
-    def _resume(self, report: WorkloadReport, decision: RestartDecision, result: RestartResult) -> t.Optional[Step]:
+    def _resume(
+        self, report: WorkloadReport, observation: Observation, decision: RestartDecision, result: RestartResult
+    ) -> t.Optional[Step]:
         """Verify an earlier restart instead of a new one. The earlier run was interrupted, or did not wait."""
         result.action, result.reason, result.outcome = SKIPPED, decision.reason, PENDING
         result.before = {}
         progress = rollout_progress(report.workload)
         under_way = progress.state == WAITING
+        if under_way:
+            observation.assume_continued(report)
         if under_way and (self._options.dry_run or not self._options.wait):
-            return None
+            return PlannedStep(result) if self._options.wait else None
         outcome = read_outcome(report.workload.metadata.annotations)
         return _Rollout(self._api, self._options, result, report.workload, outcome, progress=None if under_way else progress)
 
@@ -263,7 +276,7 @@ class _Rollout:
     def assume(self, observation: Observation) -> None:
         report = observation.report_for(self.result.target)
         if report is not None:
-            observation.assume_restarted(report)
+            observation.assume_continued(report)
 
     def wait(self) -> None:
         if not self._options.wait or not self.under_way:

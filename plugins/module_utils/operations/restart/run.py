@@ -233,7 +233,10 @@ class _Batches:
                 self._unfinished.append(run)
 
     def _observe(self, *, last: bool = False) -> Observation:
-        observation = Observation.read(self._api, self._targets, self._options, last=last)
+        """Read the cluster. A plan reads it once, because its actions are only assumed."""
+        if self._options.dry_run and self._observed_at_s:
+            return self._observation
+        observation = Observation.read(self._api, self._targets, self._options, self._limits, last=last)
         self.undecodable += observation.snapshot.undecodable
         for run in self._unfinished:
             run.assume(observation)

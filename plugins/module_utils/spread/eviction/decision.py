@@ -9,6 +9,7 @@ from collections.abc import Collection
 from dataclasses import dataclass, replace
 
 from ...model.api.workload import Workload
+from ...model.codec import replace as replace_fields
 from ...model.reason import Reason
 from ...model.snapshot import ClusterSnapshot
 from ...model.values.timestamps import parse_time
@@ -42,7 +43,7 @@ from ..restart.run_limits import LIMIT_REACHED, WorkloadLimits
 from ..rollout import is_rolling
 from ..spread_report import WorkloadReport
 from ..topology.topology import Topology
-from ..verdict import COLLAPSED, SKEWED, SPREAD
+from ..verdict import COLLAPSED, SKEWED, SPREAD, worst_verdict
 from .planner import EvictionPlanner, Move
 
 TAKE_OVER_AFTER_S = 5
@@ -255,6 +256,41 @@ def _pending_replacement_violation(
     if age_s is not None and abs(age_s) < TAKE_OVER_AFTER_S:  # the clocks of API servers may differ a little
         return Reason("replacement_under_way", begun)
     return None
+
+
+MAX_PLANNED = 100
+"""Limit of evictions in a plan, because people read it."""
+
+
+def planned_moves(
+    report: WorkloadReport,
+    snapshot: ClusterSnapshot,
+    cluster_state: ClusterState,
+    options: RestartOptions,
+    first: Move,
+    limits: WorkloadLimits,
+    number: int,
+) -> tuple[list[Move], t.Optional[Reason]]:
+    """Return ``first`` and all moves that follow if every replacement runs on the node of the simulation with this number.
+
+    A run that does not wait evicts one pod of the workload, so its plan is ``first`` alone. The moves are counted in ``limits``. The second
+    value is the reason why there is no other move, or None if the workload is even.
+    """
+    planner = EvictionPlanner(report, snapshot, cluster_state, options.topology_keys, by_scores=options.only_if_helps)
+    topology = snapshot.once(Topology.of)
+    moves: list[Move] = []
+    move: t.Union[Move, Reason] = first
+    while not isinstance(move, Reason):
+        placed = move.by_draw(number)
+        moves.append(placed)
+        limits.add(move.pod)
+        node_names = planner.assume(placed)
+        if len(moves) == MAX_PLANNED or not options.wait:
+            return moves, None
+        verdict = worst_verdict(topology.distribute_over(options.topology_keys, node_names, report.eligible), max_skew=options.max_skew)
+        no_benefit = _benefit_violation(replace_fields(report, verdict=verdict), snapshot, options) if options.only_if_helps else None
+        move = no_benefit or planner.next_allowed_move(limits)
+    return moves, None if move.code == SPREAD else move
 
 
 class _SafeMoves:

@@ -28,8 +28,7 @@ from ..next_pod.next_pod import next_pod
 from ..prediction.draws import Draws, depends_on, terminating_copy, waits_for_end
 from ..prediction.old_pods import deletion_cost
 from ..prediction.scored_node import NodeUnknownError, ScoredNode
-from ..restart.options import RestartOptions
-from ..restart.run_limits import LIMIT_REACHED, WorkloadLimits
+from ..restart.run_limits import WorkloadLimits
 from ..spread_report import WorkloadReport
 from ..topology.domain_tuples import DomainTuple, DomainTuples, TouchedTuples
 from ..topology.topology import Topology
@@ -46,6 +45,7 @@ class Move(t.NamedTuple):
     """The eviction of one pod.
 
     ``targets`` are the domains of ``topology_key`` into which the scheduler may place the replacement. ``node`` is a node in one of them.
+    ``drawn`` has the node of each simulation.
     """
 
     pod: Pod
@@ -54,6 +54,11 @@ class Move(t.NamedTuple):
     targets: tuple[str, ...]
     node: str
     reason: Reason
+    drawn: tuple[str, ...] = ()
+
+    def by_draw(self, number: int) -> Move:
+        """Return the move to the node of the simulation with this number."""
+        return self._replace(node=self.drawn[number % len(self.drawn)]) if self.drawn else self
 
     def apply_to(self, cluster_state: ClusterState) -> Pod:
         """Replace the pod by its replacement on ``node`` in the cluster state. Return the replacement."""
@@ -109,11 +114,15 @@ class _EvictionCandidate(t.NamedTuple):
 
 
 class _Choice(t.NamedTuple):
-    """A useful eviction. ``nodes``: those on which the scheduler may place the replacement. ``gain``: that of the worst of them."""
+    """A useful eviction. ``nodes``: those on which the scheduler may place the replacement. ``gain``: that of the worst of them.
+
+    ``drawn``: the node of each simulation.
+    """
 
     gain: Gain
     candidate: _EvictionCandidate
     nodes: tuple[str, ...]
+    drawn: tuple[str, ...] = ()
 
 
 class EvictionPlanner:
@@ -230,6 +239,7 @@ class EvictionPlanner:
             terminating.assign(terminating_copy(pod), pod.spec.node_name)
             beside = ScoredNode(replacement, terminating, runner.on_fork(terminating), scorer.on_fork(terminating), eligible)
         gains: dict[str, t.Optional[Gain]] = {}
+        drawn: list[str] = []
         results: list[bool] = []
         chosen = ""
         while not self._draws.suffice(results, pods=1):
@@ -247,9 +257,11 @@ class EvictionPlanner:
                 gains[node] = None if None in target else _useful_gain(self._domain_tuple(pod.spec.node_name), target, counts)
             results.append(node is not None and gains[node] is not None)
             chosen = chosen or node or ""
+            drawn.append(node or "")
         useful = [gain for gain in gains.values() if gain is not None]
         if all(results):
-            return _Choice(max(useful), candidate, tuple(name for name in self._domain_tuples.eligible if name in gains))
+            names = tuple(name for name in self._domain_tuples.eligible if name in gains)
+            return _Choice(max(useful), candidate, names, tuple(drawn))
         if not useful:
             text = f"a node has free capacity for a replacement, and the scores of the scheduler choose {chosen or 'none'}"
             return Reason(SCORING_DOES_NOT_SPREAD, text)
@@ -258,10 +270,11 @@ class EvictionPlanner:
             return Reason("unknown", f"{UNKNOWN_NODE}: {', '.join(reasons)}")
         return self._draws.uncertain(self._workload, results, "simulated replacements are in a domain with fewer replicas")
 
-    def assume(self, move: Move) -> None:
-        """Assume that the replacement runs on the move's node."""
+    def assume(self, move: Move) -> list[str]:
+        """Assume that the replacement runs on the move's node. Return the nodes of all replicas."""
         moved = move.apply_to(self._cluster_state)
         self._pods = [moved if other is move.pod else other for other in self._pods]
+        return [pod.spec.node_name for pod in self._pods]
 
     def _domain_tuple(self, node: str) -> DomainTuple:
         return tuple(domains.get(node) for domains in self._domains)
@@ -322,7 +335,7 @@ class EvictionPlanner:
         named = ", ".join(f"{domain} ({count[domain]})" for domain in targets[:MAX_NAMED])
         more = f" and {len(targets) - MAX_NAMED} more" if len(targets) > MAX_NAMED else ""
         text = f"{pluralize(count[source], 'replica')} in {key}={source}, one of them can move to {named}{more}"
-        return Move(choice.candidate.pod, key, source, targets, node, Reason("surplus", text))
+        return Move(choice.candidate.pod, key, source, targets, node, Reason("surplus", text), choice.drawn)
 
 
 def _among(candidate: _EvictionCandidate, feasibility: Feasibility) -> Feasibility:
@@ -368,33 +381,3 @@ def _no_capacity(feasibility: Feasibility) -> Reason:
     return Reason(
         "unknown" if unsure else "no_capacity", f"no domain with fewer replicas is known to have free capacity for a replacement: {texts}"
     )
-
-
-MAX_PLANNED = 100
-"""Limit of evictions in a plan, because people read it."""
-
-
-def planned_moves(
-    report: WorkloadReport,
-    snapshot: ClusterSnapshot,
-    cluster_state: ClusterState,
-    options: RestartOptions,
-    first: Move,
-    limits: WorkloadLimits,
-) -> tuple[list[Move], t.Optional[Reason]]:
-    """Return ``first`` and all moves that follow if every replacement runs on its best node.
-
-    A run that does not wait evicts one pod of the workload, so its plan is ``first`` alone. The moves are counted in ``limits``. The second
-    value is the limit that prevents another move, or None.
-    """
-    planner = EvictionPlanner(report, snapshot, cluster_state, options.topology_keys, by_scores=options.only_if_helps)
-    moves: list[Move] = []
-    move: t.Union[Move, Reason] = first
-    while not isinstance(move, Reason):
-        moves.append(move)
-        limits.add(move.pod)
-        planner.assume(move)
-        if len(moves) == MAX_PLANNED or not options.wait:
-            return moves, None
-        move = planner.next_allowed_move(limits)
-    return moves, move if move.code == LIMIT_REACHED else None

@@ -257,5 +257,10 @@ def terminating_copy(pod: Pod) -> Pod:
 
     Source: kubernetes ``plugins/podtopologyspread/common.go`` (countPodsMatchSelector).
     """
-    metadata = replace(pod.metadata, uid=f"terminating-{pod.metadata.uid}", deletion_timestamp="1970-01-01T00:00:00Z")
+    metadata = replace(pod.metadata, uid=terminating_uid(pod), deletion_timestamp="1970-01-01T00:00:00Z")
     return replace(pod, metadata=metadata)
+
+
+def terminating_uid(pod: Pod) -> str:
+    """Return the uid of the terminating copy of the pod."""
+    return f"terminating-{pod.metadata.uid}"

@@ -18,6 +18,7 @@ from ...model.api.pod import Pod
 from ...model.snapshot import ClusterSnapshot
 from ...model.values.integers import parse_int64
 from ...model.values.timestamps import read_time
+from ...scheduler.cluster_state import ClusterState
 from ..stuck_pods import is_on_lost_node
 
 DELETION_COST = "controller.kubernetes.io/pod-deletion-cost"
@@ -102,6 +103,11 @@ def ends_at_removal(pod: Pod, removed: int = 1) -> t.Optional[bool]:
     seconds.
     """
     return None if 2 * removed > MOST_REQUESTS else pod.spec.termination_grace_period_seconds == 0
+
+
+def assumed_ending_pods(cluster_state: ClusterState) -> tuple[Pod, ...]:
+    """Return the pods that an assumed action has left terminating."""
+    return tuple(pod for pod in cluster_state.arrived_pods() if pod.terminating)
 
 
 def can_be_removed_in_other_orders(pods: Iterable[Pod]) -> bool:

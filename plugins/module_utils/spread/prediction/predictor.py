@@ -31,7 +31,7 @@ from ..skew_cost import SkewCost, skew_cost
 from ..topology.topology import Topology
 from .draws import Draw, Draws, depends_on, depends_on_times, waits_for_end
 from .next_pods import NextPods
-from .old_pods import can_be_removed_in_other_orders
+from .old_pods import assumed_ending_pods, can_be_removed_in_other_orders
 from .prediction import Prediction
 from .restart_simulation import RestartSimulation, SimulatedRestart
 from .scored_node import NodeUnknownError
@@ -51,13 +51,13 @@ PILED_BY_SCORES = Reason(
 class RestartPredictor:
     """Predicts restarts on one snapshot.
 
-    The cluster state of the snapshot is computed once. ``cluster_state`` includes the restarts that are assumed.
+    ``cluster_state``: the pods of the snapshot, or other ones if actions are assumed.
     """
 
-    def __init__(self, snapshot: ClusterSnapshot, topology: Topology, *, topology_keys: Sequence[str]) -> None:
+    def __init__(self, snapshot: ClusterSnapshot, topology: Topology, cluster_state: ClusterState, *, topology_keys: Sequence[str]) -> None:
         self._snapshot = snapshot
         self._topology = topology
-        self.cluster_state = ClusterState.of(snapshot)
+        self._cluster_state = cluster_state
         self._keys = list(topology_keys)
         self._draws = snapshot.once(Draws)
 
@@ -86,7 +86,7 @@ class RestartPredictor:
         surge = surge_capacity(workload, self._snapshot)
         before = skew_cost(now)
         decides = self._decides(before, eligible)
-        next_pods = NextPods(workload, self._snapshot, self.cluster_state)
+        next_pods = NextPods(workload, self._snapshot, self._cluster_state)
         best = self._simulate(workload, next_pods, eligible, surge.pods, accept_unknown=True, decides=decides)
         domains = self._feasible_domains(best.first)
         if best.preempts:
@@ -108,7 +108,7 @@ class RestartPredictor:
         if any(blocker.reason in DIFFERENT_SIZES for blocker in found.blockers):
             # One of the sizes counts for all nodes. It makes no difference if the smallest and the largest ones give the same result.
             sizes: tuple[ImageSize, ...] = ("smallest", "largest")
-            smallest, largest = (by_scores(NextPods(workload, self._snapshot, self.cluster_state, image_size=size)) for size in sizes)
+            smallest, largest = (by_scores(NextPods(workload, self._snapshot, self._cluster_state, image_size=size)) for size in sizes)
             if smallest.restart_helps is largest.restart_helps is not None:
                 found = smallest
         if found.restart_helps is False and not spreads:
@@ -119,15 +119,14 @@ class RestartPredictor:
             found = replace(found, blockers=[*found.blockers, Blocker(unlabelled)])
         return found
 
-    def assume_restarted(self, workload: Workload, eligible: tuple[str, ...]) -> None:
-        """Assume that the workload's replicas are on the nodes that a restart would give them."""
+    def restart(self, workload: Workload, eligible: tuple[str, ...], number: int) -> SimulatedRestart:
+        """Return the restart of the workload by the draw with this number. If a rollout is in progress, it is the rest of that one."""
         surge = surge_capacity(workload, self._snapshot)
-        next_pods = NextPods(workload, self._snapshot, self.cluster_state)
+        next_pods = NextPods(workload, self._snapshot, self._cluster_state)
         try:
-            restart = self._simulate(workload, next_pods, eligible, surge.pods, accept_unknown=True, draw=self._draws.of(workload, 0))
+            return self._simulate(workload, next_pods, eligible, surge.pods, accept_unknown=True, draw=self._draws.of(workload, number))
         except NodeUnknownError:
-            restart = self._simulate(workload, next_pods, eligible, surge.pods, accept_unknown=True)
-        self.cluster_state = restart.cluster_state
+            return self._simulate(workload, next_pods, eligible, surge.pods, accept_unknown=True)
 
     def _by_scores(
         self,
@@ -147,7 +146,7 @@ class RestartPredictor:
         results: list[bool] = []
         certain: dict[t.Hashable, bool] = {}
         expected: dict[str, dict[str, int]] = {}
-        has_times = depends_on_times(workload, self._snapshot)
+        has_times = depends_on_times(workload, self._snapshot) or bool(assumed_ending_pods(self._cluster_state))
         while not self._draws.suffice(results, workload.spec.replicas):
             number = len(results)
             draw = self._draws.of(workload, number)
@@ -241,7 +240,7 @@ class RestartPredictor:
         pod = next_pod(workload, self._snapshot).pod
         feasible = set(counted.feasible)
         closed = [name for name in self._snapshot.nodes if name not in counted.rejected and name not in feasible]
-        static = find_feasible(pod, self.cluster_state, node_names=closed)
+        static = find_feasible(pod, self._cluster_state, node_names=closed)
         merged = Feasibility((), {**counted.rejected, **static.rejected}, (), {})
         return [Blocker(reason, nodes) for reason, nodes in merged.counts()] or [Blocker(NO_BETTER_SPREAD)]
 

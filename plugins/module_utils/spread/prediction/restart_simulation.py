@@ -26,7 +26,7 @@ from ..topology.topology import Topology
 from .draws import Draw, terminating_copy
 from .least_loaded_node import LeastLoadedNode, ReplicaCounts
 from .next_pods import NextPods
-from .old_pods import OldPods, can_be_removed_in_other_orders, ending_pods
+from .old_pods import OldPods, assumed_ending_pods, can_be_removed_in_other_orders, ending_pods
 from .scored_node import ScoredNode
 
 
@@ -63,11 +63,11 @@ class _PreemptionError(Exception):
 class RestartSimulation:
     """A simulated restart of one workload.
 
-    It replaces the replicas that exist, even if the spec requires more. ``candidates`` are the nodes that may run its pods, in the
-    snapshot's order. ``max_surge`` is the strategy's surge as far as quotas admit it. With ``accept_unknown``, nodes with unknown filter
-    results count as feasible, which gives the upper bound. ``decides`` is called with the nodes of the first new replicas once all later
-    ones certainly have capacity. If it returns True, the simulation ends early. ``draw``: the random choices of the scheduler and of the
-    controllers.
+    It replaces the replicas that exist, even if the spec requires more. If a rollout is in progress, it is continued to its end.
+    ``candidates`` are the nodes that may run its pods, in the snapshot's order. ``max_surge`` is the strategy's surge as far as quotas
+    admit it. With ``accept_unknown``, nodes with unknown filter results count as feasible, which gives the upper bound. ``decides`` is
+    called with the nodes of the first new replicas once all later ones certainly have capacity. If it returns True, the simulation ends
+    early. ``draw``: the random choices of the scheduler and of the controllers.
     """
 
     def __init__(
@@ -98,7 +98,7 @@ class RestartSimulation:
         self._decided = False
         self._set_ordinal(None)
         self._new: list[str] = []
-        self._terminating = list(snapshot.once(ending_pods))
+        self._terminating = [*snapshot.once(ending_pods), *assumed_ending_pods(self._cluster_state)]
         self._old = OldPods((), self._counts.per_node, snapshot.read_at_s)
         self._first: t.Optional[Feasibility] = None
 
@@ -123,11 +123,26 @@ class RestartSimulation:
         except _PreemptionError:
             preempts = True
         self._end(self._terminating)
+        if stuck is None and not preempts:
+            # The rollout has ended, and these may still be terminating when the next workload is decided.
+            for pod in self._old.take(len(self._old)):
+                self._remove_old_pod(pod, is_awaited=False)
         first = self._first or Feasibility((), {}, (), {})
         return SimulatedRestart(tuple(self._new), stuck, first, self._cluster_state, self._decided, preempts)
 
     def _old_pods(self) -> list[Pod]:
+        """Return the pods that are replaced. Those that a rollout in progress has created are kept."""
+        return self._snapshot.outdated_pods(self._workload) or self._present_pods()
+
+    def _present_pods(self) -> list[Pod]:
         return [pod for pod in self._snapshot.owned_pods(self._workload) if not pod.terminal and not pod.terminating]
+
+    def _keep_new_pods(self, old: Sequence[Pod]) -> int:
+        """Record the pods of a rollout in progress. Return the number of replicas after it."""
+        outdated = self._snapshot.outdated_pods(self._workload)
+        for pod in self._snapshot.placed_pods(self._workload) if outdated else ():
+            self._add_new_replica(pod.spec.node_name)
+        return self._workload.spec.replicas if outdated else min(self._workload.spec.replicas, len(old))
 
     def _roll(self) -> None:
         replicas = self._workload.spec.replicas
@@ -136,7 +151,7 @@ class RestartSimulation:
         self._count_old(pods)
         order = self._draw.removal_order() if self._draw is not None and can_be_removed_in_other_orders(pods) else None
         old = self._old = OldPods(pods, self._counts.per_node, self._snapshot.read_at_s, order)
-        wanted = min(replicas, len(pods))
+        wanted = self._keep_new_pods(pods)
 
         def place_in_free_slots(most: int = wanted) -> None:
             slots = min(replicas + self._max_surge - len(old) - len(self._new), wanted - len(self._new), most)
@@ -162,21 +177,22 @@ class RestartSimulation:
         self._count_old(old)
         for pod in old:
             self._remove_old_pod(pod)
-        wanted = min(self._workload.spec.replicas, len(old))
+        wanted = self._keep_new_pods(old)
         while len(self._new) < wanted and not self._is_decided(wanted):
             self._place()
 
     def _replace_by_ordinal(self) -> None:
         first = self._workload.first_ordinal
-        by_ordinal = {ordinal(pod): pod for pod in self._old_pods()}
+        old = {ordinal(pod) for pod in self._old_pods()}
+        by_ordinal = {ordinal(pod): pod for pod in self._present_pods()}
         wanted = range(first, first + self._workload.spec.replicas)
         ordinals = sorted(number for number in by_ordinal if number in wanted)
-        kept = [number for number in ordinals if number - first < partition(self._workload)]
+        kept = [number for number in ordinals if number - first < partition(self._workload) or number not in old]
         for number in kept:
             # A pod without a node is no replica anywhere, now and after the restart.
             if by_ordinal[number].spec.node_name:
                 self._add_new_replica(by_ordinal[number].spec.node_name)
-        replaced = ordinals[len(kept) :]
+        replaced = [number for number in ordinals if number not in kept]
         self._count_old(by_ordinal[number] for number in replaced)
         for left in range(len(replaced), 0, -1):
             # Each ordinal has its own labels and claims.

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: onprem.kube_scheduling contributors
-"""The actions of a decision, and the actions in the result of a restart."""
+"""The actions of a decision, and the actions in the result of a restart and of its plan."""
 
 from __future__ import annotations
 
@@ -12,6 +12,12 @@ WAIT = "wait"
 RESTARTED = "restarted"
 EVICTED = "evicted"
 FAILED_ACTION = "failed"
+
+# The actions of a plan. Those with _if are taken only after certain results of earlier actions.
+WOULD_RESTART = "would_restart"
+WOULD_RESTART_IF = "would_restart_if"
+WOULD_EVICT = "would_evict"
+WOULD_EVICT_IF = "would_evict_if"
 
 # A decision and a result may have these.
 SKIPPED = "skipped"

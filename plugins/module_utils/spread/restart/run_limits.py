@@ -32,6 +32,13 @@ class RunLimits:
         self._nodes: Counter[str] = Counter()
         self._namespaces: Counter[str] = Counter()
 
+    def fork(self) -> RunLimits:
+        """Return limits with the same counts. Later counts of one do not affect the other."""
+        other = RunLimits(self._options)
+        other._moves, other._pods = self._moves.copy(), self._pods.copy()
+        other._nodes, other._namespaces = self._nodes.copy(), self._namespaces.copy()
+        return other
+
     def of(self, target: Target) -> WorkloadLimits:
         """Return the limits for one workload."""
         return WorkloadLimits(self, target)

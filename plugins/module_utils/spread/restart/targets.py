@@ -7,7 +7,7 @@ from __future__ import annotations
 import typing as t
 from collections.abc import Mapping
 
-from ...model.api.workload import WORKLOAD_KINDS
+from ...model.api.workload import WORKLOAD_KINDS, Workload
 from ...model.option_values import OptionError
 
 _WHAT = "it must be the registered result of k8s_spread_check"
@@ -20,6 +20,11 @@ class Target(t.NamedTuple):
     kind: str
     namespace: str
     name: str
+
+    @classmethod
+    def of(cls, workload: Workload) -> Target:
+        """Return the workload as a target."""
+        return cls(workload.kind, workload.metadata.namespace, workload.metadata.name)
 
     def __str__(self) -> str:
         return f"{self.kind} {self.namespace}/{self.name}"

@@ -104,7 +104,7 @@ def test_check_mode_without_waiting_plans_one_eviction_of_each_workload() -> Non
         cluster.deployment(name, ["worker-1"] * 3)
     options = RestartOptions(strategy=EVICT_SURPLUS, wait=False, max_evictions=3, dry_run=True)
     results = run_restart(EvictingApi(cluster), [Target("Deployment", "app", name) for name in names], options)
-    assert [(result.action, len(result.evicted)) for result in results] == [("evicted", 1)] * 3
+    assert [(result.action, len(result.evicted)) for result in results] == [("would_evict", 1)] * 3
 
 
 def test_reason_is_about_the_node_whose_pod_is_evicted_if_a_limit_forbids_the_first_choice() -> None:

@@ -179,4 +179,4 @@ def test_check_without_prediction_builds_no_cluster_state_for_pods_without_volum
     snapshot = cluster.snapshot()
     checker = WorkloadChecker(snapshot, CheckOptions(predict=False))
     assert checker.check(snapshot.deployments[0]).verdict.verdict == "collapsed"
-    assert checker._made_predictor is None
+    assert checker._read_state is None

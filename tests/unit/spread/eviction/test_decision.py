@@ -5,6 +5,8 @@
 from __future__ import annotations
 
 import typing as t
+from collections import Counter
+from collections.abc import Iterable
 
 import pytest
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.api.pod import Pod, PodSpec
@@ -14,8 +16,12 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.snaps
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.well_known import HOSTNAME, ZONE
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduler.cluster_state import ClusterState
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.check import WorkloadChecker
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.eviction.decision import EvictionDecision, decide_eviction
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.eviction.planner import EvictionPlanner, Move, planned_moves
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.eviction.decision import (
+    EvictionDecision,
+    decide_eviction,
+    planned_moves,
+)
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.eviction.planner import EvictionPlanner, Move
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.options import CheckOptions
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.restart.actions import EVICT, REFUSED, SKIPPED, WAIT
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.restart.options import (
@@ -43,7 +49,8 @@ from tests.unit.support.objects import claim, stored, volume
 
 def plan(line: WorkloadReport, snapshot: ClusterSnapshot, cluster_state: ClusterState, options: RestartOptions, first: Move) -> list[Move]:
     """The planned moves without limits."""
-    moves, limited = planned_moves(line, snapshot, cluster_state, options, first, RunLimits(options).of(Target("Deployment", "app", "web")))
+    limits = RunLimits(options).of(Target("Deployment", "app", "web"))
+    moves, limited = planned_moves(line, snapshot, cluster_state, options, first, limits, 0)
     assert limited is None
     return moves
 
@@ -82,6 +89,15 @@ def decide(cluster: ClusterBuilder, *, keys: Keys = HOST, **options: t.Any) -> E
     return decide_eviction(line, snapshot, ClusterState.of(snapshot), chosen, now_s=NOW)
 
 
+def replicas_after(counts: tuple[int, ...], moves: Iterable[tuple[str, str]]) -> list[int]:
+    """The numbers of replicas on the nodes after the moves, sorted."""
+    found = Counter(homes(*counts))
+    for source, target in moves:
+        found[source] -= 1
+        found[target] += 1
+    return sorted(found.values())
+
+
 @pytest.mark.parametrize(
     ("counts", "keys", "planned"),
     [
@@ -109,10 +125,12 @@ def test_a_plan_takes_from_the_fullest_domain_until_no_move_is_useful(
     line, snapshot = line_of(cluster, keys)
     cluster_state = ClusterState.of(snapshot)
     first = EvictionPlanner(line, snapshot, cluster_state, keys).next_move()
-    moves = [] if isinstance(first, Reason) else plan(line, snapshot, cluster_state, RestartOptions(topology_keys=keys), first)
-    # Nodes whose scores are equal may be in another order.
-    assert [move.pod.spec.node_name for move in moves] == [source for source, _target in planned]
-    assert sorted(move.node for move in moves) == sorted(target for _source, target in planned)
+    options = RestartOptions(strategy=EVICT_SURPLUS, topology_keys=keys)
+    found = [] if isinstance(first, Reason) else plan(line, snapshot, cluster_state, options, first)
+    moves = [(move.pod.spec.node_name, move.node) for move in found]
+    # Another one of the nodes with equal scores may be chosen.
+    assert [source for source, _target in moves] == [source for source, _target in planned]
+    assert replicas_after(counts, moves) == replicas_after(counts, planned)
 
 
 def test_a_move_that_puts_all_replicas_into_one_zone_is_not_useful() -> None:
@@ -182,8 +200,8 @@ def test_replicas_on_a_node_that_has_closed_are_piled_up_there_too(closed: Json,
     cluster_state = ClusterState.of(snapshot)
     first = EvictionPlanner(line, snapshot, cluster_state, keys).next_move()
     assert isinstance(first, Move)
-    moves = plan(line, snapshot, cluster_state, RestartOptions(topology_keys=keys), first)
-    assert [(move.pod.spec.node_name, move.node) for move in moves] == [("worker-1", "worker-2"), ("worker-1", "worker-3")]
+    moves = plan(line, snapshot, cluster_state, RestartOptions(strategy=EVICT_SURPLUS, topology_keys=keys), first)
+    assert sorted((move.pod.spec.node_name, move.node) for move in moves) == [("worker-1", "worker-2"), ("worker-1", "worker-3")]
     assert decide(cluster, keys=keys).action == EVICT
 
 

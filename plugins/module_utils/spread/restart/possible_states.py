@@ -1,0 +1,141 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Copyright: onprem.kube_scheduling contributors
+"""The states that the cluster may have after the actions that were begun on one snapshot.
+
+Simulations of an action may end with other nodes. A later decision is made in each of these states. If it is not the same in all of them,
+it depends on the results of earlier actions, and ``condition`` says on which.
+"""
+
+from __future__ import annotations
+
+import typing as t
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+
+from ...scheduler.cluster_state import ClusterState
+from ..prediction.draws import DRAWS
+from .run_limits import RunLimits
+from .targets import Target
+
+Counts = dict[str, dict[str, int]]
+"""Replicas by topology key and domain."""
+
+MAX_ENDS = 3
+"""The most results of an earlier action that a condition names."""
+MAX_LISTED = 6
+"""The most domains or workloads in a text."""
+
+
+class End(t.NamedTuple):
+    """The end of an action: the replicas of the workload, and whether some of its old pods are still terminating then."""
+
+    replicas: Counts
+    is_terminating: bool = False
+
+
+@dataclass(frozen=True, eq=False)
+class PossibleState:
+    """One of the states. ``limits`` counts its actions. ``ends``: the end of the action of each moved workload."""
+
+    cluster_state: ClusterState
+    limits: RunLimits
+    ends: Mapping[Target, End] = field(default_factory=dict)
+
+
+class StateAfter(t.NamedTuple):
+    """A state after an action. ``identity`` is equal for equal ends of it."""
+
+    identity: Hashable
+    cluster_state: ClusterState
+    limits: RunLimits
+    end: End
+
+
+class PossibleStates:
+    """One state for each number of a draw. States that are equal are one object, and nothing is decided in it twice."""
+
+    def __init__(self, cluster_state: ClusterState, limits: RunLimits) -> None:
+        self._states: Sequence[PossibleState] = [PossibleState(cluster_state, limits)] * DRAWS
+        self._moved: list[Target] = []
+
+    @property
+    def first(self) -> PossibleState:
+        """The state of the first draw."""
+        return self._states[0]
+
+    @property
+    def distinct(self) -> list[PossibleState]:
+        """Each state once."""
+        return list({id(state): state for state in self._states}.values())
+
+    def assume(self, target: Target, acting: Sequence[PossibleState], act: Callable[[PossibleState, int], StateAfter]) -> Counts:
+        """Assume an action for the target in the ``acting`` states. Return the replicas that it ends with most often.
+
+        ``act`` returns the state after the action, by the draw with this number.
+        """
+        made: dict[Hashable, PossibleState] = {}
+        states: list[PossibleState] = []
+        ends: list[Counts] = []
+        for number, state in enumerate(self._states):
+            if state not in acting:
+                states.append(state)
+                continue
+            after = act(state, number)
+            ends.append(after.end.replicas)
+            new = PossibleState(after.cluster_state, after.limits, {**state.ends, target: after.end})
+            states.append(made.setdefault((id(state), after.identity), new))
+        self._states = states
+        self._moved = [*(one for one in self._moved if one != target), target]
+        return _most_frequent(ends)
+
+    def condition(self, acting: Sequence[PossibleState]) -> str:
+        """Return the results of earlier actions that a later action needs, as the end of "only if ...".
+
+        ``acting``: the states in which it is taken. If these are all, the condition is empty.
+        """
+        taken = [state for state in self._states if state in acting]
+        others = [state for state in self._states if state not in acting]
+        if not others:
+            return ""
+        for text_of in (partial(_replicas_text, most_keys=1), _replicas_text, _old_pods_text):
+            for target in reversed(self._moved):
+                good, bad = (dict.fromkeys(text_of(target, state.ends.get(target)) for state in some) for some in (taken, others))
+                if good.keys() & bad.keys():
+                    continue
+                if len(good) <= MAX_ENDS:
+                    return " or ".join(good)
+                if len(bad) <= MAX_ENDS:
+                    return f"it is not so that {' or '.join(bad)}"
+        return f"the earlier actions end as in {len(taken)} of {len(self._states)} simulations ({_listed(map(str, self._moved))})"
+
+
+def _most_frequent(ends: Sequence[Counts]) -> Counts:
+    """Return the end that most simulations have, and of several such ends the first."""
+    numbers = Counter(map(repr, ends))
+    return max(ends, key=lambda end: numbers[repr(end)], default={})
+
+
+def _replicas_text(target: Target, end: t.Optional[End], most_keys: t.Optional[int] = None) -> str:
+    if end is None:
+        return f"{target} is not moved"
+    replicas = list(end.replicas.items())[:most_keys]
+    texts = (_domains_text(key, domains, named=len(replicas) > 1) for key, domains in replicas)
+    return f"{target} ends with {'; '.join(texts)}"
+
+
+def _old_pods_text(target: Target, end: t.Optional[End]) -> str:
+    if end is not None and end.is_terminating:
+        return f"old pods of {target} are still terminating"
+    return f"the old pods of {target} have ended"
+
+
+def _domains_text(key: str, domains: Mapping[str, int], *, named: bool) -> str:
+    return f"{f'{key}: ' if named else ''}{_listed(f'{domain}={count}' for domain, count in domains.items() if count)}"
+
+
+def _listed(texts: Iterable[str]) -> str:
+    found = list(texts)
+    more = f" and {len(found) - MAX_LISTED} more" if len(found) > MAX_LISTED else ""
+    return f"{', '.join(found[:MAX_LISTED])}{more}"
