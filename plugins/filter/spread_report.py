@@ -42,10 +42,11 @@ RETURN = r"""
 _value:
   description: >-
     C(totals) (C(ok), C(plan), C(checked), C(collapsed_before), C(collapsed_after), C(skewed_before), C(skewed_after),
-    C(restartable), C(restarted), C(evicted), C(skipped), C(refused), C(failed), C(improved), C(reason), C(message), C(error)), C(summary),
-    C(nodes), C(domain_list) (each node with its zone), C(workloads) (C(kind), C(namespace), C(name), C(replicas), C(before) and C(after)
-    with C(verdict) and replicas by C(domains), C(action), C(outcome), C(reason), C(message), C(advice) with C(reason), C(message) and
-    C(patch)), C(skipped_namespaces) and C(skipped_objects).
+    C(restartable), C(restarted), C(evicted), C(would_restart), C(would_restart_if), C(would_evict), C(would_evict_if), C(skipped),
+    C(refused), C(failed), C(improved), C(reason), C(message), C(error)), C(summary), C(nodes), C(domain_list) (each node with its zone),
+    C(workloads) (C(kind), C(namespace), C(name), C(replicas), C(before) and C(after) with C(verdict) and replicas by C(domains),
+    C(expected) (replicas by domain after an action that is not made yet), C(action), C(outcome), C(reason), C(message), C(advice) with
+    C(reason), C(message) and C(patch)), C(skipped_namespaces) and C(skipped_objects).
   type: dict
 """
 

@@ -327,11 +327,27 @@ def test_problems_of_the_run_are_on_top(page: Page, report: Open) -> None:
     report(before, after=lost, restart=more["restart"], error="the second check failed")
     error, not_ready = page.value("[...document.querySelectorAll('.banner')].map(one => one.innerText)")
     assert error == "Error. the second check failed" and not_ready.startswith("Not ready ") and not_ready.endswith(": worker-2")
-    report(before, restart=more["restart"], plan=True)
+    web = before["workloads"][0]
+    planned = restart(web, action="would_restart", outcome="pending", expected={HOST: even(nodes(6), 4)})
+    report(before, restart=planned, plan=True)
     assert page.value("document.querySelector('.banner').innerText").startswith("Plan. Nothing was restarted. ")
     report(check([], nodes(1), reason="too_few_ready_nodes", message="there is 1 node"))
     assert "No workload was checked" in page.value("document.querySelector('.banner').innerText")
     assert page.value("document.querySelector('table')") is None and page.problems == []
+
+
+def test_a_plan_shows_the_expected_replicas(page: Page, report: Open) -> None:
+    node_list = nodes(3, zones=0)
+    web = workload("web", {"worker-1": 4, "worker-2": 0, "worker-3": 0}, "collapsed", restart_helps=True)
+    expected = {HOST: {"worker-1": 0, "worker-2": 3, "worker-3": 1}}
+    planned = restart(web, action="would_restart", outcome="pending", expected=expected)
+    report(check([web], node_list), restart=planned, plan=True)
+    assert cells(page, "web") == ["4→~0", "0→~3", "0→~1"]
+    assert "'~': expected after the action." in page.value("document.getElementById('report').innerText")
+    page.value("[...document.querySelectorAll('input[name=when]')][1].click()")
+    assert cells(page, "web") == ["", "~3", "~1"]
+    page.value("[...document.querySelectorAll('input[name=when]')][0].click()")
+    assert cells(page, "web") == ["4", "", ""] and page.problems == []
 
 
 def test_domains_other_than_nodes_are_columns(page: Page, report: Open) -> None:

@@ -10,10 +10,11 @@ from collections.abc import Iterable, Sequence
 
 from ..model.messages import pluralize, printable
 from ..model.well_known import HOSTNAME
+from ..spread.restart.actions import FAILED_ACTION, REFUSED, SKIPPED, WOULD_EVICT_IF, WOULD_RESTART_IF
 from ..spread.verdict import HEALTHY
 from .patch_text import advised_patches, patch_text
 from .rows import STAYS, Report, Row, WorkloadObservation, by_message, natural
-from .text_map import counts_line, names_text, row_state
+from .text_map import EXPECTED, counts_line, names_text, row_state
 
 MAX_REASONS = 10
 MAX_PATCHES = 3
@@ -69,8 +70,10 @@ def _table(report: Report, rows: Sequence[Row]) -> list[str]:
 
 
 def _fullest(row: Row) -> str:
-    """Return the fullest domain with its replicas, before and after."""
+    """Return the fullest domain with its replicas, before and after, or as it is expected."""
     texts = [_fullest_of(one) for one in (row.before, row.last) if one.counts]
+    if row.after is None and row.expected:
+        texts.append(escaped(EXPECTED) + _fullest_of(WorkloadObservation(row.expected)))
     return " → ".join(dict.fromkeys(texts))
 
 
@@ -110,7 +113,7 @@ def _patches(report: Report) -> Iterable[list[str]]:
         yield [f"Not listed: {len(patches) - MAX_PATCHES} more. The HTML report has all patches."]
 
 
-_EXPLAINED = ("failed", "refused", "skipped", STAYS)
+_EXPLAINED = (FAILED_ACTION, REFUSED, SKIPPED, WOULD_RESTART_IF, WOULD_EVICT_IF, STAYS)
 
 
 def _list(title: str, texts: t.Sequence[tuple[str, list[str]]]) -> list[str]:

@@ -17,22 +17,31 @@ from functools import cached_property
 from ..model.messages import combine_permission_messages, missing_permission, pluralize
 from ..model.reason import Advice, Reason
 from ..model.well_known import HOSTNAME
-from ..spread.restart.actions import EVICTED, FAILED_ACTION, REFUSED, RESTARTED
+from ..spread.restart.actions import (
+    EVICTED,
+    FAILED_ACTION,
+    REFUSED,
+    RESTARTED,
+    WOULD_EVICT,
+    WOULD_EVICT_IF,
+    WOULD_RESTART,
+    WOULD_RESTART_IF,
+)
 from ..spread.restart.no_gain import NO_GAIN, UNKNOWN_GAIN
 from ..spread.verdict import COLLAPSED, HEALTHY, SKEWED, SKIPPED
 from ..state.restart_outcome import IMPROVED
 
-# Actions of the report in addition to those of k8s_rollout_restart:
-TO_RESTART = "to restart"
-TO_EVICT = "to evict"
+# The action of the report in addition to those of k8s_rollout_restart:
 STAYS = "stays"
 # Verdicts of the report in addition to those of k8s_spread_check, for workloads that only one of the two checks lists:
 NEW = "new"
 GONE = "gone"
 NOT_LISTED = "not listed"
 
-_RANK = {FAILED_ACTION: 0, RESTARTED: 1, EVICTED: 1, TO_RESTART: 1, TO_EVICT: 1, REFUSED: 2, STAYS: 3}
-_PLANNED = {RESTARTED: TO_RESTART, EVICTED: TO_EVICT}
+PLANNED = (WOULD_RESTART, WOULD_RESTART_IF, WOULD_EVICT, WOULD_EVICT_IF)
+"""The actions of a plan."""
+
+_RANK = {FAILED_ACTION: 0, **dict.fromkeys((RESTARTED, EVICTED, *PLANNED), 1), REFUSED: 2, STAYS: 3}
 _RANK_OF_VERDICT = {COLLAPSED: 4, SKEWED: 4, SKIPPED: 6, HEALTHY: 7}
 _RANK_OTHERS = 5
 
@@ -78,9 +87,9 @@ class WorkloadObservation:
 class Row:
     """A workload before and after the run. ``after`` is None without a second observation.
 
-    ``action`` is restarted, evicted, to restart, to evict, skipped, refused, failed, stays, or empty if there is nothing to do.
-    ``reason`` (a code) and ``message`` (a text) are its reason. ``evicted`` is the number of its pods that were evicted, or in a plan would
-    be evicted.
+    ``action`` is an action of k8s_rollout_restart, stays, or empty if there is nothing to do. ``reason`` (a code) and ``message`` (a text)
+    are its reason. ``evicted`` is the number of its pods that were evicted, or in a plan would be evicted. ``expected``: the replicas by
+    domain after an action that is not made yet, as simulations have them.
     """
 
     kind: str
@@ -96,6 +105,12 @@ class Row:
     duration_s: int = 0
     evicted: int = 0
     advice: tuple[Advice, ...] = ()
+    expected: Counts = field(default_factory=dict)
+
+    @property
+    def later_counts(self) -> Counts:
+        """Return the replicas by domain at the newer observation, or else the expected ones."""
+        return self.expected if self.after is None and self.expected else self.last.counts
 
     @property
     def last(self) -> WorkloadObservation:
@@ -148,14 +163,22 @@ class Report:
         """Return whether there is an observation after the run."""
         return any(row.after is not None for row in self.rows)
 
+    @property
+    def has_expected(self) -> bool:
+        """Return whether there are expected replicas."""
+        return any(row.after is None and row.expected for row in self.rows)
+
     @cached_property
     def replicas(self) -> tuple[Counter[str], Counter[str]]:
-        """Return the replicas of all listed workloads by domain, before and after. A domain with 0 can be used by at least one of them."""
+        """Return the replicas of all listed workloads by domain, before and after, with the expected ones of actions not made yet.
+
+        A domain with 0 can be used by at least one of them.
+        """
         before: Counter[str] = Counter()
         after: Counter[str] = Counter()
         for row in self.rows:
             before.update(row.before.counts)
-            after.update(row.last.counts)
+            after.update(row.later_counts)
         return before, after
 
 
@@ -308,8 +331,13 @@ class _RowReader:
             message=reason.text,
             duration_s=int((restart_entry or {}).get("duration") or 0),
             evicted=len((restart_entry or {}).get("evicted") or ()),
+            expected=self._expected(entry, restart_entry) if action in PLANNED else {},
             advice=tuple(Advice(_reason(advice), advice.get("patch") or {}) for advice in entry.get("advice") or ()),
         )
+
+    def _expected(self, entry: Mapping[str, t.Any], restart_entry: t.Optional[Mapping[str, t.Any]]) -> Counts:
+        found = entry if restart_entry is None else restart_entry
+        return dict((found.get("expected") or {}).get(self._topology_key) or {})
 
     def _not_listed(self, restart_entry: t.Optional[Mapping[str, t.Any]]) -> WorkloadObservation:
         """Return the second observation of a workload that the second check does not list.
@@ -338,10 +366,9 @@ class _RowReader:
         self, entry: Mapping[str, t.Any], before: WorkloadObservation, restart_entry: t.Optional[Mapping[str, t.Any]], *, restartable: bool
     ) -> tuple[str, Reason]:
         if restart_entry is not None:
-            action = str(restart_entry["action"])
-            return (_PLANNED.get(action, action) if self._plan else action), _reason(restart_entry)
+            return str(restart_entry["action"]), _reason(restart_entry)
         if restartable:
-            return TO_RESTART, Reason(before.reason, before.message)
+            return WOULD_RESTART, Reason(before.reason, before.message)
         if before.verdict in (COLLAPSED, SKEWED):
             return STAYS, Reason("", _blockers(entry))
         return "", Reason("") if before.verdict == HEALTHY else Reason(before.reason, before.message)
@@ -371,9 +398,9 @@ def _totals(
     summary = first.get("summary") or {}
     later = second.get("summary") or summary
     done: Sequence[Mapping[str, t.Any]] = list(actions)
-    by_action = {name: sum(entry["action"] == name for entry in done) for name in (RESTARTED, SKIPPED, REFUSED, FAILED_ACTION)}
+    by_action = {name: sum(entry["action"] == name for entry in done) for name in (RESTARTED, SKIPPED, REFUSED, FAILED_ACTION, *PLANNED)}
     # This includes workloads that failed after an eviction.
-    by_action[EVICTED] = sum(entry["action"] == EVICTED or bool(entry.get("evicted")) for entry in done)
+    by_action[EVICTED] = sum(entry["action"] == EVICTED or (bool(entry.get("evicted")) and not plan) for entry in done)
     return {
         "ok": not error and not by_action[FAILED_ACTION],
         "plan": plan,

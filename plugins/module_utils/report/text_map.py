@@ -9,15 +9,17 @@ import typing as t
 from collections.abc import Iterable, Sequence
 
 from ..model.messages import pluralize, printable
-from ..spread.restart.actions import EVICTED, FAILED_ACTION, REFUSED, RESTARTED
+from ..spread.restart.actions import EVICTED, FAILED_ACTION, REFUSED, RESTARTED, WOULD_EVICT_IF, WOULD_RESTART, WOULD_RESTART_IF
 from ..spread.verdict import COLLAPSED, HEALTHY, SKEWED, SKIPPED, UNKNOWN
 from ..state.restart_outcome import IMPROVED
 from .columns import DOMAINS, NODES, ZONES, Grid, busiest_domains, busiest_of, grids
-from .rows import STAYS, TO_RESTART, Report, Row, WorkloadObservation, by_message
+from .rows import PLANNED, STAYS, Report, Row, WorkloadObservation, by_message
 from .text_style import BAD, BOLD, DIM, Painter, style_of
 
 KINDS = {"Deployment": "deploy", "StatefulSet": "sts"}
 ARROW = "→"
+EXPECTED = "~"
+"""The mark of numbers that are expected, and not observed."""
 OPEN = "·"
 GAP = 2
 MIN_WIDTH = 60
@@ -76,7 +78,8 @@ def counts_line(report: Report, *, separator: str = "   ") -> str:
         texts.extend(f"{verdict} {report.summary.get(verdict, 0)}" for verdict in (HEALTHY, SKIPPED))
         return separator.join(texts)
     if report.plan:
-        texts.append(f"plan: {totals[RESTARTED]} to restart" + (f", {totals[EVICTED]} to evict from" if totals[EVICTED] else ""))
+        planned = [name for name in PLANNED if totals[name] or name == WOULD_RESTART]
+        texts.append(f"plan: {', '.join(f'{name} {totals[name]}' for name in planned)}")
     else:
         moved = f"restarted {totals[RESTARTED]}" + (f", evicted from {totals[EVICTED]}" if totals[EVICTED] else "")
         texts.append(moved + (f" (improved {totals['improved']})" if totals[RESTARTED] or totals[EVICTED] else ""))
@@ -90,8 +93,8 @@ def names_text(names: Sequence[str]) -> str:
     return ", ".join(names[:NAMES_PER_REASON]) + more
 
 
-def _change(before: int, after: int) -> str:
-    return f"{before}" if before == after else f"{before}{ARROW}{after}"
+def _change(before: int, after: int, *, mark: str = "") -> str:
+    return f"{before}" if before == after else f"{before}{ARROW}{mark}{after}"
 
 
 # --- table ------------------------------------------------------------------------------------------------------------
@@ -156,26 +159,36 @@ def _coarsest(report: Report, rows: Sequence[Row]) -> _Cells:
 def _cells(report: Report, rows: Sequence[Row], grid: Grid, *, short: bool, max_label: int = MAX_LABEL) -> _Cells:
     labels, left_out = grid.short_labels() if short else (grid.labels(), "")
     marks = [_clip(label, max_label) + ("*" if column.note else "") for label, column in zip(labels, grid.columns)]
-    table = [_row_cells(grid, row.before, row.after) for row in rows]
+    table = [_row_cells(grid, row.before, *_later(row)) for row in rows]
     before, after = report.replicas
-    sums = _row_cells(grid, WorkloadObservation(before), WorkloadObservation(after) if report.seen_twice else None)
+    sums = _row_cells(grid, WorkloadObservation(before), WorkloadObservation(after), mark=_mark(report))
     if not grid.shows_every_node:
         marks.append("fullest")
         sums.append("")
         for line, row in zip(table, rows):
-            line.append(_change(row.before.fullest, row.last.fullest) if row.last.counts else "")
+            later, mark = _later(row)
+            line.append(_change(row.before.fullest, later.fullest, mark=mark) if later.counts else "")
     widths = [max(len(cell) for cell in column) for column in zip(marks, sums, *table)]
     heading = _printable([*_group_line(grid, widths), _spaced(_padded(marks, widths))])
     return _Cells(heading, [_padded(line, widths) for line in table], _spaced(_padded(sums, widths)), _legend(report, grid, left_out))
 
 
-def _row_cells(grid: Grid, before: WorkloadObservation, after: t.Optional[WorkloadObservation]) -> list[str]:
-    first = _counts(grid, before)
-    if after is None:
-        return [_cell(count) for count in first]
+def _later(row: Row) -> tuple[WorkloadObservation, str]:
+    """Return the second observation of a workload, or else the expected replicas, and their mark."""
+    if row.after is None and row.expected:
+        return WorkloadObservation(row.expected, all_listed=row.before.all_listed), EXPECTED
+    return row.last, ""
+
+
+def _mark(report: Report) -> str:
+    """Return the mark of sums: those with expected replicas are expected."""
+    return EXPECTED if report.has_expected else ""
+
+
+def _row_cells(grid: Grid, before: WorkloadObservation, after: WorkloadObservation, mark: str = "") -> list[str]:
     return [
-        _cell(now) if (then or 0) == (now or 0) else f"{_cell(then) or OPEN}{ARROW}{_cell(now) or OPEN}"
-        for then, now in zip(first, _counts(grid, after))
+        _cell(now) if (then or 0) == (now or 0) else f"{_cell(then) or OPEN}{ARROW}{mark}{_cell(now) or OPEN}"
+        for then, now in zip(_counts(grid, before), _counts(grid, after))
     ]
 
 
@@ -210,6 +223,8 @@ def _legend(report: Report, grid: Grid, left_out: str) -> list[str]:
     texts = [f"replicas by {unit}", f"{OPEN} none, but open to it"]
     if report.seen_twice:
         texts.append(f"before{ARROW}after")
+    if report.has_expected:
+        texts.append(f"before{ARROW}{EXPECTED}expected")
     if left_out:
         texts.append(f"the names are short forms of {left_out}")
     if not grid.shows_every_node:
@@ -220,7 +235,7 @@ def _legend(report: Report, grid: Grid, left_out: str) -> list[str]:
     text = f"({'; '.join(texts)})"
     if grid.shows_every_node or grid.unit == DOMAINS:
         return [text]
-    busiest = [f"{name} {_change(before, after)}" for name, before, after in busiest_domains(report, limit=BUSIEST)]
+    busiest = [f"{name} {_change(before, after, mark=_mark(report))}" for name, before, after in busiest_domains(report, limit=BUSIEST)]
     return [text, f"Nodes with most replicas of these workloads: {', '.join(busiest)}"]
 
 
@@ -233,7 +248,7 @@ def row_state(row: Row, *, checks_only: bool) -> str:
     """Return the verdict of a workload, before and after, and its action."""
     verdict = row.before.verdict
     if checks_only:
-        return {TO_RESTART: f"{verdict}, a restart helps", STAYS: f"{verdict}, stays"}.get(row.action, verdict)
+        return {WOULD_RESTART: f"{verdict}, a restart helps", STAYS: f"{verdict}, stays"}.get(row.action, verdict)
     if row.after is not None and row.after.verdict and row.after.verdict != verdict:
         verdict = f"{verdict} {ARROW} {row.after.verdict}"
     if row.outcome == IMPROVED and row.last.verdict == HEALTHY:
@@ -272,7 +287,9 @@ def _explanations(report: Report, width: int) -> Iterable[list[str]]:
     }
     for action, title in titles.items():
         yield _by_text(title, [(row.message, row) for row in report.rows if row.action == action], width)
-    waiting = sum(row.action == TO_RESTART for row in report.rows)
+    conditional = [(row.message, row) for row in report.rows if row.action in (WOULD_RESTART_IF, WOULD_EVICT_IF)]
+    yield _by_text("Planned on a condition:", conditional, width)
+    waiting = sum(row.action == WOULD_RESTART for row in report.rows)
     if waiting and not report.plan:
         yield [f"{pluralize(waiting, 'workload')} can be restarted; this run only checks."]
     not_checked = [row for row in report.rows if not row.action and row.last.verdict in (UNKNOWN, SKIPPED)]

@@ -83,7 +83,7 @@ def test_nodes_that_are_cordoned_or_not_ready_are_named_and_nothing_is_rebalance
     # A plan waits for nothing, and shows what a run would do.
     plan = maintenance.play("--check")
     assert plan.code == 0 and f"Node {away} is not Ready" in plan.output, plan.output
-    assert stats_of(plan, "kube_scheduling_rebalance")["restarted"] == 1 and restarted_at(cluster, web) is None
+    assert stats_of(plan, "kube_scheduling_rebalance")["would_restart"] == 1 and restarted_at(cluster, web) is None
 
 
 @pytest.mark.full

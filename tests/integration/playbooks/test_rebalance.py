@@ -165,10 +165,10 @@ def _planned_then_spread(cluster: Cluster, places: Mapping[str, str], tmp_path: 
     assert plan.code == 0, plan.output
     for host, namespace in places.items():
         assert _nodes(cluster, namespace) == before[host]
-        assert (plan.stats[host]["plan"], plan.stats[host]["restarted"]) == (True, 1)
-        assert "collapsed, to restart" in inventory.map(host)
+        assert (plan.stats[host]["plan"], plan.stats[host]["would_restart"]) == (True, 1)
+        assert "collapsed, would_restart" in inventory.map(host)
         data = inventory.data(host)
-        assert data["plan"] and [entry["action"] for entry in data["workloads"]] == ["to restart"]
+        assert data["plan"] and [entry["action"] for entry in data["workloads"]] == ["would_restart"]
         assert "**Plan.** Nothing was restarted." in inventory.summary(host)
         assert inventory.metrics(host) == ""
 
@@ -211,8 +211,8 @@ def test_replicas_are_evicted_one_by_one_where_that_is_the_strategy(cluster: Clu
     plan = inventory.play("--check")
     assert plan.code == 0, plan.output
     assert _nodes(cluster, namespace) == before
-    assert (plan.stats["berlin"]["restarted"], plan.stats["berlin"]["evicted"]) == (0, 1)
-    assert "collapsed, to evict (2 pods)" in inventory.map("berlin")
+    assert (plan.stats["berlin"]["would_restart"], plan.stats["berlin"]["would_evict"]) == (0, 1)
+    assert "collapsed, would_evict (2 pods)" in inventory.map("berlin")
 
     done = inventory.play()
     assert done.code == 0, done.output
@@ -305,7 +305,7 @@ def test_these_variables_restart_nothing(cluster: Cluster, waiting: str, tmp_pat
     assert run.code == 0, run.output
     assert _nodes(cluster, waiting) == before
     for host in ("plan-only", "letter"):
-        assert (run.stats[host]["plan"], run.stats[host]["restarted"]) == (True, 1)
+        assert (run.stats[host]["plan"], run.stats[host]["would_restart"]) == (True, 1)
     assert run.stats["few-nodes"]["restarted"] == 0
     assert run.stats["few-nodes"]["reason"] == "too_few_ready_nodes" and "min_ready_nodes: 50" in inventory.map("few-nodes")
 
@@ -382,7 +382,7 @@ def test_one_message_names_every_wrong_variable_before_anything_is_done(cluster:
         assert run.recap(host)["failed"] == 1, run.output
         assert [text for text in said if text not in run.output] == [], run.output
     assert set(run.stats) == {"namespaces", "kinds", "keys", "file", "good"}
-    assert (run.stats["good"]["plan"], run.stats["good"]["restarted"]) == (True, 1)
+    assert (run.stats["good"]["plan"], run.stats["good"]["would_restart"]) == (True, 1)
 
 
 def test_an_interrupted_restart_that_helped_is_settled_by_the_next_run(
@@ -434,7 +434,7 @@ def test_cooldown_and_attempts_reach_the_check(cluster: Cluster, piled_up: Calla
         for host, (cooldown, attempts) in hosts.items()
     }
     run = Inventory(tmp_path, cluster, settings).play("--check")
-    restartable = {host: (run.stats[host]["restartable"], run.stats[host]["restarted"]) for host in hosts}
+    restartable = {host: (run.stats[host]["restartable"], run.stats[host]["would_restart"]) for host in hosts}
     assert restartable == {"cooled-down": (1, 1), "cooling": (0, 0), "cooling-with-attempts": (0, 0)}
 
 

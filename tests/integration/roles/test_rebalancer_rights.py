@@ -109,7 +109,7 @@ def test_a_pass_uses_each_right_that_is_not_rare_and_no_other_one(cluster: Clust
     later = deployment(namespace, "later", 2)
     pile_up(cluster, later)
     plan, events = run(cluster, user, tmp_path / "plan.log", f"--namespaces={namespace}", "--dry-run")
-    assert plan.decision("later")["action"] == "to restart", plan.log.read_text()
+    assert plan.decision("later")["action"] == "would_restart", plan.log.read_text()
     assert used(events) <= to_read and [event for event in events if event.code in (401, 403)] == []
     assert role.run().code == 0 and in_cluster(cluster) == granted
     remove_all(cluster)

@@ -84,10 +84,15 @@ def identity(entry: Json) -> Json:
 
 
 def restart(
-    *workloads: Json, action: str = "restarted", outcome: str = "improved", reason: str = "collapsed", message: str = "all in one place"
+    *workloads: Json,
+    action: str = "restarted",
+    outcome: str = "improved",
+    reason: str = "collapsed",
+    message: str = "all in one place",
+    **more: t.Any,
 ) -> Json:
     """A result of k8s_rollout_restart that did the same with all workloads."""
-    done = {"action": action, "reason": reason, "message": message, "before": {}, "after": {}, "outcome": outcome, "duration": 7}
+    done = {"action": action, "reason": reason, "message": message, "before": {}, "after": {}, "outcome": outcome, "duration": 7, **more}
     return {"changed": action == "restarted", "workloads": [{**identity(entry), **done} for entry in workloads]}
 
 

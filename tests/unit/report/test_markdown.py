@@ -12,7 +12,7 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.report.mark
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.report.rows import build_report
 from markdown_it import MarkdownIt
 
-from tests.unit.report.results import Json, check, even, nodes, piled, workload
+from tests.unit.report.results import HOST, Json, check, even, nodes, piled, restart, workload
 from tests.unit.report.test_text_map import run_on
 
 
@@ -69,8 +69,12 @@ def test_the_first_patches_are_blocks_of_code_that_no_name_ends() -> None:
 
 
 def test_a_plan_and_an_error_are_marked() -> None:
-    before, options = run_on(nodes(4))
-    assert "**Plan.** Nothing was restarted." in summary(before, restart=options["restart"], plan=True)
+    before, _options = run_on(nodes(4))
+    web = before["workloads"][0]
+    planned = restart(web, action="would_restart", outcome="pending", expected={HOST: even(nodes(4), 4)})
+    shown = summary(before, restart=planned, plan=True)
+    assert "**Plan.** Nothing was restarted." in shown
+    assert "| 4 | 4 on worker-1 → \\~1 on worker-1 and 3 more | collapsed, would\\_restart |" in shown
     assert summary({}, error="cannot reach it") == "### Spread of workloads: berlin\n\n**Error:** cannot reach it\n"
 
 

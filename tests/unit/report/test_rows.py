@@ -9,6 +9,7 @@ import typing as t
 
 import pytest
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.check.result import check_result
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.report.report_data import report_data
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.report.rows import (
     ReportError,
     Row,
@@ -40,12 +41,25 @@ def test_a_restarted_workload_has_before_after_and_outcome() -> None:
 
 
 def test_in_a_plan_nothing_was_restarted_and_there_is_no_outcome() -> None:
-    row = only_row(check([WEB], NODES), restart=restart(WEB, outcome="pending"), plan=True)
-    assert (row.action, row.outcome, row.after) == ("to restart", "", None)
+    expected = {HOST: even(NODES, 3)}
+    done = restart(WEB, action="would_restart", outcome="pending", expected=expected)
+    report = build_report(check([WEB], NODES), restart=done, plan=True)
+    (row,) = report.rows
+    assert (row.action, row.outcome, row.after, row.expected) == ("would_restart", "", None, even(NODES, 3))
+    assert (report.totals["would_restart"], report.totals["restarted"]) == (1, 0)
+    assert report_data(report)["workloads"][0]["expected"] == even(NODES, 3)
+
+
+def test_only_what_is_to_be_moved_has_expected_replicas() -> None:
+    web = {**WEB, "expected": {HOST: even(NODES, 3)}}
+    assert only_row(check([web], NODES)).expected == even(NODES, 3)
+    refused = restart(WEB, action="refused", expected={})
+    assert only_row(check([web], NODES), restart=refused, plan=True).expected == {}
+    assert only_row(check([web], NODES), restart=restart(WEB)).expected == {}
 
 
 def test_what_is_restartable_without_a_restart_being_asked_for_is_said_to_wait() -> None:
-    assert only_row(check([WEB], NODES)).action == "to restart"
+    assert only_row(check([WEB], NODES)).action == "would_restart"
 
 
 @pytest.mark.parametrize(
@@ -130,6 +144,10 @@ def test_totals_of_a_run() -> None:
         "restartable": 1,
         "restarted": 1,
         "evicted": 0,
+        "would_restart": 0,
+        "would_restart_if": 0,
+        "would_evict": 0,
+        "would_evict_if": 0,
         "skipped": 0,
         "refused": 0,
         "failed": 0,
@@ -183,7 +201,7 @@ def test_the_check_returns_what_the_report_reads() -> None:
     result = check_result(check_spread(cluster.snapshot(), CheckOptions()), CheckOptions(), include_healthy=True)
     row = only_row(result)
     assert row.before.counts == {"worker-1": 3, "worker-2": 0, "worker-3": 0}
-    assert (row.before.verdict, row.action) == ("collapsed", "to restart")
+    assert (row.before.verdict, row.action) == ("collapsed", "would_restart")
 
 
 def test_a_workload_that_became_healthy_is_not_shown_as_gone_where_healthy_ones_are_left_out() -> None:

@@ -12,7 +12,7 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.report.resc
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.report.rows import build_report
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.report.text_map import MIN_WIDTH, render_text
 
-from tests.unit.report.results import Json, check, even, nodes, piled, restart, workload
+from tests.unit.report.results import HOST, Json, check, even, nodes, piled, restart, workload
 
 
 def run_on(node_list: list[Json], *, healthy: int = 0) -> tuple[Json, dict[str, t.Any]]:
@@ -49,11 +49,38 @@ Not moved, because a restart would not help or is not allowed:
 
 
 def test_a_plan_shows_one_check_and_what_would_be_done() -> None:
-    before, options = run_on(nodes(4))
-    shown = text(before, restart=options["restart"], plan=True)
-    assert "collapsed 2   skewed 0   plan: 1 to restart   refused 0   failed 0" in shown
-    assert "collapsed, to restart" in shown
-    assert "→" not in shown
+    node_list = nodes(4)
+    before, _options = run_on(node_list)
+    web, big = before["workloads"]
+    planned = restart(web, action="would_restart", outcome="pending", expected={HOST: {**even(node_list, 4), "worker-1": 0, "worker-2": 2}})
+    assert text(before, restart=planned, plan=True) == (
+        """\
+2 workloads in 1 namespace, 4 nodes, 4 of them open to these workloads
+collapsed 2   skewed 0   plan: would_restart 1   refused 0   failed 0
+
+                 zone-1 -----------  zone-2 -----------
+                 worker-1  worker-3  worker-2  worker-4
+deploy shop/web      4→~·      ·→~1      ·→~2      ·→~1  collapsed, would_restart
+deploy shop/big         2         ·         ·         ·  collapsed, stays
+all                  6→~2      ·→~1      ·→~2      ·→~1
+(replicas by node; · none, but open to it; before→~expected)
+
+Not moved, because a restart would not help or is not allowed:
+  deploy shop/big: Insufficient memory (2 nodes)"""
+    )
+    condition = "all in one place; only if Deployment shop/web ends with worker-2=2"
+    planned["workloads"] += restart(big, action="would_restart_if", outcome="pending", message=condition)["workloads"]
+    shown = text(before, restart=planned, plan=True)
+    assert "plan: would_restart 1, would_restart_if 1   refused" in shown and "collapsed, would_restart_if" in shown
+    assert f"Planned on a condition:\n  deploy shop/big: {condition}" in shown
+
+
+def test_columns_that_add_up_nodes_show_expected_replicas() -> None:
+    node_list = nodes(40)
+    web = workload("web", piled(node_list, 4), "collapsed", restart_helps=True, expected={HOST: even(node_list, 4)})
+    shown = text(check([web], node_list), width=80)
+    assert re.search(r"deploy shop/web +4→~2 +·→~2 +4→~1 +collapsed, a restart helps", shown), shown
+    assert "worker-1 4→~1" in shown and "before→~expected" in shown
 
 
 def test_a_node_that_is_closed_to_a_workload_stays_blank() -> None:

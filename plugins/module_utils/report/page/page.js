@@ -31,22 +31,26 @@
 
   const pill = (text) => el("span", { class: `pill ${text.replaceAll(" ", "-")}` }, text);
   const number = (count, word) => `${count.toLocaleString("en")} ${word}${count === 1 ? "" : "s"}`;
-  const change = (before, after) => (before === after ? `${before}` : `${before} → ${after}`);
+  const change = (before, after, mark = "") => (before === after ? `${before}` : `${before} → ${mark}${after}`);
   const coded = (reason) => [reason.message, " ", reason.reason ? el("code", null, reason.reason) : null];
 
   // --- rows ----------------------------------------------------------------------------------------------------------
 
   const rows = data.workloads.map((workload, order) => {
     const last = workload.after || workload.before;
+    const isExpected = !workload.after && Object.keys(workload.expected).length > 0;
+    const later = isExpected ? { domains: workload.expected } : last;
     const counts = (one) => Object.values(one.domains);
     return {
       ...workload,
       order,
       last,
+      later,
+      mark: isExpected ? "~" : "",
       id: [workload.kind, workload.namespace, workload.name].map(encoded).join("/"),
       search: `${workload.namespace}/${workload.name} ${workload.kind}`.toLowerCase(),
       fullestBefore: Math.max(0, ...counts(workload.before)),
-      fullestAfter: Math.max(0, ...counts(last)),
+      fullestAfter: Math.max(0, ...counts(later)),
       label: stateOf(workload, last),
     };
   });
@@ -72,7 +76,7 @@
   const hasZones = byHost && [...groups.keys()].some((zone) => zone !== "");
 
   const state = {
-    when: data.seen_twice ? BOTH : BEFORE,
+    when: data.seen_twice || data.has_expected ? BOTH : BEFORE,
     text: "",
     node: "",
     namespace: "",
@@ -110,7 +114,7 @@
   function fullest(domains, shown, most) {
     const replicas = new Map();
     for (const row of shown) {
-      for (const one of [row.before, row.last]) {
+      for (const one of [row.before, row.later]) {
         for (const [name, count] of Object.entries(one.domains)) replicas.set(name, (replicas.get(name) || 0) + count);
       }
     }
@@ -138,7 +142,7 @@
   // --- filter and order ----------------------------------------------------------------------------------------------
 
   const isOn = (row, text) =>
-    [row.before, row.last].some((one) => Object.entries(one.domains).some(([name, count]) => count && name.toLowerCase().includes(text)));
+    [row.before, row.later].some((one) => Object.entries(one.domains).some(([name, count]) => count && name.toLowerCase().includes(text)));
 
   function matches(row) {
     const { text, node, namespace, show } = state;
@@ -149,6 +153,7 @@
   }
 
   const now = (row) => (state.when === BEFORE ? row.before : row.last);
+  const pods = (row) => (state.when === BEFORE ? row.before : row.later); // as ``now``, with the expected replicas
 
   const KEYS = {
     order: (row) => row.order,
@@ -161,7 +166,7 @@
   function sorted(found, columns) {
     const column = columns.find((one) => one.key === state.sort);
     const names = column ? new Set(column.names) : null;
-    const count = (row) => Object.entries(now(row).domains).reduce((sum, [name, value]) => sum + (names.has(name) ? value : 0), 0);
+    const count = (row) => Object.entries(pods(row).domains).reduce((sum, [name, value]) => sum + (names.has(name) ? value : 0), 0);
     const key = column ? count : KEYS[state.sort] || KEYS.order;
     const keyed = found.map((row) => [key(row), row]);
     const sign = state.descending ? -1 : 1;
@@ -228,19 +233,19 @@
     return head;
   }
 
-  function cell(before, after, placed, allListed) {
+  function cell(before, after, mark, placed, allListed) {
     const [first, last] = state.when === BEFORE ? [before, before] : state.when === AFTER ? [after, after] : [before, after];
     const heat = placed ? Math.ceil(((last || 0) * HEAT) / placed) : 0;
     const differs = state.when !== BEFORE && (before || 0) !== (after || 0);
     const classes = `cell h${heat}${differs ? " changed" : ""}`;
-    if ((first || 0) !== (last || 0)) return el("td", { class: classes }, `${first || 0}→${last || 0}`);
-    if (last) return el("td", { class: classes }, `${last}`);
+    if ((first || 0) !== (last || 0)) return el("td", { class: classes }, `${first || 0}→${mark}${last || 0}`);
+    if (last) return el("td", { class: classes }, `${state.when === AFTER ? mark : ""}${last}`);
     return el("td", { class: last === 0 || !allListed ? `${classes} open` : classes });
   }
 
   function bodyRow(row, columns, places) {
-    const before = cellsOf(row.before, places), after = cellsOf(row.last, places);
-    const placed = Object.values(now(row).domains).reduce((sum, count) => sum + count, 0);
+    const before = cellsOf(row.before, places), after = cellsOf(row.later, places);
+    const placed = Object.values(pods(row).domains).reduce((sum, count) => sum + count, 0);
     const selected = row.id === state.selected;
     const link = el("a", { href: `#${row.id}` }, row.name);
     const line = el(
@@ -249,11 +254,11 @@
       el("th", { scope: "row", class: "name" }, link, el("span", null, `${row.namespace} · ${row.kind}`)),
       el("td", null, `${row.replicas}`),
     );
-    for (let place = 0; place < columns.length; place += 1) line.append(cell(before[place], after[place], placed, row.before.all_listed));
+    for (let place = 0; place < columns.length; place += 1) line.append(cell(before[place], after[place], row.mark, placed, row.before.all_listed));
     const [from, to] = state.when === BOTH ? [row.fullestBefore, row.fullestAfter] : [KEYS.fullest(row), KEYS.fullest(row)];
     const verdicts = state.when === BOTH ? row.label : [now(row).verdict];
     const pills = verdicts.filter(Boolean).flatMap((verdict, place) => (place ? [" → ", pill(verdict)] : [pill(verdict)]));
-    line.append(el("td", null, change(from, to)), el("td", { class: "left" }, ...pills), explanation(row, selected));
+    line.append(el("td", null, change(from, to, row.mark)), el("td", { class: "left" }, ...pills), explanation(row, selected));
     return line;
   }
 
@@ -293,7 +298,7 @@
     const found = el("td", { class: "why" });
     if (row.action) {
       const more = [row.evicted ? number(row.evicted, "pod") : "", row.outcome && row.duration ? `in ${row.duration} s` : ""].filter(Boolean);
-      const action = data.checks_only && row.action === "to restart" ? "a restart helps" : row.action;
+      const action = data.checks_only && row.action === "would_restart" ? "a restart helps" : row.action;
       found.append(el("div", null, pill(action), " ", row.outcome ? pill(row.outcome) : null, more.length ? ` ${more.join(" ")}` : null));
     }
     if (row.message) found.append(el("div", null, ...coded(row)));
@@ -305,8 +310,8 @@
     const list = el("ul");
     const fill = () => {
       if (list.childElementCount) return;
-      const names = data.domain_list.map((one) => one.name).filter((name) => row.before.domains[name] || row.last.domains[name]);
-      list.append(...names.map((name) => el("li", null, `${name}: ${change(row.before.domains[name] || 0, row.last.domains[name] || 0)}`)));
+      const names = data.domain_list.map((one) => one.name).filter((name) => row.before.domains[name] || row.later.domains[name]);
+      list.append(...names.map((name) => el("li", null, `${name}: ${change(row.before.domains[name] || 0, row.later.domains[name] || 0, row.mark)}`)));
     };
     if (selected) fill();
     found.append(el("details", { open: selected, ontoggle: fill }, el("summary", null, byHost ? "Nodes" : "Domains", el("span", { class: "hidden" }, ` of ${row.name}`)), list));
@@ -317,10 +322,11 @@
     const totals = columns.map(() => [0, 0]);
     for (const row of found) {
       cellsOf(row.before, places).forEach((count, place) => (totals[place][0] += count));
-      cellsOf(row.last, places).forEach((count, place) => (totals[place][1] += count));
+      cellsOf(row.later, places).forEach((count, place) => (totals[place][1] += count));
     }
+    const mark = found.some((row) => row.mark) ? "~" : "";
     const replicas = found.reduce((sum, row) => sum + row.replicas, 0);
-    const shown = totals.map(([before, after]) => el("td", null, state.when === BOTH ? change(before, after) : `${state.when === BEFORE ? before : after}`));
+    const shown = totals.map(([before, after]) => el("td", null, state.when === BOTH ? change(before, after, mark) : `${state.when === BEFORE ? before : mark + after}`));
     const line = el("tr", null, el("th", { scope: "row", class: "name" }, `all ${number(found.length, "workload")}`), el("td", null, `${replicas}`), ...shown);
     line.append(el("td"), el("td"), el("td"));
     return el("tfoot", null, line);
@@ -346,7 +352,8 @@
     const top = holder.scrollTop, left = holder.scrollLeft;
     holder.replaceChildren(el("table", { class: upright ? "upright" : null }, caption, heading(columns), body, sums(found, columns, places)));
     [holder.scrollTop, holder.scrollLeft] = [top, left];
-    const marks = state.when === BOTH ? " A line below a number marks a change." : "";
+    const expected = data.has_expected && state.when !== BEFORE ? " '~': expected after the action." : "";
+    const marks = expected + (state.when === BOTH ? " A line below a number marks a change." : "");
     legend.textContent = `Replicas by ${unit}. '·': none, although open to the workload; empty: closed to it.${marks}`;
     status.textContent = `${found.length.toLocaleString("en")} of ${number(rows.length, "workload")} match`;
     more.replaceChildren();
@@ -400,7 +407,7 @@
       labelled("show", "Show", show),
       labelled("namespace", "Namespace", namespace),
       labelled("node", byHost ? "On node" : "In domain", node),
-      data.seen_twice ? times() : null,
+      data.seen_twice || data.has_expected ? times() : null,
       hasZones ? el("div", null, zoneButton(true), " ", zoneButton(false)) : null,
     );
     return { form, set };
@@ -414,7 +421,7 @@
       };
       return el("label", null, el("input", { type: "radio", name: "when", value, checked: state.when === value, onchange: press }), label);
     };
-    return el("fieldset", null, el("legend", null, "State"), choice(BEFORE, "before"), choice(AFTER, "after"), choice(BOTH, "both"));
+    return el("fieldset", null, el("legend", null, "State"), choice(BEFORE, "before"), choice(AFTER, data.seen_twice ? "after" : "expected"), choice(BOTH, "both"));
   }
 
   function zoneButton(opens) {
@@ -453,8 +460,13 @@
       found.push(tile(totals.restartable, "a restart helps"), tile(summary.healthy || 0, "healthy"), tile(summary.skipped || 0, "skipped"));
       return el("dl", { class: "tiles" }, ...found);
     }
-    found.push(tile(totals.restarted, data.plan ? "to restart" : "restarted"));
-    if (totals.evicted) found.push(tile(totals.evicted, data.plan ? "to evict from" : "evicted from"));
+    if (data.plan) {
+      const planned = ["would_restart", "would_restart_if", "would_evict", "would_evict_if"];
+      found.push(...planned.filter((name, place) => !place || totals[name]).map((name) => tile(totals[name], name)));
+    } else {
+      found.push(tile(totals.restarted, "restarted"));
+      if (totals.evicted) found.push(tile(totals.evicted, "evicted from"));
+    }
     if (!data.plan) found.push(tile(totals.improved, "improved", totals.improved ? "good" : ""));
     found.push(tile(totals.refused, "refused"), tile(totals.failed, "failed", totals.failed ? "bad" : ""));
     return el("dl", { class: "tiles" }, ...found);
