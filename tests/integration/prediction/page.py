@@ -10,6 +10,7 @@ from pathlib import Path
 
 from tests.bench.page import machine, table
 from tests.integration.prediction.comparison import CaseResult
+from tests.integration.prediction.plans import WORKLOADS, PlanResult, PlanTally, disagreements
 from tests.integration.prediction.results import FULL, KINDS, SMALL_UP_TO, Tally, by_kind, kind_of, problems
 from tools.paths import ROOT
 
@@ -55,8 +56,41 @@ nodes, at most 5 % are null.
 """
 
 
+PLANS = "\n## Plans\n"
+PLANS_TEXT = """
+`make soak PART=plan` plans a pass in check mode on {clusters} other random clusters with {fewest} to {most} uneven workloads each, and then
+makes the pass. The strategy, `max_workloads`, the topology keys and `max_skew` are drawn for each cluster.
+
+{results}
+
+The goals: plan and run agree in 98 % of the actions, and at most 10 % of them are conditional. A conditional action (`would_restart_if`,
+`would_evict_if`) agrees if the workload is moved or skipped.
+
+### Actions on which plan and run do not agree
+
+{wrong}
+"""
+
+
+def write_plans(results: list[PlanResult], page: Path = PAGE) -> None:
+    """Write the part of the page about plans."""
+    tally = PlanTally(results)
+    actions = len(tally.compared)
+    rows = [
+        ("clusters", f"{tally.cases}"),
+        ("actions", f"{actions}"),
+        ("plan and run agree", f"{tally.agreeing} ({tally.agreement:.1%})"),
+        ("conditional", f"{tally.conditional} ({tally.conditional_share:.1%})"),
+        ("not conditional: the same text of the reason", f"{tally.equal_texts} of {actions - tally.conditional}"),
+    ]
+    fewest, most = WORKLOADS
+    wrong = "\n".join(f"- {one}" for one in disagreements(results)) or "None."
+    text = PLANS_TEXT.format(clusters=tally.cases, fewest=fewest, most=most, results=table(("", "number"), rows), wrong=wrong)
+    page.write_text(page.read_text(encoding="utf-8").partition(PLANS)[0] + PLANS + text, encoding="utf-8")
+
+
 def write(cases: list[CaseResult], page: Path = PAGE) -> None:
-    """Write the page of these results, which are in the order of their seeds."""
+    """Write the page of these results, which are in the order of their seeds. The part about plans stays."""
     text = TEXT.format(
         clusters=len(cases),
         seeds=_seeds(cases),
@@ -66,7 +100,8 @@ def write(cases: list[CaseResult], page: Path = PAGE) -> None:
         reasons=_reasons(cases),
         wrong="\n".join(f"- {one}" for one in problems(cases)) or "None.",
     )
-    page.write_text(text, encoding="utf-8")
+    _before, title, plans = page.read_text(encoding="utf-8").partition(PLANS) if page.exists() else ("", "", "")
+    page.write_text(text + title + plans, encoding="utf-8")
 
 
 def _seeds(cases: list[CaseResult]) -> str:

@@ -29,10 +29,11 @@ ATTEMPTS = 4
 """So many random workloads are tried for each wanted one. Some do not fit into any domain."""
 
 
-def random_cluster(seed: int, *, is_full: bool = False) -> RandomCase:
+def random_cluster(seed: int, workloads: tuple[int, int] = (2, 6), *, is_full: bool = False) -> RandomCase:
     """Return the cluster of this seed. It is always the same one.
 
-    ``is_full``: it has few nodes, all of them have little free capacity, and rollouts have little surge or none.
+    ``workloads``: the fewest and the most that it is to have. ``is_full``: it has few nodes, all of them have little free capacity, and
+    rollouts have little surge or none.
     """
     choices = Choices(seed)
     nodes = random_nodes(choices, seed, is_full=is_full)
@@ -40,17 +41,17 @@ def random_cluster(seed: int, *, is_full: bool = False) -> RandomCase:
     keys, max_skew = choices.choice(KEYS), choices.choice(MAX_SKEWS)
     capacity = Capacity(nodes)
     fillers = random_fillers(choices, nodes, capacity)
-    workloads: list[CaseWorkload] = []
-    wanted = choices.randint(2, 6)
+    made: list[CaseWorkload] = []
+    wanted = choices.randint(*workloads)
     for _attempt in range(ATTEMPTS * wanted):
         scheduler_name = OWN_NAME if profiles.name == OWN_NAME and choices.chance(0.7) else None
-        name = f"app-{len(workloads)}"
+        name = f"app-{len(made)}"
         found = random_workload(choices, name, nodes, capacity, keys, scheduler_name, skewed=max_skew is not None, is_full=is_full)
-        workloads += [] if found is None else [found]
-        if len(workloads) == wanted:
+        made += [] if found is None else [found]
+        if len(made) == wanted:
             break
     fillers += tight_fillers(choices, nodes, capacity, is_full=is_full)
-    services = [_service(workload.name) for workload in workloads if choices.chance(SERVICE_RATE)]
+    services = [_service(workload.name) for workload in made if choices.chance(SERVICE_RATE)]
     awaits_ends = choices.chance(0.5)
     if choices.chance(REBUILT_IMAGES_RATE):
         nodes = [replace(node, image_percent=choices.choice((90, 100, 101))) for node in nodes]
@@ -59,7 +60,7 @@ def random_cluster(seed: int, *, is_full: bool = False) -> RandomCase:
         nodes,
         fillers,
         services,
-        workloads,
+        made,
         topology_keys=keys,
         max_skew=max_skew,
         limit_ranges=[LIMIT_RANGE] if choices.chance(LIMIT_RANGE_RATE) else [],

@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import Generic, Protocol, TypeVar
 
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.codec import decode_json, encode_json
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.state.restart_outcome import IMPROVED
@@ -17,25 +18,34 @@ SMALL_UP_TO = 100
 """In a cluster with more nodes the scheduler scores only a part of them."""
 
 
-class Results:
-    """The results by seed. A run adds to the file, and a later run does not repeat these seeds."""
+class _Result(Protocol):
+    @property
+    def seed(self) -> int:
+        """The seed of the cluster."""
 
-    def __init__(self, file: Path) -> None:
+
+R = TypeVar("R", bound=_Result)
+
+
+class KeptResults(Generic[R]):
+    """The results by seed. A run adds to the file, and a later run does not repeat these seeds. ``kind``: the class of the results."""
+
+    def __init__(self, kind: type[R], file: Path) -> None:
         self._file = file
         lines = file.read_text().splitlines() if file.exists() else []
-        self._cases = {case.seed: case for case in (decode_json(CaseResult, line) for line in lines)}
+        self._cases: dict[int, R] = {case.seed: case for case in (decode_json(kind, line) for line in lines)}
 
     def __contains__(self, seed: int) -> bool:
         return seed in self._cases
 
-    def add(self, case: CaseResult) -> None:
+    def add(self, case: R) -> None:
         """Keep the results of one cluster."""
         self._file.parent.mkdir(parents=True, exist_ok=True)
         with self._file.open("ab") as lines:
             lines.write(encode_json(case) + b"\n")
         self._cases[case.seed] = case
 
-    def of(self, seeds: Iterable[int]) -> list[CaseResult]:
+    def of(self, seeds: Iterable[int]) -> list[R]:
         """Return the results of these seeds. A seed without a result is left out."""
         return [self._cases[seed] for seed in seeds if seed in self._cases]
 

@@ -28,7 +28,7 @@ from tests.integration.prediction import page
 from tests.integration.prediction.case_world import CaseWorld
 from tests.integration.prediction.comparison import CaseResult, run_case
 from tests.integration.prediction.random_clusters import random_cluster
-from tests.integration.prediction.results import MORE, Results, Tally, by_kind, problems, summary
+from tests.integration.prediction.results import MORE, KeptResults, Tally, by_kind, problems, summary
 from tools.paths import ROOT
 
 SOAK = os.environ.get("SOAK") == "1"
@@ -56,11 +56,11 @@ def _seeds() -> list[int]:
     return list(range(int(first), int(last or first) + 1))
 
 
-def _results_file() -> Results:
+def _results_file() -> KeptResults[CaseResult]:
     # A run that continues has results of one version only.
     of_soak = "soak" if IS_NEWEST else f"soak-{VERSION}"
     default = ROOT / "tests" / "output" / "prediction" / f"{of_soak if SOAK else time.strftime('%Y%m%dT%H%M%S')}.jsonl"
-    return Results(Path(os.environ.get("PREDICTION_RESULTS") or default))
+    return KeptResults(CaseResult, Path(os.environ.get("PREDICTION_RESULTS") or default))
 
 
 @pytest.fixture(scope="module")
