@@ -33,8 +33,9 @@ class RunLimits:
         self._namespaces: Counter[str] = Counter()
 
     def fork(self) -> RunLimits:
-        """Return limits with the same counts. Later counts of one do not affect the other."""
+        """Return limits with the same counts and times. Later counts of one do not affect the other."""
         other = RunLimits(self._options)
+        other.times = self.times
         other._moves, other._pods = self._moves.copy(), self._pods.copy()
         other._nodes, other._namespaces = self._nodes.copy(), self._namespaces.copy()
         return other

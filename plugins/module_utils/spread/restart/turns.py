@@ -40,9 +40,7 @@ def in_turns(targets: Iterable[Target], workloads: Iterable[Workload]) -> list[T
 def _last_moves(workloads: Iterable[Workload]) -> dict[Target, float]:
     """Return the time of the last move of each workload that was moved, in seconds since the epoch."""
     outcomes = ((one, read_outcome(one.metadata.annotations)) for one in workloads)
-    return {
-        Target(one.kind, one.metadata.namespace, one.metadata.name): parse_time(found.time) for one, found in outcomes if found is not None
-    }
+    return {Target.of(one): parse_time(found.time) for one, found in outcomes if found is not None}
 
 
 class NamespaceTimes:
