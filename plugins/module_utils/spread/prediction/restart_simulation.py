@@ -26,7 +26,7 @@ from ..topology.topology import Topology
 from .draws import Draw, terminating_copy
 from .least_loaded_node import LeastLoadedNode, ReplicaCounts
 from .next_pods import NextPods
-from .old_pods import OldPods, assumed_ending_pods, can_be_removed_in_other_orders, ending_pods
+from .old_pods import OldPods, assumed_ending_pods, can_be_removed_in_other_orders, ending_pods, ends_at_removal
 from .scored_node import ScoredNode
 
 
@@ -126,7 +126,8 @@ class RestartSimulation:
         if stuck is None and not preempts:
             # The rollout has ended, and these may still be terminating when the next workload is decided.
             for pod in self._old.take(len(self._old)):
-                self._remove_old_pod(pod, is_awaited=False)
+                has_ended = self._draw is None or ends_at_removal(pod) or self._draw.has_ended(immediately=True)
+                self._remove_old_pod(pod, uses_node=not has_ended)
         first = self._first or Feasibility((), {}, (), {})
         return SimulatedRestart(tuple(self._new), stuck, first, self._cluster_state, self._decided, preempts)
 
