@@ -13,7 +13,7 @@ from itertools import zip_longest
 
 from ...model.api.workload import Workload
 from ...model.values.timestamps import parse_time
-from ...state.restart_outcome import read_outcome
+from ...state.restart_outcome import PENDING, read_outcome
 from .targets import Target
 
 MOST_TIMEOUTS, LEAST_LIMIT_S = 6, 600
@@ -23,24 +23,23 @@ MOST_TIMEOUTS, LEAST_LIMIT_S = 6, 600
 def in_turns(targets: Iterable[Target], workloads: Iterable[Workload]) -> list[Target]:
     """Return the targets in the order of their turns. Without earlier moves, the order of a namespace and in it is the given one.
 
+    A move that has not ended is no reason to take its workload later than others of its namespace: they are decided with its result.
     ``workloads``: those of all namespaces of the targets, also the ones that are well spread now.
     """
-    moved_s = _last_moves(workloads)
     namespaces: dict[str, list[Target]] = {}
     for target in targets:
         namespaces.setdefault(target.namespace, []).append(target)
     served_s: dict[str, float] = {}
-    for target, at_s in moved_s.items():
-        served_s[target.namespace] = max(at_s, served_s.get(target.namespace, 0.0))
+    ended_s: dict[Target, float] = {}
+    for workload in workloads:
+        outcome = read_outcome(workload.metadata.annotations)
+        if outcome is not None:
+            target, at_s = Target.of(workload), parse_time(outcome.time)
+            served_s[target.namespace] = max(at_s, served_s.get(target.namespace, 0.0))
+            ended_s[target] = 0.0 if outcome.outcome == PENDING else at_s
     first = sorted(namespaces, key=lambda namespace: served_s.get(namespace, 0.0))
-    queues = (sorted(namespaces[namespace], key=lambda target: moved_s.get(target, 0.0)) for namespace in first)
+    queues = (sorted(namespaces[namespace], key=lambda target: ended_s.get(target, 0.0)) for namespace in first)
     return [target for turn in zip_longest(*queues) for target in turn if target is not None]
-
-
-def _last_moves(workloads: Iterable[Workload]) -> dict[Target, float]:
-    """Return the time of the last move of each workload that was moved, in seconds since the epoch."""
-    outcomes = ((one, read_outcome(one.metadata.annotations)) for one in workloads)
-    return {Target.of(one): parse_time(found.time) for one, found in outcomes if found is not None}
 
 
 class NamespaceTimes:

@@ -12,7 +12,6 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.api.p
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.api.workload import Workload
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.codec import decode_json, encode_json, replace
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.interning import Interner
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.pod_template import NEXT_REVISION
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.snapshot import Skipped
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.next_pod.next_pod import NextPod, next_pod
 
@@ -92,7 +91,7 @@ def test_what_all_live_pods_have_comes_with_a_new_one(spec: Json) -> None:
 def test_labels_that_all_live_pods_have_come_with_a_new_one_but_not_those_of_their_node_and_revision() -> None:
     labels = {"app": "web", HASH: "hash1", "mesh": "on", "topology.kubernetes.io/zone": "a", "topology.kubernetes.io/region": "r"}
     cluster, workload = web(metadata={"labels": labels})
-    assert next_pod(workload, cluster.snapshot()).pod.metadata.labels == {"app": "web", "mesh": "on", HASH: NEXT_REVISION}
+    assert next_pod(workload, cluster.snapshot()).pod.metadata.labels == {"app": "web", "mesh": "on", HASH: "next-web"}
     assert next_pod(workload, cluster.snapshot(), revision="hash1").pod.metadata.labels == {"app": "web", "mesh": "on", HASH: "hash1"}
 
 
@@ -313,7 +312,7 @@ def test_a_label_by_which_an_operator_marks_its_leader_is_not_one_of_a_new_pod()
     cluster, workload = web()
     change(cluster, 0, metadata={"labels": {"app": "web", "role": "leader"}})
     found = next_pod(workload, cluster.snapshot())
-    assert found.unknown == () and found.pod.metadata.labels == {"app": "web", HASH: NEXT_REVISION}
+    assert found.unknown == () and found.pod.metadata.labels == {"app": "web", HASH: "next-web"}
 
 
 def test_a_label_of_the_template_that_was_changed_by_hand_comes_back() -> None:
@@ -392,7 +391,7 @@ def test_selectors_ask_for_the_revision_of_the_new_pod(merged: bool) -> None:
     cluster, workload = web(
         metadata={"labels": {"app": "web", HASH: "hash1"}}, spec={"affinity": affinity, "topologySpreadConstraints": [constraint]}
     )
-    for revision in (NEXT_REVISION, "hash1"):
+    for revision in ("next-web", "hash1"):
         text = encode_json(next_pod(workload, cluster.snapshot(), revision=revision).pod.spec.affinity).decode()
         assert text.count(f'"values":["{revision}"]') == 1 and text.count('"key":"pod-template-hash"') == 1, text
     spec = next_pod(workload, cluster.snapshot()).pod.spec

@@ -22,11 +22,11 @@ def targets(names: str) -> list[Target]:
     return [Target("Deployment", *name.split("/")) for name in names.split()]
 
 
-def moved(name: str, age_s: float, annotation: str = "") -> Workload:
+def moved(name: str, age_s: float, annotation: str = "", outcome: str = "unchanged") -> Workload:
     """A workload that was moved at this time."""
     namespace, _slash, own_name = name.partition("/")
-    outcome = make_outcome(now_s=NOW - age_s, attempts=1, outcome="unchanged", revision="x", eligible="x")
-    annotations = {OUTCOME_ANNOTATION: annotation or outcome.to_annotation()}
+    made = make_outcome(now_s=NOW - age_s, attempts=1, outcome=outcome, revision="x", eligible="x")
+    annotations = {OUTCOME_ANNOTATION: annotation or made.to_annotation()}
     workload: Workload = struct(Workload, {"metadata": {"name": own_name, "namespace": namespace, "annotations": annotations}})
     force_setattr(workload, "kind", "Deployment")
     return workload
@@ -41,6 +41,7 @@ def moved(name: str, age_s: float, annotation: str = "") -> Workload:
         ("a/1 b/1 c/1", [moved("a/9", 60), moved("b/9", 90)], "c/1 b/1 a/1"),
         ("a/1 b/1", [moved("a/8", 10), moved("a/9", 90), moved("b/9", 60)], "b/1 a/1"),
         ("a/1 a/2 a/3", [moved("a/1", 60), moved("a/2", 90)], "a/3 a/2 a/1"),
+        ("a/1 a/2 a/3 b/1", [moved("a/1", 60, outcome="pending"), moved("a/2", 90)], "b/1 a/1 a/3 a/2"),
         ("a/1 b/1", [moved("a/9", 60, "no JSON")], "a/1 b/1"),
         ("a/1 b/1", [moved("a/9", -9e8)], "b/1 a/1"),
     ],
