@@ -104,9 +104,13 @@ def decide_in_each(
     If an action is decided in some of the states only, a plan has it, for these states. A run does not act before it knows more, so its
     decision is the other one.
     """
-    decided = [(state, decide(state)) for state in states.distinct]
-    acting = [(state, decision) for state, decision in decided if acts(decision)]
-    others = [(state, decision) for state, decision in decided if not acts(decision)]
+    acting: list[tuple[PossibleState, D]] = []
+    others: list[tuple[PossibleState, D]] = []
+    for state in states.distinct:
+        decision = decide(state)
+        (acting if acts(decision) else others).append((state, decision))
+        if others and not is_plan:
+            break
     chosen = acting if not others or (acting and is_plan) else others
     return chosen[0][1], [state for state, _decision in chosen]
 
