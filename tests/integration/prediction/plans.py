@@ -56,8 +56,8 @@ class ComparedAction(Struct, frozen=True):
 
     @property
     def agrees(self) -> bool:
-        """True if the run does what the plan says. A conditional action is made or not."""
-        return self.action == MADE.get(self.planned, self.planned) or (self.is_conditional and self.action == SKIPPED)
+        """True if the run does what the plan says. A conditional action is made or not, and ``auto`` may then evict single pods."""
+        return self.action == MADE.get(self.planned, self.planned) or (self.is_conditional and self.action in (SKIPPED, EVICTED))
 
     @property
     def has_equal_text(self) -> bool:
