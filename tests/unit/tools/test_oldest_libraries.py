@@ -32,4 +32,5 @@ def test_the_extender_has_its_own_bounds() -> None:
 def test_the_tests_of_the_parts_exist() -> None:
     for part in PARTS.values():
         for name in (*part.unit, *part.integration):
-            assert any((ROOT / name).rglob("test_*.py")), name
+            path = ROOT / name.removeprefix("--ignore=")
+            assert path.is_file() or any(path.rglob("test_*.py")), name

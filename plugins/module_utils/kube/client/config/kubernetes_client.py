@@ -10,12 +10,13 @@ from __future__ import annotations
 import contextlib
 import typing as t
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 from ..http.connection import HttpError
 from .connection_settings import ConnectionSettings, Pem
 from .files import ConnectionSettingsError
-from .kubeconfig_settings import context_of_kubeconfig, impersonation
+from .kubeconfig_settings import context_of_kubeconfig, settings_without_login
 from .kubeconfig_source import Source
 
 MALFORMED = (AttributeError, KeyError, TypeError, ValueError, OSError)
@@ -33,7 +34,9 @@ NO_LOGIN = (
 
 
 def settings_by_client(source: Source, *, persist: bool, needs_login: bool = False) -> ConnectionSettings:
-    """Return the settings that the kubernetes client reads from the kubeconfig. Raises ConnectionSettingsError.
+    """Return the settings of the kubeconfig with the login of the kubernetes client. Raises ConnectionSettingsError.
+
+    Older versions of the client do not read all settings, such as the proxy. So only the login is taken from it.
 
     ``persist``: write a renewed token to the kubeconfig. If a plugin fails, the kubernetes client raises nothing, and the settings have no
     credentials. This is an error only with ``needs_login``. Their ``authorization`` raises ConnectionSettingsError if a token cannot be
@@ -57,17 +60,11 @@ def settings_by_client(source: Source, *, persist: bool, needs_login: bool = Fal
             config.load_kube_config_from_dict(config_dict=source.kubeconfig, **options)
         else:
             config.load_kube_config(config_file=":".join(map(str, source.files)), **options)
-    settings = ConnectionSettings(
-        configuration.host,
+    settings = replace(
+        settings_without_login(source),
         authorization=lambda: _authorization(configuration),
-        headers=impersonation(source),
-        ca=_file(configuration.ssl_ca_cert),
         client_certificate=_file(configuration.cert_file),
         client_key=_file(configuration.key_file),
-        verify=bool(configuration.verify_ssl),
-        tls_server_name=getattr(configuration, "tls_server_name", None) or "",
-        proxy=configuration.proxy or "",
-        no_proxy=getattr(configuration, "no_proxy", None) or "",
     )
     if needs_login and not settings.has_login:
         raise ConnectionSettingsError(NO_LOGIN)

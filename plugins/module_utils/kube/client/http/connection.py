@@ -176,7 +176,7 @@ class _Pool:
 def _check_url(what: str, url: str) -> None:
     try:
         parts = urlsplit(url)
-        good = parts.scheme in SCHEMES and parts.hostname and parts.port != 0
+        good = parts.scheme in SCHEMES and parts.hostname and " " not in parts.hostname and parts.port != 0
     except ValueError:
         good = False
     if not good:

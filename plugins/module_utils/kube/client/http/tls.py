@@ -8,6 +8,7 @@ Certificates and keys are passed to TLS in memory, so that nothing is written to
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import re
 import ssl
@@ -79,6 +80,16 @@ class _Socket(ssl.SSLSocket):
     def do_handshake(self, block: bool = False) -> None:
         with _handshake():
             super().do_handshake(block)
+
+    def send(self, data: t.Any, flags: int = 0) -> int:
+        """Send data. Raises BrokenPipeError if the server has closed the connection.
+
+        For that error urllib3 reads the answer, which may be the alert. Python 3.11 raises SSLEOFError.
+        """
+        try:
+            return super().send(data, flags)
+        except ssl.SSLEOFError as error:
+            raise BrokenPipeError(errno.EPIPE, "the server has closed the connection") from error
 
     def read(self, len: int = 1024, buffer: t.Any = None) -> t.Any:
         return _read(self, lambda: super(_Socket, self).read(len, buffer))

@@ -23,7 +23,8 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client
 )
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.config.kubeconfig_source import Source
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.config.kubernetes_client import settings_by_client
-from kubernetes.config import ConfigException
+from kubernetes.client import Configuration
+from kubernetes.config import ConfigException, load_kube_config, load_kube_config_from_dict
 from oauthlib.oauth2 import OAuth2Error
 from urllib3.exceptions import MaxRetryError
 
@@ -63,6 +64,26 @@ def comparable(settings: ConnectionSettings) -> dict[str, t.Any]:
     }
 
 
+def of_client(source: Source) -> ConnectionSettings:
+    """Return the settings that the kubernetes client reads."""
+    configuration = Configuration()
+    if isinstance(source.kubeconfig, dict):
+        load_kube_config_from_dict(source.kubeconfig, client_configuration=configuration, persist_config=False)
+    else:
+        load_kube_config(str(source.kubeconfig), client_configuration=configuration, persist_config=False)
+    (authorization,) = [one["value"] for one in configuration.auth_settings().values()] or [""]
+    files = (configuration.ssl_ca_cert, configuration.cert_file, configuration.key_file)
+    ca, certificate, key = (Path(one) if one else None for one in files)
+    return ConnectionSettings(
+        configuration.host,
+        authorization=lambda: authorization or "",
+        ca=ca,
+        client_certificate=certificate,
+        client_key=key,
+        verify=configuration.verify_ssl,
+    )
+
+
 UNDERSTOOD = [
     kubeconfig(user={"token": SECRET}),
     kubeconfig({"server": "https://127.0.0.1:6443/"}, {"token": SECRET}),
@@ -73,7 +94,6 @@ UNDERSTOOD = [
     kubeconfig({"certificate-authority": "ca.pem", "certificate-authority-data": b64("other")}, {"tokenFile": "token"}),
     kubeconfig({"certificate-authority": "ca.pem", "certificate-authority-data": ""}, {"tokenFile": "token"}),
     kubeconfig({"insecure-skip-tls-verify": True}, {"username": "u", "password": SECRET}),
-    kubeconfig({"insecure-skip-tls-verify": False, "tls-server-name": "kubernetes", "proxy-url": "http://proxy:3128"}),
     kubeconfig(user={"token": SECRET, "username": "u", "password": SECRET, "exec": {"command": "false"}}),
 ]
 
@@ -88,7 +108,14 @@ def test_settings_are_those_of_the_kubernetes_client(given: Json, as_dict: bool,
     (tmp_path / "config").write_text(yaml.safe_dump(given))
     monkeypatch.chdir(tmp_path)
     source = Source(copy.deepcopy(given) if as_dict else str(tmp_path / "config"))
-    assert comparable(settings_of_kubeconfig(source)) == comparable(settings_by_client(source, persist=False))
+    assert comparable(settings_of_kubeconfig(source)) == comparable(of_client(source))
+
+
+@pytest.mark.parametrize("read", [settings_of_kubeconfig, lambda source: settings_by_client(source, persist=False)])
+def test_settings_that_older_kubernetes_clients_do_not_read(read: t.Callable[[Source], ConnectionSettings]) -> None:
+    cluster = {"insecure-skip-tls-verify": False, "tls-server-name": "kubernetes", "proxy-url": "http://proxy:3128"}
+    settings = read(Source(kubeconfig(cluster, {"token": SECRET})))
+    assert (settings.tls_server_name, settings.proxy, settings.verify) == ("kubernetes", "http://proxy:3128", True)
 
 
 @pytest.mark.parametrize(
@@ -120,7 +147,7 @@ def test_several_files_are_merged_as_the_kubernetes_client_does_it(tmp_path: Pat
         file.write_text(yaml.safe_dump(parts))
     source = Source(f"{missing}:{first}:{second}")
     settings = settings_of_kubeconfig(source)
-    assert comparable(settings) == comparable(settings_by_client(source, persist=False))
+    assert comparable(settings) == comparable(of_client(source))
     assert (content(settings.ca), settings.authorization()) == (b"ca in b", "Bearer token in a")
 
 
