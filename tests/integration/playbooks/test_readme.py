@@ -4,11 +4,12 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import subprocess
 from pathlib import Path
+
+import yaml
 
 from lab.audit import COMPLETE, STARTED
 from lab.cluster import Cluster
@@ -37,7 +38,7 @@ def test_the_commands_of_a_first_check_find_collapsed_workloads_and_only_read(
         removed = [_shell(cluster, removal, tmp_path) for removal in REMOVALS]
 
     assert done.returncode == 0, done.stdout + done.stderr
-    result = json.loads(done.stdout.partition("=> ")[2])
+    result = yaml.safe_load(done.stdout.partition("=> ")[2])
     assert {"kind": "Deployment", "namespace": namespace, "name": "web"} in result["restartable"], done.stdout
     requests = list(cluster.audit().events(since=before, user=USER, stages=(STARTED, COMPLETE)))
     assert {event.verb for event in requests} <= {"get", "list"} and any(event.resource == "pods" for event in requests)
