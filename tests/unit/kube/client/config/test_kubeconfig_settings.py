@@ -67,10 +67,12 @@ def comparable(settings: ConnectionSettings) -> dict[str, t.Any]:
 def of_client(source: Source) -> ConnectionSettings:
     """Return the settings that the kubernetes client reads."""
     configuration = Configuration()
+    # Older versions need a current context in the first file.
+    options: Json = {"context": context_of_kubeconfig(source).name, "client_configuration": configuration, "persist_config": False}
     if isinstance(source.kubeconfig, dict):
-        load_kube_config_from_dict(source.kubeconfig, client_configuration=configuration, persist_config=False)
+        load_kube_config_from_dict(source.kubeconfig, **options)
     else:
-        load_kube_config(str(source.kubeconfig), client_configuration=configuration, persist_config=False)
+        load_kube_config(str(source.kubeconfig), **options)
     (authorization,) = [one["value"] for one in configuration.auth_settings().values()] or [""]
     files = (configuration.ssl_ca_cert, configuration.cert_file, configuration.key_file)
     ca, certificate, key = (Path(one) if one else None for one in files)
