@@ -18,7 +18,7 @@ from ...spread.check import WorkloadChecker
 from ...spread.distribution import Distribution, listed_by_key
 from ...spread.eviction.planner import Move
 from ...spread.options import CheckOptions
-from ...spread.prediction.draws import terminating_uid
+from ...spread.prediction.draws import DRAWS, terminating_uid
 from ...spread.prediction.old_pods import assumed_ending_pods
 from ...spread.restart.options import EVICT_SURPLUS, ROLLOUT, RestartOptions
 from ...spread.restart.possible_states import Counts, End, PossibleState, PossibleStates, StateAfter
@@ -28,6 +28,9 @@ from ...spread.rollout import is_rolling
 from ...spread.spread_report import WorkloadReport
 from ...spread.topology.topology import Topology
 from ..common.scheduler_profiles import add_second_scheduler
+
+STATES_OF_RUN = 2
+"""The most states in which a run decides. It observes the results afterwards, and a plan does not."""
 
 
 class Observation:
@@ -51,7 +54,7 @@ class Observation:
         )
         self._checker = WorkloadChecker(snapshot, check_options)
         self._workloads = {Target.of(workload): workload for workload in snapshot.workloads()}
-        self.states = PossibleStates(self._checker.cluster_state, limits)
+        self.states = PossibleStates(self._checker.cluster_state, limits, DRAWS if self._is_plan else STATES_OF_RUN)
 
     @classmethod
     def read(

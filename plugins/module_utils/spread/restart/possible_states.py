@@ -54,10 +54,13 @@ class StateAfter(t.NamedTuple):
 
 
 class PossibleStates:
-    """One state for each number of a draw. States that are equal are one object, and nothing is decided in it twice."""
+    """One state for each number of a draw. States that are equal are one object, and nothing is decided in it twice.
 
-    def __init__(self, cluster_state: ClusterState, limits: RunLimits) -> None:
-        self._states: Sequence[PossibleState] = [PossibleState(cluster_state, limits)] * DRAWS
+    ``draws``: the number of draws, and so the most states.
+    """
+
+    def __init__(self, cluster_state: ClusterState, limits: RunLimits, draws: int = DRAWS) -> None:
+        self._states: Sequence[PossibleState] = [PossibleState(cluster_state, limits)] * draws
         self._moved: list[Target] = []
 
     @property

@@ -12,13 +12,11 @@ import pytest
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.errors import ForbiddenError
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.resources import PODS, Resource
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.restart import run as restart_run
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.restart.observation import STATES_OF_RUN
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.restart.result import restart_result
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.restart.run import run_restart
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.distribution import Distribution
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.prediction.draws import (
-    DRAWS,
-    MAX_DRAWS,
-)
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.prediction.draws import MAX_DRAWS
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.prediction.restart_simulation import (
     RestartSimulation,
     SimulatedRestart,
@@ -278,7 +276,7 @@ def test_each_target_is_simulated_a_fixed_number_of_times_without_waiting(monkey
     run_restart(FakeApi(cluster, now=NOW), targets, RestartOptions(wait=False))
     # In each possible state once to find the best result, and some times with the scores of the scheduler. Then to assume the restart.
     assert set(played) == {target.name for target in targets}
-    assert all(number <= DRAWS * (MAX_DRAWS + 1) + DRAWS for number in Counter(played).values())
+    assert all(number <= STATES_OF_RUN * (MAX_DRAWS + 2) for number in Counter(played).values())
 
 
 def test_an_old_observation_is_replaced_before_the_next_target_is_begun(monkeypatch: pytest.MonkeyPatch) -> None:
