@@ -125,7 +125,7 @@ def _unknown(rows: ProfileRows, failed: Mapping[str, str]) -> Iterator[str]:
         if name in failed:
             yield f"profile {rows.profile}, agent {name}: it has failed with {failed[name]}"
         elif len(unknown) == len(rows.nodes) > 1:
-            first = next(iter(unknown.values()))
+            first = next(iter(unknown.values()), "")
             yield f"profile {rows.profile}, agent {name}: no fresh value for any of the {len(unknown)} nodes{f': {first}' if first else ''}"
         elif unknown:
             nodes_of: dict[str, list[str]] = {}
