@@ -26,7 +26,7 @@ from tools.working_copy import working_copy
 TEST_TOOLS = ("ansible-core", "hypothesis", "markdown-it-py", "promql-parser", "pytest", "pytest-timeout", "pytest-xdist", "trustme")
 """The tools that the tests need, with their pinned versions. The others need newer libraries."""
 OLDEST_VERSION = re.compile(r"([\w.-]+)>=([\w.]+)")
-PRODUCT = tuple(name for name in ("kube", "model", "operations", "report", "rescue", "scheduler", "scheduler_config", "spread", "state"))
+PRODUCT = ("kube", "model", "operations", "report", "rescue", "scheduler", "scheduler_config", "spread", "state")
 SIDE_BY_SIDE = ("-n", "2", "--dist", "loadfile", "--no-loadscope-reorder")
 
 

@@ -72,7 +72,7 @@ def _table(report: Report, rows: Sequence[Row]) -> list[str]:
 def _fullest(row: Row) -> str:
     """Return the fullest domain with its replicas, before and after, or as it is expected."""
     texts = [_fullest_of(one) for one in (row.before, row.last) if one.counts]
-    if row.after is None and row.expected:
+    if row.is_expected:
         texts.append(escaped(EXPECTED) + _fullest_of(WorkloadObservation(row.expected)))
     return " → ".join(dict.fromkeys(texts))
 

@@ -108,9 +108,14 @@ class Row:
     expected: Counts = field(default_factory=dict)
 
     @property
+    def is_expected(self) -> bool:
+        """Return whether the later replicas are expected ones, because there is no newer observation."""
+        return self.after is None and bool(self.expected)
+
+    @property
     def later_counts(self) -> Counts:
         """Return the replicas by domain at the newer observation, or else the expected ones."""
-        return self.expected if self.after is None and self.expected else self.last.counts
+        return self.expected if self.is_expected else self.last.counts
 
     @property
     def last(self) -> WorkloadObservation:
@@ -166,7 +171,7 @@ class Report:
     @property
     def has_expected(self) -> bool:
         """Return whether there are expected replicas."""
-        return any(row.after is None and row.expected for row in self.rows)
+        return any(row.is_expected for row in self.rows)
 
     @cached_property
     def replicas(self) -> tuple[Counter[str], Counter[str]]:

@@ -175,7 +175,7 @@ def _cells(report: Report, rows: Sequence[Row], grid: Grid, *, short: bool, max_
 
 def _later(row: Row) -> tuple[WorkloadObservation, str]:
     """Return the second observation of a workload, or else the expected replicas, and their mark."""
-    if row.after is None and row.expected:
+    if row.is_expected:
         return WorkloadObservation(row.expected, all_listed=row.before.all_listed), EXPECTED
     return row.last, ""
 

@@ -12,8 +12,8 @@ import re
 import typing as t
 from collections.abc import Sequence
 
-MIRROR = "kubernetes.io/config.mirror"
-"""The annotation with the UID that the kubelet has given to the static pod. The API server permits no change of it, unlike config.hash."""
+from ..model.well_known import MIRROR_ANNOTATION
+
 ROOTS = ((), ("kubelet",))
 """The ``cgroupRoot`` of kubelets: the root itself, and the one that kind sets."""
 QUALITIES_OF_SERVICE = (("burstable",), ("besteffort",), ())
@@ -25,7 +25,7 @@ def uid_of_static_pod(pods: Sequence[t.Any], name: str, node: str) -> str:
     for pod in pods:
         metadata, spec = pod.get("metadata") or {}, pod.get("spec") or {}
         if metadata.get("name") == f"{name}-{node}" and spec.get("nodeName") == node:
-            return str((metadata.get("annotations") or {}).get(MIRROR) or "")
+            return str((metadata.get("annotations") or {}).get(MIRROR_ANNOTATION) or "")
     return ""
 
 

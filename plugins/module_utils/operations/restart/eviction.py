@@ -65,10 +65,9 @@ class EvictionStrategy:
     def begin(self, report: WorkloadReport, observation: Observation, result: RestartResult, *, alone: bool) -> t.Optional[Step]:
         """Decide on the next step of the workload. If it is an eviction, request it."""
         evictions = self._present_evictions(report, observation, result)
-        decided: dict[PossibleState, EvictionDecision] = {}
 
         def decide(state: PossibleState) -> EvictionDecision:
-            decided[state] = decide_eviction(
+            return decide_eviction(
                 report,
                 observation.snapshot,
                 state.cluster_state,
@@ -79,11 +78,9 @@ class EvictionStrategy:
                 denied=evictions.rejected and not evictions.unanswered,
                 unanswered=evictions.unanswered,
             )
-            return decided[state]
 
-        decision, states = decide_in_each(
-            observation.states, decide, lambda decision: decision.move is not None, is_plan=self._options.dry_run
-        )
+        decided = decide_in_each(observation.states, decide, lambda decision: decision.move is not None, is_plan=self._options.dry_run)
+        decision = next(iter(decided.values()))
         # A replacement that is available already ends this wait immediately.
         if decision.action == WAIT or (evictions.evicted is not None and self._options.wait):
             return self._wait_for_earlier(report, observation, decision, evictions)
@@ -98,7 +95,7 @@ class EvictionStrategy:
             return None
         result.note_pods(observation.snapshot.placed_pods(report.workload))
         if self._options.dry_run:
-            self._plan(report, observation, {state: decided[state] for state in states}, result)
+            self._plan(report, observation, decided, result)
             return PlannedStep(result)
         recorded = record_eviction(self._api, report.workload, decision.outcome, observation.snapshot)
         if evictions.outcome is None:
@@ -108,7 +105,7 @@ class EvictionStrategy:
         self._evictions[result.target] = evictions
         self._budgets.begin(result.target, budgets)
         move = decision.move
-        observation.assume_moves(report, states, lambda _state, number: [move.by_draw(number)])
+        observation.assume_moves(report, list(decided), lambda _state, number: [move.by_draw(number)])
         return self._evict(decision.move, report, observation, evictions, recorded.template)
 
     def _present_evictions(self, report: WorkloadReport, observation: Observation, result: RestartResult) -> WorkloadEvictions:

@@ -98,21 +98,20 @@ D = t.TypeVar("D")
 
 def decide_in_each(
     states: PossibleStates, decide: t.Callable[[PossibleState], D], acts: t.Callable[[D], bool], *, is_plan: bool
-) -> tuple[D, list[PossibleState]]:
-    """Return the decision and the states in which it is made.
+) -> dict[PossibleState, D]:
+    """Return the decision in each of the states in which it is made.
 
     If an action is decided in some of the states only, a plan has it, for these states. A run does not act before it knows more, so its
     decision is the other one.
     """
-    acting: list[tuple[PossibleState, D]] = []
-    others: list[tuple[PossibleState, D]] = []
+    acting: dict[PossibleState, D] = {}
+    others: dict[PossibleState, D] = {}
     for state in states.distinct:
         decision = decide(state)
-        (acting if acts(decision) else others).append((state, decision))
+        (acting if acts(decision) else others)[state] = decision
         if others and not is_plan:
             break
-    chosen = acting if not others or (acting and is_plan) else others
-    return chosen[0][1], [state for state, _decision in chosen]
+    return acting if not others or (acting and is_plan) else others
 
 
 def defer_if_capacity_reserved(reason: Reason, *, alone: bool) -> None:

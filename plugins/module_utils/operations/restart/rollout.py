@@ -131,12 +131,13 @@ class RolloutStrategy:
     def begin(self, report: WorkloadReport, observation: Observation, result: RestartResult, *, alone: bool) -> t.Optional[Step]:
         """Decide on the workload. If the decision is a restart, write it."""
         result.before = listed_by_key(report.distributions)
-        decision, states = decide_in_each(
+        decided = decide_in_each(
             observation.states,
             lambda state: self._decide(observation.report_in(state, report), observation, state, result.target),
             lambda decision: decision.action == RESTART,
             is_plan=self._options.dry_run,
         )
+        states, decision = list(decided), next(iter(decided.values()))
         if decision.action == RESUME:
             return self._resume(report, observation, decision, result)
         if decision.action != RESTART:

@@ -8,8 +8,8 @@ import typing as t
 
 from ...model.api.pod import Pod
 from ...model.reason import Reason
+from ...model.well_known import MIRROR_ANNOTATION
 
-MIRROR_ANNOTATION = "kubernetes.io/config.mirror"
 STATIC = Reason("static", "the kubelet runs it from a file")
 
 
