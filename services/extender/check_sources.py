@@ -10,6 +10,7 @@ import time
 import typing as t
 from collections.abc import Iterator, Mapping
 
+from ...plugins.module_utils.model.messages import listed
 from ..common.log import Log
 from .agents.network.bandwidth import SPEED_METRIC, bit_text
 from .engine.engine import Engine
@@ -22,6 +23,7 @@ from .pauses import no_pause
 from .sources.prometheus.promql import shown_promql, value_text
 from .sources.view import ClusterView
 
+SHOWN_NODES = 10
 SHOWN_QUERIES = 2
 """Queries without a series that are shown for an agent."""
 
@@ -132,8 +134,7 @@ def _unknown(rows: ProfileRows, failed: Mapping[str, str]) -> Iterator[str]:
             for node, why in unknown.items():
                 nodes_of.setdefault(why, []).append(node)
             for why, nodes in itertools.islice(nodes_of.items(), SHOWN_REASONS):
-                shown = ", ".join(nodes[:10]) + (f" and {len(nodes) - 10} more" if len(nodes) > 10 else "")
-                yield f"profile {rows.profile}, agent {name}: no fresh value for {shown}{f': {why}' if why else ''}"
+                yield f"profile {rows.profile}, agent {name}: no fresh value for {listed(nodes, SHOWN_NODES)}{f': {why}' if why else ''}"
             if len(nodes_of) > SHOWN_REASONS:
                 others = sum(map(len, itertools.islice(nodes_of.values(), SHOWN_REASONS, None)))
                 yield f"profile {rows.profile}, agent {name}: no fresh value for {others} more nodes, for other reasons"
@@ -160,9 +161,8 @@ def _without_series(rows: ProfileRows, profile: Profile, view: ClusterView, sele
         if not unmapped.isdisjoint(missing):
             yield f"{start}its series belong to no node, or to several: check node_label and node_rules of the source"
         elif texts:
-            more = f" and {len(texts) - SHOWN_QUERIES} more queries" if len(texts) > SHOWN_QUERIES else ""
             yield (
-                f"{start}there is no series for {', '.join(texts[:SHOWN_QUERIES])}{more}: check that Prometheus scrapes the node_exporters,"
+                f"{start}there is no series for {listed(texts, SHOWN_QUERIES)}: check that Prometheus scrapes the node_exporters,"
                 " and in FILE the selector of the source and the args of the agent, such as device"
             )
         if annotations:

@@ -27,6 +27,13 @@ def pluralize(count: int, noun: str) -> str:
     return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
 
 
+def listed(texts: Iterable[str], most: int) -> str:
+    """Return the texts as one: ``a, b and 3 more``. ``most``: so many are named."""
+    found = list(texts)
+    more = f" and {len(found) - most} more" if len(found) > most else ""
+    return f"{', '.join(found[:most])}{more}"
+
+
 def printable(text: str, *, replacement: str = "?") -> str:
     """Return the text without control characters and halves of surrogate pairs, which must not reach a terminal or a page."""
     return "".join(letter if letter.isprintable() else replacement for letter in text)

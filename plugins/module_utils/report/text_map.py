@@ -8,7 +8,7 @@ import textwrap
 import typing as t
 from collections.abc import Iterable, Sequence
 
-from ..model.messages import pluralize, printable
+from ..model.messages import listed, pluralize, printable
 from ..spread.restart.actions import EVICTED, FAILED_ACTION, REFUSED, RESTARTED, WOULD_EVICT_IF, WOULD_RESTART, WOULD_RESTART_IF
 from ..spread.verdict import COLLAPSED, HEALTHY, SKEWED, SKIPPED, UNKNOWN
 from ..state.restart_outcome import IMPROVED
@@ -89,8 +89,7 @@ def counts_line(report: Report, *, separator: str = "   ") -> str:
 
 def names_text(names: Sequence[str]) -> str:
     """Return the names in one text. Beyond ``NAMES_PER_REASON`` they are counted."""
-    more = f" and {len(names) - NAMES_PER_REASON} more" if len(names) > NAMES_PER_REASON else ""
-    return ", ".join(names[:NAMES_PER_REASON]) + more
+    return listed(names, NAMES_PER_REASON)
 
 
 def _change(before: int, after: int, *, mark: str = "") -> str:

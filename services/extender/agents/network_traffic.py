@@ -16,6 +16,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from ....plugins.module_utils.model.messages import listed
 from ..interface import BEST_SCORE, Agent, Gauge, Judgement, LabelMatch, NodeView, PodView, Query, Rate, Series
 from .measurements import age_violation, newest_by_label, oldest
 from .network.arguments import AUTO, RELATIVE, NetworkTrafficArgs
@@ -128,7 +129,7 @@ class NetworkTraffic(Agent):
             directions, one = self._newest(prepared, node, now_s)
             for text in self._doubts(directions, one):
                 found.setdefault(text, []).append(node.name)
-        return [f"{_names_text(names)}: {text}" for text, names in found.items()]
+        return [f"{listed(names, SHOWN_NODES)}: {text}" for text, names in found.items()]
 
     def _doubts(self, directions: Sequence[Traffic], fullest: Fullest) -> Iterable[str]:
         if fullest.problem:
@@ -241,8 +242,3 @@ def _added_text(fullest: Fullest) -> str:
 
 def _devices_text(links: Iterable[Link]) -> str:
     return ", ".join(device for link in links for device in link.devices)
-
-
-def _names_text(names: Sequence[str]) -> str:
-    more = len(names) - SHOWN_NODES
-    return ", ".join(names[:SHOWN_NODES]) + (f" and {more} more nodes" if more > 0 else "")

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import time
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -12,10 +13,25 @@ from typing import Generic, Protocol, TypeVar
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.codec import decode_json, encode_json
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.state.restart_outcome import IMPROVED
 
+from lab.binaries import KUBERNETES_VERSION
+from tests.integration.kubernetes_version import VERSION
 from tests.integration.prediction.comparison import CaseResult, Compared
+from tools.paths import ROOT
 
 SMALL_UP_TO = 100
 """In a cluster with more nodes the scheduler scores only a part of them."""
+
+
+def seeds_of(text: str) -> range | None:
+    """Return the seeds of `7` or `100-149`, or None for an empty text."""
+    first, _dash, last = text.partition("-")
+    return range(int(first), int(last or first) + 1) if text else None
+
+
+def results_file(name: str, *, is_soak: bool) -> Path:
+    """Return the file of a run's results. That of a soak is always the same, so that it can be continued with one version of Kubernetes."""
+    of_soak = f"{name}soak" if VERSION == KUBERNETES_VERSION else f"{name}soak-{VERSION}"
+    return ROOT / "tests" / "output" / "prediction" / f"{of_soak if is_soak else name + time.strftime('%Y%m%dT%H%M%S')}.jsonl"
 
 
 class _Result(Protocol):

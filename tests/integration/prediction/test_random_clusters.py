@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -28,8 +27,7 @@ from tests.integration.prediction import page
 from tests.integration.prediction.case_world import CaseWorld
 from tests.integration.prediction.comparison import CaseResult, run_case
 from tests.integration.prediction.random_clusters import random_cluster
-from tests.integration.prediction.results import MORE, KeptResults, Tally, by_kind, problems, summary
-from tools.paths import ROOT
+from tests.integration.prediction.results import MORE, KeptResults, Tally, by_kind, problems, results_file, seeds_of, summary
 
 SOAK = os.environ.get("SOAK") == "1"
 IS_NEWEST = VERSION == KUBERNETES_VERSION
@@ -49,25 +47,16 @@ pytestmark = pytest.mark.timeout(0)
 
 
 def _seeds() -> list[int]:
-    text = os.environ.get("PREDICTION_SEEDS")
-    if not text:
-        return [*range(FIRST_SEED, FIRST_SEED + CASES), *range(FIRST_FULL_SEED, FIRST_FULL_SEED + FULL_CASES)]
-    first, _dash, last = text.partition("-")
-    return list(range(int(first), int(last or first) + 1))
-
-
-def _results_file() -> KeptResults[CaseResult]:
-    # A run that continues has results of one version only.
-    of_soak = "soak" if IS_NEWEST else f"soak-{VERSION}"
-    default = ROOT / "tests" / "output" / "prediction" / f"{of_soak if SOAK else time.strftime('%Y%m%dT%H%M%S')}.jsonl"
-    return KeptResults(CaseResult, Path(os.environ.get("PREDICTION_RESULTS") or default))
+    every = [*range(FIRST_SEED, FIRST_SEED + CASES), *range(FIRST_FULL_SEED, FIRST_FULL_SEED + FULL_CASES)]
+    return list(seeds_of(os.environ.get("PREDICTION_SEEDS", "")) or every)
 
 
 @pytest.fixture(scope="module")
 def results(world: CaseWorld) -> list[CaseResult]:
     """The results of all clusters, which are run once for all tests."""
     api = KubeApi(open_transport(user_agent="prediction", kubeconfig=str(world.kubeconfig)))
-    seeds, kept = _seeds(), _results_file()
+    seeds = _seeds()
+    kept = KeptResults(CaseResult, Path(os.environ.get("PREDICTION_RESULTS") or results_file("", is_soak=SOAK)))
     for seed in seeds:
         if seed in kept:
             continue

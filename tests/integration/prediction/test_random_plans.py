@@ -10,7 +10,6 @@ complete run under SOAK=1 writes the part about plans of docs/development/predic
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Callable, Iterator
 from itertools import islice, takewhile
 from pathlib import Path
@@ -26,8 +25,7 @@ from tests.integration.prediction import page
 from tests.integration.prediction.case_world import CaseWorld
 from tests.integration.prediction.plans import PlanResult, PlanTally, compare_plan, disagreements, plan_cases
 from tests.integration.prediction.random_case import RandomCase
-from tests.integration.prediction.results import KeptResults
-from tools.paths import ROOT
+from tests.integration.prediction.results import KeptResults, results_file, seeds_of
 
 SOAK = os.environ.get("SOAK") == "1"
 CASES = int(os.environ.get("PLAN_CASES", "300" if SOAK else "3"))
@@ -40,24 +38,16 @@ pytestmark = pytest.mark.timeout(0)
 
 
 def _cases() -> Iterator[RandomCase]:
-    text = os.environ.get("PLAN_SEEDS")
-    if not text:
+    seeds = seeds_of(os.environ.get("PLAN_SEEDS", ""))
+    if not seeds:
         return islice(plan_cases(), CASES)
-    first, _dash, last = text.partition("-")
-    return (case for case in takewhile(lambda case: case.seed <= int(last or first), plan_cases()) if case.seed >= int(first))
-
-
-def _kept() -> KeptResults[PlanResult]:
-    # A run that continues has results of one version only.
-    of_soak = "plan-soak" if VERSION == KUBERNETES_VERSION else f"plan-soak-{VERSION}"
-    default = ROOT / "tests" / "output" / "prediction" / f"{of_soak if SOAK else time.strftime('plan-%Y%m%dT%H%M%S')}.jsonl"
-    return KeptResults(PlanResult, Path(os.environ.get("PLAN_RESULTS") or default))
+    return (case for case in takewhile(lambda case: case.seed < seeds.stop, plan_cases()) if case.seed in seeds)
 
 
 def test_the_run_does_what_the_plan_says(world: CaseWorld, record_property: Callable[[str, object], None]) -> None:
     """Plan and run agree in 98 % of the actions of many clusters, and in all but one of a few clusters."""
     api = KubeApi(open_transport(user_agent="plan", kubeconfig=str(world.kubeconfig)))
-    kept = _kept()
+    kept = KeptResults(PlanResult, Path(os.environ.get("PLAN_RESULTS") or results_file("plan-", is_soak=SOAK)))
     seeds = []
     for case in _cases():
         seeds.append(case.seed)

@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass, field
 
 from ...model.api.pod import Pod, PodTemplate, TopologySpreadConstraint
 from ...model.api.workload import Workload
-from ...model.messages import missing_permission
+from ...model.messages import listed, missing_permission
 from ...model.reason import Reason, reason_fields
 from ...model.undecodable import Undecodable, undecodable_results
 from ...spread.history import RESTARTED_AT
@@ -172,11 +172,7 @@ def _complaints(bad: Sequence[RestartResult]) -> list[str]:
 
 
 def _also(others: Sequence[RestartResult]) -> str:
-    if not others:
-        return ""
-    named = ", ".join(str(result.target) for result in others[:MAX_NAMED])
-    more = f" and {len(others) - MAX_NAMED} more" if len(others) > MAX_NAMED else ""
-    return f" The same verb is missing for {named}{more}"
+    return f" The same verb is missing for {listed((str(result.target) for result in others), MAX_NAMED)}" if others else ""
 
 
 def _complaint(result: RestartResult) -> str:

@@ -16,7 +16,7 @@ from collections.abc import Collection, Iterable, Sequence
 
 from ...model.api.pod import Pod
 from ...model.codec import replace
-from ...model.messages import pluralize
+from ...model.messages import listed, pluralize
 from ...model.reason import Reason
 from ...model.snapshot import ClusterSnapshot, ordinal
 from ...model.values.timestamps import read_time
@@ -332,9 +332,8 @@ class EvictionPlanner:
         domains = dict.fromkeys(self._domains[index][name] for name in choice.nodes)
         source, targets = str(old), tuple(str(domain) for domain in domains if domain != old)
         node = next(name for name in choice.nodes if self._domains[index][name] != old)
-        named = ", ".join(f"{domain} ({count[domain]})" for domain in targets[:MAX_NAMED])
-        more = f" and {len(targets) - MAX_NAMED} more" if len(targets) > MAX_NAMED else ""
-        text = f"{pluralize(count[source], 'replica')} in {key}={source}, one of them can move to {named}{more}"
+        named = listed((f"{domain} ({count[domain]})" for domain in targets), MAX_NAMED)
+        text = f"{pluralize(count[source], 'replica')} in {key}={source}, one of them can move to {named}"
         return Move(choice.candidate.pod, key, source, targets, node, Reason("surplus", text), choice.drawn)
 
 

@@ -10,10 +10,11 @@ from __future__ import annotations
 
 import typing as t
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
+from ...model.messages import listed
 from ...scheduler.cluster_state import ClusterState
 from ..prediction.draws import DRAWS
 from .run_limits import RunLimits
@@ -111,7 +112,8 @@ class PossibleStates:
                     return " or ".join(good)
                 if len(bad) <= MAX_ENDS:
                     return f"it is not so that {' or '.join(bad)}"
-        return f"the earlier actions end as in {len(taken)} of {len(self._states)} simulations ({_listed(map(str, self._moved))})"
+        moved = listed(map(str, self._moved), MAX_LISTED)
+        return f"the earlier actions end as in {len(taken)} of {len(self._states)} simulations ({moved})"
 
 
 def _most_frequent(ends: Sequence[Counts]) -> Counts:
@@ -135,10 +137,4 @@ def _old_pods_text(target: Target, end: t.Optional[End]) -> str:
 
 
 def _domains_text(key: str, domains: Mapping[str, int], *, named: bool) -> str:
-    return f"{f'{key}: ' if named else ''}{_listed(f'{domain}={count}' for domain, count in domains.items() if count)}"
-
-
-def _listed(texts: Iterable[str]) -> str:
-    found = list(texts)
-    more = f" and {len(found) - MAX_LISTED} more" if len(found) > MAX_LISTED else ""
-    return f"{', '.join(found[:MAX_LISTED])}{more}"
+    return f"{f'{key}: ' if named else ''}{listed((f'{domain}={count}' for domain, count in domains.items() if count), MAX_LISTED)}"

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from ...model.messages import pluralize
+from ...model.messages import listed, pluralize
 from ...model.reason import Reason
 from ...model.snapshot import ClusterSnapshot
 from ...scheduler.filters.spread_domains import domain_of
@@ -40,5 +40,4 @@ def _replicas(node_names: list[str]) -> str:
 
 def _nodes(node_names: list[str]) -> str:
     names = sorted(set(node_names))
-    more = f" and {len(names) - MAX_NAMED} more" if len(names) > MAX_NAMED else ""
-    return f"{'node' if len(names) == 1 else 'nodes'} {', '.join(names[:MAX_NAMED])}{more}"
+    return f"{'node' if len(names) == 1 else 'nodes'} {listed(names, MAX_NAMED)}"
