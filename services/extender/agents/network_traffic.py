@@ -20,10 +20,10 @@ from ....plugins.module_utils.model.messages import listed
 from ..interface import BEST_SCORE, Agent, Gauge, Judgement, LabelMatch, NodeView, PodView, Query, Rate, Series
 from .measurements import age_violation, newest_by_label, oldest
 from .network.arguments import AUTO, RELATIVE, NetworkTrafficArgs
-from .network.assumed_speed import assumed_speed
+from .network.assumed_speed import AssumedSpeed, assumed_speed
 from .network.bandwidth import BITS_PER_BYTE, SPEED_METRIC, bit_text
 from .network.devices import PROPERTIES, Device, DeviceFilter, Link, kind_of, links_of
-from .network.node_traffic import Fullest, Traffic, fullest_of, most_of_one_pod
+from .network.node_traffic import Fullest, Traffic, fullest_of, speed_of
 from .network.pods import automatic_estimate, pod_traffic
 
 SHOWN_NODES = 5
@@ -39,7 +39,7 @@ class Prepared:
     """The traffic of all nodes of a refresh. Rates and speeds are in bytes per second.
 
     ``traffic``: by node, its state at the refresh, its traffic by direction without an estimate, and its fullest link.
-    ``largest_rate``: the largest measured rate. ``assumed_speed``: the speed of links that report none. ``estimates``: the rate of a new
+    ``largest_rate``: the largest measured rate. ``assumed``: the speed of links that report none. ``estimates``: the rate of a new
     pod that declares none, by direction. ``worst``: the utilisation with the score 0. New pods count in it, up to the speed of a link.
 
     What was added for new pods does not count in ``largest_rate``, so that the annotation of one pod cannot make all other nodes equal.
@@ -47,8 +47,7 @@ class Prepared:
 
     traffic: dict[str, tuple[NodeView, Sequence[Traffic], Fullest]]
     largest_rate: float
-    assumed_speed: float
-    assumed_from: str
+    assumed: AssumedSpeed
     estimates: Mapping[str, float]
     worst: float
 
@@ -86,39 +85,39 @@ class NetworkTraffic(Agent):
     def prepare(self, nodes: Sequence[NodeView], now_s: float) -> Prepared:
         """Return the traffic of all nodes, and what the links without a speed are compared with."""
         directions: list[Sequence[Traffic]] = [self._by_direction(node, now_s) for node in nodes]
-        estimates = {direction: self._estimate(directions, direction) for direction in self._directions}
         known = [found for found in directions if not any(one.problem for one in found)]
         speeds = [speed for found in known if (speed := next((link.speed for link in found[0].links if link.speed), None))]
         rates = [max(one.main.measured for one in found) for found in known]
         largest = max(rates, default=0.0)
-        assumed, assumed_from = assumed_speed(speeds, rates)
+        assumed = assumed_speed(speeds, rates)
+        by_node = zip(nodes, directions, strict=True)
+        directions = [[self._with_pods(one, node, assumed.speed, now_s) for one in found] for node, found in by_node]
+        estimates = {direction: self._estimate(directions, direction, assumed.speed) for direction in self._directions}
         traffic = {
-            node.name: (node, found, self._fullest(found, estimates, assumed)) for node, found in zip(nodes, directions, strict=True)
+            node.name: (node, found, self._fullest(found, estimates, assumed.speed)) for node, found in zip(nodes, directions, strict=True)
         }
         # A link never has more traffic than its speed: such a speed is wrong, and does not set the scale for all nodes.
-        fullest = [one for _node, _found, one in traffic.values() if not one.problem]
-        plausible = (one for one in fullest if one.link.measured_share <= 1)
-        highest = max((one.rate / (one.link.speed or max(assumed, one.rate)) for one in plausible), default=0.0)
+        highest = max((one.share for _node, _found, one in traffic.values() if one.link.measured_share <= 1), default=0.0)
         worst = max(self.args.worst_utilisation, min(1.0, highest))
-        return Prepared(traffic, largest, assumed, assumed_from, estimates, worst)
+        return Prepared(traffic, largest, assumed, estimates, worst)
 
     def judge(self, prepared: Prepared, node: NodeView, pod: PodView | None, now_s: float) -> Judgement:
         """Return the score of a node by its fullest link. A link without a known speed is judged by an assumed one."""
         directions, one = self._newest(prepared, node, now_s)
-        problem = one.problem or age_violation(COUNTERS[one.direction], one.measured_at_s, now_s, self.args.max_age_s)
+        direction, links = one.traffic.direction, len(one.traffic.links)
+        problem = one.traffic.problem or age_violation(COUNTERS[direction], one.measured_at_s, now_s, self.args.max_age_s)
         if problem:
             return Judgement(None, explanation=problem, measured_at_s=one.measured_at_s)
-        speed = one.link.speed or max(prepared.assumed_speed, one.rate)
         if self._by_rate:
             share = worse = one.rate / max(prepared.largest_rate, one.rate) if one.rate > 0 else 0.0
             of, scale = f"{bit_text(one.rate)}, {share:.0%} of the largest rate", ""
         else:
-            share = min(1.0, one.rate / speed)
+            share = min(1.0, one.share)
             worse = share / max(prepared.worst, share)
             scale = f"; the score is 0 at {prepared.worst:.0%}"
-            of = f"{share:.0%} of {bit_text(speed)}" + ("" if one.link.speed else f" (assumed: {prepared.assumed_from})")
-        others = f", the {'busiest' if self._by_rate else 'fullest'} of {one.links} links" if one.links > 1 else ""
-        explanation = f"{of} on {', '.join(one.link.devices)}{others}, {one.direction}{_added_text(one)}{scale}"
+            of = f"{share:.0%} of {bit_text(one.speed)}" + ("" if one.link.speed else f" (assumed: {prepared.assumed.origin})")
+        others = f", the {'busiest' if self._by_rate else 'fullest'} of {links} links" if links > 1 else ""
+        explanation = f"{of} on {', '.join(one.link.devices)}{others}, {direction}{_added_text(one)}{scale}"
         score = BEST_SCORE * (1.0 - worse)
         return Judgement(score, one.rate * BITS_PER_BYTE, explanation, one.measured_at_s, self._rejection(directions))
 
@@ -132,7 +131,7 @@ class NetworkTraffic(Agent):
         return [f"{listed(names, SHOWN_NODES)}: {text}" for text, names in found.items()]
 
     def _doubts(self, directions: Sequence[Traffic], fullest: Fullest) -> Iterable[str]:
-        if fullest.problem:
+        if fullest.traffic.problem:
             return
         for one in directions:
             if one.ignored:
@@ -162,17 +161,16 @@ class NetworkTraffic(Agent):
         seen, directions, fullest = prepared.traffic.get(node.name, (None, (), Fullest()))
         if seen is node:
             return directions, fullest
-        if seen is not None and seen.series is node.series:
-            directions = [self._with_pods(one, node, now_s) for one in directions]
-        else:
+        if seen is None or seen.series is not node.series:
             directions = self._by_direction(node, now_s)
-        return directions, self._fullest(directions, prepared.estimates, prepared.assumed_speed)
+        directions = [self._with_pods(one, node, prepared.assumed.speed, now_s) for one in directions]
+        return directions, self._fullest(directions, prepared.estimates, prepared.assumed.speed)
 
     def _fullest(self, directions: Sequence[Traffic], estimates: Mapping[str, float], assumed_speed: float) -> Fullest:
         return fullest_of(directions, estimates, assumed_speed, by_rate=self._by_rate)
 
     def _by_direction(self, node: NodeView, now_s: float) -> list[Traffic]:
-        """Return the traffic of each direction, without an estimate of the pods that declare none."""
+        """Return the measured traffic of each direction."""
         devices = next((found for nodes, found in self._entries if nodes.fullmatch(node.name)), None)
         if devices is None:
             return [Traffic(problem="no entry of devices matches this node")]
@@ -180,11 +178,11 @@ class NetworkTraffic(Agent):
         known = self._known_devices(node, devices, dict.fromkeys(device for found in rates.values() for device in found))
         return [self._direction(node, direction, found, known, now_s) for direction, found in rates.items()]
 
-    def _estimate(self, of_nodes: Sequence[Sequence[Traffic]], direction: str) -> float:
+    def _estimate(self, of_nodes: Sequence[Sequence[Traffic]], direction: str, assumed_speed: float) -> float:
         """Return the bytes per second of a new pod that declares none."""
         if self.args.estimate != AUTO:
             return float(self.args.estimate_bytes_per_s)
-        return automatic_estimate(one for found in of_nodes for one in found if one.direction == direction)
+        return automatic_estimate((one for found in of_nodes for one in found if one.direction == direction), assumed_speed)
 
     def _direction(self, node: NodeView, direction: str, rates: Mapping[str, Series], known: Mapping[str, Device], now_s: float) -> Traffic:
         counter = COUNTERS[direction]
@@ -200,7 +198,7 @@ class NetworkTraffic(Agent):
             return Traffic(measured_at_s=measured_at_s, problem=problem)
         speed = next((speed for nodes, speed in self._overrides if nodes.fullmatch(node.name)), None)
         links = found.links if speed is None else [link._replace(speed=speed) for link in found.links]
-        return self._with_pods(Traffic(links, direction, found.ignored, measured_at_s=measured_at_s), node, now_s)
+        return Traffic(links, direction, found.ignored, measured_at_s=measured_at_s)
 
     def _known_devices(self, node: NodeView, devices: DeviceFilter, names: dict[str, None]) -> dict[str, Device]:
         """Return the devices with these names and those that have a speed, without their rates.
@@ -220,19 +218,20 @@ class NetworkTraffic(Agent):
         found = newest_by_label(node.series.get(query, ()), "device")
         return {device: series for device, series in found.items() if devices.matches(device)}
 
-    def _with_pods(self, traffic: Traffic, node: NodeView, now_s: float) -> Traffic:
+    def _with_pods(self, traffic: Traffic, node: NodeView, assumed_speed: float, now_s: float) -> Traffic:
         """Return the measured traffic of a direction with the new and ended pods of the node."""
         if traffic.problem:
             return traffic
+        rate = traffic.main.measured
         pods = pod_traffic(
             node.pods,
             traffic.direction,
             measured_at_s=now_s if traffic.measured_at_s is None else traffic.measured_at_s,
             window_s=self._window_s,
-            most=most_of_one_pod(traffic.main),
-            rate=traffic.main.measured,
+            most=speed_of(traffic.main, assumed_speed, rate),
+            rate=rate,
         )
-        added = max(0.0, pods.new - min(pods.ended, traffic.main.measured))
+        added = max(0.0, pods.new - min(pods.ended, rate))
         return traffic._replace(added=added, measured_pods=pods.measured, undeclared_pods=pods.undeclared)
 
 

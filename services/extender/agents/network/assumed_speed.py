@@ -9,7 +9,9 @@ from collections.abc import Sequence
 from statistics import median_low
 
 from .bandwidth import BITS_PER_BYTE
-from .node_traffic import ASSUMED_BYTES_PER_S
+
+ASSUMED_BYTES_PER_S = 1e9 / BITS_PER_BYTE
+"""The speed of a link if no node of the cluster knows its speed: 1 Gbit/s."""
 
 MOST_OF_ONE_NODE = 10e9 / BITS_PER_BYTE
 """The largest speed that is assumed because of one node alone: 10 Gbit/s."""

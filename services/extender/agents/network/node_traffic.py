@@ -4,15 +4,12 @@
 
 from __future__ import annotations
 
+import math
 import typing as t
 from collections.abc import Mapping, Sequence
 
 from ..measurements import oldest
-from .bandwidth import BITS_PER_BYTE
 from .devices import Link
-
-ASSUMED_BYTES_PER_S = 1e9 / BITS_PER_BYTE
-"""The speed of a link if no node of the cluster knows its speed: 1 Gbit/s."""
 
 
 class Traffic(t.NamedTuple):
@@ -40,15 +37,22 @@ class Traffic(t.NamedTuple):
 
 
 class Fullest(t.NamedTuple):
-    """The link of a node that counts, of ``links``. ``rate``: bytes per second with those of new pods, which are ``added``."""
+    """The link of a node that counts, of ``traffic``. The other fields do not count if the traffic has a problem.
 
+    ``rate``: bytes per second with those of new pods, which are ``added``. ``speed``: bytes per second, which can be assumed.
+    """
+
+    traffic: Traffic = Traffic()
+    measured_at_s: float | None = None
     link: Link = Link((), 0.0)
-    direction: str = ""
     rate: float = 0.0
     added: float = 0.0
-    links: int = 0
-    measured_at_s: float | None = None
-    problem: str = ""
+    speed: float = math.inf
+
+    @property
+    def share(self) -> float:
+        """Return the share of the speed."""
+        return self.rate / self.speed
 
 
 def fullest_of(directions: Sequence[Traffic], estimates: Mapping[str, float], assumed_speed: float, *, by_rate: bool) -> Fullest:
@@ -58,25 +62,20 @@ def fullest_of(directions: Sequence[Traffic], estimates: Mapping[str, float], as
     """
     unknown = next((one for one in directions if one.problem), None)
     if unknown is not None:
-        return Fullest(measured_at_s=unknown.measured_at_s, problem=unknown.problem)
+        return Fullest(unknown, unknown.measured_at_s)
     measured_at_s = oldest(one.measured_at_s for one in directions)
     found = []
     for one in directions:
-        added = one.added + _of_undeclared_pods(one, estimates)
+        # One pod counts with at most the speed of the link.
+        main_speed = speed_of(one.main, assumed_speed, one.main.measured)
+        added = one.added + (one.undeclared_pods * min(main_speed, estimates[one.direction]) if one.undeclared_pods else 0.0)
         for link in one.links:
             rate = link.measured + added
-            found.append(Fullest(link, one.direction, rate, added, len(one.links), measured_at_s))
+            found.append(Fullest(one, measured_at_s, link, rate, added, speed_of(link, assumed_speed, rate)))
             added = 0.0
-    return max(found, key=lambda one: one.rate if by_rate else one.rate / (one.link.speed or assumed_speed))
+    return max(found, key=lambda one: one.rate if by_rate else one.share)
 
 
-def most_of_one_pod(link: Link) -> float:
-    """Return the most bytes per second that one pod can have."""
-    return link.speed if link.speed is not None else max(ASSUMED_BYTES_PER_S, link.measured)
-
-
-def _of_undeclared_pods(traffic: Traffic, estimates: Mapping[str, float]) -> float:
-    """Return the bytes per second of the new pods that declare none. One pod counts with at most the speed of the link."""
-    if not traffic.undeclared_pods:
-        return 0.0
-    return traffic.undeclared_pods * min(most_of_one_pod(traffic.main), estimates[traffic.direction])
+def speed_of(link: Link, assumed_speed: float, rate: float) -> float:
+    """Return the speed of a link. One that reports none has the assumed speed, or its rate if that is more."""
+    return link.speed or max(assumed_speed, rate)

@@ -11,12 +11,12 @@ from statistics import median_low
 from ...interface import PodView
 from ..new_pods import unmeasured_share
 from .bandwidth import BITS_PER_BYTE
-from .node_traffic import ASSUMED_BYTES_PER_S, Traffic
+from .node_traffic import Traffic
 
 LEAST_ESTIMATE_BYTES_PER_S = 10e6 / BITS_PER_BYTE
 """The least estimate of a new pod with ``estimate: auto``: 10 Mbit/s."""
 MOST_ESTIMATE = 0.05
-"""The largest estimate with ``estimate: auto``, as a share of the speed of a link."""
+"""The largest estimate with ``estimate: auto``, as a share of the assumed speed."""
 
 
 class PodTraffic(t.NamedTuple):
@@ -55,7 +55,7 @@ def pod_traffic(pods: Iterable[PodView], direction: str, *, measured_at_s: float
     return PodTraffic(new, still_shown, undeclared, measured)
 
 
-def automatic_estimate(of_nodes: Iterable[Traffic]) -> float:
+def automatic_estimate(of_nodes: Iterable[Traffic], assumed_speed: float) -> float:
     """Return the bytes per second of a new pod that declares none, from the traffic of one direction on all nodes.
 
     It is the traffic of a node for each of its pods: the median of the nodes, so that one node with other traffic changes little. It is
@@ -63,9 +63,7 @@ def automatic_estimate(of_nodes: Iterable[Traffic]) -> float:
     """
     known = [one for one in of_nodes if not one.problem]
     of_pods = [one.main.measured / one.measured_pods for one in known if one.measured_pods >= 1]
-    speeds = [one.main.speed for one in known if one.main.speed is not None]
-    most = MOST_ESTIMATE * (median_low(speeds) if speeds else ASSUMED_BYTES_PER_S)
-    return max(LEAST_ESTIMATE_BYTES_PER_S, min(most, median_low(of_pods))) if of_pods else LEAST_ESTIMATE_BYTES_PER_S
+    return max(LEAST_ESTIMATE_BYTES_PER_S, min(MOST_ESTIMATE * assumed_speed, median_low(of_pods or [0.0])))
 
 
 def _declared_rate(pod: PodView, direction: str) -> float | None:

@@ -107,6 +107,14 @@ def test_relative_scores_compare_the_links_with_the_most_traffic() -> None:
     assert scores(of, nodes) == {"a": 0.0, "b": pytest.approx(2.5)}
 
 
+def test_the_fullest_link_is_that_with_the_largest_shown_utilisation() -> None:
+    """A link without a speed is at most full. A link with a speed and new pods can be more than full."""
+    of = traffic_agent(estimate="10M")
+    one = measured(of, "n", {"eth0": 1.2 * GBIT, "eth1": 1.1 * GBIT}, speed={"eth1": GBIT})
+    other = measured(of, "other", {"eth0": 0.0}, speed={"eth0": GBIT})
+    assert judgements(of, [one, other])["n"].explanation.startswith("100% of 1 Gbit/s on eth1, the fullest of 2 links")
+
+
 def test_new_pods_count_on_the_link_with_the_most_traffic() -> None:
     of = traffic_agent(estimate="100M")
     links = {"eth0": 0.1 * GBIT, "eth1": 0.2 * GBIT}

@@ -40,7 +40,8 @@ def test_the_estimate_of_a_new_pod_is_the_traffic_of_a_node_for_each_of_its_pods
     assert added(*rates) == 20 * mbit
     assert added(100 * mbit, *rates[1:]) == 44 * mbit
     assert added(8 * mbit, *rates[1:]) == 10 * mbit
-    assert added(8000 * mbit, 9000 * mbit) == 50 * mbit  # 5 % of 1 Gbit/s
+    assert added(8000 * mbit, 9000 * mbit) == pytest.approx(450 * mbit)  # 5 % of 9 Gbit/s, which a link has
+    assert added(800 * mbit, 900 * mbit) == 50 * mbit  # 5 % of 1 Gbit/s
     assert added() == 10 * mbit
 
 
@@ -51,6 +52,8 @@ def test_a_new_pod_counts_with_at_most_the_speed_of_the_link() -> None:
     assert bytes_of(judgements(of, [with_speed])["n"]) == 10 * GBIT
     without_speed = measured(of, "n", {"eth0": 0.0}, pods=(huge,))
     assert bytes_of(judgements(of, [without_speed])["n"]) == GBIT
+    fast = measured(of, "fast", {"eth0": 0.0}, speed={"eth0": 10 * GBIT})
+    assert bytes_of(judgements(of, [without_speed, fast])["n"]) == 10 * GBIT
 
 
 def rate(*pods: PodView) -> float:
