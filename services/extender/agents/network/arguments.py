@@ -52,7 +52,7 @@ class NetworkTrafficArgs(ValueAgeArgs, frozen=True, kw_only=True, forbid_unknown
     devices that never count. ``window``: the time over which the rate is taken. ``estimate``: the traffic of a new pod without a bandwidth
     annotation, in bits per second, or ``auto``: the traffic of a node for each of its pods. ``speeds``: speeds that the nodes do not report
     correctly. ``worst_utilisation``: the share of the speed with the score 0, above 0 and at most 1, unless a node has more.
-    ``max_utilisation``: the share of the speed, 0 to 1, above which a filter rejects a node. ``max_age_s``: older values are unknown.
+    ``max_utilisation``: the share of the speed, 0 to 1, above which a filter rejects a node. ``max_age_s``: older rates are unknown.
     """
 
     device: str = ""

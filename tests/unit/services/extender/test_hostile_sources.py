@@ -17,9 +17,6 @@ from pathlib import Path
 
 import pytest
 import yaml
-from ansible_collections.onprem.kube_scheduling.services.extender.agents.registry import build_agent
-from ansible_collections.onprem.kube_scheduling.services.extender.interface import Gauge, Rate
-from ansible_collections.onprem.kube_scheduling.services.extender.sources.prometheus.promql import time_text, value_text
 
 from tests.unit.services.extender.extender_objects import names_body
 from tests.unit.services.extender.sources.kube_server import KubeServer, node
@@ -32,7 +29,6 @@ MOST_MIB = 80
 REFRESHES = 4
 WAIT_S = 180
 TIMEOUT_S = 60
-WINDOW_S = 300
 RECEIVED, SPEED = "node_network_receive_bytes_total", "node_network_speed_bytes"
 
 
@@ -77,7 +73,7 @@ class Seen(t.NamedTuple):
 
 def run(folder: Path, sources: dict[str, t.Any], scrapes: Callable[[], int]) -> Seen:
     """Run the program until it has refreshed REFRESHES times."""
-    agent = {"name": "network_traffic", "args": {"window": WINDOW_S}}
+    agent = {"name": "network_traffic"}
     settings = {"listen": "127.0.0.1:0", "status_address": "127.0.0.1:0", "sources": sources, "profiles": {"quiet": {"agents": [agent]}}}
     file = folder / "extender.yaml"
     file.write_text(yaml.safe_dump(settings))
@@ -125,21 +121,20 @@ def scraped_directly(folder: Path, devices: Callable[[int], Iterator[str]]) -> S
 def answered_by_prometheus(folder: Path, devices: Callable[[int], Iterator[str]]) -> Seen:
     """Run the program with a Prometheus that has scraped one good node and one with these devices."""
     server = Server()
-    rates, speeds = (build_agent("network_traffic", {"window": WINDOW_S}).queries[number] for number in (0, -1))
-    assert isinstance(rates, Rate) and isinstance(speeds, Gauge)
+
+    def scrapes() -> int:
+        return sum(asked.startswith("rate(") for asked in server.asked)
 
     def answer(handler: Handler) -> None:
         query = server.asked[-1]
-        scrape = sum(asked.startswith("rate(") for asked in server.asked)
         rows: list[tuple[Labels, str]] = [({"instance": "127.0.0.1:9100", "device": "eth0"}, "5")]
         crowded = query.startswith("count by") or " unless on " in query
         if not crowded:
-            rows += [({"instance": "127.0.0.2:9100", "device": name}, "5") for name in devices(scrape)]
+            rows += [({"instance": "127.0.0.2:9100", "device": name}, "5") for name in devices(scrapes())]
         elif query.startswith("count by"):
             rows = [({"instance": "127.0.0.2:9100"}, "5")]
         now_s = time.time()
-        is_time = query in {time_text(rates, "instance"), time_text(speeds, "instance")} or query.startswith("(timestamp(")
-        result = [{"metric": labels, "value": [now_s, str(now_s) if is_time else value]} for labels, value in rows]
+        result = [{"metric": labels, "value": [now_s, str(now_s) if "timestamp(" in query else value]} for labels, value in rows]
         handler.reply_json(200, {"status": "success", "data": {"resultType": "vector", "result": result}})
 
     server.fault = answer
@@ -148,7 +143,7 @@ def answered_by_prometheus(folder: Path, devices: Callable[[int], Iterator[str]]
             "prometheus": {"urls": [server.url], "refresh_s": 1, "timeout_s": TIMEOUT_S},
             "kubernetes": {"kubeconfig": str(folder / "kubeconfig")},
         }
-        return run(folder, sources, lambda: server.asked.count(value_text(rates)))
+        return run(folder, sources, scrapes)
     finally:
         server.stop()
 
