@@ -12,8 +12,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from ..interface import PodView
+from ..memory_limits import limited_labels
 from ..pauses import Pause, no_pause
-from ..pod_limits import limited_labels
 from .agent_scores import AgentScores
 from .demand_scores import DemandScores
 from .dithering import TABLES

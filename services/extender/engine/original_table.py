@@ -11,8 +11,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from ..interface import Judgement, NodeView, PodView
+from ..memory_limits import limited_labels
 from ..pauses import no_pause
-from ..pod_limits import limited_labels
 from .evaluation import NOT_KNOWN, Evaluator
 from .fragments import SCORES, Fragments, Table
 from .judges import Judges

@@ -60,19 +60,20 @@ class Answer(t.NamedTuple):
 class HttpReader:
     """Requests to one server. ``timeout_s`` limits a new connection, the wait for the first byte, and the time for the whole body.
 
-    ``max_bytes`` limits the next answers. A renewed token, password or certificate is read after the server has rejected the old one.
+    A renewed token, password or certificate is read after the server has rejected the old one.
     Thread-safe.
     """
 
-    def __init__(self, url: str, login: LoginSettings, *, timeout_s: float, max_bytes: int) -> None:
+    def __init__(self, url: str, login: LoginSettings, *, timeout_s: float) -> None:
         self.url = url
         self._login = login
         self._timeout_s = timeout_s
-        self.max_bytes = max_bytes
         self._connection: Connection | None = None
 
-    def request(self, method: str, path: str, *, query: Sequence[tuple[str, str]] = (), form: bytes | None = None) -> Answer:
-        """Send a request and return the answer. Raises SourceError."""
+    def request(
+        self, method: str, path: str, *, max_bytes: int, query: Sequence[tuple[str, str]] = (), form: bytes | None = None
+    ) -> Answer:
+        """Send a request and return the answer, of at most ``max_bytes``. Raises SourceError."""
         headers = [("Accept", "*/*"), ("User-Agent", "onprem.kube_scheduling/extender")]
         if form is not None:
             headers.append(("Content-Type", "application/x-www-form-urlencoded"))
@@ -80,7 +81,7 @@ class HttpReader:
         try:
             connection = self._connected()
             response = connection.send(method, path, query=query, headers=headers, body=form, timeouts=timeouts)
-            return self._answer(response)
+            return self._answer(response, max_bytes)
         except ConnectionSettingsError as error:
             raise SourceError(f"no request was sent to {self.url}: {error}", unreachable=True) from None
         except (HttpError, OSError) as error:
@@ -98,14 +99,14 @@ class HttpReader:
             self._connection = Connection(lambda: connection_settings(self.url, self._login))
         return self._connection
 
-    def _answer(self, response: t.Any) -> Answer:
+    def _answer(self, response: t.Any, max_bytes: int) -> Answer:
         end_at_s = time.monotonic() + self._timeout_s
         body = bytearray()
         try:
             # read1 returns what has arrived. A longer read would wait for a server that sends a byte from time to time.
             while chunk := response.read1(CHUNK_BYTES, decode_content=False):
                 body += chunk
-                self._check(len(body), end_at_s)
+                self._check(len(body), max_bytes, end_at_s)
         except BaseException:
             response.close()
             raise
@@ -113,11 +114,9 @@ class HttpReader:
         response.release_conn()
         return Answer(response.status, str(headers.get("Content-Type", "")).lower(), body, str(headers.get("Location", "")))
 
-    def _check(self, size: int, end_at_s: float) -> None:
-        if size > self.max_bytes:
-            raise AnswerTooLargeError(
-                f"the answer of {self.url} has more than {self.max_bytes} bytes: raise max_answer_bytes, or select less"
-            )
+    def _check(self, size: int, max_bytes: int, end_at_s: float) -> None:
+        if size > max_bytes:
+            raise AnswerTooLargeError(f"the answer of {self.url} has more than {max_bytes} bytes: raise max_answer_bytes, or select less")
         if time.monotonic() > end_at_s:
             raise SourceError(f"the answer of {self.url} was not complete within {self._timeout_s:g} s", unreachable=True)
 

@@ -18,7 +18,7 @@ from .....plugins.module_utils.model.api.meta import ApiStruct, ResourceList
 from .....plugins.module_utils.model.api.node import Node, NodeStatus
 from .....plugins.module_utils.model.codec import Struct, field
 from .....plugins.module_utils.scheduler.pod_requests import node_allocatable
-from ...pod_limits import limited_labels, limited_requests
+from ...memory_limits import MAX_ADDRESSES, MAX_ANNOTATIONS, limited_labels, limited_requests
 from ..node_mapping import ADDRESS_TYPES, HOSTNAME_LABEL, NodeIdentity
 from .annotations import may_be_value
 from .metadata import Identity, Metadata
@@ -27,13 +27,6 @@ INTERNAL_IP = "InternalIP"
 
 MOST_ALLOCATABLE = 1024
 """Different allocatable resources of nodes that are kept."""
-
-
-MAX_ANNOTATIONS = 256
-"""Annotations of one node that can be values. The kubelet of the node can write any number of them."""
-
-MAX_ADDRESSES = 32
-"""Addresses of one node that are kept."""
 
 
 class _Address(ApiStruct, frozen=True):

@@ -10,7 +10,7 @@ from .....plugins.module_utils.model.api.pod import Pod
 from .....plugins.module_utils.model.values.quantity import QuantityError, parse_quantity, value
 from .....plugins.module_utils.scheduler.pod_requests import pod_requests
 from ...interface import Demand
-from ...pod_limits import limited_requests
+from ...memory_limits import limited_requests
 
 INGRESS_BANDWIDTH = "kubernetes.io/ingress-bandwidth"
 EGRESS_BANDWIDTH = "kubernetes.io/egress-bandwidth"

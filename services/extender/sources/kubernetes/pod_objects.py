@@ -19,7 +19,7 @@ from .....plugins.module_utils.model.values.quantity_check import check_quantiti
 from .....plugins.module_utils.model.values.timestamps import read_time
 from .....plugins.module_utils.scheduler.pod_requests import RESIZE_PENDING
 from ...interface import Demand
-from ...pod_limits import limited_labels
+from ...memory_limits import limited_labels
 from .metadata import Identity, Metadata
 from .pod_demand import BANDWIDTHS, demand_of
 from .pod_owner import owner_name

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 
 from .....plugins.module_utils.model.api.meta import OwnerReference
 from .....plugins.module_utils.model.well_known import POD_TEMPLATE_HASH
-from ...pod_limits import limited_name
+from ...memory_limits import limited_name
 
 SCHEDULED_TIME = re.compile(r"-[0-9]{8,}$")
 """The end of the name of a CronJob's Job: minutes since 1970 (kubernetes ``cronjob/utils.go``, getJobName)."""

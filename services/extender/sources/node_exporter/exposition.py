@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 
 from prometheus_client.parser import text_string_to_metric_families
 
-from ..series_limits import MAX_LINE_BYTES, MAX_SERIES, long_label_violation
+from ...memory_limits import MAX_LINE_BYTES, MAX_SERIES, MAX_WANTED_BYTES, long_label_violation
 
 COLLECTORS = {
     "node_bonding_": "bonding",
@@ -30,10 +30,6 @@ COLLECTORS = {
     "node_vmstat_": "vmstat",
 }
 """The collector of node_exporter by the beginning of its metrics. The first line that fits is used."""
-
-
-MAX_WANTED_BYTES = 1024 * 1024
-"""Bytes of the lines that are parsed. A machine with 512 CPUs has 240,000 bytes of ``node_cpu_seconds_total``. 1 MiB takes 0.2 to 0.6 s."""
 
 MAX_SHOWN = 200
 """Characters of a line that are shown in an error."""

@@ -12,11 +12,11 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
 from ...interface import Expression, Gauge, LabelMatch, Query, Rate, Series
+from ...memory_limits import MAX_LINE_BYTES, MAX_SERIES
 from ..http_reader import HttpReader, SourceError
 from ..kubernetes.node_objects import NodeRecord
 from ..prometheus.promql import shown_promql
 from ..readings import Readings
-from ..series_limits import MAX_LINE_BYTES, MAX_SERIES
 from ..settings import NodeExporterSettings
 from .conditions import meets
 from .counters import CounterHistory
@@ -104,7 +104,7 @@ class NodeExporterSource:
         known = self._readers.get(node)
         if known is not None and known.url == url:
             return known
-        return HttpReader(url, settings.login, timeout_s=settings.timeout_s, max_bytes=settings.max_answer_bytes)
+        return HttpReader(url, settings.login, timeout_s=settings.timeout_s)
 
     def _scrape_or_error(self, reader: HttpReader, query: list[tuple[str, str]], wanted: Wanted) -> _Scrape | str:
         """Return the answer, or the error as a text.
@@ -119,7 +119,7 @@ class NodeExporterSource:
 
     def _scrape(self, reader: HttpReader, query: list[tuple[str, str]], wanted: Wanted) -> _Scrape:
         at_s = self._clock()
-        answer = reader.request("GET", self._settings.path, query=query)
+        answer = reader.request("GET", self._settings.path, max_bytes=self._settings.max_answer_bytes, query=query)
         if answer.status != 200:
             shown = reader.without_secrets(answer.body[:MAX_LINE_BYTES].decode("utf-8", "replace").strip())
             raise SourceError(f"{reader.url}{self._settings.path} answers with the status {answer.status}{f': {shown}' if shown else ''}")

@@ -11,9 +11,9 @@ from collections.abc import Callable, Iterator, Sequence
 from urllib.parse import urlencode, urlsplit
 
 from .....plugins.module_utils.model.codec import DecodeError
+from ...memory_limits import answer_bytes
 from ...pauses import Pause, no_pause, with_pauses
 from ..http_reader import Answer, AnswerTooLargeError, HttpReader, SourceError
-from ..series_limits import MOST_ANSWER_BYTES
 from ..settings import PrometheusSettings
 from .answer import QueryAnswer, decode_answer, decode_samples, finite, known_rows
 from .label_sets import INSTANCE, LabelSet, LabelSets
@@ -59,7 +59,7 @@ class _Rows(t.NamedTuple):
 class PrometheusClient:
     """The Prometheus servers of the settings. ``on_warning`` receives each warning of an answer. Used by one thread.
 
-    ``rows_read``: the rows of all answers so far. ``max_answer_bytes`` limits the next answers.
+    ``rows_read``: the rows of all answers so far. ``nodes``: the number of nodes if it is known. It limits the answers.
     """
 
     def __init__(
@@ -72,10 +72,9 @@ class PrometheusClient:
         pause: Pause = no_pause,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self.max_answer_bytes = MOST_ANSWER_BYTES
-        self._readers = [
-            HttpReader(url, settings.login, timeout_s=settings.timeout_s, max_bytes=MOST_ANSWER_BYTES) for url in settings.urls
-        ]
+        self.nodes: int | None = None
+        self._max_answer_bytes = settings.max_answer_bytes
+        self._readers = [HttpReader(url, settings.login, timeout_s=settings.timeout_s) for url in settings.urls]
         self._target_labels = ", ".join(dict.fromkeys((settings.node_label, INSTANCE)))
         self._label_sets, self._orders, self._pause = label_sets, orders, pause
         self._server_timeout_s = max(0.1, settings.timeout_s * SERVER_SHARE)
@@ -134,10 +133,9 @@ class PrometheusClient:
             return rows._replace(crowded=[*rows.crowded, *(Crowded(one, TOO_MANY) for one in found.labels)])
 
     def _read(self, reader: HttpReader, promql: str, before: RowOrder) -> _Rows:
-        reader.max_bytes = self.max_answer_bytes
         form = urlencode([("query", promql), ("timeout", f"{self._server_timeout_s * 1000:.0f}ms")]).encode()
         self._pause()
-        response = reader.request("POST", PATH, form=form)
+        response = reader.request("POST", PATH, max_bytes=self._max_answer_bytes or answer_bytes(self.nodes), form=form)
         self._pause()
         answer, parts = _decoded(reader, response)
         if answer.status != "success" or answer.data is None:

@@ -19,7 +19,6 @@ from ..http_reader import SourceError
 from ..node_mapping import NodeMapper, NodeTable, nodenames_of
 from ..packed_series import ByNode, Layouts, Numbers, PackedSeries
 from ..readings import Readings
-from ..series_limits import MOST_ANSWER_BYTES, answer_bytes
 from ..settings import PrometheusSettings
 from .client import PrometheusClient, VectorRows
 from .label_sets import LabelSets
@@ -66,7 +65,7 @@ class PrometheusSource:
         self._label_sets = LabelSets(settings.node_label)
         self._layouts, self._orders = Layouts(), RowOrders()
         self._client = PrometheusClient(settings, self._label_sets, self._orders, on_warning=on_warning, pause=pause, clock=clock)
-        self._node_label, self._selector, self._max_answer_bytes = settings.node_label, settings.selector, settings.max_answer_bytes
+        self._node_label, self._selector = settings.node_label, settings.selector
         self._mapper = NodeMapper(settings.node_label, settings.node_rules)
         self._on_warning = on_warning
         self._numbers: Numbers = {}
@@ -83,7 +82,7 @@ class PrometheusSource:
         """
         self._mapper.use(nodes)
         self._numbers = nodes.numbers if nodes.is_known else {}
-        self._client.max_answer_bytes = self._max_answer_bytes or (answer_bytes(len(nodes.nodes)) if nodes.is_known else MOST_ANSWER_BYTES)
+        self._client.nodes = len(nodes.nodes) if nodes.is_known else None
         asked = [query for query in queries if isinstance(query, (Rate, Gauge, Expression))]
         readings = Readings()
         for _server in range(self._client.servers):

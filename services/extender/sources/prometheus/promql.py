@@ -7,7 +7,7 @@ from __future__ import annotations
 import re
 
 from ...interface import Expression, Gauge, LabelMatch, Rate
-from ..series_limits import MAX_SERIES
+from ...memory_limits import MAX_SERIES
 
 UNAME = "node_uname_info"
 """The gauge of node_exporter whose label ``nodename`` has the host name of the machine."""

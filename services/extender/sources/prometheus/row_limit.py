@@ -8,8 +8,8 @@ import typing as t
 from array import array
 from collections import Counter
 
+from ...memory_limits import MAX_LINE_BYTES, MAX_SERIES, long_label_violation
 from ...pauses import Pause, with_pauses
-from ..series_limits import MAX_LINE_BYTES, MAX_SERIES, long_label_violation
 from .label_sets import LabelSet, LabelSets, Target
 
 TOO_MANY = f"it has more than {MAX_SERIES} series"
@@ -43,7 +43,7 @@ class RowLimit:
 
     def without_crowded(self, labels: list[LabelSet], values: array[float], pause: Pause) -> tuple[list[LabelSet], array[float]]:
         """Return the rows without those of crowded targets. Rows of known parts count too."""
-        if not self._numbers and not self.crowded:
+        if not self._numbers:
             return labels, values  # all rows were in the last answer
         target_of = self._label_sets.target_of
         numbers: Counter[Target] = Counter()

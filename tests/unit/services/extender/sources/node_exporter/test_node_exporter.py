@@ -215,7 +215,7 @@ def test_a_node_with_too_many_series_takes_nothing_from_the_others(server: Serve
     hostile.metrics = devices(5000).decode()
     scraper = Scraper(server.port)
     scraper.source._reader = lambda node, address: HttpReader(  # type: ignore[method-assign]
-        hostile.url if node == "hostile" else server.url, LoginSettings(), timeout_s=2.0, max_bytes=2**20
+        hostile.url if node == "hostile" else server.url, LoginSettings(), timeout_s=2.0
     )
     readings = scraper.read(SPEED, nodes=("a", "hostile"))
     scraper.source.close()

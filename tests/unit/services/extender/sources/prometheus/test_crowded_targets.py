@@ -6,9 +6,9 @@ from __future__ import annotations
 
 import pytest
 from ansible_collections.onprem.kube_scheduling.services.extender.interface import Expression, Rate
+from ansible_collections.onprem.kube_scheduling.services.extender.memory_limits import answer_bytes
 from ansible_collections.onprem.kube_scheduling.services.extender.sources.node_mapping import NodeIdentity, NodeTable
 from ansible_collections.onprem.kube_scheduling.services.extender.sources.prometheus.prometheus import PrometheusSource
-from ansible_collections.onprem.kube_scheduling.services.extender.sources.series_limits import answer_bytes
 from ansible_collections.onprem.kube_scheduling.services.extender.sources.settings import PrometheusSettings
 
 from tests.unit.services.extender.sources.prometheus_server import Handler, Server, answer_data
@@ -83,7 +83,7 @@ def test_series_without_a_node_are_limited_too(server: Server) -> None:
 
 
 def test_the_limit_of_an_answer_grows_with_the_nodes() -> None:
-    assert [answer_bytes(nodes) / 2**20 for nodes in (0, 16, 160, 10_000)] == [1, 2, 11, 32]
+    assert [answer_bytes(nodes) / 2**20 for nodes in (0, 16, 160, 10_000, None)] == [1, 2, 11, 32, 32]
 
 
 def crowded_of(query: str) -> str:

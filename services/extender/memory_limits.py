@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: onprem.kube_scheduling contributors
-"""The limits of the labels, resources and owners of pods and nodes that are kept.
+"""The limits of what one exporter, one node and one pod may add to the memory of the extender.
 
-The API server limits the length of one label and of one resource name, but not their number, and not the name of an owner. Those of one
-object can have a megabyte.
+An exporter chooses the number and the labels of its series. The API server limits the length of one label and of one resource name, but not
+their number, and not the name of an owner. Those of one object can have a megabyte.
 """
 
 from __future__ import annotations
@@ -13,9 +13,29 @@ from collections.abc import Mapping
 
 T = t.TypeVar("T")
 
+MAX_SERIES = 1024
+"""Series of one query for one node. A node with more of them is unknown. One with 500 pods has about 500 network devices."""
+
+MAX_LINE_BYTES = 4096
+"""Bytes of one line of an exporter, and of the labels of one series in an answer of Prometheus."""
+
+MAX_SERIES_LABEL_CHARACTERS = 512
+"""Characters of the value of one label of a series."""
+
+MAX_WANTED_BYTES = 1024 * 1024
+"""Bytes of the lines that are parsed. A machine with 512 CPUs has 240,000 bytes of ``node_cpu_seconds_total``. 1 MiB takes 0.2 to 0.6 s."""
+
+FIRST_ANSWER_BYTES, ANSWER_BYTES_OF_NODE, MOST_ANSWER_BYTES = 1024 * 1024, 64 * 1024, 32 * 1024 * 1024
+
+MAX_ANNOTATIONS = 256
+"""Annotations of one node that can be values. The kubelet of the node can write any number of them."""
+
+MAX_ADDRESSES = 32
+"""Addresses of one node that are kept."""
+
 MAX_LABELS = 128
 MAX_LABEL_CHARACTERS = 16 * 1024
-"""Characters of all names and values of labels."""
+"""Characters of all names and values of the labels of a pod or node."""
 FIRST_LABELS = frozenset(("podtype", "app", "name", "pod-template-hash"))
 """The labels that the agents and the names of owners use. They are kept first."""
 
@@ -27,6 +47,17 @@ FIRST_RESOURCES = frozenset(("cpu", "memory", "ephemeral-storage"))
 
 MAX_NAME = 253
 """Characters of the name of an object. The API server does not check the name in an owner reference."""
+
+
+def long_label_violation(labels: Mapping[str, str]) -> str:
+    """Return the reason why a series with these labels is not read, or an empty text."""
+    name = next((name for name, value in labels.items() if len(value) > MAX_SERIES_LABEL_CHARACTERS), None)
+    return "" if name is None else f"a value of the label {name} has more than {MAX_SERIES_LABEL_CHARACTERS} characters"
+
+
+def answer_bytes(nodes: int | None) -> int:
+    """Return the limit of an answer of Prometheus about a cluster with this number of nodes. An answer has about 300 bytes for a series."""
+    return MOST_ANSWER_BYTES if nodes is None else min(MOST_ANSWER_BYTES, FIRST_ANSWER_BYTES + nodes * ANSWER_BYTES_OF_NODE)
 
 
 def limited_labels(labels: Mapping[str, str]) -> Mapping[str, str]:

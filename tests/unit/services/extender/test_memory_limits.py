@@ -10,7 +10,7 @@ from dataclasses import replace
 import pytest
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.codec import decode_object, encode_json
 from ansible_collections.onprem.kube_scheduling.services.extender.http.messages.request_pod import RequestPod
-from ansible_collections.onprem.kube_scheduling.services.extender.pod_limits import (
+from ansible_collections.onprem.kube_scheduling.services.extender.memory_limits import (
     MAX_LABEL_CHARACTERS,
     MAX_LABELS,
     MAX_NAME,
