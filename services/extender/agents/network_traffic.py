@@ -207,8 +207,6 @@ class NetworkTraffic(Agent):
         """
         speeds = {device: one.value for device, one in self._of_devices(node, self._speed, devices).items() if one.value > 0}
         properties: dict[str, dict[str, float]] = {name: {} for name in (*names, *speeds)}
-        if len(properties) == 1:
-            return {name: Device(None, speeds.get(name)) for name in properties}
         for query in self._properties:
             for device, one in newest_by_label(node.series.get(query, ()), "device").items():
                 properties.get(device, {})[query.metric] = one.value

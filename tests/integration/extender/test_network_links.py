@@ -125,7 +125,7 @@ def test_the_kernel_and_node_exporter_give_a_device_the_properties_of_its_kind(
 
 
 def test_frames_that_a_bridge_forwards_count_on_the_card_in_it(machine: NetworkNamespace, scrapes: Scrapes) -> None:
-    """The bridge has the speed of its ports, and nearly no traffic. Its name and its address say that it is no card."""
+    """The bridge has the speed of its ports, and nearly no traffic. Its name and its address say that it is no NIC."""
     outside = f"out{next(NUMBERS)}-{machine.address.split('.')[2]}"
     ip(machine, "link", "add", "lan", "type", "bridge")
     subprocess.run(["ip", "link", "add", outside, *PAIR, "eth1", "netns", machine.name], check=True)

@@ -49,17 +49,17 @@ FULLER = 1.1
 class Kind(enum.IntEnum):
     """The kinds of devices, the lowest first. A device of one kind carries the traffic of those that follow."""
 
-    CARD = 0
-    PERHAPS_CARD = 1
+    NIC = 0
+    PERHAPS_NIC = 1
     BOND = 2
     VLAN = 3
     INTERNAL = 4
 
 
 _BRIDGE = re.compile(r"(?:(?:vm|ovs|x?en|lxd|incus)?br.*|.+-br\d*)(?:\.\d{1,4})?")
-_VLAN = re.compile(r"(.+)\.[0-9a-f]{1,4}|vlan[-_.]?\d+")
+_VLAN = re.compile(r".+\.[0-9a-f]{1,4}|vlan[-_.]?\d+")
 _BOND = re.compile(r"bond.*|team.*|.+-bo")
-_CARD = re.compile(r"(?:eth|ib|wlan|hsn)\d+|(?:em|p\d+p)\d+(?:_\d+)?|(?:en|ib|wl)[bcdopsuvxPX][0-9A-Za-z]*\d[0-9A-Za-z]*")
+_NIC = re.compile(r"(?:eth|ib|wlan|hsn)\d+|(?:em|p\d+p)\d+(?:_\d+)?|(?:en|ib|wl)[bcdopsuvxPX][0-9A-Za-z]*\d[0-9A-Za-z]*")
 
 
 class Device(t.NamedTuple):
@@ -67,7 +67,7 @@ class Device(t.NamedTuple):
 
     rate: float | None
     speed: float | None = None
-    kind: Kind = Kind.PERHAPS_CARD
+    kind: Kind = Kind.PERHAPS_NIC
 
 
 class Link(t.NamedTuple):
@@ -136,10 +136,10 @@ def _kind(name: str, has_frames: bool, is_bond: bool, is_stacked: bool, assigned
     if is_bond or _BOND.fullmatch(name):
         return Kind.BOND
     # In a container eth0 is one end of a veth pair, and a virtual function has a random address.
-    has_name = _CARD.fullmatch(name) is not None
+    has_name = _NIC.fullmatch(name) is not None
     if not has_name and (is_stacked or assigned == NET_ADDR_RANDOM):
         return Kind.INTERNAL
-    return Kind.CARD if assigned == NET_ADDR_PERM or (has_name and assigned is None) else Kind.PERHAPS_CARD
+    return Kind.NIC if assigned == NET_ADDR_PERM or (has_name and assigned is None) else Kind.PERHAPS_NIC
 
 
 def links_of(devices: Mapping[str, Device]) -> Links:
@@ -148,8 +148,9 @@ def links_of(devices: Mapping[str, Device]) -> Links:
     Each byte counts at the lowest layer that has a speed. A bridge has the speed of its fastest port, which may be a virtual one, so its
     speed does not count. Without any speed the lowest devices with traffic count.
     """
-    if len(devices) == 1 or all(one.kind <= Kind.PERHAPS_CARD and None not in (one.rate, one.speed) for one in devices.values()):
-        return Links(_by_traffic(Link((name,), one.rate or 0.0, one.speed) for name, one in devices.items()))
+    # Most nodes have NICs only, and a cluster can have thousands of nodes.
+    if all(one.kind <= Kind.PERHAPS_NIC and None not in (one.rate, one.speed) for one in devices.values()):
+        return Links(_by_traffic(_link([name], devices) for name in devices))
     by_kind: list[list[Link]] = [[] for _kind in Kind]
     vlans: dict[str, list[str]] = {}
     for name, device in sorted(devices.items()):
@@ -158,14 +159,14 @@ def links_of(devices: Mapping[str, Device]) -> Links:
         elif device.rate is not None:
             by_kind[device.kind].append(_link([name], devices))
     by_kind[Kind.VLAN] = [_link(names, devices) for names in vlans.values()]
-    links = [link for link in by_kind[Kind.CARD] + by_kind[Kind.PERHAPS_CARD] if link.speed is not None]
+    links = [link for link in by_kind[Kind.NIC] + by_kind[Kind.PERHAPS_NIC] if link.speed is not None]
     if links:
-        links += [link for link in by_kind[Kind.CARD] if link.speed is None and link.measured > 0]
-    cards = len(links)
+        links += [link for link in by_kind[Kind.NIC] if link.speed is None and link.measured > 0]
+    nics = len(links)
     for layer in (by_kind[Kind.BOND], by_kind[Kind.VLAN]):
         fullest = max((link.measured_share for link in links), default=-1.0)
         links += [link for link in layer if link.speed is not None and link.measured_share > FULLER * fullest]
-    unmeasured = [name for name, one in devices.items() if one.rate is None and one.kind <= Kind.PERHAPS_CARD and len(links) == cards]
+    unmeasured = [name for name, one in devices.items() if one.rate is None and one.kind <= Kind.PERHAPS_NIC and len(links) == nics]
     if not links:
         layers = [layer for layer in by_kind if layer]
         links = next((layer for layer in layers if any(link.measured for link in layer)), layers[0])

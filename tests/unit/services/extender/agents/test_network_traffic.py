@@ -123,7 +123,7 @@ def test_new_pods_count_on_the_link_with_the_most_traffic() -> None:
     assert judgements(of, [one])["n"].explanation.startswith("12% of 10 Gbit/s on eth1, the fullest of 2 links, receive, of which 1 Gbit/s")
 
 
-def test_a_card_with_a_speed_and_without_a_rate_makes_its_node_unknown() -> None:
+def test_a_nic_with_a_speed_and_without_a_rate_makes_its_node_unknown() -> None:
     of = agent("network_traffic")
     speed = {"eth0": GBIT, "eth1": GBIT}
     nodes = [

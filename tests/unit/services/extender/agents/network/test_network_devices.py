@@ -61,10 +61,10 @@ def test_every_list_of_devices_has_links_and_each_device_is_in_one_at_most(devic
 
 @given(DEVICES)
 @settings(max_examples=300, deadline=None)
-def test_no_card_with_a_speed_is_fuller_than_the_fullest_link(devices: dict[str, Device]) -> None:
+def test_no_nic_with_a_speed_is_fuller_than_the_fullest_link(devices: dict[str, Device]) -> None:
     fullest = max(link.measured_share for link in links_of(devices).links)
-    cards = [one for one in devices.values() if one.kind is Kind.CARD and one.speed is not None]
-    assert all((one.rate or 0.0) / (one.speed or 1.0) <= fullest for one in cards)
+    nics = [one for one in devices.values() if one.kind is Kind.NIC and one.speed is not None]
+    assert all((one.rate or 0.0) / (one.speed or 1.0) <= fullest for one in nics)
 
 
 def properties(protocol: int = 1, flags: int = 0x1003, index: int = 7, link: int = 7, assigned: int = 0) -> dict[str, float]:
@@ -74,19 +74,19 @@ def properties(protocol: int = 1, flags: int = 0x1003, index: int = 7, link: int
 @pytest.mark.parametrize(
     ("name", "of", "kind"),
     [
-        ("lan", properties(), Kind.CARD),
-        ("ib-storage", properties(protocol=32), Kind.CARD),
-        ("lan", properties(assigned=3), Kind.PERHAPS_CARD),
-        ("lan", {}, Kind.PERHAPS_CARD),
+        ("lan", properties(), Kind.NIC),
+        ("ib-storage", properties(protocol=32), Kind.NIC),
+        ("lan", properties(assigned=3), Kind.PERHAPS_NIC),
+        ("lan", {}, Kind.PERHAPS_NIC),
         ("lan", properties(flags=0x1403, assigned=2), Kind.BOND),
         ("lan", properties(assigned=1), Kind.INTERNAL),
         ("storage", properties(link=2), Kind.INTERNAL),
         ("mesh", properties(protocol=65534), Kind.INTERNAL),
         ("eth0", properties(protocol=65534), Kind.INTERNAL),
-        ("eth0", properties(link=2, assigned=1), Kind.PERHAPS_CARD),
-        ("enp5s0f0v1", properties(assigned=1), Kind.PERHAPS_CARD),
-        ("lan", {PROPERTIES[2]: 7.0}, Kind.PERHAPS_CARD),
-        ("enx001122334455", {}, Kind.CARD),
+        ("eth0", properties(link=2, assigned=1), Kind.PERHAPS_NIC),
+        ("enp5s0f0v1", properties(assigned=1), Kind.PERHAPS_NIC),
+        ("lan", {PROPERTIES[2]: 7.0}, Kind.PERHAPS_NIC),
+        ("enx001122334455", {}, Kind.NIC),
         ("eth0.100", properties(link=2), Kind.VLAN),
         ("mgmt-br.353", properties(link=2), Kind.INTERNAL),
         ("storage-br0", {}, Kind.INTERNAL),
@@ -99,18 +99,18 @@ def test_the_kind_of_a_device_is_that_of_the_kernel_or_of_its_name(name: str, of
     assert kind_of(name, of) is kind
 
 
-def test_a_card_of_any_name_counts_and_a_bridge_of_any_name_does_not() -> None:
-    found = links_of({"lan": Device(10.0, 100.0, Kind.CARD), "cluster": Device(90.0, 100.0, Kind.INTERNAL)})
+def test_a_nic_of_any_name_counts_and_a_bridge_of_any_name_does_not() -> None:
+    found = links_of({"lan": Device(10.0, 100.0, Kind.NIC), "cluster": Device(90.0, 100.0, Kind.INTERNAL)})
     assert [link.devices for link in found.links] == [("lan",)] and found.ignored == "cluster"
 
 
-def test_a_bond_with_a_card_that_is_not_measured_is_a_link() -> None:
-    """Here the exporter has the series of a separate card, and not those of the cards in the bond."""
+def test_a_bond_with_a_nic_that_is_not_measured_is_a_link() -> None:
+    """Here the exporter has the series of a separate NIC, and not those of the NICs in the bond."""
     devices = {"eth2": device("eth2", 20.0, 100.0), "bond0": device("bond0", 180.0, 200.0), "bond0.7": device("bond0.7", 180.0, 200.0)}
     assert [link.devices for link in links_of(devices).links] == [("bond0",), ("eth2",)]
 
 
-def test_a_card_without_a_speed_is_a_link_if_it_has_traffic() -> None:
+def test_a_nic_without_a_speed_is_a_link_if_it_has_traffic() -> None:
     devices = {
         "eth0": device("eth0", 50.0),
         "eth1": device("eth1", 1.0, 100.0),
