@@ -18,6 +18,7 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduler_c
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduler_config.plugin_tables import NEWEST
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduler_config.problem import (
     UNKNOWN_FIELD,
+    UNSAFE,
     SchedulerConfigError,
     problems_text,
 )
@@ -70,8 +71,9 @@ def plan_profile(text, options, place, command=None):
     known = frozenset(options["known_plugins"] or ())
     problems = config_problems(config, target, known)
     # A version after the tables may have more fields.
-    keeps_unknown = change.force or target.is_after_tables
-    _refuse(problems_text(problem for problem in problems if problem.is_error or (problem.kind == UNKNOWN_FIELD and not keeps_unknown)))
+    kept = UNKNOWN_FIELD if change.force or target.is_after_tables else ""
+    refused = (problem for problem in problems if problem.is_refused_by_scheduler or problem.kind == UNSAFE)
+    _refuse(problems_text(problem for problem in refused if problem.kind != kept))
     notes += [str(problem) for problem in (*problems, *harmful_settings(config, target, known))]
     after, more = _new_text(text, config)
     return ProfilePlan(text, after, config, [f"{place}: {note}" for note in [*notes, *more]])

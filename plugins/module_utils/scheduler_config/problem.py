@@ -33,9 +33,9 @@ class Problem(t.NamedTuple):
         return f"{self.path}: {self.message}; {self.remedy}"
 
     @property
-    def is_error(self) -> bool:
-        """Return whether the configuration is refused."""
-        return self.kind in (INVALID, UNSAFE)
+    def is_refused_by_scheduler(self) -> bool:
+        """Return whether kube-scheduler refuses it with any feature gates."""
+        return self.kind in (INVALID, UNKNOWN_FIELD)
 
 
 class SchedulerConfigError(Exception):

@@ -14,7 +14,7 @@ from ..model.scheduler_profile import SchedulerProfile
 from .conversion import convert_config
 from .plugin_sets import EnabledPlugins, KnownPlugins
 from .plugin_tables import PLUGINS
-from .problem import INVALID, UNKNOWN_FIELD, SchedulerConfigError, problems_text
+from .problem import SchedulerConfigError, problems_text
 from .score_settings import arguments_of, constraints_of, score_settings_of, without_nulls
 from .validation import DEFAULT_SCHEDULER, config_problems
 from .values import list_of, mapping_of, number_of, text_of
@@ -41,7 +41,7 @@ def profiles_of(config: t.Any, scheduler: str) -> dict[str, SchedulerProfile]:
         target = ConfigTarget("v1beta2", None)
         config = convert_config(config, target)[0]
     foreign = frozenset(_plugin_names(config)) - PLUGINS.keys()
-    problems = [problem for problem in config_problems(config, target, foreign) if problem.kind in (INVALID, UNKNOWN_FIELD)]
+    problems = [problem for problem in config_problems(config, target, foreign) if problem.is_refused_by_scheduler]
     if problems:
         raise SchedulerConfigError(problems_text(problems))
     known = KnownPlugins(target, foreign)

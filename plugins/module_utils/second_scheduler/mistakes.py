@@ -9,7 +9,6 @@ import typing as t
 from collections.abc import Iterator, Mapping, Sequence
 
 from ..model.values.nearest import nearest
-from ..scheduler_config.problem import INVALID, UNKNOWN_FIELD
 from ..scheduler_config.validation import config_problems
 from ..scheduler_config.values import duration_ns
 from ..scheduler_config.versions import target_of
@@ -62,7 +61,7 @@ def _refused_by_the_scheduler(variables: SchedulerVariables, extenders: Sequence
     """Yield what kube-scheduler would refuse."""
     config = scheduler_configuration(variables, extenders)
     for problem in config_problems(config, target_of(None, "v1"), frozenset(variables.known_plugins)):
-        if problem.kind in (INVALID, UNKNOWN_FIELD):
+        if problem.is_refused_by_scheduler:
             variable = "profiles" if problem.path.startswith("profiles") else "extenders"
             # The library names the option of scheduler_profile.
             yield f"{PREFIX}{variable}: kube-scheduler would refuse {problem}".replace(" known_plugins", f" {PREFIX}known_plugins")
