@@ -10,11 +10,11 @@ from collections.abc import Iterable, Sequence
 
 from ..model.messages import pluralize, printable
 from ..model.well_known import HOSTNAME
-from ..spread.restart.actions import FAILED_ACTION, REFUSED, SKIPPED, WOULD_EVICT_IF, WOULD_RESTART_IF
+from ..spread.restart.actions import CONDITIONAL, FAILED_ACTION, REFUSED, SKIPPED
 from ..spread.verdict import HEALTHY
 from .patch_text import advised_patches, patch_text
 from .rows import STAYS, Report, Row, WorkloadObservation, by_message, natural
-from .text_map import EXPECTED, counts_line, names_text, row_state
+from .text_map import counts_line, names_text, row_state
 
 MAX_REASONS = 10
 MAX_PATCHES = 3
@@ -64,16 +64,14 @@ def _table(report: Report, rows: Sequence[Row]) -> list[str]:
     lines = [f"| workload | replicas | fullest {unit} | state |", "| --- | ---: | --- | --- |"]
     for row in rows:
         name = escaped(f"{row.kind} {row.namespace}/{row.name}")
-        state = escaped(row_state(row, checks_only=report.checks_only))
+        state = escaped(row_state(row))
         lines.append(f"| {name} | {row.replicas} | {_fullest(row)} | {state} |")
     return lines
 
 
 def _fullest(row: Row) -> str:
     """Return the fullest domain with its replicas, before and after, or as it is expected."""
-    texts = [_fullest_of(one) for one in (row.before, row.last) if one.counts]
-    if row.is_expected:
-        texts.append(escaped(EXPECTED) + _fullest_of(WorkloadObservation(row.expected)))
+    texts = [escaped(mark) + _fullest_of(one) for one, mark in ((row.before, ""), (row.later, row.mark)) if one.counts]
     return " → ".join(dict.fromkeys(texts))
 
 
@@ -113,7 +111,7 @@ def _patches(report: Report) -> Iterable[list[str]]:
         yield [f"Not listed: {len(patches) - MAX_PATCHES} more. The HTML report has all patches."]
 
 
-_EXPLAINED = (FAILED_ACTION, REFUSED, SKIPPED, WOULD_RESTART_IF, WOULD_EVICT_IF, STAYS)
+_EXPLAINED = (FAILED_ACTION, REFUSED, SKIPPED, *CONDITIONAL, STAYS)
 
 
 def _list(title: str, texts: t.Sequence[tuple[str, list[str]]]) -> list[str]:

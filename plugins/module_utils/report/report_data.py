@@ -49,6 +49,7 @@ def _workload(row: Row) -> dict[str, t.Any]:
         "before": _observation(row.before),
         "after": None if row.after is None else _observation(row.after),
         "expected": row.expected,
+        "mark": row.mark,
         "action": row.action,
         "outcome": row.outcome,
         "reason": row.reason,

@@ -17,31 +17,24 @@ from functools import cached_property
 from ..model.messages import combine_permission_messages, missing_permission, pluralize
 from ..model.reason import Advice, Reason
 from ..model.well_known import HOSTNAME
-from ..spread.restart.actions import (
-    EVICTED,
-    FAILED_ACTION,
-    REFUSED,
-    RESTARTED,
-    WOULD_EVICT,
-    WOULD_EVICT_IF,
-    WOULD_RESTART,
-    WOULD_RESTART_IF,
-)
+from ..spread.restart.actions import EVICTED, FAILED_ACTION, PLANNED, REFUSED, RESTARTED
 from ..spread.restart.no_gain import NO_GAIN, UNKNOWN_GAIN
 from ..spread.verdict import COLLAPSED, HEALTHY, SKEWED, SKIPPED
 from ..state.restart_outcome import IMPROVED
 
-# The action of the report in addition to those of k8s_rollout_restart:
+# The actions of the report in addition to those of k8s_rollout_restart, for workloads that only the check lists:
+RESTART_HELPS = "a restart helps"
 STAYS = "stays"
 # Verdicts of the report in addition to those of k8s_spread_check, for workloads that only one of the two checks lists:
 NEW = "new"
 GONE = "gone"
 NOT_LISTED = "not listed"
 
-PLANNED = (WOULD_RESTART, WOULD_RESTART_IF, WOULD_EVICT, WOULD_EVICT_IF)
-"""The actions of a plan."""
+EXPECTED = "~"
+"""The mark of numbers that are expected, and not observed."""
 
-_RANK = {FAILED_ACTION: 0, **dict.fromkeys((RESTARTED, EVICTED, *PLANNED), 1), REFUSED: 2, STAYS: 3}
+_NOT_MADE = (*PLANNED, RESTART_HELPS)
+_RANK = {FAILED_ACTION: 0, **dict.fromkeys((RESTARTED, EVICTED, *_NOT_MADE), 1), REFUSED: 2, STAYS: 3}
 _RANK_OF_VERDICT = {COLLAPSED: 4, SKEWED: 4, SKIPPED: 6, HEALTHY: 7}
 _RANK_OTHERS = 5
 
@@ -87,9 +80,9 @@ class WorkloadObservation:
 class Row:
     """A workload before and after the run. ``after`` is None without a second observation.
 
-    ``action`` is an action of k8s_rollout_restart, stays, or empty if there is nothing to do. ``reason`` (a code) and ``message`` (a text)
-    are its reason. ``evicted`` is the number of its pods that were evicted, or in a plan would be evicted. ``expected``: the replicas by
-    domain after an action that is not made yet, as simulations have them.
+    ``action`` is an action of k8s_rollout_restart or of the report, or empty if there is nothing to do. ``reason`` (a code) and ``message``
+    (a text) are its reason. ``evicted`` is the number of its pods that were evicted, or in a plan would be evicted. ``expected``: the
+    replicas by domain after an action that is not made yet, as simulations have them, if there is no newer observation.
     """
 
     kind: str
@@ -108,14 +101,14 @@ class Row:
     expected: Counts = field(default_factory=dict)
 
     @property
-    def is_expected(self) -> bool:
-        """Return whether the later replicas are expected ones, because there is no newer observation."""
-        return self.after is None and bool(self.expected)
+    def later(self) -> WorkloadObservation:
+        """Return the expected replicas, or else the newer observation."""
+        return WorkloadObservation(self.expected, all_listed=self.before.all_listed) if self.expected else self.last
 
     @property
-    def later_counts(self) -> Counts:
-        """Return the replicas by domain at the newer observation, or else the expected ones."""
-        return self.expected if self.is_expected else self.last.counts
+    def mark(self) -> str:
+        """Return the mark of the later replicas."""
+        return EXPECTED if self.expected else ""
 
     @property
     def last(self) -> WorkloadObservation:
@@ -171,7 +164,7 @@ class Report:
     @property
     def has_expected(self) -> bool:
         """Return whether there are expected replicas."""
-        return any(row.is_expected for row in self.rows)
+        return any(row.expected for row in self.rows)
 
     @cached_property
     def replicas(self) -> tuple[Counter[str], Counter[str]]:
@@ -183,7 +176,7 @@ class Report:
         after: Counter[str] = Counter()
         for row in self.rows:
             before.update(row.before.counts)
-            after.update(row.later_counts)
+            after.update(row.later.counts)
         return before, after
 
 
@@ -336,7 +329,7 @@ class _RowReader:
             message=reason.text,
             duration_s=int((restart_entry or {}).get("duration") or 0),
             evicted=len((restart_entry or {}).get("evicted") or ()),
-            expected=self._expected(entry, restart_entry) if action in PLANNED else {},
+            expected=self._expected(entry, restart_entry) if action in _NOT_MADE and after is None else {},
             advice=tuple(Advice(_reason(advice), advice.get("patch") or {}) for advice in entry.get("advice") or ()),
         )
 
@@ -373,7 +366,7 @@ class _RowReader:
         if restart_entry is not None:
             return str(restart_entry["action"]), _reason(restart_entry)
         if restartable:
-            return WOULD_RESTART, Reason(before.reason, before.message)
+            return RESTART_HELPS, Reason(before.reason, before.message)
         if before.verdict in (COLLAPSED, SKEWED):
             return STAYS, Reason("", _blockers(entry))
         return "", Reason("") if before.verdict == HEALTHY else Reason(before.reason, before.message)

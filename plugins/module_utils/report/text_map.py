@@ -9,17 +9,15 @@ import typing as t
 from collections.abc import Iterable, Sequence
 
 from ..model.messages import listed, pluralize, printable
-from ..spread.restart.actions import EVICTED, FAILED_ACTION, REFUSED, RESTARTED, WOULD_EVICT_IF, WOULD_RESTART, WOULD_RESTART_IF
+from ..spread.restart.actions import CONDITIONAL, EVICTED, FAILED_ACTION, PLANNED, REFUSED, RESTARTED, WOULD_RESTART
 from ..spread.verdict import COLLAPSED, HEALTHY, SKEWED, SKIPPED, UNKNOWN
 from ..state.restart_outcome import IMPROVED
 from .columns import DOMAINS, NODES, ZONES, Grid, busiest_domains, busiest_of, grids
-from .rows import PLANNED, STAYS, Report, Row, WorkloadObservation, by_message
+from .rows import EXPECTED, RESTART_HELPS, STAYS, Report, Row, WorkloadObservation, by_message
 from .text_style import BAD, BOLD, DIM, Painter, style_of
 
 KINDS = {"Deployment": "deploy", "StatefulSet": "sts"}
 ARROW = "→"
-EXPECTED = "~"
-"""The mark of numbers that are expected, and not observed."""
 OPEN = "·"
 GAP = 2
 MIN_WIDTH = 60
@@ -102,7 +100,7 @@ def _change(before: int, after: int, *, mark: str = "") -> str:
 def _table(report: Report, rows: Sequence[Row], width: int, paint: Painter) -> list[str]:
     coarsest = _coarsest(report, rows)
     space = width - 2 * GAP - len(coarsest.sums)
-    states = _printable(_clip(row_state(row, checks_only=report.checks_only), max(1, space - SHORT_TITLE)) for row in rows)
+    states = _printable(_clip(row_state(row), max(1, space - SHORT_TITLE)) for row in rows)
     state_width = max(map(len, states))
     titles = _printable(_title(row, space - state_width) for row in rows)
     title_width = max(map(len, titles))
@@ -158,25 +156,17 @@ def _coarsest(report: Report, rows: Sequence[Row]) -> _Cells:
 def _cells(report: Report, rows: Sequence[Row], grid: Grid, *, short: bool, max_label: int = MAX_LABEL) -> _Cells:
     labels, left_out = grid.short_labels() if short else (grid.labels(), "")
     marks = [_clip(label, max_label) + ("*" if column.note else "") for label, column in zip(labels, grid.columns)]
-    table = [_row_cells(grid, row.before, *_later(row)) for row in rows]
+    table = [_row_cells(grid, row.before, row.later, row.mark) for row in rows]
     before, after = report.replicas
     sums = _row_cells(grid, WorkloadObservation(before), WorkloadObservation(after), mark=_mark(report))
     if not grid.shows_every_node:
         marks.append("fullest")
         sums.append("")
         for line, row in zip(table, rows):
-            later, mark = _later(row)
-            line.append(_change(row.before.fullest, later.fullest, mark=mark) if later.counts else "")
+            line.append(_change(row.before.fullest, row.later.fullest, mark=row.mark) if row.later.counts else "")
     widths = [max(len(cell) for cell in column) for column in zip(marks, sums, *table)]
     heading = _printable([*_group_line(grid, widths), _spaced(_padded(marks, widths))])
     return _Cells(heading, [_padded(line, widths) for line in table], _spaced(_padded(sums, widths)), _legend(report, grid, left_out))
-
-
-def _later(row: Row) -> tuple[WorkloadObservation, str]:
-    """Return the second observation of a workload, or else the expected replicas, and their mark."""
-    if row.is_expected:
-        return WorkloadObservation(row.expected, all_listed=row.before.all_listed), EXPECTED
-    return row.last, ""
 
 
 def _mark(report: Report) -> str:
@@ -243,11 +233,9 @@ def _title(row: Row, width: int) -> str:
     return kind + _clip(f"{row.namespace}/{row.name}", min(MAX_NAME, width - len(kind)))
 
 
-def row_state(row: Row, *, checks_only: bool) -> str:
+def row_state(row: Row) -> str:
     """Return the verdict of a workload, before and after, and its action."""
     verdict = row.before.verdict
-    if checks_only:
-        return {WOULD_RESTART: f"{verdict}, a restart helps", STAYS: f"{verdict}, stays"}.get(row.action, verdict)
     if row.after is not None and row.after.verdict and row.after.verdict != verdict:
         verdict = f"{verdict} {ARROW} {row.after.verdict}"
     if row.outcome == IMPROVED and row.last.verdict == HEALTHY:
@@ -286,9 +274,9 @@ def _explanations(report: Report, width: int) -> Iterable[list[str]]:
     }
     for action, title in titles.items():
         yield _by_text(title, [(row.message, row) for row in report.rows if row.action == action], width)
-    conditional = [(row.message, row) for row in report.rows if row.action in (WOULD_RESTART_IF, WOULD_EVICT_IF)]
+    conditional = [(row.message, row) for row in report.rows if row.action in CONDITIONAL]
     yield _by_text("Planned on a condition:", conditional, width)
-    waiting = sum(row.action == WOULD_RESTART for row in report.rows)
+    waiting = sum(row.action == RESTART_HELPS for row in report.rows)
     if waiting and not report.plan:
         yield [f"{pluralize(waiting, 'workload')} can be restarted; this run only checks."]
     not_checked = [row for row in report.rows if not row.action and row.last.verdict in (UNKNOWN, SKIPPED)]

@@ -83,7 +83,7 @@ def test_the_page_and_the_summary_are_made_from_the_wheel(kubectl: Kubectl, clus
     page = kubectl.spread("-n", namespace, "-o", "html")
     assert (page.returncode, page.stderr) == (1, "")
     (row,) = data_of_page(page.stdout)["workloads"]
-    assert (row["name"], row["before"]["verdict"], row["action"]) == ("web", "collapsed", "would_restart")
+    assert (row["name"], row["before"]["verdict"], row["action"]) == ("web", "collapsed", "a restart helps")
     assert f"| Deployment {namespace}/web | 3 | 3 on " in kubectl.spread("-n", namespace, "-o", "markdown").stdout
 
 

@@ -59,7 +59,7 @@ def test_only_what_is_to_be_moved_has_expected_replicas() -> None:
 
 
 def test_what_is_restartable_without_a_restart_being_asked_for_is_said_to_wait() -> None:
-    assert only_row(check([WEB], NODES)).action == "would_restart"
+    assert only_row(check([WEB], NODES)).action == "a restart helps"
 
 
 @pytest.mark.parametrize(
@@ -201,7 +201,7 @@ def test_the_check_returns_what_the_report_reads() -> None:
     result = check_result(check_spread(cluster.snapshot(), CheckOptions()), CheckOptions(), include_healthy=True)
     row = only_row(result)
     assert row.before.counts == {"worker-1": 3, "worker-2": 0, "worker-3": 0}
-    assert (row.before.verdict, row.action) == ("collapsed", "would_restart")
+    assert (row.before.verdict, row.action) == ("collapsed", "a restart helps")
 
 
 def test_a_workload_that_became_healthy_is_not_shown_as_gone_where_healthy_ones_are_left_out() -> None:

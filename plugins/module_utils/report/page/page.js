@@ -38,15 +38,13 @@
 
   const rows = data.workloads.map((workload, order) => {
     const last = workload.after || workload.before;
-    const isExpected = !workload.after && Object.keys(workload.expected).length > 0;
-    const later = isExpected ? { domains: workload.expected } : last;
+    const later = workload.mark ? { domains: workload.expected } : last;
     const counts = (one) => Object.values(one.domains);
     return {
       ...workload,
       order,
       last,
       later,
-      mark: isExpected ? "~" : "",
       id: [workload.kind, workload.namespace, workload.name].map(encoded).join("/"),
       search: `${workload.namespace}/${workload.name} ${workload.kind}`.toLowerCase(),
       fullestBefore: Math.max(0, ...counts(workload.before)),
@@ -298,8 +296,7 @@
     const found = el("td", { class: "why" });
     if (row.action) {
       const more = [row.evicted ? number(row.evicted, "pod") : "", row.outcome && row.duration ? `in ${row.duration} s` : ""].filter(Boolean);
-      const action = data.checks_only && row.action === "would_restart" ? "a restart helps" : row.action;
-      found.append(el("div", null, pill(action), " ", row.outcome ? pill(row.outcome) : null, more.length ? ` ${more.join(" ")}` : null));
+      found.append(el("div", null, pill(row.action), " ", row.outcome ? pill(row.outcome) : null, more.length ? ` ${more.join(" ")}` : null));
     }
     if (row.message) found.append(el("div", null, ...coded(row)));
     if (row.advice.length) {
@@ -461,7 +458,7 @@
       return el("dl", { class: "tiles" }, ...found);
     }
     if (data.plan) {
-      const planned = ["would_restart", "would_restart_if", "would_evict", "would_evict_if"];
+      const planned = Object.keys(totals).filter((name) => name.startsWith("would_"));
       found.push(...planned.filter((name, place) => !place || totals[name]).map((name) => tile(totals[name], name)));
     } else {
       found.push(tile(totals.restarted, "restarted"));

@@ -18,6 +18,8 @@ WOULD_RESTART = "would_restart"
 WOULD_RESTART_IF = "would_restart_if"
 WOULD_EVICT = "would_evict"
 WOULD_EVICT_IF = "would_evict_if"
+PLANNED = (WOULD_RESTART, WOULD_RESTART_IF, WOULD_EVICT, WOULD_EVICT_IF)
+CONDITIONAL = (WOULD_RESTART_IF, WOULD_EVICT_IF)
 
 # A decision and a result may have these.
 SKIPPED = "skipped"
