@@ -356,7 +356,7 @@ workloads:
       type: dict
     expected:
       description:
-        - In check mode the replicas by topology key and domain after the restart or the evictions, as most simulations end.
+        - In check mode the replicas by topology key and domain after the restart or the evictions, in the first simulation.
         - Empty for other actions, and with O(only_if_helps=false) for restarts, which are then not simulated.
       type: dict
     condition:

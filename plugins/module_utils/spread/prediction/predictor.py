@@ -18,7 +18,7 @@ from ...scheduler.cluster_state import ClusterState
 from ...scheduler.feasibility import Feasibility, find_feasible
 from ...scheduler.scores.image_locality import DIFFERENT_SIZES, ImageSize
 from ..advice.advice import SCORING_DOES_NOT_SPREAD
-from ..distribution import Distribution
+from ..distribution import Distribution, listed_by_key
 from ..next_pod.next_pod import next_pod
 from ..preconditions.admission.admission import admission_violation
 from ..preconditions.admission.quota import quota_violation
@@ -171,7 +171,7 @@ class RestartPredictor:
                 improved = self._better(before, restart, eligible)
                 if number == 0:
                     placed = self._topology.distribute_over(self._keys, restart.nodes, eligible)
-                    expected = {distribution.topology_key: dict(distribution.listed) for distribution in placed}
+                    expected = listed_by_key(placed)
                 if draw.is_certain and not unknowns:
                     certain[kind] = improved
             results.append(improved)

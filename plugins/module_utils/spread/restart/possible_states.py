@@ -9,7 +9,6 @@ it depends on the results of earlier actions, and ``condition`` says on which.
 from __future__ import annotations
 
 import typing as t
-from collections import Counter
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -75,24 +74,22 @@ class PossibleStates:
         return list({id(state): state for state in self._states}.values())
 
     def assume(self, target: Target, acting: Sequence[PossibleState], act: Callable[[PossibleState, int], StateAfter]) -> Counts:
-        """Assume an action for the target in the ``acting`` states. Return the replicas that it ends with most often.
+        """Assume an action for the target in the ``acting`` states. Return the replicas after it in the first of them.
 
         ``act`` returns the state after the action, by the draw with this number.
         """
         made: dict[Hashable, PossibleState] = {}
         states: list[PossibleState] = []
-        ends: list[Counts] = []
         for number, state in enumerate(self._states):
             if state not in acting:
                 states.append(state)
                 continue
             after = act(state, number)
-            ends.append(after.end.replicas)
             new = PossibleState(after.cluster_state, after.limits, {**state.ends, target: after.end})
             states.append(made.setdefault((id(state), after.identity), new))
         self._states = states
         self._moved = [*(one for one in self._moved if one != target), target]
-        return _most_frequent(ends)
+        return next(iter(made.values())).ends[target].replicas
 
     def condition(self, acting: Sequence[PossibleState]) -> str:
         """Return the results of earlier actions that a later action needs, as the end of "only if ...".
@@ -114,12 +111,6 @@ class PossibleStates:
                     return f"it is not so that {' or '.join(bad)}"
         moved = listed(map(str, self._moved), MAX_LISTED)
         return f"the earlier actions end as in {len(taken)} of {len(self._states)} simulations ({moved})"
-
-
-def _most_frequent(ends: Sequence[Counts]) -> Counts:
-    """Return the end that most simulations have, and of several such ends the first."""
-    numbers = Counter(map(repr, ends))
-    return max(ends, key=lambda end: numbers[repr(end)], default={})
 
 
 def _replicas_text(target: Target, end: t.Optional[End], most_keys: t.Optional[int] = None) -> str:

@@ -82,6 +82,23 @@ def test_the_expected_replicas_are_all_replicas_on_eligible_nodes() -> None:
         assert max(result.expected[HOST].values()) < max(result.before[HOST].values())
 
 
+def test_the_expected_replicas_of_a_plan_are_those_of_the_check() -> None:
+    checked = next(one for one in check_spread(piled_up().snapshot(), CheckOptions()).workloads if one.workload.metadata.name == "first")
+    (planned,) = plan(piled_up(), "first")
+    assert checked.prediction is not None and planned.expected == checked.prediction.expected
+
+
+def test_the_expected_replicas_are_on_the_nodes_of_the_planned_replacements() -> None:
+    cluster = workers(6)
+    cluster.deployment("web", ["worker-1"] * 4 + ["worker-2"])
+    (result,) = plan(cluster, "web", strategy=EVICT_SURPLUS, max_skew=1)
+    after = dict(result.before[HOST])
+    for pod in result.evicted:
+        after[pod.node] -= 1
+        after[pod.replacement_node] += 1
+    assert result.evicted and result.expected == {HOST: after}
+
+
 def one_free_place(*, others: int) -> ClusterBuilder:
     """Two nodes that are full but for one pod of 1 cpu on the second one, and ``others`` nodes for the first Deployment only."""
     cluster = ClusterBuilder()
