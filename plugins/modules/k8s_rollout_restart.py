@@ -170,8 +170,8 @@ options:
       - The time to wait for one rollout before it counts as failed, in seconds or as V(30s), V(10m), V(1h). At least 1 second.
       - With O(strategy=evict_surplus), the time to wait for the replacement of an evicted pod.
       - A workload that cannot end in this time, by C(minReadySeconds) and the initial delays of its probes, is refused (V(too_slow)).
-      - If one namespace takes this time of a run, its other workloads are moved after those of the other namespaces. After six times this
-        time, and at least 10 minutes, they are V(skipped) with the reason V(limit_reached).
+      - If one namespace has taken six times this time of a run, multiplied by O(max_parallel), and at least 10 minutes, its other workloads
+        are V(skipped) with the reason V(limit_reached).
       - It is also the time for which one run waits, for all workloads together, until PodDisruptionBudgets allow an eviction, and until API
         servers and webhooks that are not available answer.
     type: str

@@ -120,18 +120,3 @@ def test_namespaces_take_turns_also_over_several_runs(cluster: Cluster, modules:
         done = modules.restart(**options)["workloads"]
         moved = [[entry["name"] for entry in entries if entry["reason"] == "collapsed"] for entries in (plan, done)]
         assert moved == [[expected], [expected]], (plan, done)
-
-
-def test_a_namespace_with_slow_rollouts_waits_until_the_others_were_served(
-    cluster: Cluster, modules: Modules, namespaces: NamespaceFactory
-) -> None:
-    """The rollouts of the slow ones take twice 6 seconds, and so longer than ``wait_timeout``. Nothing in their specs says so."""
-    slow_namespace, namespace = namespaces("slow"), namespaces("quick")
-    slow = [deployment(slow_namespace, f"slow-{number}", 2) for number in range(2)]
-    quick = [deployment(namespace, f"web-{number}", 2) for number in range(3)]
-    for one in slow:
-        one["spec"]["template"]["metadata"].setdefault("annotations", {})["lab.onprem/ready-delay"] = "6"
-    pile_up(cluster, *slow, *quick)
-    modules.restart(workloads=[identity(one) for one in (*slow, *quick)], wait_timeout=8)
-    first, second, *others = (str(restarted_at(cluster, one)) for one in (*slow, *quick))
-    assert first <= min(others) and max(others) < second, (first, second, others)

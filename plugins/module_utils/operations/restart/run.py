@@ -129,7 +129,7 @@ class _Batches:
     def _in_batches(self) -> None:
         waiting = list(self._targets)
         while waiting or self._blocked:
-            batch, waiting = self._begin_batch(self._limits.times.in_order(waiting))
+            batch, waiting = self._begin_batch(waiting)
             self._wait(batch)
             self._note_ends(batch)
             try:
@@ -218,7 +218,7 @@ class _Batches:
     def _wait(self, batch: Sequence[Step]) -> None:
         awaited = [run for run in batch if run.under_way]
         for run, seconds in zip(awaited, wait_unless_stopped([run.wait for run in awaited], self._stop)):
-            self._limits.times.add(run.result.target.namespace, seconds)
+            self._limits.add_time(run.result.target.namespace, seconds)
 
     def _note_ends(self, batch: Sequence[Step]) -> None:
         """Record the ends of the batch.

@@ -5,20 +5,23 @@
 from __future__ import annotations
 
 import typing as t
-from collections import Counter
+from collections import Counter, defaultdict
+from copy import copy
 
 from ...model.api.pod import Pod
 from ...model.messages import pluralize
 from ...model.reason import Reason
 from .options import RestartOptions
 from .targets import Target
-from .turns import NamespaceTimes
 
 LIMIT_REACHED = "limit_reached"
 
+MOST_TIMEOUTS, LEAST_LIMIT_S = 6, 600
+"""The time that one namespace may take of a run: six times ``wait_timeout * max_parallel``, and at least 10 minutes."""
+
 
 class RunLimits:
-    """Counts the restarts and evictions of one run, or in check mode those that it would make. ``times``: the time of each namespace.
+    """Counts the restarts and evictions of one run, or in check mode those that it would make, and the time of each namespace.
 
     A request with an unknown result counts until the end of the run, because the API server may carry it out later. Several requests for
     the same pod count as one.
@@ -26,7 +29,7 @@ class RunLimits:
 
     def __init__(self, options: RestartOptions) -> None:
         self._options = options
-        self.times = NamespaceTimes(options.wait_timeout_s, options.max_parallel)
+        self._taken_s: defaultdict[str, float] = defaultdict(float)
         self._moves: Counter[Target] = Counter()
         self._pods: set[str] = set()
         self._nodes: Counter[str] = Counter()
@@ -34,8 +37,7 @@ class RunLimits:
 
     def fork(self) -> RunLimits:
         """Return limits with the same counts and times. Later counts of one do not affect the other."""
-        other = RunLimits(self._options)
-        other.times = self.times
+        other = copy(self)
         other._moves, other._pods = self._moves.copy(), self._pods.copy()
         other._nodes, other._namespaces = self._nodes.copy(), self._namespaces.copy()
         return other
@@ -46,9 +48,9 @@ class RunLimits:
 
     def workload_limit_violation(self, target: Target) -> t.Optional[Reason]:
         """Return the reason why the workload may not be restarted, and no pod of it evicted. None if it may."""
-        shortage = self.times.shortage(target.namespace)
-        if shortage:
-            return Reason(LIMIT_REACHED, f"{shortage}; the next run continues")
+        violation = self._namespace_time_violation(target.namespace)
+        if violation is not None:
+            return violation
         limit = self._options.max_workloads
         moved = sum(count > 0 for count in self._moves.values())
         if limit is None or moved < limit or self._moves[target] > 0:
@@ -75,6 +77,10 @@ class RunLimits:
                 return _reached(name, pluralize(limit, "pod"), where)
         return self.workload_limit_violation(target)
 
+    def add_time(self, namespace: str, seconds: float) -> None:
+        """Count a time for which the run has waited for a workload of the namespace."""
+        self._taken_s[namespace] += seconds
+
     def add_restart(self, target: Target) -> None:
         """Count a restart of the workload."""
         self._moves[target] += 1
@@ -90,6 +96,14 @@ class RunLimits:
         if pod.metadata.uid in self._pods:
             self._pods.remove(pod.metadata.uid)
             self._count(target, pod, -1)
+
+    def _namespace_time_violation(self, namespace: str) -> t.Optional[Reason]:
+        most_s = max(LEAST_LIMIT_S, MOST_TIMEOUTS * self._options.wait_timeout_s * self._options.max_parallel)
+        taken_s = self._taken_s[namespace]
+        if taken_s < most_s:
+            return None
+        text = f"the workloads of namespace {namespace} have taken {taken_s:.0f} s of this run, and it may take {most_s} s"
+        return Reason(LIMIT_REACHED, f"{text}; the next run continues")
 
     def _count(self, target: Target, pod: Pod, number: int) -> None:
         self._moves[target] += number

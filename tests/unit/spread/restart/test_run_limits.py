@@ -93,6 +93,28 @@ def test_a_pod_counts_once_and_may_be_requested_again() -> None:
     assert limits.of(WEB).violation(web) is None and limits.of(WEB).violation(pod("a")) is not None
 
 
+def test_a_namespace_that_has_taken_its_time_is_not_moved_any_more() -> None:
+    limits, other = RunLimits(RestartOptions(wait_timeout_s=60, max_parallel=2)), Target("Deployment", "other", "web")
+    limits.add_restart(WEB)
+    planned = limits.fork()
+    limits.add_time("shop", 719)
+    assert limits.workload_limit_violation(API) is None
+    limits.add_time("shop", 1)
+    text = "limit_reached: the workloads of namespace shop have taken 720 s of this run, and it may take 720 s; the next run continues"
+    for target in (WEB, API):
+        assert str(limits.workload_limit_violation(target)) == str(limits.eviction_limit_violation(target, pod("a"))) == text
+        assert str(planned.workload_limit_violation(target)) == text
+    assert limits.workload_limit_violation(other) is None
+
+
+def test_the_time_of_a_namespace_is_ten_minutes_at_least() -> None:
+    limits = RunLimits(RestartOptions(wait_timeout_s=1))
+    limits.add_time("shop", 599)
+    assert limits.workload_limit_violation(WEB) is None
+    limits.add_time("shop", 1)
+    assert limits.workload_limit_violation(WEB) is not None
+
+
 def plan(options: RestartOptions, *homes: str) -> tuple[list[tuple[str, str]], str]:
     """The planned moves of a Deployment of four nodes, and the limit that ends them."""
     cluster = workers(4)
