@@ -21,10 +21,6 @@ options:
     type: list
     elements: dict
     required: true
-  plan:
-    description: The results are those of check mode.
-    type: bool
-    default: false
 seealso:
   - module: onprem.kube_scheduling.k8s_rollout_restart
 """
@@ -51,9 +47,9 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.report.addo
 from ansible_collections.onprem.kube_scheduling.plugins.plugin_utils.plain_values import plain
 
 
-def addons_text(results, plan=False):
+def addons_text(results):
     """Return the sentences and the error."""
-    return text_of(plain(results), plan=bool(plan))._asdict()
+    return text_of(plain(results))._asdict()
 
 
 class FilterModule:

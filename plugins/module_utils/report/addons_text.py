@@ -8,12 +8,11 @@ import typing as t
 from collections.abc import Mapping, Sequence
 
 from ..model.messages import pluralize
-from ..spread.restart.actions import FAILED_ACTION
-from ..spread.verdict import SPREAD
+from ..spread.restart.actions import FAILED_ACTION, VANISHED, WOULD_EVICT, WOULD_EVICT_IF
+from ..spread.verdict import SINGLE_DOMAIN, SPREAD
 
 Json = Mapping[str, t.Any]
 
-SINGLE_DOMAIN = "single_domain"
 NEXT_RUN = "The next run of this playbook tries again."
 OFF = "Set site_spread_addons to [] to leave the add-ons out."
 
@@ -25,8 +24,8 @@ class AddonsText(t.NamedTuple):
     error: str
 
 
-def addons_text(results: Sequence[Json], *, plan: bool) -> AddonsText:
-    """Return the sentences for results of k8s_rollout_restart. ``plan``: nothing was evicted, and the results say what would be.
+def addons_text(results: Sequence[Json]) -> AddonsText:
+    """Return the sentences for results of k8s_rollout_restart, also of check mode.
 
     A cluster that cannot be read, or a missing permission, is no error, because everything else of the playbook is done.
     """
@@ -36,7 +35,7 @@ def addons_text(results: Sequence[Json], *, plan: bool) -> AddonsText:
         if not workloads:
             lines.append(f"The add-ons were not spread: {result.get('msg') or 'unknown error'}. {OFF}")
         for workload in workloads:
-            line = _line(workload, plan=plan)
+            line = _line(workload)
             if workload["action"] == FAILED_ACTION and workload.get("evicted"):
                 errors.append(line)
             elif line:
@@ -44,14 +43,14 @@ def addons_text(results: Sequence[Json], *, plan: bool) -> AddonsText:
     return AddonsText(lines, "\n".join(errors))
 
 
-def _line(workload: Json, *, plan: bool) -> str:
+def _line(workload: Json) -> str:
     """Return the sentence for one workload. It is empty if the workload is spread already."""
     name = f"{workload['kind']} {workload['namespace']}/{workload['name']}"
     message = (workload.get("message") or "").rstrip(".")
     evicted = len(workload.get("evicted") or ())
     if evicted:
         pods = pluralize(evicted, "pod")
-        if plan:
+        if workload["action"] in (WOULD_EVICT, WOULD_EVICT_IF):
             return f"{name}: {pods} would be evicted: {message}."
         places = [f"{domain}={count}" for counts in (workload.get("after") or {}).values() for domain, count in counts.items()]
         found = f" Its replicas now: {', '.join(places)}." if places else ""
@@ -60,6 +59,6 @@ def _line(workload: Json, *, plan: bool) -> str:
         return ""
     if workload.get("reason") == SINGLE_DOMAIN:
         return f"{name}: fewer than two nodes can run its pods. The next run of this playbook spreads them as soon as a second node can."
-    if workload.get("reason") == "vanished":
+    if workload.get("reason") == VANISHED:
         return f"There is no {name}, so it is not spread."
     return f"{name} was not spread: {message}. {OFF if workload['action'] == FAILED_ACTION else NEXT_RUN}"

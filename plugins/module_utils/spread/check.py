@@ -30,7 +30,7 @@ from .preconditions.too_few_replicas import too_few_replicas_violation
 from .spread_report import SpreadReport, WorkloadReport
 from .topology.missing_domain import NO_DOMAIN_CODE, missing_domain_reason
 from .topology.topology import Topology
-from .verdict import COLLAPSED, HEALTHY, ROLLING, SKEWED, SKIPPED, UNKNOWN, Verdict, worst_verdict
+from .verdict import COLLAPSED, HEALTHY, ROLLING, SINGLE_DOMAIN, SKEWED, SKIPPED, UNKNOWN, Verdict, worst_verdict
 
 if t.TYPE_CHECKING:
     from ..scheduler.cluster_state import ClusterState
@@ -158,7 +158,7 @@ class WorkloadChecker:
             return Verdict(UNKNOWN, Reason("not_placed", f"{len(node_names)} of {workload.spec.replicas} replicas are on a node"))
         verdict = worst_verdict(distributions, max_skew=self._options.max_skew)
         if verdict.verdict == UNKNOWN and not eligible:
-            return Verdict(HEALTHY, Reason("single_domain", "no node is eligible"), verdict.topology_key)
+            return Verdict(HEALTHY, Reason(SINGLE_DOMAIN, "no node is eligible"), verdict.topology_key)
         decided_by = next((one for one in distributions if one.topology_key == verdict.topology_key), None)
         if verdict.reason.code == NO_DOMAIN_CODE and decided_by is not None and decided_by.domains:
             return verdict._replace(reason=missing_domain_reason(self._snapshot, verdict.topology_key, node_names))

@@ -21,6 +21,8 @@ UNKNOWN = "unknown"
 
 SPREAD = "spread"
 """The code of the reason of a workload that is healthy and has more than one eligible domain."""
+SINGLE_DOMAIN = "single_domain"
+"""The code of the reason of a workload that is healthy because it has no other eligible domain."""
 
 # The verdict of a workload is the worst over its topology keys.
 _SEVERITY = {COLLAPSED: 3, SKEWED: 2, UNKNOWN: 1, HEALTHY: 0}
@@ -57,7 +59,7 @@ def _verdict_for_key(distribution: Distribution, max_skew: t.Optional[int]) -> V
         text = f"{pluralize(distribution.without_domain, 'replica')} {verb} in no domain of {key}"
         return Verdict(UNKNOWN, Reason(NO_DOMAIN_CODE, text), key)
     if domains < 2:
-        return Verdict(HEALTHY, Reason("single_domain", f"only one domain of {key} has eligible nodes"), key)
+        return Verdict(HEALTHY, Reason(SINGLE_DOMAIN, f"only one domain of {key} has eligible nodes"), key)
     if distribution.is_collapsed:
         (domain,) = distribution.placed
         text = f"all {distribution.replicas} placed replicas in {key}={domain}, {domains} domains are eligible"

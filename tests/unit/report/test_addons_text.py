@@ -30,6 +30,7 @@ def result(action: str, reason: str = "", message: str = "", evicted: int = 0, a
             result("evicted", "collapsed", "all 2 in cp-1", 1, {"cp-1": 1, "worker": 1}),
             [f"{DNS}: 1 pod was evicted: all 2 in cp-1. Its replicas now: cp-1=1, worker=1."],
         ),
+        (result("would_evict", "collapsed", "all 2 in cp-1", 2), [f"{DNS}: 2 pods would be evicted: all 2 in cp-1."]),
         (
             result("skipped", "single_domain", "only one"),
             [f"{DNS}: fewer than two nodes can run its pods. The next run of this playbook spreads them as soon as a second node can."],
@@ -47,12 +48,6 @@ def test_each_result_has_its_sentence_and_none_of_them_fails_the_playbook(found:
     assert addons_text([found]) == {"lines": lines, "error": ""}
 
 
-def test_a_plan_says_what_would_be_done() -> None:
-    assert addons_text([result("evicted", "collapsed", "all 2 in cp-1", 2)], plan=True)["lines"] == [
-        f"{DNS}: 2 pods would be evicted: all 2 in cp-1."
-    ]
-
-
 def test_a_missing_replacement_fails_the_playbook() -> None:
-    failed = result("failed", "not_replaced", "the replacement is not ready after 600 s", 1)
+    failed = result("failed", "replacement_not_ready", "the replacement is not ready after 600 s", 1)
     assert addons_text([failed, result("skipped", "single_domain")])["error"].startswith(f"{DNS}: 1 pod was evicted: the replacement")

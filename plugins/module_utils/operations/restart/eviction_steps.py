@@ -245,7 +245,7 @@ class _EvictionStep:
         if undecodable is not None:
             self.result.end(FAILED_ACTION, undecodable)
         else:
-            self.result.vanish(FAILED_ACTION, Reason("vanished", f"{self.result.target} was deleted during its evictions"))
+            self.result.vanish(FAILED_ACTION, f"{self.result.target} was deleted during its evictions")
         return False
 
     def _finish(self, report: WorkloadReport, observation: Observation) -> bool:

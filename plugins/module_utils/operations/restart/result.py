@@ -15,7 +15,7 @@ from ...model.messages import listed, missing_permission
 from ...model.reason import Reason, reason_fields
 from ...model.undecodable import Undecodable, undecodable_results
 from ...spread.history import RESTARTED_AT
-from ...spread.restart.actions import FAILED_ACTION, REFUSED, SKIPPED
+from ...spread.restart.actions import FAILED_ACTION, REFUSED, SKIPPED, VANISHED
 from ...spread.restart.targets import Target
 from ...spread.rollout import WAITING, Progress
 from ...spread.spread_constraints import constraint_fields, constraint_patch
@@ -109,10 +109,10 @@ class RestartResult:
         """Record the patch that adds the constraints."""
         self.patch = constraint_patch(workload, constraints) if constraints else {}
 
-    def vanish(self, action: str, reason: Reason) -> None:
+    def vanish(self, action: str, text: str) -> None:
         """End with a target that does not exist."""
         self.missing = True
-        self.end(action, reason)
+        self.end(action, Reason(VANISHED, text))
 
     def take_time(self) -> None:
         """Update the duration."""

@@ -308,7 +308,7 @@ class _Rollout:
             result.end(FAILED_ACTION, undecodable)
             return False
         if report is None:
-            result.vanish(FAILED_ACTION, Reason("vanished", f"{result.target} was deleted during its rollout"))
+            result.vanish(FAILED_ACTION, f"{result.target} was deleted during its rollout")
             return False
         if unreadable_violation(report.workload, observation.snapshot, budgets=False) is not None:
             result.outcome = PENDING  # the next run compares the spread

@@ -266,7 +266,7 @@ class _Batches:
         try:
             return self._begin_on_current_report(target, result, alone=alone)
         except NotFoundError as error:
-            result.vanish(SKIPPED, Reason("vanished", str(error)))
+            result.vanish(SKIPPED, str(error))
             return None
         except DryRunUnsupportedError as error:
             text = f"{target} cannot be tried in check mode: {error}; a run without check mode asks the webhook"
@@ -322,4 +322,4 @@ class _Batches:
             if entry.resource in wanted and entry.namespace in ("", target.namespace):
                 result.end(FAILED_ACTION, Reason("unreadable", entry.reason))
                 return
-        result.vanish(SKIPPED, Reason("vanished", f"there is no {target}"))
+        result.vanish(SKIPPED, f"there is no {target}")

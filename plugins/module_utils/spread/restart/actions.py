@@ -13,6 +13,9 @@ RESTARTED = "restarted"
 EVICTED = "evicted"
 FAILED_ACTION = "failed"
 
+VANISHED = "vanished"
+"""The code of the reason of a target that does not exist."""
+
 # The actions of a plan. Those with _if are taken only after certain results of earlier actions.
 WOULD_RESTART = "would_restart"
 WOULD_RESTART_IF = "would_restart_if"
