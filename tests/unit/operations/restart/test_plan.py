@@ -175,14 +175,18 @@ def test_no_old_pod_is_left_after_an_assumed_restart(bounds: Json) -> None:
             assert others == []
 
 
-def test_limits_of_a_plan_have_the_text_of_the_run() -> None:
-    for options in ({"max_workloads": 2}, {"strategy": EVICT_SURPLUS, "max_evictions": 2, "max_workloads": 2}):
-        results = plan(piled_up(), "first", "second", "third", "fourth", **options)
-        moved = [result for result in results if result.action.startswith("would_")]
-        assert [result.action for result in results[2:]] == ["skipped"] * 2
-        assert len(moved) == (2 if "strategy" not in options else 1)
-        limit = "max_workloads (2 workloads in a run)" if "strategy" not in options else "max_evictions (2 pods in a run)"
-        assert {result.message for result in results[2:]} == {f"the limit {limit} is reached"}
+@pytest.mark.parametrize(
+    ("options", "moved", "limit"),
+    [
+        ({"max_workloads": 2}, 2, "max_workloads (2 workloads in a run)"),
+        ({"strategy": EVICT_SURPLUS, "max_evictions": 2}, 1, "max_evictions (2 pods in a run)"),
+    ],
+)
+def test_a_plan_ends_at_a_limit(options: dict[str, t.Any], moved: int, limit: str) -> None:
+    results = plan(piled_up(), "first", "second", "third", "fourth", **options)
+    assert [result.action.startswith("would_") for result in results] == [True] * moved + [False] * (4 - moved)
+    assert actions(results[moved:]) == [("skipped", "limit_reached")] * (4 - moved)
+    assert {result.message for result in results[moved:]} == {f"the limit {limit} is reached"}
 
 
 def test_an_evict_plan_ends_when_the_workload_is_even_enough() -> None:

@@ -78,14 +78,8 @@ def test_a_busy_link_has_a_lower_score_whatever_the_other_devices_are(
     for kind in ("ovn", "bridge", "two"):
         assert found[f"{kind}-busy"] < 2 < 6 < found[f"{kind}-idle"]
     assert "two-busy: network_traffic = 0.00 (99% of 1 Gbit/s on ens33, the fullest of 2 links, receive" in out
-    assert err.splitlines() == [
-        f"extender: note: profile all, agent network_traffic: {note}"
-        for note in (
-            "bridge-local: br0 has more traffic (receive) than eth0, and does not count: set device in the args of the agent",
-            "two-busy, two-idle: the fullest of ens33, ens35 counts: set device in the args of the agent if pods use only one of them",
-            "vm: the speed of eth0 is assumed: set speeds in the args of the agent",
-        )
-    ]
+    notes = [line.removeprefix("extender: note: profile all, agent network_traffic: ") for line in err.splitlines()]
+    assert [note.partition(":")[0] for note in notes] == ["bridge-local", "two-busy, two-idle", "vm"]
 
 
 def test_an_argument_ends_its_note(prometheus: Server, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
