@@ -1,15 +1,16 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: onprem.kube_scheduling contributors
-"""Plans a pass on a random cluster, makes it, and compares the actions."""
+"""Plans a pass on a random cluster, makes it, and compares the actions, their order, their conditions and their messages."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.api import KubeApi
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.resources import Resource
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.codec import Struct, field
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.rebalance.run import PassOptions, run_pass
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.options import CheckOptions
@@ -23,6 +24,8 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.rest
     WOULD_RESTART_IF,
 )
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.restart.options import STRATEGIES, RestartOptions
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.restart.possible_states import NOT, OR, End, replicas_text
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.restart.targets import Target
 
 from tests.integration.prediction.case_world import CaseWorld
 from tests.integration.prediction.choices import Choices
@@ -36,10 +39,16 @@ WAIT_TIMEOUT_S = 60
 MADE = {WOULD_RESTART: RESTARTED, WOULD_RESTART_IF: RESTARTED, WOULD_EVICT: EVICTED, WOULD_EVICT_IF: EVICTED}
 """The action of a run by that of its plan. Other actions are equal."""
 CONDITIONAL = (WOULD_RESTART_IF, WOULD_EVICT_IF)
+Entries = Mapping[Target, Mapping[str, Any]]
+"""The entries of a result by workload."""
 
 
 class ComparedAction(Struct, frozen=True):
-    """The action for one workload in the plan and in the run, each with the code and the text of its reason."""
+    """The action for one workload in the plan and in the run, each with the code and the text of its reason.
+
+    ``holds``: whether the condition is true after the run. None if there is none, or if the replicas do not show it. ``in_order``: as many
+    workloads are moved before it in the run as in the plan, of those that both move.
+    """
 
     workload: str
     planned: str
@@ -48,6 +57,9 @@ class ComparedAction(Struct, frozen=True):
     action: str
     reason: str
     message: str
+    condition: str
+    holds: bool | None
+    in_order: bool
 
     @property
     def is_conditional(self) -> bool:
@@ -55,14 +67,22 @@ class ComparedAction(Struct, frozen=True):
         return self.planned in CONDITIONAL
 
     @property
+    def is_made(self) -> bool:
+        """True if the run has the action of the plan."""
+        return self.action == MADE.get(self.planned, self.planned)
+
+    @property
     def agrees(self) -> bool:
-        """True if the run does what the plan says. A conditional action is made or not, and ``auto`` may then evict single pods."""
-        return self.action == MADE.get(self.planned, self.planned) or (self.is_conditional and self.action in (SKIPPED, EVICTED))
+        """True if the run does what the plan says. If the condition is not true, ``auto`` may evict single pods."""
+        if self.is_made or not self.is_conditional:
+            return self.is_made and self.in_order and self.holds is not False
+        return self.holds is not True and self.action in (SKIPPED, EVICTED)
 
     @property
     def has_equal_text(self) -> bool:
-        """True if the reason is the same in both. The text of a conditional action has the condition."""
-        return (self.planned_reason, self.planned_message) == (self.reason, self.message)
+        """True if the reason is the same in both. The text of a conditional action also has the condition."""
+        planned = self.planned_message.replace(f"; only if {self.condition}", "") if self.condition else self.planned_message
+        return (self.planned_reason, planned) == (self.reason, self.message)
 
 
 class PlanResult(Struct, frozen=True):
@@ -75,6 +95,22 @@ class PlanResult(Struct, frozen=True):
     actions: list[ComparedAction] = field(default_factory=list)
 
 
+class RecordingApi(KubeApi):
+    """Records the names of the objects that are patched and of the pods that are evicted, also in a dry run."""
+
+    written: list[str]
+
+    def merge_patch(self, resource: Resource, namespace: str, name: str, patch: dict[str, Any], *, dry_run: bool = False) -> Any:
+        """Record the object and patch it."""
+        self.written.append(name)
+        return super().merge_patch(resource, namespace, name, patch, dry_run=dry_run)
+
+    def evict(self, namespace: str, name: str, *, uid: str, grace_period_s: int | None = None, dry_run: bool = False) -> None:
+        """Record the pod and evict it."""
+        self.written.append(name)
+        super().evict(namespace, name, uid=uid, grace_period_s=grace_period_s, dry_run=dry_run)
+
+
 def plan_cases() -> Iterator[RandomCase]:
     """Yield the clusters with enough uneven workloads. Their seeds increase."""
     seed = 0
@@ -85,7 +121,7 @@ def plan_cases() -> Iterator[RandomCase]:
             yield case
 
 
-def compare_plan(case: RandomCase, world: CaseWorld, api: KubeApi) -> PlanResult:
+def compare_plan(case: RandomCase, world: CaseWorld, api: RecordingApi) -> PlanResult:
     """Create the cluster, plan a pass on it, and make the pass."""
     choices = Choices(f"plan {case.seed}")
     strategy, max_workloads = choices.choice(STRATEGIES), choices.choice(MAX_WORKLOADS)
@@ -107,27 +143,53 @@ def compare_plan(case: RandomCase, world: CaseWorld, api: KubeApi) -> PlanResult
             max_skew=case.max_skew,
             scheduler_config=scheduler_config,
         )
-        planned = _actions(api, PassOptions(check, replace(restart, dry_run=True)))
-        made = _actions(api, PassOptions(check, restart))
-    assert planned.keys() == made.keys(), f"the plan has {sorted(planned)}, the run {sorted(made)}"
+        planned, planned_order = _actions(api, PassOptions(check, replace(restart, dry_run=True)))
+        made, order = _actions(api, PassOptions(check, restart))
     return PlanResult(
         case.seed,
         len(case.nodes),
         f"strategy {strategy}, max_workloads {max_workloads}, keys {', '.join(case.topology_keys)}, max_skew {case.max_skew}",
         round(time.monotonic() - began, 1),
-        [_compared(name, planned[name], entry) for name, entry in made.items()],
+        compare_actions(planned, made, planned_order, order),
     )
 
 
-def _actions(api: KubeApi, options: PassOptions) -> dict[str, dict[str, Any]]:
+def _actions(api: RecordingApi, options: PassOptions) -> tuple[Entries, list[Target]]:
+    """Return the entries of the result, and the moved workloads in the order of their first requests."""
+    api.written = []
     result = run_pass(api, options)
     assert result.error is None and result.stopped is None, result
-    return {f"{entry['kind']} {entry['name']}": entry for entry in (result.restart or {}).get("workloads", ())}
+    entries = {Target(one["kind"], one["namespace"], one["name"]): one for one in (result.restart or {}).get("workloads", ())}
+    target_of = {pod["pod"]: target for target, entry in entries.items() for pod in entry["evicted"]}
+    target_of |= {target.name: target for target in entries}
+    moved = (*MADE.keys(), *MADE.values())
+    written = dict.fromkeys(target_of[name] for name in api.written if name in target_of)
+    return entries, [target for target in written if entries[target]["action"] in moved]
 
 
-def _compared(name: str, planned: dict[str, Any], made: dict[str, Any]) -> ComparedAction:
-    found = (entry[key] for entry in (planned, made) for key in ("action", "reason", "message"))
-    return ComparedAction(name, *found)
+def compare_actions(planned: Entries, made: Entries, planned_order: Sequence[Target], order: Sequence[Target]) -> list[ComparedAction]:
+    """Compare the entries of a plan with those of its run. The orders have the workloads that are moved."""
+    assert planned.keys() == made.keys(), f"the plan has {sorted(planned)}, the run {sorted(made)}"
+    places, planned_places = (
+        {target: place for place, target in enumerate(target for target in some if target in others)}
+        for some, others in ((order, planned_order), (planned_order, order))
+    )
+    ends = {replicas_text(target, End(entry["after"]) if entry["after"] else None) for target, entry in made.items()}
+    compared = []
+    for target, entry in made.items():
+        reasons = (one[key] for one in (planned[target], entry) for key in ("action", "reason", "message"))
+        condition = planned[target]["condition"]
+        in_order = places.get(target) == planned_places.get(target)
+        compared.append(ComparedAction(str(target), *reasons, condition, _holds(condition, ends), in_order))
+    return compared
+
+
+def _holds(condition: str, ends: set[str]) -> bool | None:
+    """Return whether the condition is true if the workloads end so. None if it is not about their replicas."""
+    texts = set(condition.removeprefix(NOT).split(OR))
+    if not all(" ends with " in text or text.endswith(" is not moved") for text in texts):
+        return None
+    return texts.isdisjoint(ends) is condition.startswith(NOT)
 
 
 class PlanTally:
@@ -139,7 +201,9 @@ class PlanTally:
         self.compared = [one for result in results for one in result.actions]
         self.agreeing = sum(one.agrees for one in self.compared)
         self.conditional = sum(one.is_conditional for one in self.compared)
-        self.equal_texts = sum(one.has_equal_text for one in self.compared if not one.is_conditional)
+        self.unknown_conditions = sum(one.is_conditional and one.holds is None for one in self.compared)
+        self.made = sum(one.is_made for one in self.compared)
+        self.equal_texts = sum(one.is_made and one.has_equal_text for one in self.compared)
         self.seconds = sum(result.seconds for result in results)
 
     @property
@@ -152,21 +216,27 @@ class PlanTally:
         """The share of conditional actions in the plans."""
         return self.conditional / max(1, len(self.compared))
 
+    @property
+    def equal_text_share(self) -> float:
+        """The share of actions with the same message, of those that are made as planned."""
+        return self.equal_texts / max(1, self.made)
+
     def __str__(self) -> str:
-        total = len(self.compared)
         return (
-            f"plans: {self.cases} clusters, {total} actions: {self.agreeing} agree ({self.agreement:.1%}), {self.conditional} are "
-            f"conditional ({self.conditional_share:.1%}), {self.equal_texts} of {total - self.conditional} others have the same text; "
+            f"plans: {self.cases} clusters, {len(self.compared)} actions: {self.agreeing} agree ({self.agreement:.1%}), {self.conditional} "
+            f"are conditional ({self.conditional_share:.1%}), {self.unknown_conditions} of them on what replicas do not show, "
+            f"{self.equal_texts} of {self.made} made as planned have the same message ({self.equal_text_share:.1%}); "
             f"{self.seconds / max(1, self.cases):.0f} s for each cluster"
         )
 
 
 def disagreements(results: Iterable[PlanResult]) -> Iterator[str]:
-    """Describe each action on which plan and run do not agree, with the setting that repeats it."""
+    """Describe each action or message on which plan and run do not agree, with the setting that repeats it."""
     for result in results:
         for one in result.actions:
-            if not one.agrees:
+            if not one.agrees or (one.is_made and not one.has_equal_text):
                 yield (
                     f"PLAN_SEEDS={result.seed}: {one.workload}, {result.nodes} nodes, {result.options}: the plan has {one.planned} "
-                    f"({one.planned_reason}: {one.planned_message}), the run {one.action} ({one.reason}: {one.message})"
+                    f"({one.planned_reason}: {one.planned_message}), the run {one.action} ({one.reason}: {one.message}), in the "
+                    f"{'same' if one.in_order else 'wrong'} order; the condition is {one.holds}"
                 )

@@ -40,8 +40,8 @@ class RestartResult:
     key and domain. ``constraints``: the spread constraints that the restart has added to the pod template. ``patch``: the patch that adds
     them, also if the restart is refused because of them. ``templates``: the pod template before and after a restart. ``pods``: the names of
     the placed pods by node before the first eviction. ``is_recorded``: the outcome replaces the pending one in the workload's annotation.
-    ``missing``: the target does not exist, or no longer. ``expected``: in a plan, the replicas afterwards by topology key and domain, in the
-    first simulation. ``condition``: the results of earlier actions on which the action of a plan depends, or empty.
+    ``missing``: the target does not exist, or no longer. ``expected``: in a plan, the replicas afterwards by topology key and domain, in
+    the first simulation. ``condition``: the results of earlier actions on which the action of a plan depends, or empty.
     """
 
     target: Target

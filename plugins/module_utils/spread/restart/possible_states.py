@@ -11,7 +11,6 @@ from __future__ import annotations
 import typing as t
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 
 from ...model.messages import listed
 from ...scheduler.cluster_state import ClusterState
@@ -23,9 +22,11 @@ Counts = dict[str, dict[str, int]]
 """Replicas by topology key and domain."""
 
 MAX_ENDS = 3
-"""The most results of an earlier action that a condition names."""
+"""The most results of an earlier action that a condition names. If it needs more, it names the others."""
 MAX_LISTED = 6
 """The most domains or workloads in a text."""
+OR, NOT = " or ", "it is not so that "
+"""The words between and before the results in a condition."""
 
 
 class End(t.NamedTuple):
@@ -100,32 +101,24 @@ class PossibleStates:
         others = [state for state in self._states if state not in acting]
         if not others:
             return ""
-        for text_of in (partial(_replicas_text, most_keys=1), _replicas_text, _old_pods_text):
+        for text_of in (replicas_text, _old_pods_text):
             for target in reversed(self._moved):
                 good, bad = (dict.fromkeys(text_of(target, state.ends.get(target)) for state in some) for some in (taken, others))
-                if good.keys() & bad.keys():
-                    continue
-                if len(good) <= MAX_ENDS:
-                    return " or ".join(good)
-                if len(bad) <= MAX_ENDS:
-                    return f"it is not so that {' or '.join(bad)}"
+                if not good.keys() & bad.keys():
+                    return OR.join(good) if len(good) <= MAX_ENDS else NOT + OR.join(bad)
         moved = listed(map(str, self._moved), MAX_LISTED)
         return f"the earlier actions end as in {len(taken)} of {len(self._states)} simulations ({moved})"
 
 
-def _replicas_text(target: Target, end: t.Optional[End], most_keys: t.Optional[int] = None) -> str:
+def replicas_text(target: Target, end: t.Optional[End]) -> str:
+    """Return the replicas with which the workload ends, as in a condition. None: it is not moved."""
     if end is None:
         return f"{target} is not moved"
-    replicas = list(end.replicas.items())[:most_keys]
-    texts = (_domains_text(key, domains, named=len(replicas) > 1) for key, domains in replicas)
-    return f"{target} ends with {'; '.join(texts)}"
+    counts = ((f"{domain}={count}" for domain, count in sorted(domains.items()) if count) for domains in end.replicas.values())
+    return f"{target} ends with {'; '.join(listed(texts, MAX_LISTED) for texts in counts)}"
 
 
 def _old_pods_text(target: Target, end: t.Optional[End]) -> str:
     if end is not None and end.is_terminating:
         return f"old pods of {target} are still terminating"
     return f"the old pods of {target} have ended"
-
-
-def _domains_text(key: str, domains: Mapping[str, int], *, named: bool) -> str:
-    return f"{f'{key}: ' if named else ''}{listed((f'{domain}={count}' for domain, count in domains.items() if count), MAX_LISTED)}"

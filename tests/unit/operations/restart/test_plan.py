@@ -211,9 +211,9 @@ def test_conditions_name_the_end_that_decides() -> None:
 
         states.assume(target(name), acting or states.distinct, act)
 
-    assume("first", [{"a": 2, "b": 0}, {"a": 1, "b": 1}])
+    assume("first", [{"a": 2, "b": 0}, {"a": 1, "b": 1}, {"a": 2, "b": 0}, {"b": 1, "a": 1}])
     even = [state for state in states.distinct if state.ends[target("first")].replicas[HOST]["b"]]
-    assert len(states.distinct) == 3
+    assert len(states.distinct) == 4
     assert states.condition(even) == "Deployment app/first ends with a=1, b=1"
     assume("second", [{"a": 1}], *even)
     moved = [state for state in states.distinct if target("second") in state.ends]
