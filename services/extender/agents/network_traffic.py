@@ -65,7 +65,7 @@ class NetworkTraffic(Agent):
         self._directions, self._window_s = args.directions, args.window_s
         self._by_rate = args.normalise == RELATIVE
         self._entries = [(re.compile(entry.nodes), DeviceFilter(entry.device, args.exclude)) for entry in args.entries]
-        self._overrides = [(re.compile(entry.nodes), entry.bytes_per_s) for entry in args.speeds]
+        self._overrides = [(re.compile(entry.nodes), re.compile(entry.device), entry.bytes_per_s) for entry in args.speeds]
         matching = "|".join(f"(?:{entry.device})" for entry in args.entries)
         conditions = (LabelMatch("device", matching), *([LabelMatch("device", args.exclude, negative=True)] if args.exclude else []))
         self._rates = {direction: Rate(COUNTERS[direction], self._window_s, conditions) for direction in self._directions}
@@ -141,7 +141,7 @@ class NetworkTraffic(Agent):
             yield f"the fullest of {_devices_text(links)} counts: {SET_DEVICE} if pods use only one of them"
         assumed = [link for link in links if link.speed is None]
         if assumed and not self._by_rate:
-            yield f"the speed of {_devices_text(assumed)} is assumed: set speeds in the args of the agent"
+            yield f"the speed of {_devices_text(assumed)} is assumed: set nodes, device and speed in speeds in the args of the agent"
 
     def _rejection(self, directions: Sequence[Traffic]) -> str:
         """Return the reason to reject a node. An assumed speed rejects none.
@@ -196,8 +196,8 @@ class NetworkTraffic(Agent):
         problem = age_violation(counter, measured_at_s, now_s, self.args.max_age_s)
         if problem:
             return Traffic(measured_at_s=measured_at_s, problem=problem)
-        speed = next((speed for nodes, speed in self._overrides if nodes.fullmatch(node.name)), None)
-        links = found.links if speed is None else [link._replace(speed=speed) for link in found.links]
+        speeds = [(devices, speed) for nodes, devices, speed in self._overrides if nodes.fullmatch(node.name)]
+        links = found.links if not speeds else [link._replace(speed=_speed(link, speeds)) for link in found.links]
         return Traffic(links, direction, found.ignored, measured_at_s=measured_at_s)
 
     def _known_devices(self, node: NodeView, devices: DeviceFilter, names: dict[str, None]) -> dict[str, Device]:
@@ -235,6 +235,10 @@ class NetworkTraffic(Agent):
 
 def _added_text(fullest: Fullest) -> str:
     return f", of which {bit_text(fullest.added)} for new pods" if fullest.added * BITS_PER_BYTE >= 1.0 else ""
+
+
+def _speed(link: Link, speeds: Iterable[tuple[re.Pattern[str], float]]) -> float | None:
+    return next((speed for devices, speed in speeds if any(map(devices.fullmatch, link.devices))), link.speed)
 
 
 def _devices_text(links: Iterable[Link]) -> str:

@@ -28,14 +28,14 @@ class DeviceEntry(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
         check_pattern("device", self.device)
 
 
-class SpeedEntry(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The speed of the nodes whose names match ``nodes``, in bits per second, such as 10G. It replaces the speed that the node reports."""
+class SpeedEntry(DeviceEntry, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The speed of these devices in bits per second, such as 10G. It replaces the speed that the node reports."""
 
-    nodes: str
+    device: str = ".*"
     speed: int | str
 
     def __post_init__(self) -> None:
-        check_pattern("nodes", self.nodes)
+        super().__post_init__()
         if self.bytes_per_s < bytes_per_s("speed", LEAST_SPEED):
             raise ValueError(f"speed is {self.speed}: it is in bits per second, and must be at least {LEAST_SPEED}; 10G is 10 Gbit/s")
 

@@ -162,7 +162,7 @@ def test_notes_name_several_links_ignored_traffic_and_assumed_speeds() -> None:
     assert of.notes(of.prepare(nodes, NOW_S), nodes, NOW_S) == [
         f"{several}: the fullest of eth0, eth1 counts: set device in the args of the agent if pods use only one of them",
         "bridge: br0 has more traffic (receive) than eth0, and does not count: set device in the args of the agent",
-        "slow: the speed of eth0 is assumed: set speeds in the args of the agent",
+        "slow: the speed of eth0 is assumed: set nodes, device and speed in speeds in the args of the agent",
     ]
     relative = agent("network_traffic", normalise="relative")
     assert relative.notes(relative.prepare([nodes[-3]], NOW_S), [nodes[-3]], NOW_S) == []
@@ -199,6 +199,14 @@ def test_a_speed_of_the_configuration_replaces_the_reported_one() -> None:
     of = traffic_agent(speeds=[{"nodes": "vm-.*", "speed": "2G"}, {"nodes": ".*", "speed": "9G"}])
     judgement = judgements(of, [measured(of, "vm-1", {"eth0": GBIT}, speed={"eth0": 10 * GBIT})])["vm-1"]
     assert judgement.explanation.startswith("50% of 2 Gbit/s")
+
+
+def test_a_speed_of_the_configuration_is_that_of_its_device_only() -> None:
+    of = agent("network_traffic", speeds=[{"nodes": "n", "device": "eth.", "speed": "1G"}])
+    one = measured(of, "n", {"eth0": 0.1 * GBIT, "ens9": 5 * GBIT}, speed={"ens9": 25 * GBIT})
+    prepared = of.prepare([one], NOW_S)
+    assert of.judge(prepared, one, None, NOW_S).explanation.startswith("20% of 25 Gbit/s on ens9")
+    assert not any("assumed" in note for note in of.notes(prepared, [one], NOW_S))
 
 
 def test_vlans_share_the_speed_of_their_link_and_a_bridge_has_that_of_its_devices() -> None:
