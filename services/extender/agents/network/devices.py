@@ -153,11 +153,13 @@ def links_of(devices: Mapping[str, Device]) -> Links:
         return Links(_by_traffic(_link([name], devices) for name in devices))
     by_kind: list[list[Link]] = [[] for _kind in Kind]
     vlans: dict[str, list[str]] = {}
-    for name, device in sorted(devices.items()):
-        if device.kind is Kind.VLAN and device.rate is not None:
-            vlans.setdefault(name.rpartition(".")[0] or name, []).append(name)
-        elif device.rate is not None:
+    measured = {name: device for name, device in sorted(devices.items()) if device.rate is not None}
+    for name, device in measured.items():
+        below = name.rpartition(".")[0]
+        if device.kind is not Kind.VLAN:
             by_kind[device.kind].append(_link([name], devices))
+        elif below not in measured:
+            vlans.setdefault(below or name, []).append(name)
     by_kind[Kind.VLAN] = [_link(names, devices) for names in vlans.values()]
     links = [link for link in by_kind[Kind.NIC] + by_kind[Kind.PERHAPS_NIC] if link.speed is not None]
     if links:

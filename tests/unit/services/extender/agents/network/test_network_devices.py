@@ -110,6 +110,14 @@ def test_a_bond_with_a_nic_that_is_not_measured_is_a_link() -> None:
     assert [link.devices for link in links_of(devices).links] == [("bond0",), ("eth2",)]
 
 
+def test_a_vlan_is_no_link_if_the_device_below_it_is_measured() -> None:
+    """Here that device is a bridge, and the traffic of both stays inside the node."""
+    inside = device("lan", 80.0, 100.0, properties(assigned=1))
+    devices = {"eno1": device("eno1", 3.0, 10.0), "lan": inside, "lan.353": device("lan.353", 70.0, 100.0, properties(link=2))}
+    found = links_of(devices)
+    assert [link.devices for link in found.links] == [("eno1",)] and found.ignored == "lan"
+
+
 def test_a_nic_without_a_speed_is_a_link_if_it_has_traffic() -> None:
     devices = {
         "eth0": device("eth0", 50.0),
