@@ -135,7 +135,8 @@ class NetworkTraffic(Agent):
             return
         for one in directions:
             if one.ignored:
-                yield f"{one.ignored} has more traffic ({one.direction}) than {_devices_text(one.links)}, and does not count: {SET_DEVICE}"
+                than = f"has more traffic ({one.direction}) than {_devices_text(one.links)}"
+                yield f"{one.ignored} {than}, and does not count: {SET_DEVICE} if it is a NIC"
         links = sorted(directions[0].links)
         if len(links) > 1:
             yield f"the fullest of {_devices_text(links)} counts: {SET_DEVICE} if pods use only one of them"

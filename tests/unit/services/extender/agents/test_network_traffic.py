@@ -161,7 +161,7 @@ def test_notes_name_several_links_ignored_traffic_and_assumed_speeds() -> None:
     several = "a, b, c, d, e and 2 more"
     assert of.notes(of.prepare(nodes, NOW_S), nodes, NOW_S) == [
         f"{several}: the fullest of eth0, eth1 counts: set device in the args of the agent if pods use only one of them",
-        "bridge: br0 has more traffic (receive) than eth0, and does not count: set device in the args of the agent",
+        "bridge: br0 has more traffic (receive) than eth0, and does not count: set device in the args of the agent if it is a NIC",
         "slow: the speed of eth0 is assumed: set nodes, device and speed in speeds in the args of the agent",
     ]
     relative = agent("network_traffic", normalise="relative")
