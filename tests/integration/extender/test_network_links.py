@@ -27,7 +27,7 @@ from lab.network_namespaces import NetworkNamespace
 from tests.integration.extender.real_machines import node_exporter, real_machines
 from tests.integration.extender.traffic import NODE_EXPORTER_PORT
 from tests.integration.workloads import wait_until
-from tests.unit.services.extender.agents.network.kernel_kinds import KINDS
+from tests.unit.services.extender.agents.network.kernel_kinds import KINDS, RANDOM, SET
 
 RECEIVED = "node_network_receive_bytes_total"
 WINDOW_S = 60
@@ -122,6 +122,9 @@ def test_the_kernel_and_node_exporter_give_a_device_the_properties_of_its_kind(
     assert (of_protocol, link != index, of_address) == (protocol, is_stacked, assigned)
     # Up, running and promiscuous depend on the state of a device, and all others on its kind.
     assert int(of_flags) & ~0x141 == flags & ~0x141
+    if assigned == RANDOM:
+        ip(machine, "link", "set", "x", "address", "02:00:00:00:00:02")
+        assert scrapes.values("node_network_address_assign_type")["x"] == SET
 
 
 def test_frames_that_a_bridge_forwards_count_on_the_card_in_it(machine: NetworkNamespace, scrapes: Scrapes) -> None:

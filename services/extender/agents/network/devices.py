@@ -20,7 +20,7 @@ VIRTUAL_DEVICES = (
     "lo|veth.*|cni.*|cali.*|cilium.*|lxc.*|flannel.*|weave.*|datapath|vxlan.*|vx-.*|geneve.*|genev_.*|antrea.*|ovn.*|ovs-system|br-int|br-local"
     "|[0-9a-f]{15}|.{0,8}-[0-9a-f]{6}|kube-.*|nodelocaldns|docker.*|br-[0-9a-f]{12}|podman.*|nerdctl.*|virbr.*|vnet.*|tap.*|tun.*|tunl.*|fwbr.*|fwln.*|fwpr.*"
     "|wg.*|wireguard.*|tailscale.*|zt[0-9a-z]{10}|gre.*|gretap.*|erspan.*|sit.*|ip6tnl.*|ip6gre.*|ip_vti.*|ip6_vti.*|dummy.*|ifb.*|macvtap.*"
-    "|macvlan.*|ipvlan.*|nlmon.*"
+    "|macvlan.*|ipvlan.*|nlmon.*|cbr[0-9]+|qbr.*|qvb.*|qvo.*"
 )
 """The devices inside a node. Their traffic reaches the network through another device, or not at all."""
 
@@ -37,10 +37,13 @@ PROPERTIES = (
 
 ETHERNET, INFINIBAND = 1, 32
 """ARPHRD_ETHER and ARPHRD_INFINIBAND of ``linux/if_arp.h``. WireGuard, Tailscale and other tunnels have other types."""
-IFF_MASTER = 0x400
-"""The flag of a bond in ``linux/if.h``."""
-NET_ADDR_PERM, NET_ADDR_RANDOM = 0, 1
-"""The address is that of the hardware, or a random one (``linux/netdevice.h``). Bridges, OVS, veth, tap and macvlan have random ones."""
+IFF_MASTER, IFF_SLAVE = 0x400, 0x800
+"""The flags of a bond and of a device in it (``linux/if.h``)."""
+NET_ADDR_PERM, NET_ADDR_RANDOM, NET_ADDR_SET = 0, 1, 3
+"""The address is that of the hardware, a random one, or one that a program set (``linux/netdevice.h``).
+
+Bridges, OVS, veth, tap and macvlan have random ones, which systemd and others replace. A bond sets the addresses of the devices in it.
+"""
 
 FULLER = 1.1
 """A bond or VLAN that is fuller than each link by this factor has traffic of a link that is not measured."""
@@ -123,23 +126,22 @@ def kind_of(name: str, properties: Mapping[str, float]) -> Kind:
     # The link of a VLAN is the index of the device below it, and that of a veth device the index of its peer, often in another namespace.
     # Such an index may belong to any device here, so it is compared with that of the device itself only.
     is_stacked = link is not None and index is not None and link != index
-    is_bond = flags is not None and bool(int(flags) & IFF_MASTER)
-    return _kind(name, protocol in (None, ETHERNET, INFINIBAND), is_bond, is_stacked, assigned)
+    return _kind(name, protocol in (None, ETHERNET, INFINIBAND), int(flags or 0) & (IFF_MASTER | IFF_SLAVE), is_stacked, assigned)
 
 
 @lru_cache(maxsize=4096)
-def _kind(name: str, has_frames: bool, is_bond: bool, is_stacked: bool, assigned: float | None) -> Kind:
+def _kind(name: str, has_frames: bool, flags: int, is_stacked: bool, assigned: float | None) -> Kind:
     if not has_frames or _BRIDGE.fullmatch(name):
         return Kind.INTERNAL
     if _VLAN.fullmatch(name):
         return Kind.VLAN
-    if is_bond or _BOND.fullmatch(name):
+    if flags & IFF_MASTER or _BOND.fullmatch(name):
         return Kind.BOND
     # In a container eth0 is one end of a veth pair, and a virtual function has a random address.
-    has_name = _NIC.fullmatch(name) is not None
-    if not has_name and (is_stacked or assigned == NET_ADDR_RANDOM):
+    is_nic = bool(flags & IFF_SLAVE) or _NIC.fullmatch(name) is not None
+    if not is_nic and (is_stacked or assigned in (NET_ADDR_RANDOM, NET_ADDR_SET)):
         return Kind.INTERNAL
-    return Kind.NIC if assigned == NET_ADDR_PERM or (has_name and assigned is None) else Kind.PERHAPS_NIC
+    return Kind.NIC if assigned == NET_ADDR_PERM or (is_nic and assigned in (None, NET_ADDR_SET)) else Kind.PERHAPS_NIC
 
 
 def links_of(devices: Mapping[str, Device]) -> Links:

@@ -4,18 +4,22 @@
 
 from __future__ import annotations
 
+RANDOM, SET = 1, 3
+"""Kinds of addresses. systemd 242 and later, and other programs, set those that were random (nmstate#733)."""
+
 KINDS: dict[str, tuple[int, int, bool, int]] = {
     "NIC": (1, 0x1003, False, 0),
-    "VF": (1, 0x1003, False, 1),
-    "slave": (1, 0x1803, False, 3),
+    "VF": (1, 0x1003, False, RANDOM),
+    "slave": (1, 0x1803, False, SET),
     "bond": (1, 0x1403, False, 2),
-    "VLAN": (1, 0x1003, True, 0),
-    "bridge": (1, 0x1003, False, 1),
-    "OVS": (1, 0x1103, False, 1),
-    "veth": (1, 0x1003, True, 1),
-    "macvlan": (1, 0x1003, True, 1),
-    "tap": (1, 0x1003, False, 1),
-    "tunnel port": (1, 0x1003, False, 1),
+    "VLAN": (1, 0x1003, True, 2),
+    "bridge": (1, 0x1003, False, RANDOM),
+    "bridge of any name": (1, 0x1003, False, RANDOM),
+    "OVS": (1, 0x1103, False, RANDOM),
+    "veth": (1, 0x1003, True, RANDOM),
+    "macvlan": (1, 0x1003, True, RANDOM),
+    "tap": (1, 0x1003, False, RANDOM),
+    "tunnel port": (1, 0x1003, False, RANDOM),
     "tunnel": (65534, 0x1091, False, 0),
 }
 """The type, the flags, true if the link is another device, and the kind of the address.

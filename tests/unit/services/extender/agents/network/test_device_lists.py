@@ -10,7 +10,7 @@ import typing as t
 import pytest
 from ansible_collections.onprem.kube_scheduling.services.extender.agents.network.devices import PROPERTIES, VIRTUAL_DEVICES, DeviceFilter
 
-from tests.unit.services.extender.agents.network.kernel_kinds import KINDS
+from tests.unit.services.extender.agents.network.kernel_kinds import KINDS, RANDOM, SET
 from tests.unit.services.extender.agents.traffic_nodes import MBIT, measured
 from tests.unit.services.extender.agents.views import agent, judgements
 from tools.paths import ROOT
@@ -43,25 +43,34 @@ def listed(text: str) -> dict[str, Listed]:
 NODES = {row["node"]: row for row in ROW.finditer(PAGE)}
 
 
-def properties(devices: dict[str, Listed]) -> dict[str, dict[str, float]]:
-    """Return the properties of the devices by metric. Each device has the index of its place in the list."""
+def properties(devices: dict[str, Listed], random: int = RANDOM) -> dict[str, dict[str, float]]:
+    """Return the properties of the devices by metric. Each device has the index of its place in the list.
+
+    ``random``: the kind of the addresses that the kernel made at random.
+    """
     found: dict[str, dict[str, float]] = {metric: {} for metric in PROPERTIES}
     for index, (name, one) in enumerate(devices.items(), start=2):
         protocol, flags, is_stacked, assigned = KINDS[one.kind]
         # The index of a veth's peer in another namespace is that of any device here by chance.
-        link = (index % len(devices)) + 2 if is_stacked else index
-        for metric, value in zip(PROPERTIES, (protocol, flags, index, link, assigned), strict=True):
+        link = (index - 1) % len(devices) + 2 if is_stacked else index
+        for metric, value in zip(PROPERTIES, (protocol, flags, index, link, random if assigned == RANDOM else assigned), strict=True):
             found[metric][name] = value
     return found
 
 
 def test_the_page_has_the_nodes_that_people_have() -> None:
-    assert len(NODES) == PAGE.count("](https://") - sum(row[0].count("](https://") - 1 for row in NODES.values()) >= 25
+    assert len(NODES) == PAGE.count("](https://") - sum(row[0].count("](https://") - 1 for row in NODES.values()) >= 30
 
 
-@pytest.mark.parametrize("has_properties", [True, False], ids=["kernel", "names"])
-@pytest.mark.parametrize("node", NODES)
-def test_the_fullest_link_of_a_node_is_that_of_the_page(node: str, has_properties: bool) -> None:
+@pytest.mark.parametrize(
+    ("node", "random"),
+    [
+        *((node, random) for node in NODES for random in (RANDOM, SET)),
+        *((node, None) for node, row in NODES.items() if "of any name" not in row["devices"]),
+    ],
+)
+def test_the_fullest_link_of_a_node_is_that_of_the_page(node: str, random: int | None) -> None:
+    """``random``: the kind of the addresses that were random, or None if there are only the names."""
     devices = listed(NODES[node]["devices"])
     of = agent("network_traffic")
     is_read = DeviceFilter(".*", VIRTUAL_DEVICES).matches
@@ -70,19 +79,22 @@ def test_the_fullest_link_of_a_node_is_that_of_the_page(node: str, has_propertie
         "n",
         {name: device.rate * MBIT for name, device in devices.items() if is_read(name)},
         speed={name: -125000.0 if device.speed is None else device.speed * MBIT for name, device in devices.items() if is_read(name)},
-        properties=properties(devices) if has_properties else None,
+        properties=None if random is None else properties(devices, random),
     )
     explanation = judgements(of, [one])["n"].explanation
     link, percent = NODES[node]["link"], NODES[node]["percent"]
     assert explanation.startswith(f"{percent}% of ") and re.search(rf" on {re.escape(link)}[ ,]", explanation), explanation
 
 
+@pytest.mark.parametrize("random", [RANDOM, SET])
 @pytest.mark.parametrize("node", NODES)
-def test_the_properties_alone_tell_the_link_of_a_node(node: str) -> None:
+def test_the_properties_alone_tell_the_link_of_a_node(node: str, random: int) -> None:
     """The default of ``exclude`` has most names of devices inside a node. Here every device is read."""
     devices = listed(NODES[node]["devices"])
     of = agent("network_traffic", exclude="")
     speeds = {name: device.speed * MBIT for name, device in devices.items() if device.speed is not None}
-    one = measured(of, "n", {name: device.rate * MBIT for name, device in devices.items()}, speed=speeds, properties=properties(devices))
+    one = measured(
+        of, "n", {name: device.rate * MBIT for name, device in devices.items()}, speed=speeds, properties=properties(devices, random)
+    )
     explanation = judgements(of, [one])["n"].explanation
     assert f" on {NODES[node]['link']}" in explanation, explanation

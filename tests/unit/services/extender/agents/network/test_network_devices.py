@@ -76,7 +76,9 @@ def properties(protocol: int = 1, flags: int = 0x1003, index: int = 7, link: int
     [
         ("lan", properties(), Kind.NIC),
         ("ib-storage", properties(protocol=32), Kind.NIC),
-        ("lan", properties(assigned=3), Kind.PERHAPS_NIC),
+        ("lan", properties(assigned=3), Kind.INTERNAL),
+        ("lan", properties(assigned=3, flags=0x1803), Kind.NIC),
+        ("eth0", properties(assigned=3), Kind.NIC),
         ("lan", {}, Kind.PERHAPS_NIC),
         ("lan", properties(flags=0x1403, assigned=2), Kind.BOND),
         ("lan", properties(assigned=1), Kind.INTERNAL),
@@ -126,6 +128,18 @@ def test_a_nic_without_a_speed_is_a_link_if_it_has_traffic() -> None:
         "br0": device("br0", 70.0, 1000.0),
     }
     assert [link.devices for link in links_of(devices).links] == [("eth0",), ("eth1",)]
+
+
+def test_a_nic_without_a_speed_is_a_link_if_its_address_was_set() -> None:
+    set_by_bond = properties(assigned=3, flags=0x1803)
+    devices = {
+        "enp1s0": device("enp1s0", 90.0, of=set_by_bond),
+        "lan": device("lan", 80.0, of=set_by_bond),
+        "eth0": device("eth0", 70.0, of=properties(assigned=3)),
+        "enp3s0f0npf0vf0": device("enp3s0f0npf0vf0", 95.0, of=properties(assigned=1)),
+        "ens9": device("ens9", 1.0, 2500.0),
+    }
+    assert [link.devices for link in links_of(devices).links] == [("enp1s0",), ("lan",), ("eth0",), ("ens9",)]
 
 
 def test_without_any_speed_the_lowest_devices_with_traffic_are_the_links() -> None:
