@@ -8,6 +8,7 @@ import typing as t
 
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.config.go_yaml import YamlTextError, compose
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduler_config.conversion import convert_config
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduler_config.decoding import type_problems
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduler_config.harmful_settings import harmful_settings
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduler_config.manifest_flags import (
     contradictions,
@@ -27,7 +28,12 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduler_c
     words_of,
 )
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduler_config.validation import config_problems
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduler_config.versions import KIND, target_of
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduler_config.versions import (
+    KIND,
+    ConfigTarget,
+    short_name,
+    target_of,
+)
 from ansible_collections.onprem.kube_scheduling.plugins.plugin_utils.yaml_editing import edit, same_value
 from ansible_collections.onprem.kube_scheduling.plugins.plugin_utils.yaml_rendering import render
 
@@ -52,7 +58,11 @@ def plan_profile(text, options, place, command=None):
     ``place`` names the file or the ConfigMap for messages. ``command`` is the command line of the kube-scheduler that reads it.
     """
     before = read_config(text, place)
-    target = _target_of(options, before)
+    own = None if before is None else ConfigTarget(short_name(before.get("apiVersion")), None)
+    if own:
+        # A merge reads a value of a wrong type as empty, and would replace it.
+        _refuse(problems_text(problem for problem in type_problems(before, own) if problem.kind != UNKNOWN_FIELD))
+    target = _target_of(options, own)
     change = _change_of(options)
     if change.absent and same_value(merge(before, change, target).config, before):
         return ProfilePlan(text, text, before, [])
@@ -122,10 +132,10 @@ def _change_of(options):
     )
 
 
-def _target_of(options, before):
+def _target_of(options, own):
     """Return the target of the options. To remove something, no version has to be given."""
-    if before is not None and not options["kubernetes_version"] and not options["api_version"]:
-        return target_of(None, before.get("apiVersion"))
+    if own and not options["kubernetes_version"] and not options["api_version"]:
+        return own
     return target_of(options["kubernetes_version"], options["api_version"] or ("" if options["kubernetes_version"] else "v1"))
 
 

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
@@ -113,6 +114,33 @@ def test_an_unknown_field_of_the_file_is_refused(state: str) -> None:
     text = text_of(configuration(newField=1, profiles=[profile(), profile("b")]))
     with pytest.raises(SchedulerConfigError, match="newField: kube-scheduler refuses a field that it does not know; "):
         plan(text, name="a" if state == "present" else "b", state=state)
+
+
+@pytest.mark.parametrize("force", [False, True])
+@pytest.mark.parametrize("state", ["present", "absent"])
+@pytest.mark.parametrize(
+    ("field", "value", "options"),
+    [
+        ("profiles", profile("gpu"), {"name": "network-traffic"}),
+        ("profiles", "gpu", {"name": "default-scheduler"}),
+        ("profiles[0]", ["gpu"], {"name": "network-traffic"}),
+        ("extenders", EXTENDER, {"extenders": [EXTENDER]}),
+        ("leaderElection", [{"leaderElect": False}], {"name": "default-scheduler", "leader_election": {"resourceName": "a"}}),
+        ("clientConnection", "kubeconfig", {"name": "default-scheduler", "client_connection": {"kubeconfig": "/a"}}),
+    ],
+)
+def test_a_part_of_the_file_with_a_wrong_type_is_refused_and_not_replaced(
+    field: str, value: object, options: Json, *, state: str, force: bool
+) -> None:
+    text = text_of(configuration(**{field.partition("[")[0]: value}))
+    with pytest.raises(SchedulerConfigError, match=rf"^{re.escape(field)}: .* expected; "):
+        plan_profile(text, {**DEFAULTS, **options, "state": state, "force": force}, PLACE)
+
+
+def test_a_flag_does_not_replace_a_part_of_the_file_with_a_wrong_type() -> None:
+    command = ["kube-scheduler", "--kubeconfig=/etc/kubernetes/scheduler.conf"]
+    with pytest.raises(SchedulerConfigError, match=r"^clientConnection: .* a mapping is expected"):
+        plan_profile(text_of(configuration(clientConnection="kubeconfig")), {**DEFAULTS, "name": "a"}, PLACE, command)
 
 
 def test_force_keeps_the_unknown_fields_of_the_file_with_a_warning() -> None:
