@@ -102,6 +102,19 @@ def test_a_run_for_one_node_checks_only_that_node(tmp_path: Path) -> None:
     assert "node-2" not in run.output and "API server" not in run.output
 
 
+@pytest.mark.parametrize("excluded", ["vault,kube-system", ["kube-system"]])
+def test_add_ons_of_an_excluded_namespace_are_not_spread(tmp_path: Path, excluded: str | list[str]) -> None:
+    run = play("site", tmp_path, "--tags", "spread_addons", rebalance_exclude_namespaces=excluded)
+    assert run.code == 0 and "coredns" not in run.output, run.output
+
+
+def test_add_ons_are_spread_with_the_scheduler_configuration_of_rebalance(tmp_path: Path) -> None:
+    """The module refuses a mapping before it asks the API server."""
+    given = {"rebalance_exclude_namespaces": "not-kube-system", "rebalance_scheduler_config": {"no": "list"}}
+    run = play("site", tmp_path, "--tags", "spread_addons", **given)
+    assert "The add-ons were not spread: argument 'scheduler_config' " in run.in_one_line, run.output
+
+
 def test_a_skipped_tag_that_the_checks_have_is_refused(tmp_path: Path) -> None:
     run = site(tmp_path, "--skip-tags", "verify,critical_rescuer,preflight")
     assert run.code == 2 and "--skip-tags critical_rescuer,preflight would skip the checks" in run.output, run.output
