@@ -13,7 +13,6 @@ from ..spread.verdict import SINGLE_DOMAIN, SPREAD
 
 Json = Mapping[str, t.Any]
 
-NEXT_RUN = "The next run of this playbook tries again."
 OFF = "Set site_spread_addons to [] to leave the add-ons out."
 
 
@@ -61,4 +60,4 @@ def _line(workload: Json) -> str:
         return f"{name}: fewer than two nodes can run its pods. The next run of this playbook spreads them as soon as a second node can."
     if workload.get("reason") == VANISHED:
         return f"There is no {name}, so it is not spread."
-    return f"{name} was not spread: {message}. {OFF if workload['action'] == FAILED_ACTION else NEXT_RUN}"
+    return f"{name} was not spread: {message}.{f' {OFF}' if workload['action'] == FAILED_ACTION else ''}"

@@ -11,7 +11,6 @@ from ansible_collections.onprem.kube_scheduling.plugins.filter.addons_text impor
 
 HOST = "kubernetes.io/hostname"
 DNS = "Deployment kube-system/coredns"
-AGAIN = "The next run of this playbook tries again."
 OFF = "Set site_spread_addons to [] to leave the add-ons out."
 
 
@@ -35,7 +34,7 @@ def result(action: str, reason: str = "", message: str = "", evicted: int = 0, a
             result("skipped", "single_domain", "only one"),
             [f"{DNS}: fewer than two nodes can run its pods. The next run of this playbook spreads them as soon as a second node can."],
         ),
-        (result("refused", "no_ready_replica", "none is ready"), [f"{DNS} was not spread: none is ready. {AGAIN}"]),
+        (result("refused", "no_ready_replica", "none is ready"), [f"{DNS} was not spread: none is ready."]),
         (result("failed", "error", "it is forbidden."), [f"{DNS} was not spread: it is forbidden. {OFF}"]),
         (result("skipped", "vanished", f"there is no {DNS}"), [f"There is no {DNS}, so it is not spread."]),
         (
