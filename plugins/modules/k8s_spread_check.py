@@ -90,7 +90,7 @@ options:
   cooldown:
     description:
       - The O(onprem.kube_scheduling.k8s_rollout_restart#module:cooldown) of the restart, in seconds or as V(30s), V(10m), V(1h).
-        RV(restartable) then has the workloads that the restart will not refuse.
+        RV(restartable) has no workload that it excludes.
     type: str
     default: '600'
   max_attempts:
@@ -340,7 +340,9 @@ workloads:
                       labelSelector: {matchLabels: {app: web}}
                       matchLabelKeys: [pod-template-hash]
 restartable:
-  description: The workloads that a rollout helps and that M(onprem.kube_scheduling.k8s_rollout_restart) would not refuse.
+  description:
+    - The workloads that a rollout helps and that M(onprem.kube_scheduling.k8s_rollout_restart) would not refuse, except as V(too_slow).
+      The check does not know its O(onprem.kube_scheduling.k8s_rollout_restart#module:wait_timeout).
   returned: success, and if no chosen namespace can be read
   type: list
   elements: dict
