@@ -110,7 +110,7 @@ def test_add_ons_of_an_excluded_namespace_are_not_spread(tmp_path: Path, exclude
 
 def test_add_ons_are_spread_with_the_scheduler_configuration_of_rebalance(tmp_path: Path) -> None:
     """The module refuses a mapping before it asks the API server."""
-    given = {"rebalance_exclude_namespaces": "not-kube-system", "rebalance_scheduler_config": {"no": "list"}}
+    given = {"rebalance_exclude_namespaces": "vault", "rebalance_scheduler_config": {"no": "list"}}
     run = play("site", tmp_path, "--tags", "spread_addons", **given)
     assert "The add-ons were not spread: argument 'scheduler_config' " in run.in_one_line, run.output
 
