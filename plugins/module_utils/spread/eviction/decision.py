@@ -16,22 +16,18 @@ from ...model.values.timestamps import parse_time
 from ...scheduler.cluster_state import ClusterState
 from ...state.restart_outcome import PENDING, RestartOutcome, make_outcome
 from ..history import interrupted_eviction, remembered_constraints
-from ..preconditions.admission.admission import admission_violation
+from ..least_time import least_replacement_s
 from ..preconditions.admission.quota import quota_violation
 from ..preconditions.autoscaling import autoscaling_violation
 from ..preconditions.eviction_downtime import eviction_downtime_violation
-from ..preconditions.host_path import host_path_violation
 from ..preconditions.namespace_terminating import namespace_terminating_violation
-from ..preconditions.no_ready_replica import no_ready_replica_violation
 from ..preconditions.outside_window import outside_window_violation
-from ..preconditions.rolling import rolling_violation
-from ..preconditions.shared_volume import shared_volume_violation
+from ..preconditions.restart import move_violation
 from ..preconditions.too_few_replicas import too_few_replicas_violation
 from ..preconditions.too_slow import too_slow_violation
 from ..preconditions.unavailable_replicas import only_unready_pod, unavailable_replicas_violation
 from ..preconditions.undecodable_budget import undecodable_budget_violation
 from ..preconditions.undecodable_pods import undecodable_pods_violation
-from ..preconditions.unhealthy_pods import unhealthy_pods_violation
 from ..preconditions.unreadable import unreadable_violation
 from ..preconditions.update_strategy.pending_revision import pending_revision_violation
 from ..preconditions.workload_terminating import workload_terminating_violation
@@ -133,7 +129,7 @@ def _refusal_or_wait(
         under_way = _pending_replacement_violation(workload, snapshot, outcome, age_s=age_s, none_away=none_away)
         if under_way is not None:
             return EvictionDecision(WAIT, under_way)
-    forbidden = _eviction_violation(workload, snapshot) or too_slow_violation(workload, awaited_s, evicts=True)
+    forbidden = _eviction_violation(workload, snapshot, awaited_s)
     return EvictionDecision(REFUSED, forbidden) if forbidden is not None else None
 
 
@@ -212,19 +208,15 @@ def _new_outcome(
     )
 
 
-def _eviction_violation(workload: Workload, snapshot: ClusterSnapshot) -> t.Optional[Reason]:
+def _eviction_violation(workload: Workload, snapshot: ClusterSnapshot, timeout_s: t.Optional[int]) -> t.Optional[Reason]:
     """Return the reason why no pod of the workload may be evicted now. None if one may be evicted."""
     return (
         undecodable_pods_violation(unfinished_pods(workload, snapshot))
         or undecodable_budget_violation(workload, snapshot)
         or pending_revision_violation(workload, snapshot)
-        or rolling_violation(workload, snapshot)
-        or unhealthy_pods_violation(workload, snapshot)
-        or no_ready_replica_violation(workload, snapshot)
-        or shared_volume_violation(workload, snapshot)
-        or host_path_violation(workload, snapshot)
-        or admission_violation(workload, snapshot)
+        or move_violation(workload, snapshot)
         or quota_violation(workload, snapshot)
+        or too_slow_violation(workload, f"the replacement of a pod of {workload}", least_replacement_s(workload), timeout_s)
     )
 
 

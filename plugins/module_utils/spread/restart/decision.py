@@ -18,9 +18,9 @@ from ...state.restart_outcome import OUTCOME_ANNOTATION, RestartOutcome, SkewMea
 from ..history import RESTARTED_AT, interrupted_restart
 from ..next_pod.next_pod import next_pod
 from ..preconditions.managed import managed_violation
-from ..preconditions.restart import disruption_violation, restart_violation, rollout_violation
+from ..preconditions.restart import disruption_violation, move_violation, rollout_violation
 from ..preconditions.too_few_replicas import too_few_replicas_violation
-from ..preconditions.too_slow import too_slow_violation
+from ..preconditions.unreadable import unreadable_violation
 from ..preconditions.workload_budgets import budgets_at_stake
 from ..rollout import DONE, rollout_progress
 from ..spread_constraints import Json, constraint_patch, missing_constraints
@@ -69,8 +69,11 @@ def decide_restart(workload_report: WorkloadReport, snapshot: ClusterSnapshot, o
     if interrupted is not None and _verification_is_due(workload_report, permission, options):
         text = f"it was restarted at {interrupted.time}, and the result has not been checked yet"
         return RestartDecision(RESUME, Reason("already_restarted", text))
-    forbidden = restart_violation(workload, snapshot, allow_downtime=options.allow_downtime)
-    forbidden = forbidden or too_slow_violation(workload, options.awaited_s)
+    forbidden = (
+        unreadable_violation(workload, snapshot, budgets=not options.allow_downtime)
+        or move_violation(workload, snapshot)
+        or disruption_violation(workload, snapshot, allow_downtime=options.allow_downtime, timeout_s=options.awaited_s)
+    )
     if forbidden is not None:
         return RestartDecision(REFUSED, forbidden)
     if options.only_if_helps:
@@ -148,7 +151,7 @@ def is_still_valid_for(live: Workload, decided_on: Workload, snapshot: ClusterSn
         return True
     if options.only_if_helps and too_few_replicas_violation(scaled) is not None:
         return False
-    if disruption_violation(scaled, snapshot, allow_downtime=options.allow_downtime) or too_slow_violation(scaled, options.awaited_s):
+    if disruption_violation(scaled, snapshot, allow_downtime=options.allow_downtime, timeout_s=options.awaited_s):
         return False
     return options.allow_downtime or budgets_at_stake(scaled, snapshot) <= budgets_at_stake(decided_on, snapshot)
 

@@ -83,23 +83,21 @@ def test_a_replacement_is_awaited_until_it_is_available() -> None:
 
 def test_the_reason_names_the_fields_and_the_remedy() -> None:
     workload = deployment(2, minReadySeconds=45, template=READY_AFTER_20)
-    assert too_slow_violation(workload, 130) is None and too_slow_violation(workload, None) is None
-    assert str(too_slow_violation(workload, 129)) == (
-        "too_slow: a rollout of Deployment app/web in 2 steps takes at least 130 s"
-        " (minReadySeconds 45 and initialDelaySeconds of a probe 20), and wait_timeout is 129 s; raise wait_timeout, or set wait to false"
+    assert too_slow_violation(workload, "a rollout", 130, 130) is None and too_slow_violation(workload, "a rollout", 130, None) is None
+    assert str(too_slow_violation(workload, "a rollout", 130, 129)) == (
+        "too_slow: a rollout takes at least 130 s (minReadySeconds 45 and initialDelaySeconds of a probe 20), and wait_timeout is 129 s;"
+        " raise wait_timeout, or set wait to false"
     )
-    assert str(too_slow_violation(workload, 64, evicts=True)).startswith("too_slow: the replacement of a pod of Deployment app/web takes")
-    assert too_slow_violation(workload, 65, evicts=True) is None
 
 
 @pytest.mark.parametrize(
     ("options", "reason"),
     [
-        ({"wait_timeout_s": 60}, "too_slow"),
+        ({"wait_timeout_s": 60}, "too_slow: a rollout of Deployment app/web in 2 steps takes at least 90 s"),
         ({"wait_timeout_s": 60, "dry_run": True}, "too_slow"),
         ({"wait_timeout_s": 60, "wait": False}, "collapsed"),
         ({"wait_timeout_s": 90}, "collapsed"),
-        ({"wait_timeout_s": 44, "strategy": EVICT_SURPLUS}, "too_slow"),
+        ({"wait_timeout_s": 44, "strategy": EVICT_SURPLUS}, "too_slow: the replacement of a pod of Deployment app/web takes at least 45 s"),
         ({"wait_timeout_s": 45, "strategy": EVICT_SURPLUS}, "collapsed"),
     ],
 )
@@ -114,4 +112,4 @@ def test_a_move_that_cannot_end_in_time_is_refused(options: Json, reason: str) -
         found = decide_eviction(report, snapshot, ClusterState.of(snapshot), settings, now_s=NOW).reason
     else:
         found = decide_restart(report, snapshot, settings, now_s=NOW).reason
-    assert found.code == reason
+    assert str(found).startswith(reason)
