@@ -25,10 +25,11 @@ from ...kube.client.errors import (
 from ...model.budgets.ledger import BUDGETS_NOT_READABLE, budget_status_key
 from ...model.reason import Reason
 from ...spread.distribution import listed_by_key
-from ...spread.eviction.decision import EvictionDecision, decide_eviction, planned_moves
+from ...spread.eviction.decision import EvictionDecision, decide_eviction
 from ...spread.eviction.planner import Move
 from ...spread.preconditions.workload_budgets import names_of_budgets
 from ...spread.restart.actions import EVICTED, FAILED_ACTION, REFUSED, SKIPPED, WAIT, WOULD_EVICT, WOULD_EVICT_IF
+from ...spread.restart.decided import Decided, decide_in_each
 from ...spread.restart.options import RestartOptions
 from ...spread.restart.possible_states import PossibleState
 from ...spread.restart.run_limits import RunLimits
@@ -38,14 +39,7 @@ from ...state.restart_outcome import PENDING
 from .budget_locks import BudgetLocks
 from .eviction_steps import EvictionDenied, PodGone, Replacement, WorkloadEvictions, end_denied
 from .eviction_wait import EvictionWait, SlowError
-from .move_strategy import (
-    EvictionDeferredError,
-    PlannedStep,
-    StaleDecisionError,
-    Step,
-    decide_in_each,
-    defer_if_capacity_reserved,
-)
+from .move_strategy import EvictionDeferredError, PlannedStep, StaleDecisionError, Step, defer_if_capacity_reserved
 from .observation import Observation
 from .outcome_store import record_event, record_eviction
 from .result import EvictedPod, RestartResult
@@ -80,7 +74,7 @@ class EvictionStrategy:
             )
 
         decided = decide_in_each(observation.states, decide, lambda decision: decision.move is not None, is_plan=self._options.dry_run)
-        decision = next(iter(decided.values()))
+        decision = decided.decision
         # A replacement that is available already ends this wait immediately.
         if decision.action == WAIT or (evictions.evicted is not None and self._options.wait):
             return self._wait_for_earlier(report, observation, decision, evictions)
@@ -104,8 +98,7 @@ class EvictionStrategy:
         evictions.outcome, result.changed = recorded.outcome, True
         self._evictions[result.target] = evictions
         self._budgets.begin(result.target, budgets)
-        move = decision.move
-        observation.assume_moves(report, list(decided), lambda _state, number: [move.by_draw(number)])
+        observation.assume_moves(report, dict.fromkeys(decided.acting, decision.move))
         return self._evict(decision.move, report, observation, evictions, recorded.template)
 
     def _present_evictions(self, report: WorkloadReport, observation: Observation, result: RestartResult) -> WorkloadEvictions:
@@ -280,26 +273,12 @@ class EvictionStrategy:
             return
         evictions.conclude(report, observation, even=decision.even)
 
-    def _plan(
-        self, report: WorkloadReport, observation: Observation, decided: t.Mapping[PossibleState, EvictionDecision], result: RestartResult
-    ) -> None:
-        """Record the planned moves in the result. ``decided``: the decision in each state in which a pod is evicted.
-
-        The dry run covered only the first pod; later evictions depend on it.
-        """
-        planned: list[tuple[list[Move], t.Optional[Reason]]] = []
-
-        def moves_of(state: PossibleState, number: int) -> list[Move]:
-            limits = state.limits.fork().of(result.target)
-            first = t.cast(Move, decided[state].move)
-            planned.append(planned_moves(report, observation.snapshot, state.cluster_state.fork(), self._options, first, limits, number))
-            return planned[-1][0]
-
-        decision = next(iter(decided.values()))
-        condition = observation.states.condition(list(decided))
-        expected = observation.assume_moves(report, list(decided), moves_of)
-        result.plan(WOULD_EVICT_IF if condition else WOULD_EVICT, decision.reason, expected, condition)
-        moves, last = planned[0]
-        result.evicted = [EvictedPod(one.pod.metadata.name, one.pod.spec.node_name, replacement_node=one.node) for one in moves]
-        if last is not None:
-            result.stop(SKIPPED, last)
+    def _plan(self, report: WorkloadReport, observation: Observation, decided: Decided[EvictionDecision], result: RestartResult) -> None:
+        """Record the planned moves in the result. The dry run covered only the first pod; later evictions depend on it."""
+        condition = observation.states.condition(list(decided.acting))
+        first = {state: decision.move for state, decision in decided.acting.items() if decision.move is not None}
+        expected, planned = observation.assume_moves(report, first)
+        result.plan(WOULD_EVICT_IF if condition else WOULD_EVICT, decided.decision.reason, expected, condition)
+        result.evicted = [EvictedPod(one.pod.metadata.name, one.pod.spec.node_name, replacement_node=one.node) for one in planned.moves]
+        if planned.last is not None:
+            result.stop(SKIPPED, planned.last)

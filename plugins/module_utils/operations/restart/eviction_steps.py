@@ -213,7 +213,7 @@ MAX_PODS_GONE = 5
 class _EvictionStep:
     """The common part of the steps: a workload with a pod that was to be evicted."""
 
-    under_way = False
+    is_awaited = False
 
     def __init__(self, api: KubeApi, options: RestartOptions, evictions: WorkloadEvictions) -> None:
         self.result = evictions.result
@@ -265,7 +265,7 @@ class Replacement(_EvictionStep):
         template: t.Optional[bytes] = None,
     ) -> None:
         super().__init__(api, options, evictions)
-        self.under_way = True
+        self.is_awaited = True
         self._workload = workload
         self._template = template
         self._owner = _owner_of_pods(workload, observation.snapshot)
@@ -288,7 +288,7 @@ class Replacement(_EvictionStep):
             self._lost = True
             self.result.end(FAILED_ACTION, Reason("lost", str(error)))
         finally:
-            self.under_way = False
+            self.is_awaited = False
             self.result.take_time()
 
     def _wait(self) -> None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 import typing as t
 
 from ...model.reason import Reason
-from ...spread.restart.possible_states import PossibleState, PossibleStates
+from ...spread.restart import no_gain
 from ...spread.spread_report import WorkloadReport
 from .observation import Observation
 from .result import RestartResult
@@ -19,8 +19,8 @@ class Step(t.Protocol):
     result: RestartResult
 
     @property
-    def under_way(self) -> bool:
-        """True if there is something to wait for."""
+    def is_awaited(self) -> bool:
+        """True if the run waits for it, or in a plan would wait. It counts for ``max_parallel``."""
 
     @property
     def has_ended(self) -> bool:
@@ -47,8 +47,7 @@ class Step(t.Protocol):
 class PlannedStep:
     """An action of a plan. The observation assumes its result, so the step has ended."""
 
-    under_way = True
-    """It counts for ``max_parallel``, as in the run."""
+    is_awaited = True
     has_ended = True
     needs_observation = False
     may_continue = False
@@ -89,29 +88,8 @@ class CapacityReservedError(Exception):
     """The target does not benefit if the assumed actions have their capacity. An observation after them decides."""
 
 
-_CAPACITY_REASONS = ("no_gain", "no_capacity", "unknown")
+_CAPACITY_REASONS = (no_gain.CODE, "no_capacity", "unknown")
 """Reasons that may no longer apply after the earlier actions are complete."""
-
-
-D = t.TypeVar("D")
-
-
-def decide_in_each(
-    states: PossibleStates, decide: t.Callable[[PossibleState], D], acts: t.Callable[[D], bool], *, is_plan: bool
-) -> dict[PossibleState, D]:
-    """Return the decision in each of the states in which it is made.
-
-    If an action is decided in some of the states only, a plan has it, for these states. A run does not act before it knows more, so its
-    decision is the other one.
-    """
-    acting: dict[PossibleState, D] = {}
-    others: dict[PossibleState, D] = {}
-    for state in states.distinct:
-        decision = decide(state)
-        (acting if acts(decision) else others)[state] = decision
-        if others and not is_plan:
-            break
-    return acting if not others or (acting and is_plan) else others
 
 
 def defer_if_capacity_reserved(reason: Reason, *, alone: bool) -> None:

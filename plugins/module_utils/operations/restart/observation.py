@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 import typing as t
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 
 from ...kube.client.api import KubeApi
@@ -16,6 +16,7 @@ from ...model.reason import Reason
 from ...model.snapshot import ClusterSnapshot
 from ...spread.check import WorkloadChecker
 from ...spread.distribution import Distribution, listed_by_key
+from ...spread.eviction.decision import PlannedMoves, planned_moves
 from ...spread.eviction.planner import Move
 from ...spread.options import CheckOptions
 from ...spread.prediction.draws import DRAWS, terminating_uid
@@ -42,9 +43,8 @@ class Observation:
 
     def __init__(self, snapshot: ClusterSnapshot, options: RestartOptions, limits: RunLimits, *, predict: bool) -> None:
         self.snapshot = snapshot
-        self._is_plan = options.dry_run
+        self._options = options
         self._predicts = predict
-        self._topology_keys = options.topology_keys
         check_options = CheckOptions(
             namespace_annotation=None,
             topology_keys=options.topology_keys,
@@ -54,7 +54,7 @@ class Observation:
         )
         self._checker = WorkloadChecker(snapshot, check_options)
         self._workloads = {Target.of(workload): workload for workload in snapshot.workloads()}
-        self.states = PossibleStates(self._checker.cluster_state, limits, DRAWS if self._is_plan else STATES_OF_RUN)
+        self.states = PossibleStates(self._checker.cluster_state, limits, DRAWS if options.dry_run else STATES_OF_RUN)
 
     @classmethod
     def read(
@@ -93,18 +93,21 @@ class Observation:
 
         Return the expected replicas by topology key and domain. They are empty if the decisions need no prediction.
         """
-        return self._assume_rollout(report, acting, lambda limits: limits.add_restart(Target.of(report.workload)))
+        return self._assume_rollout(report, acting, is_new=True)
 
     def assume_continued(self, report: WorkloadReport) -> None:
         """Assume the end of the workload's rollout, if one is in progress."""
         if is_rolling(report.workload, self.snapshot):
-            self._assume_rollout(report, self.states.distinct)
+            self._assume_rollout(report, self.states.distinct, is_new=False)
 
-    def _assume_rollout(
-        self, report: WorkloadReport, acting: Sequence[PossibleState], count: t.Optional[t.Callable[[RunLimits], object]] = None
-    ) -> Counts:
+    def _assume_rollout(self, report: WorkloadReport, acting: Sequence[PossibleState], *, is_new: bool) -> Counts:
+        target = Target.of(report.workload)
+
         def act(state: PossibleState, number: int) -> StateAfter:
-            limits = state.limits if count is None else self._limits_after(state, count)
+            limits = state.limits
+            if is_new and self._options.dry_run:  # a run has counted it, in the limits of all states
+                limits = limits.fork()
+                limits.add_restart(target)
             if not self._predicts:
                 return StateAfter((), state.cluster_state, limits, End({}))
             restart = self._checker.simulate_restart(report, state.cluster_state, number)
@@ -113,37 +116,22 @@ class Observation:
             end = End(self._replicas_on(restart.nodes, report), is_terminating=not owned.isdisjoint(terminating))
             return StateAfter((*sorted(restart.nodes), *sorted(terminating)), restart.cluster_state, limits, end)
 
-        return self.states.assume(Target.of(report.workload), acting, act)
-
-    def assume_moves(
-        self, report: WorkloadReport, acting: Sequence[PossibleState], moves_of: t.Callable[[PossibleState, int], Sequence[Move]]
-    ) -> Counts:
-        """Assume evictions of the workload's pods in these states. Return the expected replicas by topology key and domain.
-
-        ``moves_of`` returns the evictions in a state with the nodes of the replacements, by the draw with this number.
-        """
-        target = Target.of(report.workload)
-
-        def act(state: PossibleState, number: int) -> StateAfter:
-            moves, cluster_state = moves_of(state, number), state.cluster_state.fork()
-            nodes = {pod.metadata.uid: pod.spec.node_name for pod in self.snapshot.placed_pods(report.workload)}
-            for move in moves:
-                moved = move.apply_to(cluster_state)
-                del nodes[move.pod.metadata.uid]
-                nodes[moved.metadata.uid] = move.node
-            limits = self._limits_after(state, lambda limits: [limits.of(target).add(move.pod) for move in moves])
-            node_names = sorted(nodes.values())
-            return StateAfter(tuple(sorted(nodes.items())), cluster_state, limits, End(self._replicas_on(node_names, report)))
-
         return self.states.assume(target, acting, act)
 
-    def _limits_after(self, state: PossibleState, count: t.Callable[[RunLimits], object]) -> RunLimits:
-        """Return the limits of a state with an action of a plan. A run has counted its action already, in the limits of all states."""
-        if not self._is_plan:
-            return state.limits
-        limits = state.limits.fork()
-        count(limits)
-        return limits
+    def assume_moves(self, report: WorkloadReport, first: Mapping[PossibleState, Move]) -> tuple[Counts, PlannedMoves]:
+        """Assume the evictions of the workload's pods that begin with ``first`` in each of these states.
+
+        Return the expected replicas by topology key and domain, and the evictions of the first simulation.
+        """
+        simulated: list[PlannedMoves] = []
+
+        def act(state: PossibleState, number: int) -> StateAfter:
+            planned = planned_moves(report, self.snapshot, state, self._options, first[state], number)
+            simulated.append(planned)
+            identity = frozenset((move.pod.metadata.uid, move.node) for move in planned.moves)
+            return StateAfter(identity, planned.cluster_state, planned.limits, End(self._replicas_on(sorted(planned.nodes), report)))
+
+        return self.states.assume(Target.of(report.workload), list(first), act), simulated[0]
 
     def report_for(self, target: Target) -> t.Optional[WorkloadReport]:
         """Return the report of the target in the first state. None if it does not exist or could not be read."""
@@ -156,7 +144,7 @@ class Observation:
 
     def _replicas_on(self, node_names: Sequence[str], report: WorkloadReport) -> Counts:
         topology = self.snapshot.once(Topology.of)
-        return listed_by_key(topology.distribute_over(self._topology_keys, node_names, report.eligible))
+        return listed_by_key(topology.distribute_over(self._options.topology_keys, node_names, report.eligible))
 
     def undecodable(self, target: Target) -> t.Optional[Reason]:
         """Return the reason why an existing target cannot be checked: it or its namespace could not be decoded.
@@ -178,4 +166,4 @@ class Observation:
             return report.distributions
         eligible = tuple(name for name in before.eligible if name in self.snapshot.nodes)
         node_names = [pod.spec.node_name for pod in self.snapshot.placed_pods(report.workload)]
-        return self.snapshot.once(Topology.of).distribute_over(self._topology_keys, node_names, eligible)
+        return self.snapshot.once(Topology.of).distribute_over(self._options.topology_keys, node_names, eligible)

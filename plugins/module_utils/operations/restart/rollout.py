@@ -22,6 +22,7 @@ from ...spread.history import remembered_constraints
 from ...spread.preconditions.unreadable import unreadable_violation
 from ...spread.preconditions.workload_budgets import budgets_at_stake
 from ...spread.restart.actions import FAILED_ACTION, REFUSED, RESTART, RESTARTED, RESUME, SKIPPED, WOULD_RESTART, WOULD_RESTART_IF
+from ...spread.restart.decided import decide_in_each
 from ...spread.restart.decision import RestartDecision, decide_restart, is_still_valid_for, restart_patch
 from ...spread.restart.options import RestartOptions
 from ...spread.restart.possible_states import PossibleState
@@ -37,7 +38,7 @@ from ..common.guarded_patch import LiveWorkload, read_live_workload, write_guard
 from ..common.wait import wait_for_workload
 from .budget_locks import BudgetLocks
 from .live_window import is_inside_live_window
-from .move_strategy import PlannedStep, StaleDecisionError, Step, decide_in_each, defer_if_capacity_reserved
+from .move_strategy import PlannedStep, StaleDecisionError, Step, defer_if_capacity_reserved
 from .observation import Observation
 from .outcome_store import finalize, next_outcome_time, record_event, record_update_revision
 from .result import RestartResult
@@ -137,10 +138,10 @@ class RolloutStrategy:
             lambda decision: decision.action == RESTART,
             is_plan=self._options.dry_run,
         )
-        states, decision = list(decided), next(iter(decided.values()))
+        states, decision = list(decided.acting), decided.decision
         if decision.action == RESUME:
             return self._resume(report, observation, decision, result)
-        if decision.action != RESTART:
+        if not states:
             defer_if_capacity_reserved(decision.reason, alone=alone)
             result.end(decision.action, decision.reason)
             result.advise_constraints(report.workload, decision.constraints)
@@ -263,7 +264,7 @@ class _Rollout:
         self._progress = progress
 
     @property
-    def under_way(self) -> bool:
+    def is_awaited(self) -> bool:
         return self._progress is None
 
     @property
@@ -280,7 +281,7 @@ class _Rollout:
             observation.assume_continued(report)
 
     def wait(self) -> None:
-        if not self._options.wait or not self.under_way:
+        if not self._options.wait or not self.is_awaited:
             return
         try:
             self._workload, self._progress = wait_for_workload(

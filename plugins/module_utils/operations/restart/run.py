@@ -203,7 +203,7 @@ class _Batches:
         batch: list[Step] = []
         deferred: list[Target] = []
         for number, target in enumerate(waiting):
-            if sum(run.under_way for run in batch) == self._options.max_parallel:
+            if sum(run.is_awaited for run in batch) == self._options.max_parallel:
                 return batch, [*deferred, *waiting[number:]]
             try:
                 run = self._begin(target, alone=not batch)
@@ -216,7 +216,7 @@ class _Batches:
         return batch, deferred
 
     def _wait(self, batch: Sequence[Step]) -> None:
-        awaited = [run for run in batch if run.under_way]
+        awaited = [run for run in batch if run.is_awaited]
         for run, seconds in zip(awaited, wait_unless_stopped([run.wait for run in awaited], self._stop)):
             self._limits.add_time(run.result.target.namespace, seconds)
 

@@ -35,7 +35,9 @@ from ..replicas import missing_replicas_text, unavailable_replicas_text, unfinis
 from ..restart.actions import EVICT, REFUSED, SKIPPED, WAIT
 from ..restart.options import EVICT_SURPLUS, RestartOptions
 from ..restart.permission import restart_permission
-from ..restart.run_limits import LIMIT_REACHED, WorkloadLimits
+from ..restart.possible_states import PossibleState
+from ..restart.run_limits import LIMIT_REACHED, RunLimits, WorkloadLimits
+from ..restart.targets import Target
 from ..rollout import is_rolling
 from ..spread_report import WorkloadReport
 from ..topology.topology import Topology
@@ -254,35 +256,45 @@ MAX_PLANNED = 100
 """Limit of evictions in a plan, because people read it."""
 
 
+class PlannedMoves(t.NamedTuple):
+    """The evictions of one workload in one possible state, one after the other, and the state after them.
+
+    ``nodes``: those of all replicas. ``last``: the reason why there is no other move, or None if the workload is even.
+    """
+
+    moves: t.Sequence[Move]
+    nodes: t.Sequence[str]
+    cluster_state: ClusterState
+    limits: RunLimits
+    last: t.Optional[Reason] = None
+
+
 def planned_moves(
-    report: WorkloadReport,
-    snapshot: ClusterSnapshot,
-    cluster_state: ClusterState,
-    options: RestartOptions,
-    first: Move,
-    limits: WorkloadLimits,
-    number: int,
-) -> tuple[list[Move], t.Optional[Reason]]:
+    report: WorkloadReport, snapshot: ClusterSnapshot, state: PossibleState, options: RestartOptions, first: Move, number: int
+) -> PlannedMoves:
     """Return ``first`` and all moves that follow if every replacement runs on the node of the simulation with this number.
 
-    A run that does not wait evicts one pod of the workload, so its plan is ``first`` alone. The moves are counted in ``limits``. The second
-    value is the reason why there is no other move, or None if the workload is even.
+    A run observes the cluster before the next move, and one that does not wait makes no other. Both have ``first`` alone.
     """
+    cluster_state = state.cluster_state.fork()
+    # A run has one count of its evictions for all states.
+    limits = state.limits.fork() if options.dry_run else state.limits
+    of_workload = limits.of(Target.of(report.workload))
     planner = EvictionPlanner(report, snapshot, cluster_state, options.topology_keys, by_scores=options.only_if_helps)
     topology = snapshot.once(Topology.of)
     moves: list[Move] = []
+    nodes: list[str] = []
     move: t.Union[Move, Reason] = first
     while not isinstance(move, Reason):
-        placed = move.by_draw(number)
-        moves.append(placed)
-        limits.add(move.pod)
-        node_names = planner.assume(placed)
-        if len(moves) == MAX_PLANNED or not options.wait:
-            return moves, None
-        verdict = worst_verdict(topology.distribute_over(options.topology_keys, node_names, report.eligible), max_skew=options.max_skew)
+        moves.append(move.by_draw(number))
+        of_workload.add(move.pod)
+        nodes = planner.assume(moves[-1])
+        if len(moves) == MAX_PLANNED or not (options.dry_run and options.wait):
+            return PlannedMoves(moves, nodes, cluster_state, limits)
+        verdict = worst_verdict(topology.distribute_over(options.topology_keys, nodes, report.eligible), max_skew=options.max_skew)
         no_benefit = _benefit_violation(replace_fields(report, verdict=verdict), snapshot, options) if options.only_if_helps else None
-        move = no_benefit or planner.next_allowed_move(limits)
-    return moves, None if move.code == SPREAD else move
+        move = no_benefit or planner.next_allowed_move(of_workload)
+    return PlannedMoves(moves, nodes, cluster_state, limits, None if move.code == SPREAD else move)
 
 
 class _SafeMoves:

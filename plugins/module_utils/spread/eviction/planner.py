@@ -60,14 +60,6 @@ class Move(t.NamedTuple):
         """Return the move to the node of the simulation with this number."""
         return self._replace(node=self.drawn[number % len(self.drawn)]) if self.drawn else self
 
-    def apply_to(self, cluster_state: ClusterState) -> Pod:
-        """Replace the pod by its replacement on ``node`` in the cluster state. Return the replacement."""
-        pod = self.pod
-        moved = replace(pod, metadata=replace(pod.metadata, uid=f"{pod.metadata.uid}-moved"), spec=replace(pod.spec, node_name=self.node))
-        cluster_state.remove(pod)
-        cluster_state.assign(moved, self.node)
-        return moved
-
 
 class _TargetNodes:
     """The useful target domain tuples for a pod of one source, by their gain."""
@@ -128,8 +120,8 @@ class _Choice(t.NamedTuple):
 class EvictionPlanner:
     """Plans the evictions of one workload from its report of the spread check, one after the other.
 
-    ``next_move`` returns the next eviction. ``assume`` simulates it, so that a whole plan can be shown. Without ``by_scores``, a move is
-    useful if the replacement can run on a better node, even if the scores of the scheduler choose another one.
+    ``next_move`` returns the next eviction. ``assume`` makes it in ``cluster_state``, so that a whole plan can be shown. Without
+    ``by_scores``, a move is useful if the replacement can run on a better node, even if the scores of the scheduler choose another one.
     """
 
     def __init__(
@@ -146,7 +138,7 @@ class EvictionPlanner:
         self._by_scores = by_scores
         self._draws = snapshot.once(Draws)
         self._snapshot = snapshot
-        self._cluster_state = cluster_state.fork()
+        self._cluster_state = cluster_state
         self._keys = tuple(topology_keys)
         self._pods = snapshot.placed_pods(report.workload)
         self._topology = snapshot.once(Topology.of)
@@ -271,9 +263,12 @@ class EvictionPlanner:
         return self._draws.uncertain(self._workload, results, "simulated replacements are in a domain with fewer replicas")
 
     def assume(self, move: Move) -> list[str]:
-        """Assume that the replacement runs on the move's node. Return the nodes of all replicas."""
-        moved = move.apply_to(self._cluster_state)
-        self._pods = [moved if other is move.pod else other for other in self._pods]
+        """Replace the pod by its replacement on the move's node in the cluster state. Return the nodes of all replicas."""
+        pod = move.pod
+        moved = replace(pod, metadata=replace(pod.metadata, uid=f"{pod.metadata.uid}-moved"), spec=replace(pod.spec, node_name=move.node))
+        self._cluster_state.remove(pod)
+        self._cluster_state.assign(moved, move.node)
+        self._pods = [moved if other is pod else other for other in self._pods]
         return [pod.spec.node_name for pod in self._pods]
 
     def _domain_tuple(self, node: str) -> DomainTuple:

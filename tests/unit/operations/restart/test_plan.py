@@ -201,7 +201,7 @@ def test_an_evict_plan_ends_when_the_workload_is_even_enough() -> None:
 def test_conditions_name_the_end_that_decides() -> None:
     cluster_state = WorkloadChecker(workers(1).snapshot(), CheckOptions()).cluster_state
     limits = RunLimits(RestartOptions())
-    states = PossibleStates(cluster_state, limits)
+    states = PossibleStates(cluster_state, limits, DRAWS)
     assert states.condition(states.distinct) == ""
 
     def assume(name: str, ends: Sequence[dict[str, int]], *acting: PossibleState) -> None:

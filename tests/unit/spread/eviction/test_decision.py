@@ -30,9 +30,9 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.rest
     ROLLOUT,
     RestartOptions,
 )
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.restart.possible_states import PossibleState
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.restart.run_limits import RunLimits
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.restart.strategy_choice import choose_strategy
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.restart.targets import Target
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.skew_cost import skew_cost
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.spread_report import WorkloadReport
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.topology.topology import Topology
@@ -49,10 +49,9 @@ from tests.unit.support.objects import claim, stored, volume
 
 def plan(line: WorkloadReport, snapshot: ClusterSnapshot, cluster_state: ClusterState, options: RestartOptions, first: Move) -> list[Move]:
     """The planned moves without limits."""
-    limits = RunLimits(options).of(Target("Deployment", "app", "web"))
-    moves, limited = planned_moves(line, snapshot, cluster_state, options, first, limits, 0)
-    assert limited is None
-    return moves
+    planned = planned_moves(line, snapshot, PossibleState(cluster_state, RunLimits(options)), options, first, 0)
+    assert planned.last is None
+    return list(planned.moves)
 
 
 NOW = 1_767_225_600.0
@@ -125,7 +124,7 @@ def test_a_plan_takes_from_the_fullest_domain_until_no_move_is_useful(
     line, snapshot = line_of(cluster, keys)
     cluster_state = ClusterState.of(snapshot)
     first = EvictionPlanner(line, snapshot, cluster_state, keys).next_move()
-    options = RestartOptions(strategy=EVICT_SURPLUS, topology_keys=keys)
+    options = RestartOptions(strategy=EVICT_SURPLUS, topology_keys=keys, dry_run=True)
     found = [] if isinstance(first, Reason) else plan(line, snapshot, cluster_state, options, first)
     moves = [(move.pod.spec.node_name, move.node) for move in found]
     # Another one of the nodes with equal scores may be chosen.
@@ -200,7 +199,7 @@ def test_replicas_on_a_node_that_has_closed_are_piled_up_there_too(closed: Json,
     cluster_state = ClusterState.of(snapshot)
     first = EvictionPlanner(line, snapshot, cluster_state, keys).next_move()
     assert isinstance(first, Move)
-    moves = plan(line, snapshot, cluster_state, RestartOptions(strategy=EVICT_SURPLUS, topology_keys=keys), first)
+    moves = plan(line, snapshot, cluster_state, RestartOptions(strategy=EVICT_SURPLUS, topology_keys=keys, dry_run=True), first)
     assert sorted((move.pod.spec.node_name, move.node) for move in moves) == [("worker-1", "worker-2"), ("worker-1", "worker-3")]
     assert decide(cluster, keys=keys).action == EVICT
 
@@ -486,7 +485,7 @@ def test_a_node_without_the_key_is_no_better_place(counts: tuple[int, ...], bare
     assert decide(cluster, keys=("rack",)).reason.code == "no_domain", "it could be scheduled there nevertheless"
     by_scores = EvictionPlanner(line, snapshot, cluster_state, ("rack",)).next_move()
     assert not isinstance(by_scores, Move), "the scheduler may choose the node without a rack"
-    options = RestartOptions(topology_keys=("rack",), only_if_helps=False)
+    options = RestartOptions(topology_keys=("rack",), only_if_helps=False, dry_run=True)
     moves = [] if isinstance(first, Reason) else plan(line, snapshot, cluster_state, options, first)
     # Nodes whose scores are equal may be in another order.
     assert [move.pod.spec.node_name for move in moves] == [source for source, _target in planned]

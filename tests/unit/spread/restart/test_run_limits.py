@@ -15,6 +15,7 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.chec
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.eviction.decision import decide_eviction, planned_moves
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.options import CheckOptions
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.restart.options import EVICT_SURPLUS, MINIMA, RestartOptions
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.restart.possible_states import PossibleState
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.restart.run_limits import RunLimits
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.restart.targets import Target
 
@@ -121,23 +122,24 @@ def plan(options: RestartOptions, *homes: str) -> tuple[list[tuple[str, str]], s
     cluster.deployment("web", homes)
     snapshot = cluster.snapshot()
     (report,) = check_spread(snapshot, CheckOptions(max_skew=1)).workloads
-    limits = RunLimits(options).of(Target("Deployment", "app", "web"))
-    decision = decide_eviction(report, snapshot, ClusterState.of(snapshot), options, limits=limits, now_s=NOW)
+    state = PossibleState(ClusterState.of(snapshot), RunLimits(options))
+    limits = state.limits.of(Target("Deployment", "app", "web"))
+    decision = decide_eviction(report, snapshot, state.cluster_state, options, limits=limits, now_s=NOW)
     if decision.move is None:
         return [], text(decision.reason)
-    moves, limited = planned_moves(report, snapshot, ClusterState.of(snapshot), options, decision.move, limits, 0)
-    return [(move.pod.spec.node_name, move.node) for move in moves], text(limited)
+    planned = planned_moves(report, snapshot, state, options, decision.move, 0)
+    return [(move.pod.spec.node_name, move.node) for move in planned.moves], text(planned.last)
 
 
 def test_a_plan_ends_at_the_limit() -> None:
-    moves, limited = plan(RestartOptions(strategy=EVICT_SURPLUS, max_skew=1, max_evictions=1), *["worker-1"] * 4)
+    moves, limited = plan(RestartOptions(strategy=EVICT_SURPLUS, dry_run=True, max_skew=1, max_evictions=1), *["worker-1"] * 4)
     assert [source for source, _target in moves] == ["worker-1"] and "max_evictions (1 pod in a run)" in limited
-    assert len(plan(RestartOptions(strategy=EVICT_SURPLUS, max_skew=1), *["worker-1"] * 4)[0]) == 3
+    assert len(plan(RestartOptions(strategy=EVICT_SURPLUS, dry_run=True, max_skew=1), *["worker-1"] * 4)[0]) == 3
 
 
 def test_a_pod_of_another_node_is_evicted_where_the_limit_of_the_first_node_is_reached() -> None:
     homes = [*["worker-1"] * 4, *["worker-2"] * 4]
-    moves, limited = plan(RestartOptions(strategy=EVICT_SURPLUS, max_skew=1, max_evictions_per_node=1), *homes)
+    moves, limited = plan(RestartOptions(strategy=EVICT_SURPLUS, dry_run=True, max_skew=1, max_evictions_per_node=1), *homes)
     assert sorted(source for source, _target in moves) == ["worker-1", "worker-2"]
     assert "max_evictions_per_node (1 pod in a run)" in limited
 
