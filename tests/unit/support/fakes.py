@@ -86,6 +86,7 @@ class FakeApi(KubeApi):
             "replicasets": self._cluster.replica_sets,
             "poddisruptionbudgets": self._cluster.budgets,
             "resourcequotas": self._cluster.quotas,
+            "limitranges": self._cluster.limit_ranges,
         }
         if resource in WORKLOADS.values():
             return [self._struct(resource, name) for kind, name in self._objects if kind == resource.kind]

@@ -119,13 +119,11 @@ class WorkloadEvictions:
 
         If certainly none was made, the recorded outcome is reverted. Otherwise the result of the evictions is recorded.
         """
-        if self.may_have_evicted or self.outcome is None:
-            self.result.stop(REFUSED, reason)
-            if self.outcome is not None:
-                self.conclude(report, observation)
-            return
-        self.result.end(REFUSED, reason)
-        self.revert()
+        self.result.stop(REFUSED, reason)
+        if self.outcome is not None and self.may_have_evicted:
+            self.conclude(report, observation)
+        elif self.outcome is not None:
+            self.revert()
 
     def fail(self, reason: Reason, report: WorkloadReport, observation: Observation) -> None:
         """Fail because the server cannot evict a pod.
@@ -377,7 +375,7 @@ class PodGone(_EvictionStep):
             return True
         else:
             text = f"the pod of {self.result.target} was gone before it was evicted, or its budget was being changed; run again"
-            self.result.end(SKIPPED, Reason("changed_meanwhile", text))
+            self.result.stop(SKIPPED, Reason("changed_meanwhile", text))
         if self._evictions.before is not None and not self._evictions.may_have_evicted:
             self._evictions.revert()
         else:

@@ -38,7 +38,7 @@ from ..common.guarded_patch import LiveWorkload, read_live_workload, write_guard
 from ..common.wait import wait_for_workload
 from .budget_locks import BudgetLocks
 from .live_window import is_inside_live_window
-from .move_strategy import PlannedStep, StaleDecisionError, Step, defer_if_capacity_reserved
+from .move_strategy import MoveStrategy, PlannedStep, StaleDecisionError, Step, defer_if_capacity_reserved
 from .observation import Observation
 from .outcome_store import finalize, next_outcome_time, record_event, record_update_revision
 from .result import RestartResult
@@ -121,16 +121,22 @@ def _with_expected_generation(outcome: RestartOutcome, live: Workload) -> Restar
 
 
 class RolloutStrategy:
-    """Restarts workloads as ``kubectl rollout restart`` does."""
+    """Restarts workloads as ``kubectl rollout restart`` does. ``auto`` uses ``evictions`` if only that does not help or is refused."""
 
-    def __init__(self, api: KubeApi, options: RestartOptions, budgets: BudgetLocks, limits: RunLimits) -> None:
+    def __init__(self, api: KubeApi, options: RestartOptions, budgets: BudgetLocks, limits: RunLimits, evictions: MoveStrategy) -> None:
         self._api = api
         self._options = options
         self._budgets = budgets
         self._limits = limits
+        self._evictions = evictions
 
     def begin(self, report: WorkloadReport, observation: Observation, result: RestartResult, *, alone: bool) -> t.Optional[Step]:
-        """Decide on the workload. If the decision is a restart, write it."""
+        """Decide on the workload. If the decision is a restart, write it.
+
+        A workload that gets evictions instead gets no rollout in this run.
+        """
+        if result.no_rollout is not None:
+            return self._evictions.begin(report, observation, result, alone=alone)
         result.before = listed_by_key(report.distributions)
         decided = decide_in_each(
             observation.states,
@@ -143,6 +149,9 @@ class RolloutStrategy:
             return self._resume(report, observation, decision, result)
         if not states:
             defer_if_capacity_reserved(decision.reason, alone=alone)
+            if decision.evicts_instead:
+                result.no_rollout = decision.action, decision.reason
+                return self._evictions.begin(report, observation, result, alone=alone)
             result.end(decision.action, decision.reason)
             result.advise_constraints(report.workload, decision.constraints)
             return None

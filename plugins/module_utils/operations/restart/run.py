@@ -23,10 +23,9 @@ from ...spread.options import check_labels_exist
 from ...spread.restart.actions import FAILED_ACTION, REFUSED, SKIPPED
 from ...spread.restart.options import EVICT_SURPLUS, ROLLOUT, RestartOptions
 from ...spread.restart.run_limits import RunLimits
-from ...spread.restart.strategy_choice import choose_strategy, evicts_instead
+from ...spread.restart.strategy_choice import choose_strategy
 from ...spread.restart.targets import Target
 from ...spread.restart.turns import in_turns
-from ...spread.spread_report import WorkloadReport
 from ...state.restart_outcome import PENDING
 from ..common.scheduler_profiles import read_scheduler_profiles
 from .budget_locks import BudgetLocks, SharedBudgetError
@@ -84,7 +83,7 @@ class _Batches:
         self._limits = RunLimits(options)
         self._evictions = EvictionStrategy(api, options, self._budgets, self._eviction_wait, self._limits)
         self._strategies: dict[str, MoveStrategy] = {
-            ROLLOUT: RolloutStrategy(api, options, self._budgets, self._limits),
+            ROLLOUT: RolloutStrategy(api, options, self._budgets, self._limits, self._evictions),
             EVICT_SURPLUS: self._evictions,
         }
         self._blocked: list[Target] = []
@@ -288,28 +287,13 @@ class _Batches:
             if target not in self._strategy_of:
                 self._strategy_of[target] = self._strategies[choose_strategy(report, self._observation.snapshot, self._options)]
             try:
-                step = self._strategy_of[target].begin(report, self._observation, result, alone=alone)
-                return step or self._evict_instead(report, result, alone=alone)
+                return self._strategy_of[target].begin(report, self._observation, result, alone=alone)
             except StaleDecisionError:
                 if not alone:
                     raise
                 self._observation = self._observe()
         result.stop(SKIPPED, Reason("changed_meanwhile", f"{target} keeps changing; run again later"))
         return None
-
-    def _evict_instead(self, report: WorkloadReport, result: RestartResult, *, alone: bool) -> t.Optional[Step]:
-        """Try single evictions if only a rollout is refused or does not help. If none is possible, the reason of the rollout remains."""
-        action, reason = result.action, result.reason
-        if self._strategy_of[result.target] is self._evictions or action not in (REFUSED, SKIPPED) or reason is None:
-            return None
-        if not evicts_instead(report, reason, self._options):
-            return None
-        self._strategy_of[result.target] = self._evictions
-        step = self._evictions.begin(report, self._observation, result, alone=alone)
-        if step is None and result.action in (REFUSED, SKIPPED) and result.reason is not None:
-            other = "" if result.reason.code == reason.code else f"; and no single pod is evicted: {result.reason.text}"
-            result.end(action, Reason(reason.code, f"{reason.text}{other}"))
-        return step
 
     def _absent(self, target: Target, result: RestartResult) -> None:
         """Record why the target is not in the snapshot: it is gone or undecodable, or its namespace or kind may not be read."""

@@ -18,7 +18,7 @@ from ...state.restart_outcome import OUTCOME_ANNOTATION, RestartOutcome, SkewMea
 from ..history import RESTARTED_AT, interrupted_restart
 from ..next_pod.next_pod import next_pod
 from ..preconditions.managed import managed_violation
-from ..preconditions.restart import disruption_violation, move_violation, rollout_violation
+from ..preconditions.restart import disruption_violation, move_violation, standstill_violation, strategy_violation
 from ..preconditions.too_few_replicas import too_few_replicas_violation
 from ..preconditions.unreadable import unreadable_violation
 from ..preconditions.workload_budgets import budgets_at_stake
@@ -28,7 +28,7 @@ from ..spread_report import WorkloadReport
 from ..verdict import COLLAPSED, SKEWED
 from .actions import REFUSED, RESTART, RESUME, SKIPPED
 from .no_gain import no_gain_violation
-from .options import RestartOptions
+from .options import AUTO, RestartOptions
 from .permission import RestartPermission, not_now_violation, restart_permission
 
 
@@ -38,7 +38,8 @@ class RestartDecision:
 
     For a restart, ``attempts`` includes it, ``revision`` is the revision before it, ``eligible`` is the hash of the eligible nodes, and
     ``lowest`` is the lowest skew for its outcome. ``constraints``: the spread constraints that the restart adds to the pod template,
-    also if it is refused because another program manages the workload.
+    also if it is refused because another program manages the workload. ``evicts_instead``: the reason concerns only rollouts, so ``auto``
+    evicts single pods.
     """
 
     action: str
@@ -48,14 +49,19 @@ class RestartDecision:
     eligible: str = ""
     lowest: t.Optional[SkewMeasure] = None
     constraints: tuple[TopologySpreadConstraint, ...] = ()
+    evicts_instead: bool = False
 
 
 def decide_restart(workload_report: WorkloadReport, snapshot: ClusterSnapshot, options: RestartOptions, *, now_s: float) -> RestartDecision:
     """Decide on one workload from its report on ``snapshot``; ``now_s`` is in seconds since the epoch."""
     workload = workload_report.workload
-    forbidden = rollout_violation(workload, snapshot)
+    evicts_instead = options.strategy == AUTO and options.only_if_helps and workload_report.verdict.verdict == COLLAPSED
+    forbidden = standstill_violation(workload, snapshot)
     if forbidden is not None:
         return RestartDecision(REFUSED, forbidden)
+    only_rollout = strategy_violation(workload)
+    if only_rollout is not None:
+        return RestartDecision(REFUSED, only_rollout, evicts_instead=evicts_instead)
     permission = restart_permission(
         workload,
         snapshot,
@@ -69,20 +75,19 @@ def decide_restart(workload_report: WorkloadReport, snapshot: ClusterSnapshot, o
     if interrupted is not None and _verification_is_due(workload_report, permission, options):
         text = f"it was restarted at {interrupted.time}, and the result has not been checked yet"
         return RestartDecision(RESUME, Reason("already_restarted", text))
-    forbidden = (
-        unreadable_violation(workload, snapshot, budgets=not options.allow_downtime)
-        or move_violation(workload, snapshot)
-        or disruption_violation(workload, snapshot, allow_downtime=options.allow_downtime, timeout_s=options.awaited_s)
-    )
+    forbidden = unreadable_violation(workload, snapshot, budgets=not options.allow_downtime) or move_violation(workload, snapshot)
     if forbidden is not None:
         return RestartDecision(REFUSED, forbidden)
+    only_rollout = disruption_violation(workload, snapshot, allow_downtime=options.allow_downtime, timeout_s=options.awaited_s)
+    if only_rollout is not None:
+        return RestartDecision(REFUSED, only_rollout, evicts_instead=evicts_instead)
     if options.only_if_helps:
         too_few = too_few_replicas_violation(workload)
         if too_few is not None:
             return RestartDecision(REFUSED, too_few)
         no_benefit = _benefit_violation(workload_report)
         if no_benefit is not None:
-            return RestartDecision(SKIPPED, no_benefit)
+            return RestartDecision(SKIPPED, no_benefit, evicts_instead=evicts_instead)
     constraints = _added_constraints(workload_report, snapshot, options)
     if constraints and not options.force_managed:
         managed = managed_violation(workload, constraint_patch(workload, constraints))

@@ -4,18 +4,11 @@
 
 from __future__ import annotations
 
-from ...model.reason import Reason
 from ...model.snapshot import ClusterSnapshot
 from ..history import interrupted_eviction, interrupted_restart
 from ..spread_report import WorkloadReport
 from ..verdict import COLLAPSED, SKEWED
-from . import no_gain
 from .options import AUTO, EVICT_SURPLUS, ROLLOUT, RestartOptions
-
-ONLY_OF_ROLLOUTS = frozenset(
-    {no_gain.CODE, "budget", "downtime", "invalid_strategy", "on_delete", "partition", "shared_rwo_volume"},
-)
-"""The reasons against a rollout that forbid no eviction of a single pod. An eviction has its own reasons with some of these codes."""
 
 
 def choose_strategy(report: WorkloadReport, snapshot: ClusterSnapshot, options: RestartOptions) -> str:
@@ -34,9 +27,3 @@ def choose_strategy(report: WorkloadReport, snapshot: ClusterSnapshot, options: 
     if options.strategy != AUTO:
         return options.strategy
     return ROLLOUT if report.verdict.verdict == COLLAPSED else EVICT_SURPLUS
-
-
-def evicts_instead(report: WorkloadReport, reason: Reason, options: RestartOptions) -> bool:
-    """Return whether ``auto`` tries evictions of single pods, because a rollout was refused or skipped for this reason."""
-    is_collapsed = report.verdict.verdict == COLLAPSED
-    return options.strategy == AUTO and options.only_if_helps and is_collapsed and reason.code in ONLY_OF_ROLLOUTS

@@ -4,11 +4,16 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.errors import ForbiddenError
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.codec import replace
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.reason import Reason
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.restart.result import RestartResult
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.restart.run import run_restart
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.restart.stopping import Stop, never_stop
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.preconditions.outside_window import WINDOW_ANNOTATION
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.restart.options import AUTO, RestartOptions
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.restart.targets import Target
@@ -34,10 +39,14 @@ def piled(**spec: Any) -> ClusterBuilder:
     return cluster
 
 
-def run(cluster: ClusterBuilder, **options: Any) -> tuple[RestartResult, EvictingApi]:
-    api = EvictingApi(cluster)
+def run(
+    cluster: ClusterBuilder, answer: Exception | None = None, *, stop: Stop = never_stop, **options: Any
+) -> tuple[RestartResult, EvictingApi]:
+    """Run once. ``answer``: that of the server to each eviction."""
+    api = EvictingApi(cluster, then=answer)
+    api._evicted_today = answer is not None
     given = {"strategy": AUTO, "wait_timeout_s": 0.2, "wait_sleep_s": 0.1, **options}
-    (result,) = run_restart(api, [Target("Deployment", "app", "web")], RestartOptions(**given))
+    (result,) = run_restart(api, [Target("Deployment", "app", "web")], RestartOptions(**given), stop=stop)
     return result, api
 
 
@@ -93,11 +102,64 @@ def test_what_forbids_every_move_forbids_the_evictions_too(spec: dict[str, Any],
     assert text in result.message, result.message
 
 
+BOTH = "a rollout of Deployment app/web may leave .*; and no single pod is evicted: pod app/.* may not be evicted"
+
+
 def test_a_budget_that_allows_no_eviction_is_kept() -> None:
     cluster = piled(**TWO_AWAY)
     cluster.budget("web", "web", desired=3, current=3)
     result, api = run(cluster)
     assert code(result) == ("refused", "budget") and api.evicted == 0
+    assert re.match(BOTH, result.message), result.message
+
+
+def opens_soon() -> ClusterBuilder:
+    cluster = piled(**TWO_AWAY)
+    cluster.budget("web", "web", desired=2, current=2, expected=3)
+    return cluster
+
+
+def test_an_eviction_that_is_refused_after_a_wait_has_both_reasons(slept: list[float]) -> None:
+    result, api = run(opens_soon())
+    assert code(result) == ("refused", "budget") and api.evicted == 0 and slept
+    assert re.match(BOTH, result.message), result.message
+
+
+def test_a_run_that_is_stopped_while_an_eviction_waits_refuses_nothing(slept: list[float]) -> None:
+    stopped = Reason("stopping", "the program was told to stop")
+    result, api = run(opens_soon(), stop=lambda: stopped if slept else None)
+    assert (result.action, result.reason) == ("skipped", stopped) and api.evicted == 0
+
+
+def test_an_eviction_that_only_the_server_denies_has_both_reasons() -> None:
+    """The budget of the snapshot allows an eviction, and a webhook denies it after the dry run."""
+    denied = ForbiddenError('admission webhook "keeper.example" denied the request: keep it', status=403, reason="Forbidden")
+    result, api = run(piled(**RECREATE), denied)
+    assert code(result) == ("refused", "downtime") and api.evicted == 0 and api.outcome_of("web") is None
+    assert "; and no single pod is evicted: the eviction of pod app/" in result.message, result.message
+
+
+@pytest.mark.parametrize(("wait_timeout_s", "expected"), [(60, ("would_evict", "collapsed")), (40, ("refused", "too_slow"))])
+def test_a_rollout_that_takes_too_long_is_replaced_by_evictions(wait_timeout_s: int, expected: tuple[str, str]) -> None:
+    cluster = workers(2)
+    cluster.deployment("web", ["worker-1"] * 5, minReadySeconds=45)
+    result, _api = run(cluster, dry_run=True, wait_timeout_s=wait_timeout_s)
+    assert code(result) == expected
+    both = "a rollout of Deployment app/web .*; and no single pod is evicted: the replacement of a pod of Deployment app/web takes"
+    assert result.evicted or re.match(both, result.message), result.message
+
+
+def test_a_quota_that_does_not_admit_all_new_pods_may_admit_one() -> None:
+    """A LimitRange gives 200m to new pods, and the present ones request 100m."""
+    cluster = piled(template={"spec": {"containers": [{"name": "main"}]}})
+    given = {"kubernetes.io/limit-ranger": "LimitRanger plugin set: cpu request for container main"}
+    cluster.pods[:] = [replace(pod, metadata=replace(pod.metadata, annotations=given)) for pod in piled().pods]
+    cluster.limit_range(defaultRequest={"cpu": "200m"})
+    cluster.quota("small", {"requests.cpu": "400m"}, {"requests.cpu": "300m"})
+    rollout, _ = run(cluster, strategy="rollout")
+    assert code(rollout) == ("refused", "quota")
+    result, api = run(cluster)
+    assert (code(result), api.evicted) == (("evicted", "collapsed"), 1)
 
 
 def test_a_pod_that_has_no_other_place_stays() -> None:
