@@ -66,11 +66,11 @@ class Entry(t.NamedTuple):
         return path
 
     def pem(self, key: str) -> Pem:
-        """Return the decoded ``<key>-data`` if it is given, otherwise the file in ``<key>``."""
+        """Return the decoded ``<key>-data`` if it is not empty, otherwise the file in ``<key>``."""
         data_key = f"{key}-data"
-        if data_key not in self.content:
-            return self.file(key)
         text = "".join(self.text(data_key).split())
+        if not text:
+            return self.file(key)
         try:
             return base64.b64decode(text, validate=True) or None
         except (binascii.Error, ValueError):
@@ -288,7 +288,7 @@ def _authorization(user: Entry) -> Authorization:
         return TokenFile(path)
     if user.content.get("exec") is not None:
         raise UnsupportedLoginError
-    if user.text("username") and user.text("password"):
+    if user.text("username"):
         return basic(user.text("username"), user.text("password"))
     return no_authorization
 

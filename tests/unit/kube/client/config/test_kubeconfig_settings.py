@@ -94,7 +94,6 @@ UNDERSTOOD = [
     kubeconfig({"certificate-authority-data": b64("ca")}, {"client-certificate-data": b64("cert"), "client-key-data": b64("key")}),
     kubeconfig({"certificate-authority": "ca.pem"}, {"client-certificate": "cert.pem", "client-key": "key.pem"}),
     kubeconfig({"certificate-authority": "ca.pem", "certificate-authority-data": b64("other")}, {"tokenFile": "token"}),
-    kubeconfig({"certificate-authority": "ca.pem", "certificate-authority-data": ""}, {"tokenFile": "token"}),
     kubeconfig({"insecure-skip-tls-verify": True}, {"username": "u", "password": SECRET}),
     kubeconfig(user={"token": SECRET, "username": "u", "password": SECRET, "exec": {"command": "false"}}),
 ]
@@ -137,6 +136,23 @@ def test_the_token_in_a_file_counts_before_the_token_beside_it(user: Json, token
     (tmp_path / "empty").touch()
     (tmp_path / "config").write_text(yaml.safe_dump(kubeconfig(user=user)))
     assert settings_of_kubeconfig(Source(str(tmp_path / "config"))).authorization() == f"Bearer {token}"
+
+
+@pytest.mark.parametrize("empty", ["", None])
+def test_an_empty_key_does_not_hide_the_file_beside_it(empty: str | None, tmp_path: Path) -> None:
+    """kubectl is asked by the same integration test. The kubernetes client would have no certificates."""
+    keys = ("certificate-authority", "client-certificate", "client-key")
+    for key in keys:
+        (tmp_path / key).write_text(key)
+    cluster, *user = ({key: key, f"{key}-data": empty} for key in keys)
+    (tmp_path / "config").write_text(yaml.safe_dump(kubeconfig(cluster, user[0] | user[1])))
+    settings = settings_of_kubeconfig(Source(str(tmp_path / "config")))
+    assert (settings.ca, settings.client_certificate, settings.client_key) == tuple(tmp_path / key for key in keys)
+
+
+@pytest.mark.parametrize("user", [{"username": "me"}, {"username": "me", "password": ""}])
+def test_a_user_name_without_a_password_is_sent(user: Json) -> None:
+    assert settings_of_kubeconfig(Source(kubeconfig(user=user))).authorization() == f"Basic {b64('me:')}"
 
 
 def test_several_files_are_merged_as_the_kubernetes_client_does_it(tmp_path: Path) -> None:
