@@ -19,18 +19,22 @@ import yaml
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.config.files import ConnectionSettingsError
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.config.kubeconfig_settings import settings_of_kubeconfig
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.config.kubeconfig_source import Source
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.open_transport import open_transport
 
 from lab import binaries
 
 
 class Server(ThreadingHTTPServer):
-    """A server with TLS that keeps the login of the last request."""
+    """A server with TLS that keeps the login and the client certificate of the last request."""
 
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), Handler)
         self.login = ""
+        self.certificate: Any = None
         self.authority = trustme.CA()
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.verify_mode = ssl.CERT_OPTIONAL
+        self.authority.configure_trust(context)
         self.authority.issue_cert("127.0.0.1").configure_cert(context)
         self.socket = context.wrap_socket(self.socket, server_side=True)
 
@@ -40,6 +44,7 @@ class Handler(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         self.server.login = self.headers.get("Authorization", "")
+        self.server.certificate = self.connection.getpeercert()  # type: ignore[attr-defined]
         self.send_response(200)
         self.end_headers()
         self.wfile.write(b"{}")
@@ -87,6 +92,9 @@ def write(file: Path, server: str, user: dict[str, Any], *, context: str = "lab"
         {"token": "own", "tokenFile": "empty"},
         {"tokenFile": "token"},
         {"token": "own"},
+        {"username": "me"},
+        {"username": "me", "password": ""},
+        {"username": "me", "password": "own"},
     ],
 )
 def test_the_same_token_is_sent(server: Server, user: dict[str, Any], tmp_path: Path) -> None:
@@ -97,6 +105,28 @@ def test_the_same_token_is_sent(server: Server, user: dict[str, Any], tmp_path: 
     answer = kubectl(file, "get", "--raw", "/version")
     assert answer.returncode == 0, answer.stderr
     assert settings_of_kubeconfig(Source(file)).authorization() == server.login
+
+
+@pytest.mark.parametrize("empty", ["", None])
+def test_files_beside_empty_keys_are_used_and_this_machine_is_reached_without_a_proxy(
+    server: Server, empty: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HTTPS_PROXY", "http://127.0.0.1:1")
+    monkeypatch.delenv("NO_PROXY", raising=False)
+    monkeypatch.delenv("no_proxy", raising=False)
+    mine = server.authority.issue_cert("me@example.org")
+    mine.private_key_pem.write_to_path(str(tmp_path / "key.pem"))
+    mine.cert_chain_pems[0].write_to_path(str(tmp_path / "cert.pem"))
+    server.authority.cert_pem.write_to_path(str(tmp_path / "ca.pem"))
+    address = f"https://127.0.0.1:{server.server_port}"
+    cluster = {"server": address, "certificate-authority": "ca.pem", "certificate-authority-data": empty}
+    user = {"client-certificate": "cert.pem", "client-certificate-data": empty, "client-key": "key.pem", "client-key-data": empty}
+    file = write(tmp_path / "config", address, user, clusters=[{"name": "lab", "cluster": cluster}])
+    answer = kubectl(file, "get", "--raw", "/version")
+    assert answer.returncode == 0 and server.certificate, answer.stderr
+    of_kubectl, server.certificate = server.certificate, None
+    open_transport(kubeconfig=file, user_agent="x")
+    assert server.certificate == of_kubectl
 
 
 def test_of_several_kubeconfigs_the_same_server_is_chosen(tmp_path: Path) -> None:

@@ -40,6 +40,8 @@ NO_CREDENTIALS = "the option host is given without credentials: give api_key, or
 TRUTHS = ("validate_certs", "persist_config")
 FALSE = ("0", "false", "no")
 VARIABLE = "K8S_AUTH_"
+LOOPBACK = "localhost,127.0.0.0/8,::1"
+"""The hosts that are reached without the proxy of the environment, in the form of NO_PROXY."""
 
 
 @dataclass(frozen=True)
@@ -82,12 +84,15 @@ def given_options(params: Mapping[str, t.Any], environment: Mapping[str, str]) -
 def with_environment_proxy(settings: ConnectionSettings) -> ConnectionSettings:
     """Return the settings with the proxy of the environment if they have none.
 
-    As in the kubernetes client, NO_PROXY also applies to a proxy from an option or a kubeconfig.
+    As in the kubernetes client, NO_PROXY also applies to a proxy from an option or a kubeconfig. As in kubectl, the proxy of the
+    environment is not used for this machine (Go: ``http/httpproxy``).
     """
     proxies = getproxies()
-    scheme = settings.server.partition(":")[0]
-    proxy = settings.proxy or proxies.get(scheme) or proxies.get("all") or ""
-    return replace(settings, proxy=proxy, no_proxy=settings.no_proxy or proxies.get("no") or "")
+    no_proxy = settings.no_proxy or proxies.get("no") or ""
+    if settings.proxy:
+        return replace(settings, no_proxy=no_proxy)
+    proxy = proxies.get(settings.server.partition(":")[0]) or proxies.get("all") or ""
+    return replace(settings, proxy=proxy, no_proxy=f"{no_proxy},{LOOPBACK}")
 
 
 def _base(options: ConnectionOptions) -> ConnectionSettings:

@@ -126,7 +126,7 @@ def test_a_file_that_does_not_exist_is_named(option: str, home: Path) -> None:
 def test_the_proxy_comes_from_the_option_or_from_the_usual_variables(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HTTPS_PROXY", "http://usual:3128")
     monkeypatch.setenv("NO_PROXY", "example.org")
-    assert (settings({}).proxy, settings({}).no_proxy) == ("http://usual:3128", "example.org")
+    assert (settings({}).proxy, settings({}).no_proxy.split(",")[0]) == ("http://usual:3128", "example.org")
     assert settings({"proxy": "http://own:3128"}).proxy == "http://own:3128"
 
 
@@ -135,6 +135,22 @@ def test_no_proxy_of_the_environment_applies_to_every_proxy(home: Path, monkeypa
     found = settings({"proxy": "http://own:3128"})
     assert (found.proxy, found.no_proxy) == ("http://own:3128", "example.org")
     assert settings({"proxy": "http://own:3128", "no_proxy": "other.org"}).no_proxy == "other.org"
+
+
+@pytest.mark.parametrize(
+    ("host", "direct"),
+    [("localhost", True), ("127.0.0.1", True), ("127.1.2.3", True), ("[::1]", True), ("127.0.0.1.example.org", False), ("10.0.0.1", False)],
+)
+@pytest.mark.parametrize("no_proxy", ["", "example.com"])
+def test_only_a_proxy_that_is_set_for_the_cluster_is_used_for_this_machine(
+    host: str, direct: bool, no_proxy: str, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HTTPS_PROXY", "http://usual:3128")
+    monkeypatch.setenv("NO_PROXY", no_proxy)
+    login = {"host": f"https://{host}:6443", "api_key": "x"}
+    usual, own = settings(login), settings({**login, "proxy": "http://own:3128"})
+    assert bypasses_proxy(usual.server, usual.no_proxy) is direct
+    assert not bypasses_proxy(own.server, own.no_proxy)
 
 
 def test_the_proxy_for_all_schemes_counts_where_there_is_none_for_the_scheme(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
