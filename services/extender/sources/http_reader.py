@@ -5,7 +5,6 @@
 from __future__ import annotations
 
 import re
-import time
 import typing as t
 from collections.abc import Sequence
 from pathlib import Path
@@ -23,10 +22,11 @@ REMEDIES = {
     "self-signed certificate": "; set tls.ca_file to the certificate of the authority",
     "Connection refused": "; check the address, and that the server runs",
     "Failed to resolve": "; check the name: the names of Services are known only in pods",
+    "Read timed out": "; the whole answer must arrive within timeout_s",
 }
 """The ends of the texts, by a part of the error's text."""
 
-_NOISE = re.compile(r"^HTTPS?Connection\(.*?\): |Failed to establish a new connection: |\[Errno -?[0-9]+\] ")
+_NOISE = re.compile(r"^HTTPS?Connection(?:Pool)?\(.*?\): |Failed to establish a new connection: |\[Errno -?[0-9]+\] ")
 """The parts of urllib3's texts that only repeat the address, or are of no use for a person."""
 
 MAX_SHOWN = 200
@@ -58,7 +58,7 @@ class Answer(t.NamedTuple):
 
 
 class HttpReader:
-    """Requests to one server. ``timeout_s`` limits a new connection, the wait for the first byte, and the time for the whole body.
+    """Requests to one server. ``timeout_s`` limits the time for a new connection, and the time for a whole answer.
 
     A renewed token, password or certificate is read after the server has rejected the old one.
     Thread-safe.
@@ -100,25 +100,20 @@ class HttpReader:
         return self._connection
 
     def _answer(self, response: t.Any, max_bytes: int) -> Answer:
-        end_at_s = time.monotonic() + self._timeout_s
         body = bytearray()
         try:
-            # read1 returns what has arrived. A longer read would wait for a server that sends a byte from time to time.
             while chunk := response.read1(CHUNK_BYTES, decode_content=False):
                 body += chunk
-                self._check(len(body), max_bytes, end_at_s)
+                if len(body) > max_bytes:
+                    raise AnswerTooLargeError(
+                        f"the answer of {self.url} has more than {max_bytes} bytes: raise max_answer_bytes, or select less"
+                    )
         except BaseException:
             response.close()
             raise
         headers = response.headers
         response.release_conn()
         return Answer(response.status, str(headers.get("Content-Type", "")).lower(), body, str(headers.get("Location", "")))
-
-    def _check(self, size: int, max_bytes: int, end_at_s: float) -> None:
-        if size > max_bytes:
-            raise AnswerTooLargeError(f"the answer of {self.url} has more than {max_bytes} bytes: raise max_answer_bytes, or select less")
-        if time.monotonic() > end_at_s:
-            raise SourceError(f"the answer of {self.url} was not complete within {self._timeout_s:g} s", unreachable=True)
 
 
 def connection_settings(url: str, login: LoginSettings) -> ConnectionSettings:
@@ -132,6 +127,7 @@ def connection_settings(url: str, login: LoginSettings) -> ConnectionSettings:
         client_key=Path(tls.key_file) if tls.key_file else None,
         verify=not tls.insecure_skip_verify,
         tls_server_name=tls.server_name,
+        limits_answers=True,
     )
 
 

@@ -26,7 +26,7 @@ class ConnectionSettings:
 
     ``headers`` are sent with each request, and a name may occur several times.
     ``tls_server_name`` is the name in the server's certificate if it differs from the host in the URL. ``no_proxy`` is a comma-separated
-    list of hosts for which ``proxy`` is not used.
+    list of hosts for which ``proxy`` is not used. With ``limits_answers``, the time for data from the server is that for a whole answer.
     """
 
     server: str
@@ -40,6 +40,7 @@ class ConnectionSettings:
     proxy: str = field(default="", repr=False)
     no_proxy: str = ""
     proxy_headers: Mapping[str, str] = field(default_factory=dict, repr=False)
+    limits_answers: bool = False
 
     @property
     def has_login(self) -> bool:

@@ -20,6 +20,7 @@ from urllib.parse import unquote, urlencode, urlsplit
 from ..config.connection_settings import ConnectionSettings, uses_tls
 from ..config.files import ConnectionSettingsError
 from ..config.secrets import MIN_SECRET_LENGTH
+from .timed_answer import TimedAnswer
 from .tls import is_handshake_error, tls_context
 
 if t.TYPE_CHECKING:
@@ -121,8 +122,7 @@ class Connection:
         if renewed is None:
             return response
         # The API server has rejected the request before it did anything, so the request can be sent again.
-        response.drain_conn()
-        response.release_conn()
+        response.close()
         return renewed.send(method, path, query, headers, body, timeouts)
 
     def _with_renewed_settings(self, refused: _Pool) -> t.Optional[_Pool]:
@@ -149,6 +149,9 @@ class _Pool:
         if "@" in urlsplit(settings.server).netloc:
             raise ConnectionSettingsError("the server's URL has a user name in it: give it as username, and the password as password")
         self._manager = _manager(settings)
+        if settings.limits_answers:
+            classes = self._manager.pool_classes_by_scheme
+            self._manager.pool_classes_by_scheme = {scheme: _with_timed_answers(pool) for scheme, pool in classes.items()}
         _check_headers([("Authorization", settings.authorization()), *settings.headers])
 
     def send(
@@ -213,6 +216,12 @@ def _manager(settings: ConnectionSettings) -> t.Any:
             raise ConnectionSettingsError("a SOCKS proxy needs the Python library PySocks, which is not installed") from None
         return _to_proxy(lambda: SOCKSProxyManager(settings.proxy, headers=proxy_headers, **options))
     return _to_proxy(lambda: urllib3.ProxyManager(settings.proxy, proxy_headers=proxy_headers, **options))
+
+
+def _with_timed_answers(pool: t.Any) -> t.Any:
+    """Return the class of connection pools with answers that have one limit for their whole time."""
+    connection = type(pool.ConnectionCls.__name__, (pool.ConnectionCls,), {"response_class": TimedAnswer})
+    return type(pool.__name__, (pool,), {"ConnectionCls": connection})
 
 
 def _to_proxy(make: t.Callable[[], t.Any]) -> t.Any:

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
 import threading
@@ -137,18 +138,32 @@ def silent(handler: Handler) -> None:
     handler.close_connection = True
 
 
-def dripping(handler: Handler) -> None:
-    """Send one byte after the other, each before a timeout for one read would end."""
-    handler.send_response(200)
-    handler.send_header("Content-Type", "application/json")
-    handler.end_headers()
-    while not handler.server.released.wait(0.02):
-        try:
-            handler.wfile.write(b" ")
-            handler.wfile.flush()
-        except OSError:
-            break
-    handler.close_connection = True
+def dripping(start: bytes, rest: bytes = b"x") -> Fault:
+    """Send the start of an answer, and ``rest`` again and again, each before a timeout for one read would end."""
+
+    def drip(handler: Handler) -> None:
+        handler.close_connection = True
+        with contextlib.suppress(OSError):
+            handler.wfile.write(start)
+            while not handler.server.released.wait(0.02):
+                handler.wfile.write(rest)
+                handler.wfile.flush()
+
+    return drip
+
+
+_HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n"
+_CHUNKED = _HEAD + b"Transfer-Encoding: chunked\r\n\r\n"
+DRIPPING = {
+    "status": dripping(b"HTTP/1.1 200 "),
+    "header": dripping(_HEAD + b"X-Long: "),
+    "continue": dripping(b"", b"HTTP/1.1 100 Continue\r\n\r\n"),
+    "body": dripping(_HEAD + b"Content-Length: 999999\r\n\r\n"),
+    "chunk size": dripping(_CHUNKED + b"1;"),
+    "chunk": dripping(_CHUNKED + b"fffff\r\n"),
+    "trailer": dripping(_CHUNKED + b"0\r\n", b"A: b\r\n"),
+}
+"""Answers that arrive slowly in one of their parts, and never as a whole."""
 
 
 def of_type(result_type: str, result: t.Any) -> Fault:

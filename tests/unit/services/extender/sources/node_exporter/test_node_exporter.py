@@ -108,6 +108,7 @@ def test_all_nodes_are_scraped_and_those_without_an_answer_are_named(server: Ser
         (faults.status(400, "disabled collector: netclass"), "status 400: disabled collector: netclass"),
         (faults.html, "is an HTML page"),
         (faults.truncated, "no answer from"),
+        (faults.DRIPPING["header"], "the whole answer must arrive within timeout_s"),
         (exposed(b'node_network_speed_bytes{device="} 1'), "cannot be read"),
         (exposed(b'node_network_speed_bytes{device="eth0"} ' + b"9" * 400), "cannot be read"),
         (exposed(devices(1025)), "has more than 1024 series of node_network_speed_bytes"),
