@@ -30,9 +30,6 @@ FIRST_ANSWER_BYTES, ANSWER_BYTES_OF_NODE, MOST_ANSWER_BYTES = 1024 * 1024, 64 * 
 MAX_ANNOTATIONS = 256
 """Annotations of one node that can be values. The kubelet of the node can write any number of them."""
 
-MAX_ADDRESSES = 32
-"""Addresses of one node that are kept."""
-
 MAX_LABELS = 128
 MAX_LABEL_CHARACTERS = 16 * 1024
 """Characters of all names and values of the labels of a pod or node."""

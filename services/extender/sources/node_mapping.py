@@ -3,7 +3,7 @@
 """Map series to nodes. The rules are tried in order, and the first rule that finds a node decides.
 
 ``name``: the label's value is the name of the node. ``host``: the value without its port is the name. ``address``: the value without its
-port is the InternalIP or the Hostname of the node. ``node_label``: the value without its port is the node's label
+port is the first InternalIP of a family or the first Hostname of the node. ``node_label``: the value without its port is the node's label
 ``kubernetes.io/hostname``. ``uname``: ``node_uname_info`` of the same instance has the name, address or label of the node as
 ``nodename``. ``short_name``: the value without its port, or the ``nodename``, equals the name up to the first dot of one of them.
 

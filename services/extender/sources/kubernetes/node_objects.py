@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import sys
 import typing as t
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import lru_cache
 
 from .....plugins.module_utils.kube.cache.store import Store
@@ -18,7 +18,7 @@ from .....plugins.module_utils.model.api.meta import ApiStruct, ResourceList
 from .....plugins.module_utils.model.api.node import Node, NodeStatus
 from .....plugins.module_utils.model.codec import Struct, field
 from .....plugins.module_utils.scheduler.pod_requests import node_allocatable
-from ...memory_limits import MAX_ADDRESSES, MAX_ANNOTATIONS, limited_labels, limited_requests
+from ...memory_limits import MAX_ANNOTATIONS, limited_labels, limited_requests
 from ..node_mapping import ADDRESS_TYPES, HOSTNAME_LABEL, NodeIdentity
 from .annotations import may_be_value
 from .metadata import Identity, Metadata
@@ -79,7 +79,7 @@ class NodeStore(Store):
 
 def _record_of(node: _Node) -> NodeRecord:
     metadata, status = node.metadata, node.status
-    addresses = (status.addresses or ())[:MAX_ADDRESSES]
+    addresses = status.addresses or ()
     labels = _interned(limited_labels(metadata.labels or {}))
     annotations = {sys.intern(key): text for key, text in (metadata.annotations or {}).items() if may_be_value(text)}
     problem = ""
@@ -88,7 +88,7 @@ def _record_of(node: _Node) -> NodeRecord:
         annotations = {}
     identity = NodeIdentity(
         metadata.name,
-        tuple(dict.fromkeys(entry.address for entry in addresses if entry.type in ADDRESS_TYPES and entry.address)),
+        _own_addresses(addresses),
         (metadata.labels or {}).get(HOSTNAME_LABEL, ""),
     )
     return NodeRecord(
@@ -100,6 +100,15 @@ def _record_of(node: _Node) -> NodeRecord:
         address=next((entry.address for entry in addresses if entry.type == INTERNAL_IP), ""),
         problem=problem,
     )
+
+
+def _own_addresses(addresses: Iterable[_Address]) -> tuple[str, ...]:
+    """Return the first InternalIP of each family, and the first Hostname. A kubelet could claim the addresses of any number of nodes."""
+    first: dict[tuple[str, bool], str] = {}
+    for entry in addresses:
+        if entry.type in ADDRESS_TYPES and entry.address:
+            first.setdefault((entry.type, entry.type == INTERNAL_IP and ":" in entry.address), entry.address)
+    return tuple(dict.fromkeys(first.values()))
 
 
 @lru_cache(maxsize=MOST_ALLOCATABLE)
