@@ -17,9 +17,10 @@ from ..http_reader import Answer, AnswerTooLargeError, HttpReader, SourceError
 from ..settings import PrometheusSettings
 from .answer import QueryAnswer, decode_answer, decode_samples, finite, known_rows
 from .label_sets import INSTANCE, LabelSet, LabelSets
-from .promql import crowded_text, shown_promql
-from .row_limit import TOO_MANY, Crowded, RowLimit
+from .promql import count_text, shown_promql
+from .row_limit import Crowded, RowLimit, Rows
 from .row_orders import NO_ROWS, RowOrder, RowOrders
+from .target_parts import TargetParts
 
 PATH = "/api/v1/query"
 SERVER_SHARE = 0.9
@@ -49,17 +50,11 @@ class VectorRows(t.NamedTuple):
     crowded: Sequence[Crowded] = ()
 
 
-class _Rows(t.NamedTuple):
-    labels: list[LabelSet]
-    values: array[float]
-    evaluated_at_s: float | None
-    crowded: Sequence[Crowded]
-
-
 class PrometheusClient:
     """The Prometheus servers of the settings. ``on_warning`` receives each warning of an answer. Used by one thread.
 
-    ``rows_read``: the rows of all answers so far. ``nodes``: the number of nodes if it is known. It limits the answers.
+    ``node_of`` returns the node of a series or a target, or None. ``rows_read``: the rows of all answers so far. ``nodes``: the number of
+    nodes if it is known. It limits the answers.
     """
 
     def __init__(
@@ -68,6 +63,7 @@ class PrometheusClient:
         label_sets: LabelSets,
         orders: RowOrders,
         *,
+        node_of: Callable[[LabelSet], str | None],
         on_warning: Callable[[str], None] = lambda _text: None,
         pause: Pause = no_pause,
         clock: Callable[[], float] = time.monotonic,
@@ -75,7 +71,8 @@ class PrometheusClient:
         self.nodes: int | None = None
         self._max_answer_bytes = settings.max_answer_bytes
         self._readers = [HttpReader(url, settings.login, timeout_s=settings.timeout_s) for url in settings.urls]
-        self._target_labels = ", ".join(dict.fromkeys((settings.node_label, INSTANCE)))
+        self._target_labels = tuple(dict.fromkeys((settings.node_label, INSTANCE)))
+        self._parts = TargetParts(self._target_labels, label_sets, node_of)
         self._label_sets, self._orders, self._pause = label_sets, orders, pause
         self._server_timeout_s = max(0.1, settings.timeout_s * SERVER_SHARE)
         self._on_warning = on_warning
@@ -116,26 +113,25 @@ class PrometheusClient:
             self._readers.remove(reader)
             self._readers.insert(0, reader)
 
-    def _read_limited(self, reader: HttpReader, promql: str) -> _Rows:
-        """Return the rows of a query. If the answer is too large, the server leaves out the targets with too many series."""
-        before = self._orders.before(promql)
+    def _read_limited(self, reader: HttpReader, promql: str) -> Rows:
+        """Return the rows of a query. If the answer is too large, the targets are asked in parts."""
+        limit = self._max_answer_bytes or answer_bytes(self.nodes)
         try:
-            return self._read(reader, promql, before)
-        except AnswerTooLargeError:
-            crowded = crowded_text(promql, self._target_labels)
-            try:
-                found = self._read(reader, crowded, NO_ROWS)
-            except QueryError:  # not a vector
-                found = None
-            if found is None or not found.labels:
-                raise
-            rows = self._read(reader, f"({promql}) unless on ({self._target_labels}) ({crowded})", before)
-            return rows._replace(crowded=[*rows.crowded, *(Crowded(one, TOO_MANY) for one in found.labels)])
+            return self._read(reader, promql, self._orders.before(promql), limit)
+        except AnswerTooLargeError as error:
+            too_large = AnswerTooLargeError(str(error))  # without the frames, which have the body
+        try:
+            counted = self._read(reader, count_text(promql, self._target_labels), NO_ROWS, limit)
+        except QueryError:  # not a vector
+            raise too_large from None
+        if not counted.labels:
+            raise too_large
+        return self._parts.read(promql, counted, limit, lambda part, left: self._read(reader, part, NO_ROWS, left))
 
-    def _read(self, reader: HttpReader, promql: str, before: RowOrder) -> _Rows:
+    def _read(self, reader: HttpReader, promql: str, before: RowOrder, limit: int) -> Rows:
         form = urlencode([("query", promql), ("timeout", f"{self._server_timeout_s * 1000:.0f}ms")]).encode()
         self._pause()
-        response = reader.request("POST", PATH, max_bytes=self._max_answer_bytes or answer_bytes(self.nodes), form=form)
+        response = reader.request("POST", PATH, max_bytes=limit, form=form)
         self._pause()
         answer, parts = _decoded(reader, response)
         if answer.status != "success" or answer.data is None:
@@ -152,7 +148,7 @@ class PrometheusClient:
         except DecodeError as error:
             raise SourceError(f"the result of {shown_promql(promql)} from {reader.url} cannot be decoded: {error}") from error
 
-    def _rows(self, parts: Iterator[bytes], before: RowOrder) -> _Rows:
+    def _rows(self, parts: Iterator[bytes], before: RowOrder) -> Rows:
         """Return the rows. ``before``: the order of the last answer."""
         labels, values = list[LabelSet](), array("d")
         evaluated_at_s, label_sets, limit = None, self._label_sets, RowLimit(self._label_sets)
@@ -174,7 +170,7 @@ class PrometheusClient:
                     values.append(value)
                     evaluated_at_s = pair[0]  # the same in all samples of a vector
         used, used_values = limit.without_crowded(labels, values, self._pause)
-        return _Rows(used, used_values, evaluated_at_s, tuple(limit.crowded.values()))
+        return Rows(used, used_values, evaluated_at_s, tuple(limit.crowded.values()))
 
 
 def _decoded(reader: HttpReader, answer: Answer) -> tuple[QueryAnswer, Iterator[bytes]]:

@@ -64,9 +64,11 @@ class PrometheusSource:
         self._pause = pause
         self._label_sets = LabelSets(settings.node_label)
         self._layouts, self._orders = Layouts(), RowOrders()
-        self._client = PrometheusClient(settings, self._label_sets, self._orders, on_warning=on_warning, pause=pause, clock=clock)
-        self._node_label, self._selector = settings.node_label, settings.selector
         self._mapper = NodeMapper(settings.node_label, settings.node_rules)
+        self._client = PrometheusClient(
+            settings, self._label_sets, self._orders, node_of=self._mapper.node_of, on_warning=on_warning, pause=pause, clock=clock
+        )
+        self._node_label, self._selector = settings.node_label, settings.selector
         self._on_warning = on_warning
         self._numbers: Numbers = {}
         self._selections: dict[PrometheusQuery, tuple[_SelectionKey, RowSelection]] = {}

@@ -5,12 +5,14 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Sequence
 
 from ...interface import Expression, Gauge, LabelMatch, Rate
-from ...memory_limits import MAX_SERIES
 
 UNAME = "node_uname_info"
 """The gauge of node_exporter whose label ``nodename`` has the host name of the machine."""
+
+TARGET, PART = "kube_scheduling_target", "kube_scheduling_part"
 
 _STRING = r'"(?:[^"\\\n]|\\[abfnrtv\\"])*"'
 _STRINGS = re.compile(_STRING)
@@ -67,9 +69,22 @@ def time_text(query: Rate | Gauge | Expression, node_label: str, selector: str =
     return f"max by ({labels}) (timestamp({query.timestamp_of}))"
 
 
-def crowded_text(promql: str, target_labels: str) -> str:
-    """Return the PromQL text of the targets that have more than MAX_SERIES series of a query."""
-    return f"count by ({target_labels}) ({promql}) > {MAX_SERIES}"
+def count_text(promql: str, target_labels: Sequence[str]) -> str:
+    """Return the PromQL text of the number of series of a query by target. ``target_labels``: the labels that name a target."""
+    return f"count by ({', '.join(target_labels)}) ({promql})"
+
+
+def part_text(promql: str, target_labels: Sequence[str], targets: Iterable[Sequence[str]]) -> str:
+    """Return the PromQL text of a query for these targets only. ``targets``: the values of the ``target_labels`` of each.
+
+    The label TARGET has the values of a target, and PART marks the targets of the part. The series of the query have no PART, so
+    ``unless`` leaves out those of the targets without the mark.
+    """
+    sources = ", ".join(f'"{name}"' for name in target_labels)
+    joined = f'label_join({count_text(promql, target_labels)}, "{TARGET}", ";", {sources})'
+    pattern = _string("|".join(re.escape(";".join(values)) for values in targets))
+    on = ", ".join((*target_labels, PART))
+    return f'({promql}) unless on ({on}) label_replace({joined}, "{PART}", "1", "{TARGET}", {pattern})'
 
 
 def _selector(query: Rate | Gauge, selector: str) -> str:
@@ -83,6 +98,9 @@ def _with_matchers(metric: str, matchers: list[str], selector: str) -> str:
 
 
 def _matcher(condition: LabelMatch) -> str:
-    # The strings of PromQL have the escapes of Go.
-    text = condition.pattern.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
-    return f'{condition.label}{"!~" if condition.negative else "=~"}"{text}"'
+    return f"{condition.label}{'!~' if condition.negative else '=~'}{_string(condition.pattern)}"
+
+
+def _string(text: str) -> str:
+    """Return the string of PromQL, which has the escapes of Go."""
+    return '"' + text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n") + '"'

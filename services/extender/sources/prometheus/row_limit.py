@@ -7,12 +7,14 @@ from __future__ import annotations
 import typing as t
 from array import array
 from collections import Counter
+from collections.abc import Sequence
 
 from ...memory_limits import MAX_LINE_BYTES, MAX_SERIES, long_label_violation
 from ...pauses import Pause, with_pauses
 from .label_sets import LabelSet, LabelSets, Target
 
 TOO_MANY = f"it has more than {MAX_SERIES} series"
+TOO_LARGE = "an answer with its series is larger than the limit"
 
 
 class Crowded(t.NamedTuple):
@@ -20,6 +22,15 @@ class Crowded(t.NamedTuple):
 
     labels: LabelSet
     why: str
+
+
+class Rows(t.NamedTuple):
+    """The finite values of a vector, with the label set of each. The fields are those of ``VectorRows``."""
+
+    labels: list[LabelSet]
+    values: array[float]
+    evaluated_at_s: float | None
+    crowded: Sequence[Crowded]
 
 
 class RowLimit:

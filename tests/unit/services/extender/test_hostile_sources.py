@@ -132,9 +132,10 @@ def answered_by_prometheus(folder: Path, devices: Callable[[int], Iterator[str]]
         if not crowded:
             rows += [({"instance": "127.0.0.2:9100", "device": name}, "5") for name in devices(scrapes())]
         elif query.startswith("count by"):
-            rows = [({"instance": "127.0.0.2:9100"}, "5")]
+            rows = [({"instance": "127.0.0.1:9100"}, "1"), ({"instance": "127.0.0.2:9100"}, str(len(list(devices(1)))))]
         now_s = time.time()
-        result = [{"metric": labels, "value": [now_s, str(now_s) if "timestamp(" in query else value]} for labels, value in rows]
+        is_time = "timestamp(" in query and not query.startswith("count by")
+        result = [{"metric": labels, "value": [now_s, str(now_s) if is_time else value]} for labels, value in rows]
         handler.reply_json(200, {"status": "success", "data": {"resultType": "vector", "result": result}})
 
     server.fault = answer

@@ -4,6 +4,11 @@
 
 from __future__ import annotations
 
+import itertools
+import json
+import re
+from collections import Counter
+
 import pytest
 from ansible_collections.onprem.kube_scheduling.services.extender.interface import Expression, Rate
 from ansible_collections.onprem.kube_scheduling.services.extender.memory_limits import answer_bytes
@@ -86,18 +91,61 @@ def test_the_limit_of_an_answer_grows_with_the_nodes() -> None:
     assert [answer_bytes(nodes) / 2**20 for nodes in (0, 16, 160, 10_000, None)] == [1, 2, 11, 32, 32]
 
 
-def crowded_of(query: str) -> str:
-    return f"count by (instance) ({query}) > 1024"
+def prometheus(handler: Handler) -> None:
+    """Answer also the queries about targets. ``tests/integration/extender/test_large_answers.py`` asks the real Prometheus."""
+    server, query = handler.server, handler.server.asked[-1]
+    counted = re.fullmatch(r"count by \(instance\) \((.*)\)", query)
+    part = re.fullmatch(r"\((.*?)\) unless on .*, (\".*\")\)", query)
+    if counted:
+        numbers = Counter(labels["instance"] for labels, _value in server.vectors[counted[1]])
+        server.vectors[query] = [({"instance": instance}, str(number)) for instance, number in numbers.items()]
+    if part:
+        wanted = re.compile(json.loads(part[2]))
+        server.vectors[query] = [row for row in server.vectors[part[1]] if wanted.fullmatch(row[0]["instance"])]
+    answer_data(handler)
 
 
-def test_a_server_leaves_out_the_targets_with_too_many_series_if_its_answer_is_too_large(server: Server) -> None:
-    expose(server, range(20_000))
-    for query in QUERIES:
-        rows = server.vectors[query]
-        server.vectors[crowded_of(query)] = [({"instance": "hostile"}, "20000")]
-        server.vectors[f"({query}) unless on (instance) ({crowded_of(query)})"] = [rows[0], rows[-1]]
+def expose_pods(server: Server, number: int) -> None:
+    """Add pods of a tenant with 1,000 series each."""
+    expose(server, range(1))
+    for pod, device in itertools.product(range(number), range(1000)):
+        server.put("received", "2", 3, instance=f"10.244.1.{pod}:8080", device=f"eth{device}", pod="x" * 150)
+
+
+@pytest.mark.parametrize(
+    ("devices", "labels", "why"),
+    [
+        (20_000, {}, "it has more than 1024 series"),
+        (1000, {f"label{number}": "x" * 500 for number in range(6)}, "an answer with its series is larger than the limit"),
+        (3, {"alias": "x" * 2_000_000}, "an answer with its series is larger than the limit"),
+    ],
+)
+@pytest.mark.parametrize("others", [2, 50])
+def test_a_target_that_makes_an_answer_too_large_takes_no_values(
+    server: Server, devices: int, labels: dict[str, str], why: str, others: int
+) -> None:
+    server.fault = prometheus
+    expose(server, range(devices), **labels)
+    names = ["a", "z", *(f"n{number}" for number in range(others - 2))]
+    for name in names[2:]:
+        server.put("received", "4", 3, instance=name, device="eth0")
+    source, nodes = source_of(server, max_answer_bytes=80_000), NodeTable([NodeIdentity(name) for name in (*names, "hostile")])
+    readings = source.read([RECEIVED], nodes)
+    assert sorted(readings.values[RECEIVED]) == sorted(names)
+    assert set(readings.problems) == {f"node hostile has no values of received: {why}"}
+    asked = len(server.asked)
+    assert source.read([RECEIVED], nodes).values[RECEIVED].keys() == readings.values[RECEIVED].keys()
+    assert len(server.asked) - asked <= 8  # the query, the number of series, the others, and the suspect; and again for the times
+
+
+@pytest.mark.parametrize("pods", [8, 40])
+def test_pods_of_a_tenant_take_no_values_of_nodes(server: Server, pods: int) -> None:
+    server.fault = prometheus
+    expose_pods(server, pods)
     readings = source_of(server).read([RECEIVED], NODES)
-    assert list(readings.values[RECEIVED]) == ["a", "z"] and readings.error == TOO_MANY
+    assert sorted(readings.values[RECEIVED]) == ["a", "hostile", "z"]
+    texts = "an answer with its series is larger than the limit", "instance '10.244.1."
+    assert all(text in problem for problem in readings.problems for text in texts) and readings.problems
 
 
 def test_a_larger_answer_is_read_if_the_settings_permit_it(server: Server) -> None:

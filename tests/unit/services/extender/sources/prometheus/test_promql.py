@@ -11,6 +11,7 @@ import pytest
 from ansible_collections.onprem.kube_scheduling.services.extender.interface import Expression, Gauge, LabelMatch, Rate
 from ansible_collections.onprem.kube_scheduling.services.extender.sources.prometheus.promql import (
     is_selector,
+    part_text,
     shown_promql,
     time_text,
     uname_text,
@@ -53,6 +54,11 @@ def test_times_of_an_expression_keep_the_label_of_the_node_and_the_instance() ->
     text = time_text(Expression("up", 'up{job="node"}'), "node")
     assert text == 'max by (node, instance) (timestamp(up{job="node"}))'
     promql_parser.parse(text)
+
+
+@given(name=st.text(max_size=5))
+def test_a_query_for_some_targets_is_promql(name: str) -> None:
+    promql_parser.parse(part_text("rate(up[60s])", ("node", "instance"), [("a", "10.0.0.1:9100"), (name, "")]))
 
 
 def test_the_query_for_host_names_is_a_metric() -> None:
