@@ -96,7 +96,7 @@ class _Batches:
     def run(self) -> list[RestartResult]:
         self._observation = self._observe()
         check_labels_exist(self._options.topology_keys, self._observation.snapshot.nodes.values())
-        self._targets = in_turns(self._targets, self._observation.snapshot.workloads())
+        self._targets = in_turns(self._targets, self._observation.snapshot.workloads(), now_s=self._api.now_s())
         try:
             if self._options.wait:
                 self._in_batches()

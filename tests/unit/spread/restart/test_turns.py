@@ -40,8 +40,9 @@ def moved(name: str, age_s: float, annotation: str = "", outcome: str = "unchang
         ("a/1 a/2 a/3", [moved("a/1", 60), moved("a/2", 90)], "a/3 a/2 a/1"),
         ("a/1 a/2 a/3 b/1", [moved("a/1", 60, outcome="pending"), moved("a/2", 90)], "b/1 a/1 a/3 a/2"),
         ("a/1 b/1", [moved("a/9", 60, "no JSON")], "a/1 b/1"),
-        ("a/1 b/1", [moved("a/9", -9e8)], "b/1 a/1"),
+        ("a/1 b/1", [moved("a/9", -300), moved("b/9", 60)], "b/1 a/1"),
+        ("b/1 a/2 a/1", [moved("a/1", -301), moved("a/2", 90), moved("b/9", 60)], "a/1 b/1 a/2"),
     ],
 )
 def test_order(given: str, workloads: list[Workload], order: str) -> None:
-    assert in_turns(targets(given), workloads) == targets(order)
+    assert in_turns(targets(given), workloads, now_s=NOW) == targets(order)
