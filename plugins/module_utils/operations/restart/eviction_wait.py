@@ -32,14 +32,13 @@ class SlowError(t.NamedTuple):
 
 
 class EvictionWait:
-    """Waits until the server may grant an eviction, at most ``timeout_s`` seconds in total between two granted evictions.
+    """Waits until the server may grant an eviction, at most ``timeout_s`` seconds in total.
 
     ``over``: no time is left, so an eviction that is not granted now ends the work on its workload. With ``timeout_s`` 0 there is no wait.
     """
 
     def __init__(self, api: KubeApi, *, timeout_s: float) -> None:
         self._api = api
-        self._timeout_s = timeout_s
         self._left_s = timeout_s
         self._pauses = 0
         self._expected: set[BudgetKey] = set()
@@ -79,9 +78,8 @@ class EvictionWait:
         return self._slow.get(namespace)
 
     def granted(self) -> None:
-        """Reset the wait after a granted eviction, because the budgets have changed."""
-        if not self.over:
-            self._left_s, self._pauses = self._timeout_s, 0
+        """Begin with short pauses again after a granted eviction, because the budgets have changed."""
+        self._pauses = 0
 
     def wait(self) -> None:
         """Sleep until one of the expected budgets may allow a disruption, or the time is over. Raise KubeError if they cannot be read."""

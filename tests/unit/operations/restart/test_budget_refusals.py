@@ -14,6 +14,7 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client
     UnreachableError,
     api_error,
 )
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.resources import Resource
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.restart import eviction_wait
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.restart.result import RestartResult
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.restart.run import run_restart
@@ -21,6 +22,7 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.rest
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.restart.targets import Target
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.state.restart_outcome import OUTCOME_ANNOTATION, make_outcome
 
+from tests.unit.operations.restart.test_limited_evictions import EvictingApi
 from tests.unit.support.cluster import NOW, ClusterBuilder, workers
 from tests.unit.support.fakes import FakeApi
 
@@ -131,6 +133,24 @@ def test_a_budget_that_opens_during_the_wait_lets_the_eviction_be_made(monkeypat
     api = EvictionRequests(cluster, answer=UnreachableError("only that it was asked for matters"))
     run(api, "web", max_parallel=1, wait_timeout_s=1)
     assert api.asked > 0
+
+
+def test_a_run_waits_for_budgets_no_longer_than_the_timeout_also_if_evictions_are_made_between(slept: list[float]) -> None:
+    """Each eviction closes the budget for 100 s."""
+    cluster = workers(20)
+    cluster.deployment("web", ["worker-1"] * 20)
+
+    class SlowBudget(EvictingApi):
+        def list_all(self, resource: Resource, **scope: t.Any) -> list[t.Any]:
+            is_open = sum(slept) >= 100 * self.evicted
+            self._cluster.budgets.clear()
+            self._cluster.budget("keep", "web", desired=19, current=20 if is_open else 19, expected=20)
+            return super().list_all(resource, **scope)
+
+    api = SlowBudget(cluster)
+    (result,) = run(api, wait_timeout_s=250)
+    assert (api.evicted, sum(slept)) == (3, 250)
+    assert (result.action, result.outcome) == ("evicted", "improved") and "run again when more pods are healthy" in result.message
 
 
 DENIALS = [
