@@ -361,8 +361,8 @@ workloads:
       type: dict
     condition:
       description:
-        - The results of earlier actions that V(would_restart_if) or V(would_evict_if) needs, such as C(Deployment shop/cart ends with
-          worker-2=1, worker-3=1). Otherwise empty.
+        - The results of earlier actions that V(would_restart_if) or V(would_evict_if) needs, such as C(only if Deployment shop/cart
+          ends with worker-2=1, worker-3=1). Otherwise empty.
         - The message has it, too.
       type: str
     evicted:

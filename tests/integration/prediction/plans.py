@@ -24,7 +24,13 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.rest
     WOULD_RESTART_IF,
 )
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.restart.options import STRATEGIES, RestartOptions
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.restart.possible_states import NOT, OR, End, replicas_text
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.restart.possible_states import (
+    ONLY_IF,
+    OR,
+    UNLESS,
+    End,
+    replicas_text,
+)
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.restart.targets import Target
 
 from tests.integration.prediction.case_world import CaseWorld
@@ -81,7 +87,7 @@ class ComparedAction(Struct, frozen=True):
     @property
     def has_equal_text(self) -> bool:
         """True if the reason is the same in both. The text of a conditional action also has the condition."""
-        planned = self.planned_message.replace(f"; only if {self.condition}", "") if self.condition else self.planned_message
+        planned = self.planned_message.replace(f"; {self.condition}", "") if self.condition else self.planned_message
         return (self.planned_reason, planned) == (self.reason, self.message)
 
 
@@ -186,10 +192,10 @@ def compare_actions(planned: Entries, made: Entries, planned_order: Sequence[Tar
 
 def _holds(condition: str, ends: set[str]) -> bool | None:
     """Return whether the condition is true if the workloads end so. None if it is not about their replicas."""
-    texts = set(condition.removeprefix(NOT).split(OR))
-    if not all(" ends with " in text or text.endswith(" is not moved") for text in texts):
+    texts = set(condition.removeprefix(ONLY_IF).removeprefix(UNLESS).split(OR))
+    if not all(text.startswith(("Deployment ", "StatefulSet ")) for text in texts):
         return None
-    return texts.isdisjoint(ends) is condition.startswith(NOT)
+    return texts.isdisjoint(ends) is condition.startswith(UNLESS)
 
 
 class PlanTally:

@@ -13,8 +13,8 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.rest
 from tests.integration.prediction.plans import ComparedAction, PlanResult, PlanTally, compare_actions, disagreements
 
 HOST = "kubernetes.io/hostname"
-ENDS = "Deployment shop/a ends with n1=1, n2=1"
-OTHER = "Deployment shop/a ends with n1=2"
+ENDS = "only if Deployment shop/a ends with n1=1, n2=1"
+OTHER = "only if Deployment shop/a ends with n1=2"
 
 
 def target(name: str) -> Target:
@@ -22,7 +22,7 @@ def target(name: str) -> Target:
 
 
 def entry(action: str, *, condition: str = "", message: str = "uneven", after: Mapping[str, int] | None = None) -> dict[str, Any]:
-    text = f"{message}; only if {condition}" if condition else message
+    text = f"{message}; {condition}" if condition else message
     return {"action": action, "reason": "code", "message": text, "condition": condition, "after": {HOST: after} if after else {}}
 
 
@@ -38,14 +38,14 @@ def compared(planned: str, action: str, *, condition: str = "", after: Mapping[s
     [
         (ENDS, True),
         (OTHER, False),
-        (f"{OTHER} or {ENDS}", True),
-        (f"it is not so that {ENDS}", False),
-        (f"it is not so that {OTHER}", True),
-        ("Deployment shop/a is not moved", False),
-        ("Deployment shop/b is not moved", True),
-        ("Deployment shop/b ends with n1=1, n2=1", False),
-        ("old pods of Deployment shop/a are still terminating", None),
-        ("the earlier actions end as in 4 of 8 simulations (Deployment shop/a)", None),
+        (f"{OTHER} or Deployment shop/a ends with n1=1, n2=1", True),
+        (ENDS.replace("only if", "unless"), False),
+        (OTHER.replace("only if", "unless"), True),
+        ("only if Deployment shop/a is not moved", False),
+        ("only if Deployment shop/b is not moved", True),
+        ("only if Deployment shop/b ends with n1=1, n2=1", False),
+        ("only if old pods of Deployment shop/a are still terminating", None),
+        ("in 4 of 8 simulations of the earlier actions (Deployment shop/a): plan again after them", None),
         ("", None),
     ],
 )
@@ -68,8 +68,8 @@ def test_the_replicas_of_the_run_show_whether_the_condition_is_true(condition: s
         ("would_restart_if", "evicted", OTHER, True),
         ("would_restart_if", "failed", OTHER, False),
         ("would_evict_if", "evicted", OTHER, False),
-        ("would_restart_if", "restarted", "the old pods of Deployment shop/a have ended", True),
-        ("would_restart_if", "skipped", "the old pods of Deployment shop/a have ended", True),
+        ("would_restart_if", "restarted", "only if the old pods of Deployment shop/a have ended", True),
+        ("would_restart_if", "skipped", "only if the old pods of Deployment shop/a have ended", True),
     ],
 )
 def test_a_conditional_action_is_made_exactly_if_its_condition_is_true(planned: str, action: str, condition: str, agrees: bool) -> None:

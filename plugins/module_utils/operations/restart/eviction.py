@@ -28,7 +28,7 @@ from ...spread.distribution import listed_by_key
 from ...spread.eviction.decision import EvictionDecision, decide_eviction
 from ...spread.eviction.planner import Move
 from ...spread.preconditions.workload_budgets import names_of_budgets
-from ...spread.restart.actions import EVICTED, FAILED_ACTION, REFUSED, SKIPPED, WAIT, WOULD_EVICT, WOULD_EVICT_IF
+from ...spread.restart.actions import EVICTED, FAILED_ACTION, REFUSED, SKIPPED, WAIT, WOULD_EVICT
 from ...spread.restart.decided import Decided, decide_in_each
 from ...spread.restart.options import RestartOptions
 from ...spread.restart.possible_states import PossibleState
@@ -278,7 +278,7 @@ class EvictionStrategy:
         condition = observation.states.condition(list(decided.acting))
         first = {state: decision.move for state, decision in decided.acting.items() if decision.move is not None}
         expected, planned = observation.assume_moves(report, first)
-        result.plan(WOULD_EVICT_IF if condition else WOULD_EVICT, decided.decision.reason, expected, condition)
+        result.plan(WOULD_EVICT, decided.decision.reason, expected, condition)
         result.evicted = [EvictedPod(one.pod.metadata.name, one.pod.spec.node_name, replacement_node=one.node) for one in planned.moves]
         if planned.last is not None:
             result.stop(SKIPPED, planned.last)

@@ -77,9 +77,9 @@ class RestartResult:
         self.action, self.reason = action, reason
 
     def plan(self, action: str, reason: Reason, expected: dict[str, dict[str, int]], condition: str) -> None:
-        """Record the action of a plan. A condition is a part of its message."""
-        text = f"{reason.text}; only if {condition}" if condition else reason.text
-        self.end(action, Reason(reason.code, text))
+        """Record the action of a plan. With a condition, the action ends with _if, and the message has the condition, too."""
+        text = f"{reason.text}; {condition}" if condition else reason.text
+        self.end(f"{action}_if" if condition else action, Reason(reason.code, text))
         self.outcome, self.changed = PENDING, True
         self.expected, self.condition = expected, condition
 

@@ -21,7 +21,7 @@ from ...spread.distribution import Distribution, listed_by_key
 from ...spread.history import remembered_constraints
 from ...spread.preconditions.unreadable import unreadable_violation
 from ...spread.preconditions.workload_budgets import budgets_at_stake
-from ...spread.restart.actions import FAILED_ACTION, REFUSED, RESTART, RESTARTED, RESUME, SKIPPED, WOULD_RESTART, WOULD_RESTART_IF
+from ...spread.restart.actions import FAILED_ACTION, REFUSED, RESTART, RESTARTED, RESUME, SKIPPED, WOULD_RESTART
 from ...spread.restart.decided import decide_in_each
 from ...spread.restart.decision import RestartDecision, decide_restart, is_still_valid_for, restart_patch
 from ...spread.restart.options import RestartOptions
@@ -173,7 +173,7 @@ class RolloutStrategy:
         condition = observation.states.condition(states)
         expected = observation.assume_restarted(report, states)
         if self._options.dry_run:
-            result.plan(WOULD_RESTART_IF if condition else WOULD_RESTART, decision.reason, expected, condition)
+            result.plan(WOULD_RESTART, decision.reason, expected, condition)
             return PlannedStep(result)
         outcome = read_outcome(patched.metadata.annotations)
         if patched.kind == "StatefulSet" and outcome is not None:

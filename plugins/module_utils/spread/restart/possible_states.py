@@ -14,7 +14,6 @@ from dataclasses import dataclass, field
 
 from ...model.messages import listed
 from ...scheduler.cluster_state import ClusterState
-from ..prediction.draws import DRAWS
 from .run_limits import RunLimits
 from .targets import Target
 
@@ -25,8 +24,8 @@ MAX_ENDS = 3
 """The most results of an earlier action that a condition names. If it needs more, it names the others."""
 MAX_LISTED = 6
 """The most domains or workloads in a text."""
-OR, NOT = " or ", "it is not so that "
-"""The words between and before the results in a condition."""
+ONLY_IF, UNLESS, OR = "only if ", "unless ", " or "
+"""The words before and between the results in a condition."""
 
 
 class End(t.NamedTuple):
@@ -60,7 +59,7 @@ class PossibleStates:
     ``draws``: the number of draws, and so the most states.
     """
 
-    def __init__(self, cluster_state: ClusterState, limits: RunLimits, draws: int = DRAWS) -> None:
+    def __init__(self, cluster_state: ClusterState, limits: RunLimits, draws: int) -> None:
         self._states: Sequence[PossibleState] = [PossibleState(cluster_state, limits)] * draws
         self._moved: list[Target] = []
 
@@ -93,7 +92,7 @@ class PossibleStates:
         return next(iter(made.values())).ends[target].replicas
 
     def condition(self, acting: Sequence[PossibleState]) -> str:
-        """Return the results of earlier actions that a later action needs, as the end of "only if ...".
+        """Return the results of earlier actions that a later action needs, such as "only if ..." or "unless ...".
 
         ``acting``: the states in which it is taken. If these are all, the condition is empty.
         """
@@ -105,9 +104,9 @@ class PossibleStates:
             for target in reversed(self._moved):
                 good, bad = (dict.fromkeys(text_of(target, state.ends.get(target)) for state in some) for some in (taken, others))
                 if not good.keys() & bad.keys():
-                    return OR.join(good) if len(good) <= MAX_ENDS else NOT + OR.join(bad)
+                    return ONLY_IF + OR.join(good) if len(good) <= MAX_ENDS else UNLESS + OR.join(bad)
         moved = listed(map(str, self._moved), MAX_LISTED)
-        return f"the earlier actions end as in {len(taken)} of {len(self._states)} simulations ({moved})"
+        return f"in {len(taken)} of {len(self._states)} simulations of the earlier actions ({moved}): plan again after them"
 
 
 def replicas_text(target: Target, end: t.Optional[End]) -> str:

@@ -118,8 +118,8 @@ def test_what_depends_on_the_end_of_an_earlier_action_is_conditional() -> None:
     cluster.deployment("second", ["worker-1"] * 2, template=small("1", affinity=bound))
     first, second = plan(cluster, "first", "second")
     assert first.action == "would_restart" and second.action == "would_restart_if", (first, second)
-    assert second.condition.startswith("Deployment app/first ends with "), second.condition
-    assert second.message.endswith(f"; only if {second.condition}") and "worker-3" in second.condition
+    assert second.condition.startswith("only if Deployment app/first ends with "), second.condition
+    assert second.message.endswith(f"; {second.condition}") and "worker-3" in second.condition
     entry = restart_result([second], named=False)["workloads"][0]
     assert (entry["condition"], entry["expected"], entry["outcome"]) == (second.condition, second.expected, "pending")
 
@@ -140,7 +140,7 @@ def test_a_restart_in_progress_is_assumed_to_end() -> None:
     cluster.deployment("later", ["worker-1"] * 2, template=small("1100m"))
     first, later = plan(cluster, "begun", "later")
     assert (first.action, first.reason and first.reason.code, first.expected) == ("skipped", "already_restarted", {})
-    assert (later.action, later.condition) == ("would_restart_if", "the old pods of Deployment app/begun have ended"), later.message
+    assert (later.action, later.condition) == ("would_restart_if", "only if the old pods of Deployment app/begun have ended"), later.message
     (alone,) = plan(cluster, "later")
     assert actions([alone]) == [("skipped", "no_gain")], "the old pod uses worker-2"
 
@@ -214,16 +214,23 @@ def test_conditions_name_the_end_that_decides() -> None:
     assume("first", [{"a": 2, "b": 0}, {"a": 1, "b": 1}, {"a": 2, "b": 0}, {"b": 1, "a": 1}])
     even = [state for state in states.distinct if state.ends[target("first")].replicas[HOST]["b"]]
     assert len(states.distinct) == 4
-    assert states.condition(even) == "Deployment app/first ends with a=1, b=1"
+    assert states.condition(even) == "only if Deployment app/first ends with a=1, b=1"
     assume("second", [{"a": 1}], *even)
     moved = [state for state in states.distinct if target("second") in state.ends]
     others = [state for state in states.distinct if target("second") not in state.ends]
-    assert states.condition(moved) == "Deployment app/second ends with a=1"
-    assert states.condition(others) == "Deployment app/second is not moved"
+    assert states.condition(moved) == "only if Deployment app/second ends with a=1"
+    assert states.condition(others) == "only if Deployment app/second is not moved"
     assume("third", [{node: 1} for node in "abcdefgh"])
     some = states.distinct[:1] + states.distinct[-1:]
-    assert states.condition(some) == "Deployment app/third ends with a=1 or Deployment app/third ends with h=1"
+    assert states.condition(some) == "only if Deployment app/third ends with a=1 or Deployment app/third ends with h=1"
     assume("fourth", [{"a": 1}])
     ended = states.distinct[:-1]
-    assert states.condition(ended) == "it is not so that Deployment app/third ends with h=1"
-    assert states.condition(states.distinct[-1:]) == "Deployment app/third ends with h=1"
+    assert states.condition(ended) == "unless Deployment app/third ends with h=1"
+    assert states.condition(states.distinct[-1:]) == "only if Deployment app/third ends with h=1"
+    even, odd = {"a": 1, "b": 1}, {"a": 2}
+    states = PossibleStates(cluster_state, limits, DRAWS)
+    assume("first", [even, odd])
+    assume("second", [even, even, odd, odd])
+    equal = [state for state in states.distinct if state.ends[target("first")].replicas == state.ends[target("second")].replicas]
+    simulations = "in 4 of 8 simulations of the earlier actions (Deployment app/first, Deployment app/second)"
+    assert states.condition(equal) == f"{simulations}: plan again after them"
