@@ -89,8 +89,9 @@ class EvictionStrategy:
             return None
         result.note_pods(observation.snapshot.placed_pods(report.workload))
         if self._options.dry_run:
+            self._budgets.begin(result.target, budgets)
             self._plan(report, observation, decided, result)
-            return PlannedStep(result)
+            return PlannedStep(result, has_ended=self._options.wait)
         recorded = record_eviction(self._api, report.workload, decision.outcome, observation.snapshot)
         if evictions.outcome is None:
             evictions.before = report

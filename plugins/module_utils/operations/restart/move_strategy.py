@@ -45,15 +45,15 @@ class Step(t.Protocol):
 
 
 class PlannedStep:
-    """An action of a plan. The observation assumes its result, so the step has ended."""
+    """An action of a plan. The observation assumes its result. ``has_ended``: the run waits for its end."""
 
     is_awaited = True
-    has_ended = True
     needs_observation = False
     may_continue = False
 
-    def __init__(self, result: RestartResult) -> None:
+    def __init__(self, result: RestartResult, *, has_ended: bool) -> None:
         self.result = result
+        self.has_ended = has_ended
 
     def assume(self, observation: Observation) -> None:
         """Do nothing: no other observation follows."""

@@ -174,7 +174,7 @@ class RolloutStrategy:
         expected = observation.assume_restarted(report, states)
         if self._options.dry_run:
             result.plan(WOULD_RESTART, decision.reason, expected, condition)
-            return PlannedStep(result)
+            return PlannedStep(result, has_ended=self._options.wait)
         outcome = read_outcome(patched.metadata.annotations)
         if patched.kind == "StatefulSet" and outcome is not None:
             outcome = record_update_revision(self._api, result, patched, outcome, poll_s=self._options.wait_sleep_s)
@@ -232,7 +232,7 @@ class RolloutStrategy:
         if under_way:
             observation.assume_continued(report)
         if under_way and (self._options.dry_run or not self._options.wait):
-            return PlannedStep(result) if self._options.wait else None
+            return PlannedStep(result, has_ended=True) if self._options.wait else None
         outcome = read_outcome(report.workload.metadata.annotations)
         return _Rollout(self._api, self._options, result, report.workload, outcome, progress=None if under_way else progress)
 

@@ -8,13 +8,14 @@ import typing as t
 from collections.abc import Sequence
 
 import pytest
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.codec import replace
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.restart.result import RestartResult, restart_result
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.restart.run import run_restart
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.check import WorkloadChecker, check_spread
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.history import RESTARTED_AT
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.options import CheckOptions
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.prediction.draws import BEFORE_NEXT_POD, COMBINATIONS, DRAWS
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.restart.options import EVICT_SURPLUS, RestartOptions
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.restart.options import EVICT_SURPLUS, STRATEGIES, RestartOptions
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.restart.possible_states import (
     End,
     PossibleState,
@@ -25,6 +26,7 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.rest
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.restart.targets import Target
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.state.restart_outcome import OUTCOME_ANNOTATION, make_outcome
 
+from tests.unit.operations.restart.test_limited_evictions import EvictingApi
 from tests.unit.support.cluster import NOW, ClusterBuilder, Json, workers
 from tests.unit.support.fakes import FakeApi
 
@@ -196,6 +198,23 @@ def test_an_evict_plan_ends_when_the_workload_is_even_enough() -> None:
     assert [pod.node for pod in result.evicted] == ["worker-1"], "3 to 0 becomes 2 to 1"
     assert (result.action, sum(replicas(result).values())) == ("would_evict", 6)
     assert "then no other pod" not in result.message
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_a_plan_without_waiting_has_one_move_for_each_budget_as_the_run_has(strategy: str) -> None:
+    cluster = workers(6)
+    for name in ("web", "api"):
+        labels = {"metadata": {"labels": {"app": name, "team": "x"}}}
+        cluster.deployment(name, ["worker-1"] * 4, template=labels, strategy={"rollingUpdate": {"maxUnavailable": 1}})
+    cluster.pods[:] = [replace(pod, metadata=replace(pod.metadata, labels={**pod.metadata.labels, "team": "x"})) for pod in cluster.pods]
+    cluster.budget("team", "", desired=5, current=8, labels={"team": "x"})
+    both = [target("web"), target("api")]
+    planned, made = (
+        run_restart(EvictingApi(cluster), both, RestartOptions(strategy=strategy, wait=False, dry_run=dry_run, asks_server=False))
+        for dry_run in (True, False)
+    )
+    assert planned[0].action == f"would_{made[0].action.removesuffix('ed')}"
+    assert actions(planned[1:]) == actions(made[1:]) == [("refused", "budget")] and planned[1].message == made[1].message
 
 
 def test_conditions_name_the_end_that_decides() -> None:
