@@ -340,7 +340,7 @@ workloads:
       description:
         - V(restarted), V(evicted), V(skipped), V(refused) or V(failed).
         - In check mode V(would_restart) and V(would_evict) in place of V(restarted) and V(evicted). V(would_restart_if) and
-          V(would_evict_if) mean that the run would do this only after certain results of earlier actions, see RV(workloads[].condition).
+          V(would_evict_if) mean that the run would do this on a condition, see RV(workloads[].condition).
       type: str
     reason:
       description: The code of the reason for the action. C(docs/rebalance.md) lists the codes.
@@ -362,7 +362,7 @@ workloads:
     condition:
       description:
         - The results of earlier actions that V(would_restart_if) or V(would_evict_if) needs, such as C(only if Deployment shop/cart
-          ends with worker-2=1, worker-3=1). Otherwise empty.
+          ends with worker-2=1, worker-3=1), or the PodDisruptionBudget that must allow an eviction within O(wait_timeout). Otherwise empty.
         - The message has it, too.
       type: str
     evicted:

@@ -14,6 +14,7 @@ import typing as t
 from ...kube.client.api import KubeApi
 from ...kube.client.errors import (
     ApiError,
+    BudgetError,
     ConflictError,
     DryRunUnsupportedError,
     KubeError,
@@ -90,7 +91,7 @@ class EvictionStrategy:
         result.note_pods(observation.snapshot.placed_pods(report.workload))
         if self._options.dry_run:
             self._budgets.begin(result.target, budgets)
-            self._plan(report, observation, decided, result)
+            self._plan(report, observation, decided, evictions)
             return PlannedStep(result, has_ended=self._options.wait)
         recorded = record_eviction(self._api, report.workload, decision.outcome, observation.snapshot)
         if evictions.outcome is None:
@@ -178,7 +179,8 @@ class EvictionStrategy:
     def _budget_violation(self, move: Move, observation: Observation, evictions: WorkloadEvictions) -> t.Optional[Reason]:
         """Return the reason why no budget allows the eviction.
 
-        None if it may be allowed. Raise EvictionDeferredError if a budget allows it soon and there is time to wait.
+        None if it may be allowed. Raise EvictionDeferredError if a budget allows it soon and there is time to wait. A plan does not wait,
+        so the eviction is conditional.
         """
         status = observation.budgets.status(move.pod, budget_status_key(move.pod))
         refusal, retry_error = status.violation, evictions.retry_error
@@ -196,6 +198,10 @@ class EvictionStrategy:
         if not self._eviction_wait.over:
             self._eviction_wait.expect(status.budget)
             raise EvictionDeferredError
+        if self._options.dry_run and self._options.wait:
+            namespace, name = status.budget
+            evictions.condition = f"only if PodDisruptionBudget {namespace}/{name} allows a disruption within wait_timeout"
+            return None
         return Reason(refusal.code, f"{text}: {observation.budgets.status_text(status.budget)}; run again when more pods are healthy")
 
     def _is_admitted(self, move: Move, report: WorkloadReport, observation: Observation, evictions: WorkloadEvictions) -> bool:
@@ -224,6 +230,8 @@ class EvictionStrategy:
             self._eviction_wait.note(pod.namespace, SlowError(error, time.monotonic() - began_s))
             if isinstance(error, (NotFoundError, ConflictError)) and not is_admission_denial(error):
                 raise StaleDecisionError from error
+            if evictions.condition and isinstance(error, BudgetError):
+                return True  # admission allows it, and the server checks the budgets last
             self._wait_if_it_may_help(error)
             end_denied(evictions, error, move, report, observation)
             return False
@@ -274,9 +282,12 @@ class EvictionStrategy:
             return
         evictions.conclude(report, observation, even=decision.even)
 
-    def _plan(self, report: WorkloadReport, observation: Observation, decided: Decided[EvictionDecision], result: RestartResult) -> None:
+    def _plan(
+        self, report: WorkloadReport, observation: Observation, decided: Decided[EvictionDecision], evictions: WorkloadEvictions
+    ) -> None:
         """Record the planned moves in the result. The dry run covered only the first pod; later evictions depend on it."""
-        condition = observation.states.condition(list(decided.acting))
+        result = evictions.result
+        condition = "; ".join(filter(None, [evictions.condition, observation.states.condition(list(decided.acting))]))
         first = {state: decision.move for state, decision in decided.acting.items() if decision.move is not None}
         expected, planned = observation.assume_moves(report, first)
         result.plan(WOULD_EVICT, decided.decision.reason, expected, condition)

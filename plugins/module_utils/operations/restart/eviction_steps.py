@@ -51,7 +51,8 @@ class WorkloadEvictions:
     ``before``: the report before the first one; None if an earlier run began. ``outcome``: the outcome that this run recorded; None before
     its first eviction. ``evicted``: the eviction whose replacement is awaited. ``rejected``: the server certainly did not carry out the
     last request. ``unanswered``: requests with an unknown result whose pods still exist, by the pod's uid. The server may carry them out
-    later. ``limits``: the limits of the run. ``retry_error``: the error for which the next eviction must wait.
+    later. ``limits``: the limits of the run. ``retry_error``: the error for which the next eviction must wait. ``condition``: in a
+    plan, the budget for which the run waits.
     """
 
     def __init__(self, api: KubeApi, options: RestartOptions, result: RestartResult, limits: WorkloadLimits) -> None:
@@ -63,6 +64,7 @@ class WorkloadEvictions:
         self.unanswered: dict[str, PodEviction] = {}
         self.rejected = False
         self.retry_error: t.Optional[KubeError] = None
+        self.condition = ""
         self.vanished = 0
         self._api = api
         self._options = options

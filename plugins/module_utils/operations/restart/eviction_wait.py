@@ -90,6 +90,11 @@ class EvictionWait:
             if pause_is_enough or any(map(self._may_have_opened, expected)):
                 return
 
+    def skip(self) -> None:
+        """End the wait without a pause, for a plan."""
+        self._left_s = 0
+        self._slow.clear()
+
     def _pause(self) -> None:
         self._pauses += 1
         pause_s = min(max(BACKOFF.pause_s(self._pauses), self._asked_s), self._left_s)

@@ -43,7 +43,7 @@ class RestartResult:
     them, also if the restart is refused because of them. ``templates``: the pod template before and after a restart. ``pods``: the names of
     the placed pods by node before the first eviction. ``is_recorded``: the outcome replaces the pending one in the workload's annotation.
     ``missing``: the target does not exist, or no longer. ``expected``: in a plan, the replicas afterwards by topology key and domain, in
-    the first simulation. ``condition``: the results of earlier actions on which the action of a plan depends, or empty.
+    the first simulation. ``condition``: on what the action of a plan depends, or empty.
     """
 
     target: Target

@@ -78,8 +78,7 @@ class _Batches:
         self._targets = targets
         self._results = {target: RestartResult(target) for target in targets}
         self._budgets = BudgetLocks()
-        may_wait = options.wait and not options.dry_run
-        self._eviction_wait = EvictionWait(api, timeout_s=options.wait_timeout_s if may_wait else 0)
+        self._eviction_wait = EvictionWait(api, timeout_s=options.awaited_s or 0)
         self._limits = RunLimits(options)
         self._evictions = EvictionStrategy(api, options, self._budgets, self._eviction_wait, self._limits)
         self._strategies: dict[str, MoveStrategy] = {
@@ -190,7 +189,7 @@ class _Batches:
         blocked, self._blocked = [*self._blocked[1:], *self._blocked[:1]], []
         if blocked:
             try:
-                wait_unless_stopped([self._eviction_wait.wait], self._stop)
+                wait_unless_stopped([self._eviction_wait.skip if self._options.dry_run else self._eviction_wait.wait], self._stop)
                 self._observation = self._observe()
             except KubeError:
                 self._blocked = blocked

@@ -16,7 +16,7 @@ FAILED_ACTION = "failed"
 VANISHED = "vanished"
 """The code of the reason of a target that does not exist."""
 
-# The actions of a plan. Those with _if are taken only after certain results of earlier actions.
+# The actions of a plan. Those with _if have a condition.
 WOULD_RESTART = "would_restart"
 WOULD_RESTART_IF = "would_restart_if"
 WOULD_EVICT = "would_evict"

@@ -45,9 +45,13 @@ class EvictionRequests(FakeApi):
             raise answer
 
 
-def answer(status: int, message: str, *, reason: str | None = None) -> KubeError:
+def answer(status: int, message: str, *, reason: str | None = None, causes: tuple[Cause, ...] = ()) -> KubeError:
     """Return the error with which an API server answers an eviction."""
-    return api_error(verb="create", target=RequestTarget("pods/eviction app/web-0"), status=status, message=message, reason=reason)
+    target = RequestTarget("pods/eviction app/web-0")
+    return api_error(verb="create", target=target, status=status, message=message, reason=reason, causes=causes)
+
+
+NOT_NOW = answer(429, "Cannot evict pod as it would violate the pod's disruption budget.", causes=(CAUSE,))
 
 
 def run(api: FakeApi, *names: str, **options: t.Any) -> list[RestartResult]:
@@ -113,12 +117,29 @@ def test_budgets_that_open_soon_are_waited_for_once_in_a_run(budget: dict[str, t
     assert (api.asked, api.tried) == (0, 0)
 
 
-@pytest.mark.parametrize("options", [{"wait": False}, {"dry_run": True}])
-def test_a_run_that_does_not_wait_does_not_wait_for_a_budget(options: dict[str, t.Any], slept: list[float]) -> None:
+@pytest.mark.parametrize("dry_run", [False, True])
+def test_a_run_that_does_not_wait_does_not_wait_for_a_budget(dry_run: bool, slept: list[float]) -> None:
     cluster = piled_up()
     cluster.budget("keep", "web", desired=2, current=2, expected=3)
-    (result,) = run(EvictionRequests(cluster), **options)
+    (result,) = run(EvictionRequests(cluster), wait=False, dry_run=dry_run)
     assert (result.action, result.reason and result.reason.code, slept) == ("refused", "budget", [])
+
+
+@pytest.mark.parametrize("asks_server", [False, True])
+def test_a_plan_evicts_on_the_condition_that_a_budget_for_which_the_run_waits_allows_it(asks_server: bool, slept: list[float]) -> None:
+    """The run moves ``api`` first, so only that is within the limit."""
+    cluster = piled_up("web", "api")
+    cluster.budget("keep", "web", desired=2, current=2, expected=3)
+    api = EvictionRequests(cluster, dry=NOT_NOW)
+    (web,) = run(api, dry_run=True, asks_server=asks_server)
+    assert (web.action, web.reason and web.reason.code, len(web.evicted)) == ("would_evict_if", "collapsed", 2)
+    assert web.condition == "only if PodDisruptionBudget app/keep allows a disruption within wait_timeout"
+    assert web.message.endswith(f"; {web.condition}") and (api.asked, slept) == (0, [])
+    planned = run(EvictionRequests(cluster), "web", "api", dry_run=True, asks_server=asks_server, max_workloads=1)
+    made = run(EvictingApi(cluster), "web", "api", max_workloads=1, wait_sleep_s=1)
+    ends = [[(one.action, one.message) for one in sorted(some, key=lambda one: one.target)] for some in (planned, made)]
+    assert ends[0][0][0] == "would_evict" and ends[1][0][0] == "evicted" and ends[0][1] == ends[1][1]
+    assert "max_workloads" in ends[0][1][1]
 
 
 def test_a_budget_that_opens_during_the_wait_lets_the_eviction_be_made(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -197,14 +218,7 @@ def test_a_missing_role_fails_and_nothing_is_written() -> None:
 
 def test_a_budget_that_the_server_counts_otherwise_than_the_snapshot_ends_the_run_in_time(slept: list[float]) -> None:
     """The eviction is refused repeatedly although the budget allows a disruption. The write before it is reverted."""
-    blocked = api_error(
-        verb="create",
-        target=RequestTarget("pods/eviction app/web-0"),
-        status=429,
-        message="Cannot evict pod as it would violate the pod's disruption budget.",
-        causes=(CAUSE,),
-    )
-    api = EvictionRequests(piled_up(), answer=blocked)
+    api = EvictionRequests(piled_up(), answer=NOT_NOW)
     (result,) = run(api)
     assert (result.action, result.reason and result.reason.code, result.outcome, result.changed) == ("refused", "budget", "", False)
     assert sum(slept) == WAIT_S
