@@ -36,7 +36,7 @@ class EvictedPod:
 class RestartResult:
     """The result for one target.
 
-    ``no_rollout``: the action and the reason with which ``auto`` makes no rollout and tries single evictions.
+    ``no_rollout``: the reason why ``auto`` makes no rollout and tries single evictions.
 
     ``outcome``: improved, unchanged, worse, failed or pending; empty if nothing was done. ``before`` and ``after``: replicas by topology
     key and domain. ``constraints``: the spread constraints that the restart has added to the pod template. ``patch``: the patch that adds
@@ -62,7 +62,7 @@ class RestartResult:
     duration_s: float = 0.0
     changed: bool = False
     is_recorded: bool = False
-    no_rollout: t.Optional[tuple[str, Reason]] = None
+    no_rollout: t.Optional[Reason] = None
     missing: bool = False
     warnings: list[str] = field(default_factory=list)
     _began_s: t.Optional[float] = None
@@ -87,16 +87,16 @@ class RestartResult:
         """End the evictions.
 
         If pods were evicted, the action remains, and the reason why no more were evicted is appended. If none was evicted, and a rollout
-        was not made either, the result has both reasons.
+        was not made either, the message has both reasons, without the advice of the first one to evict single pods.
         """
         if self.evicted:
             first = self.reason or reason
             self.reason = Reason(first.code, f"{first.text}; then no other pod was evicted: {reason.text}")
-        elif self.no_rollout is None or self.no_rollout[1].text == reason.text:
+        elif self.no_rollout is None or self.no_rollout.text == reason.text:
             self.end(action, reason)
         else:
-            action, first = self.no_rollout
-            self.end(action, Reason(first.code, f"{first.text}; and no single pod is evicted: {reason.text}"))
+            cause, _separator, _advice = self.no_rollout.text.partition("; ")
+            self.end(action, Reason(reason.code, f"{cause}; and no single pod is evicted: {reason.text}"))
 
     def fail_unfinished(self, code: str, progress: Progress, *, timeout_s: int, cause: str = "", advice: str = "") -> None:
         """End as failed after a wait that failed or took longer than ``timeout_s``.

@@ -150,7 +150,7 @@ class RolloutStrategy:
         if not states:
             defer_if_capacity_reserved(decision.reason, alone=alone)
             if decision.evicts_instead:
-                result.no_rollout = decision.action, decision.reason
+                result.no_rollout = decision.reason
                 return self._evictions.begin(report, observation, result, alone=alone)
             result.end(decision.action, decision.reason)
             result.advise_constraints(report.workload, decision.constraints)

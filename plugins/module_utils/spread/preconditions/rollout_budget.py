@@ -33,6 +33,6 @@ def rollout_budget_violation(workload: Workload, snapshot: ClusterSnapshot) -> t
         if left < status.desired_healthy:
             required = f"PodDisruptionBudget {budget.metadata.name} requires {pluralize(status.desired_healthy, 'healthy pod')}"
             if status.desired_healthy >= status.current_healthy:  # an eviction would be denied as well
-                advice = "let the strategy create new pods first (maxUnavailable 0), relax the budget, or restart with allow_downtime"
+                advice = "let its update strategy create new pods first (maxUnavailable 0), relax the budget, or set allow_downtime"
             return Reason("budget", f"a rollout of {workload} may leave {pluralize(left, 'healthy pod')}, and {required}; {advice}")
     return None

@@ -86,12 +86,15 @@ def outcome(attempts: int, age_s: int) -> dict[str, Any]:
     return {"annotations": {OUTCOME_ANNOTATION: remembered.to_annotation()}}
 
 
+NO_POD = "the Recreate strategy of Deployment app/web may leave no ready pod; and no single pod is evicted: "
+
+
 @pytest.mark.parametrize(
     ("spec", "options", "reason", "text"),
     [
-        ({**RECREATE, "metadata": CLOSED}, {}, "downtime", "and no single pod is evicted: Deployment app/web is outside of its"),
-        ({**RECREATE, "metadata": outcome(1, 60)}, {}, "downtime", "and no single pod is evicted: "),
-        ({**RECREATE, "metadata": outcome(3, 86400)}, {}, "downtime", "and no single pod is evicted: 3 attempts made no progress"),
+        ({**RECREATE, "metadata": CLOSED}, {}, "outside_window", f"{NO_POD}Deployment app/web is outside of its"),
+        ({**RECREATE, "metadata": outcome(1, 60)}, {}, "cooldown", NO_POD),
+        ({**RECREATE, "metadata": outcome(3, 86400)}, {}, "attempts_used_up", f"{NO_POD}3 attempts made no progress"),
         ({**RECREATE, "paused": True}, {}, "paused", "is paused"),
         (RECREATE, {"only_if_helps": False}, "downtime", "may leave no ready pod"),
     ],
@@ -100,6 +103,17 @@ def test_what_forbids_every_move_forbids_the_evictions_too(spec: dict[str, Any],
     result, api = run(piled(**spec), **options)
     assert code(result) == ("refused", reason) and api.evicted == 0
     assert text in result.message, result.message
+
+
+def test_a_workload_beyond_a_limit_is_skipped_with_its_reason() -> None:
+    cluster = piled(**RECREATE)
+    cluster.deployment("api", ["worker-1"] * 3, **RECREATE)
+    targets = [Target("Deployment", "app", name) for name in ("web", "api")]
+    for dry_run in (True, False):
+        options = RestartOptions(strategy=AUTO, max_workloads=1, dry_run=dry_run, wait_timeout_s=1, wait_sleep_s=1)
+        moved, limited = run_restart(EvictingApi(cluster), targets, options)
+        assert moved.evicted and code(limited) == ("skipped", "limit_reached"), limited
+        assert "evict_surplus" not in limited.message
 
 
 BOTH = "a rollout of Deployment app/web may leave .*; and no single pod is evicted: pod app/.* may not be evicted"
@@ -135,7 +149,7 @@ def test_an_eviction_that_only_the_server_denies_has_both_reasons() -> None:
     """The budget of the snapshot allows an eviction, and a webhook denies it after the dry run."""
     denied = ForbiddenError('admission webhook "keeper.example" denied the request: keep it', status=403, reason="Forbidden")
     result, api = run(piled(**RECREATE), denied)
-    assert code(result) == ("refused", "downtime") and api.evicted == 0 and api.outcome_of("web") is None
+    assert code(result) == ("refused", "denied") and api.evicted == 0 and api.outcome_of("web") is None
     assert "; and no single pod is evicted: the eviction of pod app/" in result.message, result.message
 
 
@@ -169,5 +183,5 @@ def test_a_pod_that_has_no_other_place_stays() -> None:
     template = {"spec": {"containers": [{"name": "main", "resources": {"requests": {"cpu": "1"}}}]}}
     cluster.deployment("web", ["worker-1"] * 3, template=template)
     result, api = run(cluster)
-    assert code(result) == ("skipped", "no_gain") and api.evicted == 0
+    assert code(result) == ("skipped", "no_capacity") and api.evicted == 0
     assert "; and no single pod is evicted: no domain with fewer replicas is known to have free capacity" in result.message
