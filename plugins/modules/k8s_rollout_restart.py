@@ -151,7 +151,9 @@ options:
       - The namespaces take turns, one workload at a time, beginning with the namespace whose last move is the oldest.
     type: int
   max_evictions:
-    description: The number of pods that one run evicts, at least 1. Unset, there is no limit. Restarts do not count.
+    description:
+      - The number of pods that one run evicts, at least 1. Unset, there is no limit. Restarts do not count.
+      - A workload has all its evictions in one turn. Set O(max_evictions_per_namespace), too, so that one namespace does not use this up.
     type: int
   max_evictions_per_node:
     description: The number of pods that one run evicts from one node, at least 1. Unset, there is no limit. Restarts do not count.

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: onprem.kube_scheduling contributors
-"""The order in which a run takes workloads, so that the workloads of one namespace do not take the limits of the others.
+"""The order in which a run takes workloads, so that the workloads of one namespace do not use up ``max_workloads`` for the others.
 
-The namespaces take turns, one workload at a time. The namespace whose last move is the oldest is first. The annotations of the workloads
-have the times of their moves, so the order needs no other state, and it is the same in check mode.
+The namespaces take turns, one workload at a time, with all its evictions. The namespace whose last move is the oldest is first.
+The annotations of the workloads have the times of their moves, so the order needs no other state, and it is the same in check mode.
 """
 
 from __future__ import annotations
