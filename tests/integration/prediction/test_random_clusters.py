@@ -11,6 +11,7 @@ each cluster's scheduler with all scores.
 
 from __future__ import annotations
 
+import math
 import os
 import shutil
 from collections.abc import Callable
@@ -39,7 +40,10 @@ FIRST_FULL_SEED = 1001
 MIN_RIGHT = 0.99
 """The share of the predictions true, and of the predictions false, that must be right in a run of many clusters."""
 MAX_UNKNOWN = 0.05
-"""The share of uneven workloads for which there may be no prediction, in clusters in which the scheduler scores all nodes."""
+"""The share of uneven workloads for which there may be no prediction, in clusters in which the scheduler scores all nodes.
+
+It is a share of all clusters that the generator can make. Those of a run may have two standard errors more by chance.
+"""
 MANY = 100
 """A share of the workloads of fewer clusters says little."""
 
@@ -78,7 +82,8 @@ def test_predictions_are_right(results: list[CaseResult], record_property: Calla
     else:
         for kind, tally in by_kind(results).items():
             assert min(tally.right_true, tally.right_false) >= MIN_RIGHT, "\n".join([text, *wrong])
-            assert kind == MORE or tally.workloads < MANY or tally.unknown <= MAX_UNKNOWN, text
+            by_chance = 2 * math.sqrt(MAX_UNKNOWN * (1 - MAX_UNKNOWN) / max(1, tally.workloads))
+            assert kind == MORE or tally.workloads < MANY or tally.unknown <= MAX_UNKNOWN + by_chance, text
     record_property(SUMMARY, "\n".join([text, *wrong]))
 
 
