@@ -44,7 +44,8 @@ def stats_of(run: RoleRun, name: str) -> dict[str, Any]:
 
 def play(name: str, folder: Path, *arguments: str, **variables: Any) -> RoleRun:
     (folder / "kubeconfig").write_text(json.dumps(KUBECONFIG))
-    given = json.dumps({"site_kubeconfig": str(folder / "kubeconfig"), **variables})
+    connection = dict.fromkeys(("site_kubeconfig", "rebalance_kubeconfig"), str(folder / "kubeconfig"))
+    given = json.dumps(connection | variables)
     return ansible_playbook(REPOSITORY / "playbooks" / f"{name}.yml", *arguments, "-e", given, folder=folder)
 
 
@@ -113,6 +114,37 @@ def test_add_ons_are_spread_with_the_scheduler_configuration_of_rebalance(tmp_pa
     given = {"rebalance_exclude_namespaces": "vault", "rebalance_scheduler_config": {"no": "list"}}
     run = play("site", tmp_path, "--tags", "spread_addons", **given)
     assert "The add-ons were not spread: argument 'scheduler_config' " in run.in_one_line, run.output
+
+
+@pytest.mark.parametrize("name", ["site", "after_maintenance"])
+def test_the_variables_are_checked_before_only_the_add_ons_are_spread(tmp_path: Path, name: str) -> None:
+    arguments = ("--tags", "spread_addons", "--skip-tags", "wait", "-e", "site_spread_addons=[]")
+    run = play(name, tmp_path, *arguments, site_spread_addon=["coredns"])
+    assert run.code == 2 and "There is no variable site_spread_addon; the nearest is site_spread_addons." in run.output, run.output
+    assert 'site_spread_addons is \\"[]\\", which is no list' in run.output and "coredns" not in run.output.partition("no list")[2]
+
+
+@pytest.mark.parametrize(("skipped", "is_spread"), [("wait,restart", False), ("wait", True)])
+def test_after_maintenance_spreads_no_add_ons_without_the_tag_restart(tmp_path: Path, skipped: str, is_spread: bool) -> None:
+    run = play("after_maintenance", tmp_path, "--skip-tags", skipped, rebalance_report_path="")
+    assert ("Deployment kube-system/coredns was not spread" in run.in_one_line) == is_spread, run.output
+    assert "kube_scheduling_rebalance" in run.output, run.output
+
+
+@pytest.mark.parametrize("action", ["evicted", "failed"])
+def test_evictions_of_add_ons_are_in_the_numbers_of_the_playbook(tmp_path: Path, action: str) -> None:
+    workload = {"kind": "Deployment", "namespace": "kube-system", "name": "coredns", "action": action, "evicted": [{"pod": "coredns-1"}]}
+    found = {"changed": True, "results": [{"workloads": [workload]}]}
+    numbers = {"ok": True, "plan": False, "changed": False, "error": "", "installed": ["spread_cronjob"]}
+    before = {"data": {"stats": "{{ {inventory_hostname: numbers} }}"}, "per_host": False, "aggregate": True}
+    tasks = [{"ansible.builtin.set_stats": before}, {"ansible.builtin.import_tasks": str(REPOSITORY / "playbooks/tasks/spread_addons.yml")}]
+    (tmp_path / "play.yml").write_text(json.dumps([{"hosts": "localhost", "gather_facts": False, "tasks": tasks}]))
+    given = {"numbers": numbers, "rebalance_exclude_namespaces": ["kube-system"], "__spread_addons": found}
+    given |= {"__spread_addons_plan": False, "__spread_addons_stats": "stats"}
+    run = ansible_playbook(tmp_path / "play.yml", "-e", json.dumps(given), folder=tmp_path)
+    ok = action == "evicted"
+    error = "" if ok else "Deployment kube-system/coredns: 1 pod was evicted: ."
+    assert stats_of(run, "stats")["localhost"] == {**numbers, "ok": ok, "changed": True, "error": error}, run.output
 
 
 def test_a_skipped_tag_that_the_checks_have_is_refused(tmp_path: Path) -> None:
