@@ -205,6 +205,6 @@ def _profiles(config):
 
 
 def _with_place(place, error):
-    text = str(error)
     # An error of the configuration names its fields, one line for each.
-    return [f"{place} {line}" if line.startswith("has ") else f"{place}: {line}" for line in text.splitlines()]
+    lines = str(error).removeprefix(f"{place}: ").splitlines()
+    return [f"{place} {line}" if line.startswith("has ") else f"{place}: {line}" for line in lines]

@@ -53,7 +53,7 @@ class ProfilePlan(t.NamedTuple):
 
 
 def plan_profile(text, options, place, command=None):
-    """Return the plan for an existing text, or for None. Raise SchedulerConfigError, which names the place or the field.
+    """Return the plan for an existing text, or for None. Raise SchedulerConfigError, which names the place and the field.
 
     ``place`` names the file or the ConfigMap for messages. ``command`` is the command line of the kube-scheduler that reads it.
     """
@@ -61,7 +61,7 @@ def plan_profile(text, options, place, command=None):
     own = None if before is None else ConfigTarget(short_name(before.get("apiVersion")), None)
     if own:
         # A merge reads a value of a wrong type as empty, and would replace it.
-        _refuse(problems_text(problem for problem in type_problems(before, own) if problem.kind != UNKNOWN_FIELD))
+        _refuse(place, problems_text(problem for problem in type_problems(before, own) if problem.kind != UNKNOWN_FIELD))
     target = _target_of(options, own)
     change = _change_of(options)
     if change.absent and same_value(merge(before, change, target).config, before):
@@ -77,13 +77,13 @@ def plan_profile(text, options, place, command=None):
         flags = flags_of(command)
         config, more = take_over(config, flags)
         notes += more
-        _refuse("\n".join(contradictions(config, flags)))
+        _refuse(place, "\n".join(contradictions(config, flags)))
     known = frozenset(options["known_plugins"] or ())
     problems = config_problems(config, target, known)
     # A version after the tables may have more fields.
     kept = UNKNOWN_FIELD if change.force or target.is_after_tables else ""
     refused = (problem for problem in problems if problem.is_refused_by_scheduler or problem.kind == UNSAFE)
-    _refuse(problems_text(problem for problem in refused if problem.kind != kept))
+    _refuse(place, problems_text(problem for problem in refused if problem.kind != kept))
     notes += [str(problem) for problem in (*problems, *harmful_settings(config, target, known))]
     after, more = _new_text(text, config)
     return ProfilePlan(text, after, config, [f"{place}: {note}" for note in [*notes, *more]])
@@ -139,9 +139,9 @@ def _target_of(options, own):
     return target_of(options["kubernetes_version"], options["api_version"] or ("" if options["kubernetes_version"] else "v1"))
 
 
-def _refuse(text):
+def _refuse(place, text):
     if text:
-        raise SchedulerConfigError(text)
+        raise SchedulerConfigError(f"{place}: {text}")
 
 
 def _new_text(text, config):

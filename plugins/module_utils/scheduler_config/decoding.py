@@ -9,6 +9,7 @@ import binascii
 import typing as t
 from collections.abc import Iterator, Mapping
 
+from ..model.values.nearest import nearest
 from ..model.values.shown import shown_key, shown_value
 from .plugin_tables import FIELDS, OLDEST
 from .problem import UNKNOWN_FIELD, Problem
@@ -47,7 +48,8 @@ def struct_problems(name: str, value: t.Any, path: str, target: ConfigTarget) ->
         place = f"{path}.{shown_key(key)}" if path else shown_key(key)
         kind = fields.get(key) if isinstance(key, str) else None
         if kind is None:
-            yield Problem(place, "kube-scheduler refuses a field that it does not know", _remedy(str(key), fields), UNKNOWN_FIELD)
+            remedy = f"remove it, or correct its spelling{nearest(str(key), fields)}"
+            yield Problem(place, "kube-scheduler refuses a field that it does not know", remedy, UNKNOWN_FIELD)
         else:
             yield from _value_problems(kind, child, place, target)
     if name == "PluginConfig":
@@ -75,11 +77,6 @@ def _applies(struct: str, key: str, span: tuple[int, int], target: ConfigTarget)
     if not target.is_since(api_version) or (target.minor is not None and target.minor < minor):
         return False
     return target.has(span) if target.has_tables else span[0] == OLDEST
-
-
-def _remedy(key: str, fields: Mapping[str, str]) -> str:
-    same = next((name for name in fields if name.lower() == key.lower()), None)
-    return f"write {same}" if same else "remove it, or correct its spelling"
 
 
 def _value_problems(kind: str, value: t.Any, path: str, target: ConfigTarget) -> Iterator[Problem]:

@@ -89,9 +89,9 @@ def test_a_file_that_cannot_be_managed_is_refused(text: str, said: str) -> None:
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ({"plugins": {"scores": {}}}, "profiles[1].plugins.scores: kube-scheduler refuses a field"),
+        ({"plugins": {"scores": {}}}, "profiles[1].plugins.scores: kube-scheduler refuses a field that .* the nearest is score"),
         ({"extenders": [{**EXTENDER, "nodeCacheCapabel": True}]}, "extenders[0].nodeCacheCapabel: kube-scheduler refuses a field"),
-        ({"leader_election": {"leaderelect": False}}, "leaderElection.leaderelect: .* write leaderElect"),
+        ({"leader_election": {"leaderelect": False}}, "leaderElection.leaderelect: .* the nearest is leaderElect"),
         ({"plugin_config": arguments("NodeAffinity", added={})}, "profiles[1].pluginConfig[0].args.added: "),
         (
             {"plugins": plugins("score", "NetworkTraffic")},
@@ -112,7 +112,7 @@ def test_wrong_options_are_refused(options: Json, said: str) -> None:
 @pytest.mark.parametrize("state", ["present", "absent"])
 def test_an_unknown_field_of_the_file_is_refused(state: str) -> None:
     text = text_of(configuration(newField=1, profiles=[profile(), profile("b")]))
-    with pytest.raises(SchedulerConfigError, match="newField: kube-scheduler refuses a field that it does not know; "):
+    with pytest.raises(SchedulerConfigError, match=rf"^{PLACE}: newField: kube-scheduler refuses a field that it does not know; "):
         plan(text, name="a" if state == "present" else "b", state=state)
 
 
@@ -133,13 +133,13 @@ def test_a_part_of_the_file_with_a_wrong_type_is_refused_and_not_replaced(
     field: str, value: object, options: Json, *, state: str, force: bool
 ) -> None:
     text = text_of(configuration(**{field.partition("[")[0]: value}))
-    with pytest.raises(SchedulerConfigError, match=rf"^{re.escape(field)}: .* expected; "):
+    with pytest.raises(SchedulerConfigError, match=rf"^{PLACE}: {re.escape(field)}: .* expected; "):
         plan_profile(text, {**DEFAULTS, **options, "state": state, "force": force}, PLACE)
 
 
 def test_a_flag_does_not_replace_a_part_of_the_file_with_a_wrong_type() -> None:
     command = ["kube-scheduler", "--kubeconfig=/etc/kubernetes/scheduler.conf"]
-    with pytest.raises(SchedulerConfigError, match=r"^clientConnection: .* a mapping is expected"):
+    with pytest.raises(SchedulerConfigError, match=rf"^{PLACE}: clientConnection: .* a mapping is expected"):
         plan_profile(text_of(configuration(clientConnection="kubeconfig")), {**DEFAULTS, "name": "a"}, PLACE, command)
 
 

@@ -241,9 +241,9 @@ def test_plugins_of_a_version_without_tables_are_not_checked() -> None:
     assert problems(config, ConfigTarget("v1beta3", 24)) == []
 
 
-def test_the_case_of_a_field_is_corrected_by_the_remedy() -> None:
+def test_the_nearest_field_is_in_the_remedy() -> None:
     (found,) = config_problems(configuration(profiles=[{"schedulername": "a"}]), NEWEST)
-    assert str(found).startswith("profiles[0].schedulername: ") and str(found).endswith("; write schedulerName")
+    assert str(found).startswith("profiles[0].schedulername: ") and str(found).endswith("; the nearest is schedulerName")
 
 
 def test_a_value_that_may_be_a_password_is_not_shown() -> None:

@@ -73,7 +73,10 @@ def test_profiles_of_a_file_are_added_to_the_default_one(tmp_path: Path) -> None
     ("content", "text"),
     [
         ("a: [", "cannot be used: line 1, column 5: "),
-        ({**HEADER, "profile": []}, "profile: kube-scheduler refuses a field that it does not know; "),
+        (
+            {**HEADER, "profile": []},
+            "profile: kube-scheduler refuses a field that it does not know; remove it, or correct its spelling; the nearest is profiles",
+        ),
         (REFUSED["lost indentation"], "kubeconfig: kube-scheduler refuses a field that it does not know"),
         (REFUSED["a key twice"], "cannot be used: line 5, column 1: the key parallelism is there twice; correct it"),
         ("", "it is not a KubeSchedulerConfiguration"),
