@@ -13,7 +13,7 @@ from ..spread.verdict import SINGLE_DOMAIN, SPREAD
 
 Json = Mapping[str, t.Any]
 
-OFF = "Set site_spread_addons to [] to leave the add-ons out."
+OFF = "-e '{\"site_spread_addons\": []}' leaves the add-ons out."
 
 
 class AddonsText(t.NamedTuple):
@@ -48,12 +48,12 @@ def _line(workload: Json) -> str:
     message = (workload.get("message") or "").rstrip(".")
     evicted = len(workload.get("evicted") or ())
     if evicted:
-        pods = pluralize(evicted, "pod")
-        if workload["action"] in (WOULD_EVICT, WOULD_EVICT_IF):
-            return f"{name}: {pods} would be evicted: {message}."
-        places = [f"{domain}={count}" for counts in (workload.get("after") or {}).values() for domain, count in counts.items()]
-        found = f" Its replicas now: {', '.join(places)}." if places else ""
-        return f"{name}: {pods} {'was' if evicted == 1 else 'were'} evicted: {message}.{found}"
+        is_plan = workload["action"] in (WOULD_EVICT, WOULD_EVICT_IF)
+        verb = "would be" if is_plan else "was" if evicted == 1 else "were"
+        counts = workload.get("expected" if is_plan else "after") or {}
+        places = ", ".join(f"{domain}={count}" for domains in counts.values() for domain, count in domains.items())
+        found = f" Its replicas {'then' if is_plan else 'now'}: {places}." if places else ""
+        return f"{name}: {pluralize(evicted, 'pod')} {verb} evicted: {message}.{found}"
     if workload.get("reason") == SPREAD:
         return ""
     if workload.get("reason") == SINGLE_DOMAIN:

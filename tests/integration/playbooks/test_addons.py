@@ -14,7 +14,7 @@ import pytest
 from lab.cluster import Cluster
 from lab.layout import REPOSITORY
 from tests.integration.modules.conftest import cluster
-from tests.integration.playbooks.site_runs import Site, site
+from tests.integration.playbooks.site_runs import Site, site, stats_of
 from tests.integration.roles.role_play import ansible_playbook
 from tests.integration.workloads import budget, deployment, only_node, pile_up, pod_uids, pods_of, restarted_at, workers
 
@@ -46,6 +46,7 @@ def test_the_replicas_of_dns_are_planned_and_spread_when_two_nodes_can_run_them(
 
     planned = site.play("site", "--check", *tags)
     assert planned.code == 0 and "Deployment kube-system/coredns: 1 pod would be evicted" in planned.in_one_line, planned.output
+    assert ". Its replicas then: " in planned.in_one_line, planned.output
     assert pod_uids(cluster, dns) == before
 
     made = site.play("site", *tags)
@@ -73,4 +74,6 @@ def test_after_maintenance_spreads_the_replicas_of_dns_within_their_budget(clust
     cluster.apply(budget("kube-system", "coredns", "coredns", minAvailable=1))
     wrong = play(site_spread_addons="coredns")
     assert wrong.code == 2 and "site_spread_addons" in wrong.output, wrong.output
-    assert play().code == 0 and len(nodes_of(cluster, dns)) == 2
+    made = play()
+    assert made.code == 0 and stats_of(made, "kube_scheduling_after_maintenance")["changed"], made.output
+    assert len(nodes_of(cluster, dns)) == 2

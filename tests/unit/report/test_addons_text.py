@@ -11,13 +11,14 @@ from ansible_collections.onprem.kube_scheduling.plugins.filter.addons_text impor
 
 HOST = "kubernetes.io/hostname"
 DNS = "Deployment kube-system/coredns"
-OFF = "Set site_spread_addons to [] to leave the add-ons out."
+OFF = "-e '{\"site_spread_addons\": []}' leaves the add-ons out."
 
 
-def result(action: str, reason: str = "", message: str = "", evicted: int = 0, after: dict[str, int] | None = None) -> dict[str, Any]:
+def result(action: str, reason: str = "", message: str = "", evicted: int = 0, places: dict[str, int] | None = None) -> dict[str, Any]:
     identity = {"kind": "Deployment", "namespace": "kube-system", "name": "coredns"}
     pods = [{"pod": f"coredns-{number}", "node": "cp-1"} for number in range(evicted)]
-    workload = {"action": action, "reason": reason, "message": message, "evicted": pods, "after": {HOST: after} if after else {}}
+    workload = {"action": action, "reason": reason, "message": message, "evicted": pods}
+    workload["expected" if action == "would_evict" else "after"] = {HOST: places} if places else {}
     return {"workloads": [identity | workload], "changed": bool(evicted)}
 
 
@@ -29,7 +30,10 @@ def result(action: str, reason: str = "", message: str = "", evicted: int = 0, a
             result("evicted", "collapsed", "all 2 in cp-1", 1, {"cp-1": 1, "worker": 1}),
             [f"{DNS}: 1 pod was evicted: all 2 in cp-1. Its replicas now: cp-1=1, worker=1."],
         ),
-        (result("would_evict", "collapsed", "all 2 in cp-1", 2), [f"{DNS}: 2 pods would be evicted: all 2 in cp-1."]),
+        (
+            result("would_evict", "collapsed", "all 3 in cp-1", 2, {"cp-1": 1, "worker": 2}),
+            [f"{DNS}: 2 pods would be evicted: all 3 in cp-1. Its replicas then: cp-1=1, worker=2."],
+        ),
         (
             result("skipped", "single_domain", "only one"),
             [f"{DNS}: fewer than two nodes can run its pods. The next run of this playbook spreads them as soon as a second node can."],

@@ -23,5 +23,5 @@ def cooldown_violation(outcome: RestartOutcome, attempts: int, *, now_s: float, 
     left_s = parse_time(outcome.time) + pause_s - now_s
     if left_s <= 0:
         return None
-    text = f"{outcome.outcome} at {outcome.time}, attempts {attempts}; next attempt in {int(left_s) + 1} s at the earliest"
-    return Reason("cooldown", text)
+    last = f"cooldown since {outcome.time}: the last result was {outcome.outcome}, attempts {attempts}"
+    return Reason("cooldown", f"{last}; next attempt in {int(left_s) + 1} s at the earliest")

@@ -29,4 +29,5 @@ def system_workload_violation(workload: Workload, snapshot: ClusterSnapshot) -> 
         found = f"has the priority {priority}"
     else:
         return None
-    return Reason("system_workload", f"it {found}, and is moved only if namespaces or the workload is named")
+    rule = "without an annotation, workloads of the system are moved only if their namespace (namespaces) or they themselves are named"
+    return Reason("system_workload", f"it {found}; {rule}")
