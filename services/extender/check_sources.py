@@ -94,6 +94,8 @@ def _value_text(query: Query, value: float) -> str:
     """Return a value for people. A network rate of node_exporter has the unit of links and of the agents, which is bit/s."""
     is_rate = isinstance(query, Rate) and NETWORK_BYTES.fullmatch(query.metric)
     is_speed = isinstance(query, Gauge) and query.metric == SPEED_METRIC
+    if is_speed and value <= 0:
+        return "unknown"  # Linux reports -1 Mbit/s
     return bit_text(value) if is_rate or is_speed else f"{value:g}"
 
 

@@ -64,10 +64,10 @@ class NetworkTraffic(Agent):
         super().__init__(args)
         self._directions, self._window_s = args.directions, args.window_s
         self._by_rate = args.normalise == RELATIVE
-        self._entries = [(re.compile(entry.nodes), DeviceFilter(entry.device, args.exclude)) for entry in args.entries]
+        self._entries = [(re.compile(entry.nodes), DeviceFilter(entry.device, args.excluded)) for entry in args.entries]
         self._overrides = [(re.compile(entry.nodes), re.compile(entry.device), entry.bytes_per_s) for entry in args.speeds]
         matching = "|".join(f"(?:{entry.device})" for entry in args.entries)
-        conditions = (LabelMatch("device", matching), *([LabelMatch("device", args.exclude, negative=True)] if args.exclude else []))
+        conditions = (LabelMatch("device", matching), *([LabelMatch("device", args.excluded, negative=True)] if args.excluded else []))
         self._rates = {direction: Rate(COUNTERS[direction], self._window_s, conditions) for direction in self._directions}
         self._speed = Gauge(SPEED_METRIC, conditions)
         self._properties = tuple(Gauge(metric, conditions) for metric in PROPERTIES)

@@ -105,7 +105,7 @@ class Scrapes:
 
 @pytest.fixture
 def scrapes(machine: NetworkNamespace) -> Iterator[Scrapes]:
-    made = Scrapes(machine, build_agent("network_traffic", {"window": WINDOW_S, "exclude": ""}))
+    made = Scrapes(machine, build_agent("network_traffic", {"window": WINDOW_S, "device": ".*"}))
     made.ready()
     yield made
     made.close()

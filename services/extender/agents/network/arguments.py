@@ -49,7 +49,7 @@ class NetworkTrafficArgs(ValueAgeArgs, frozen=True, kw_only=True, forbid_unknown
     """The arguments of ``network_traffic``.
 
     ``device``: the devices of all nodes; ``devices``: those of groups of nodes, of which the first entry that matches counts. ``exclude``:
-    devices that never count. ``window``: the time over which the rate is taken. ``estimate``: the traffic of a new pod without a bandwidth
+    devices that do not count. ``window``: the time over which the rate is taken. ``estimate``: the traffic of a new pod without a bandwidth
     annotation, in bits per second, or ``auto``: the traffic of a node for each of its pods. ``speeds``: speeds that the nodes do not report
     correctly. ``worst_utilisation``: the share of the speed with the score 0, above 0 and at most 1, unless a node has more.
     ``max_utilisation``: the share of the speed, 0 to 1, above which a filter rejects a node. ``max_age_s``: older rates are unknown.
@@ -57,7 +57,7 @@ class NetworkTrafficArgs(ValueAgeArgs, frozen=True, kw_only=True, forbid_unknown
 
     device: str = ""
     devices: tuple[DeviceEntry, ...] = ()
-    exclude: str = VIRTUAL_DEVICES
+    exclude: str = ""
     direction: t.Literal["receive", "transmit", "both"] = "receive"
     window: Duration = "5m"
     normalise: t.Literal["utilisation", "relative"] = "utilisation"
@@ -84,6 +84,12 @@ class NetworkTrafficArgs(ValueAgeArgs, frozen=True, kw_only=True, forbid_unknown
     def entries(self) -> tuple[DeviceEntry, ...]:
         """Return the devices by groups of nodes. Without ``device`` and ``devices`` every device counts that is not excluded."""
         return self.devices or (DeviceEntry(nodes=".*", device=self.device or ".*"),)
+
+    @property
+    def excluded(self) -> str:
+        """Return the devices that do not count: also those inside a node, unless ``device`` or ``devices`` names the devices."""
+        inside = "" if self.device or self.devices else VIRTUAL_DEVICES
+        return "|".join(filter(None, (self.exclude, inside)))
 
     @property
     def directions(self) -> tuple[str, ...]:

@@ -80,6 +80,7 @@ def test_a_busy_link_has_a_lower_score_whatever_the_other_devices_are(
     assert "two-busy: network_traffic = 0.00 (99% of 1 Gbit/s on ens33, the fullest of 2 links, receive" in out
     notes = [line.removeprefix("extender: note: profile all, agent network_traffic: ") for line in err.splitlines()]
     assert [note.partition(":")[0] for note in notes] == ["bridge-local", "two-busy, two-idle", "vm"]
+    assert '{device="eth0", instance="vm"} = unknown, ' in out
 
 
 def test_an_argument_ends_its_note(prometheus: Server, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -118,10 +118,10 @@ def test_the_table_of_an_agent_has_its_arguments_and_defaults(agent: str) -> Non
         default, known = rows[name][0], re.findall(r"`([^`]+)`", rows[name][0])
         if field.required:
             assert default == "required"
-        elif name != "exclude" and known:
+        elif known:
             assert known == [as_text(field.default)], name
         else:
-            assert name in ("exclude", "device") or (default == "–" and not isinstance(field.default, (int, float))), name
+            assert name == "device" or (default == "–" and not isinstance(field.default, (int, float))), name
 
 
 def as_text(value: Any) -> str:

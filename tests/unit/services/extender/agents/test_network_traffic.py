@@ -139,6 +139,21 @@ def test_a_nic_with_a_speed_and_without_a_rate_makes_its_node_unknown() -> None:
     assert judgements(of, [measured(of, "part", {"eth0": 0.0}, speed=speed)])["part"].score == 10.0
 
 
+@pytest.mark.parametrize(
+    ("given", "text"),
+    [
+        ({}, "1 Gbit/s on eth0, receive"),
+        ({"exclude": "eth1"}, "1 Gbit/s on eth0, receive"),
+        ({"device": "cni.*"}, "1 Gbit/s on cni0, receive"),
+        ({"device": "cni.*", "exclude": "cni0"}, "no value of node_network_receive_bytes_total is known"),
+    ],
+)
+def test_devices_inside_a_node_are_read_only_if_device_names_them(given: dict[str, str], text: str) -> None:
+    of = agent("network_traffic", **given)
+    rates = {"eth0": 0.1 * GBIT, "cni0": 0.2 * GBIT}
+    assert text in judgements(of, [measured(of, "n", rates, speed=dict.fromkeys(rates, GBIT))])["n"].explanation
+
+
 def test_an_old_rate_of_one_link_makes_its_node_unknown() -> None:
     of = traffic_agent(max_age_s=60)
     one = measured(of, "n", {"eth0": 0.0, "eth1": 0.0}, speed={"eth0": GBIT, "eth1": GBIT})
@@ -319,7 +334,7 @@ BY_DEVICE = st.dictionaries(st.sampled_from(["eth0", "eth1", "eth0.7", "bond0", 
 def test_no_values_of_one_node_make_another_unknown(
     rates: dict[str, float], speeds: dict[str, float], properties: dict[str, dict[str, float]], normalise: str
 ) -> None:
-    of = agent("network_traffic", exclude="", normalise=normalise)
+    of = agent("network_traffic", device=".*", normalise=normalise)
     hostile = measured(of, "hostile", rates, speed=speeds, properties=properties, pods=(pod(bound_s_ago=1),))
     nodes = [*shares(of, idle=0.0, fifth=0.2), hostile]
     found = judgements(of, nodes)
