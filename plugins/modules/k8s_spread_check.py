@@ -276,8 +276,8 @@ workloads:
               whether new pods become ready at the same time. With V(depends_on_removal_order), it depends on the order in which a
               Deployment loses its old pods. V(waits_for_ready_pod) means that the controller of a StatefulSet replaces no pod until one of
               them is Ready. V(waits_for_lost_pod) means that the controller waits for the end of a pod on a node that is not Ready.
-              With V(depends_on_preemption), the scheduler may preempt pods with a lower priority for
-              a new pod. With V(depends_on_extender), it depends on an extender of the scheduler that filters or scores nodes.
+              With V(preempts), the scheduler would preempt pods with a lower priority for a new pod, and with V(depends_on_preemption) it
+              may do so. With V(depends_on_extender), it depends on an extender of the scheduler that filters or scores nodes.
               V(no_better_spread) means that no choice of nodes would spread them better. C(docs/rebalance.md) says what to do.
           type: str
         message:

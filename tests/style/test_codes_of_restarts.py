@@ -37,6 +37,7 @@ OF_PREDICTIONS = {
     "depends_on_termination",
     "depends_on_sampling",
     "depends_on_preemption",
+    "preempts",
     "depends_on_readiness",
     "depends_on_removal_order",
     "waits_for_lost_pod",

@@ -27,13 +27,15 @@ SETTLED_WITHIN_S = 20.0
 POLL_S = 0.2
 UNFINISHED = "unfinished"
 """The outcome of a restart whose rollout does not end."""
+PREEMPTED = "preempted"
+"""The outcome of a restart for which the scheduler ended pods of other workloads."""
 
 
 class Compared(Struct, frozen=True):
     """The prediction for one workload and the result of its restart.
 
-    ``outcome`` is that of k8s_rollout_restart, or UNFINISHED. ``expected`` is empty if there is no expectation. All counts are without
-    empty domains.
+    ``outcome`` is that of k8s_rollout_restart, UNFINISHED or PREEMPTED. ``expected`` is empty if there is no expectation. All counts are
+    without empty domains.
     """
 
     workload: str
@@ -79,7 +81,7 @@ class _Checks:
     def compare(self, workload: CaseWorkload, world: CaseWorld) -> Compared | None:
         """Return the comparison for one workload. None if it is not uneven."""
         began = time.monotonic()
-        _snapshot, before = self._settled_check(workload)
+        others, before = self._settled_check(workload)
         if before.verdict.verdict not in (COLLAPSED, SKEWED):
             return None
         prediction = before.prediction
@@ -88,7 +90,8 @@ class _Checks:
         if Restart(self._api, workload, awaits_ends=self._case.awaits_ends).run():
             snapshot, report = self._settled_check(workload)
             after = self._over_same_nodes(snapshot, report, before)
-            outcome = compare_spread(before.distributions, after)
+            preempted = _pods_of_others(others, before) - {pod.metadata.uid for pod in snapshot.pods if not pod.terminating}
+            outcome = PREEMPTED if preempted else compare_spread(before.distributions, after)
         else:
             world.delete_workload(workload)
         return Compared(
@@ -128,6 +131,11 @@ class _Checks:
         """Return the distributions over the nodes that were eligible before, as k8s_rollout_restart does."""
         node_names = [pod.spec.node_name for pod in snapshot.placed_pods(report.workload)]
         return snapshot.once(Topology.of).distribute_over(self._case.topology_keys, node_names, before.eligible)
+
+
+def _pods_of_others(snapshot: ClusterSnapshot, report: WorkloadReport) -> set[str]:
+    own = {pod.metadata.uid for pod in snapshot.owned_pods(report.workload)}
+    return {pod.metadata.uid for pod in snapshot.pods if not pod.terminating} - own
 
 
 def _filled(counts: Counts) -> Counts:

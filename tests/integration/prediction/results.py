@@ -15,7 +15,7 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.state.resta
 
 from lab.binaries import KUBERNETES_VERSION
 from tests.integration.kubernetes_version import VERSION
-from tests.integration.prediction.comparison import CaseResult, Compared
+from tests.integration.prediction.comparison import PREEMPTED, UNFINISHED, CaseResult, Compared
 from tools.paths import ROOT
 
 SMALL_UP_TO = 100
@@ -67,7 +67,9 @@ class KeptResults(Generic[R]):
 
 
 def is_wrong(compared: Compared) -> bool:
-    """Return whether the prediction was true or false, and the result is the opposite."""
+    """Return whether the prediction was true or false, and the result is the opposite; or that it preempts, and it does not."""
+    if compared.reasons == ["preempts"]:
+        return compared.outcome not in (PREEMPTED, UNFINISHED)
     return compared.helps is not None and compared.helps != (compared.outcome == IMPROVED)
 
 

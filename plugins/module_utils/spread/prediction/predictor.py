@@ -39,6 +39,9 @@ from .stopped_rollout import stopped_rollout_unknown
 
 BETTER = "simulated restarts spread the replicas better"
 PREEMPTS = Reason(
+    "preempts", "the nodes have too little free capacity for a new pod, and the scheduler would preempt pods with a lower priority for it"
+)
+MAY_PREEMPT = Reason(
     "depends_on_preemption",
     "a new pod may find no node, and the scheduler would then preempt pods with a lower priority: the nodes have too little free capacity",
 )
@@ -89,9 +92,7 @@ class RestartPredictor:
         next_pods = NextPods(workload, self._snapshot, self._cluster_state)
         best = self._simulate(workload, next_pods, eligible, surge.pods, accept_unknown=True, decides=decides)
         domains = self._feasible_domains(best.first)
-        if best.preempts:
-            return Prediction(None, domains, [Blocker(PREEMPTS)])
-        spreads = self._better(before, best, eligible)
+        spreads = best.preempts or self._better(before, best, eligible)
         if not spreads and self._is_best(workload, next_pods.pod(), eligible):
             return Prediction(False, domains, self._blockers(workload, best))
         unknowns = self._unknowns(best.first)
@@ -144,15 +145,16 @@ class RestartPredictor:
         ``unknowns``: the nodes of which it is not known whether the pods can run there. Every second simulation leaves them out.
         """
         results: list[bool] = []
-        certain: dict[t.Hashable, bool] = {}
+        preempting: list[bool] = []
+        certain: dict[t.Hashable, SimulatedRestart] = {}
         expected: dict[str, dict[str, int]] = {}
         has_times = depends_on_times(workload, self._snapshot) or bool(assumed_ending_pods(self._cluster_state))
         while not self._draws.suffice(results, workload.spec.replicas):
             number = len(results)
             draw = self._draws.of(workload, number)
             kind = draw.kind if has_times else ()
-            improved = certain.get(kind)
-            if improved is None:
+            restart = certain.get(kind)
+            if restart is None:
                 accept_unknown = not unknowns or draw.accepts_unknown
                 try:
                     restart = self._simulate(
@@ -166,15 +168,19 @@ class RestartPredictor:
                     )
                 except NodeUnknownError as error:
                     return Prediction(None, domains, [*unknowns, *map(Blocker, error.reasons)])
-                if restart.preempts:
-                    return Prediction(None, domains, [*unknowns, Blocker(PREEMPTS)])
-                improved = self._better(before, restart, eligible)
-                if number == 0:
+                if restart.preempts and not restart.certainly_preempts:
+                    return Prediction(None, domains, [*unknowns, Blocker(MAY_PREEMPT)])
+                if number == 0 and not restart.preempts:
                     placed = self._topology.distribute_over(self._keys, restart.nodes, eligible)
                     expected = listed_by_key(placed)
                 if draw.is_certain and not unknowns:
-                    certain[kind] = improved
-            results.append(improved)
+                    certain[kind] = restart
+            results.append(self._better(before, restart, eligible))
+            preempting.append(restart.preempts)
+        if all(preempting) and not unknowns:
+            return Prediction(False, domains, [Blocker(PREEMPTS)])
+        if any(preempting):
+            return Prediction(None, domains, [*unknowns, Blocker(MAY_PREEMPT)])
         if all(results):
             return Prediction(True, domains, expected=expected)
         if not any(results):

@@ -15,15 +15,21 @@ from ...scheduler.feasibility import FilterRunner
 from ...scheduler.preemption import could_preempt
 
 
-def may_preempt(pod: Pod, filters: FilterRunner, cluster_state: ClusterState) -> bool:
+def may_preempt(pod: Pod, filters: FilterRunner, cluster_state: ClusterState, *, certainly: bool = False) -> bool:
     """Return whether a node can run the pod, or may be able to, without its pods with lower priorities. ``filters``: those for the pod.
 
-    A node without such pods does not count: no preemption helps there.
+    A node without such pods does not count: no preemption helps there. ``certainly``: return whether it is certain that the scheduler ends
+    such pods if the pod finds no node now. It is not if some of them are terminating, because these may be enough.
     """
     if not could_preempt(pod, cluster_state.shared(_lowest_priority)):
         return False
-    for name in cluster_state.node_names:
-        gone = [other for other in cluster_state.pods_on(name) if could_preempt(pod, other.spec.priority or 0)]
+    lower = {
+        name: [other for other in cluster_state.pods_on(name) if could_preempt(pod, other.spec.priority or 0)]
+        for name in cluster_state.node_names
+    }
+    if certainly and any(other.terminating for pods in lower.values() for other in pods):
+        return False
+    for name, gone in lower.items():
         if not gone:
             continue
         result = filters.result_without_pods(name, gone)
@@ -32,7 +38,8 @@ def may_preempt(pod: Pod, filters: FilterRunner, cluster_state: ClusterState) ->
             for other in gone:
                 without.remove(other)
             result = filters.on_fork(without).run_filters(name)
-        if not result[0]:
+        reasons, unknowns = result
+        if not reasons and not (certainly and unknowns):
             return True
     return False
 

@@ -27,6 +27,7 @@ from .draws import Draw, terminating_copy
 from .least_loaded_node import LeastLoadedNode, ReplicaCounts
 from .next_pods import NextPods
 from .old_pods import OldPods, assumed_ending_pods, can_be_removed_in_other_orders, ending_pods, ends_at_removal
+from .preemption import may_preempt
 from .scored_node import ScoredNode
 
 
@@ -37,7 +38,7 @@ class SimulatedRestart:
     ``nodes`` has the node of every replica afterwards. ``stuck`` has the filter results by node if the restart would not end, or None.
     ``first`` has the filter results for the first new pod. ``cluster_state`` has all pods afterwards. ``decided``: the simulation ended
     early because the caller's question was decided; ``nodes`` then has the first replicas only. ``preempts``: it ended at a new pod that
-    finds no node, and for which the scheduler may preempt other pods.
+    finds no node, and for which the scheduler may preempt other pods. ``certainly_preempts``: it does so.
     """
 
     nodes: tuple[str, ...]
@@ -46,6 +47,7 @@ class SimulatedRestart:
     cluster_state: ClusterState
     decided: bool = False
     preempts: bool = False
+    certainly_preempts: bool = False
 
 
 class _NoCapacity(Exception):
@@ -57,7 +59,11 @@ class _NoCapacity(Exception):
 
 
 class _PreemptionError(Exception):
-    """No node is feasible for a new pod, and the scheduler may preempt other pods for it."""
+    """No node is feasible for a new pod, and the scheduler may preempt other pods for it. ``certainly``: it does so."""
+
+    def __init__(self, *, certainly: bool) -> None:
+        super().__init__()
+        self.certainly = certainly
 
 
 class RestartSimulation:
@@ -108,7 +114,7 @@ class RestartSimulation:
         Raise NodeUnknownError if a draw cannot tell on which node a pod runs.
         """
         stuck: t.Optional[Feasibility] = None
-        preempts = False
+        preempts = certainly = False
         # In the best case, all pods that were terminating before have ended.
         self._end([pod for pod in self._terminating if self._draw is None or self._draw.has_ended(immediately=True)])
         try:
@@ -120,8 +126,8 @@ class RestartSimulation:
                 self._roll()
         except _NoCapacity as error:
             stuck = error.feasibility
-        except _PreemptionError:
-            preempts = True
+        except _PreemptionError as error:
+            preempts, certainly = True, error.certainly
         self._end(self._terminating)
         if stuck is None and not preempts:
             # The rollout has ended, and these may still be terminating when the next workload is decided.
@@ -129,7 +135,7 @@ class RestartSimulation:
                 has_ended = self._draw is None or ends_at_removal(pod) or self._draw.has_ended(immediately=True)
                 self._remove_old_pod(pod, uses_node=not has_ended)
         first = self._first or Feasibility((), {}, (), {})
-        return SimulatedRestart(tuple(self._new), stuck, first, self._cluster_state, self._decided, preempts)
+        return SimulatedRestart(tuple(self._new), stuck, first, self._cluster_state, self._decided, preempts, certainly)
 
     def _old_pods(self) -> list[Pod]:
         """Return the pods that are replaced. Those that a rollout in progress has created are kept."""
@@ -272,7 +278,7 @@ class RestartSimulation:
         node = self._find_node()
         if node is None:
             if self._next_pods.may_preempt(self._ordinal):
-                raise _PreemptionError
+                raise _PreemptionError(certainly=may_preempt(self._pod, self._filter_runner, self._cluster_state, certainly=True))
             return False
         if self._first is not None:
             self._first = _with_unknown(self._first, self._filter_runner.unknown, node, self._filter_runner.run_filters(node)[1])

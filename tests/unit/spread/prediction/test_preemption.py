@@ -27,27 +27,30 @@ def sized(cpu: str, **spec: t.Any) -> Json:
     return {"spec": {"containers": [{"name": "main", "resources": {"requests": {"cpu": cpu}}}], **spec}}
 
 
-def with_a_full_node(priority: int, *, filler_priority: int = 0, allocatable: Json | None = None, **spec: t.Any) -> ClusterBuilder:
+def with_a_full_node(
+    priority: int, *, filler_priority: int = 0, filler: Json | None = None, allocatable: Json | None = None, **spec: t.Any
+) -> ClusterBuilder:
     """Two nodes with four cpus. Two replicas fill the first one, and another pod fills the second one."""
     cluster = workers(1)
     cluster.node("worker-2", labels={ZONE: "b"}, **({"allocatable": allocatable} if allocatable else {}))
     cluster.deployment("web", ["worker-1"] * 2, template=sized("2", priority=priority, **spec))
-    cluster.pod("filler", "worker-2", labels={"app": "other"}, template=sized("4", priority=filler_priority))
+    cluster.pod("filler", "worker-2", labels={"app": "other"}, template=sized("4", priority=filler_priority), **(filler or {}))
     return cluster
 
 
 @pytest.mark.parametrize(
     ("cluster", "expected"),
     [
-        (with_a_full_node(1000), (None, ["depends_on_preemption"])),
+        (with_a_full_node(1000), (False, ["preempts"])),
         (with_a_full_node(1000, filler_priority=1000), (False, ["insufficient_cpu"])),
         (with_a_full_node(1000, preemptionPolicy="Never"), (False, ["insufficient_cpu"])),
-        (with_a_full_node(0, filler_priority=-1), (None, ["depends_on_preemption"])),
+        (with_a_full_node(0, filler_priority=-1), (False, ["preempts"])),
+        (with_a_full_node(1000, filler={"deletionTimestamp": "2026-01-01T00:00:30Z"}), (None, ["depends_on_preemption"])),
         (with_a_full_node(1000, allocatable={"cpu": "1", "memory": "16Gi", "pods": "110"}), (False, ["insufficient_cpu"])),
     ],
-    ids=["lower priority", "same priority", "never", "negative priority", "small node"],
+    ids=["lower priority", "same priority", "never", "negative priority", "terminating", "small node"],
 )
-def test_a_restart_that_may_preempt_other_pods_is_not_predicted_to_help_or_not(
+def test_a_restart_for_which_other_pods_are_preempted_does_not_help(
     cluster: ClusterBuilder, expected: tuple[bool | None, list[str]]
 ) -> None:
     assert predicted(cluster) == expected
