@@ -134,7 +134,7 @@ def test_after_maintenance_spreads_no_add_ons_without_the_tag_restart(tmp_path: 
 @pytest.mark.parametrize("action", ["evicted", "failed"])
 def test_evictions_of_add_ons_are_in_the_numbers_of_the_playbook(tmp_path: Path, action: str) -> None:
     workload = {"kind": "Deployment", "namespace": "kube-system", "name": "coredns", "action": action, "evicted": [{"pod": "coredns-1"}]}
-    found = {"changed": True, "results": [{"workloads": [workload]}]}
+    found = {"results": [{"changed": True, "workloads": [workload]}]}
     numbers = {"ok": True, "plan": False, "changed": False, "error": "", "installed": ["spread_cronjob"]}
     before = {"data": {"stats": "{{ {inventory_hostname: numbers} }}"}, "per_host": False, "aggregate": True}
     tasks = [{"ansible.builtin.set_stats": before}, {"ansible.builtin.import_tasks": str(REPOSITORY / "playbooks/tasks/spread_addons.yml")}]
