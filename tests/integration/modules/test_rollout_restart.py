@@ -95,7 +95,7 @@ def test_the_outcome_is_remembered_and_the_next_run_keeps_the_cooldown(cluster: 
     pods = pod_uids(cluster, web)
     refused = modules.restart(**identity(web), cooldown="10m")
     assert refused["failed"] and refused["workloads"][0]["action"] == "refused"
-    assert refused["workloads"][0]["message"].startswith("improved at")
+    assert refused["workloads"][0]["message"].startswith("cooldown since ")
     assert pod_uids(cluster, web) == pods
 
 
