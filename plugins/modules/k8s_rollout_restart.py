@@ -174,8 +174,8 @@ options:
       - A workload that cannot end in this time, by C(minReadySeconds) and the initial delays of its probes, is refused (V(too_slow)).
       - If one namespace has taken six times this time of a run, multiplied by O(max_parallel), and at least 10 minutes, its other workloads
         are V(skipped) with the reason V(limit_reached).
-      - It is also the time for which one run waits, for all workloads together, until PodDisruptionBudgets allow an eviction, and until API
-        servers and webhooks that are not available answer.
+      - It is also the time for which one run waits, for all workloads together, until PodDisruptionBudgets allow an eviction, until
+        terminating pods have ended on which a decision depends, and until API servers and webhooks that are not available answer.
     type: str
     default: '600'
   wait_sleep:

@@ -253,6 +253,11 @@ workloads:
         - The new pods have the pod template with the changes of admission. The changes are those of the live pods of the current revision.
         - The prediction is for a restart that does not add spread constraints.
       type: bool
+    awaits_ends:
+      description:
+        - True if RV(workloads[].restart_helps) is for a restart after the end of the pods that are terminating now. Before that it is
+          unknown. M(onprem.kube_scheduling.k8s_rollout_restart) waits for their end.
+      type: bool
     feasible_domains:
       description: The domains that have free capacity for the first new pod of a restart, by topology key; at most 20 of each.
       type: dict
@@ -320,6 +325,7 @@ workloads:
       reason: collapsed
       message: all 3 placed replicas in kubernetes.io/hostname=worker-1, 3 domains are eligible
       restart_helps: true
+      awaits_ends: false
       feasible_domains: {kubernetes.io/hostname: [worker-1, worker-2, worker-3]}
       expected: {kubernetes.io/hostname: {worker-1: 1, worker-2: 1, worker-3: 1}}
       blockers: []

@@ -66,7 +66,7 @@ makes the pass. The strategy, `max_workloads`, the topology keys and `max_skew` 
 The goals: plan and run agree in 98 % of the actions and of the messages, and at most 10 % of the actions are conditional. An action agrees
 if it is the same, and if as many workloads are moved before it. A conditional action (`would_restart_if`, `would_evict_if`) agrees if it is
 made and its condition is true, or is not made and its condition is not true. Replicas do not show whether some conditions are true, such as
-conditions about old pods. The action then agrees in both cases.
+conditions about budgets. The action then agrees in both cases.
 
 ### Actions and messages on which plan and run do not agree
 

@@ -28,7 +28,6 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.rest
     ONLY_IF,
     OR,
     UNLESS,
-    End,
     replicas_text,
 )
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.restart.targets import Target
@@ -180,7 +179,7 @@ def compare_actions(planned: Entries, made: Entries, planned_order: Sequence[Tar
         {target: place for place, target in enumerate(target for target in some if target in others)}
         for some, others in ((order, planned_order), (planned_order, order))
     )
-    ends = {replicas_text(target, End(entry["after"]) if entry["after"] else None) for target, entry in made.items()}
+    ends = {replicas_text(target, entry["after"] or None) for target, entry in made.items()}
     compared = []
     for target, entry in made.items():
         reasons = (one[key] for one in (planned[target], entry) for key in ("action", "reason", "message"))

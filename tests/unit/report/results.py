@@ -53,6 +53,7 @@ def workload(name: str, counts: dict[str, int], verdict: str, *, key: str = HOST
         "reason": verdict,
         "message": f"it is {verdict}",
         "restart_helps": None,
+        "awaits_ends": False,
         "feasible_domains": {},
         "blockers": [],
         "advice": [],

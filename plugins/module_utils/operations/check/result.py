@@ -118,6 +118,7 @@ def workload_to_result(workload_report: WorkloadReport) -> dict[str, t.Any]:
         "verdict": workload_report.verdict.verdict,
         **reason_fields(workload_report.verdict.reason),
         "restart_helps": prediction.restart_helps if prediction else None,
+        "awaits_ends": prediction.awaits_ends if prediction else False,
         "feasible_domains": {key: names[:MAX_FEASIBLE] for key, names in prediction.feasible_domains.items()} if prediction else {},
         "expected": prediction.expected if prediction else {},
         "blockers": [blocker.fields() for blocker in blockers],

@@ -40,7 +40,7 @@ from ...state.restart_outcome import PENDING
 from .budget_locks import BudgetLocks
 from .eviction_steps import EvictionDenied, PodGone, Replacement, WorkloadEvictions, end_denied
 from .eviction_wait import EvictionWait, SlowError
-from .move_strategy import EvictionDeferredError, PlannedStep, StaleDecisionError, Step, defer_if_capacity_reserved
+from .move_strategy import EvictionDeferredError, PlannedStep, StaleDecisionError, Step, defer_if_undecided
 from .observation import Observation
 from .outcome_store import record_event, record_eviction
 from .result import EvictedPod, RestartResult
@@ -82,7 +82,7 @@ class EvictionStrategy:
         if evictions.evicted is not None:
             evictions.note_replacement(evictions.evicted, report, observation)
         if decision.move is None or decision.outcome is None:
-            defer_if_capacity_reserved(decision.reason, alone=alone)
+            defer_if_undecided(decision.reason, self._eviction_wait, alone=alone)
             self._none_left(report, observation, decision, evictions)
             return None
         budgets = names_of_budgets(report.workload, observation.snapshot)

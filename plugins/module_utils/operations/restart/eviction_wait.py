@@ -2,7 +2,8 @@
 # Copyright: onprem.kube_scheduling contributors
 """The time that one run waits until pods may be evicted: once for all workloads, and after all other work.
 
-It waits for PodDisruptionBudgets that allow no disruption now, and for API servers and webhooks with transient errors.
+It waits for PodDisruptionBudgets that allow no disruption now, and for API servers and webhooks with transient errors. A decision that
+depends on terminating pods uses the same time, but before all other work.
 """
 
 from __future__ import annotations
@@ -86,7 +87,7 @@ class EvictionWait:
         expected, self._expected = self._expected, set()
         pause_is_enough, self._pause_is_enough = self._pause_is_enough, False
         while not self.over:
-            self._pause()
+            self.pause()
             if pause_is_enough or any(map(self._may_have_opened, expected)):
                 return
 
@@ -95,7 +96,8 @@ class EvictionWait:
         self._left_s = 0
         self._slow.clear()
 
-    def _pause(self) -> None:
+    def pause(self) -> None:
+        """Sleep once. The pauses become longer."""
         self._pauses += 1
         pause_s = min(max(BACKOFF.pause_s(self._pauses), self._asked_s), self._left_s)
         self._asked_s = 0.0

@@ -7,8 +7,10 @@ from __future__ import annotations
 import typing as t
 
 from ...model.reason import Reason
+from ...spread.prediction.old_pods import WAITS_FOR_TERMINATING_PODS
 from ...spread.restart import no_gain
 from ...spread.spread_report import WorkloadReport
+from .eviction_wait import EvictionWait
 from .observation import Observation
 from .result import RestartResult
 
@@ -92,11 +94,21 @@ _CAPACITY_REASONS = (no_gain.CODE, "no_capacity", "unknown")
 """Reasons that may no longer apply after the earlier actions are complete."""
 
 
-def defer_if_capacity_reserved(reason: Reason, *, alone: bool) -> None:
-    """Raise CapacityReservedError if the reason to do nothing may result from actions on the same observation."""
+def defer_if_undecided(reason: Reason, eviction_wait: EvictionWait, *, alone: bool) -> None:
+    """Raise an error if a later observation may have no reason to do nothing.
+
+    PodsTerminatingError: the decision depends on terminating pods, and there is time to wait. CapacityReservedError: the reason may result
+    from actions on the same observation.
+    """
+    if reason.code == WAITS_FOR_TERMINATING_PODS and not eviction_wait.over:
+        raise PodsTerminatingError
     if not alone and reason.code in _CAPACITY_REASONS:
         raise CapacityReservedError
 
 
 class StaleDecisionError(Exception):
     """The workload has changed since the snapshot of the decision. It must be checked again."""
+
+
+class PodsTerminatingError(StaleDecisionError):
+    """The decision depends on pods that are terminating. The workload must be checked again when they may have ended."""

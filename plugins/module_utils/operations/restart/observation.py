@@ -19,10 +19,10 @@ from ...spread.distribution import Distribution, listed_by_key
 from ...spread.eviction.decision import PlannedMoves, planned_moves
 from ...spread.eviction.planner import Move
 from ...spread.options import CheckOptions
-from ...spread.prediction.draws import DRAWS, terminating_uid
-from ...spread.prediction.old_pods import assumed_ending_pods
+from ...spread.prediction.draws import DRAWS
+from ...spread.prediction.old_pods import after_ends
 from ...spread.restart.options import EVICT_SURPLUS, ROLLOUT, RestartOptions
-from ...spread.restart.possible_states import Counts, End, PossibleState, PossibleStates, StateAfter
+from ...spread.restart.possible_states import Counts, PossibleState, PossibleStates, StateAfter
 from ...spread.restart.run_limits import RunLimits
 from ...spread.restart.targets import Target
 from ...spread.rollout import is_rolling
@@ -54,7 +54,10 @@ class Observation:
         )
         self._checker = WorkloadChecker(snapshot, check_options)
         self._workloads = {Target.of(workload): workload for workload in snapshot.workloads()}
-        self.states = PossibleStates(self._checker.cluster_state, limits, DRAWS if options.dry_run else STATES_OF_RUN)
+        cluster_state = self._checker.cluster_state
+        if options.dry_run and options.wait:  # the run waits for pods that are terminating if a decision depends on them
+            cluster_state = after_ends(cluster_state) or cluster_state
+        self.states = PossibleStates(cluster_state, limits, DRAWS if options.dry_run else STATES_OF_RUN)
 
     @classmethod
     def read(
@@ -109,12 +112,9 @@ class Observation:
                 limits = limits.fork()
                 limits.add_restart(target)
             if not self._predicts:
-                return StateAfter((), state.cluster_state, limits, End({}))
+                return StateAfter((), state.cluster_state, limits, {})
             restart = self._checker.simulate_restart(report, state.cluster_state, number)
-            owned = {terminating_uid(pod) for pod in self.snapshot.owned_pods(report.workload)}
-            terminating = [pod.metadata.uid for pod in assumed_ending_pods(restart.cluster_state)]
-            end = End(self._replicas_on(restart.nodes, report), is_terminating=not owned.isdisjoint(terminating))
-            return StateAfter((*sorted(restart.nodes), *sorted(terminating)), restart.cluster_state, limits, end)
+            return StateAfter(tuple(sorted(restart.nodes)), restart.cluster_state, limits, self._replicas_on(restart.nodes, report))
 
         return self.states.assume(target, acting, act)
 
@@ -129,7 +129,7 @@ class Observation:
             planned = planned_moves(report, self.snapshot, state, self._options, first[state], number)
             simulated.append(planned)
             identity = frozenset((move.pod.metadata.uid, move.node) for move in planned.moves)
-            return StateAfter(identity, planned.cluster_state, planned.limits, End(self._replicas_on(sorted(planned.nodes), report)))
+            return StateAfter(identity, planned.cluster_state, planned.limits, self._replicas_on(sorted(planned.nodes), report))
 
         return self.states.assume(Target.of(report.workload), list(first), act), simulated[0]
 

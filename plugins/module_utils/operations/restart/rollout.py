@@ -21,6 +21,7 @@ from ...spread.distribution import Distribution, listed_by_key
 from ...spread.history import remembered_constraints
 from ...spread.preconditions.unreadable import unreadable_violation
 from ...spread.preconditions.workload_budgets import budgets_at_stake
+from ...spread.prediction.old_pods import terminating_pods_reason
 from ...spread.restart.actions import FAILED_ACTION, REFUSED, RESTART, RESTARTED, RESUME, SKIPPED, WOULD_RESTART
 from ...spread.restart.decided import decide_in_each
 from ...spread.restart.decision import RestartDecision, decide_restart, is_still_valid_for, restart_patch
@@ -37,8 +38,9 @@ from ...state.restart_outcome import IMPROVED, PENDING, RestartOutcome, make_out
 from ..common.guarded_patch import LiveWorkload, read_live_workload, write_guarded
 from ..common.wait import wait_for_workload
 from .budget_locks import BudgetLocks
+from .eviction_wait import EvictionWait
 from .live_window import is_inside_live_window
-from .move_strategy import MoveStrategy, PlannedStep, StaleDecisionError, Step, defer_if_capacity_reserved
+from .move_strategy import MoveStrategy, PlannedStep, StaleDecisionError, Step, defer_if_undecided
 from .observation import Observation
 from .outcome_store import finalize, next_outcome_time, record_event, record_update_revision
 from .result import RestartResult
@@ -123,12 +125,21 @@ def _with_expected_generation(outcome: RestartOutcome, live: Workload) -> Restar
 class RolloutStrategy:
     """Restarts workloads as ``kubectl rollout restart`` does. ``auto`` uses ``evictions`` if only that does not help or is refused."""
 
-    def __init__(self, api: KubeApi, options: RestartOptions, budgets: BudgetLocks, limits: RunLimits, evictions: MoveStrategy) -> None:
+    def __init__(
+        self,
+        api: KubeApi,
+        options: RestartOptions,
+        budgets: BudgetLocks,
+        limits: RunLimits,
+        evictions: MoveStrategy,
+        eviction_wait: EvictionWait,
+    ) -> None:
         self._api = api
         self._options = options
         self._budgets = budgets
         self._limits = limits
         self._evictions = evictions
+        self._eviction_wait = eviction_wait
 
     def begin(self, report: WorkloadReport, observation: Observation, result: RestartResult, *, alone: bool) -> t.Optional[Step]:
         """Decide on the workload. If the decision is a restart, write it.
@@ -148,7 +159,7 @@ class RolloutStrategy:
         if decision.action == RESUME:
             return self._resume(report, observation, decision, result)
         if not states:
-            defer_if_capacity_reserved(decision.reason, alone=alone)
+            defer_if_undecided(decision.reason, self._eviction_wait, alone=alone)
             if decision.evicts_instead:
                 result.no_rollout = decision.reason
                 return self._evictions.begin(report, observation, result, alone=alone)
@@ -183,7 +194,11 @@ class RolloutStrategy:
 
     def _decide(self, report: WorkloadReport, observation: Observation, state: PossibleState, target: Target) -> RestartDecision:
         decision = decide_restart(report, observation.snapshot, self._options, now_s=self._api.now_s())
-        limited = state.limits.workload_limit_violation(target) if decision.action == RESTART else None
+        if decision.action != RESTART:
+            return decision
+        limited = state.limits.workload_limit_violation(target)
+        if limited is None and self._options.only_if_helps and report.prediction is not None and report.prediction.awaits_ends:
+            limited = terminating_pods_reason(state.cluster_state)
         return decision if limited is None else RestartDecision(SKIPPED, limited)
 
     def _write(self, workload: Workload, decision: RestartDecision, snapshot: ClusterSnapshot, target: Target) -> t.Optional[Workload]:

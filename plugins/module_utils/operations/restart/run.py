@@ -31,7 +31,7 @@ from ..common.scheduler_profiles import read_scheduler_profiles
 from .budget_locks import BudgetLocks, SharedBudgetError
 from .eviction import EvictionStrategy
 from .eviction_wait import EvictionWait
-from .move_strategy import CapacityReservedError, EvictionDeferredError, MoveStrategy, StaleDecisionError, Step
+from .move_strategy import CapacityReservedError, EvictionDeferredError, MoveStrategy, PodsTerminatingError, StaleDecisionError, Step
 from .observation import Observation
 from .result import RestartResult
 from .rollout import RolloutStrategy
@@ -82,7 +82,7 @@ class _Batches:
         self._limits = RunLimits(options)
         self._evictions = EvictionStrategy(api, options, self._budgets, self._eviction_wait, self._limits)
         self._strategies: dict[str, MoveStrategy] = {
-            ROLLOUT: RolloutStrategy(api, options, self._budgets, self._limits, self._evictions),
+            ROLLOUT: RolloutStrategy(api, options, self._budgets, self._limits, self._evictions, self._eviction_wait),
             EVICT_SURPLUS: self._evictions,
         }
         self._blocked: list[Target] = []
@@ -278,7 +278,8 @@ class _Batches:
             result.take_time()
 
     def _begin_on_current_report(self, target: Target, result: RestartResult, *, alone: bool) -> t.Optional[Step]:
-        for _attempt in range(MAX_OBSERVATIONS):
+        attempts = 0
+        while attempts < MAX_OBSERVATIONS:
             report = self._observation.report_for(target)
             if report is None:
                 self._absent(target, result)
@@ -287,9 +288,14 @@ class _Batches:
                 self._strategy_of[target] = self._strategies[choose_strategy(report, self._observation.snapshot, self._options)]
             try:
                 return self._strategy_of[target].begin(report, self._observation, result, alone=alone)
-            except StaleDecisionError:
+            except StaleDecisionError as error:
                 if not alone:
                     raise
+                # The workload keeps its turn, so that the run does what its plan says.
+                if isinstance(error, PodsTerminatingError):
+                    wait_unless_stopped([self._eviction_wait.pause], self._stop)
+                else:
+                    attempts += 1
                 self._observation = self._observe()
         result.stop(SKIPPED, Reason("changed_meanwhile", f"{target} keeps changing; run again later"))
         return None

@@ -31,6 +31,7 @@ from ..preconditions.undecodable_pods import undecodable_pods_violation
 from ..preconditions.unreadable import unreadable_violation
 from ..preconditions.update_strategy.pending_revision import pending_revision_violation
 from ..preconditions.workload_terminating import workload_terminating_violation
+from ..prediction.old_pods import after_ends, terminating_pods_reason
 from ..replicas import missing_replicas_text, unavailable_replicas_text, unfinished_pods
 from ..restart.actions import EVICT, REFUSED, SKIPPED, WAIT
 from ..restart.options import EVICT_SURPLUS, RestartOptions
@@ -87,7 +88,8 @@ def decide_eviction(
 
     ``ours`` is the outcome that this run recorded before its last eviction. ``denied``: the API server denied that eviction.
     ``unanswered``: uids of pods whose eviction the API server has not answered. One of them is requested again, if possible.
-    A limit is a reason only if nothing else prevents the eviction.
+    A limit is a reason only if nothing else prevents the eviction. If there is an eviction only before or only after the end of the pods
+    that are terminating, the decision is to wait for their end.
     """
     workload = report.workload
     outcome = interrupted_eviction(workload, snapshot)
@@ -104,6 +106,13 @@ def decide_eviction(
             report, snapshot, cluster_state, options, now_s=now_s, limits=limits, ours=ours, begun=begun, unanswered=unanswered
         )
     )
+    ended = after_ends(cluster_state)
+    if ended is not None:
+        later = decide_eviction(
+            report, snapshot, ended, options, now_s=now_s, limits=limits, ours=ours, denied=denied, unanswered=unanswered
+        )
+        if (later.move is None) is not (decision.move is None):
+            decision = EvictionDecision(SKIPPED, terminating_pods_reason(cluster_state))
     return replace(decision, begun=begun)
 
 

@@ -19,7 +19,7 @@ from ...model.scheduler_profile import DEFAULT_PROFILE
 from ...model.snapshot import ClusterSnapshot
 from ...scheduler.node_search import SearchOrder, SearchOrders, nodes_to_find
 from ..rollout import rollout_bounds, update_strategy_type
-from .old_pods import can_be_removed_in_other_orders, ending_pods, ends_at_removal
+from .old_pods import can_be_removed_in_other_orders, ends_at_removal
 from .sampled_search import SampledSearch
 
 BEFORE_NEXT_POD = "before_next_pod"
@@ -188,7 +188,7 @@ class Draws:
         ``results``: the result of each draw. ``what``: the success, as in "4 of 8 simulated restarts ...".
         """
         share = f"{sum(results)} of {len(results)} {what}"
-        has_times = depends_on_times(workload, self._snapshot)
+        has_times = not waits_for_end(workload)
         certain = _condition(results) if has_times else None
         if certain is not None:
             return certain
@@ -201,7 +201,7 @@ class Draws:
         if has_times and rollout_bounds(workload).max_surge > 1 and depends_on("removes_early", results):
             early = "it is not known whether old pods are removed before or after all new pods of a step are placed"
             return Reason("depends_on_removal_order", f"{share}: {early}")
-        has_orders = not waits_for_end(workload) and can_be_removed_in_other_orders(self._snapshot.owned_pods(workload))
+        has_orders = has_times and can_be_removed_in_other_orders(self._snapshot.owned_pods(workload))
         if has_orders and _differs_only_if(lambda choices: choices.shuffles_old, results):
             return Reason("depends_on_removal_order", f"{share}: it is not known in which order the old pods are removed")
         if depends_on("reuses_scores", results):
@@ -242,11 +242,6 @@ def _differs_only_if(applies: t.Callable[[Choices], bool], results: t.Sequence[b
     return len({success for choices, success in zip(cycle(COMBINATIONS), results) if not applies(choices)}) == 1
 
 
-def depends_on_times(workload: Workload, snapshot: ClusterSnapshot) -> bool:
-    """Return whether the times at which pods end and become ready can make a difference."""
-    return not waits_for_end(workload) or bool(snapshot.once(ending_pods))
-
-
 def waits_for_end(workload: Workload) -> bool:
     """Return whether the controller creates the next pod only after the one before has ended."""
     return workload.kind == "StatefulSet" or update_strategy_type(workload) == "Recreate"
@@ -257,10 +252,5 @@ def terminating_copy(pod: Pod) -> Pod:
 
     Source: kubernetes ``plugins/podtopologyspread/common.go`` (countPodsMatchSelector).
     """
-    metadata = replace(pod.metadata, uid=terminating_uid(pod), deletion_timestamp="1970-01-01T00:00:00Z")
+    metadata = replace(pod.metadata, uid=f"terminating-{pod.metadata.uid}", deletion_timestamp="1970-01-01T00:00:00Z")
     return replace(pod, metadata=metadata)
-
-
-def terminating_uid(pod: Pod) -> str:
-    """Return the uid of the terminating copy of the pod."""
-    return f"terminating-{pod.metadata.uid}"

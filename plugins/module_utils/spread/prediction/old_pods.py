@@ -15,15 +15,20 @@ import typing as t
 from collections.abc import Iterable, Mapping
 
 from ...model.api.pod import Pod
+from ...model.messages import listed
+from ...model.reason import Reason
 from ...model.snapshot import ClusterSnapshot
 from ...model.values.integers import parse_int64
 from ...model.values.timestamps import read_time
 from ...scheduler.cluster_state import ClusterState
+from ...scheduler.node_info import pod_key
 from ..stuck_pods import is_on_lost_node
 
 DELETION_COST = "controller.kubernetes.io/pod-deletion-cost"
 PHASES = {"Pending": 0, "Unknown": 1}
 RUNNING = 2
+WAITS_FOR_TERMINATING_PODS = "waits_for_terminating_pods"
+MAX_NAMED = 3
 MOST_REQUESTS = 30
 """The requests of a controller that are not delayed (``--kube-api-burst`` of kube-controller-manager). Each pod of a step needs two."""
 
@@ -89,10 +94,29 @@ class OldPods:
                 heapq.heappush(self._heap, (one, -self._per_node[node], there[-1][0], node))
 
 
-def ending_pods(snapshot: ClusterSnapshot) -> tuple[Pod, ...]:
-    """Return the pods of all workloads that are terminating on nodes of the snapshot. A pod on a node that does not answer does not end."""
-    pods = (pod for pod in snapshot.pods if pod.terminating and not pod.terminal and pod.spec.node_name in snapshot.nodes)
-    return tuple(pod for pod in pods if not is_on_lost_node(pod, snapshot))
+def ending_pods(cluster_state: ClusterState) -> list[Pod]:
+    """Return the pods of all workloads that are terminating on their nodes. A pod on a node that does not answer does not end."""
+    pods = cluster_state.snapshot.once(_ending_in)
+    return [pod for pod in pods if pod_key(pod) in cluster_state.info(pod.spec.node_name).pods]
+
+
+def after_ends(cluster_state: ClusterState) -> t.Optional[ClusterState]:
+    """Return the state after the end of the pods that are terminating. None if there are none."""
+    pods = ending_pods(cluster_state)
+    if not pods:
+        return None
+    ended = cluster_state.fork()
+    for pod in pods:
+        ended.remove(pod)
+    return ended
+
+
+def terminating_pods_reason(cluster_state: ClusterState) -> Reason:
+    """Return the reason why a decision must wait until the pods that are terminating have ended."""
+    names = listed((f"{pod.metadata.namespace}/{pod.metadata.name}" for pod in ending_pods(cluster_state)), MAX_NAMED)
+    return Reason(
+        WAITS_FOR_TERMINATING_PODS, f"the decision depends on the end of terminating pods ({names}); run again when they have ended"
+    )
 
 
 def ends_at_removal(pod: Pod, removed: int = 1) -> t.Optional[bool]:
@@ -103,11 +127,6 @@ def ends_at_removal(pod: Pod, removed: int = 1) -> t.Optional[bool]:
     seconds.
     """
     return None if 2 * removed > MOST_REQUESTS else pod.spec.termination_grace_period_seconds == 0
-
-
-def assumed_ending_pods(cluster_state: ClusterState) -> tuple[Pod, ...]:
-    """Return the pods that an assumed action has left terminating."""
-    return tuple(pod for pod in cluster_state.arrived_pods() if pod.terminating)
 
 
 def can_be_removed_in_other_orders(pods: Iterable[Pod]) -> bool:
@@ -121,6 +140,11 @@ def deletion_cost(pod: Pod) -> int:
     A value that is not a number counts as 0 (kubernetes ``controller/controller_utils.go``).
     """
     return parse_int64((pod.metadata.annotations or {}).get(DELETION_COST, "")) or 0
+
+
+def _ending_in(snapshot: ClusterSnapshot) -> list[Pod]:
+    pods = (pod for pod in snapshot.pods if pod.terminating and not pod.terminal and pod.spec.node_name in snapshot.nodes)
+    return [pod for pod in pods if not is_on_lost_node(pod, snapshot)]
 
 
 def _class_of(pod: Pod) -> _Class:

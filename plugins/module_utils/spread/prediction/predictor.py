@@ -29,9 +29,9 @@ from ..preconditions.shared_volume import shared_volume_violation
 from ..rollout import partition
 from ..skew_cost import SkewCost, skew_cost
 from ..topology.topology import Topology
-from .draws import Draw, Draws, depends_on, depends_on_times, waits_for_end
+from .draws import Draw, Draws, depends_on, waits_for_end
 from .next_pods import NextPods
-from .old_pods import assumed_ending_pods, can_be_removed_in_other_orders
+from .old_pods import after_ends, can_be_removed_in_other_orders, ending_pods
 from .prediction import Prediction
 from .restart_simulation import RestartSimulation, SimulatedRestart
 from .scored_node import NodeUnknownError
@@ -67,8 +67,17 @@ class RestartPredictor:
     def predict(self, workload: Workload, eligible: tuple[str, ...], now: Sequence[Distribution]) -> Prediction:
         """Predict the result of a restart of a collapsed or skewed workload.
 
-        ``now`` has the distribution of its placed pods for each topology key.
+        ``now`` has the distribution of its placed pods for each topology key. If the result is unknown while pods are terminating, predict
+        that of a restart after their end.
         """
+        found = self._predict(workload, eligible, now)
+        ended = after_ends(self._cluster_state) if found.restart_helps is None else None
+        if ended is None:
+            return found
+        found = RestartPredictor(self._snapshot, self._topology, ended, topology_keys=self._keys).predict(workload, eligible, now)
+        return replace(found, awaits_ends=found.restart_helps is not None)
+
+    def _predict(self, workload: Workload, eligible: tuple[str, ...], now: Sequence[Distribution]) -> Prediction:
         kinds = ("ResourceQuota", "LimitRange", "HorizontalPodAutoscaler")
         undecodable = self._snapshot.undecodable_in(workload.metadata.namespace, *kinds)
         if undecodable is not None:
@@ -148,7 +157,7 @@ class RestartPredictor:
         preempting: list[bool] = []
         certain: dict[t.Hashable, SimulatedRestart] = {}
         expected: dict[str, dict[str, int]] = {}
-        has_times = depends_on_times(workload, self._snapshot) or bool(assumed_ending_pods(self._cluster_state))
+        has_times = not waits_for_end(workload) or bool(ending_pods(self._cluster_state))
         while not self._draws.suffice(results, workload.spec.replicas):
             number = len(results)
             draw = self._draws.of(workload, number)

@@ -26,7 +26,7 @@ from ..topology.topology import Topology
 from .draws import Draw, terminating_copy
 from .least_loaded_node import LeastLoadedNode, ReplicaCounts
 from .next_pods import NextPods
-from .old_pods import OldPods, assumed_ending_pods, can_be_removed_in_other_orders, ending_pods, ends_at_removal
+from .old_pods import OldPods, can_be_removed_in_other_orders, ending_pods
 from .preemption import may_preempt
 from .scored_node import ScoredNode
 
@@ -104,7 +104,7 @@ class RestartSimulation:
         self._decided = False
         self._set_ordinal(None)
         self._new: list[str] = []
-        self._terminating = [*snapshot.once(ending_pods), *assumed_ending_pods(self._cluster_state)]
+        self._terminating = ending_pods(self._cluster_state)
         self._old = OldPods((), self._counts.per_node, snapshot.read_at_s)
         self._first: t.Optional[Feasibility] = None
 
@@ -115,6 +115,7 @@ class RestartSimulation:
         """
         stuck: t.Optional[Feasibility] = None
         preempts = certainly = False
+        earlier = self._terminating
         # In the best case, all pods that were terminating before have ended.
         self._end([pod for pod in self._terminating if self._draw is None or self._draw.has_ended(immediately=True)])
         try:
@@ -130,10 +131,10 @@ class RestartSimulation:
             preempts, certainly = True, error.certainly
         self._end(self._terminating)
         if stuck is None and not preempts:
-            # The rollout has ended, and these may still be terminating when the next workload is decided.
             for pod in self._old.take(len(self._old)):
-                has_ended = self._draw is None or ends_at_removal(pod) or self._draw.has_ended(immediately=True)
-                self._remove_old_pod(pod, uses_node=not has_ended)
+                self._remove_old_pod(pod)
+        for pod in earlier:  # these are still terminating when another workload is decided on the same snapshot
+            self._cluster_state.restore(pod)
         first = self._first or Feasibility((), {}, (), {})
         return SimulatedRestart(tuple(self._new), stuck, first, self._cluster_state, self._decided, preempts, certainly)
 

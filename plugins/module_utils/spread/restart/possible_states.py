@@ -28,20 +28,13 @@ ONLY_IF, UNLESS, OR = "only if ", "unless ", " or "
 """The words before and between the results in a condition."""
 
 
-class End(t.NamedTuple):
-    """The end of an action: the replicas of the workload, and whether some of its old pods are still terminating then."""
-
-    replicas: Counts
-    is_terminating: bool = False
-
-
 @dataclass(frozen=True, eq=False)
 class PossibleState:
-    """One of the states. ``limits`` counts its actions. ``ends``: the end of the action of each moved workload."""
+    """One of the states. ``limits`` counts its actions. ``ends``: the replicas of each moved workload after its action."""
 
     cluster_state: ClusterState
     limits: RunLimits
-    ends: Mapping[Target, End] = field(default_factory=dict)
+    ends: Mapping[Target, Counts] = field(default_factory=dict)
 
 
 class StateAfter(t.NamedTuple):
@@ -50,7 +43,7 @@ class StateAfter(t.NamedTuple):
     identity: Hashable
     cluster_state: ClusterState
     limits: RunLimits
-    end: End
+    end: Counts
 
 
 class PossibleStates:
@@ -89,7 +82,7 @@ class PossibleStates:
             states.append(made.setdefault((id(state), after.identity), new))
         self._states = states
         self._moved = [*(one for one in self._moved if one != target), target]
-        return next(iter(made.values())).ends[target].replicas
+        return next(iter(made.values())).ends[target]
 
     def condition(self, acting: Sequence[PossibleState]) -> str:
         """Return the results of earlier actions that a later action needs, such as "only if ..." or "unless ...".
@@ -100,24 +93,17 @@ class PossibleStates:
         others = [state for state in self._states if state not in acting]
         if not others:
             return ""
-        for text_of in (replicas_text, _old_pods_text):
-            for target in reversed(self._moved):
-                good, bad = (dict.fromkeys(text_of(target, state.ends.get(target)) for state in some) for some in (taken, others))
-                if not good.keys() & bad.keys():
-                    return ONLY_IF + OR.join(good) if len(good) <= MAX_ENDS else UNLESS + OR.join(bad)
+        for target in reversed(self._moved):
+            good, bad = (dict.fromkeys(replicas_text(target, state.ends.get(target)) for state in some) for some in (taken, others))
+            if not good.keys() & bad.keys():
+                return ONLY_IF + OR.join(good) if len(good) <= MAX_ENDS else UNLESS + OR.join(bad)
         moved = listed(map(str, self._moved), MAX_LISTED)
         return f"in {len(taken)} of {len(self._states)} simulations of the earlier actions ({moved}): plan again after them"
 
 
-def replicas_text(target: Target, end: t.Optional[End]) -> str:
+def replicas_text(target: Target, end: t.Optional[Counts]) -> str:
     """Return the replicas with which the workload ends, as in a condition. None: it is not moved."""
     if end is None:
         return f"{target} is not moved"
-    counts = ((f"{domain}={count}" for domain, count in sorted(domains.items()) if count) for domains in end.replicas.values())
+    counts = ((f"{domain}={count}" for domain, count in sorted(domains.items()) if count) for domains in end.values())
     return f"{target} ends with {'; '.join(listed(texts, MAX_LISTED) for texts in counts)}"
-
-
-def _old_pods_text(target: Target, end: t.Optional[End]) -> str:
-    if end is not None and end.is_terminating:
-        return f"old pods of {target} are still terminating"
-    return f"the old pods of {target} have ended"

@@ -45,7 +45,7 @@ def with_a_full_node(
         (with_a_full_node(1000, filler_priority=1000), (False, ["insufficient_cpu"])),
         (with_a_full_node(1000, preemptionPolicy="Never"), (False, ["insufficient_cpu"])),
         (with_a_full_node(0, filler_priority=-1), (False, ["preempts"])),
-        (with_a_full_node(1000, filler={"deletionTimestamp": "2026-01-01T00:00:30Z"}), (None, ["depends_on_preemption"])),
+        (with_a_full_node(1000, filler={"deletionTimestamp": "2026-01-01T00:00:30Z"}), (False, ["scoring_does_not_spread"])),
         (with_a_full_node(1000, allocatable={"cpu": "1", "memory": "16Gi", "pods": "110"}), (False, ["insufficient_cpu"])),
     ],
     ids=["lower priority", "same priority", "never", "negative priority", "terminating", "small node"],

@@ -233,8 +233,8 @@ def test_more_simulations_find_a_result_that_is_possible_in_few_searches() -> No
     assert DRAWS < simulations <= MAX_DRAWS
 
 
-def test_old_pods_may_use_their_nodes_until_the_rollout_has_ended() -> None:
-    """Then all new pods are placed on the other node."""
+def where_old_pods_decide() -> ClusterBuilder:
+    """If old pods use worker-1 until the rollout has ended, all new pods are placed on worker-2."""
     constraint = {**OWN, "topologyKey": ZONE, "maxSkew": 1, "whenUnsatisfiable": "ScheduleAnyway"}
     cluster = ClusterBuilder()
     for name in ("worker-1", "worker-2"):
@@ -242,7 +242,11 @@ def test_old_pods_may_use_their_nodes_until_the_rollout_has_ended() -> None:
     strategy = {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0}}
     template = {"spec": {"topologySpreadConstraints": [constraint], "containers": [container("1")]}}
     cluster.deployment("web", ["worker-1"] * 4, template=template, strategy=strategy)
-    found = predicted(cluster)
+    return cluster
+
+
+def test_old_pods_may_use_their_nodes_until_the_rollout_has_ended() -> None:
+    found = predicted(where_old_pods_decide())
     assert (found.restart_helps, codes(found)) == (None, ["depends_on_termination"])
     assert found.blockers[0].reason.text == "it helps only if terminating pods have ended one step of the rollout later at the latest"
 
@@ -364,10 +368,11 @@ def beside_a_terminating_pod() -> ClusterBuilder:
 
 
 def test_a_pod_that_is_already_terminating_leaves_its_node_to_a_new_pod() -> None:
-    """With the real scheduler, the new pod was pending until the other one had ended."""
+    """With the real scheduler, the new pod was pending until the other one had ended. So the result is the same before its end."""
     cluster = beside_a_terminating_pod()
     cluster.deployment("web", ["worker-1"] * 2, template={"spec": {"containers": [container("2.5")]}})
-    assert predicted(cluster).restart_helps is True
+    found = predicted(cluster)
+    assert (found.restart_helps, found.awaits_ends) == (True, False)
 
 
 def test_a_stateful_set_does_not_wait_for_terminating_pods_of_others() -> None:
@@ -375,8 +380,15 @@ def test_a_stateful_set_does_not_wait_for_terminating_pods_of_others() -> None:
     cluster = beside_a_terminating_pod()
     cluster.stateful_set("web", ["worker-1"] * 2, template={"spec": {"containers": [container("2.5")]}})
     found = predicted(cluster)
-    assert (found.restart_helps, codes(found)) == (None, ["depends_on_termination"])
-    assert "terminating pods" in found.blockers[0].reason.text
+    assert (found.restart_helps, found.awaits_ends) == (True, True)
+
+
+def test_a_prediction_that_is_unknown_after_the_end_of_the_terminating_pods_has_the_reason_of_then() -> None:
+    cluster = where_old_pods_decide()
+    cluster.pod("other", "worker-2", labels={"app": "other"}, template={"spec": {"containers": [container("6")]}}, **TERMINATING)
+    found = predicted(cluster)
+    cluster.pods = [pod for pod in cluster.pods if not pod.terminating]
+    assert found == predicted(cluster) and found.expected and codes(found) == ["depends_on_termination"]
 
 
 def test_a_terminating_pod_on_a_lost_node_does_not_end() -> None:
@@ -385,7 +397,7 @@ def test_a_terminating_pod_on_a_lost_node_does_not_end() -> None:
     cluster.node("worker-2", labels={ZONE: "b"}, allocatable=sized("4"), ready=False)
     cluster.pod("other", "worker-2", labels={"app": "other"}, template={"spec": {"containers": [container("3.5")]}}, **TERMINATING)
     cluster.deployment("web", ["worker-1"] * 2, template={"spec": {"containers": [container("1.5")]}})
-    assert ending_pods(cluster.snapshot()) == ()
+    assert ending_pods(ClusterState.of(cluster.snapshot())) == []
 
 
 @pytest.mark.parametrize(
