@@ -7,6 +7,7 @@ from __future__ import annotations
 import time
 
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.api import KubeApi
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.resources import PODS
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.codec import Struct, field
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.snapshot import ClusterSnapshot
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.check.run import run_check
@@ -87,6 +88,8 @@ class _Checks:
         prediction = before.prediction
         assert prediction is not None
         outcome, after = UNFINISHED, None
+        if prediction.awaits_ends:
+            self._wait_for_ends()
         if Restart(self._api, workload, awaits_ends=self._case.awaits_ends).run():
             snapshot, report = self._settled_check(workload)
             after = self._over_same_nodes(snapshot, report, before)
@@ -105,6 +108,13 @@ class _Checks:
             outcome,
             round(time.monotonic() - began, 1),
         )
+
+    def _wait_for_ends(self) -> None:
+        """Wait until the pods that are terminating have ended, as k8s_rollout_restart does."""
+        deadline = time.monotonic() + SETTLED_WITHIN_S
+        while any(pod.terminating for pod in self._api.list_all(PODS, namespace=NAMESPACE)):
+            assert time.monotonic() < deadline, "pods are terminating"
+            time.sleep(POLL_S)
 
     def _settled_check(self, workload: CaseWorkload) -> tuple[ClusterSnapshot, WorkloadReport]:
         """Check the workload when its status is up to date."""
