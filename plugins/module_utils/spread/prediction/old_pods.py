@@ -19,7 +19,7 @@ from ...model.messages import listed
 from ...model.reason import Reason
 from ...model.snapshot import ClusterSnapshot
 from ...model.values.integers import parse_int64
-from ...model.values.timestamps import read_time
+from ...model.values.timestamps import parse_time, read_time
 from ...scheduler.cluster_state import ClusterState
 from ...scheduler.node_info import pod_key
 from ..stuck_pods import is_on_lost_node
@@ -29,6 +29,8 @@ PHASES = {"Pending": 0, "Unknown": 1}
 RUNNING = 2
 WAITS_FOR_TERMINATING_PODS = "waits_for_terminating_pods"
 MAX_NAMED = 3
+MOST_AWAITED_S, MOST_OVERDUE_S = 60, 10
+"""Terminating pods are awaited if their grace period ends within 60 seconds, or has ended 10 seconds ago: a kubelet needs a few more."""
 MOST_REQUESTS = 30
 """The requests of a controller that are not delayed (``--kube-api-burst`` of kube-controller-manager). Each pod of a step needs two."""
 
@@ -100,9 +102,16 @@ def ending_pods(cluster_state: ClusterState) -> list[Pod]:
     return [pod for pod in pods if pod_key(pod) in cluster_state.info(pod.spec.node_name).pods]
 
 
+def awaited_pods(cluster_state: ClusterState) -> list[Pod]:
+    """Return the terminating pods that will soon have ended. One that hangs, or has a long grace period, would hold up a run."""
+    read_at_s = cluster_state.snapshot.read_at_s
+    due_s = ((pod, parse_time(pod.metadata.deletion_timestamp or "") - read_at_s) for pod in ending_pods(cluster_state))
+    return [pod for pod, left_s in due_s if -MOST_OVERDUE_S <= left_s <= MOST_AWAITED_S]
+
+
 def after_ends(cluster_state: ClusterState) -> t.Optional[ClusterState]:
-    """Return the state after the end of the pods that are terminating. None if there are none."""
-    pods = ending_pods(cluster_state)
+    """Return the state after the end of the pods that are awaited. None if there are none."""
+    pods = awaited_pods(cluster_state)
     if not pods:
         return None
     ended = cluster_state.fork()
@@ -113,7 +122,7 @@ def after_ends(cluster_state: ClusterState) -> t.Optional[ClusterState]:
 
 def terminating_pods_reason(cluster_state: ClusterState) -> Reason:
     """Return the reason why a decision must wait until the pods that are terminating have ended."""
-    names = listed((f"{pod.metadata.namespace}/{pod.metadata.name}" for pod in ending_pods(cluster_state)), MAX_NAMED)
+    names = listed((f"{pod.metadata.namespace}/{pod.metadata.name}" for pod in awaited_pods(cluster_state)), MAX_NAMED)
     return Reason(
         WAITS_FOR_TERMINATING_PODS, f"the decision depends on the end of terminating pods ({names}); run again when they have ended"
     )

@@ -42,12 +42,12 @@ def sized(cpu: str) -> Json:
     return {"spec": {"containers": [{"name": "main", "resources": {"requests": {"cpu": cpu}}}]}}
 
 
-def after_a_drain(*, ready: bool = True) -> ClusterBuilder:
+def after_a_drain(*, ready: bool = True, end: str = "2026-01-01T00:00:05Z") -> ClusterBuilder:
     """Two pods of ``web`` are on worker-1, which has capacity for two more. A terminating pod uses worker-2."""
     cluster = ClusterBuilder()
     for name, cpu in (("worker-1", "12"), ("worker-2", "6")):
         cluster.node(name, allocatable={"cpu": cpu, "memory": "16Gi", "pods": "110"}, ready=ready or name == "worker-1")
-    cluster.pod("other", "worker-2", labels={"app": "other"}, template=sized("5"), deletionTimestamp="2026-01-01T00:00:05Z")
+    cluster.pod("other", "worker-2", labels={"app": "other"}, template=sized("5"), deletionTimestamp=end)
     cluster.deployment("web", ["worker-1"] * 2, template=sized("2.5"))
     return cluster
 
@@ -127,8 +127,13 @@ def test_a_limit_is_a_reason_before_the_wait(slept: list[float]) -> None:
 
 
 @pytest.mark.parametrize("strategy", [ROLLOUT, EVICT_SURPLUS])
-def test_a_run_does_not_wait_for_a_pod_on_a_node_that_is_not_ready(strategy: str, slept: list[float]) -> None:
-    result = run(EndingApi(after_a_drain(ready=False), NEVER), strategy=strategy)
+@pytest.mark.parametrize(
+    "where",
+    [{"ready": False}, {"end": "2026-01-01T00:05:00Z"}, {"end": "2025-12-31T23:59:00Z"}],
+    ids=["lost node", "long grace period", "hangs"],
+)
+def test_a_run_does_not_wait_for_a_pod_that_will_not_soon_have_ended(strategy: str, where: dict[str, t.Any], slept: list[float]) -> None:
+    result = run(EndingApi(after_a_drain(**where), NEVER), strategy=strategy)
     assert (result.action, slept) == ("skipped", []) and code(result) != SKIPPED
 
 
