@@ -25,6 +25,8 @@ from tests.integration.prediction.restart import Restart
 Counts = dict[str, dict[str, int]]
 
 SETTLED_WITHIN_S = 20.0
+ENDED_WITHIN_S = 90.0
+"""A prediction awaits only pods whose grace period ends within a minute."""
 POLL_S = 0.2
 UNFINISHED = "unfinished"
 """The outcome of a restart whose rollout does not end."""
@@ -111,7 +113,7 @@ class _Checks:
 
     def _wait_for_ends(self) -> None:
         """Wait until the pods that are terminating have ended, as k8s_rollout_restart does."""
-        deadline = time.monotonic() + SETTLED_WITHIN_S
+        deadline = time.monotonic() + ENDED_WITHIN_S
         while any(pod.terminating for pod in self._api.list_all(PODS, namespace=NAMESPACE)):
             assert time.monotonic() < deadline, "pods are terminating"
             time.sleep(POLL_S)
