@@ -155,15 +155,15 @@ class RestartPredictor:
         """
         results: list[bool] = []
         preempting: list[bool] = []
-        certain: dict[t.Hashable, SimulatedRestart] = {}
+        certain: dict[t.Hashable, tuple[bool, bool]] = {}
         expected: dict[str, dict[str, int]] = {}
         has_times = not waits_for_end(workload) or bool(ending_pods(self._cluster_state))
         while not self._draws.suffice(results, workload.spec.replicas):
             number = len(results)
             draw = self._draws.of(workload, number)
             kind = draw.kind if has_times else ()
-            restart = certain.get(kind)
-            if restart is None:
+            found = certain.get(kind)
+            if found is None:
                 accept_unknown = not unknowns or draw.accepts_unknown
                 try:
                     restart = self._simulate(
@@ -179,13 +179,14 @@ class RestartPredictor:
                     return Prediction(None, domains, [*unknowns, *map(Blocker, error.reasons)])
                 if restart.preempts and not restart.certainly_preempts:
                     return Prediction(None, domains, [*unknowns, Blocker(MAY_PREEMPT)])
+                found = self._better(before, restart, eligible), restart.preempts
                 if number == 0 and not restart.preempts:
                     placed = self._topology.distribute_over(self._keys, restart.nodes, eligible)
                     expected = listed_by_key(placed)
                 if draw.is_certain and not unknowns:
-                    certain[kind] = restart
-            results.append(self._better(before, restart, eligible))
-            preempting.append(restart.preempts)
+                    certain[kind] = found
+            results.append(found[0])
+            preempting.append(found[1])
         if all(preempting) and not unknowns:
             return Prediction(False, domains, [Blocker(PREEMPTS)])
         if any(preempting):

@@ -13,6 +13,7 @@ from ...model.snapshot import ClusterSnapshot
 from ...scheduler.cluster_state import ClusterState
 from ...scheduler.feasibility import FilterRunner
 from ...scheduler.preemption import could_preempt
+from .old_pods import ending_pods
 
 
 def may_preempt(pod: Pod, filters: FilterRunner, cluster_state: ClusterState, *, certainly: bool = False) -> bool:
@@ -23,13 +24,10 @@ def may_preempt(pod: Pod, filters: FilterRunner, cluster_state: ClusterState, *,
     """
     if not could_preempt(pod, cluster_state.shared(_lowest_priority)):
         return False
-    lower = {
-        name: [other for other in cluster_state.pods_on(name) if could_preempt(pod, other.spec.priority or 0)]
-        for name in cluster_state.node_names
-    }
-    if certainly and any(other.terminating for pods in lower.values() for other in pods):
+    if certainly and any(could_preempt(pod, other.spec.priority or 0) for other in ending_pods(cluster_state)):
         return False
-    for name, gone in lower.items():
+    for name in cluster_state.node_names:
+        gone = [other for other in cluster_state.pods_on(name) if could_preempt(pod, other.spec.priority or 0)]
         if not gone:
             continue
         result = filters.result_without_pods(name, gone)

@@ -11,7 +11,7 @@ import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 import trustme
@@ -44,7 +44,7 @@ class Handler(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         self.server.login = self.headers.get("Authorization", "")
-        self.server.certificate = self.connection.getpeercert()  # type: ignore[attr-defined]
+        self.server.certificate = cast(ssl.SSLSocket, self.connection).getpeercert()
         self.send_response(200)
         self.end_headers()
         self.wfile.write(b"{}")
