@@ -235,11 +235,11 @@ class PlanTally:
         )
 
 
-def disagreements(results: Iterable[PlanResult]) -> Iterator[str]:
-    """Describe each action or message on which plan and run do not agree, with the setting that repeats it."""
+def disagreements(results: Iterable[PlanResult], *, messages: bool = True) -> Iterator[str]:
+    """Describe each action on which plan and run do not agree, with the setting that repeats it. ``messages``: and each message."""
     for result in results:
         for one in result.actions:
-            if not one.agrees or (one.is_made and not one.has_equal_text):
+            if not one.agrees or (messages and one.is_made and not one.has_equal_text):
                 yield (
                     f"PLAN_SEEDS={result.seed}: {one.workload}, {result.nodes} nodes, {result.options}: the plan has {one.planned} "
                     f"({one.planned_reason}: {one.planned_message}), the run {one.action} ({one.reason}: {one.message}), in the "
