@@ -2,7 +2,7 @@
 # Copyright: onprem.kube_scheduling contributors
 """Predictions of random clusters, end to end: each uneven workload is restarted, and the real scheduler places its new pods.
 
-PREDICTION_CASES sets the number of clusters (5; 500 under SOAK=1). There is one with full nodes for each five of them, and two at least.
+PREDICTION_CASES sets the number of clusters (5; 250 under SOAK=1). There is one with full nodes for each five of them, and two at least.
 PREDICTION_SEEDS sets the seeds in their place (`7` or `100-149`; from 1001 on, nodes are full): the same seed gives the same cluster.
 PREDICTION_RESULTS is a file of JSON lines with the result of each seed. Seeds that are in it are not run again, so that a run of many
 clusters can be continued. A complete run under SOAK=1 writes docs/development/predictions.md. PREDICTION_LOG is a folder for the log of
@@ -32,7 +32,7 @@ from tests.integration.prediction.results import MORE, KeptResults, Tally, by_ki
 
 SOAK = os.environ.get("SOAK") == "1"
 IS_NEWEST = VERSION == KUBERNETES_VERSION
-CASES = int(os.environ.get("PREDICTION_CASES", "500" if SOAK else "5"))
+CASES = int(os.environ.get("PREDICTION_CASES", "250" if SOAK else "5"))
 FULL_CASES = max(2, CASES // 5)
 FIRST_SEED = 1
 FIRST_FULL_SEED = 1001
