@@ -119,6 +119,12 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
                 "awx_setup_notification_configuration": {"url": "http://127.0.0.1/"},
             },
             "bearer": {"awx_setup_credential": "bearer_token", "awx_setup_api_host": "https://10.0.0.1:6443", "awx_setup_api_token": "t"},
+            "unverified": {
+                "awx_setup_credential": "bearer_token",
+                "awx_setup_api_host": "https://10.0.0.1:6443",
+                "awx_setup_api_token": "t",
+                "awx_setup_api_verify_ssl": False,
+            },
         },
     )
 
@@ -158,6 +164,11 @@ def test_the_file_is_readable_only_by_its_owner_because_it_has_credentials(file:
 
 def test_a_bearer_token_needs_no_credential_type_which_only_an_administrator_may_create(folder: Path) -> None:
     assert objects_of(folder, "bearer")["controller_credential_types"] == []
+
+
+def test_only_an_explicit_variable_switches_the_verification_of_tls_off(folder: Path) -> None:
+    verified = {case: objects_of(folder, case)["controller_credentials"][0]["inputs"]["verify_ssl"] for case in ("bearer", "unverified")}
+    assert verified == {"bearer": True, "unverified": False}
 
 
 def test_ansible_reads_the_variables_of_the_roles_and_keeps_the_templates_of_awx(file: Path, tmp_path: Path) -> None:
