@@ -80,8 +80,9 @@ def test_predictions_are_right(results: list[CaseResult], record_property: Calla
     if len(results) < MANY:
         assert len(wrong) <= 1, "\n".join([text, *wrong])
     else:
+        every = Tally(results)
+        assert min(every.right_true, every.right_false) >= MIN_RIGHT, "\n".join([text, *wrong])
         for kind, tally in by_kind(results).items():
-            assert min(tally.right_true, tally.right_false) >= MIN_RIGHT, "\n".join([text, *wrong])
             by_chance = 2 * math.sqrt(MAX_UNKNOWN * (1 - MAX_UNKNOWN) / max(1, tally.workloads))
             assert kind == MORE or tally.workloads < MANY or tally.unknown <= MAX_UNKNOWN + by_chance, text
     record_property(SUMMARY, "\n".join([text, *wrong]))
