@@ -42,7 +42,9 @@ class _Module(AnsibleModule):  # type: ignore[misc]
 
 def make_module(argument_spec: dict[str, t.Any], **options: t.Any) -> t.Any:
     """Return an AnsibleModule with the connection options added. If a library is missing, the module fails and names the library."""
-    module = _Module(argument_spec={**AUTH_ARG_SPEC, **argument_spec}, supports_check_mode=True, **options)
+    # In kubernetes.core 6.2 the whole option is no_log, which would hide the path in each message. _Module finds the secrets in it.
+    connection = {**AUTH_ARG_SPEC, "kubeconfig": {"type": "raw", "no_log": False}}
+    module = _Module(argument_spec={**connection, **argument_spec}, supports_check_mode=True, **options)
     for library, error in IMPORT_ERRORS.items():
         if error is not None:
             install = f"{sys.executable} -m pip install --upgrade {' '.join(LIBRARIES)}"
