@@ -18,7 +18,7 @@ from tools.working_copy import repository_files
 
 WRITTEN_BY_THE_BUILD = {"FILES.json", "MANIFEST.json"}
 REQUIRED = {"CHANGELOG.md", "LICENSE", "LICENSES", "README.md", "changelogs", "docs", "meta", "plugins", "requirements.txt"}
-ALLOWED = REQUIRED | {"deploy", "extensions", "playbooks", "roles", "services"}
+ALLOWED = REQUIRED | {"deploy", "examples", "extensions", "playbooks", "roles", "services"}
 
 SCENARIOS = "extensions/molecule/"
 """They need the lab, which is not in the artifact, too."""

@@ -41,7 +41,7 @@ def test_at_most_ten_lines_are_to_be_changed(folder: Any) -> None:
 def test_each_variable_exists_and_has_the_type_of_its_option(folder: Any) -> None:
     specs = declared()
     given = {name: value for name, value in variables(folder).items() if not name.startswith("ansible_")}
-    types = {"str": (str, int), "int": int, "bool": bool, "list": list, "dict": dict, "path": str}
+    types = {"str": (str, int), "int": int, "bool": bool, "list": list, "dict": dict, "path": str, "raw": object}
     assert {name for name in given if name not in specs or not isinstance(given[name], types[specs[name].get("type", "str")])} == set()
 
 
