@@ -31,8 +31,8 @@ BUILD_PROGRAMS = tuple(SERVICES / f"image_{name}.py" for name in ("slim", "elf",
 
 SOURCES = (SERVICES, ROOT / "plugins" / "module_utils")
 SUFFIXES = (".py", ".yml")
-LEFT_OUT = SERVICES / "kubectl_spread"
-"""A program for the machines of people, which runs in no pod."""
+LEFT_OUT = {SERVICES / "kubectl_spread", ROOT / "plugins" / "module_utils" / "installation"}
+"""Programs for the machines of people, which run in no pod."""
 
 COLLECTION = "collection/ansible_collections/onprem/kube_scheduling"
 """The folder of the collection in the context."""
@@ -55,7 +55,7 @@ def source_files() -> dict[str, Path]:
     found = {}
     for folder in SOURCES:
         for file in folder.rglob("*"):
-            if LEFT_OUT in file.parents or file in (*BUILD_PROGRAMS, Path(__file__).resolve()):
+            if LEFT_OUT.intersection(file.parents) or file in (*BUILD_PROGRAMS, Path(__file__).resolve()):
                 continue
             if file.suffix in SUFFIXES and file.is_file():
                 found[f"{COLLECTION}/{file.relative_to(ROOT).as_posix()}"] = file

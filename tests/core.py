@@ -99,7 +99,7 @@ CORE: dict[str, tuple[str, ...]] = {
             )
         ),
     ),
-    "roles/check_variables": ("roles/test_spread_cronjob.py::test_all_wrong_variables_and_settings_are_named_in_one_message",),
+    "plugins/modules/check_variables.py": ("roles/test_spread_cronjob.py::test_all_wrong_variables_and_settings_are_named_in_one_message",),
     "roles/cluster_objects": ("playbooks/test_cluster_build.py",),
     "roles/spread_cronjob": ("playbooks/test_cluster_build.py",),
     "roles/critical_rescuer": ("playbooks/test_cluster_build.py",),

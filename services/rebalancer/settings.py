@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 
 from ...plugins.module_utils.model.option_values import LONGEST_S, OptionError
 from ...plugins.module_utils.model.well_known import HOSTNAME
-from ...plugins.module_utils.operations.rebalance.run import PassOptions
+from ...plugins.module_utils.operations.rebalance.options import PassOptions
 from ...plugins.module_utils.spread.options import DEFAULT_MAX_ATTEMPTS, check_options
 from ...plugins.module_utils.spread.restart.options import KEEP, ROLLOUT, restart_options
 from ..common.addresses import Address

@@ -25,11 +25,23 @@ ARROWS = {
     "second_scheduler": {"model", "scheduler_config"},
     "report": {"model", "state", "spread", "rescue"},
     "job_templates": {"state"},
+    "installation": {"model"},
     # What modules and services share: read, decide, act.
     "operations": {"model", "scheduler", "scheduler_config", "state", "spread", "rescue", "kube"},
 }
 
-PURE_FOLDERS = {"model", "scheduler", "state", "spread", "rescue", "report", "scheduler_config", "second_scheduler", "job_templates"}
+PURE_FOLDERS = {
+    "model",
+    "scheduler",
+    "state",
+    "spread",
+    "rescue",
+    "report",
+    "scheduler_config",
+    "second_scheduler",
+    "job_templates",
+    "installation",
+}
 
 IMPURE_MODULES = {
     "asyncio",

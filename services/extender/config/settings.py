@@ -15,8 +15,8 @@ from ...common.addresses import Address, parse_address
 from ...common.options import Option
 from ...common.settings import ErrorCollector, Given, SettingsError, SettingsErrors, errors_of, flags_given, parse_given, variables_given
 from ..engine.profile import Profile
-from ..http.app import MAX_BODY_BYTES, REQUEST_TIMEOUT_S
 from ..http.connection.tls import TlsFiles
+from ..http.limits import MAX_BODY_BYTES, REQUEST_TIMEOUT_S
 from ..interface import Agent
 from ..settings_errors import ErrorList, FileSettingError
 from ..sources.settings import SourceSettings, read_source_settings

@@ -11,6 +11,7 @@ from ....plugins.module_utils.model.codec import encode_json
 from ...common.log import Log
 from ..metrics import Metrics
 from .direct_answers import DirectAnswers
+from .limits import MAX_BODY_BYTES, REQUEST_TIMEOUT_S
 from .messages.body import BodyError, BodyLimits, Receive, read_body
 from .messages.request_parts import BadRequestError
 from .pages.status_api import PAGES, SCRAPES, Response, StatusApi
@@ -23,11 +24,6 @@ Send = Callable[[Mapping[str, t.Any]], Awaitable[None]]
 JSON = b"application/json"
 JSON_TYPE = (b"content-type", JSON)
 SCHEDULER_PREFIX = "/scheduler/"
-MAX_BODY_BYTES = 32 * 1024 * 1024
-"""About 3,000 whole nodes. With nodeCacheCapable a request with 5,000 nodes has 150 kB."""
-
-REQUEST_TIMEOUT_S = 10.0
-
 MAX_LOGGED_REFUSALS, MAX_LOGGED = 20, 300
 """Different refusals that are logged, each once, and the characters of each. Any client can cause them."""
 

@@ -12,7 +12,8 @@ from typing import Any
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.api import KubeApi
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.resources import Resource
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.codec import Struct, field
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.rebalance.run import PassOptions, run_pass
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.rebalance.options import PassOptions
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.rebalance.run import run_pass
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.options import CheckOptions
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.restart.actions import (
     EVICTED,

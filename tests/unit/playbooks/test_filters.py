@@ -12,7 +12,6 @@ from ansible_collections.onprem.kube_scheduling.plugins.filter.deployment_status
 from ansible_collections.onprem.kube_scheduling.plugins.filter.duration_seconds import duration_seconds
 from ansible_collections.onprem.kube_scheduling.plugins.filter.failure_text import failure_text
 from ansible_collections.onprem.kube_scheduling.plugins.filter.text_lines import text_lines
-from ansible_collections.onprem.kube_scheduling.plugins.filter.unknown_variables import unknown_variables
 from ansible_collections.onprem.kube_scheduling.plugins.filter.without_logins import without_logins
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.values.nearest import nearest_name
 
@@ -104,33 +103,6 @@ def found(generation: int, **status: int) -> dict[str, Any]:
 def test_a_deployment_is_ready_with_all_replicas_but_one(deployment: dict[str, Any], replicas: int, ready: bool, text: str) -> None:
     found = deployment_status(deployment, replicas)
     assert (found["ready"], bool(found["text"])) == (ready, bool(text)) and text in found["text"], found
-
-
-KNOWN = ". Supported parameters include: web_name, web_ports."
-
-
-@pytest.mark.parametrize(
-    ("error", "messages"),
-    [
-        ("web_prots" + KNOWN, ["There is no variable web_prots; the nearest is web_ports."]),
-        # The prefix alone does not make names similar.
-        ("web_x" + KNOWN, ["There is no variable web_x. The variables are web_name, web_ports."]),
-        (
-            "web_nam, web_x, web_y" + KNOWN,
-            [
-                "There is no variable web_nam; the nearest is web_name.",
-                "There is no variable web_x, web_y. The variables are web_name, web_ports.",
-            ],
-        ),
-        (
-            "web_users.nam. Supported parameters include: name, word.",
-            ["There is no variable web_users.nam; the nearest is web_users.name."],
-        ),
-        ("web_name is required", ["web_name is required"]),
-    ],
-)
-def test_an_unknown_variable_is_named_with_the_nearest_one(error: str, messages: list[str]) -> None:
-    assert unknown_variables([error], "web_") == messages
 
 
 @pytest.mark.parametrize(("name", "known", "expected"), [("wep", "web", "web"), ("--bogus", "--user", ""), ("nodes", "kinds", "")])

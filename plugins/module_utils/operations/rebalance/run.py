@@ -12,24 +12,16 @@ from ...kube.client.errors import KubeError
 from ...model.option_values import OptionError
 from ...model.reason import Reason
 from ...model.undecodable import Undecodable
-from ...spread.options import CheckOptions
-from ...spread.restart.options import RestartOptions
 from ...spread.restart.targets import read_check
 from ..check.result import check_result
 from ..check.run import run_check
 from ..restart.result import restart_result
 from ..restart.run import run_restart
 from ..restart.stopping import Stop, never_stop
+from .options import PassOptions
 from .rebalance_lease import RebalanceLease
 
 Json = dict[str, t.Any]
-
-
-class PassOptions(t.NamedTuple):
-    """The options of both parts. Their topology keys and max_skew are equal."""
-
-    check: CheckOptions
-    restart: RestartOptions
 
 
 @dataclass

@@ -1,0 +1,38 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Copyright: onprem.kube_scheduling contributors
+"""The mistakes in the variables of the role spread_cronjob."""
+
+from __future__ import annotations
+
+import typing as t
+from collections.abc import Mapping
+
+from ...model.values.duration import parse_duration
+from ..sentences import config_mistakes, image_mistakes
+
+DEFAULT_INTERVALS = {"cronjob": 0, "deployment": 600}
+
+
+def mistakes(variables: Mapping[str, t.Any]) -> list[str]:
+    """Return a sentence for each mistake."""
+    settings = variables["spread_cronjob_settings"] or {}
+    found = config_mistakes("spread_cronjob_settings", settings)
+    if variables["spread_cronjob_state"] == "present":
+        found += image_mistakes("spread_cronjob_image", variables["spread_cronjob_image"])
+    return found + _interval_mistakes(settings.get("interval"), variables["spread_cronjob_form"])
+
+
+def _interval_mistakes(given: t.Any, form: str) -> list[str]:
+    interval = DEFAULT_INTERVALS[form] if given is None else given
+    try:
+        seconds = parse_duration(interval)
+    except ValueError:
+        return []  # the program names it
+    if form == "cronjob" and seconds > 0:
+        return [
+            f"spread_cronjob_settings has the interval {interval}: each Job of a CronJob makes one pass, so remove the interval, or set"
+            " spread_cronjob_form to deployment"
+        ]
+    if form == "deployment" and seconds == 0:
+        return [f"spread_cronjob_settings has the interval {interval}: a Deployment needs an interval above 0"]
+    return []

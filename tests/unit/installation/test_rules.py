@@ -1,0 +1,201 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Copyright: onprem.kube_scheduling contributors
+"""The rules of roles and playbooks for their variables: one table for each."""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+import pytest
+import yaml
+
+from tools import tables
+from tools.paths import ROOT
+
+RULES = "ansible_collections.onprem.kube_scheduling.plugins.module_utils.installation.rules"
+GROUPS = {"all": ["cp-1", "node-1"], "kube_control_plane": ["cp-1"]}
+IMAGE = "registry.example.org/services:1"
+READ = {"groups": GROUPS, "ansible_limit": None, "__extended_scheduler_limited": ["cp-1", "node-1"], "__extended_scheduler_files": {}}
+GOOD: dict[str, dict[str, Any]] = {
+    "spread_cronjob": {"image": IMAGE},
+    "critical_rescuer": {"image": IMAGE},
+    "extended_scheduler": {"extender_image": IMAGE},
+    "service_image": {"delivery": "archive"},
+}
+"""The variables without the prefix with which a role has no mistake."""
+SUM = "ab" * 32
+SYSTEMD = {"shape": "systemd", "hosts": ["node-1"], "binary_path": "/srv/kube-scheduler"}
+STATIC = {"form": "static_pod"}
+OWN = {"__awx_own_presets": {"always": {}, "weekend": {"days": "Sat-Sun", "times": "00:00-24:00", "time_zone": "UTC"}}}
+
+
+def mistakes(rules: str, variables: dict[str, Any]) -> list[str]:
+    found: list[str] = importlib.import_module(f"{RULES}.{rules}").mistakes(variables)
+    return found
+
+
+def of_role(role: str, given: dict[str, Any], **read: Any) -> list[str]:
+    spec = yaml.safe_load((ROOT / "roles" / role / "meta" / "argument_specs.yml").read_text())["argument_specs"]["main"]["options"]
+    defaults = {name: option.get("default") for name, option in spec.items()}
+    return mistakes(role, defaults | READ | {f"{role}_{name}": value for name, value in (GOOD[role] | given).items()} | read)
+
+
+@pytest.mark.parametrize("role", GOOD)
+def test_a_role_with_good_variables_has_no_mistake(role: str) -> None:
+    assert of_role(role, {}) == []
+
+
+@pytest.mark.parametrize(
+    ("role", "given", "text"),
+    [
+        ("spread_cronjob", {"image": ""}, "spread_cronjob_image is empty: "),
+        ("spread_cronjob", {"settings": {"interval": "1m"}}, "spread_cronjob_settings has the interval 1m: each Job of a CronJob "),
+        ("spread_cronjob", {"form": "deployment", "settings": {"interval": "0m"}}, "spread_cronjob_settings has the interval 0m: a Depl"),
+        (
+            "spread_cronjob",
+            {"settings": {"scheduler_config": "configmap:a/b/c, /x"}},
+            "spread_cronjob_settings has the scheduler_config /x,",
+        ),
+        ("critical_rescuer", {"image": ""}, "critical_rescuer_image is empty: "),
+        ("critical_rescuer", {"manifest_path": "x"}, "critical_rescuer_manifest_path is x: set it to an absolute path on the hosts"),
+        ("critical_rescuer", {"state": "absent", "image": "", "static_folder": "/x/"}, "critical_rescuer_static_folder is /x/: "),
+        ("critical_rescuer", {"settings": {"listen_address": ":1"}}, "critical_rescuer_settings has listen_address: remove it"),
+        ("critical_rescuer", {"settings": {"scheduler_config": ["/x"]}}, "critical_rescuer_settings has the scheduler_config /x,"),
+        ("critical_rescuer", STATIC | {"static_hosts": ["cp-9"]}, "critical_rescuer_static_hosts has cp-9, which is not in the inventory"),
+        ("critical_rescuer", STATIC | {"image_pull_secrets": ["key"]}, "critical_rescuer_image_pull_secrets is set, and a static pod "),
+        ("critical_rescuer", {"static_user": "system:x"}, "critical_rescuer_static_user is system:x: "),
+        ("extended_scheduler", {"extender_image": ""}, "extended_scheduler_extender_image is empty: "),
+        ("extended_scheduler", {"render_to": "/x"}, "extended_scheduler_image is empty: "),
+        ("extended_scheduler", {"shape": "kubeadm", "hosts": ["cp-9"]}, "--limit "),
+        ("extended_scheduler", {"shape": "kubeadm", "folder": "etc/"}, "extended_scheduler_folder is etc/: "),
+        ("extended_scheduler", {"shape": "kubeadm", "user": "system:admin"}, "extended_scheduler_user is system:admin: "),
+        ("extended_scheduler", {"shape": "kubeadm", "image_pull_secrets": ["key"]}, "extended_scheduler_image_pull_secrets is set, "),
+        ("extended_scheduler", {"shape": "kubeadm", "wait_timeout": 10}, "extended_scheduler_wait_timeout is 10: "),
+        ("extended_scheduler", SYSTEMD | {"hosts": []}, "extended_scheduler_shape is systemd, and there is no host for it: set ext"),
+        ("extended_scheduler", SYSTEMD | {"binary_path": ""}, "there is no kube-scheduler to install: "),
+        ("extended_scheduler", SYSTEMD | {"binary_archive": "/x"}, "extended_scheduler_binary_path and extended_scheduler_binary_archive "),
+        (
+            "extended_scheduler",
+            SYSTEMD | {"binary_path": "", "binary_archive": "/x", "binary_checksum": "sha256:ab"},
+            "extended_scheduler_binary_checksum is sha256:ab: ",
+        ),
+        ("extended_scheduler", SYSTEMD | {"scheduler_kubeconfig": "/x"}, "only one of extended_scheduler_scheduler_kubeconfig and "),
+        ("extended_scheduler", SYSTEMD | {"secure_port": 65536}, "extended_scheduler_secure_port is 65536: "),
+        ("extended_scheduler", SYSTEMD | {"scheduler_user": ""}, "extended_scheduler_scheduler_user is empty: "),
+        ("service_image", {"delivery": "preloaded"}, "service_image_delivery is preloaded, and no image is named: "),
+        (
+            "service_image",
+            {"reference": IMAGE},
+            f"service_image_reference is {IMAGE}, and service_image_delivery is archive, which builds ",
+        ),
+        ("service_image", {"delivery": "preloaded", "reference": "x@sha256:ab"}, "service_image_reference is x@sha256:ab, and its digest "),
+        (
+            "service_image",
+            {"delivery": "preloaded", "reference": "https://x/y"},
+            "service_image_reference is https://x/y: remove https://,",
+        ),
+        (
+            "service_image",
+            {"delivery": "registry", "registry": "https://r.example.org/Up/"},
+            "service_image_registry is https://r.example.org/Up/: ",
+        ),
+    ],
+)
+def test_each_wrong_variable_of_a_role_is_named(role: str, given: dict[str, Any], text: str) -> None:
+    read = {"ansible_limit": "node-1", "groups": {"all": ["cp-9"]}} if text == "--limit " else {}
+    found = of_role(role, given, **read)
+    assert len(found) == 1 and found[0].startswith(text), found
+
+
+def test_mistakes_of_the_extenders_and_a_port_of_one_of_them_are_named() -> None:
+    files = {"mistakes": ["extended_scheduler_profiles: wrong"], "extenders": [{"port": 5501, "status_port": 5502}]}
+    found = of_role("extended_scheduler", SYSTEMD | {"secure_port": 5502}, __extended_scheduler_files=files)
+    assert found[0] == files["mistakes"][0] and found[1].startswith("extended_scheduler_secure_port is 5502: ") and len(found) == 2
+    assert of_role("extended_scheduler", {"state": "absent", "extender_image": ""}, __extended_scheduler_files=files) == []
+
+
+def test_a_disabled_rescuer_and_an_interval_that_is_no_duration_need_no_more() -> None:
+    assert of_role("critical_rescuer", {"enabled": False, "image": "", "static_user": "system:x"}) == []
+    assert of_role("spread_cronjob", {"settings": {"interval": "soon"}}) == []
+
+
+@pytest.mark.parametrize(
+    ("given", "text"),
+    [
+        ({}, ""),
+        ({"credential": "kubeconfig"}, "awx_setup_kubeconfig_path is not set: "),
+        ({"credential": "bearer_token", "api_host": "https://x"}, "awx_setup_api_host and awx_setup_api_token are not both set: "),
+        (
+            {"clusters": {"a": "s3cret"}},
+            'awx_setup_clusters: the value of a is no mapping of variables: write "a": {KEY: VALUE}, or "a": {}',
+        ),
+        ({"nodes": {"g": {"n": ["s3cret"], "m": None}}}, "awx_setup_nodes: the value of n in g is no mapping of variables: "),
+        ({"nodes": {True: "s3cret", "none": None}}, "awx_setup_nodes: the value of True is no mapping of hosts: write true: {HOST: "),
+        ({"schedule_preset": "night"}, "awx_setup_schedule_preset is night: it must be one of always, weekend, or of "),
+        (
+            {"schedule_preset": "weekend", "schedule_windows": "x"},
+            "awx_setup_schedule_preset and awx_setup_schedule_windows are both set: ",
+        ),
+        ({"schedule_presets": {"a": {"days": "Mon"}}}, "awx_setup_schedule_presets has a with other values than days, times and time_zone"),
+        (
+            {"schedule_presets": {"a": {"days": " ", "times": "x", "time_zone": "x"}}},
+            "awx_setup_schedule_presets has a with an empty value (days)",
+        ),
+        ({"schedule_presets": {"a": {}}}, ""),
+        ({"schedule_presets": {True: {}}}, "awx_setup_schedule_presets has the name True, which is no text: "),
+    ],
+)
+def test_each_wrong_variable_of_awx_is_named_without_a_value_that_may_be_a_password(given: dict[str, Any], text: str) -> None:
+    defaults = {name: option.get("default") for name, option in tables.variables("awx")["__awx_argument_spec"].items()}
+    found = mistakes("awx", defaults | OWN | {f"awx_setup_{name}": value for name, value in given.items()})
+    assert len(found) == bool(text) and all(one.startswith(text) and "s3cret" not in one for one in found), found
+
+
+GROUP = {"name": "site_node_hosts", "pattern": "kube_node", "hosts": [], "remedy": "add nodes"}
+CLUSTERS = {
+    "__site_clusters": ["a", "b"],
+    "__site_has_static_rescuer": True,
+    "__site_has_scheduler": True,
+    "__site_scheduler_uses_hosts": False,
+    "__site_scheduler_shape": "kubeadm",
+    "critical_rescuer_static_hosts": None,
+    "extended_scheduler_hosts": None,
+    "hostvars": {
+        "a": {"service_image_registry": "a", "service_image_pull_secrets": ["a"]},
+        "b": {"service_image_registry": "b", "service_image_pull_secrets": ["b"]},
+    },
+}
+STATES = dict.fromkeys(("spread_cronjob_state", "critical_rescuer_state", "extended_scheduler_state"), "absent")
+
+
+@pytest.mark.parametrize(
+    ("rules", "variables", "texts"),
+    [
+        ("site_tags", {"ansible_skip_tags": ["verify"]}, []),
+        ("site_tags", {"ansible_skip_tags": ["verify", "preflight"]}, ["--skip-tags preflight would skip the checks"]),
+        ("site_groups", {"__site_groups": [GROUP | {"hosts": ["x"]}], "__site_serial": ["20%", 1]}, []),
+        (
+            "site_groups",
+            {"__site_groups": [GROUP], "__site_serial": "2x"},
+            ["site_node_hosts is kube_node, and no host", "site_serial has 2x: "],
+        ),
+        (
+            "site_clusters",
+            CLUSTERS,
+            ["service_image_registry is not the same for a, b: ", "critical_rescuer_form is static_pod for several "],
+        ),
+        ("site_clusters", CLUSTERS | {"__site_clusters": ["a"]}, []),
+        ("site_render", {"__site_changes": ["spread_cronjob"], "spread_cronjob_render_to": "/x"}, ["spread_cronjob_render_to is set, "]),
+        ("site_render", {"__site_changes": ["spread_cronjob"], "spread_cronjob_render_to": "", "critical_rescuer_render_to": "/x"}, []),
+        ("uninstall", STATES | {"critical_rescuer_enabled": True}, []),
+        (
+            "uninstall",
+            STATES | {"spread_cronjob_state": "present", "critical_rescuer_enabled": "off"},
+            ["spread_cronjob_state is present: remove it", "critical_rescuer_enabled is off: remove it"],
+        ),
+    ],
+)
+def test_what_a_playbook_of_the_installation_refuses(rules: str, variables: dict[str, Any], texts: list[str]) -> None:
+    found = mistakes(rules, variables)
+    assert len(found) == len(texts) and all(one.startswith(text) for one, text in zip(found, texts, strict=True)), found
