@@ -14,12 +14,12 @@ from ansible.errors import AnsibleError
 from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
 from ansible.plugins.action import ActionBase
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.installation.variables import (
-    File,
     VariableChecks,
     check_variables,
     file_mistakes,
     reserved_settings,
 )
+from ansible_collections.onprem.kube_scheduling.plugins.plugin_utils.program_settings import settings_mistakes
 
 RULES = "ansible_collections.onprem.kube_scheduling.plugins.module_utils.installation.rules"
 NAMES = {"type": "list", "elements": "str", "default": []}
@@ -41,8 +41,6 @@ ARGUMENTS = {
     "without_effect": {"type": "dict", "default": {}},
     "others": NAMES,
 }
-UNPLAIN = ("hostvars",)
-"""Variables of which a rule reads only a part."""
 
 
 class ActionModule(ActionBase):
@@ -58,17 +56,15 @@ class ActionModule(ActionBase):
         prefix = f"{role.name}_" if role else options["prefix"] or ""
         unused = {f"{prefix}{name}": reason for name, reason in options["without_effect"].items() if f"{prefix}{name}" in self._variables}
         # The result is a fact of an earlier run for the same host.
-        given = self._values(
-            name for name in self._variables if spec and re.match(prefix, name) and name not in unused and name != f"{prefix}result"
-        )
+        names = [name for name in self._variables if spec and re.match(prefix, name) and name not in {*unused, f"{prefix}result"}]
+        given = self._values(names)
         mistakes = [
             f"{name} has a value that cannot be evaluated: {'correct its template' if name in options['secret'] else error}"
             for name, error in self._unread.items()
         ]
         checks = VariableChecks(spec, prefix, options["minima"], options["converted"], options["secret"])
         values, wrong, found = check_variables(given, checks, _check_value)
-        wrong |= set(self._unread)
-        mistakes += found
+        mistakes, wrong = mistakes + found, wrong | set(self._unread)
         mistakes += [text for name in options["files"] if values[name] for text in self._file_mistakes(name, values[name])]
         mistakes += self._settings_mistakes(prefix, **options["settings"] or {})
         for name in [role.name] if role else options["rules"]:
@@ -91,7 +87,7 @@ class ActionModule(ActionBase):
         """Return the values of the variables that exist. Each is evaluated once, and an error is kept in ``_unread``."""
         values = {}
         for name in names:
-            if name in UNPLAIN:
+            if name == "hostvars":  # a rule reads only a part of it
                 values[name] = self._variables[name]
             elif name in self._variables:
                 try:
@@ -104,25 +100,20 @@ class ActionModule(ActionBase):
     def _settings_mistakes(self, prefix, program=None, documents=None):
         found = []
         for label, settings in (self._values([documents]).get(documents) or {}).items():
-            from ansible_collections.onprem.kube_scheduling.plugins.plugin_utils.program_settings import settings_mistakes
-
             found += settings_mistakes(program, label, settings) + reserved_settings(label, settings, prefix)
         return found
 
     def _file_mistakes(self, name, given):
         path = Path(given).expanduser().resolve()
-        file, folder = self._stat(path), self._stat(path.parent)
-        can_be_written = (file if file["exists"] else folder).get("writeable", False)
-        found = File(str(path), str(path.parent), file.get("isdir", False), folder["exists"], can_be_written)
-        return file_mistakes(name, given, found)
+        return file_mistakes(name, given, str(path), self._stat(path), self._stat(path.parent))
 
     def _stat(self, path):
-        """Return whether the host has the path, and whether it is a folder and can be written, as ansible.builtin.stat does."""
+        """Return whether the path exists on the host, is a folder, and can be written, as ansible.builtin.stat does."""
         if self._connection.transport == "local":
             return {"exists": path.exists(), "isdir": path.is_dir(), "writeable": os.access(path, os.W_OK)}
         arguments = {"path": str(path), "follow": True, "get_attributes": False, "get_checksum": False, "get_mime": False}
         found = self._execute_module(module_name="ansible.legacy.stat", module_args=arguments, task_vars=self._variables)
-        return found.get("stat", {"exists": False})
+        return found.get("stat", {})
 
 
 def _check_value(name, option, value):

@@ -4,10 +4,13 @@
 
 from __future__ import annotations
 
+import importlib
 import tempfile
 from pathlib import Path
 
 import yaml
+
+SERVICES = "ansible_collections.onprem.kube_scheduling.services"
 
 
 def settings_mistakes(program, label, settings):
@@ -16,30 +19,18 @@ def settings_mistakes(program, label, settings):
     Variables of the environment do not count, and files that the settings name are not read: the controller does not have them.
     """
     # The libraries of the programs are needed only here.
-    from ansible_collections.onprem.kube_scheduling.services.common.settings import SettingsError, errors_of
-
+    common = importlib.import_module(f"{SERVICES}.common.settings")
+    reader = importlib.import_module(f"{SERVICES}.{'extender.config' if program == 'extender' else program}.settings")
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder, "settings.yml")
         file.write_text(yaml.safe_dump(settings, sort_keys=False), encoding="utf-8")
         try:
-            found = list(_refused(program, f"--config={file}"))
-        except SettingsError as error:
-            found = map(str, errors_of(error))
+            arguments = [f"--config={file}"], {}
+            read = reader.read_settings(reader.read_inputs(*arguments)) if program == "extender" else reader.read_settings(*arguments)
+            found = getattr(read, "refused", ())  # agents that the extender leaves out
+        except common.SettingsError as error:
+            found = map(str, common.errors_of(error))
         return [_labelled(text, f"file {file}", label) for text in found]
-
-
-def _refused(program, argument):
-    """Read the settings, and return what the program would leave out. Raises SettingsError."""
-    if program == "extender":
-        from ansible_collections.onprem.kube_scheduling.services.extender.config.settings import read_inputs, read_settings
-
-        return read_settings(read_inputs([argument], {})).refused
-    if program == "rebalancer":
-        from ansible_collections.onprem.kube_scheduling.services.rebalancer.settings import read_settings
-    else:
-        from ansible_collections.onprem.kube_scheduling.services.rescuer.settings import read_settings
-    read_settings([argument], {})
-    return ()
 
 
 def _labelled(text, file, label):

@@ -55,17 +55,6 @@ class CheckedVariables(t.NamedTuple):
     mistakes: list[str]
 
 
-@dataclass(frozen=True)
-class File:
-    """A file that the run writes, by its absolute path. ``can_be_written``: the file, or its folder if it does not exist."""
-
-    path: str
-    folder: str
-    is_folder: bool
-    has_folder: bool
-    can_be_written: bool
-
-
 def check_variables(given: Mapping[str, t.Any], checks: VariableChecks, check_value: CheckValue) -> CheckedVariables:
     """Compare the given variables with the argument spec."""
     values = {name: option.get("default") for name, option in checks.spec.items()}
@@ -129,13 +118,17 @@ def minimum_mistakes(name: str, value: t.Any, minimum: int) -> list[str]:
     return []
 
 
-def file_mistakes(name: str, given: str, file: File) -> list[str]:
-    """Return the mistake of a path to which the run cannot write."""
-    if file.is_folder:
+def file_mistakes(name: str, given: str, path: str, file: Mapping[str, t.Any], folder: Mapping[str, t.Any]) -> list[str]:
+    """Return the mistake of an absolute path to which the run cannot write.
+
+    ``file`` and ``folder`` are what ansible.builtin.stat returns for the path and for its folder.
+    """
+    if file.get("isdir"):
         return [f"{name} is {given}, which is a folder: name a file in it"]
-    if not file.has_folder:
-        return [f"{name} is {given}, and there is no folder {file.folder}: create it first"]
-    return [] if file.can_be_written else [f"{name} is {given}, and {file.path} cannot be written: name another file"]
+    if not folder.get("exists"):
+        return [f"{name} is {given}, and there is no folder {path.rpartition('/')[0] or '/'}: create it first"]
+    can_be_written = (file if file.get("exists") else folder).get("writeable")
+    return [] if can_be_written else [f"{name} is {given}, and {path} cannot be written: name another file"]
 
 
 def reserved_settings(label: str, settings: Collection[str], prefix: str) -> list[str]:

@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.installation.variables import (
     CheckedVariables,
-    File,
     VariableChecks,
     check_variables,
     file_mistakes,
@@ -111,17 +110,22 @@ def test_a_number_below_its_minimum_is_a_mistake_and_a_duration_is_none(value: A
     assert bool(minimum_mistakes("web_port", value, 1)) is is_wrong
 
 
+WRITEABLE, FOREIGN = {"exists": True, "writeable": True}, {"exists": True, "writeable": False}
+
+
 @pytest.mark.parametrize(
-    ("file", "text"),
+    ("file", "folder", "text"),
     [
-        (File("/a/b", "/a", True, True, True), "path is b, which is a folder: name a file in it"),
-        (File("/a/b", "/a", False, False, False), "path is b, and there is no folder /a: create it first"),
-        (File("/a/b", "/a", False, True, False), "path is b, and /a/b cannot be written: name another file"),
-        (File("/a/b", "/a", False, True, True), ""),
+        (WRITEABLE | {"isdir": True}, WRITEABLE, "path is b, which is a folder: name a file in it"),
+        ({}, {}, "path is b, and there is no folder /a: create it first"),
+        ({}, FOREIGN, "path is b, and /a/b cannot be written: name another file"),
+        (FOREIGN, WRITEABLE, "path is b, and /a/b cannot be written: name another file"),
+        (WRITEABLE, FOREIGN, ""),
+        ({}, WRITEABLE, ""),
     ],
 )
-def test_a_file_that_cannot_be_written_is_a_mistake(file: File, text: str) -> None:
-    assert file_mistakes("path", "b", file) == [text] * bool(text)
+def test_a_file_that_cannot_be_written_is_a_mistake(file: dict[str, bool], folder: dict[str, bool], text: str) -> None:
+    assert file_mistakes("path", "b", "/a/b", file, folder) == [text] * bool(text)
 
 
 def test_settings_that_the_role_decides_are_named_with_its_variable() -> None:
