@@ -47,7 +47,8 @@ options:
   namespace_annotation:
     description:
       - The annotation, as C(key=value), that a namespace must have to be checked. The value is compared exactly.
-      - By default C(collectdeployments=allow). An empty string means all namespaces, with and without annotations.
+      - By default C(kube-scheduling.onprem/spread=allow). C(collectdeployments=allow) of the original CronJob then counts, too.
+      - An empty string means all namespaces, with and without annotations.
       - With an empty string and without O(namespaces), workloads of C(kube-system) and those with a system-critical priority are checked
         and shown, and are not in RV(restartable), RV(uneven) and RV(interrupted). So no action moves them.
     type: str
@@ -157,7 +158,7 @@ seealso:
 """
 
 EXAMPLES = r"""
-- name: Find collapsed workloads in all namespaces annotated collectdeployments=allow
+- name: Find collapsed workloads in all namespaces annotated kube-scheduling.onprem/spread=allow
   onprem.kube_scheduling.k8s_spread_check:
   register: spread
 
@@ -451,7 +452,7 @@ options:
     namespaces: null
     exclude_namespaces: [kube-system]
     namespace_label_selectors: []
-    namespace_annotation: collectdeployments=allow
+    namespace_annotation: kube-scheduling.onprem/spread=allow
     label_selectors: []
     kinds: [Deployment, StatefulSet]
     topology_keys: [kubernetes.io/hostname]

@@ -74,7 +74,7 @@ SELECTION = (
     Flag("all-namespaces", "", "check all namespaces", short="A"),
     Flag("exclude-namespace", "NAMESPACE", "a namespace that is not checked; may be repeated", repeated=True),
     Flag("selector", "SELECTOR", "only workloads whose own labels match, such as app=web", short="l"),
-    Flag("namespace-annotation", "KEY=VALUE", "only namespaces with this annotation, such as collectdeployments=allow (any)"),
+    Flag("namespace-annotation", "KEY=VALUE", "only namespaces with this annotation, such as kube-scheduling.onprem/spread=allow (any)"),
     Flag("kind", "KIND", f"the kinds of workloads ({','.join(WORKLOAD_KINDS)})", repeated=True),
 )
 CHECK = (

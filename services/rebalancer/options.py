@@ -30,7 +30,7 @@ OPTIONS = (
     Option(
         "namespace_annotation",
         Kind("KEY=VALUE", parse_text),
-        "the annotation that a namespace must have; empty for any namespace, without system workloads (collectdeployments=allow)",
+        "the annotation that a namespace must have (kube-scheduling.onprem/spread=allow); empty for any, without system workloads",
         may_be_empty=True,
     ),
     Option("label_selectors", SELECTORS, "only workloads whose own labels match every selector"),

@@ -68,7 +68,7 @@ def wait_until_listed(cluster: Cluster, pods: int) -> None:
 
 def _objects(deployments: int) -> Iterator[dict[str, Any]]:
     for index in range(NAMESPACES):
-        metadata = {"name": f"team-{index}", "annotations": {"collectdeployments": "allow"}}
+        metadata = {"name": f"team-{index}", "annotations": {"kube-scheduling.onprem/spread": "allow"}}
         yield {"apiVersion": "v1", "kind": "Namespace", "metadata": metadata, "status": {"phase": "Active"}}
     yield {
         "apiVersion": "storage.k8s.io/v1",

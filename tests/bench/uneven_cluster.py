@@ -52,7 +52,7 @@ def _store(cluster: Cluster, objects: Any, *, pods: int) -> None:
 def _others() -> Iterator[dict[str, Any]]:
     """The namespaces, the pods that fill a zone, and further pods up to PODS."""
     for name in (NAMESPACE, "fillers"):
-        metadata = {"name": name, "annotations": {"collectdeployments": "allow"}}
+        metadata = {"name": name, "annotations": {"kube-scheduling.onprem/spread": "allow"}}
         yield {"apiVersion": "v1", "kind": "Namespace", "metadata": metadata, "status": {"phase": "Active"}}
     spec = pod_spec_of("filler")
     full = {**spec, "containers": [{**spec["containers"][0], "resources": {"requests": {"cpu": "31950m", "memory": "128Mi"}}}]}

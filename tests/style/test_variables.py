@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.report.text_map import MIN_WIDTH
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.options import MINIMA as RESCUE_MINIMA
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.options import DEFAULT_NAMESPACE_ANNOTATION
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.options import MINIMA as CHECK_MINIMA
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.options import NAMESPACE_ANNOTATIONS
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.restart.options import MINIMA as RESTART_MINIMA
 
 from tests.style.sources import report
@@ -86,7 +86,7 @@ def options_of(playbook: str) -> dict[str, dict[str, Any]]:
     if playbook == "rebalance":
         # The module has its default in its code, so that null is not taken for an empty text, which means all namespaces.
         assert "default" not in found["namespace_annotation"]
-        found["namespace_annotation"] = {**found["namespace_annotation"], "default": DEFAULT_NAMESPACE_ANNOTATION}
+        found["namespace_annotation"] = {**found["namespace_annotation"], "default": "=".join(NAMESPACE_ANNOTATIONS[0])}
     return found
 
 

@@ -69,7 +69,7 @@ def check_spread(
         return replace(report, reason=Reason(TOO_FEW_NODES, text))
     if not chosen:
         return replace(report, reason=nothing_chosen_reason(snapshot, options, skipped))
-    names_nothing = options.namespaces is None and options.namespace_annotation is None and names is None
+    names_nothing = options.namespaces is None and not options.namespace_annotations and names is None
     checker = WorkloadChecker(snapshot, options, eligible_nodes, leaves_out_system=names_nothing)
     return replace(report, workloads=tuple(checker.check(workload) for workload in workloads))
 

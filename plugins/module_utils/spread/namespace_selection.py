@@ -30,9 +30,9 @@ def choose_namespaces(snapshot: ClusterSnapshot, options: CheckOptions) -> tuple
     skipped: dict[str, Reason] = {}
     for name in _wanted(snapshot, options):
         namespace = snapshot.namespaces.get(name)
-        if namespace is not None and not _has_annotation(namespace, options.namespace_annotation):
-            if options.namespaces is not None and options.namespace_annotation is not None:
-                skipped[name] = Reason("not_annotated", _not_annotated(namespace, *options.namespace_annotation))
+        if namespace is not None and not _is_annotated(namespace, options.namespace_annotations):
+            if options.namespaces is not None:
+                skipped[name] = Reason("not_annotated", _not_annotated(namespace, *options.namespace_annotations[0]))
         elif namespace is not None and not _has_labels(namespace, options.namespace_label_selectors):
             if options.namespaces is not None:
                 skipped[name] = Reason("labels_not_matched", f"its labels do not match {','.join(options.namespace_label_selectors)}")
@@ -70,9 +70,9 @@ def nothing_chosen_reason(snapshot: ClusterSnapshot, options: CheckOptions, skip
         return Reason(NO_NAMESPACE, _no_namespace(options))
     number = pluralize(len(found), "namespace")
     reasons = f"({found[0]}: {unreadable[found[0]].text})"
-    if options.namespaces is not None or options.namespace_annotation is None:
+    if options.namespaces is not None or not options.namespace_annotations:
         return Reason(UNREADABLE, f"{number} {'is' if len(found) == 1 else 'are'} chosen and none can be read {reasons}")
-    annotation = "=".join(options.namespace_annotation)
+    annotation = "=".join(options.namespace_annotations[0])
     verb = "has" if len(found) == 1 else "have"
     uncertain = "" if all(name in snapshot.namespaces for name in found) else ", or may have it,"
     return Reason(UNREADABLE, f"{number} {verb} the annotation {annotation}{uncertain} and none can be read {reasons}")
@@ -84,9 +84,9 @@ def _no_namespace(options: CheckOptions) -> str:
     narrowed = "".join(
         f"; {name} {'is' if len(values) == 1 else 'are'} {','.join(values)}" for name, values in _narrowing(options) if values
     )
-    if options.namespace_annotation is None:
+    if not options.namespace_annotations:
         return f"there is no namespace to check{narrowed}"
-    key, value = options.namespace_annotation
+    key, value = options.namespace_annotations[0]
     if narrowed:
         return f"no namespace has the annotation {key}={value} and is chosen{narrowed}"
     return f"no namespace has the annotation {key}={value}; choose with: kubectl annotate namespace NAME {shlex.quote(f'{key}={value}')}"
@@ -107,8 +107,10 @@ def _not_annotated(namespace: Namespace, key: str, value: str) -> str:
     return f"its annotation {key} is {present!r}, not {value!r}; to include it: kubectl annotate --overwrite namespace {command}"
 
 
-def _has_annotation(namespace: Namespace, annotation: t.Optional[tuple[str, str]]) -> bool:
-    return annotation is None or (namespace.metadata.annotations or {}).get(annotation[0]) == annotation[1]
+def _is_annotated(namespace: Namespace, annotations: t.Sequence[tuple[str, str]]) -> bool:
+    """Return whether the namespace has one of the annotations, or none is required."""
+    present = namespace.metadata.annotations or {}
+    return not annotations or any(present.get(key) == value for key, value in annotations)
 
 
 def _has_labels(namespace: Namespace, requirements: t.Sequence[str]) -> bool:

@@ -28,22 +28,24 @@ MINIMA = {
 """The minimum of each numeric option of the check."""
 
 MAX_LABELS_NAMED = 5
-DEFAULT_NAMESPACE_ANNOTATION = "collectdeployments=allow"
+NAMESPACE_ANNOTATIONS = (("kube-scheduling.onprem/spread", "allow"), ("collectdeployments", "allow"))
+"""By default a namespace must have one of these annotations. Messages name the first one. The original CronJob has the second one."""
 
 
-def parse_annotation_selector(text: t.Optional[str]) -> t.Optional[tuple[str, str]]:
-    """Return ``key=value`` as a pair, by default the default annotation.
+def parse_annotation_selector(text: t.Optional[str]) -> tuple[tuple[str, str], ...]:
+    """Return the one pair of ``key=value``, by default those of NAMESPACE_ANNOTATIONS.
 
-    None for an empty text, which means any namespace. Raise OptionError for another form.
+    An empty text has none, which means any namespace. Raise OptionError for another form.
     """
     if text is None:
-        text = DEFAULT_NAMESPACE_ANNOTATION
+        return NAMESPACE_ANNOTATIONS
     if not text:
-        return None
+        return ()
     key, equals, value = text.partition("=")
     if not equals or not is_qualified_name(key):
-        raise OptionError(f"namespace_annotation: {text!r} is not key=value with a valid annotation key, such as collectdeployments=allow")
-    return key, value
+        example = "=".join(NAMESPACE_ANNOTATIONS[0])
+        raise OptionError(f"namespace_annotation: {text!r} is not key=value with a valid annotation key, such as {example}")
+    return ((key, value),)
 
 
 def check_topology_keys(keys: Sequence[str]) -> tuple[str, ...]:
@@ -115,15 +117,15 @@ def option_times(params: Mapping[str, t.Any], defaults: Mapping[str, int]) -> di
 class CheckOptions(Struct, frozen=True):
     """The options of k8s_spread_check.
 
-    Namespaces in ``exclude_namespaces`` are not checked, and the others must match every one of ``namespace_label_selectors``.
-    ``namespace_annotation`` is a (key, value) pair that a namespace must have, or None for any namespace. A workload must match every
-    one of ``label_selectors``. ``cooldown_s`` and ``max_attempts`` must equal the later options of k8s_rollout_restart.
+    Namespaces in ``exclude_namespaces`` are not checked, and the others must match every one of ``namespace_label_selectors``. A namespace
+    must have one of the (key, value) pairs in ``namespace_annotations``, if there are any. A workload must match every one of
+    ``label_selectors``. ``cooldown_s`` and ``max_attempts`` must equal the later options of k8s_rollout_restart.
     ``scheduler_config`` names the configurations of the cluster's schedulers. ``add_constraints``: the predictions are for restarts that
     add spread constraints to the pod template.
     """
 
     namespaces: t.Optional[Sequence[str]] = None
-    namespace_annotation: t.Optional[tuple[str, str]] = ("collectdeployments", "allow")
+    namespace_annotations: Sequence[tuple[str, str]] = NAMESPACE_ANNOTATIONS
     exclude_namespaces: Sequence[str] = ()
     namespace_label_selectors: Sequence[str] = ()
     label_selectors: Sequence[str] = ()
@@ -158,7 +160,7 @@ def check_options(params: Mapping[str, t.Any]) -> CheckOptions:
     check_minima({**params, **times}, MINIMA)
     return CheckOptions(
         namespaces=check_namespaces(params.get("namespaces")),
-        namespace_annotation=parse_annotation_selector(params.get("namespace_annotation")),
+        namespace_annotations=parse_annotation_selector(params.get("namespace_annotation")),
         exclude_namespaces=check_namespace_names(params.get("exclude_namespaces") or (), "exclude_namespaces"),
         namespace_label_selectors=_label_requirements(params, "namespace_label_selectors"),
         label_selectors=_label_requirements(params, "label_selectors"),

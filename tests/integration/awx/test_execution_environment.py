@@ -71,7 +71,7 @@ def test_the_packages_agree_with_each_other(packages: Packages) -> None:
 def test_ansible_navigator_runs_a_check_without_a_container_engine(
     lab_cluster: Cluster, namespaces: NamespaceFactory, packages: Packages, tmp_path: Path
 ) -> None:
-    namespace = namespaces("navigated", annotations={"collectdeployments": "allow"})
+    namespace = namespaces("navigated", annotations={"kube-scheduling.onprem/spread": "allow"})
     pile_up(lab_cluster, deployment(namespace, "web", 3))
     (tmp_path / "clusters.yml").write_text(yaml.safe_dump({"all": {"hosts": {"cluster": {"rebalance_namespaces": [namespace]}}}}))
     (command,) = re.findall(r"^ansible-navigator run .*$", (ROOT / "docs" / "awx.md").read_text(), re.MULTILINE)

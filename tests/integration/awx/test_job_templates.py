@@ -70,7 +70,7 @@ def host_variables(served: Controller, name: str, **variables: Any) -> Iterator[
 @pytest.fixture
 def piled(lab_cluster: Cluster, namespaces: NamespaceFactory) -> str:
     """A namespace with a Deployment whose replicas are all on one node."""
-    namespace = namespaces("piled", annotations={"collectdeployments": "allow"})
+    namespace = namespaces("piled", annotations={"kube-scheduling.onprem/spread": "allow"})
     pile_up(lab_cluster, deployment(namespace, "web", 3))
     return namespace
 
@@ -107,7 +107,7 @@ def test_spread_check_from_the_defaults_of_its_survey_needs_only_rights_to_read(
 def test_spread_check_runs_with_a_bearer_token_and_only_in_the_namespaces_of_its_answer(
     lab_cluster: Cluster, served: Controller, launcher: Launcher, piled: str, namespaces: NamespaceFactory
 ) -> None:
-    empty = namespaces("empty", annotations={"collectdeployments": "allow"})
+    empty = namespaces("empty", annotations={"kube-scheduling.onprem/spread": "allow"})
     config = yaml.safe_load(lab_cluster.service_account("awx-token", cluster_role="cluster-admin").read_text())
     (cluster,), (user,) = config["clusters"], config["users"]
     inputs = {
@@ -147,7 +147,7 @@ def test_rebalance_spreads_and_the_verification_compares_with_its_numbers(
     expected = {"ok": True, "collapsed": 0, "skewed": 0, "error": ""}
     assert verified.artifacts["kube_scheduling_spread_verify"] == {"cluster": expected}
 
-    worse = namespaces("worse", annotations={"collectdeployments": "allow"})
+    worse = namespaces("worse", annotations={"kube-scheduling.onprem/spread": "allow"})
     pile_up(lab_cluster, deployment(worse, "web", 3))
     answer = {**checked, "survey_rebalance_namespaces": f"{piled}\n{worse}"}
     # The survey of the workflow also asks for variables of the restarts, and passes them to each job.

@@ -97,7 +97,9 @@ class Places:
 def story(crowded: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Story]:
     cluster, folder = crowded, tmp_path_factory.mktemp("wires")
     for name in (SPACE, QUIET):
-        cluster.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "annotations": {"collectdeployments": "allow"}}})
+        cluster.apply(
+            {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "annotations": {"kube-scheduling.onprem/spread": "allow"}}}
+        )
         cluster.wait_namespace(name)
     pile_up(cluster, *WEBS.values(), IDLE)
     pods = {name: pod_uids(cluster, web) for name, web in WEBS.items()}

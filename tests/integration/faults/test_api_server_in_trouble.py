@@ -53,7 +53,9 @@ def namespace(cluster: Cluster) -> str:
 
 def new_namespace(cluster: Cluster) -> str:
     name = f"trouble-{next(_NUMBERS)}"
-    cluster.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "annotations": {"collectdeployments": "allow"}}})
+    cluster.apply(
+        {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "annotations": {"kube-scheduling.onprem/spread": "allow"}}}
+    )
     cluster.wait_namespace(name)
     return name
 

@@ -49,7 +49,7 @@ def test_kubectl_lists_the_plugin_without_a_warning(kubectl: Kubectl) -> None:
 def test_a_collapsed_workload_is_found_and_nothing_is_changed(kubectl: Kubectl, cluster: Cluster, namespace: str, reader: Path) -> None:
     web = deployment(namespace, "web")
     pile_up(cluster, web)
-    cluster.kubectl("annotate", "namespace", namespace, "collectdeployments-")
+    cluster.kubectl("annotate", "namespace", namespace, "kube-scheduling.onprem/spread-")
     before, since = pod_uids(cluster, web), cluster.audit().mark()
     answer = kubectl.spread("-n", namespace, kubeconfig=reader)
     assert answer.returncode == 1 and answer.stderr == ""

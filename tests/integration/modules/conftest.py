@@ -32,7 +32,9 @@ def modules(cluster: Cluster) -> Modules:
 def namespace(cluster: Cluster) -> Iterator[str]:
     """An annotated namespace. Its workloads are deleted when the test ends, so that they use no capacity."""
     name = f"test-{next(_NUMBERS)}"
-    cluster.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "annotations": {"collectdeployments": "allow"}}})
+    cluster.apply(
+        {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "annotations": {"kube-scheduling.onprem/spread": "allow"}}}
+    )
     cluster.wait_namespace(name)
     yield name
     wait_until(lambda: _is_empty(cluster, name), what=f"the end of the pods of namespace {name}")

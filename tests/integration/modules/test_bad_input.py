@@ -21,7 +21,7 @@ from tests.integration.workloads import deployment, identity, pile_up, wait_unti
 @pytest.mark.parametrize(
     ("params", "words"),
     [
-        ({"namespace_annotation": "collectdeployments"}, ["namespace_annotation", "'collectdeployments'", "key=value"]),
+        ({"namespace_annotation": "allowed"}, ["namespace_annotation", "'allowed'", "key=value"]),
         ({"namespace_annotation": "bad key=x"}, ["namespace_annotation", "'bad key=x'"]),
         ({"label_selector": "app=("}, ["label_selectors: ", "'app=('"]),
         ({"label_selectors": ["app=web", "app in (web"]}, ["label_selectors: ", "'app in (web'"]),
@@ -48,7 +48,7 @@ def test_options_of_the_check(modules: Modules, params: dict[str, Any], words: l
 def test_null_is_not_taken_for_the_empty_annotation_of_all_namespaces(modules: Modules) -> None:
     """ansible-core 2.21 makes an empty text of null if an option has a default."""
     result = modules.run("k8s_spread_check", namespace_annotation=None)
-    assert not result.get("failed") and result["options"]["namespace_annotation"] == "collectdeployments=allow", result
+    assert not result.get("failed") and result["options"]["namespace_annotation"] == "kube-scheduling.onprem/spread=allow", result
 
 
 @pytest.mark.parametrize(
@@ -150,7 +150,11 @@ class TestPermissions:
         self, cluster: Cluster, modules: Modules, namespace: str
     ) -> None:
         cluster.apply(
-            {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "vault", "annotations": {"collectdeployments": "allow"}}}
+            {
+                "apiVersion": "v1",
+                "kind": "Namespace",
+                "metadata": {"name": "vault", "annotations": {"kube-scheduling.onprem/spread": "allow"}},
+            }
         )
         self.grant(cluster, "sees-nodes", [{"apiGroups": [""], "resources": ["nodes", "namespaces"], "verbs": ["list"]}])
         rules = [{"apiGroups": ["", "apps", "policy", "autoscaling"], "resources": ["*"], "verbs": ["get", "list"]}]
@@ -208,7 +212,7 @@ class TestOddClusters:
         delete_namespace(cluster.api, "vault")
 
     def test_a_namespace_that_is_being_deleted(self, cluster: Cluster, modules: Modules) -> None:
-        metadata = {"name": "leaving", "annotations": {"collectdeployments": "allow"}}
+        metadata = {"name": "leaving", "annotations": {"kube-scheduling.onprem/spread": "allow"}}
         cluster.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": metadata})
         cluster.wait_namespace("leaving")
         web = deployment("leaving", "web", 2)

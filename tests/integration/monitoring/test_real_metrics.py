@@ -51,7 +51,7 @@ pytestmark = pytest.mark.timeout(600)
 
 @pytest.fixture(scope="module")
 def namespace(lab_cluster: Cluster, namespaces: NamespaceFactory) -> Iterator[str]:
-    name = namespaces("monitoring", annotations={"collectdeployments": "allow"})
+    name = namespaces("monitoring", annotations={"kube-scheduling.onprem/spread": "allow"})
     yield name
     lab_cluster.kubectl("delete", "deployment,pod", "--all", "--namespace", name, "--wait=false")
     wait_until(lambda: not lab_cluster.get(f"/api/v1/namespaces/{name}/pods")["items"], what="the end of the pods")

@@ -120,7 +120,7 @@ def piled_up(cluster: Cluster, namespaces: NamespaceFactory) -> Callable[..., st
     """Makes a namespace with a Deployment `web` whose replicas are all on worker-1, and become ready or never do."""
 
     def create(*, ready: bool = True) -> str:
-        namespace = namespaces("piled", annotations={"collectdeployments": "allow"})
+        namespace = namespaces("piled", annotations={"kube-scheduling.onprem/spread": "allow"})
         web = deployment(namespace, "web", REPLICAS)
         web["spec"]["template"]["metadata"]["annotations"] = {"lab.onprem/ready": str(ready).lower()}
         with only_node(cluster, "worker-1"):
@@ -190,7 +190,7 @@ def _planned_then_spread(cluster: Cluster, places: Mapping[str, str], tmp_path: 
 
 
 def test_a_run_with_a_tag_of_site_changes_nothing_that_is_spread(cluster: Cluster, namespaces: NamespaceFactory, tmp_path: Path) -> None:
-    namespace = namespaces("spread", annotations={"collectdeployments": "allow"})
+    namespace = namespaces("spread", annotations={"kube-scheduling.onprem/spread": "allow"})
     web = deployment(namespace, "web", REPLICAS)
     cluster.apply(web)
     wait_rolled_out(cluster, web)

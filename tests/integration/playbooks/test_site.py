@@ -94,7 +94,8 @@ def test_install_repeat_verify_and_uninstall(cluster: Cluster, namespace: str, s
     restart(cluster, web)
     wait_rolled_out(cluster, web)
     restarted, pods = restarted_at(cluster, web), pod_uids(cluster, web)
-    cluster.kubectl("--namespace", namespace, "annotate", "deployment,replicaset", "--all", f"{OUTCOME}=old", "collectdeployments=allow")
+    own = "kube-scheduling.onprem/spread=allow"
+    cluster.kubectl("--namespace", namespace, "annotate", "deployment,replicaset", "--all", f"{OUTCOME}=old", own)
     held = hold_node(cluster)
     here = installed(cluster)
     planned = site.play("uninstall", "--check")
@@ -123,7 +124,7 @@ def test_install_repeat_verify_and_uninstall(cluster: Cluster, namespace: str, s
     assert site.play("uninstall").code == 0 and installed(cluster) == set()
     annotations = "jsonpath={.items[*].metadata.annotations}"
     left = cluster.kubectl("--namespace", namespace, "get", "deployment,replicaset", "--output", annotations)
-    assert OUTCOME not in left and "collectdeployments" in left
+    assert OUTCOME not in left and "kube-scheduling.onprem/spread" in left
     assert restarted_at(cluster, web) == restarted is not None and pod_uids(cluster, web) == pods
 
 

@@ -122,7 +122,7 @@ class _Checks:
         """Check the workload when its status is up to date."""
         options = CheckOptions(
             namespaces=(NAMESPACE,),
-            namespace_annotation=None,
+            namespace_annotations=(),
             label_selectors=(),
             kinds=(workload.kind,),
             topology_keys=self._case.topology_keys,

@@ -135,7 +135,7 @@ def compare_plan(case: RandomCase, world: CaseWorld, api: RecordingApi) -> PlanR
     with world.created(case) as scheduler_config:
         check = CheckOptions(
             namespaces=(NAMESPACE,),
-            namespace_annotation=None,
+            namespace_annotations=(),
             topology_keys=case.topology_keys,
             max_skew=case.max_skew,
             min_ready_nodes=1,

@@ -10,7 +10,7 @@ import pytest
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.check.result import check_result, nodes_to_result
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.check import check_spread
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.eligible_nodes import EligibleNodes
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.options import CheckOptions
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.options import CheckOptions, parse_annotation_selector
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.restart.decision import decide_restart
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.restart.options import RestartOptions
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.spread_report import WorkloadReport
@@ -157,7 +157,7 @@ def test_any_other_value_of_the_annotation_does_not():
 def test_a_namespace_that_is_being_deleted_is_skipped():
     cluster = workers(2)
     cluster.namespaces.clear()
-    cluster.namespace("app", {"collectdeployments": "allow"}, phase="Terminating")
+    cluster.namespace("app", {"kube-scheduling.onprem/spread": "allow"}, phase="Terminating")
     cluster.deployment("web", ["worker-1"] * 2)
     assert verdict(cluster) == ("skipped", "namespace_terminating")
 
@@ -165,23 +165,43 @@ def test_a_namespace_that_is_being_deleted_is_skipped():
 @pytest.mark.parametrize(
     ("value", "said"),
     [
-        ("Allow", "its annotation collectdeployments is 'Allow', not 'allow'"),
-        ("allowed", "kubectl annotate --overwrite namespace app collectdeployments=allow"),
-        ("", "its annotation collectdeployments is ''"),
-        (None, "namespace has no annotation collectdeployments=allow; to include it: kubectl annotate namespace app "),
+        ("Allow", "its annotation kube-scheduling.onprem/spread is 'Allow', not 'allow'"),
+        ("allowed", "kubectl annotate --overwrite namespace app kube-scheduling.onprem/spread=allow"),
+        ("", "its annotation kube-scheduling.onprem/spread is ''"),
+        (None, "namespace has no annotation kube-scheduling.onprem/spread=allow; to include it: kubectl annotate namespace app "),
     ],
 )
 def test_the_namespace_annotation_is_compared_exactly(value, said):
     cluster = workers(2)
     cluster.namespaces.clear()
-    cluster.namespace("app", {} if value is None else {"collectdeployments": value})
+    cluster.namespace("app", {} if value is None else {"kube-scheduling.onprem/spread": value})
     cluster.deployment("web", ["worker-1"] * 2)
     nothing = check_spread(cluster.snapshot(), CheckOptions())
-    assert nothing.workloads == () and "kubectl annotate namespace NAME collectdeployments=allow" in str(nothing.reason)
+    assert nothing.workloads == () and "kubectl annotate namespace NAME kube-scheduling.onprem/spread=allow" in str(nothing.reason)
     named = check_spread(cluster.snapshot(), CheckOptions(namespaces=["app"]))
     assert named.skipped_namespaces["app"].code == "not_annotated" and said in named.skipped_namespaces["app"].text
     assert str(named.reason).startswith("no_namespace: ")
-    assert len(check_spread(cluster.snapshot(), CheckOptions(namespace_annotation=None)).workloads) == 1
+    assert len(check_spread(cluster.snapshot(), CheckOptions(namespace_annotations=())).workloads) == 1
+
+
+@pytest.mark.parametrize(
+    ("annotation", "option", "is_checked"),
+    [
+        ({"kube-scheduling.onprem/spread": "allow"}, None, True),
+        ({"collectdeployments": "allow"}, None, True),
+        ({"collectdeployments": "deny"}, None, False),
+        ({"collectdeployments": "allow"}, "kube-scheduling.onprem/spread=allow", False),
+        ({"kube-scheduling.onprem/spread": "allow"}, "collectdeployments=allow", False),
+        ({"collectdeployments": "allow"}, "collectdeployments=allow", True),
+    ],
+)
+def test_the_annotation_of_the_original_counts_too_and_a_given_one_only_itself(annotation, option, is_checked):
+    cluster = workers(2)
+    cluster.namespaces.clear()
+    cluster.namespace("app", annotation)
+    cluster.deployment("web", ["worker-1"] * 2)
+    options = CheckOptions(namespace_annotations=parse_annotation_selector(option))
+    assert len(check_spread(cluster.snapshot(), options).workloads) == is_checked
 
 
 class TestEligibleNodes:

@@ -16,7 +16,7 @@ from ansible_collections.onprem.kube_scheduling.plugins.modules import k8s_sprea
 
 from tests.unit.support.cluster import ClusterBuilder, workers
 
-ALLOW = {"collectdeployments": "allow"}
+ALLOW = {"kube-scheduling.onprem/spread": "allow"}
 
 
 def cluster() -> ClusterBuilder:
@@ -41,7 +41,7 @@ def check(*namespaces: str, **options: t.Any) -> SpreadReport:
 def test_missing_rights_in_all_chosen_namespaces_are_named_as_the_cause() -> None:
     report = check("shop", "web", "private")
     assert str(report.reason) == (
-        "unreadable: 2 namespaces have the annotation collectdeployments=allow and none can be read "
+        "unreadable: 2 namespaces have the annotation kube-scheduling.onprem/spread=allow and none can be read "
         "(shop: cannot list statefulsets in namespace shop)"
     )
     assert sorted(report.skipped_namespaces) == ["shop", "web"]
@@ -64,7 +64,7 @@ def test_namespaces_that_were_asked_for_by_name_and_cannot_be_read_are_the_cause
 
 def test_options_that_exclude_all_namespaces_are_named() -> None:
     reason = str(check(exclude_namespaces=("shop", "web")).reason)
-    assert "no namespace has the annotation collectdeployments=allow and is chosen; exclude_namespaces are shop,web" in reason
+    assert "no namespace has the annotation kube-scheduling.onprem/spread=allow and is chosen; exclude_namespaces are shop,web" in reason
 
 
 class _Module:

@@ -9,7 +9,12 @@ import typing as t
 import pytest
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.api.workload import WORKLOAD_KINDS
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.option_values import OptionError
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.options import CheckOptions, check_labels_exist, check_options
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.options import (
+    NAMESPACE_ANNOTATIONS,
+    CheckOptions,
+    check_labels_exist,
+    check_options,
+)
 
 from tests.unit.support.cluster import ClusterBuilder, workers
 
@@ -53,11 +58,11 @@ def test_an_empty_list_of_label_selectors_does_not_select_all(name: str) -> None
     assert getattr(check_options({**PARAMS, name: [""]}), name) == ()
 
 
-def test_no_annotation_is_the_default_one_and_only_an_empty_text_means_all_namespaces() -> None:
+def test_no_annotation_means_the_default_ones_and_only_an_empty_text_means_all_namespaces() -> None:
     without = {name: value for name, value in PARAMS.items() if name != "namespace_annotation"}
     for given in (without, PARAMS | {"namespace_annotation": None}):
-        assert check_options(given).namespace_annotation == ("collectdeployments", "allow") == CheckOptions().namespace_annotation
-    assert check_options(PARAMS | {"namespace_annotation": ""}).namespace_annotation is None
+        assert check_options(given).namespace_annotations == NAMESPACE_ANNOTATIONS == CheckOptions().namespace_annotations
+    assert check_options(PARAMS | {"namespace_annotation": ""}).namespace_annotations == ()
 
 
 def test_a_time_above_a_year_is_refused() -> None:

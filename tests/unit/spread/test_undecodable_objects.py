@@ -190,7 +190,7 @@ def test_namespace_that_cannot_be_decoded_is_left_out_and_said() -> None:
     cluster = piled_up()
     cluster.namespaces.clear()
     report = check_spread(
-        snapshot(cluster, odd(resources.NAMESPACES, "app", namespace="")), CheckOptions(namespaces=["app"], namespace_annotation=None)
+        snapshot(cluster, odd(resources.NAMESPACES, "app", namespace="")), CheckOptions(namespaces=["app"], namespace_annotations=())
     )
     assert "cannot be decoded" in report.skipped_namespaces["app"].text and report.workloads == ()
 

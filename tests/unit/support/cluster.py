@@ -47,7 +47,7 @@ class ClusterBuilder:
         self.autoscalers: list[HorizontalPodAutoscaler] = []
         self.claims: list[PersistentVolumeClaim] = []
         self.limit_ranges: list[LimitRange] = []
-        self.namespace("app", {"collectdeployments": "allow"})
+        self.namespace("app", {"kube-scheduling.onprem/spread": "allow"})
 
     def namespace(self, name: str, annotations: dict[str, str] | None = None, phase: str = "Active") -> None:
         """A namespace."""

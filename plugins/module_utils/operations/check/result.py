@@ -66,7 +66,7 @@ def options_to_result(options: CheckOptions) -> dict[str, t.Any]:
     """Return the options of the check under the module's names. k8s_rollout_restart takes its topology keys and max_skew from there."""
     return {
         "namespaces": None if options.namespaces is None else list(options.namespaces),
-        "namespace_annotation": "=".join(options.namespace_annotation or ()),
+        "namespace_annotation": "=".join(options.namespace_annotations[0]) if options.namespace_annotations else "",
         "exclude_namespaces": list(options.exclude_namespaces),
         "namespace_label_selectors": list(options.namespace_label_selectors),
         "label_selectors": list(options.label_selectors),

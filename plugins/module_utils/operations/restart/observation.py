@@ -46,7 +46,7 @@ class Observation:
         self._options = options
         self._predicts = predict
         check_options = CheckOptions(
-            namespace_annotation=None,
+            namespace_annotations=(),
             topology_keys=options.topology_keys,
             max_skew=options.max_skew,
             predict=predict,

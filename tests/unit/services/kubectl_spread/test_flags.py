@@ -54,7 +54,7 @@ def options(monkeypatch: pytest.MonkeyPatch, environment: dict[str, str], *flags
 
 def test_without_flags_the_namespace_of_the_context_is_checked(monkeypatch: pytest.MonkeyPatch, environment: dict[str, str]) -> None:
     found = options(monkeypatch, environment)
-    assert found == CheckOptions(namespaces=("shop",), namespace_annotation=None)
+    assert found == CheckOptions(namespaces=("shop",), namespace_annotations=())
 
 
 @pytest.mark.parametrize(
@@ -77,7 +77,7 @@ def test_each_flag_of_the_check_has_an_effect(monkeypatch: pytest.MonkeyPatch, e
         namespaces=None,
         exclude_namespaces=("x",),
         label_selectors=("app in (a,b)",),
-        namespace_annotation=("k", "v"),
+        namespace_annotations=(("k", "v"),),
         kinds=("StatefulSet",),
         topology_keys=("rack", "zone"),
         max_skew=2,

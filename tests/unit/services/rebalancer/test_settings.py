@@ -66,7 +66,7 @@ def test_a_file_with_every_kind_of_value(tmp_path: Path) -> None:
         )
     )
     check, restart = settings.options
-    assert (check.namespaces, check.namespace_annotation, check.label_selectors) == (("shop",), None, ("app in (a,b)", "tier"))
+    assert (check.namespaces, check.namespace_annotations, check.label_selectors) == (("shop",), (), ("app in (a,b)", "tier"))
     assert (check.max_skew, restart.max_skew, check.cooldown_s, restart.cooldown_s) == (1, 1, 300, 300)
     assert (restart.wait, restart.strategy, restart.max_workloads) == (False, "auto", 2)
     assert (restart.spread_constraint, restart.force_managed) == ("add", True)

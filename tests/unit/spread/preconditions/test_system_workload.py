@@ -21,7 +21,7 @@ OWN = {"web", "high"}
 def checked(names: set[tuple[str, str]] | None = None, **options: Any) -> dict[str, Any]:
     """Check five collapsed Deployments, three of which are those of the system."""
     cluster = workers(3)
-    cluster.namespace("kube-system", {"collectdeployments": "allow"})
+    cluster.namespace("kube-system", {"kube-scheduling.onprem/spread": "allow"})
     cluster.deployment("web", ["worker-1"] * 2)
     cluster.deployment("high", ["worker-1"] * 2, template={"spec": {"priorityClassName": "high-system-", "priority": 1_000_000_000}})
     cluster.deployment("dns", ["worker-1"] * 2)
@@ -39,7 +39,7 @@ def names_in(entries: list[dict[str, Any]]) -> set[str]:
 
 
 def test_with_any_namespace_only_the_own_workloads_can_be_moved_and_all_are_shown() -> None:
-    result = checked(namespace_annotation=None)
+    result = checked(namespace_annotations=())
     assert names_in(result["restartable"]) == names_in(result["uneven"]) == OWN
     assert result["summary"]["collapsed"] == 5 and result["summary"]["restartable"] == 2
     shown = {entry["name"]: entry for entry in result["workloads"]}
@@ -55,9 +55,9 @@ def test_with_any_namespace_only_the_own_workloads_can_be_moved_and_all_are_show
     ("options", "expected"),
     [
         ({}, SYSTEM | OWN),  # both namespaces have the annotation
-        ({"namespace_annotation": None, "namespaces": ["kube-system"]}, {"dns"}),
-        ({"namespace_annotation": None, "namespaces": ["kube-system", "app"]}, SYSTEM | OWN),
-        ({"namespace_annotation": None, "names": {("Deployment", "dns"), ("Deployment", "web")}}, {"dns", "web"}),
+        ({"namespace_annotations": (), "namespaces": ["kube-system"]}, {"dns"}),
+        ({"namespace_annotations": (), "namespaces": ["kube-system", "app"]}, SYSTEM | OWN),
+        ({"namespace_annotations": (), "names": {("Deployment", "dns"), ("Deployment", "web")}}, {"dns", "web"}),
     ],
 )
 def test_an_annotation_or_a_name_is_a_choice(options: dict[str, Any], expected: set[str]) -> None:
