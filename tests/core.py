@@ -56,6 +56,7 @@ CORE: dict[str, tuple[str, ...]] = {
         "rescue/test_forged_annotations.py::test_forged_annotation_does_not_close_its_node",
         *("state/test_hold_records.py", "undecodable/test_hostile_values.py"),
     ),
+    "plugins/modules/k8s_cluster_identity.py": ("modules/test_cluster_identity.py",),
     "plugins/modules/k8s_namespace_objects.py": ("modules/test_namespace_objects.py",),
     "plugins/modules/scheduler_profile.py": (
         "scheduler_config/test_config_map.py::test_other_keys_and_comments_are_kept",

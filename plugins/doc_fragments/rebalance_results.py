@@ -28,10 +28,6 @@ options:
     description: O(restart) is a result of check mode, which has the planned actions.
     type: bool
     default: false
-  cluster:
-    description: The name of the cluster.
-    type: str
-    default: ""
   error:
     description: The error of the run; empty if there was none.
     type: str

@@ -18,10 +18,6 @@ options:
     description: The result of the module.
     type: dict
     required: true
-  cluster:
-    description: The name of the cluster, for the first line.
-    type: str
-    default: ""
   width:
     description: The longest line in characters, at least 60; longer names stay whole.
     type: int
@@ -57,7 +53,7 @@ EXAMPLES = r"""
 
 - name: Show it
   ansible.builtin.debug:
-    msg: "{{ rescue | onprem.kube_scheduling.rescue_plan(cluster=inventory_hostname, plan=true) }}"
+    msg: "{{ rescue | onprem.kube_scheduling.rescue_plan(plan=true) }}"
 """
 
 RETURN = r"""
@@ -71,13 +67,12 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.report.resc
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.report.text_map import MIN_WIDTH
 
 
-def rescue_plan(result, cluster="", width=120, plan=False, state="rescued", namespaces=(), label_selectors=()):
+def rescue_plan(result, width=120, plan=False, state="rescued", namespaces=(), label_selectors=()):
     """Return the result of a rescue as text. Raises AnsibleFilterError if it is not a result of k8s_critical_rescue."""
     if not isinstance(result, dict) or not ("pods" in result or "msg" in result):
         raise AnsibleFilterError("rescue_plan: give it the registered result of k8s_critical_rescue")
     return render_rescue(
         result,
-        cluster=cluster,
         width=max(width, MIN_WIDTH),
         plan=bool(plan),
         state=state,

@@ -45,7 +45,8 @@ RETURN = r"""
 _value:
   description: >-
     The number of pods by status (C(failed), C(impossible), C(waiting), C(planned), C(rescued)), the numbers C(victims) and C(released), the
-    booleans C(plan), C(changed) and C(ok), and the text C(error), which is empty without an error.
+    booleans C(plan), C(changed) and C(ok), the text C(error), which is empty without an error, and C(cluster) with C(name), C(context) and
+    C(server).
   type: dict
 """
 

@@ -39,7 +39,7 @@ EXAMPLES = r"""
 
 - name: Write it as a page
   ansible.builtin.copy:
-    content: "{{ spread | onprem.kube_scheduling.spread_html(cluster=inventory_hostname, time=now(utc=true, fmt='%Y-%m-%d %H:%M UTC')) }}"
+    content: "{{ spread | onprem.kube_scheduling.spread_html(time=now(utc=true, fmt='%Y-%m-%d %H:%M UTC')) }}"
     dest: /srv/reports/spread.html
     mode: "0644"
 """
@@ -54,9 +54,9 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.report.html
 from ansible_collections.onprem.kube_scheduling.plugins.plugin_utils.report_filter import report_for
 
 
-def spread_html(before, after=None, restart=None, plan=False, cluster="", error="", time=""):
+def spread_html(before, after=None, restart=None, plan=False, error="", time=""):
     """Return the report as one HTML file. Raises AnsibleFilterError if an argument is not a result of the modules."""
-    report = report_for("spread_html", before, after=after, restart=restart, plan=plan, cluster=cluster, error=error)
+    report = report_for("spread_html", before, after=after, restart=restart, plan=plan, error=error)
     return render_html(report, time=time)
 
 

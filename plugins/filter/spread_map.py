@@ -45,7 +45,7 @@ EXAMPLES = r"""
 
 - name: Show it
   ansible.builtin.debug:
-    msg: "{{ spread | onprem.kube_scheduling.spread_map(cluster=inventory_hostname) }}"
+    msg: "{{ spread | onprem.kube_scheduling.spread_map }}"
 """
 
 RETURN = r"""
@@ -58,9 +58,9 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.report.text
 from ansible_collections.onprem.kube_scheduling.plugins.plugin_utils.report_filter import report_for
 
 
-def spread_map(before, after=None, restart=None, plan=False, cluster="", error="", width=120, max_rows=60):
+def spread_map(before, after=None, restart=None, plan=False, error="", width=120, max_rows=60):
     """Return the map of a rebalance run as text. Raises AnsibleFilterError if an argument is not a result of the modules."""
-    report = report_for("spread_map", before, after=after, restart=restart, plan=plan, cluster=cluster, error=error)
+    report = report_for("spread_map", before, after=after, restart=restart, plan=plan, error=error)
     return render_text(report, width=width, max_rows=max_rows)
 
 

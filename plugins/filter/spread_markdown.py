@@ -42,7 +42,7 @@ EXAMPLES = r"""
     url: https://chat.example.com/hooks/spread
     method: POST
     body_format: json
-    body: {text: "{{ spread | onprem.kube_scheduling.spread_markdown(cluster=inventory_hostname) }}"}
+    body: {text: "{{ spread | onprem.kube_scheduling.spread_markdown }}"}
 """
 
 RETURN = r"""
@@ -55,9 +55,9 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.report.mark
 from ansible_collections.onprem.kube_scheduling.plugins.plugin_utils.report_filter import report_for
 
 
-def spread_markdown(before, after=None, restart=None, plan=False, cluster="", error="", max_rows=20):
+def spread_markdown(before, after=None, restart=None, plan=False, error="", max_rows=20):
     """Return the report as Markdown. Raises AnsibleFilterError if an argument is not a result of the modules."""
-    report = report_for("spread_markdown", before, after=after, restart=restart, plan=plan, cluster=cluster, error=error)
+    report = report_for("spread_markdown", before, after=after, restart=restart, plan=plan, error=error)
     return render_markdown(report, max_rows=max_rows)
 
 

@@ -41,7 +41,8 @@ EXAMPLES = r"""
 RETURN = r"""
 _value:
   description: >-
-    C(totals) (C(ok), C(plan), C(checked), C(collapsed_before), C(collapsed_after), C(skewed_before), C(skewed_after),
+    C(cluster) (C(name), C(context), C(server)), C(totals) (C(ok), C(plan), C(cluster), C(checked), C(collapsed_before),
+    C(collapsed_after), C(skewed_before), C(skewed_after),
     C(restartable), C(restarted), C(evicted), C(would_restart), C(would_restart_if), C(would_evict), C(would_evict_if), C(skipped),
     C(refused), C(failed), C(improved), C(reason), C(message), C(error)), C(summary), C(nodes), C(domain_list) (each node with its zone),
     C(workloads) (C(kind), C(namespace), C(name), C(replicas), C(before) and C(after) with C(verdict) and replicas by C(domains),
@@ -54,9 +55,9 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.report.repo
 from ansible_collections.onprem.kube_scheduling.plugins.plugin_utils.report_filter import report_for
 
 
-def spread_report(before, after=None, restart=None, plan=False, cluster="", error="", time=""):
+def spread_report(before, after=None, restart=None, plan=False, error="", time=""):
     """Return the data of a rebalance report. Raises AnsibleFilterError if an argument is not a result of the modules."""
-    report = report_for("spread_report", before, after=after, restart=restart, plan=plan, cluster=cluster, error=error)
+    report = report_for("spread_report", before, after=after, restart=restart, plan=plan, error=error)
     return report_data(report, time=time)
 
 

@@ -226,6 +226,21 @@ EXAMPLES = r"""
 """
 
 RETURN = r"""
+cluster:
+  description: The cluster of the connection.
+  returned: if the settings of the connection can be read
+  type: dict
+  contains:
+    name:
+      description: Its name in the kubeconfig. Without a kubeconfig, the URL of the API server.
+      type: str
+    context:
+      description: The context of the kubeconfig. Without a kubeconfig it is empty.
+      type: str
+    server:
+      description: The URL of the API server, without a login.
+      type: str
+  sample: {name: berlin, context: admin@berlin, server: "https://10.0.0.10:6443"}
 pods:
   description: The critical pods without a node, sorted by namespace and name. With O(name), that pod in any case.
   returned: always

@@ -80,7 +80,7 @@ def _checked(arguments: Sequence[str], environment: Mapping[str, str], output: t
         _failed(text, NOT_FOUND)
     if missing and len(missing) == len(named.names):
         return NOT_FOUND
-    write_result(result, flags.output or "", cluster=target.cluster, environment=environment, output=output)
+    write_result(result, flags.output or "", environment=environment, output=output)
     if not result["summary"]["checked"] and not result["reason"] and not flags.all_namespaces:
         namespaces = ", ".join(options.namespaces or ())
         print(f"No {' or '.join(options.kinds)} in {namespaces}. --all-namespaces checks all namespaces.", file=sys.stderr)
@@ -134,9 +134,11 @@ def _result(target: ClusterTarget, options: CheckOptions, named: NamedWorkloads)
 
     Raises KubeError and OptionError.
     """
-    snapshot, report = run_check(open_api(target), options, names=named.names or None)
+    api = open_api(target)
+    snapshot, report = run_check(api, options, names=named.names or None)
     missing = missing_workloads(snapshot, options, named.names)
-    return {**check_result(report, options, include_healthy=True), "node_list": nodes_to_result(snapshot)}, missing
+    result = {"cluster": api.cluster.fields(), **check_result(report, options, include_healthy=True)}
+    return {**result, "node_list": nodes_to_result(snapshot)}, missing
 
 
 def _with_flag(text: str) -> str:

@@ -28,7 +28,7 @@ from ...plugins.module_utils.kube.client.config.kubeconfig_settings import (
     settings_of_pod,
     settings_without_login,
 )
-from ...plugins.module_utils.kube.client.config.kubeconfig_source import DEFAULT_FILE, Source, without_login
+from ...plugins.module_utils.kube.client.config.kubeconfig_source import DEFAULT_FILE, Source
 from ...plugins.module_utils.kube.client.early_denials import EarlyDenials
 from ...plugins.module_utils.kube.client.errors import ConfigurationError
 from ...plugins.module_utils.kube.client.open_transport import open_transport_with
@@ -71,7 +71,7 @@ class KubectlOptions:
         }
         if flags.server:
             # The name in the kubeconfig is that of another server.
-            changes |= {"server": flags.server.rstrip("/"), "tls_server_name": ""}
+            changes |= {"server": flags.server.rstrip("/"), "tls_server_name": "", "cluster": ""}
         if flags.tls_server_name:
             changes["tls_server_name"] = flags.tls_server_name
         if flags.certificate_authority:
@@ -118,11 +118,10 @@ class KubectlOptions:
 
 
 class ClusterTarget(t.NamedTuple):
-    """The connection of a run, the namespace that counts without a flag, and the name of the cluster for people."""
+    """The connection of a run, and the namespace that counts without a flag."""
 
     options: KubectlOptions
     namespace: str
-    cluster: str
 
 
 def find_target(flags: argparse.Namespace, environment: Mapping[str, str]) -> ClusterTarget:
@@ -143,9 +142,8 @@ def find_target(flags: argparse.Namespace, environment: Mapping[str, str]) -> Cl
             return target._replace(namespace=context.namespace or target.namespace)
     except ConnectionSettingsError as error:
         raise ConfigurationError(f"{source} cannot be used: {error}. Check --kubeconfig, KUBECONFIG and --context.") from None
-    name = without_login(flags.server) if flags.server else flags.cluster or context.name
     namespace = context.namespace or (namespace_of_pod() if in_pod else "")
-    return ClusterTarget(options, namespace or DEFAULT_NAMESPACE, name)
+    return ClusterTarget(options, namespace or DEFAULT_NAMESPACE)
 
 
 def open_api(target: ClusterTarget, *, request_timeout_s: float | None = None) -> KubeApi:
@@ -190,7 +188,7 @@ def _without_kubeconfig(options: KubectlOptions, environment: Mapping[str, str])
             "--server needs a login: --token, --username with --password, --client-certificate with --client-key, or a kubeconfig"
         )
     namespace = namespace_of_pod() if in_pod else ""
-    return ClusterTarget(options, namespace or DEFAULT_NAMESPACE, without_login(flags.server) if flags.server else "in-cluster")
+    return ClusterTarget(options, namespace or DEFAULT_NAMESPACE)
 
 
 def _file(attribute: str, name: str) -> Path:

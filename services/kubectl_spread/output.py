@@ -28,7 +28,7 @@ PIPED_COLUMNS = 120
 """The width of a map that is not written to a terminal."""
 
 
-def write_result(result: Mapping[str, t.Any], form: str, *, cluster: str, environment: Mapping[str, str], output: t.TextIO) -> None:
+def write_result(result: Mapping[str, t.Any], form: str, *, environment: Mapping[str, str], output: t.TextIO) -> None:
     """Write the result of a check. ``form`` is a value of ``--output``, or empty for the map.
 
     Nothing is raised if the reader of ``output`` has ended, as ``head`` does.
@@ -37,20 +37,20 @@ def write_result(result: Mapping[str, t.Any], form: str, *, cluster: str, enviro
         # A map has signs that are not in every encoding. Formats for programs are UTF-8.
         output.reconfigure(errors="replace") if form in ("", WIDE) else output.reconfigure(encoding="utf-8")
     try:
-        output.write(_text(result, form, cluster, environment, output).rstrip("\n") + "\n")
+        output.write(_text(result, form, environment, output).rstrip("\n") + "\n")
         output.flush()
     except BrokenPipeError:
         # Otherwise Python writes an error when it closes the stream.
         os.dup2(os.open(os.devnull, os.O_WRONLY), output.fileno())
 
 
-def _text(result: Mapping[str, t.Any], form: str, cluster: str, environment: Mapping[str, str], output: t.TextIO) -> str:
+def _text(result: Mapping[str, t.Any], form: str, environment: Mapping[str, str], output: t.TextIO) -> str:
     if form == JSON:
         return json.dumps(result, indent=2, ensure_ascii=False)
     if form == YAML:
         dumper = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
         return yaml.dump(dict(result), Dumper=dumper, sort_keys=False, allow_unicode=True, width=PIPED_COLUMNS)
-    report = build_report(result, cluster=cluster)
+    report = build_report(result)
     if form == HTML:
         return render_html(report, time=datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"))
     if form == MARKDOWN:

@@ -47,7 +47,8 @@ def _connected(settings: Settings, log: Log, shutdown: ShutdownSignal) -> int:
     except TEMPORARY as error:
         log.error(str(error))
         return API
-    log.info("connected", server=transport.server, context=settings.context, version=transport.server_version or None)
+    name, context, server = transport.cluster
+    log.info("connected", cluster=name, context=context or None, server=server, version=transport.server_version or None)
     return _run(settings, transport, log, shutdown)
 
 

@@ -115,8 +115,8 @@ def decision_fields(row: Row) -> dict[str, t.Any]:
 
 def _totals(report: Report) -> dict[str, t.Any]:
     totals = dict(report.totals)
-    # The line has its own message, and the error has its own line.
-    del totals["error"]
+    # The line has its own message. The error and the cluster have lines of their own.
+    del totals["error"], totals["cluster"]
     totals["text"] = totals.pop("message") or None
     return {**totals, "reason": totals["reason"] or None}
 

@@ -55,7 +55,8 @@ def _work(settings: Settings, log: Log, shutdown: ShutdownSignal, metrics: Metri
         with shutdown.stop_raises():
             transport = open_transport(user_agent=USER_AGENT, kubeconfig=settings.kubeconfig, context=settings.context)
         api = KubeApi(transport, denials=EarlyDenials(time.monotonic, patient=True))
-        cluster = {"server": transport.server, "context": settings.context, "version": transport.server_version or None}
+        name, context, server = transport.cluster
+        cluster = {"cluster": name, "context": context or None, "server": server, "version": transport.server_version or None}
         Daemon(settings, api, log=log, metrics=metrics, health=health, shutdown=shutdown, cluster=cluster).run()
     except StoppedAtStartError:
         log.info("stopped before it has begun")

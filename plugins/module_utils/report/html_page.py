@@ -74,7 +74,7 @@ def _data(report: Report, time: str) -> str:
 
 
 def _title(report: Report) -> str:
-    return printable(f"Spread of workloads: {report.cluster}" if report.cluster else "Spread of workloads")
+    return printable(f"Spread of workloads: {report.cluster.line}".rstrip(": "))
 
 
 def _subtitle(report: Report, time: str) -> str:

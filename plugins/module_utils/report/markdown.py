@@ -39,7 +39,7 @@ def escaped(text: str) -> str:
 
 
 def _head(report: Report) -> list[str]:
-    lines = [f"### Spread of workloads{f': {escaped(report.cluster)}' if report.cluster else ''}", ""]
+    lines = [f"### Spread of workloads{f': {escaped(report.cluster.line)}' if report.cluster.line else ''}", ""]
     if report.error:
         lines += [f"**Error:** {escaped(report.error)}", ""]
     if report.plan:

@@ -17,7 +17,7 @@ def report_data(report: Report, *, time: str = "") -> dict[str, t.Any]:
     ``time`` is the time of the run for people. ``domain_list`` has the nodes, or the other domains, of ``shown_nodes``.
     """
     return {
-        "cluster": report.cluster,
+        "cluster": report.cluster.fields(),
         "time": time,
         "plan": report.plan,
         "checks_only": report.checks_only,

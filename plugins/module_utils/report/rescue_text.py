@@ -8,6 +8,7 @@ import textwrap
 import typing as t
 from collections.abc import Mapping
 
+from ..model.cluster_identity import ClusterIdentity
 from ..rescue.options import STATE_RELEASED, STATE_RESCUED
 from .rows import skipped_objects
 
@@ -28,7 +29,6 @@ INDENT = "    "
 def render_rescue(
     result: Json,
     *,
-    cluster: str = "",
     width: int = 120,
     plan: bool = False,
     state: str = STATE_RESCUED,
@@ -40,8 +40,8 @@ def render_rescue(
     ``plan``: it is the result of check mode. ``state``, ``namespaces`` and ``label_selectors``: the options of the module.
     """
     pods = sorted(result.get("pods") or (), key=lambda pod: (ORDER.index(pod["status"]), pod["namespace"], pod["name"]))
-    head = f"{cluster}: " if cluster else ""
-    error = f"{head}error: {result['msg']}" if result.get("failed") and not pods and result.get("msg") else ""
+    cluster = ClusterIdentity.in_result(result).line
+    error = f"error: {result['msg']}" if result.get("failed") and not pods and result.get("msg") else ""
     released = result.get("released") or ()
     if pods:
         about = _count(len(pods), "critical pod") + _totals(pods)
@@ -49,7 +49,8 @@ def render_rescue(
         about = _count(len(released), "held node") if released else "no node is held"
     else:
         about = f"no critical pod waits for a node{_where(namespaces, label_selectors)}"
-    lines = [error or head + about]
+    lines = [cluster] if cluster else []
+    lines.append(error or about)
     for pod in pods:
         lines += ["", *_about(pod)]
     lines += [""] if released else []
@@ -71,6 +72,7 @@ def rescue_totals(result: Json, *, plan: bool = False, error: str = "") -> dict[
     victims = sum(len(pod["victims"]) for pod in pods)
     return {
         "plan": plan,
+        "cluster": ClusterIdentity.in_result(result).fields(),
         **counts,
         "victims": victims,
         "released": len(result.get("released") or ()),

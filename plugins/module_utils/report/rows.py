@@ -14,6 +14,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
+from ..model.cluster_identity import ClusterIdentity
 from ..model.messages import combine_permission_messages, missing_permission, pluralize
 from ..model.reason import Advice, Reason
 from ..model.well_known import HOSTNAME
@@ -132,7 +133,7 @@ class Row:
 class Report:
     """The whole run. ``topology_key`` is the key of the counts. ``error``, ``reason`` and ``message`` are empty if there was no problem."""
 
-    cluster: str
+    cluster: ClusterIdentity
     plan: bool
     topology_key: str
     rows: tuple[Row, ...]
@@ -180,9 +181,7 @@ class Report:
         return before, after
 
 
-def build_report(
-    before: t.Any, *, after: t.Any = None, restart: t.Any = None, plan: bool = False, cluster: str = "", error: str = ""
-) -> Report:
+def build_report(before: t.Any, *, after: t.Any = None, restart: t.Any = None, plan: bool = False, error: str = "") -> Report:
     """Return the report from the results of the modules.
 
     ``before`` and ``after``: results of k8s_spread_check. ``restart``: the result of k8s_rollout_restart. Any of them may be missing, or be
@@ -200,6 +199,7 @@ def build_report(
         for entry in first.get("workloads") or ()
     ]
     rows.extend(reader.read_new(entry) for entry in later.values())
+    cluster = ClusterIdentity.in_result({**done, **first})
     return Report(
         cluster=cluster,
         plan=plan,
@@ -208,7 +208,7 @@ def build_report(
         nodes=tuple(_nodes(first, second)),
         node_counts=dict(first.get("nodes") or {}),
         summary=dict(first.get("summary") or {}),
-        totals=_totals(first, second, actions.values(), plan=plan, error=error),
+        totals=_totals(first, second, actions.values(), cluster, plan=plan, error=error),
         reason=str(first.get("reason") or ""),
         message=str(first.get("message") or ""),
         error=error,
@@ -388,6 +388,7 @@ def _totals(
     first: Mapping[str, t.Any],
     second: Mapping[str, t.Any],
     actions: t.Iterable[Mapping[str, t.Any]],
+    cluster: ClusterIdentity,
     *,
     plan: bool,
     error: str,
@@ -402,6 +403,7 @@ def _totals(
     return {
         "ok": not error and not by_action[FAILED_ACTION],
         "plan": plan,
+        "cluster": cluster.fields(),
         "checked": summary.get("checked", 0),
         "collapsed_before": summary.get(COLLAPSED, 0),
         "collapsed_after": later.get(COLLAPSED, 0),

@@ -54,13 +54,13 @@ def render_text(report: Report, *, width: int = 120, max_rows: t.Optional[int] =
 
 def _head(report: Report, width: int) -> list[str]:
     nodes, summary = report.node_counts, report.summary
-    name = f"{report.cluster}: " if report.cluster else ""
-    lines = [f"{name}error: {report.error}"] if report.error else []
+    lines = [report.cluster.line] if report.cluster.line else []
+    lines += [f"error: {report.error}"] if report.error else []
     if nodes:
         workloads = pluralize(summary.get("checked", 0), "workload")
         namespaces = pluralize(summary.get("namespaces", 0), "namespace")
         total = pluralize(nodes.get("total", 0), "node")
-        lines.append(f"{name}{workloads} in {namespaces}, {total}, {nodes.get('eligible', 0)} of them open to these workloads")
+        lines.append(f"{workloads} in {namespaces}, {total}, {nodes.get('eligible', 0)} of them open to these workloads")
         message = "" if report.message == report.error else f" {report.message[:1].upper()}{report.message[1:]}."
         lines.append(f"No workload was checked.{message}" if report.reason else counts_line(report))
     if report.lost_nodes:

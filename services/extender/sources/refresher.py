@@ -28,7 +28,7 @@ from .prometheus.prometheus import PrometheusSource
 from .readings import Readings
 from .settings import SourceSettings
 from .source_log import SourceLog
-from .view import ClusterView, ViewListener
+from .view import NO_CLUSTER, ClusterView, ViewListener
 from .view_builder import ClusterViews, views_without_cluster
 
 SYNC_WAIT_S = 10.0
@@ -183,8 +183,10 @@ class Sources:
         self._delivery.note_changes()
         nodes = self._made_nodes(watch, queries)
 
+        cluster = NO_CLUSTER if self._api is None else self._api.cluster
+
         def view(version: int, nodes: dict[str, NodeView]) -> ClusterView:
-            return ClusterView(version, nodes, errors, unmapped, self._clock(), count)
+            return ClusterView(version, nodes, errors, unmapped, self._clock(), count, cluster)
 
         return self._delivery.deliver(nodes, watch.tracker.pods_on if watch is not None else no_pods, view)
 

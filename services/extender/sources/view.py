@@ -8,7 +8,10 @@ import typing as t
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from ....plugins.module_utils.model.cluster_identity import ClusterIdentity
 from ..interface import NodeView, Outcome, Query
+
+NO_CLUSTER = ClusterIdentity()
 
 
 class UnmappedSeries(t.NamedTuple):
@@ -25,7 +28,7 @@ class ClusterView:
     """The nodes by name after a refresh. Every refresh makes a new view with a greater ``version``, also if every source failed.
 
     ``errors``: the error of each source that failed in this refresh, by the name of the source. ``refreshed_at_s``: monotonic seconds.
-    ``unmapped`` lists a limited number of series, and ``unmapped_count`` counts all of them.
+    ``unmapped`` lists a limited number of series, and ``unmapped_count`` counts all of them. ``cluster`` may be empty.
     """
 
     version: int = 0
@@ -34,6 +37,7 @@ class ClusterView:
     unmapped: Sequence[UnmappedSeries] = ()
     refreshed_at_s: float = 0.0
     unmapped_count: int = 0
+    cluster: ClusterIdentity = NO_CLUSTER
 
 
 class ViewListener(t.Protocol):

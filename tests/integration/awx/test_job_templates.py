@@ -144,7 +144,7 @@ def test_rebalance_spreads_and_the_verification_compares_with_its_numbers(
     checked = {name: value for name, value in answers.items() if name != "rebalance_max_parallel"}
     verified = launcher.launch("spread-verify", checked, artifacts=done.artifacts, limit="cluster")
     assert verified.status == "successful", verified.output
-    expected = {"ok": True, "collapsed": 0, "skewed": 0, "error": ""}
+    expected = {"ok": True, "cluster": numbers["cluster"], "collapsed": 0, "skewed": 0, "error": ""}
     assert verified.artifacts["kube_scheduling_spread_verify"] == {"cluster": expected}
 
     worse = namespaces("worse", annotations={"kube-scheduling.onprem/spread": "allow"})
@@ -195,9 +195,11 @@ def test_scheduler_profile_is_planned_with_an_image(launcher: Launcher) -> None:
     image = {"extended_scheduler_extender_image": PRELOADED["service_image_reference"]}
     plan = launcher.launch("scheduler-profile", image, job_type="check")
     assert plan.status == "successful", plan.output
-    assert plan.artifacts["kube_scheduling_scheduler"]["localhost"] == {
+    numbers = plan.artifacts["kube_scheduling_scheduler"]["localhost"]
+    assert numbers == {
         "ok": True,
         "plan": True,
+        "cluster": numbers["cluster"],
         "changed": True,
         "bound": False,
         "error": "",

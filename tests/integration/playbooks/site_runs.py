@@ -22,6 +22,8 @@ __all__ = ["cluster"]
 
 LOCAL = {"ansible_connection": "local", "ansible_python_interpreter": sys.executable}
 IMAGE = {"service_image_delivery": "preloaded", "service_image_reference": "registry.example.org/kube-scheduling/services:1"}
+SCHEDULER = {"ok": True, "changed": True, "error": ""}
+"""Numbers of each run of scheduler.yml."""
 EMPTY_NAMESPACE = {
     "namespaces /kube-scheduling",
     "configmaps kube-scheduling/kube-root-ca.crt",

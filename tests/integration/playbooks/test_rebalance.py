@@ -18,6 +18,7 @@ import pytest
 from lab.cluster import Cluster
 from lab.layout import REPOSITORY
 from lab.pytest_fixtures import NamespaceFactory
+from tests.integration.cluster_identity import identity_of
 from tests.integration.modules.module_process import Modules
 from tests.integration.roles.role_play import ansible_playbook
 from tests.integration.workloads import (
@@ -42,6 +43,7 @@ UNREACHABLE = {
     "contexts": [{"name": "gone", "context": {"cluster": "gone", "user": "gone"}}],
     "current-context": "gone",
 }
+GONE = {"name": "gone", "context": "gone", "server": "https://127.0.0.1:1"}
 
 
 @dataclass(frozen=True)
@@ -247,7 +249,8 @@ def test_a_cluster_that_cannot_be_reached_does_not_stop_the_others(cluster: Clus
     assert "port=1" in run.stats["gone"]["error"]
     assert "(the whole error is above)" in run.output
     assert inventory.data("gone")["error"] and "**Error:**" in inventory.summary("gone")
-    assert inventory.map("gone").startswith("gone: error: ")
+    assert inventory.map("gone").startswith("gone (context gone, https://127.0.0.1:1)\nerror: ")
+    assert [run.stats[host]["cluster"] for host in hosts] == [identity_of(cluster), GONE]
     assert "kube_scheduling_rebalance_failed 1.0" in inventory.metrics("gone") and "verdict" not in inventory.metrics("gone")
 
 

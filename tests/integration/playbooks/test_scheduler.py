@@ -7,8 +7,9 @@ from __future__ import annotations
 import pytest
 
 from lab.cluster import Cluster
+from tests.integration.cluster_identity import identity_of
 from tests.integration.modules.conftest import cluster, namespace
-from tests.integration.playbooks.site_runs import Site, site, stats_of
+from tests.integration.playbooks.site_runs import SCHEDULER, Site, site, stats_of
 from tests.integration.roles.installed import installed, remove_all
 from tests.integration.roles.installed_scheduler import DEPLOYMENT, NAME, NAMESPACE, kubelet
 from tests.integration.roles.restricted_user import rules_of_scheduler, user_with
@@ -30,7 +31,7 @@ def test_the_scheduler_is_checked_installed_tried_verified_and_uninstalled(clust
 
     planned = site.play("scheduler", "--check")
     assert planned.code == 0 and planned.changed and installed(cluster) == set(), planned.output
-    assert stats_of(planned, "kube_scheduling_scheduler") == {"ok": True, "plan": True, "changed": True, "bound": False, "error": ""}
+    assert stats_of(planned, "kube_scheduling_scheduler") == {**SCHEDULER, "plan": True, "cluster": identity_of(cluster), "bound": False}
 
     # The extender finds no node_exporter at the addresses of the simulated nodes, so all nodes have the same score.
     folder = site.folder / "programs"
@@ -38,7 +39,7 @@ def test_the_scheduler_is_checked_installed_tried_verified_and_uninstalled(clust
     with user_with(cluster, rules_of_scheduler()) as kubeconfig, kubelet(cluster, folder):
         run = site.play("scheduler", site_kubeconfig=str(kubeconfig), extended_scheduler_http_timeout="20s")
         assert run.code == 0, run.output
-        assert stats_of(run, "kube_scheduling_scheduler") == {"ok": True, "plan": False, "changed": True, "bound": True, "error": ""}
+        assert stats_of(run, "kube_scheduling_scheduler") == {**SCHEDULER, "plan": False, "cluster": identity_of(cluster), "bound": True}
         assert "network-traffic has bound a pod to worker-" in run.output, run.output
         again = site.play("scheduler", extended_scheduler_http_timeout="20s")
         assert again.code == 0 and again.changed == 0, again.output

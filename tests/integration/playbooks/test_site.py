@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from lab.cluster import Cluster
+from tests.integration.cluster_identity import identity_of, line_of
 from tests.integration.modules.conftest import cluster, namespace
 from tests.integration.playbooks.archived_image import containerd_client, saved_image
 from tests.integration.playbooks.held_node import hold_node, is_held
@@ -52,8 +53,10 @@ def test_install_repeat_verify_and_uninstall(cluster: Cluster, namespace: str, s
         assert run.code == 0, run.output
         numbers = stats_of(run, "kube_scheduling_site")
         assert numbers == {
-            "ok": True, "plan": False, "changed": numbers["changed"], "installed": ["spread_cronjob", "critical_rescuer"], "error": ""
+            "ok": True, "plan": False, "cluster": identity_of(cluster), "changed": numbers["changed"],
+            "installed": ["spread_cronjob", "critical_rescuer"], "error": "",
         }  # fmt: skip
+        assert f"{line_of(cluster)}\n" in run.output
         assert stats_of(run, "kube_scheduling_verify")["ok"] and "rebalance" not in run.output.partition("RUN:")[2]
         assert "the CronJob start, because they cannot" in run.output, run.output
     assert any(stats_of(run, "kube_scheduling_site")["changed"] for run in runs)
@@ -118,7 +121,8 @@ def test_install_repeat_verify_and_uninstall(cluster: Cluster, namespace: str, s
     # The Deployment and both ReplicaSets
     numbers = stats_of(gone, "kube_scheduling_uninstall")
     assert numbers == {
-        "ok": True, "plan": False, "changed": True, "removed": ["spread_cronjob", "critical_rescuer"], "outcomes": 3, "error": ""
+        "ok": True, "plan": False, "cluster": identity_of(cluster), "changed": True, "removed": ["spread_cronjob", "critical_rescuer"],
+        "outcomes": 3, "error": "",
     }  # fmt: skip
     assert "Annotations that users have set" in gone.output
     assert site.play("uninstall").code == 0 and installed(cluster) == set()

@@ -9,6 +9,7 @@ import socket
 from pathlib import Path
 
 from lab.cluster import Cluster
+from tests.integration.cluster_identity import identity_of
 from tests.integration.modules.module_process import Modules
 from tests.integration.rebalancer.conftest import Start
 from tests.integration.rebalancer.held_rollouts import pile_up_held, released
@@ -35,6 +36,7 @@ def test_a_pass_spreads_a_piled_up_deployment(cluster: Cluster, namespace: str, 
     done = rebalancers(f"--metrics-path={file}", "--spread-constraint=add")
     assert done.code() == 0, done.log.read_text()
     assert nodes_of(cluster, web) == 3 and known_outcome(cluster, web)["outcome"] == "improved"
+    assert tuple(done.lines[0][field] for field in ("cluster", "context", "server")) == tuple(identity_of(cluster).values())
     line = done.decision("web")
     assert (line["verdict"], line["action"], line["reason"], line["outcome"]) == ("collapsed", "restarted", "collapsed", "improved")
     assert line["workload"] == f"Deployment {namespace}/web" and "all 3 placed replicas" in line["text"]

@@ -15,6 +15,7 @@ import pytest
 import yaml
 
 from lab.cluster import Cluster
+from tests.integration.cluster_identity import identity_of
 from tests.integration.modules.module_process import COLLECTIONS
 from tests.integration.rescuer.test_start import in_base
 from tests.integration.workloads import wait_until
@@ -69,7 +70,11 @@ def test_the_rescuer_starts_without_a_writable_folder(cluster: Cluster, tmp_path
         assert process.poll() is None, log.read_text()
         process.terminate()
         assert process.wait(60) == 0
-        assert {json.loads(line)["level"] for line in log.read_text().splitlines()} == {"info"}, log.read_text()
+        lines = [json.loads(line) for line in log.read_text().splitlines()]
+        assert {line["level"] for line in lines} == {"info"}, lines
+        name, context, server = identity_of(cluster).values()
+        expected = (server, None, server) if login == "service account of the pod" else (name, context, server)
+        assert tuple(lines[0].get(field) for field in ("cluster", "context", "server")) == expected, lines[0]
     finally:
         process.kill()
 

@@ -15,6 +15,7 @@ import yaml
 
 from lab.layout import REPOSITORY
 from tests.integration.roles.role_play import RoleRun, ansible_playbook
+from tests.unit.report.results import BERLIN
 
 pytestmark = pytest.mark.plays
 
@@ -134,7 +135,7 @@ def test_after_maintenance_spreads_no_add_ons_without_the_tag_restart(tmp_path: 
 @pytest.mark.parametrize("action", ["evicted", "failed"])
 def test_evictions_of_add_ons_are_in_the_numbers_of_the_playbook(tmp_path: Path, action: str) -> None:
     workload = {"kind": "Deployment", "namespace": "kube-system", "name": "coredns", "action": action, "evicted": [{"pod": "coredns-1"}]}
-    found = {"results": [{"changed": True, "workloads": [workload]}]}
+    found = {"results": [{"changed": True, "cluster": BERLIN, "workloads": [workload]}]}
     numbers = {"ok": True, "plan": False, "changed": False, "error": "", "installed": ["spread_cronjob"]}
     before = {"data": {"stats": "{{ {inventory_hostname: numbers} }}"}, "per_host": False, "aggregate": True}
     tasks = [{"ansible.builtin.set_stats": before}, {"ansible.builtin.import_tasks": str(REPOSITORY / "playbooks/tasks/spread_addons.yml")}]
@@ -144,7 +145,7 @@ def test_evictions_of_add_ons_are_in_the_numbers_of_the_playbook(tmp_path: Path,
     run = ansible_playbook(tmp_path / "play.yml", "-e", json.dumps(given), folder=tmp_path)
     ok = action == "evicted"
     error = "" if ok else "Deployment kube-system/coredns: 1 pod was evicted: ."
-    assert stats_of(run, "stats")["localhost"] == {**numbers, "ok": ok, "changed": True, "error": error}, run.output
+    assert stats_of(run, "stats")["localhost"] == {**numbers, "ok": ok, "changed": True, "cluster": BERLIN, "error": error}, run.output
 
 
 def test_a_skipped_tag_that_the_checks_have_is_refused(tmp_path: Path) -> None:

@@ -10,6 +10,8 @@ from collections.abc import Sequence
 
 HOST = "kubernetes.io/hostname"
 Json = dict[str, t.Any]
+BERLIN: Json = {"name": "berlin", "context": "admin", "server": "https://10.0.0.10:6443"}
+BERLIN_LINE = "berlin (context admin, https://10.0.0.10:6443)"
 
 
 def nodes(count: int, *, zones: int = 2, name: str = "worker-{}") -> list[Json]:

@@ -17,7 +17,7 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.report.html
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.report.report_data import report_data
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.report.rows import build_report
 
-from tests.unit.report.results import Json, check, data_of_page, even, nodes, piled, restart, workload
+from tests.unit.report.results import BERLIN, BERLIN_LINE, Json, check, data_of_page, even, nodes, piled, restart, workload
 
 VOID_ELEMENTS = {"meta"}
 TIME = "2026-01-31 08:15 UTC"
@@ -51,7 +51,7 @@ class Page(HTMLParser):
 
 
 def render(before: t.Any, **options: t.Any) -> str:
-    return render_html(build_report(before, **{"cluster": "berlin", **options}), time=TIME)
+    return render_html(build_report({"cluster": BERLIN, **before}, **options), time=TIME)
 
 
 def run_on(node_list: list[Json], *, healthy: int = 0) -> tuple[Json, dict[str, t.Any]]:
@@ -64,7 +64,7 @@ def run_on(node_list: list[Json], *, healthy: int = 0) -> tuple[Json, dict[str, 
 def test_the_page_has_the_data_of_the_report() -> None:
     before, options = run_on(nodes(4), healthy=1)
     data = data_of_page(render(before, **options))
-    assert data == report_data(build_report(before, cluster="berlin", **options), time=TIME)
+    assert data == report_data(build_report({**before, "cluster": BERLIN}, **options), time=TIME)
     (web, fine) = data["workloads"]
     assert (web["before"]["verdict"], web["after"]["verdict"], web["action"], web["outcome"]) == (
         "collapsed",
@@ -88,7 +88,7 @@ def test_patches_are_in_the_data_and_readable_without_the_script() -> None:
 
 
 def test_only_the_style_and_the_script_of_the_page_are_allowed() -> None:
-    html = render(*run_on(nodes(4))[:1])
+    html = render({**run_on(nodes(4))[0], "cluster": {"name": "berlin"}})
     page = Page(html)
     (policy,) = (attributes["content"] for tag, attributes in page.elements if attributes.get("http-equiv") == "Content-Security-Policy")
     assert policy is not None and policy.startswith("default-src 'none'; ") and "unsafe" not in policy
@@ -102,7 +102,7 @@ def test_only_the_style_and_the_script_of_the_page_are_allowed() -> None:
 
 
 def test_the_page_loads_nothing() -> None:
-    html = render(*run_on(nodes(4))[:1])
+    html = render({**run_on(nodes(4))[0], "cluster": {"name": "berlin"}})
     assert not re.search(r"\bsrc=|url\(|@import|\bimport\b|fetch\(|XMLHttpRequest|https?:|innerHTML|insertAdjacent|\beval\b", html)
 
 
@@ -140,7 +140,7 @@ HOSTILE = "</script><script>alert(1)</script><!--<script><img src=x onerror=aler
             {"error": HOSTILE},
         ),
         (check([], nodes(1), reason=HOSTILE, message=HOSTILE), {}),
-        ({}, {"cluster": HOSTILE, "error": HOSTILE}),
+        ({"cluster": {"name": HOSTILE}}, {"error": HOSTILE}),
     ],
     ids=["workloads", "reason", "cluster"],
 )
@@ -155,14 +155,14 @@ def test_no_text_from_the_cluster_is_markup(before: Json, options: dict[str, t.A
 
 
 def test_a_sign_of_the_template_in_a_name_is_text() -> None:
-    assert data_of_page(render({}, cluster="$data $$ ${script}"))["cluster"] == "$data $$ ${script}"
+    assert data_of_page(render({"cluster": {"name": "$data $$ ${script}"}}))["cluster"]["name"] == "$data $$ ${script}"
 
 
 def test_the_title_and_the_line_below_it() -> None:
     page = Page(render(check([workload("web", even(nodes(1), 1), "healthy")], nodes(1))))
-    assert page.texts["title"] == page.texts["h1"] == "Spread of workloads: berlin"
+    assert page.texts["title"] == page.texts["h1"] == f"Spread of workloads: {BERLIN_LINE}"
     assert page.texts["p"] == f"{TIME} · 1 node, 1 ready, 1 open to these workloads · 1 namespace · by kubernetes.io/hostname"
-    assert Page(render({}, cluster="", error="no answer")).texts["title"] == "Spread of workloads"
+    assert Page(render({"cluster": {}}, error="no answer")).texts["title"] == "Spread of workloads"
 
 
 def test_a_large_run_makes_a_file_that_a_mail_can_have() -> None:

@@ -12,12 +12,12 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.report.mark
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.report.rows import build_report
 from markdown_it import MarkdownIt
 
-from tests.unit.report.results import HOST, Json, check, even, nodes, piled, restart, workload
+from tests.unit.report.results import BERLIN, HOST, Json, check, even, nodes, piled, restart, workload
 from tests.unit.report.test_text_map import run_on
 
 
 def summary(before: t.Any, *, max_rows: int = 20, **options: t.Any) -> str:
-    return render_markdown(build_report(before, **{"cluster": "berlin", **options}), max_rows=max_rows)
+    return render_markdown(build_report({"cluster": BERLIN, **before}, **options), max_rows=max_rows)
 
 
 def as_html(text: str) -> str:
@@ -31,7 +31,7 @@ def test_a_run_is_summarized() -> None:
     assert (
         summary(before, **options)
         == """\
-### Spread of workloads: berlin
+### Spread of workloads: berlin (context admin, https://10.0.0.10:6443)
 
 5 workloads in 1 namespace, 4 nodes. Collapsed 2→1, skewed 0, restarted 1 (improved 1), refused 0, failed 0.
 
@@ -75,7 +75,10 @@ def test_a_plan_and_an_error_are_marked() -> None:
     shown = summary(before, restart=planned, plan=True)
     assert "**Plan.** Nothing was restarted." in shown
     assert "| 4 | 4 on worker-1 → \\~1 on worker-1 and 3 more | collapsed, would\\_restart |" in shown
-    assert summary({}, error="cannot reach it") == "### Spread of workloads: berlin\n\n**Error:** cannot reach it\n"
+    assert (
+        summary({"cluster": {"name": "berlin"}}, error="cannot reach it")
+        == "### Spread of workloads: berlin\n\n**Error:** cannot reach it\n"
+    )
 
 
 def test_of_many_workloads_some_are_counted() -> None:
@@ -105,15 +108,15 @@ def test_no_text_from_the_cluster_is_markup(hostile: str) -> None:
     node_list = nodes(2)
     entry = workload(hostile, {hostile: 2}, "collapsed", blockers=[{"reason": "x", "message": hostile, "nodes": 0}])
     more: Json = {"skipped_namespaces": [{"namespace": hostile, "reason": "unreadable", "message": hostile}]}
-    html = as_html(summary(check([entry], node_list, **more), cluster=hostile, error=hostile))
+    html = as_html(summary(check([entry], node_list, cluster={"name": hostile}, **more), error=hostile))
     plain = as_html(
         summary(
             check(
                 [workload("a", {"a": 2}, "collapsed", blockers=[{"reason": "x", "message": "a", "nodes": 0}])],
                 node_list,
                 skipped_namespaces=[{"namespace": "a", "reason": "unreadable", "message": "a"}],
+                cluster={"name": "a"},
             ),
-            cluster="a",
             error="a",
         )
     )

@@ -8,6 +8,8 @@ import typing as t
 
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.report.rescue_text import render_rescue, rescue_totals
 
+from tests.unit.report.results import BERLIN, BERLIN_LINE
+
 NOTHING: dict[str, t.Any] = {"pods": [], "released": [], "skipped_objects": []}
 HELD = {**NOTHING, "released": [{"node": "worker-6", "pod": "kube-system/dns"}]}
 
@@ -17,9 +19,9 @@ def test_a_plan_lists_nodes_that_would_be_released_and_a_run_those_that_were() -
     assert "\nreleased: node worker-6, held for kube-system/dns" in render_rescue(HELD)
 
 
-def test_without_a_waiting_pod_the_first_line_has_the_selection() -> None:
-    shown = render_rescue(NOTHING, cluster="berlin", namespaces=["kube-system", "infra"], label_selectors=["app=dns", "tier=a"])
-    assert shown == "berlin: no critical pod waits for a node (namespaces: kube-system, infra; labels: app=dns, tier=a)"
+def test_without_a_waiting_pod_the_line_below_the_cluster_has_the_selection() -> None:
+    shown = render_rescue({**NOTHING, "cluster": BERLIN}, namespaces=["kube-system", "infra"], label_selectors=["app=dns", "tier=a"])
+    assert shown == f"{BERLIN_LINE}\nno critical pod waits for a node (namespaces: kube-system, infra; labels: app=dns, tier=a)"
     assert render_rescue(NOTHING) == "no critical pod waits for a node"
 
 

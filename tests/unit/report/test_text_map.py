@@ -12,7 +12,7 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.report.resc
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.report.rows import build_report
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.report.text_map import MIN_WIDTH, render_text
 
-from tests.unit.report.results import HOST, Json, check, even, nodes, piled, restart, workload
+from tests.unit.report.results import BERLIN, BERLIN_LINE, HOST, Json, check, even, nodes, piled, restart, workload
 
 
 def run_on(node_list: list[Json], *, healthy: int = 0) -> tuple[Json, dict[str, t.Any]]:
@@ -31,9 +31,10 @@ def text(before: t.Any, *, width: int = 120, max_rows: int = 60, **options: t.An
 
 def test_a_small_cluster_is_shown_node_by_node_under_its_zones() -> None:
     before, options = run_on(nodes(4))
-    assert text(before, cluster="berlin", **options) == (
+    assert text({**before, "cluster": BERLIN}, **options) == (
         """\
-berlin: 2 workloads in 1 namespace, 4 nodes, 4 of them open to these workloads
+berlin (context admin, https://10.0.0.10:6443)
+2 workloads in 1 namespace, 4 nodes, 4 of them open to these workloads
 collapsed 2→1   skewed 0   restarted 1 (improved 1)   refused 0   failed 0
 
                  zone-1 -----------  zone-2 -----------
@@ -220,12 +221,12 @@ def test_what_can_be_restarted_but_was_not_asked_for_is_said() -> None:
 
 
 def test_too_few_nodes_judge_nothing() -> None:
-    shown = text(check([], nodes(1), reason="too_few_ready_nodes", message="there is 1 node"), cluster="berlin")
+    shown = text(check([], nodes(1), reason="too_few_ready_nodes", message="there is 1 node"))
     assert shown.splitlines()[-1] == "No workload was checked. There is 1 node."
 
 
 def test_an_empty_cluster_has_no_table() -> None:
-    assert text(check([]), cluster="berlin").startswith("berlin: 0 workloads in 1 namespace, 0 nodes")
+    assert text(check([])).startswith("0 workloads in 1 namespace, 0 nodes")
 
 
 @pytest.mark.parametrize("verdict", ["unknown", "skipped"])
@@ -242,7 +243,7 @@ def test_of_many_reasons_the_first_ones_are_told() -> None:
 
 
 def test_an_error_is_told_first() -> None:
-    assert text({}, cluster="berlin", error="cannot reach it") == "berlin: error: cannot reach it"
+    assert text({"cluster": BERLIN}, error="cannot reach it") == f"{BERLIN_LINE}\nerror: cannot reach it"
 
 
 def test_namespaces_that_were_left_out_are_told() -> None:

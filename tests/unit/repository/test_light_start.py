@@ -29,7 +29,10 @@ def loaded_by(module: str) -> set[str]:
     return set(answer.stdout.split())
 
 
-@pytest.mark.parametrize("module", ["k8s_spread_check", "k8s_rollout_restart", "k8s_critical_rescue", "k8s_namespace_objects"])
+MODULES = ("k8s_cluster_identity", "k8s_spread_check", "k8s_rollout_restart", "k8s_critical_rescue", "k8s_namespace_objects")
+
+
+@pytest.mark.parametrize("module", MODULES)
 def test_a_module_starts_without_the_kubernetes_client_and_with_nothing_of_kubernetes_core_but_its_options(module: str) -> None:
     loaded = loaded_by(module)
     assert "kubernetes" not in loaded and "asyncio" not in loaded

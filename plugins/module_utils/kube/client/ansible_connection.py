@@ -21,7 +21,7 @@ from .config.connection_options import given_options
 from .config.secrets import secrets_in
 from .config.yaml_text import YAML_IMPORT_ERROR
 from .http.connection import URLLIB3_IMPORT_ERROR
-from .open_transport import open_transport_with
+from .open_transport import make_transport, read_version
 
 __all__ = ["AUTH_ARG_SPEC", "connect", "fail", "make_module"]
 
@@ -32,12 +32,22 @@ IMPORT_ERRORS = {"msgspec": MSGSPEC_IMPORT_ERROR, "urllib3 >= 2": URLLIB3_IMPORT
 
 # Ansible has no type annotations.
 class _Module(AnsibleModule):  # type: ignore[misc]
-    """A module whose results contain none of the secrets in its options, even if it fails early."""
+    """A module whose results contain none of the secrets in its options, even if it fails early, and name the cluster."""
+
+    cluster: t.ClassVar[t.Mapping[str, t.Any]] = {}
 
     def _load_params(self) -> None:
         """Find the secrets before the options are checked. The error for another option contains all options."""
         super()._load_params()
         self.no_log_values.update(secrets_in(self.params, os.environ))
+
+    def exit_json(self, **result: t.Any) -> None:
+        """Return the result with the cluster."""
+        super().exit_json(**self.cluster, **result)
+
+    def fail_json(self, msg: str, **result: t.Any) -> None:
+        """Return the failed result with the cluster, if it is known."""
+        super().fail_json(msg, **self.cluster, **result)
 
 
 def make_module(argument_spec: dict[str, t.Any], **options: t.Any) -> t.Any:
@@ -54,11 +64,14 @@ def make_module(argument_spec: dict[str, t.Any], **options: t.Any) -> t.Any:
 
 
 def connect(module: t.Any, *, name: str) -> KubeApi:
-    """Return the API client for the module's options. ``name`` is the module's name, for the user agent.
+    """Return the API client for the module's options. ``name`` is the module's name, for the user agent. Results then name the cluster.
 
     Raises ConfigurationError, UnreachableError or UnauthorizedError.
     """
-    return KubeApi(open_transport_with(given_options(module.params, os.environ), user_agent=f"{COLLECTION}/{name}"))
+    transport = make_transport(given_options(module.params, os.environ), user_agent=f"{COLLECTION}/{name}")
+    module.cluster = {"cluster": transport.cluster.fields()}
+    read_version(transport)
+    return KubeApi(transport)
 
 
 def fail(module: t.Any, error: Exception, **result: t.Any) -> None:

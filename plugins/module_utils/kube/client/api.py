@@ -16,6 +16,7 @@ import typing as t
 from collections.abc import Iterator
 
 from ...model.api.coordination import Event
+from ...model.cluster_identity import ClusterIdentity
 from ...model.codec import DecodeError, decode_object
 from ...model.undecodable import Undecodable, undecodable_of
 from .early_denials import EarlyDenials
@@ -121,6 +122,11 @@ class KubeApi(Watches):
             until=until or self._until,
             write_within_s=min(write_within_s, self._write_within_s),
         )
+
+    @property
+    def cluster(self) -> ClusterIdentity:
+        """Return the cluster for outputs."""
+        return self._transport.cluster
 
     @property
     def server_version(self) -> str:

@@ -45,6 +45,12 @@ def open_transport_with(options: SettingsSource, *, user_agent: str, request_tim
     ``request_timeout_s`` limits each request with its whole answer. Raises ConfigurationError, UnreachableError and UnauthorizedError.
     """
     transport = make_transport(options, user_agent=user_agent, request_timeout_s=request_timeout_s)
+    read_version(transport)
+    return transport
+
+
+def read_version(transport: Transport) -> None:
+    """Set the version of the API server. Raises ConfigurationError, UnreachableError and UnauthorizedError."""
     try:
         answer = transport.request(
             "get", "/version", verb="get", target=RequestTarget("the version of the API server"), timeout_s=READ_TIMEOUT_S
@@ -54,7 +60,6 @@ def open_transport_with(options: SettingsSource, *, user_agent: str, request_tim
         raise
     except ApiError:
         pass  # For example 403: a role may be missing for this request only.
-    return transport
 
 
 def make_transport(options: SettingsSource, *, user_agent: str, request_timeout_s: t.Optional[float] = None) -> Transport:

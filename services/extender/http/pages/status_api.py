@@ -142,6 +142,7 @@ class StatusApi:
             return Response(200, HTML, page, PAGE_HEADERS)
         recent = [_pod(pod) for pod in self._recent.newest(20)]
         values = {
+            "cluster": current.view.cluster.fields(),
             "faults": faults_as_json(self._faults.current),
             "profiles": [as_json(rows) for rows in profiles],
             "recent": recent,

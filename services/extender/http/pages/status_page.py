@@ -43,7 +43,7 @@ def status_page(
         parts += ["<h2>Pods that were just placed</h2>", html.table((("Pod", False), ("Node", False), ("Seconds ago", True)), placed)]
     if recent:
         parts += ["<h2>Pods that the scheduler asked about</h2>", pods_table(recent)]
-    return html.page("Scheduler extender", parts, refresh=True)
+    return html.page(f"Scheduler extender: {view.cluster.line}".rstrip(": "), parts, refresh=True)
 
 
 def error_parts(view: ClusterView) -> list[str]:

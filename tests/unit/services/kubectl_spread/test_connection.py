@@ -150,7 +150,7 @@ def test_a_kubeconfig_without_a_cluster_leads_to_the_service_account_of_the_pod(
     file.write_text(NO_CLUSTER[name])
     flags, environment = ([f"--kubeconfig={file}"], pod) if by_flag else ([], {**pod, "KUBECONFIG": str(file)})
     target = find_target(parse_flags(flags), environment)
-    assert (target.options.settings().server, target.namespace, target.cluster) == ("https://10.0.0.1:443", "shop", "in-cluster")
+    assert (target.options.settings().identity.line, target.namespace) == ("https://10.0.0.1:443", "shop")
     assert target.options.settings().authorization() == "Bearer pod-token"
     assert settings(environment, *flags, "--token=mine").authorization() == "Bearer mine"
     with pytest.raises((ConfigurationError, ConnectionSettingsError), match="no context gone"):
@@ -163,11 +163,11 @@ def test_the_namespace_of_a_context_without_a_cluster_counts_in_a_pod(pod: dict[
     file = tmp_path / "kubeconfig"
     file.write_text("contexts: [{name: a, context: {namespace: own}}]\ncurrent-context: a\n")
     target = find_target(parse_flags([f"--kubeconfig={file}"]), pod)
-    assert (target.namespace, target.cluster) == ("own", "in-cluster")
+    assert (target.namespace, target.options.settings().identity.context) == ("own", "")
 
 
 def test_kubeconfigs_of_the_environment_that_do_not_exist_lead_to_the_service_account_of_the_pod(pod: dict[str, str]) -> None:
-    assert find_target(parse_flags([]), {**pod, "KUBECONFIG": "/nowhere/a:/nowhere/b"}).cluster == "in-cluster"
+    assert settings({**pod, "KUBECONFIG": "/nowhere/a:/nowhere/b"}).identity.line == "https://10.0.0.1:443"
     with pytest.raises(ConfigurationError, match="there is no file /nowhere/a"):
         find_target(parse_flags(["--kubeconfig=/nowhere/a"]), pod)
 

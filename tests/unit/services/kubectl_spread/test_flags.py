@@ -214,13 +214,14 @@ def test_a_cluster_and_a_user_replace_those_of_the_context(environment: dict[str
     assert (other.server, other.verify, other.authorization()[:6]) == ("https://127.0.0.1:2", False, "Basic ")
     assert other.headers == (("Impersonate-User", "boss"), ("Impersonate-Group", "bosses"))
     target = find_target(parse_flags(["--cluster=two"]), environment)
-    assert (target.cluster, target.namespace) == ("two", "shop")
+    assert (target.options.settings().identity.name, target.namespace) == ("two", "shop")
 
 
 def test_a_server_keeps_the_authority_and_the_login_of_the_kubeconfig(environment: dict[str, str]) -> None:
     """Otherwise a token in a flag would need the certificate of the authority in a flag, which kubectl does not require."""
     found = settings(environment, "--server=https://10.0.0.1:6443/", "--token=mine")
     assert (found.server, found.ca, found.authorization()) == ("https://10.0.0.1:6443", b"A", "Bearer mine")
+    assert found.identity.name == "https://10.0.0.1:6443"
     assert found.tls_server_name == "" and settings(environment).tls_server_name == "one.example.org"
     assert settings(environment, "-s", "https://10.0.0.1", "--tls-server-name=x").tls_server_name == "x"
 
@@ -255,7 +256,8 @@ def test_a_login_by_exec_needs_a_context_unless_a_flag_has_the_login(environment
 def test_without_a_kubeconfig_a_server_and_a_login_are_enough(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
     target = find_target(parse_flags(["-s", "https://me@10.0.0.1", "--token=mine"]), {})
-    assert (target.cluster, target.options.settings().authorization()) == ("https://10.0.0.1", "Bearer mine")
+    found = target.options.settings()
+    assert (found.identity.line, found.authorization()) == ("https://10.0.0.1", "Bearer mine")
     with pytest.raises(UsageError, match="--server needs a login: --token"):
         find_target(parse_flags(["-s", "https://10.0.0.1"]), {})
     with pytest.raises(ConfigurationError, match="--user names an entry of a kubeconfig"):

@@ -16,7 +16,7 @@ import pytest
 import yaml
 from ansible_collections.onprem.kube_scheduling.services.kubectl_spread.output import PIPED_COLUMNS, write_result
 
-from tests.unit.report.results import Json, check, data_of_page, even, nodes, piled, workload
+from tests.unit.report.results import BERLIN, Json, check, data_of_page, even, nodes, piled, workload
 from tools.paths import COLLECTIONS
 
 SEQUENCE = re.compile(r"\x1b\[[0-9;]*m")
@@ -32,12 +32,12 @@ class Terminal(io.StringIO):
 def result(count: int = 4) -> Json:
     node_list = nodes(count)
     web = workload("web", piled(node_list, 3), "collapsed", restart_helps=True)
-    return check([web, workload("fine", even(node_list, 3), "healthy")], node_list)
+    return check([web, workload("fine", even(node_list, 3), "healthy")], node_list, cluster=BERLIN)
 
 
 def shown(form: str, output: io.StringIO | None = None, *, data: Json | None = None, **environment: str) -> str:
     output = io.StringIO() if output is None else output
-    write_result(data or result(), form, cluster="berlin", environment=environment, output=output)
+    write_result(data or result(), form, environment=environment, output=output)
     return output.getvalue()
 
 
@@ -84,13 +84,15 @@ def test_json_and_yaml_have_the_result_of_the_module() -> None:
 
 def test_html_is_the_page_of_the_check() -> None:
     data = data_of_page(shown("html"))
-    assert (data["cluster"], data["checks_only"], len(data["workloads"])) == ("berlin", True, 2)
+    assert (data["cluster"], data["checks_only"], len(data["workloads"])) == (BERLIN, True, 2)
     assert re.fullmatch(r"20\d\d-\d\d-\d\d \d\d:\d\d UTC", data["time"])
 
 
 def test_markdown_is_the_summary_of_the_check() -> None:
     text = shown("markdown")
-    assert text.startswith("### Spread of workloads: berlin\n\n2 workloads in 1 namespace, 4 nodes. Collapsed 1, ")
+    assert text.startswith(
+        "### Spread of workloads: berlin (context admin, https://10.0.0.10:6443)\n\n2 workloads in 1 namespace, 4 nodes. Collapsed 1, "
+    )
     assert "| Deployment shop/web | 3 | 3 on worker-1 | collapsed, a restart helps |" in text
 
 
@@ -98,7 +100,7 @@ WRITER = """
 import sys
 from ansible_collections.onprem.kube_scheduling.services.kubectl_spread.output import write_result
 from tests.unit.services.kubectl_spread.test_output import result
-write_result(result(400), "json", cluster="x", environment={}, output=sys.stdout)
+write_result(result(400), "json", environment={}, output=sys.stdout)
 print("ended", file=sys.stderr)
 """
 
@@ -114,5 +116,5 @@ def test_a_reader_that_ends_early_is_no_error(locale: str) -> None:
 def test_a_sign_that_the_encoding_lacks_is_replaced() -> None:
     raw = io.BytesIO()
     output = io.TextIOWrapper(raw, encoding="ascii")
-    write_result(result(), "", cluster="berlin", environment={}, output=output)
+    write_result(result(), "", environment={}, output=output)
     assert b"collapsed, a restart helps" in raw.getvalue()

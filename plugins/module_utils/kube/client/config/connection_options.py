@@ -138,7 +138,7 @@ def _has_credentials(options: ConnectionOptions) -> bool:
 def _completed(settings: ConnectionSettings, options: ConnectionOptions) -> ConnectionSettings:
     changes: dict[str, t.Any] = {}
     if options.text("host"):
-        changes["server"] = options.text("host").rstrip("/")
+        changes |= {"server": options.text("host").rstrip("/"), "cluster": ""}
     if options.text("api_key"):
         changes["authorization"] = bearer(options.text("api_key"))
     elif options.text("username") and options.text("password"):

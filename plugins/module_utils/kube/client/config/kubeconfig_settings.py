@@ -82,8 +82,8 @@ def settings_of_kubeconfig(source: Source, *, server: str = "") -> ConnectionSet
 
     Raises ConnectionSettingsError and UnsupportedLoginError.
     """
-    cluster, user = _chosen(_merged(source), source)
-    return _settings(cluster, user, _authorization(user), server)
+    chosen = _chosen(_merged(source), source)
+    return _settings(chosen, _authorization(chosen.user), server)
 
 
 def settings_without_login(source: Source, *, server: str = "") -> ConnectionSettings:
@@ -91,12 +91,12 @@ def settings_without_login(source: Source, *, server: str = "") -> ConnectionSet
 
     ``server`` replaces the server of the cluster. Raises ConnectionSettingsError.
     """
-    return _settings(*_chosen(_merged(source), source), no_authorization, server)
+    return _settings(_chosen(_merged(source), source), no_authorization, server)
 
 
 def impersonation(source: Source) -> tuple[tuple[str, str], ...]:
     """Return the impersonation headers of the kubeconfig's user. Raises ConnectionSettingsError."""
-    return _impersonation(_chosen(_merged(source), source)[1])
+    return _impersonation(_chosen(_merged(source), source).user)
 
 
 class Context(t.NamedTuple):
@@ -233,8 +233,16 @@ def _entries(content: Json, kind: str, folder: Path) -> t.Iterator[Entry]:
         yield Entry(kind, name, inner or {}, folder)
 
 
-def _chosen(merged: _Merged, source: Source) -> tuple[Entry, Entry]:
-    """Return the cluster and the user of the context, or those that the source names in their place."""
+class _Chosen(t.NamedTuple):
+    """The cluster and the user of a context, or those that the source names in their place. The name of the context may be empty."""
+
+    context: str
+    cluster: Entry
+    user: Entry
+
+
+def _chosen(merged: _Merged, source: Source) -> _Chosen:
+    """Return the entries for the source. Raises ConnectionSettingsError."""
     for kind, wanted, entries in (("cluster", source.cluster, merged.clusters), ("user", source.user, merged.users)):
         if wanted and wanted not in entries:
             raise ConnectionSettingsError(f"there is no {kind} {wanted} in it; it has {', '.join(entries) or 'none'}")
@@ -252,11 +260,13 @@ def _chosen(merged: _Merged, source: Source) -> tuple[Entry, Entry]:
         raise ConnectionSettingsError(f"there is no cluster {cluster_name or '(without a name)'} in it, which the context {name} names")
     if user_name and user_name not in merged.users:
         raise ConnectionSettingsError(f"there is no user {user_name} in it, which the context {name} names")
-    return cluster, merged.users.get(user_name, Entry("user", user_name, {}, Path()))
+    return _Chosen(name, cluster, merged.users.get(user_name, Entry("user", user_name, {}, Path())))
 
 
-def _settings(cluster: Entry, user: Entry, authorization: Authorization, server: str) -> ConnectionSettings:
+def _settings(chosen: _Chosen, authorization: Authorization, server: str) -> ConnectionSettings:
     """Return the settings of a cluster and a user. ``server`` replaces the server of the cluster, unless it is empty."""
+    context, cluster, user = chosen
+    is_own_server = not server
     server = (server or cluster.text("server")).rstrip("/")
     if not server:
         raise ConnectionSettingsError(f"the cluster {cluster.name} has no server")
@@ -271,6 +281,8 @@ def _settings(cluster: Entry, user: Entry, authorization: Authorization, server:
         verify=not cluster.truth("insecure-skip-tls-verify"),
         tls_server_name=cluster.text("tls-server-name"),
         proxy=cluster.text("proxy-url"),
+        cluster=cluster.name if is_own_server else "",
+        context=context,
     )
 
 

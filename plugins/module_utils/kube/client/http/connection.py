@@ -17,6 +17,7 @@ import typing as t
 from collections.abc import Sequence
 from urllib.parse import unquote, urlencode, urlsplit
 
+from ....model.cluster_identity import ClusterIdentity
 from ..config.connection_settings import ConnectionSettings, uses_tls
 from ..config.files import ConnectionSettingsError
 from ..config.secrets import MIN_SECRET_LENGTH
@@ -87,6 +88,11 @@ class Connection:
     def server(self) -> str:
         """Return the URL of the API server."""
         return self._pool.settings.server
+
+    @property
+    def cluster(self) -> ClusterIdentity:
+        """Return the cluster for outputs."""
+        return self._pool.settings.identity
 
     def without_authorization(self, text: str) -> str:
         """Return the text without the value of the header ``Authorization``, for messages."""

@@ -18,6 +18,7 @@ import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from email.utils import parsedate_to_datetime
 
+from ....model.cluster_identity import ClusterIdentity
 from ..config.files import ConnectionSettingsError
 from ..errors import ApiError, Cause, ConfigurationError, RequestTarget, TLSError, TruncatedResponseError, UnreachableError, api_error
 from .connection import CONNECT_TIMEOUT_S, Connection, HttpError
@@ -98,6 +99,11 @@ class Transport:
     def server(self) -> str:
         """Return the URL of the API server."""
         return self._connection.server
+
+    @property
+    def cluster(self) -> ClusterIdentity:
+        """Return the cluster for outputs."""
+        return self._connection.cluster
 
     @property
     def server_time_s(self) -> t.Optional[float]:

@@ -51,6 +51,21 @@ def test_the_default_kubeconfig_is_used_by_its_context(home: Path) -> None:
     assert settings({"context": "one"}, K8S_AUTH_CONTEXT="two").authorization() == "Bearer one"
 
 
+@pytest.mark.parametrize(
+    ("params", "line"),
+    [
+        ({}, "one (context one, https://one:6443)"),
+        ({"context": "two"}, "two (context two, https://two:6443)"),
+        ({"host": "https://me:secret@three:6443"}, "https://three:6443 (context one)"),
+        ({"host": "https://me:secret@three:6443", "api_key": "x"}, "https://three:6443"),
+    ],
+)
+def test_the_cluster_has_its_names_in_the_kubeconfig_and_the_server_without_a_login(
+    home: Path, params: dict[str, t.Any], line: str
+) -> None:
+    assert settings(params).identity.line == line
+
+
 def test_the_service_account_of_the_pod_comes_before_the_default_kubeconfig(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(kubeconfig_settings, "SERVICE_ACCOUNT", home)
     (home / "token").write_text("pod")
@@ -58,6 +73,7 @@ def test_the_service_account_of_the_pod_comes_before_the_default_kubeconfig(home
     monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "10.0.0.1")
     monkeypatch.setenv("KUBERNETES_SERVICE_PORT", "443")
     assert settings({}).authorization() == "Bearer pod"
+    assert settings({}).identity == ("https://10.0.0.1:443", "", "https://10.0.0.1:443")
     assert settings({"context": "two"}).authorization() == "Bearer two"
     assert settings({"host": SERVER, "api_key": "given"}).server == SERVER
 

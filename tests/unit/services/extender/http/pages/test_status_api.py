@@ -8,6 +8,7 @@ import asyncio
 import threading
 from datetime import UTC, datetime
 
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.cluster_identity import ClusterIdentity
 from ansible_collections.onprem.kube_scheduling.services.extender.http.slow_answers import MAX_WAITING
 from ansible_collections.onprem.kube_scheduling.services.extender.reload_faults import FILE_FAULT
 
@@ -85,6 +86,13 @@ def test_the_status_as_json(client: Client) -> None:
     found = client.get("/status").json
     assert [row["node"] for row in found["profiles"][0]["nodes"]] == ["c", "b", "a"]
     assert found["errors"] == {} and found["unmapped_series"] == 0
+
+
+def test_the_status_names_the_cluster(client: Client) -> None:
+    berlin = ClusterIdentity("berlin", "admin", "https://10.0.0.10:6443")
+    client.engine.on_view(view({"a": 5.0}, version=3, cluster=berlin))
+    assert client.get("/status").json["cluster"] == berlin.fields()
+    assert f"<h1>Scheduler extender: {berlin.line}</h1>" in client.get("/status", accept="text/html").text
 
 
 def test_pages_escape_every_text_and_have_no_script(client: Client) -> None:

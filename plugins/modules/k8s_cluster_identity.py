@@ -1,0 +1,106 @@
+#!/usr/bin/python
+# Copyright: onprem.kube_scheduling contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: k8s_cluster_identity
+short_description: Name the cluster of a connection
+version_added: 1.0.0
+author:
+  - onprem.kube_scheduling contributors (@onprem)
+description:
+  - Returns the names of the cluster and the context, the URL of the API server and its version. The playbooks begin their summaries with
+    it.
+  - Sends one request, for the version, and fails without an answer that has it. Never changes anything in the cluster.
+extends_documentation_fragment:
+  - kubernetes.core.k8s_auth_options
+  - onprem.kube_scheduling.attributes
+attributes:
+  diff_mode:
+    support: N/A
+    details:
+      - The module never changes anything.
+requirements:
+  - python >= 3.9
+  - kubernetes >= 24.2.0
+  - msgspec >= 0.19
+  - PyYAML >= 6.0
+  - urllib3 >= 2.0.2
+notes:
+  - The Python library kubernetes is imported only for a kubeconfig whose user has an exec plugin or an auth provider.
+seealso:
+  - module: kubernetes.core.k8s_cluster_info
+  - name: Install the programs
+    description: The guide to the playbooks that name the cluster.
+    link: https://onprem.github.io/kube_scheduling/docs/install.html
+"""
+
+EXAMPLES = r"""
+- name: Reach the API server
+  onprem.kube_scheduling.k8s_cluster_identity:
+    context: admin@berlin
+  register: berlin
+
+- name: Show the cluster
+  ansible.builtin.debug:
+    msg: "{{ berlin.line }}"
+"""
+
+RETURN = r"""
+cluster:
+  description: The cluster of the connection.
+  returned: if the settings of the connection can be read
+  type: dict
+  contains:
+    name:
+      description: Its name in the kubeconfig. Without a kubeconfig, the URL of the API server.
+      type: str
+    context:
+      description: The context of the kubeconfig. Without a kubeconfig it is empty.
+      type: str
+    server:
+      description: The URL of the API server, without a login.
+      type: str
+  sample: {name: berlin, context: admin@berlin, server: "https://10.0.0.10:6443"}
+line:
+  description: The same in one line, for people.
+  returned: success
+  type: str
+  sample: berlin (context admin@berlin, https://10.0.0.10:6443)
+version:
+  description: The version of the API server.
+  returned: success
+  type: str
+  sample: v1.36.3
+"""
+
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.packed_sources import compile_once
+
+compile_once()
+
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.ansible_connection import connect, fail, make_module
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.errors import KubeError
+
+
+def argument_spec():
+    """Return the module's own options."""
+    return {}
+
+
+def main():
+    """Run the module: reach the API server."""
+    module = make_module(argument_spec())
+    try:
+        api = connect(module, name="k8s_cluster_identity")
+    except KubeError as error:
+        fail(module, error)
+    if not api.server_version:
+        module.fail_json(f"{api.cluster.line} has not sent its version: check whether this is an API server, and the proxies before it")
+    module.exit_json(changed=False, line=api.cluster.line, version=api.server_version)
+
+
+if __name__ == "__main__":
+    main()
