@@ -216,6 +216,41 @@ def test_an_image_that_is_named_beside_the_delivery_may_be_pulled(tmp_path: Path
         assert f"{name} unset: Never." in run.output and f"{name} named: IfNotPresent." in run.output, run.output
 
 
+ROLES = ("spread_cronjob", "critical_rescuer")
+
+
+@pytest.mark.parametrize(
+    ("site_wide", "of_role", "only_plans"),
+    [(True, None, True), (True, False, True), (None, True, True), ("yes", None, True), (False, True, False), (None, None, False)],
+)
+def test_site_dry_run_is_the_setting_of_both_programs(tmp_path: Path, site_wide: Any, of_role: bool | None, only_plans: bool) -> None:
+    given: dict[str, Any] = {} if site_wide is None else {"site_dry_run": site_wide}
+    given |= {} if of_role is None else dict.fromkeys((f"{role}_dry_run" for role in ROLES), of_role)
+    given |= {"spread_cronjob_settings": {"max_workloads": 1}, "critical_rescuer_settings": {"max_victims": 2}}
+    folders = [REPOSITORY / "roles" / role for role in ROLES]
+    defaults = {name: value for folder in folders for name, value in yaml.safe_load((folder / "defaults/main.yml").read_text()).items()}
+    # The defaults of a role are not variables of its hosts.
+    defaults = {name: value for name, value in defaults.items() if not name.endswith("_dry_run")}
+    here = {"ansible_connection": "local", "ansible_python_interpreter": sys.executable}
+    hosts = {"localhost": {**here, **defaults, **given}}
+    shown = (
+        "{{ [__spread_cronjob_config | from_yaml, __critical_rescuer_config | from_yaml, __spread_cronjob_only_plans | bool] | to_json }}"
+    )
+    play = {
+        "hosts": "localhost",
+        "gather_facts": False,
+        "vars_files": [str(REPOSITORY / "playbooks/vars/site.yml"), *(str(folder / "vars/main.yml") for folder in folders)],
+        "tasks": [{"ansible.builtin.copy": {"content": shown, "dest": str(tmp_path / "shown"), "mode": "0644"}}],
+    }
+    (tmp_path / "play.yml").write_text(json.dumps([play]))
+    (tmp_path / "inventory.yml").write_text(json.dumps({"all": {"hosts": hosts}}))
+    run = ansible_playbook(tmp_path / "play.yml", "-i", str(tmp_path / "inventory.yml"), folder=tmp_path)
+    assert run.code == 0, run.output
+    rebalancer, rescuer, reads_only = json.loads((tmp_path / "shown").read_text())
+    assert (rebalancer["max_workloads"], rescuer["max_victims"]) == (1, 2)
+    assert (rebalancer.get("dry_run", False), rescuer.get("dry_run", False), reads_only) == (only_plans,) * 3
+
+
 def test_the_failed_checks_of_all_hosts_are_read_once() -> None:
     """On each of 1,000 hosts, a task that reads the variables of all hosts would take minutes."""
     plays = yaml.safe_load((REPOSITORY / "playbooks" / "site.yml").read_text())
