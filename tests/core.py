@@ -64,6 +64,12 @@ CORE: dict[str, tuple[str, ...]] = {
         "scheduler_config/test_file.py::test_a_profile_is_added_changed_and_removed",
         "scheduler_config/test_file.py::test_a_file_that_the_program_refuses_is_not_written",
     ),
+    "plugins/modules/node_exporter_host.py": (
+        "roles/test_node_exporter_prometheus.py::test_a_node_exporter_of_another_tool_is_accepted_and_another_program_is_not",
+    ),
+    "plugins/modules/node_exporter_prometheus.py": (
+        "roles/test_node_exporter_prometheus.py::test_files_are_planned_written_repeated_kept_and_removed",
+    ),
     "playbooks/rebalance.yml": ("playbooks/test_rebalance.py::test_a_cluster_is_planned_then_spread",),
     "playbooks/rescue.yml": ("playbooks/test_rescue.py::test_a_rescue_is_planned_and_made",),
     "playbooks/after_maintenance.yml": (

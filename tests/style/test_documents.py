@@ -53,7 +53,8 @@ def test_a_module_requires_what_requirements_txt_installs() -> None:
     for module in MODULES:
         documented = lower_bounds(documentation_of(module)["requirements"])
         del documented["python"]
-        assert documented == needed, module.name
+        # Those on managed hosts without a cluster need only Python.
+        assert documented == ({} if "module_utils.hosts." in module.read_text() else needed), module.name
 
 
 def test_every_library_that_the_sources_import_is_in_requirements_txt() -> None:

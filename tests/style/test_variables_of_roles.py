@@ -35,6 +35,13 @@ def test_the_defaults_are_those_of_the_argument_spec() -> None:
         assert defaults == {name: option["default"] for name, option in options_of(role).items()}, role.name
 
 
+def read_by_actions(role: str) -> set[str]:
+    """Return the variables that action plugins of the role read by their names, also without a prefix."""
+    files = [file for folder in ("action", "plugin_utils") for file in (ROOT / "plugins" / folder).glob(f"{role}_*.py")]
+    names = {name for file in files for name in re.findall(r'"([a-z_]+)"', file.read_text())}
+    return names | {f"{role}_{name}" for name in names} | {f"{role}_prometheus_{name}" for name in names}
+
+
 def test_each_declared_variable_is_read_and_each_read_one_is_declared() -> None:
     for role in ROLES:
         files = [file for folder in ("tasks", "handlers", "templates", "vars") for file in (role / folder).rglob("*") if file.is_file()]
@@ -42,7 +49,7 @@ def test_each_declared_variable_is_read_and_each_read_one_is_declared() -> None:
         read = set(re.findall(rf"(?<![\w.:/]){role.name}_[a-z_]*[a-z]", text))
         results = {f"{role.name}_result", f"{role.name}_missing"}
         assert read - results <= set(options_of(role)), f"{role.name}: not declared"
-        assert set(options_of(role)) <= read | {f"{role.name}_enabled"}, f"{role.name}: not read"
+        assert set(options_of(role)) <= read | read_by_actions(role.name) | {f"{role.name}_enabled"}, f"{role.name}: not read"
 
 
 def test_each_permission_has_a_reason_and_nothing_unknown() -> None:

@@ -179,7 +179,6 @@ def test_prometheus_is_reloaded_once_for_changed_files_also_after_an_interruptio
     systemctl.write_text(
         f"""#!/bin/sh
 case "$1" in
-show) printf "LoadState=loaded\\nActiveState=active\\n" ;;
 reload) test ! -e {busy} && echo "$2" >> {reloads}
 esac
 """
@@ -205,26 +204,32 @@ esac
     assert reloaded() == ["prometheus"]
     assert side.run(results=results).changed == 0 and not reloaded()
 
-    # promtool refuses the second file.
+    # promtool refuses one file. Then none is written.
     (side.output / "rules.yml").unlink()
     assert side.run("--check", "--diff", results=results).changed and not reloaded()
     refused = side.run(results=results, node_exporter_prometheus_interval="soon")
     assert refused.code == 2 and "not a valid duration string" in refused.output, refused.output
-    assert (side.output / "rules.yml").exists() and reloaded() == ["prometheus"]
+    assert not (side.output / "rules.yml").exists() and not reloaded()
+    assert side.run(results=results).code == 0 and reloaded() == ["prometheus"]
     assert side.run(results=results).changed == 0 and not reloaded()
 
     # A configuration that a user has loaded by hand
     (side.output / "scrape.yml").write_text("scrape_configs: []\n")
     assert side.run(results=results).code == 0 and reloaded() == ["prometheus"]
 
-    # A run that ends after it has written the files, and before the reload
+    # Prometheus refuses the files, and gets the earlier ones back.
     busy.touch()
     failed = side.run(results=results, node_exporter_prometheus_interval="2s")
-    assert failed.code == 2 and "2s" in (side.output / "scrape.yml").read_text() and not reloaded(), failed.output
+    assert failed.code == 2 and "prometheus cannot load the files in" in failed.output and not reloaded(), failed.output
+    assert "1s" in (side.output / "scrape.yml").read_text()
     busy.unlink()
     repaired = side.run(results=results, node_exporter_prometheus_interval="2s")
     assert repaired.code == 0 and reloaded() == ["prometheus"], repaired.output
     assert side.run(results=results, node_exporter_prometheus_interval="2s").changed == 0 and not reloaded()
+
+    # A run that is interrupted before the reload
+    (side.output / "loaded").write_text("")
+    assert side.run(results=results, node_exporter_prometheus_interval="2s").code == 0 and reloaded() == ["prometheus"]
     busy.touch()
     failed = side.run(node_exporter_state="absent")
     assert failed.code == 2 and not (side.output / "scrape.yml").exists() and not reloaded(), failed.output

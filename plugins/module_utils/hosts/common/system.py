@@ -1,0 +1,95 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Copyright: onprem.kube_scheduling contributors
+"""Programs and services of a managed host, and requests that the host sends to itself."""
+
+from __future__ import annotations
+
+import os
+import re
+import time
+from collections.abc import Callable, Sequence
+from http.client import HTTPException
+from typing import Any, NamedTuple, TypeVar
+
+Run = Callable[[Sequence[str]], tuple[int, str, str]]
+"""Runs a program, and returns its exit code, its output, and its standard error."""
+
+Found = TypeVar("Found")
+
+
+class HostError(Exception):
+    """Says what has failed on the host."""
+
+
+class Answer(NamedTuple):
+    """The answer to a request. A server that has not answered has the status -1."""
+
+    status: int
+    text: str
+    error: str
+
+    def __str__(self) -> str:
+        return f"Status code was {self.status} and not [200]: {self.error}"
+
+
+def program_runner(module: Any) -> Run:
+    """Return what runs programs with `AnsibleModule`. A program that does not exist has the exit code 127."""
+    path = f"{os.environ.get('PATH', '')}:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+    module.run_command_environ_update = {"LC_ALL": "C", "DEBIAN_FRONTEND": "noninteractive", "PATH": path}
+
+    def run(words: Sequence[str]) -> tuple[int, str, str]:
+        try:
+            code, output, error = module.run_command(list(words), handle_exceptions=False, expand_user_and_vars=False)
+        except OSError as error:
+            return 127, "", str(error)
+        return code, output, error
+
+    return run
+
+
+def run_checked(run: Run, what: str, words: Sequence[str]) -> str:
+    """Run a program, and return its output. Raises HostError with its last lines if it fails."""
+    code, output, error = run(words)
+    if code != 0:
+        raise HostError(f"{what}: {' '.join((error or output).strip().splitlines()[-3:]) or f'{words[0]} has the exit code {code}'}")
+    return output
+
+
+def main_pid(run: Run, unit: str) -> int:
+    """Return the process of a service, or 0."""
+    output = run(["systemctl", "show", "--property=MainPID", "--value", unit])[1].strip()
+    return int(output) if output.isdigit() else 0
+
+
+def listens(run: Run, unit: str) -> bool:
+    """Return whether the process of a service listens at a port."""
+    pid = main_pid(run, unit)
+    return pid > 0 and f"pid={pid}," in run(["ss", "--listening", "--tcp", "--processes", "--no-header"])[1]
+
+
+def journal_end(run: Run, unit: str) -> list[str]:
+    """Return the last lines of the program of a service, without those of systemd."""
+    # Without --reverse, systemd 252 prints the first lines since a time.
+    lines = ["--reverse", "--lines=4", "--since=-2min"]
+    _, output, _ = run(["journalctl", "--quiet", f"_SYSTEMD_UNIT={unit}", "--no-pager", "--output=cat", *lines])
+    return list(dict.fromkeys(reversed(output.splitlines())))
+
+
+def ask(open_url: Callable[..., Any], url: str, **options: Any) -> Answer:
+    """Send a request with ``open_url`` of Ansible."""
+    try:
+        response = open_url(url, timeout=10, **options)
+        return Answer(response.getcode(), response.read().decode("utf-8", "replace"), "")
+    except (OSError, HTTPException, ValueError) as error:
+        return Answer(getattr(error, "code", None) or -1, "", re.sub(r"^(?!HTTP Error)", "Request failed: ", str(error)))
+
+
+def wait_until(look: Callable[[], Found], is_good: Callable[[Found], bool], *, tries: int, delay_s: float = 1) -> Found:
+    """Return the first good value, or the last one."""
+    found = look()
+    for _again in range(tries - 1):
+        if is_good(found):
+            break
+        time.sleep(delay_s)
+        found = look()
+    return found

@@ -1,0 +1,88 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Copyright: onprem.kube_scheduling contributors
+"""The variables of the role node_exporter on the controller, and the archive that it has."""
+
+from __future__ import annotations
+
+import hashlib
+import posixpath
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from ansible.module_utils.parsing.convert_bool import boolean
+from ansible_collections.onprem.kube_scheduling.plugins.plugin_utils.plain_values import plain
+
+PREFIX = "node_exporter_"
+CACHE = "~/.cache/onprem-kube-scheduling/node_exporter"
+ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64", "armv7l": "armv7", "armv6l": "armv6", "i386": "386", "i686": "386"}
+"""The names of architectures in the archives, where they are others than those of the kernel."""
+
+FACTS = ("architecture", "distribution", "distribution_version", "os_family", "service_mgr")
+TEXTS = ("state", "method", "version", "binary_install_dir", "config_dir", "system_user", "system_group")
+TEXTS += ("web_telemetry_path", "textfile_dir", "log_level", "log_format")
+LISTS = ("web_listen_address", "enabled_collectors", "disabled_collectors")
+MAPPINGS = ("tls_server_config", "http_server_config")
+
+
+def variable(templar, task_vars, name):
+    """Return the value of a variable of the role. One that is not defined is None."""
+    return plain(templar.template(task_vars.get(PREFIX + name)))
+
+
+def text(value):
+    """Return a value as text. In YAML, 1.9 is a number."""
+    return "" if value is None else str(value)
+
+
+def wanted_variables(templar, task_vars):
+    """Return the variables without their prefix, as the host gets them. The users with their passwords are not among them."""
+    found = {name: text(variable(templar, task_vars, name)) for name in TEXTS}
+    found |= {name: variable(templar, task_vars, name) or [] for name in LISTS}
+    found |= {name: variable(templar, task_vars, name) or {} for name in MAPPINGS}
+    given = found["web_listen_address"]
+    found["web_listen_address"] = [str(one) for one in (given if isinstance(given, list) else [given])]
+    found["web_disable_exporter_metrics"] = boolean(variable(templar, task_vars, "web_disable_exporter_metrics"), strict=False)
+    found["host"] = task_vars["inventory_hostname"]
+    found["address"] = text(plain(templar.template(task_vars.get("ip"))))
+    found["facts"] = {name: text(task_vars["ansible_facts"].get(name)) for name in FACTS}
+    return found
+
+
+def passwords(templar, task_vars):
+    """Return the password of each user."""
+    return {str(user): str(password) for user, password in (variable(templar, task_vars, "basic_auth_users") or {}).items()}
+
+
+def architecture_of(variables):
+    """Return the name of the host's architecture in archives."""
+    found = variables["facts"]["architecture"]
+    return ARCHITECTURES.get(found, found)
+
+
+def find_archive(templar, task_vars, variables):
+    """Return the ``url``, ``file`` and ``sum`` of the archive for the host. The URL is empty if the user has copied the file."""
+    architecture = architecture_of(variables)
+    given = variable(templar, task_vars, "checksum")
+    checksum = text(given.get(architecture) if isinstance(given, dict) else given).removeprefix("sha256:").lower()
+    path = variable(templar, task_vars, "archive_path")
+    place = text(path or variable(templar, task_vars, "binary_url"))
+    place = place.replace("{version}", variables["version"]).replace("{architecture}", architecture)
+    if path:
+        return {"url": "", "file": str(Path(place).expanduser().resolve()), "sum": checksum}
+    name = f"{checksum[:12]}-{posixpath.basename(urlsplit(place).path)}"
+    return {"url": place, "file": str(Path(CACHE).expanduser() / name), "sum": checksum}
+
+
+def archive_problems(archive, host, architecture):
+    """Return why the archive cannot be installed. One that is not downloaded yet is no problem."""
+    file = Path(archive["file"])
+    if not archive["sum"]:
+        return [f"{host} is {architecture}, and node_exporter_checksum has no sum for it: add one"]
+    if not file.is_file():
+        missing = f"The controller has no file {file}, which node_exporter_archive_path names: copy the archive of the release there"
+        return [] if archive["url"] else [missing]
+    found = hashlib.sha256(file.read_bytes()).hexdigest()
+    if found == archive["sum"]:
+        return []
+    remedy = "remove it" if archive["url"] else "copy the archive again, or correct the sum from sha256sums.txt of the release"
+    return [f"{file} has the SHA-256 sum {found}, and node_exporter_checksum is {archive['sum']}: {remedy}"]

@@ -1,0 +1,72 @@
+# Copyright: onprem.kube_scheduling contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The targets of Prometheus, and what it does not scrape."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.hosts.prometheus.targets import (
+    Target,
+    is_scraped,
+    missing_targets,
+    target_of,
+    target_problems,
+)
+
+KEPT: list[Target] = [
+    {"targets": ["10.0.0.9:9100"], "labels": {"node": "kept", "__scheme__": "https", "__meta_inventory_hostname": "node-1"}},
+]
+
+
+@pytest.mark.parametrize(
+    ("variables", "kept", "address", "node", "scheme"),
+    [
+        ({}, [], [], "node-1", "http"),
+        ({}, KEPT, ["10.0.0.9:9100"], "kept", "https"),
+        ({"ansible_facts": {"nodename": "Host-1"}}, KEPT, ["10.0.0.9:9100"], "host-1", "https"),
+        ({"node_exporter_result": {"addresses": ["10.0.0.1:9100"], "scheme": "http"}}, KEPT, ["10.0.0.1:9100"], "kept", "http"),
+        ({"node_exporter_scrape_address": "name:1", "kube_override_hostname": "two"}, KEPT, ["name:1"], "two", "https"),
+        ({"node_exporter_kube_node_name": "one", "kube_override_hostname": "two"}, [], [], "one", "http"),
+        ({"node_exporter_tls_server_config": {"cert_file": "/x"}}, [], [], "node-1", "https"),
+    ],
+)
+def test_target_has_what_is_known_last(variables: dict[str, Any], kept: list[Target], address: list[str], node: str, scheme: str) -> None:
+    found = target_of("node-1", variables, kept, default_path="/metrics")
+    assert found["targets"] == address and found["labels"]["node"] == found["labels"]["instance"] == node
+    assert found["labels"]["__scheme__"] == scheme and found["labels"]["__metrics_path__"] == "/metrics"
+
+
+def target(host: str, address: str, node: str = "", path: str = "/metrics") -> Target:
+    return {"targets": [address], "labels": {"node": node or host, "__metrics_path__": path, "__meta_inventory_hostname": host}}
+
+
+def test_targets_that_are_no_machine_of_their_own_are_named() -> None:
+    targets = [
+        target("a", "10.0.0.1:9100"),
+        target("b", "10.0.0.1:9100"),
+        target("c", "10.0.0.1:9100", path="/c"),
+        target("d", "127.0.0.1:1"),
+    ]
+    local, same = target_problems(targets, [], [])
+    assert local.startswith("The target of d is 127.0.0.1:1, which is another machine for Prometheus: set")
+    assert same.startswith("a, b have the same target 10.0.0.1:9100/metrics, so one machine would count as several nodes: set")
+    assert target_problems(targets[2:], ["d"], []) == target_problems(targets[2:], [], ["d"]) == []
+    (twice,) = target_problems([target("a", "10.0.0.1:1", "n"), target("b", "10.0.0.2:1", "n")], [], [])
+    assert "have the node name n: set" in twice
+
+
+def test_a_target_that_is_not_scraped_is_named() -> None:
+    targets = [target("a", "10.0.0.1:9100"), target("b", "10.0.0.2:9100")]
+    up = {"labels": {"node": "a"}, "health": "up"}
+    down = {"labels": {"node": "b"}, "health": "down", "scrapeUrl": "http://10.0.0.2:9100/metrics", "lastError": "refused"}
+    assert missing_targets("URL", "scrape.yml", targets, [up, down | {"health": "up"}], "") == []
+    assert missing_targets("URL", "scrape.yml", targets, None, "refused") == ["Prometheus URL does not answer: refused"]
+    (unknown,) = missing_targets("URL", "scrape.yml", targets, [up], "")
+    assert unknown.startswith("Prometheus URL does not know the target 10.0.0.2:9100 of the node b: name the file scrape.yml in ")
+    assert missing_targets("URL", "s", targets, [up, down], "") == [
+        "Prometheus URL cannot scrape http://10.0.0.2:9100/metrics of the node b: refused"
+    ]
+    assert is_scraped([up, down], targets) and not is_scraped([up], targets) and not is_scraped(None, targets)
+    assert not is_scraped([up, down | {"health": "unknown"}], targets)
