@@ -108,11 +108,13 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.hosts.node_
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.hosts.node_exporter.problems import host_problems, missing
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.hosts.node_exporter.wanted import Wanted
 
+STATES = ["checked", "written", "present", "restored", "verified", "absent"]
+
 
 def argument_spec():
     """Return the options."""
     return {
-        "state": {"type": "str", "choices": ["checked", "written", "present", "restored", "verified", "absent"], "required": True},
+        "state": {"type": "str", "choices": STATES, "required": True},
         "unit": {"type": "str", "default": ""},
         "reason": {"type": "str", "default": ""},
         "variables": {"type": "dict", "default": {}},
@@ -120,44 +122,44 @@ def argument_spec():
     }
 
 
-def change(module, host, request):
-    """Change the host, and return the result."""
-    run = Installation(host, host.run, request, dry=module.check_mode)
-    if module.params["state"] == "restored":
-        raise HostError(run.restore(module.params["reason"]))
-    if module.params["state"] == "absent":
-        run.absent()
-    elif module.params["state"] == "written":
-        run.write(module.params["unit"])
-    else:
-        run.present(module.params["unit"])
-    result = run.result() if module.params["state"] == "present" else {}
-    return {"changed": run.changed, "diff": run.diffs, "result": result}
+def checked(host):
+    """Return the reasons why the host cannot be used, and what the unit needs."""
+    path = host.wanted.installed_program if host.wanted.method == "archive" else "/usr/bin/prometheus-node-exporter"
+    program = {"path": path, "arguments": host.wanted.arguments(host.addresses)}
+    return {"changed": False, "problems": host_problems(host), "program": program, "is_installed": host.is_installed()}
 
 
 def main():
     """Run the module."""
     module = AnsibleModule(argument_spec(), supports_check_mode=True)
     os.umask(0o022)
+    state = module.params["state"]
     wanted = Wanted(**module.params["variables"], basic_auth_users=module.params["basic_auth_users"])
     host = Host(wanted, program_runner(module))
 
     def request():
         # The certificate has the names of the host, not its loopback address. The connection does not leave the host. A redirect would send
         # the password to another one.
-        user, password = wanted.known_user
-        login = {"url_username": user, "url_password": password, "force_basic_auth": True} if user else {}
-        return ask(open_url, wanted.url(host.addresses), validate_certs=False, follow_redirects="none", use_proxy=False, **login)
+        login = {"url_username": wanted.known_user, "url_password": wanted.known_password, "force_basic_auth": True}
+        options = {"validate_certs": False, "follow_redirects": "none", "use_proxy": False, **(login if wanted.known_user else {})}
+        return ask(open_url, wanted.url(host.addresses), **options)
 
     try:
-        if module.params["state"] == "checked":
-            path = wanted.installed_program if wanted.method == "archive" else "/usr/bin/prometheus-node-exporter"
-            is_installed = host.has_archive() if wanted.method == "archive" else host.has_package()
-            program = {"path": path, "arguments": wanted.arguments(host.addresses)}
-            module.exit_json(changed=False, problems=host_problems(host), program=program, is_installed=is_installed)
-        if module.params["state"] == "verified":
+        if state == "checked":
+            module.exit_json(**checked(host))
+        if state == "verified":
             module.exit_json(changed=False, problems=missing(host, wanted.url(host.addresses), request()))
-        module.exit_json(**change(module, host, request))
+        run = Installation(host, request, dry=module.check_mode)
+        if state == "restored":
+            raise HostError(run.restore(module.params["reason"]))
+        if state == "absent":
+            run.absent()
+        elif state == "written":
+            run.write(module.params["unit"])
+        else:
+            run.present(module.params["unit"])
+        result = run.result() if state == "present" else {}
+        module.exit_json(changed=run.changes.changed, diff=run.changes.diffs, result=result)
     except (HostError, OSError) as error:
         module.fail_json(msg=str(error))
 

@@ -48,25 +48,13 @@ options:
     type: str
     default: ""
   variables:
-    description: The variables of the role, without their prefix C(node_exporter_prometheus_). The action sets them.
+    description: The variables of the role and the texts of the files. The action sets them.
     type: dict
     default: {}
-  texts:
-    description: The text of each file. The action sets them.
+  secrets:
+    description: The password with which Prometheus scrapes, and the login in its URL. The action sets them.
     type: dict
     default: {}
-  password:
-    description: The password with which Prometheus scrapes. The action sets it.
-    type: str
-  login:
-    description: The C(user) and the C(password) in the URL of Prometheus. The action sets them.
-    type: dict
-    default: {}
-  targets:
-    description: The targets in the present file. The action sets them.
-    type: list
-    elements: dict
-    default: []
 requirements:
   - python >= 3.9
 seealso:
@@ -110,12 +98,11 @@ present_targets:
 
 import json
 import os
-from pathlib import Path
 from urllib.parse import quote
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible.module_utils.urls import open_url
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.hosts.common.files import read_text
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.hosts.common.files import Changes, read_text
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.hosts.common.system import HostError, ask, program_runner, wait_until
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.hosts.prometheus.folder import SCRAPE, TARGETS, PrometheusFolder
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.hosts.prometheus.targets import is_scraped, missing_targets
@@ -128,51 +115,47 @@ def argument_spec():
         "hosts": {"type": "list", "elements": "str", "default": []},
         "rules": {"type": "str", "default": ""},
         "variables": {"type": "dict", "default": {}},
-        "texts": {"type": "dict", "default": {}},
-        "password": {"type": "str", "no_log": True},
-        "login": {"type": "dict", "default": {}, "no_log": True},
-        "targets": {"type": "list", "elements": "dict", "default": []},
+        "secrets": {"type": "dict", "default": {}, "no_log": True},
     }
 
 
-def verified(options, login, targets):
+def verified(given, login):
     """Return what Prometheus does not scrape. One that was reloaded scrapes each target within one interval."""
-    url = f"{options['url']}/api/v1/targets?state=active&scrapePool={quote(options['job'])}"
-    # A redirect would send the password to the other host, too.
-    more = {"url_username": login["user"], "url_password": login["password"], "force_basic_auth": True} if login else {}
+    url = f"{given['url']}/api/v1/targets?state=active&scrapePool={quote(given['job'])}"
 
     def look():
-        answer = ask(open_url, url, follow_redirects="none" if login else "safe", **more)
+        # A redirect would send the password to the other host, too.
+        answer = ask(open_url, url, follow_redirects="none" if login else "safe", force_basic_auth=bool(login), **login)
         try:
-            return json.loads(answer.text)["data"]["activeTargets"], str(answer)
+            return json.loads(answer.text)["data"]["activeTargets"], answer
         except (ValueError, KeyError, TypeError):
-            return None, str(answer)
+            return None, answer
 
-    active, error = wait_until(look, lambda found: is_scraped(found[0], targets), tries=11, delay_s=3)
-    return missing_targets(options["url"], f"{options['folder']}/{SCRAPE}", targets, active, error)
+    active, answer = wait_until(look, lambda found: is_scraped(found[0], given["kept"]), tries=11, delay_s=3)
+    name = f"Prometheus {given['url']}"
+    if active is None:
+        return [f"{name} does not answer: {answer}"]
+    return missing_targets(name, f"{given['folder']}/{SCRAPE}", given["kept"], active)
 
 
 def main():
     """Run the module."""
     module = AnsibleModule(argument_spec(), supports_check_mode=True)
     os.umask(0o022)
-    state, options = module.params["state"], module.params["variables"]
-    folder = PrometheusFolder(
-        options["folder"], program_runner(module), module.check_mode, service=options["service"], promtool=options["promtool"]
-    )
+    state, given, secrets = (module.params[name] for name in ("state", "variables", "secrets"))
+    changes = Changes(module.check_mode)
+    folder = PrometheusFolder(given["folder"], program_runner(module), changes, given["service"], given["promtool"])
+    problems, present_targets = [], ""
     try:
-        if state == "checked":
-            problems = folder.problems(options["host"], options["dir"], options["owner"]) if options["folder"] else []
-            file = Path(options["folder"], TARGETS)
-            text = read_text(str(file)) if options["folder"] and file.is_file() else None
-            module.exit_json(changed=False, problems=problems, present_targets=text)
-        if state == "verified":
-            module.exit_json(changed=False, problems=verified(options, module.params["login"], module.params["targets"]))
-        if state == "absent":
+        if state == "checked" and given["folder"]:
+            problems, present_targets = folder.problems(given["host"], given["owner"]), read_text(f"{given['folder']}/{TARGETS}")
+        elif state == "verified":
+            problems = verified(given, secrets)
+        elif state == "present":
+            folder.write(given["texts"], secrets["password"], given["owner"])
+        elif state == "absent":
             folder.remove()
-        else:
-            folder.write(module.params["texts"], module.params["password"], options["owner"])
-        module.exit_json(changed=folder.changed, diff=folder.diffs)
+        module.exit_json(changed=changes.changed, diff=changes.diffs, problems=problems, present_targets=present_targets)
     except (HostError, OSError) as error:
         module.fail_json(msg=str(error))
 

@@ -18,15 +18,14 @@ ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64", "armv7l": "armv7", "armv
 """The names of architectures in the archives, where they are others than those of the kernel."""
 
 FACTS = ("architecture", "distribution", "distribution_version", "os_family", "service_mgr")
-TEXTS = ("state", "method", "version", "binary_install_dir", "config_dir", "system_user", "system_group")
-TEXTS += ("web_telemetry_path", "textfile_dir", "log_level", "log_format")
-LISTS = ("web_listen_address", "enabled_collectors", "disabled_collectors")
-MAPPINGS = ("tls_server_config", "http_server_config")
+NAMES = ("state", "method", "version", "binary_install_dir", "config_dir", "system_user", "system_group", "textfile_dir")
+NAMES += ("web_listen_address", "web_telemetry_path", "web_disable_exporter_metrics", "tls_server_config", "http_server_config")
+NAMES += ("enabled_collectors", "disabled_collectors", "log_level", "log_format")
 
 
 def variable(templar, task_vars, name):
-    """Return the value of a variable of the role. One that is not defined is None."""
-    return plain(templar.template(task_vars.get(PREFIX + name)))
+    """Return the value of a variable of the role."""
+    return plain(templar.template(task_vars[PREFIX + name]))
 
 
 def text(value):
@@ -36,21 +35,21 @@ def text(value):
 
 def wanted_variables(templar, task_vars):
     """Return the variables without their prefix, as the host gets them. The users with their passwords are not among them."""
-    found = {name: text(variable(templar, task_vars, name)) for name in TEXTS}
-    found |= {name: variable(templar, task_vars, name) or [] for name in LISTS}
-    found |= {name: variable(templar, task_vars, name) or {} for name in MAPPINGS}
+    found = {name: variable(templar, task_vars, name) for name in NAMES}
     given = found["web_listen_address"]
-    found["web_listen_address"] = [str(one) for one in (given if isinstance(given, list) else [given])]
-    found["web_disable_exporter_metrics"] = boolean(variable(templar, task_vars, "web_disable_exporter_metrics"), strict=False)
-    found["host"] = task_vars["inventory_hostname"]
-    found["address"] = text(plain(templar.template(task_vars.get("ip"))))
-    found["facts"] = {name: text(task_vars["ansible_facts"].get(name)) for name in FACTS}
-    return found
+    return found | {
+        "version": text(found["version"]),
+        "web_listen_address": [str(one) for one in (given if isinstance(given, list) else [given])],
+        "web_disable_exporter_metrics": boolean(found["web_disable_exporter_metrics"]),
+        "host": task_vars["inventory_hostname"],
+        "address": text(plain(templar.template(task_vars.get("ip")))),
+        "facts": {name: text(task_vars["ansible_facts"].get(name)) for name in FACTS},
+    }
 
 
 def passwords(templar, task_vars):
     """Return the password of each user."""
-    return {str(user): str(password) for user, password in (variable(templar, task_vars, "basic_auth_users") or {}).items()}
+    return {str(user): str(password) for user, password in variable(templar, task_vars, "basic_auth_users").items()}
 
 
 def architecture_of(variables):

@@ -22,7 +22,9 @@ SECURED = {"tls_server_config": {"cert_file": "/etc/tls/cert.pem", "key_file": "
 
 def wanted(facts: Mapping[str, str] | None = None, **variables: Any) -> Wanted:
     """Return the wanted node_exporter. The variables have no prefix."""
-    given = {name: DEFAULTS.get(f"node_exporter_{name}", "") for name in Wanted.__dataclass_fields__} | variables
+    given = (
+        {name.removeprefix("node_exporter_"): value for name, value in DEFAULTS.items()} | {"archive_sum": "", "address": ""} | variables
+    )
     addresses = given["web_listen_address"]
     given["web_listen_address"] = addresses if isinstance(addresses, list) else [addresses]
     return Wanted(**given | {"host": "node-3", "facts": FACTS | dict(facts or {})})
@@ -37,6 +39,7 @@ class HostWith(Host):
     def __init__(self, wanted: Wanted, answers: Mapping[str, str] | None = None, **contents: Any) -> None:
         self.answers = answers or {}
         super().__init__(wanted, self._answer)
+        self.run = self._answer
         self.__dict__.update({"user_of_tasks": "", "listeners": [], "unreadable": {}, "managed": [], "configuration": "", **contents})
 
     def _answer(self, words: Sequence[str]) -> tuple[int, str, str]:

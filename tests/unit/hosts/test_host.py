@@ -34,20 +34,20 @@ from tests.unit.hosts.node_exporter_host import ARCHIVE, SUM, HostWith, wanted
     ],
 )
 def test_package_is_installed_if_its_version_begins_with_the_wanted_one(installed: str, version: str, enough: bool) -> None:
-    assert HostWith(wanted(version=version), {"dpkg-query": installed}).has_package() is enough
-    assert HostWith(wanted(version=version)).has_package() is False
+    assert HostWith(wanted(version=version), {"dpkg-query": installed}).is_installed() is enough
+    assert HostWith(wanted(version=version)).is_installed() is False
 
 
 def test_archive_is_installed_if_neither_it_nor_the_program_has_changed(tmp_path: Path) -> None:
     folders = {"binary_install_dir": str(tmp_path), "config_dir": str(tmp_path)}
     host = HostWith(wanted(**ARCHIVE | folders))
-    assert not host.has_archive()
+    assert not host.is_installed()
     (tmp_path / "node_exporter").write_text("program")
     (tmp_path / "installed_archive").write_text(f"{SUM} {hashlib.sha256(b'program').hexdigest()}\n")
-    assert host.has_archive()
-    assert not HostWith(wanted(**ARCHIVE | folders | {"archive_sum": "00"})).has_archive()
+    assert host.is_installed()
+    assert not HostWith(wanted(**ARCHIVE | folders | {"archive_sum": "00"})).is_installed()
     (tmp_path / "node_exporter").write_text("other")
-    assert not host.has_archive()
+    assert not host.is_installed()
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.hosts.common.files import HostFile
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.hosts.common.files import Changes, HostFile
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.hosts.common.previous import Previous
 
 
@@ -35,9 +35,10 @@ def files(tmp_path: Path) -> Files:
 def test_files_of_an_interrupted_run_are_restored_by_the_next_one(files: Files) -> None:
     files.old.write_text("first")
     assert not files.previous.is_kept() and files.previous.state() == {}
-    assert files.previous.keep({"package": "1.5.0-1"}) == {"package": "1.5.0-1"}
+    files.previous.keep({"package": "1.5.0-1"})
     files.write("broken")
-    assert files.previous.is_kept() and files.previous.keep({"package": "1.9.0-1"}) == {"package": "1.5.0-1"}
+    files.previous.keep({"package": "1.9.0-1"})
+    assert files.previous.is_kept() and files.previous.state() == {"package": "1.5.0-1"}
     files.write("broken, too")
     files.previous.restore()
     files.previous.restore()
@@ -82,7 +83,23 @@ def test_file_is_compared_by_content_and_mode(tmp_path: Path) -> None:
     assert not file.is_there()
     file.write()
     assert file.is_there() and not HostFile(file.path, "other\n", mode=0o640).is_there() and not HostFile(file.path, "text\n").is_there()
-    assert file.diff() == {"before": "text\n", "after": "text\n", "before_header": file.path, "after_header": file.path}
+
+
+def test_changes_are_counted_and_shown_and_made_only_without_check_mode(tmp_path: Path) -> None:
+    file, secret = HostFile(str(tmp_path / "a" / "file"), "text\n"), HostFile(str(tmp_path / "a" / "secret"), "word\n", shown=False)
+    for dry in (True, False, False):
+        before = file.is_there()
+        changes = Changes(dry)
+        changes.make_folder(str(tmp_path / "a"))
+        written = [changes.put(file), changes.put(secret)]
+        assert written == [not before] * 2 and changes.changed is not before and file.is_there() is not dry
+        shown = {"before": "", "after": "text\n", "before_header": file.path, "after_header": file.path}
+        assert changes.diffs == [shown] * (not before)
+    changes = Changes(False)
+    changes.remove_empty(str(tmp_path / "a"))
+    assert not changes.changed and changes.remove(file.path) and not changes.remove(file.path) and changes.remove(secret.path)
+    changes.remove_empty(str(tmp_path / "a"))
+    assert not list(tmp_path.iterdir())
 
 
 def test_a_file_that_cannot_be_written_leaves_nothing(tmp_path: Path) -> None:

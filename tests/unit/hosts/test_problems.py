@@ -10,7 +10,7 @@ import pytest
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.hosts.common.system import Answer
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.hosts.node_exporter.host import Listener
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.hosts.node_exporter.problems import (
-    answer_problems,
+    answer_problem,
     host_problems,
     is_answer,
     missing,
@@ -126,10 +126,10 @@ def test_end_of_the_connection_is_an_answer_only_of_a_server_that_requires_certi
 
 def test_a_program_that_is_no_node_exporter_is_refused() -> None:
     url = "http://127.0.0.1:9100/metrics"
-    assert answer_problems(wanted(**PRESENT), url, Answer(200, 'node_exporter_build_info{version="1"} 1', "")) == []
-    (found,) = answer_problems(wanted(**PRESENT), url, Answer(200, "up 1", ""))
+    assert answer_problem(wanted(**PRESENT), url, Answer(200, 'node_exporter_build_info{version="1"} 1', "")) == ""
+    found = answer_problem(wanted(**PRESENT), url, Answer(200, "up 1", ""))
     assert found.startswith("node-3: http://127.0.0.1:9100/metrics answers, and it is no node_exporter: ")
-    (found,) = answer_problems(wanted(**PRESENT), url, Answer(404, "", "HTTP Error 404: Not Found"))
+    found = answer_problem(wanted(**PRESENT), url, Answer(404, "", "HTTP Error 404: Not Found"))
     assert "does not answer with metrics (Status code was 404 and not [200]: HTTP Error 404: Not Found)" in found
 
 

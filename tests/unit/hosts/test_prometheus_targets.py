@@ -33,7 +33,7 @@ KEPT: list[Target] = [
     ],
 )
 def test_target_has_what_is_known_last(variables: dict[str, Any], kept: list[Target], address: list[str], node: str, scheme: str) -> None:
-    found = target_of("node-1", variables, kept, default_path="/metrics")
+    found = target_of("node-1", variables, kept, "/metrics")
     assert found["targets"] == address and found["labels"]["node"] == found["labels"]["instance"] == node
     assert found["labels"]["__scheme__"] == scheme and found["labels"]["__metrics_path__"] == "/metrics"
 
@@ -49,11 +49,11 @@ def test_targets_that_are_no_machine_of_their_own_are_named() -> None:
         target("c", "10.0.0.1:9100", path="/c"),
         target("d", "127.0.0.1:1"),
     ]
-    local, same = target_problems(targets, [], [])
+    local, same = target_problems(targets, [])
     assert local.startswith("The target of d is 127.0.0.1:1, which is another machine for Prometheus: set")
     assert same.startswith("a, b have the same target 10.0.0.1:9100/metrics, so one machine would count as several nodes: set")
-    assert target_problems(targets[2:], ["d"], []) == target_problems(targets[2:], [], ["d"]) == []
-    (twice,) = target_problems([target("a", "10.0.0.1:1", "n"), target("b", "10.0.0.2:1", "n")], [], [])
+    assert target_problems(targets[2:], ["d"]) == []
+    (twice,) = target_problems([target("a", "10.0.0.1:1", "n"), target("b", "10.0.0.2:1", "n")], [])
     assert "have the node name n: set" in twice
 
 
@@ -61,11 +61,10 @@ def test_a_target_that_is_not_scraped_is_named() -> None:
     targets = [target("a", "10.0.0.1:9100"), target("b", "10.0.0.2:9100")]
     up = {"labels": {"node": "a"}, "health": "up"}
     down = {"labels": {"node": "b"}, "health": "down", "scrapeUrl": "http://10.0.0.2:9100/metrics", "lastError": "refused"}
-    assert missing_targets("URL", "scrape.yml", targets, [up, down | {"health": "up"}], "") == []
-    assert missing_targets("URL", "scrape.yml", targets, None, "refused") == ["Prometheus URL does not answer: refused"]
-    (unknown,) = missing_targets("URL", "scrape.yml", targets, [up], "")
+    assert missing_targets("Prometheus URL", "scrape.yml", targets, [up, down | {"health": "up"}]) == []
+    (unknown,) = missing_targets("Prometheus URL", "scrape.yml", targets, [up])
     assert unknown.startswith("Prometheus URL does not know the target 10.0.0.2:9100 of the node b: name the file scrape.yml in ")
-    assert missing_targets("URL", "s", targets, [up, down], "") == [
+    assert missing_targets("Prometheus URL", "s", targets, [up, down]) == [
         "Prometheus URL cannot scrape http://10.0.0.2:9100/metrics of the node b: refused"
     ]
     assert is_scraped([up, down], targets) and not is_scraped([up], targets) and not is_scraped(None, targets)

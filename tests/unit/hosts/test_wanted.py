@@ -97,8 +97,9 @@ def test_web_configuration_has_only_what_is_given() -> None:
 
 
 def test_known_user_is_the_first_one_with_a_password() -> None:
-    assert wanted(basic_auth_users={"a": "$2y$10$x", "b": "word"}).known_user == ("b", "word")
-    assert wanted(basic_auth_users={"a": "$2y$10$x"}).known_user == ("", "")
+    found = wanted(basic_auth_users={"a": "$2y$10$x", "b": "word"})
+    assert (found.known_user, found.known_password) == ("b", "word")
+    assert wanted(basic_auth_users={"a": "$2y$10$x"}).known_user == ""
 
 
 def test_each_change_gives_another_configuration() -> None:

@@ -33,6 +33,7 @@ from tools.paths import ROOT
 ROLE = ROOT / "roles" / "node_exporter"
 SPECS: dict[str, Any] = yaml.safe_load((ROLE / "meta" / "argument_specs.yml").read_text())["argument_specs"]
 OPTIONS: dict[str, dict[str, Any]] = SPECS["main"]["options"]
+DEFAULTS = yaml.safe_load((ROLE / "defaults" / "main.yml").read_text())
 SUM = "ab" * 32
 ARCHIVE = {
     "node_exporter_method": "archive",
@@ -213,17 +214,16 @@ class Values:
 
 
 def found_archive(architecture: str = "x86_64", **variables: Any) -> dict[str, str]:
-    defaults = yaml.safe_load((ROLE / "defaults" / "main.yml").read_text())
-    task_vars = defaults | {"inventory_hostname": "node-3", "ansible_facts": {"architecture": architecture}} | ARCHIVE | variables
+    task_vars = DEFAULTS | {"inventory_hostname": "node-3", "ansible_facts": {"architecture": architecture}} | ARCHIVE | variables
     found: dict[str, str] = find_archive(Values(), task_vars, wanted_variables(Values(), task_vars))
     return found
 
 
 def test_values_of_yaml_become_those_that_the_host_expects() -> None:
-    given = {"version": 1.9, "web_listen_address": "0.0.0.0:9100", "enabled_collectors": None, "web_disable_exporter_metrics": "yes"}
-    task_vars = {"inventory_hostname": "node-3", "ansible_facts": {"os_family": "Debian"}, "ip": "10.0.0.7"}
+    given = {"version": 1.9, "web_listen_address": "0.0.0.0:9100", "web_disable_exporter_metrics": "yes"}
+    task_vars = DEFAULTS | {"inventory_hostname": "node-3", "ansible_facts": {"os_family": "Debian"}, "ip": "10.0.0.7"}
     found = wanted_variables(Values(), task_vars | {f"node_exporter_{name}": value for name, value in given.items()})
-    assert found["version"] == "1.9" and found["web_listen_address"] == ["0.0.0.0:9100"] and found["enabled_collectors"] == []
+    assert found["version"] == "1.9" and found["web_listen_address"] == ["0.0.0.0:9100"]
     assert found["web_disable_exporter_metrics"] is True and found["facts"]["os_family"] == "Debian" and found["address"] == "10.0.0.7"
 
 

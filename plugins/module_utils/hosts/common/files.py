@@ -5,37 +5,36 @@
 from __future__ import annotations
 
 import os
-import shutil
 import stat
 import tempfile
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 
 @dataclass(frozen=True)
 class HostFile:
-    """The wanted state of a file. An owner of -1 is the one who writes it."""
+    """The wanted state of a file. An owner of -1 is the one who writes it. A file that is not shown has secrets."""
 
     path: str
     text: str
     mode: int = 0o644
     uid: int = -1
     gid: int = -1
+    shown: bool = True
 
     def is_there(self) -> bool:
         """Return whether the file has this content, mode and owner."""
-        file = Path(self.path)
-        try:
-            status = file.lstat()
-        except FileNotFoundError:
+        if not Path(self.path).is_file() or Path(self.path).is_symlink():
             return False
-        same = stat.S_ISREG(status.st_mode) and stat.S_IMODE(status.st_mode) == self.mode
-        return same and self.uid in (-1, status.st_uid) and self.gid in (-1, status.st_gid) and read_text(self.path) == self.text
+        found = Path(self.path).stat()
+        owned = self.uid in (-1, found.st_uid) and self.gid in (-1, found.st_gid)
+        return owned and stat.S_IMODE(found.st_mode) == self.mode and read_text(self.path) == self.text
 
     def write(self) -> None:
         """Replace the file. The folder must exist."""
-        file = Path(self.path)
-        descriptor, beside = tempfile.mkstemp(prefix=f".{file.name}.", dir=file.parent)
+        descriptor, beside = tempfile.mkstemp(prefix=f".{Path(self.path).name}.", dir=Path(self.path).parent)
         try:
             with os.fdopen(descriptor, "w", encoding="utf-8") as output:
                 os.fchown(descriptor, self.uid, self.gid)
@@ -43,14 +42,46 @@ class HostFile:
                 output.write(self.text)
                 output.flush()
                 os.fsync(descriptor)
-            Path(beside).replace(file)
-        except BaseException:
-            Path(beside).unlink()
-            raise
+            Path(beside).replace(self.path)
+        finally:
+            Path(beside).unlink(missing_ok=True)
 
-    def diff(self) -> dict[str, str]:
-        """Return what Ansible shows with --diff."""
-        return {"before": read_text(self.path), "after": self.text, "before_header": self.path, "after_header": self.path}
+
+@dataclass
+class Changes:
+    """The changes of a run. In check mode (``dry``) they are only counted."""
+
+    dry: bool
+    changed: bool = False
+    diffs: list[dict[str, str]] = field(default_factory=list)
+
+    def do(self, needed: bool, action: Callable[..., Any], *arguments: Any) -> bool:
+        """Change something, if it is needed. Return whether it was."""
+        self.changed |= needed
+        if needed and not self.dry:
+            action(*arguments)
+        return needed
+
+    def put(self, file: HostFile) -> bool:
+        """Write a file that differs, and keep what --diff shows. Return whether it differed."""
+        differs = not file.is_there()
+        if differs and file.shown:
+            headers = {"before_header": file.path, "after_header": file.path}
+            self.diffs.append({"before": read_text(file.path), "after": file.text, **headers})
+        return self.do(differs, file.write)
+
+    def make_folder(self, path: str) -> None:
+        """Make a folder that all users can enter. One that exists keeps its mode."""
+        if self.do(not Path(path).is_dir(), lambda: Path(path).mkdir(parents=True)):
+            self.do(True, Path(path).chmod, 0o755)
+
+    def remove(self, path: str) -> bool:
+        """Remove a file. Return whether there was one."""
+        return self.do(Path(path).is_file(), Path(path).unlink)
+
+    def remove_empty(self, path: str) -> None:
+        """Remove a folder if it is empty."""
+        self.do(bool(path) and Path(path).is_dir() and not any(Path(path).iterdir()), Path(path).rmdir)
 
 
 def read_text(path: str) -> str:
@@ -59,32 +90,3 @@ def read_text(path: str) -> str:
         return Path(path).read_text(encoding="utf-8", errors="replace")
     except FileNotFoundError:
         return ""
-
-
-def make_folder(path: str) -> None:
-    """Make a folder that all users can enter. One that exists keeps its mode."""
-    if not Path(path).is_dir():
-        Path(path).mkdir(parents=True)
-        Path(path).chmod(0o755)
-
-
-def remove_file(path: str) -> bool:
-    """Remove a file. Return whether there was one."""
-    try:
-        Path(path).unlink()
-    except FileNotFoundError:
-        return False
-    return True
-
-
-def remove_empty_folder(path: str) -> bool:
-    """Remove a folder that is empty. Return whether it was one."""
-    if not path or not Path(path).is_dir() or any(Path(path).iterdir()):
-        return False
-    Path(path).rmdir()
-    return True
-
-
-def remove_tree(path: str) -> None:
-    """Remove a folder with all that is in it, if it exists."""
-    shutil.rmtree(path, ignore_errors=True)

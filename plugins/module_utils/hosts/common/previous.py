@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from .files import HostFile, read_text, remove_file
+from .files import HostFile, read_text
 
 SUFFIX = ".kube-scheduling-previous"
 
@@ -27,45 +27,40 @@ class Previous:
     files: Sequence[str]
 
     def is_kept(self) -> bool:
-        """Return whether a run was interrupted."""
+        """Return whether a run has kept files, and has neither ended nor restored them."""
         return Path(self.record).is_file()
 
-    def keep(self, state: dict[str, Any]) -> dict[str, Any]:
-        """Keep the files and a state, and return it. If an interrupted run has kept files, these stay, and its state is returned."""
-        if not self.is_kept():
-            for file in self.files:
-                remove_file(file + SUFFIX)
-                if Path(file).is_file():
-                    # A link needs no disk space. Files are replaced, and never written into.
-                    os.link(file, file + SUFFIX)
-            existed = {file: Path(file).is_file() for file in self.files}
-            HostFile(self.record, json.dumps({"existed": existed, "state": state}), mode=0o600).write()
-        return self.state()
+    def keep(self, state: dict[str, Any]) -> None:
+        """Keep the files and a state. What an interrupted run has kept stays."""
+        if self.is_kept():
+            return
+        for file in self.files:
+            Path(file + SUFFIX).unlink(missing_ok=True)
+            if Path(file).is_file():
+                # A link needs no disk space. Files are replaced, and never written into.
+                os.link(file, file + SUFFIX)
+        existed = {file: Path(file).is_file() for file in self.files}
+        HostFile(self.record, json.dumps({"existed": existed, "state": state}), mode=0o600).write()
 
     def state(self) -> dict[str, Any]:
-        """Return the kept state. It is empty if none is kept."""
-        found: dict[str, Any] = self._read()["state"]
+        """Return the kept state."""
+        found: dict[str, Any] = self._read("state")
         return found
 
     def restore(self) -> None:
         """Make all files as they were. They stay kept."""
-        for file, existed in self._read()["existed"].items():
-            kept = Path(file + SUFFIX)
-            if not existed:
-                remove_file(file)
-            elif kept.is_file() and not (Path(file).is_file() and kept.samefile(file)):
-                beside = Path(f"{file}{SUFFIX}.new")
-                remove_file(str(beside))
-                os.link(kept, beside)
-                beside.replace(file)
+        for file, existed in self._read("existed").items():
+            Path(file).unlink(missing_ok=True)
+            if existed:
+                os.link(file + SUFFIX, file)
 
     def forget(self) -> None:
         """Remove what is kept, also by a run with other files."""
-        files = {*self.files, *self._read()["existed"]}
-        remove_file(self.record)
+        files = {*self.files, *self._read("existed")}
+        Path(self.record).unlink(missing_ok=True)
         for file in files:
-            remove_file(file + SUFFIX)
+            Path(file + SUFFIX).unlink(missing_ok=True)
 
-    def _read(self) -> dict[str, Any]:
-        found: dict[str, Any] = json.loads(read_text(self.record) or '{"existed": {}, "state": {}}')
+    def _read(self, part: str) -> dict[str, Any]:
+        found: dict[str, Any] = json.loads(read_text(self.record) or "{}").get(part, {})
         return found

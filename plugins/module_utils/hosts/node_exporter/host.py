@@ -5,10 +5,8 @@
 from __future__ import annotations
 
 import getpass
-import grp
 import hashlib
 import os
-import pwd
 import re
 from functools import cached_property
 from pathlib import Path
@@ -40,25 +38,15 @@ class Host:
         self.run = run
         files = [wanted.web_config_file, wanted.installed_program, wanted.record_file, TMPFILES, *UNIT_FILES.values()]
         self.previous = Previous(PREVIOUS, files)
-
-    @cached_property
-    def user_of_tasks(self) -> str:
-        """The user as whom the tasks run. It is empty for root."""
-        return getpass.getuser() if os.getuid() else ""
+        self.user_of_tasks = getpass.getuser() if os.getuid() else ""  # empty for root
 
     @property
     def uid(self) -> Optional[int]:
-        try:
-            return pwd.getpwnam(self.wanted.system_user).pw_uid
-        except KeyError:
-            return None
+        return _number(self.run(["id", "-u", self.wanted.system_user])[1])
 
     @property
     def gid(self) -> Optional[int]:
-        try:
-            return grp.getgrnam(self.wanted.system_group).gr_gid
-        except KeyError:
-            return None
+        return _number(self.run(["getent", "group", self.wanted.system_group])[1])
 
     @property
     def running_units(self) -> list[str]:
@@ -68,7 +56,7 @@ class Host:
     def configuration(self) -> str:
         """The configuration of the process that runs. It is empty if none of this role runs."""
         pid = main_pid(self.run, self.wanted.unit)
-        found = re.search(rf"(?:^|\0){MARK}=([^\0]*)", read_text(f"/proc/{pid}/environ") if pid else "")
+        found = re.search(rf"(?:^|\0){MARK}=([^\0]*)", read_text(f"/proc/{pid}/environ"))
         return found.group(1) if found else ""
 
     @cached_property
@@ -83,17 +71,14 @@ class Host:
 
     @property
     def package_version(self) -> str:
-        code, output, _ = self.run(["dpkg-query", "--show", "--showformat=${db:Status-Status} ${Version}", PACKAGE])
-        status, _, version = output.partition(" ")
-        return version.strip() if code == 0 and status == "installed" else ""
+        _, output, _ = self.run(["dpkg-query", "--show", "--showformat=${db:Status-Status} ${Version}", PACKAGE])
+        return output.partition(" ")[2] if output.startswith("installed ") else ""
 
-    def has_package(self) -> bool:
-        """Return whether the package is installed in a version that begins with the wanted one."""
+    def is_installed(self) -> bool:
+        """Return whether the package has a version that begins with the wanted one, or the program is that of the archive, unchanged."""
+        if self.wanted.method == "archive":
+            return read_text(self.wanted.record_file).split() == [self.wanted.archive_sum, self.program_sum()]
         return bool(re.match(re.escape(self.wanted.version) + r"($|[-+.~])" if self.wanted.version else ".", self.package_version))
-
-    def has_archive(self) -> bool:
-        """Return whether the program of the archive is installed, and unchanged."""
-        return read_text(self.wanted.record_file).split() == [self.wanted.archive_sum, self.program_sum()]
 
     def program_sum(self) -> str:
         """Return the SHA-256 sum of the program of an archive. It is empty if there is none."""
@@ -103,8 +88,7 @@ class Host:
     def owns_textfile_dir(self) -> bool:
         """Return whether the role makes the folder of the textfile collector. A folder of others keeps its mode."""
         folder = self.wanted.textfile_dir
-        declared = re.match(r"d (\S+) ", read_text(TMPFILES))
-        return bool(folder) and (bool(declared and declared.group(1) == folder) or not Path(folder).is_dir())
+        return bool(folder) and (f"d {folder} " in read_text(TMPFILES) or not Path(folder).is_dir())
 
     @cached_property
     def interfaces(self) -> dict[str, list[str]]:
@@ -131,28 +115,30 @@ class Host:
     @cached_property
     def listeners(self) -> list[Listener]:
         """The programs that listen at the wanted ports."""
-        lines = self.run(["ss", "--no-header", "--listening", "--tcp", "--numeric", "--processes"])[1].splitlines()
-        found = []
-        for line in lines:
-            words = line.split(maxsplit=5)
-            if len(words) > 4 and words[3].rpartition(":")[2] in self.wanted.ports:
+        found, ports = [], {port for _, port in self.wanted.listen}
+        for line in self.run(["ss", "--no-header", "--listening", "--tcp", "--numeric", "--processes"])[1].splitlines():
+            address = line.split()[3]
+            if address.rpartition(":")[2] in ports:
                 process = re.search(r'\("([^"]*)",pid=(\d+)', line)
-                pid = int(process.group(2)) if process else 0
-                units = re.findall(r"/([^/\n]*\.(?:service|scope))", read_text(f"/proc/{pid}/cgroup") if pid else "")
-                found.append(Listener(words[3], pid, units[-1] if units else "", process.group(1) if process else "kernel"))
+                name, pid = (process.group(1), int(process.group(2))) if process else ("kernel", 0)
+                units = re.findall(r"/([^/\n]*\.(?:service|scope))", read_text(f"/proc/{pid}/cgroup"))
+                found.append(Listener(address, pid, units[-1] if units else "", name))
         return found
 
     @cached_property
     def unreadable(self) -> dict[str, str]:
         """The secret files that the service cannot read, with the reason. A user who does not exist yet has no right."""
-        uid, gid, found = self.uid, self.gid, {}
-        groups = "--clear-groups" if uid is None else "--init-groups"
-        as_service = ["setpriv", "--reuid", str(65534 if uid is None else uid), "--regid", str(65534 if gid is None else gid), groups]
-        for file in self.wanted.secret_files:
-            code, _, error = self.run([*as_service, "--", "head", "-c", "1", file])
-            if code != 0:
-                found[file] = error.strip().rpartition(": ")[2]
-        return found
+        groups = "--clear-groups" if self.uid is None else "--init-groups"
+        ids = [str(65534 if number is None else number) for number in (self.uid, self.gid)]
+        as_service = ["setpriv", "--reuid", ids[0], "--regid", ids[1], groups, "--", "head", "-c", "1"]
+        answers = {file: self.run([*as_service, file]) for file in self.wanted.secret_files}
+        return {file: error.strip().rpartition(": ")[2] for file, (code, _, error) in answers.items() if code != 0}
+
+
+def _number(output: str) -> Optional[int]:
+    """Return the number in the output of `id`, or in an entry of `getent`."""
+    found = re.match(r"(?:[^:]*:[^:]*:)?(\d+)", output)
+    return int(found.group(1)) if found else None
 
 
 def own_addresses(output: str) -> list[str]:
@@ -161,11 +147,8 @@ def own_addresses(output: str) -> list[str]:
     A floating address, such as of keepalived or kube-vip, has no network, and may move to another host. It is left out if the interface has
     another address of the same family.
     """
-    found: list[tuple[str, str, bool]] = []
-    for line in output.splitlines():
-        match = re.search(r" (inet6?) ([^/\s]+)(?:/(\d+))? .*\bscope global ", line + " ")
-        if match and not re.search(r" (temporary|deprecated|tentative|dadfailed)\b", line):
-            family, address, length = match.groups()
-            found.append((family, address, length in (None, "32" if family == "inet" else "128")))
+    lines = [line for line in output.splitlines() if not re.search(r" (temporary|deprecated|tentative|dadfailed)\b", line)]
+    matches = [re.search(r" (inet6?) ([^/\s]+)(?:/(\d+))? .*\bscope global\b", line) for line in lines]
+    found = [(match[1], match[2], match[3] in (None, "32" if match[1] == "inet" else "128")) for match in matches if match]
     fixed = {family for family, _, floats in found if not floats}
     return [address for family, address, floats in found if not (floats and family in fixed)]

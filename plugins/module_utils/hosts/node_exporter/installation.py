@@ -5,18 +5,19 @@
 from __future__ import annotations
 
 import json
-import pwd
 import re
+import shutil
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from ..common.files import HostFile, make_folder, read_text, remove_empty_folder, remove_file, remove_tree
-from ..common.system import Answer, HostError, Run, journal_end, listens, main_pid, run_checked, wait_until
+from ..common.files import Changes, HostFile, read_text
+from ..common.system import Answer, HostError, journal_end, listens, main_pid, run_checked, wait_until
 from .host import PACKAGE, Host
 from .passwords import bcrypt_hashes
-from .problems import answer_problems, is_answer
-from .wanted import MARK, TMPFILES, UNIT_FILES, UNITS, Wanted
+from .problems import answer_problem, is_answer
+from .wanted import MARK, TMPFILES, UNIT_FILES, UNITS
 
 TRIES = 10
 """Times, one second apart, in which a service that was started must answer."""
@@ -25,84 +26,92 @@ OWN_GROUP = "node_exporter of onprem.kube_scheduling"
 OLDER_GROUP = f"{OWN_GROUP} in an older group"
 """The comments of a user whom the role has created. Only he is removed. A group that is older than him stays."""
 
+DROP_IN_FOLDER = str(Path(UNIT_FILES["package"]).parent)
+
 
 class Installation:
-    """One run on a host. ``dry`` is check mode, in which nothing is changed."""
+    """One run on a host. In check mode (``dry``) nothing is changed."""
 
-    def __init__(self, host: Host, run: Run, ask: Callable[[], Answer], *, dry: bool) -> None:
-        self.host = host
-        self.wanted: Wanted = host.wanted
-        self.run = run
+    def __init__(self, host: Host, ask: Callable[[], Answer], *, dry: bool) -> None:
+        self.host, self.wanted, self.run, self.previous = host, host.wanted, host.run, host.previous
         self.ask = ask
         self.dry = dry
-        self.changed = False
-        self.diffs: list[dict[str, str]] = []
+        self.changes = Changes(dry)
         self.answer = Answer(-1, "", "not asked")
-        self.is_new = host.previous.is_kept()
-        """True if the service must be started again. An interrupted run may have replaced files before the start."""
+        # An interrupted run may have replaced files before the start.
+        self.is_new = self.previous.is_kept()
         self.was_started = False
 
     def write(self, unit: str) -> None:
         """Keep what works, and write the files. The unit of a package is there before the package, which would start without a password."""
+        wanted, host, changes = self.wanted, self.host, self.changes
+        state = {"package": host.package_version, "managed": host.managed, "units": host.running_units}
         if not self.dry:
-            self.host.previous.keep(self._state())
-        self._make_user()
-        for folder in (self.wanted.config_dir, str(Path(UNIT_FILES[self.wanted.method]).parent)):
-            self._do(not Path(folder).is_dir(), make_folder, folder)
-        if self.host.owns_textfile_dir():
-            declared = self._put(HostFile(TMPFILES, f"d {self.wanted.textfile_dir} 2775 root {self.wanted.system_group} -\n", uid=0, gid=0))
-            create = ["systemd-tmpfiles", "--create", TMPFILES]
-            self._do(declared or not Path(self.wanted.textfile_dir).is_dir(), run_checked, self.run, "Create the folder", create)
-        web_config = self.wanted.web_config(bcrypt_hashes(self.wanted.basic_auth_users, self._kept_hashes()))
+            self.previous.keep(state)
+        comment = OWN_GROUP if host.gid is None else OLDER_GROUP
+        self._do(host.gid is None, "Create the group", "groupadd", "--system", wanted.system_group)
+        user = ["--system", "--gid", wanted.system_group, "--comment", comment, "--no-create-home", "--home-dir", "/nonexistent"]
+        self._do(host.uid is None, "Create the user", "useradd", *user, "--shell", "/usr/sbin/nologin", wanted.system_user)
+        for folder in (wanted.config_dir, str(Path(UNIT_FILES[wanted.method]).parent)):
+            changes.make_folder(folder)
+        if host.owns_textfile_dir():
+            declared = changes.put(HostFile(TMPFILES, f"d {wanted.textfile_dir} 2775 root {wanted.system_group} -\n", uid=0, gid=0))
+            needed = declared or not Path(wanted.textfile_dir).is_dir()
+            self._do(needed, "Create the folder of the textfile collector", "systemd-tmpfiles", "--create", TMPFILES)
+        web_config = wanted.web_config(bcrypt_hashes(wanted.basic_auth_users, self._kept_hashes()))
         if web_config:
             text = json.dumps(web_config, indent=2, ensure_ascii=False) + "\n"
-            self._put(HostFile(self.wanted.web_config_file, text, mode=0o640, uid=0, gid=self.host.gid or 0), shown=False)
-        configuration = self.wanted.configuration(unit, web_config)
+            changes.put(HostFile(wanted.web_config_file, text, mode=0o640, uid=0, gid=host.gid or 0, shown=False))
+        configuration = wanted.configuration(unit, web_config)
         text = f"{unit.strip()}\n# It tells the next run which configuration the process has.\nEnvironment={MARK}={configuration}\n"
-        written = self._put(HostFile(UNIT_FILES[self.wanted.method], text, uid=0, gid=0))
-        self.is_new = self.is_new or written or self.host.configuration != configuration
+        written = changes.put(HostFile(UNIT_FILES[wanted.method], text, uid=0, gid=0))
+        self.is_new |= written or host.configuration != configuration
 
     def present(self, unit: str) -> None:
         """Install, start, and wait for the answer. Raises HostError with the reason, after it has restored what the host had."""
         if not self.wanted.unit:
             self.answer = self.ask()
-            problems = answer_problems(self.wanted, self._url(), self.answer)
-            if problems:
-                raise HostError("\n".join(problems))
+            problem = answer_problem(self.wanted, self.wanted.url(self.host.addresses), self.answer)
+            if problem:
+                raise HostError(problem)
             return
         try:
             self.write(unit)
-            if self.wanted.method == "archive" and not self.host.has_archive():
-                self._do(True, self._install_program)
-                self.is_new = True
-            self._do(self.is_new or not self._runs(), self._start)
+            if self.wanted.method == "archive":
+                self.is_new |= self.changes.do(not self.host.is_installed(), self._install_program)
+            self.changes.do(self.is_new or not self._runs(), self._start)
             if not self.dry:
                 self.answer = wait_until(self.ask, lambda answer: is_answer(self.wanted, answer), tries=TRIES)
                 if not is_answer(self.wanted, self.answer):
                     raise HostError(f"Request the metrics: {self.answer}")
         except (HostError, OSError) as error:
             raise HostError(self.restore(str(error))) from error
-        self._tidy()
+        self._forget()
+        has_web_config = self.wanted.web_config(self.wanted.basic_auth_users)
+        used = {self.wanted.web_config_file: has_web_config, TMPFILES: self.wanted.textfile_dir}
+        for path in [path for path, use in used.items() if not use]:
+            self.changes.remove(path)
+        if self.host.other:
+            self._uninstall(self.host.other)
 
     def restore(self, reason: str) -> str:
-        """Restore the files and the version from before this run, or before the one that was interrupted. Return the whole message."""
-        journal = journal_end(self.run, self.wanted.unit) if self.was_started else []
-        remove_tree(self.wanted.scratch)
-        failures = self._restore_all() if self.host.previous.is_kept() and not self.dry else []
-        version = f" {self.wanted.version}" if self.wanted.version else ""
-        ends = f" The journal of {self.wanted.unit} ends with: {' | '.join(journal)}." if journal else ""
+        """Restore what the host had before this run, or before the one that was interrupted. Return the whole message."""
+        unit, version = self.wanted.unit, f" {self.wanted.version}" if self.wanted.version else ""
+        journal = journal_end(self.run, unit) if self.was_started else []
+        ends = f" The journal of {unit} ends with: {' | '.join(journal)}." if journal else ""
+        failures = self._restore_all() if self.previous.is_kept() and not self.dry else []
+        shutil.rmtree(self.wanted.scratch, ignore_errors=True)
         outcome = f"The rollback failed, too: {', '.join(failures)}." if failures else "The host has its earlier files and version again."
-        full = re.search("No space left|Wrote only", reason)
-        remedy = "Free disk space (df -h), and run this again" if full else "Correct the variables, or the version, and run this again"
+        is_full = re.search("No space left|Wrote only", reason)
+        remedy = "Free disk space (df -h), and run this again" if is_full else "Correct the variables, or the version, and run this again"
         return f"{self.wanted.host}: node_exporter{version} is not installed. {reason}.{ends} {outcome} {remedy}"
 
     def absent(self) -> None:
         """Remove node_exporter. Files of other programs stay, such as keys in the folder of the configuration."""
         managed = self.host.managed
-        if managed or self.host.previous.is_kept():
-            self._remove(self.wanted.web_config_file)
-        if not self.dry:
-            self._forget()
+        if managed or self.previous.is_kept():
+            self.changes.remove(self.wanted.web_config_file)
+        self._forget()
         for method in managed:
             self._uninstall(method)
         if managed or self.host.uid is not None:
@@ -122,30 +131,8 @@ class Installation:
             "auth": bool(self.wanted.basic_auth_users),
         }
 
-    def _url(self) -> str:
-        return self.wanted.url(self.host.addresses)
-
-    def _state(self) -> dict[str, Any]:
-        return {"package": self.host.package_version, "managed": self.host.managed, "units": self.host.running_units}
-
-    def _do(self, needed: bool, action: Callable[..., Any], *arguments: Any) -> None:
-        """Change something, if it is needed. In check mode it is only counted."""
-        self.changed |= needed
-        if needed and not self.dry:
-            action(*arguments)
-
-    def _put(self, file: HostFile, *, shown: bool = True) -> bool:
-        """Write a file, and return whether it has changed. A file with hashes of passwords is not shown."""
-        differs = not file.is_there()
-        if differs and shown:
-            self.diffs.append(file.diff())
-        self._do(differs, file.write)
-        return differs
-
-    def _remove(self, path: str) -> bool:
-        there = Path(path).is_file()
-        self._do(there, remove_file, path)
-        return there
+    def _do(self, needed: bool, what: str, *words: str) -> None:
+        self.changes.do(needed, run_checked, self.run, what, words)
 
     def _kept_hashes(self) -> dict[str, str]:
         """The hashes that the host has. A file that the role has not written has none."""
@@ -155,27 +142,19 @@ class Installation:
             return {}
         return found
 
-    def _make_user(self) -> None:
-        user, group = self.wanted.system_user, self.wanted.system_group
-        comment = OLDER_GROUP if self.host.gid is not None else OWN_GROUP
-        command = ["useradd", "--system", "--gid", group, "--comment", comment, "--no-create-home", "--home-dir", "/nonexistent"]
-        self._do(self.host.gid is None, run_checked, self.run, "Create the group", ["groupadd", "--system", group])
-        command += ["--shell", "/usr/sbin/nologin", user]
-        self._do(self.host.uid is None, run_checked, self.run, "Create the user", command)
-
     def _install_program(self) -> None:
         """Replace the program by the one that was unpacked, after it has printed the expected version."""
-        unpacked = f"{self.wanted.scratch}/node_exporter"
-        output = run_checked(self.run, "Run the program of the archive", ["sh", "-c", 'exec "$0" --version 2>&1', unpacked])
+        unpacked, what = Path(self.wanted.scratch, "node_exporter"), "Run the program of the archive"
+        output = run_checked(self.run, what, ["sh", "-c", 'exec "$0" --version 2>&1', str(unpacked)])
         if not re.search(rf"version {re.escape(self.wanted.version)}[ ,]", output):
-            raise HostError(f"Run the program of the archive: it is another version than {self.wanted.version}: {output.strip()}")
-        Path(unpacked).chmod(0o755)
-        Path(unpacked).replace(self.wanted.installed_program)
+            raise HostError(f"{what}: it is another version than {self.wanted.version}: {output.strip()}")
+        unpacked.chmod(0o755)
+        unpacked.replace(self.wanted.installed_program)
         HostFile(self.wanted.record_file, f"{self.wanted.archive_sum} {self.host.program_sum()}\n", uid=0, gid=0).write()
 
     def _runs(self) -> bool:
-        is_enabled = self.run(["systemctl", "is-enabled", "--quiet", self.wanted.unit])[0] == 0
-        return is_enabled and main_pid(self.run, self.wanted.unit) > 0
+        enabled, _, _ = self.run(["systemctl", "is-enabled", "--quiet", self.wanted.unit])
+        return enabled == 0 and main_pid(self.run, self.wanted.unit) > 0
 
     def _start(self) -> None:
         if self.host.other:
@@ -186,87 +165,61 @@ class Installation:
 
     def _restore_all(self) -> list[str]:
         """Restore files, package, user and services. Return what has failed."""
-        earlier = self.host.previous.state()
-        own = [unit for unit in (self.wanted.unit, UNITS.get(self.host.other, "")) if unit]
-        failures = []
-        for unit in own:
+        earlier, failures = self.previous.state(), []
+        units = [unit for unit in (self.wanted.unit, UNITS.get(self.host.other, "")) if unit]
+        for unit in units:
             if unit not in earlier["units"]:
-                self.run(["systemctl", "disable", "--now", unit])  # a unit that does not exist
-        self.host.previous.restore()
-        if self.host.package_version != earlier["package"]:
-            words = ["install", "--allow-downgrades", f"{PACKAGE}={earlier['package']}"] if earlier["package"] else ["purge", PACKAGE]
-            code, output, error = self._apt(*words)
-            failures += [] if code == 0 else [" ".join((error or output).split())]
-        if not failures:
+                self.run(["systemctl", "disable", "--now", unit])  # it may not exist
+        self.previous.restore()
+        try:
+            if self.host.package_version != earlier["package"]:
+                version = earlier["package"]
+                self._apt(*(["install", "--allow-downgrades", f"{PACKAGE}={version}"] if version else ["purge", PACKAGE]))
             self._forget()
+        except HostError as error:
+            failures.append(str(error))
         self.run(["systemctl", "daemon-reload"])
         if not earlier["managed"]:
             self._remove_leftovers()
-        for unit in own:
-            if unit in earlier["units"]:
-                code, _, error = self.run(["systemctl", "restart", unit])
+        for unit in earlier["units"]:
+            if unit in units:
                 self.run(["systemctl", "enable", unit])
-                if code != 0:
-                    failures.append(" ".join(error.split()))
-                elif not self._listens_again(unit):
-                    failures.append(f"{unit} listens at no port")
+                code, _, error_text = self.run(["systemctl", "restart", unit])
+                # Its URL is not known: the variables are those of the new configuration.
+                if code != 0 or not wait_until(partial(listens, self.run, unit), bool, tries=TRIES):
+                    failures.append(" ".join(error_text.split()) or f"{unit} listens at no port")
         return failures
 
-    def _listens_again(self, unit: str) -> bool:
-        # Its URL is not known: the variables are those of the new configuration.
-        return wait_until(lambda: listens(self.run, unit), bool, tries=TRIES)
-
     def _forget(self) -> None:
-        self.host.previous.forget()
-        remove_tree(self.wanted.scratch)
-
-    def _tidy(self) -> None:
-        """Remove the earlier files, those without a use, and the installation of the other method."""
         if not self.dry:
-            self._forget()
-        used = {
-            self.wanted.web_config_file: bool(self.wanted.web_config(self.wanted.basic_auth_users)),
-            self.wanted.record_file: self.wanted.method == "archive",
-            TMPFILES: bool(self.wanted.textfile_dir),
-        }
-        for path in (path for path, is_used in used.items() if not is_used):
-            self._remove(path)
-        if self.host.other:
-            self._uninstall(self.host.other)
+            self.previous.forget()
+            shutil.rmtree(self.wanted.scratch, ignore_errors=True)
 
     def _uninstall(self, method: str) -> None:
-        """Remove a service with its program. The unit is the last one: it tells the next run what an interrupted one has left."""
-        self._do(True, self.run, ["systemctl", "disable", "--now", UNITS[method]])
+        """Remove a service with its program. The unit is the last file: it tells the next run what an interrupted one has left."""
+        self.changes.do(True, self.run, ["systemctl", "disable", "--now", UNITS[method]])
         if method == "package":
-            self._do(True, self._purge)
+            self.changes.do(True, self._apt, "purge", PACKAGE)
         else:
-            self._remove(self.wanted.installed_program)
-            self._remove(self.wanted.record_file)
-        self._remove(UNIT_FILES[method])
-        if not self.dry:
-            if method == "package":
-                remove_empty_folder(str(Path(UNIT_FILES[method]).parent))
-            self.run(["systemctl", "daemon-reload"])
-            self.run(["systemctl", "reset-failed", UNITS[method]])
+            self.changes.remove(self.wanted.installed_program)
+            self.changes.remove(self.wanted.record_file)
+        self.changes.remove(UNIT_FILES[method])
+        self.changes.remove_empty(DROP_IN_FOLDER)
+        for words in (["daemon-reload"], ["reset-failed", UNITS[method]]):
+            self.changes.do(True, self.run, ["systemctl", *words])
 
-    def _purge(self) -> None:
-        code, output, error = self._apt("purge", PACKAGE)
-        if code != 0:
-            raise HostError(f"{self.wanted.host}: {PACKAGE} cannot be removed: {' '.join((error or output).split())}")
-
-    def _apt(self, *words: str) -> tuple[int, str, str]:
-        return self.run(["apt-get", "--yes", "--quiet", "--no-install-recommends", "--option=DPkg::Lock::Timeout=300", *words])
+    def _apt(self, *words: str) -> None:
+        options = ["--yes", "--quiet", "--no-install-recommends", "--option=DPkg::Lock::Timeout=300"]
+        run_checked(self.run, f"apt-get {words[0]}", ["apt-get", *options, *words])
 
     def _remove_leftovers(self) -> None:
         """Remove the folders and the user that both methods have."""
-        self._remove(TMPFILES)
-        for folder in (self.wanted.config_dir, self.wanted.textfile_dir, str(Path(UNIT_FILES["package"]).parent)):
-            if not self.dry:
-                self.changed |= remove_empty_folder(folder)
+        self.changes.remove(TMPFILES)
+        for folder in (self.wanted.config_dir, self.wanted.textfile_dir, DROP_IN_FOLDER):
+            self.changes.remove_empty(folder)
         user = self.wanted.system_user
-        comment = pwd.getpwnam(user).pw_gecos if self.host.uid is not None else ""
-        if comment == OLDER_GROUP:
-            # A group of the name of a user is removed with its last user.
-            self._do(True, run_checked, self.run, "Keep the group", ["usermod", "--gid", "65534", user])
-        if comment in (OWN_GROUP, OLDER_GROUP):
-            self._do(True, run_checked, self.run, "Remove the user", ["userdel", user])
+        entry = self.run(["getent", "passwd", user])[1].split(":")
+        comment = entry[4] if len(entry) > 4 else ""
+        # A group of the name of a user is removed with its last user.
+        self._do(comment == OLDER_GROUP, "Keep the group", "usermod", "--gid", "65534", user)
+        self._do(comment in (OWN_GROUP, OLDER_GROUP), "Remove the user", "userdel", user)

@@ -8,7 +8,7 @@ import hashlib
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from types import SimpleNamespace
 from typing import Any
 
 UNITS = {"package": "prometheus-node-exporter.service", "archive": "node_exporter.service"}
@@ -17,93 +17,43 @@ UNIT_FILES = {
     "archive": "/etc/systemd/system/node_exporter.service",
 }
 TMPFILES = "/etc/tmpfiles.d/node_exporter.conf"
+HASH = re.compile(r"\$2[abxy]?\$")
+"""The beginning of a bcrypt hash in place of a password."""
+
 MARK = "NODE_EXPORTER_CONFIGURATION"
 """The environment variable that tells the next run the configuration of the process."""
 
 
-@dataclass(frozen=True)
-class Wanted:
-    """The variables of the role, without their prefix."""
+class Wanted(SimpleNamespace):
+    """The variables of the role without their prefix, and the names that follow from them.
 
-    host: str
-    facts: Mapping[str, str]
-    address: str
-    """The variable ``ip`` of kubespray, or an empty text."""
-    archive_sum: str
-    state: str
-    method: str
-    version: str
-    binary_install_dir: str
-    config_dir: str
-    system_user: str
-    system_group: str
-    web_listen_address: Sequence[str]
-    web_telemetry_path: str
-    web_disable_exporter_metrics: bool
-    tls_server_config: Mapping[str, Any]
-    http_server_config: Mapping[str, Any]
-    enabled_collectors: Sequence[Any]
-    disabled_collectors: Sequence[str]
-    textfile_dir: str
-    log_level: str
-    log_format: str
-    basic_auth_users: Mapping[str, str]
+    In addition, ``host`` is the name in the inventory, ``facts`` has some of its facts, ``address`` is the variable ``ip`` of kubespray,
+    and ``archive_sum`` is the SHA-256 sum of the archive.
+    """
 
-    @property
-    def unit(self) -> str:
-        """The service. It is empty if the role installs none."""
-        return UNITS.get(self.method, "")
-
-    @property
-    def installed_program(self) -> str:
-        """The program of an archive."""
-        return f"{self.binary_install_dir}/node_exporter"
-
-    @property
-    def scratch(self) -> str:
-        """The folder in which the archive is unpacked."""
-        return f"{self.binary_install_dir}/.node_exporter-unpacked"
-
-    @property
-    def web_config_file(self) -> str:
-        return f"{self.config_dir}/web_config.yml"
-
-    @property
-    def record_file(self) -> str:
-        """The file with the sums of the archive and of the program in it."""
-        return f"{self.config_dir}/installed_archive"
-
-    @property
-    def scheme(self) -> str:
-        return "https" if self.tls_server_config else "http"
-
-    @property
-    def interfaces(self) -> list[str]:
-        """The listen addresses that are names of interfaces, without the port."""
-        names = [_split(wanted)[0] for wanted in self.web_listen_address]
-        return list(dict.fromkeys(name for name in names if not re.match(r"$|[0-9.]+$|\[", name)))
-
-    @property
-    def ports(self) -> list[str]:
-        return list(dict.fromkeys(_split(wanted)[1] for wanted in self.web_listen_address))
-
-    @property
-    def secret_files(self) -> list[str]:
-        """The files that the service reads by itself."""
-        return [name for key in ("cert_file", "key_file", "client_ca_file") if (name := self.tls_server_config.get(key))]
-
-    @property
-    def known_user(self) -> tuple[str, str]:
-        """The first user whose password is known, with it. With hashes only, both are empty."""
-        return next(((user, word) for user, word in self.basic_auth_users.items() if not re.match(r"\$2[abxy]?\$", word)), ("", ""))
+    def __init__(self, **variables: Any) -> None:
+        super().__init__(**variables)
+        self.unit = UNITS.get(self.method, "")  # the role installs none for the method present
+        self.installed_program = f"{self.binary_install_dir}/node_exporter"
+        self.scratch = f"{self.binary_install_dir}/.node_exporter-unpacked"
+        self.web_config_file = f"{self.config_dir}/web_config.yml"
+        self.record_file = f"{self.config_dir}/installed_archive"  # the sums of the archive and of the program in it
+        self.scheme = "https" if self.tls_server_config else "http"
+        self.listen = [(address.rpartition(":")[0], address.rpartition(":")[2]) for address in self.web_listen_address]
+        self.interfaces = list(dict.fromkeys(name for name, _ in self.listen if not re.match(r"$|[0-9.]+$|\[", name)))
+        keys = ("cert_file", "key_file", "client_ca_file")
+        self.secret_files = [self.tls_server_config[key] for key in keys if self.tls_server_config.get(key)]
+        # Both are empty if only hashes are known.
+        known = [user for user, word in self.basic_auth_users.items() if not HASH.match(word)]
+        self.known_user = known[0] if known else ""
+        self.known_password = self.basic_auth_users.get(self.known_user, "")
 
     def addresses(self, of_interfaces: Mapping[str, Sequence[str]]) -> list[str]:
         """Return the listen addresses. An interface becomes its own addresses."""
         found = []
-        for wanted in self.web_listen_address:
-            name, port = _split(wanted)
-            own = [f"[{one}]:{port}" if ":" in one else f"{one}:{port}" for one in of_interfaces.get(name, ())]
-            found += own if name in self.interfaces else [wanted]
+        for name, port in self.listen:
+            own = [f"[{one}]" if ":" in one else one for one in of_interfaces.get(name, ())] if name in self.interfaces else [name]
+            found += [f"{one}:{port}" for one in own]
         return list(dict.fromkeys(found))
 
     def url(self, addresses: Sequence[str]) -> str:
@@ -118,35 +68,24 @@ class Wanted:
 
     def arguments(self, addresses: Sequence[str]) -> list[str]:
         """Return the arguments of the program, quoted for the unit."""
-        found: list[str] = []
-
-        def add(name: str, value: Any) -> None:
-            if isinstance(value, bool):
-                found.append(f"--{'' if value else 'no-'}{name}")
-            else:
-                found.extend(f"--{name}={item}" for item in (value if isinstance(value, (list, tuple)) else [value]))
-
+        options: list[tuple[str, Any]] = []
         for item in self.enabled_collectors:
-            for name, options in ({item: {}} if isinstance(item, str) else item).items():
-                add(f"collector.{name}", True)
+            for name, given in ({item: {}} if isinstance(item, str) else item).items():
+                options.append((f"collector.{name}", True))
                 # With the package of Debian 12, whose default excludes lo, device-include alone is an error.
-                if name == "netdev" and "device-include" in options and "device-exclude" not in options:
-                    add("collector.netdev.device-exclude", "")
-                for option, value in options.items():
-                    add(f"collector.{name}.{option}", value)
-        for name in self.disabled_collectors:
-            add(f"collector.{name}", False)
-        if self.textfile_dir and not any(word.startswith("--collector.textfile.directory=") for word in found):
-            add("collector.textfile.directory", self.textfile_dir)
+                if name == "netdev" and "device-include" in given and "device-exclude" not in given:
+                    options.append(("collector.netdev.device-exclude", ""))
+                options += [(f"collector.{name}.{option}", value) for option, value in given.items()]
+        options += [(f"collector.{name}", False) for name in self.disabled_collectors]
+        if self.textfile_dir and "collector.textfile.directory" not in dict(options):
+            options.append(("collector.textfile.directory", self.textfile_dir))
         if self.web_config(self.basic_auth_users):
-            add("web.config.file", self.web_config_file)
+            options.append(("web.config.file", self.web_config_file))
         if self.web_disable_exporter_metrics:
-            add("web.disable-exporter-metrics", True)
-        add("log.level", self.log_level)
-        add("log.format", self.log_format)
-        add("web.listen-address", list(addresses))
-        add("web.telemetry-path", self.web_telemetry_path)
-        return [_quoted(word) for word in found]
+            options.append(("web.disable-exporter-metrics", True))
+        options += [("log.level", self.log_level), ("log.format", self.log_format)]
+        options += [("web.listen-address", list(addresses)), ("web.telemetry-path", self.web_telemetry_path)]
+        return [_quoted(word) for name, value in options for word in _words(name, value)]
 
     def configuration(self, unit: str, web_config: Mapping[str, Any]) -> str:
         """Return the sum of all that makes a restart necessary."""
@@ -154,9 +93,10 @@ class Wanted:
         return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
 
 
-def _split(address: str) -> tuple[str, str]:
-    host, _, port = address.rpartition(":")
-    return host, port
+def _words(name: str, value: Any) -> list[str]:
+    if isinstance(value, bool):
+        return [f"--{'' if value else 'no-'}{name}"]
+    return [f"--{name}={item}" for item in (value if isinstance(value, list) else [value])]
 
 
 def _quoted(word: str) -> str:
