@@ -31,7 +31,10 @@ BUILD_PROGRAMS = tuple(SERVICES / f"image_{name}.py" for name in ("slim", "elf",
 
 SOURCES = (SERVICES, ROOT / "plugins" / "module_utils")
 SUFFIXES = (".py", ".yml")
-LEFT_OUT = {SERVICES / "kubectl_spread", *(ROOT / "plugins" / "module_utils" / name for name in ("hosts", "installation"))}
+LEFT_OUT = {
+    SERVICES / "kubectl_spread",
+    *(ROOT / "plugins" / "module_utils" / name for name in ("hosts", "installation", "operations/apply_set")),
+}
 """Programs for the machines of people, and the code of installations, which run in no pod."""
 
 COLLECTION = "collection/ansible_collections/onprem/kube_scheduling"

@@ -57,6 +57,7 @@ CORE: dict[str, tuple[str, ...]] = {
         *("state/test_hold_records.py", "undecodable/test_hostile_values.py"),
     ),
     "plugins/modules/k8s_cluster_identity.py": ("modules/test_cluster_identity.py",),
+    "plugins/modules/k8s_apply_set.py": ("modules/test_apply_set.py",),
     "plugins/modules/k8s_namespace_objects.py": ("modules/test_namespace_objects.py",),
     "plugins/modules/scheduler_profile.py": (
         "scheduler_config/test_config_map.py::test_other_keys_and_comments_are_kept",

@@ -14,6 +14,7 @@ SITE = "https://onprem.github.io/kube_scheduling"
 """The address of the guides. A wheel and an installed collection do not have the files."""
 ROLE_PAGES = {
     "extender": "docs/network-aware-scheduling.html#permissions",
+    "k8s_apply_set": "docs/install.html#rights-of-the-user",
     "k8s_critical_rescue": "docs/rescue.html#permissions",
     "k8s_namespace_objects": "docs/install.html#uninstall",
     "rescuer": "docs/rescuer.html#rights-of-the-role",

@@ -71,7 +71,7 @@ def test_installation_is_planned_made_repeated_changed_and_removed(
 ) -> None:
     planned = role.run("--check", "--diff")
     assert planned.code == 0 and planned.changed, planned.output
-    assert '+    "kind": "ClusterRole"' in planned.output and f"Deployment {NAME}" in planned.output
+    assert '+    "kind": "ClusterRole"' in planned.output and f"Deployment {NAMESPACE}/{NAME}" in planned.output
     assert installed(cluster) == set()
 
     settings = {"stop_timeout": "1m15s", "max_victims": 3, "namespaces": f"kube-system, {monitoring}", "respect_windows": True}

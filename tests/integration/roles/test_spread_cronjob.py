@@ -64,7 +64,7 @@ VARIABLES: dict[str, Any] = {
 def test_installation_is_planned_made_repeated_changed_and_removed(cluster: Cluster, role: RolePlay) -> None:
     planned = role.run("--check", "--diff")
     assert planned.code == 0 and planned.changed, planned.output
-    assert '+    "kind": "ClusterRole"' in planned.output and f"CronJob {NAME}" in planned.output
+    assert '+    "kind": "ClusterRole"' in planned.output and f"CronJob {NAMESPACE}/{NAME}" in planned.output
     assert installed(cluster) == set()
 
     first = role.run(**VARIABLES)

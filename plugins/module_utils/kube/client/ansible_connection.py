@@ -29,6 +29,8 @@ COLLECTION = "onprem.kube_scheduling"
 LIBRARIES = ("kubernetes", "msgspec", "'urllib3>=2'", "PyYAML")
 IMPORT_ERRORS = {"msgspec": MSGSPEC_IMPORT_ERROR, "urllib3 >= 2": URLLIB3_IMPORT_ERROR, "PyYAML": YAML_IMPORT_ERROR}
 
+Api = t.TypeVar("Api", bound=KubeApi)
+
 
 # Ansible has no type annotations.
 class _Module(AnsibleModule):  # type: ignore[misc]
@@ -63,15 +65,16 @@ def make_module(argument_spec: dict[str, t.Any], **options: t.Any) -> t.Any:
     return module
 
 
-def connect(module: t.Any, *, name: str) -> KubeApi:
-    """Return the API client for the module's options. ``name`` is the module's name, for the user agent. Results then name the cluster.
+def connect(module: t.Any, *, name: str, client: type[Api] = KubeApi) -> Api:  # type: ignore[assignment]
+    """Return the API client for the module's options. Results then name the cluster.
 
-    Raises ConfigurationError, UnreachableError or UnauthorizedError.
+    ``name`` is the module's name, for the user agent. ``client`` is the class of the client. Raises ConfigurationError, UnreachableError or
+    UnauthorizedError.
     """
     transport = make_transport(given_options(module.params, os.environ), user_agent=f"{COLLECTION}/{name}")
     module.cluster = {"cluster": transport.cluster.fields()}
     read_version(transport)
-    return KubeApi(transport)
+    return client(transport)
 
 
 def fail(module: t.Any, error: Exception, **result: t.Any) -> None:

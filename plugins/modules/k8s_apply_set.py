@@ -1,0 +1,323 @@
+#!/usr/bin/python
+# Copyright: onprem.kube_scheduling contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: k8s_apply_set
+short_description: Apply, check, verify, render or delete the objects of a program
+version_added: 1.0.0
+author:
+  - onprem.kube_scheduling contributors (@onprem)
+description:
+  - Applies the objects of one program of this collection together, deletes those that are not wanted any more, and waits until its
+    Deployment is available. The roles use it. The term is that of KEP-3659 and of C(kubectl apply --applyset).
+  - The members of a set are found by the labels C(app.kubernetes.io/name), C(app.kubernetes.io/part-of) and
+    C(app.kubernetes.io/managed-by). Each object but the namespace gets them.
+  - An object of others with the name of a wanted one is neither replaced nor deleted, and is named.
+  - Can be interrupted at any time. The next run continues.
+extends_documentation_fragment:
+  - kubernetes.core.k8s_auth_options
+  - onprem.kube_scheduling.attributes
+attributes:
+  check_mode:
+    details:
+      - The API server tries each object as a dry run. An object in a namespace that does not exist yet is only named.
+  diff_mode:
+    support: full
+    details:
+      - Shows each object before and after, without what the API server writes, and without the data of a Secret.
+options:
+  state:
+    description:
+      - With V(present) the objects are applied in their order on the server side by the field manager C(kube-scheduling), each Deployment
+        is waited for, and members that are not wanted any more are deleted.
+      - With V(absent) all members are deleted in the reverse order of their kinds, each after its dependents. The namespace is deleted only
+        if this collection made it, and nothing of others is in it.
+      - With V(checked) nothing is changed. RV(problems) has the missing O(rights), and the objects that the API server refuses in a dry
+        run. Objects of a namespace that does not exist are tried in C(kube-system).
+      - With V(verified) nothing is changed. RV(problems) has the objects that are missing, not available, or not as they would be applied.
+      - With V(rendered) files are written to O(render_to), and the cluster is not read.
+    type: str
+    choices: [present, absent, checked, verified, rendered]
+    default: present
+  name:
+    description:
+      - The name of the set, such as V(kube-scheduling-rescuer). It is the name of the service account and of its roles. Without it,
+        V(checked) only asks for O(rights).
+    type: str
+  component:
+    description: The label C(app.kubernetes.io/component), and the first part of the names of rendered files.
+    type: str
+  namespace:
+    description: The namespace of the objects.
+    type: str
+  create_namespace:
+    description: Make the namespace, and delete it with O(state=absent).
+    type: bool
+    default: false
+  components:
+    description: The components whose objects do not keep the namespace. O(component) is one of them.
+    type: list
+    elements: str
+    default: []
+  templates:
+    description:
+      - The templates of the role whose task this is, in the order in which their objects are applied. V(deployment) is the file
+        C(templates/deployment.yml.j2). They can use the variables C(apply_set.name), C(apply_set.namespace), C(apply_set.user),
+        C(apply_set.labels) for pods, and C(apply_set.selector) for selectors.
+    type: list
+    elements: str
+  objects:
+    description: The wanted objects, as lists by the name of a part. A part has a file of its own with O(state=rendered).
+    type: dict
+    default: {}
+  permissions:
+    description:
+      - The rights of the program. Each has C(api_group), C(resources), C(verbs), and optionally C(names) and C(namespace). A right with a
+        namespace is in a Role there, another one in the ClusterRole. Their objects are applied before the others.
+    type: list
+    elements: dict
+  user:
+    description: The user who gets the rights in place of the service account, which is then not made.
+    type: str
+    default: ""
+  kinds:
+    description:
+      - The kinds that members may have in addition to those of the wanted objects, such as V(apps/v1/Deployment). Members of these kinds
+        are deleted, too. A kind that the cluster does not know has none.
+    type: list
+    elements: str
+    default: []
+  optional_kinds:
+    description: The kinds whose objects are left out if the cluster does not know the kind, and if they are rendered.
+    type: list
+    elements: str
+    default: []
+  rights:
+    description:
+      - The rights of the user for which V(checked) asks the API server. Each has C(group), C(resource), C(verbs), and optionally
+        C(namespaces), C(names), and C(asked), which is false if it is not asked.
+    type: list
+    elements: dict
+    default: []
+  unneeded_verbs:
+    description: Verbs in O(rights) that are not asked.
+    type: list
+    elements: str
+    default: []
+  render_to:
+    description: The folder for the files of O(state=rendered). Files of others in it are neither replaced nor removed.
+    type: path
+  wait_timeout:
+    description: The longest time in seconds until a Deployment is available. With 0 it is not waited for.
+    type: int
+    default: 180
+  delete_timeout:
+    description: The longest time in seconds until a deleted object is gone.
+    type: int
+    default: 180
+  pending_remedy:
+    description: A sentence for the error about pods that find no node.
+    type: str
+    default: ""
+requirements:
+  - python >= 3.9
+  - kubernetes >= 24.2.0
+  - msgspec >= 0.19
+  - PyYAML >= 6.0
+  - urllib3 >= 2.0.2
+notes:
+  - The Python library kubernetes is imported only for a kubeconfig whose user has an exec plugin or an auth provider.
+  - Needs the verbs get, list, create, patch and delete on the kinds of the set. Roles and RoleBindings are listed in all namespaces. To
+    delete a namespace, it needs the verb list on every kind. A kind that cannot be listed keeps the namespace.
+seealso:
+  - name: Uninstall
+    description: The part of the guide that says when a namespace is deleted.
+    link: https://onprem.github.io/kube_scheduling/docs/install.html#uninstall
+"""
+
+EXAMPLES = r"""
+- name: Apply the objects of the rescuer
+  onprem.kube_scheduling.k8s_apply_set:
+    name: kube-scheduling-rescuer
+    component: rescuer
+    namespace: kube-scheduling
+    create_namespace: true
+    templates: [settings, service, deployment]
+    kinds: [networking.k8s.io/v1/NetworkPolicy]
+
+- name: Read what is missing
+  onprem.kube_scheduling.k8s_apply_set:
+    state: verified
+    name: kube-scheduling-rescuer
+    component: rescuer
+    namespace: kube-scheduling
+    templates: [settings, service, deployment]
+  register: rescuer
+"""
+
+RETURN = r"""
+objects:
+  description: The objects that were applied or deleted, or would be.
+  returned: success
+  type: list
+  elements: dict
+  contains:
+    kind:
+      description: Its kind.
+      type: str
+    namespace:
+      description: Its namespace. It is empty for an object of the whole cluster.
+      type: str
+    name:
+      description: Its name.
+      type: str
+    change:
+      description: V(created), V(changed), V(deleted) or V(unchanged).
+      type: str
+  sample: [{kind: ConfigMap, namespace: kube-scheduling, name: kube-scheduling-rescuer, change: created}]
+problems:
+  description: A sentence for each problem that V(checked) or V(verified) has found.
+  returned: success
+  type: list
+  elements: str
+  sample: ["the user may not create cronjobs.batch in namespace kube-scheduling: grant the verb"]
+remarks:
+  description: Sentences for people, such as what check mode would change, and what stays.
+  returned: success
+  type: list
+  elements: str
+  sample: ["Would be deleted: CronJob kube-scheduling/kube-scheduling-rebalancer"]
+not_deleted:
+  description: The objects of others that have the names of members, and were not deleted.
+  returned: success
+  type: list
+  elements: str
+  sample: [NetworkPolicy kube-scheduling/kube-scheduling-rebalancer]
+namespace_stays:
+  description: The reason for which the namespace is not deleted. It is empty if there is none.
+  returned: success
+  type: str
+  sample: "Namespace kube-scheduling is not deleted, because it has objects of others: Secret/registry"
+clock_skew_s:
+  description: The seconds by which the clock of this machine is ahead of the clock of the API server.
+  returned: with O(state=checked)
+  type: int
+  sample: 0
+"""
+
+import time
+from pathlib import Path
+
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.packed_sources import compile_once
+
+compile_once()
+
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.ansible_connection import connect, fail, make_module
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.config.yaml_text import dump_yaml
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.errors import KubeError
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.apply_set.apply_set import ApplySet
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.apply_set.cluster import ObjectsApi
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.apply_set.files import render
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.apply_set.options import ApplySetError, Options, Outcome
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.apply_set.rights import missing_right, questions
+
+STATES = ("present", "absent", "checked", "verified", "rendered")
+
+
+def argument_spec():
+    """Return the module's own options."""
+    texts = {"type": "list", "elements": "str", "default": []}
+    return {
+        "state": {"type": "str", "choices": list(STATES), "default": "present"},
+        **{name: {"type": "str"} for name in ("name", "component", "namespace")},
+        "create_namespace": {"type": "bool", "default": False},
+        "components": texts,
+        "templates": {"type": "list", "elements": "str"},
+        "objects": {"type": "dict", "default": {}},
+        "permissions": {"type": "list", "elements": "dict"},
+        "user": {"type": "str", "default": ""},
+        "kinds": texts,
+        "optional_kinds": texts,
+        "rights": {"type": "list", "elements": "dict", "default": []},
+        "unneeded_verbs": texts,
+        "render_to": {"type": "path"},
+        "wait_timeout": {"type": "int", "default": 180},
+        "delete_timeout": {"type": "int", "default": 180},
+        "pending_remedy": {"type": "str", "default": ""},
+    }
+
+
+def make_options(module):
+    """Return the options of the set. Their objects are not in the result of the module, because they may have a Secret."""
+    given = module.params
+    parts = given.pop("objects")
+    return Options(
+        name=given["name"] or "",
+        component=given["component"] or "",
+        namespace=given["namespace"] or "",
+        parts=parts,
+        kinds=given["kinds"],
+        optional_kinds=given["optional_kinds"],
+        create_namespace=given["create_namespace"],
+        components=[given["component"], *given["components"]],
+        permissions=given["permissions"],
+        user=given["user"],
+        wait_timeout_s=given["wait_timeout"],
+        delete_timeout_s=given["delete_timeout"],
+        pending_remedy=given["pending_remedy"],
+        check_mode=module.check_mode,
+    )
+
+
+def rendered(module, options, outcome):
+    """Write the files, and return whether one has changed."""
+    kinds = set(options.optional_kinds)
+    kept = {
+        name: [item for item in items if f"{item['apiVersion']}/{item['kind']}" not in kinds] for name, items in options.all_parts().items()
+    }
+    parts = {name: items for name, items in kept.items() if items}
+    folder = Path(module.params["render_to"]).resolve()
+    outcome.diff = render(folder, options.component, parts, dump_yaml, check_mode=module.check_mode)
+    return bool(outcome.diff)
+
+
+def checked(module, api, options, outcome):
+    """Ask for the rights, try the objects, and return the difference of the clocks."""
+    asked = questions(module.params["rights"], module.params["unneeded_verbs"])
+    outcome.problems += [missing_right(question) for question in asked if not api.is_allowed(question)]
+    if options.name:
+        ApplySet(api, options, outcome).check()
+    return int(time.time() - api.now_s())
+
+
+def main():
+    """Run the module."""
+    needed = ("name", "component", "namespace")
+    conditions = [("state", state, needed) for state in STATES if state != "checked"] + [("state", "rendered", ("render_to",))]
+    module = make_module(argument_spec(), required_if=conditions)
+    options, outcome = make_options(module), Outcome()
+    state, more = module.params["state"], {}
+    try:
+        if state == "rendered":
+            more["changed"] = rendered(module, options, outcome)
+        else:
+            api = connect(module, name="k8s_apply_set", client=ObjectsApi)
+            if state == "checked":
+                more["clock_skew_s"] = checked(module, api, options, outcome)
+            elif state == "verified":
+                ApplySet(api, options, outcome).verify()
+            elif state == "absent":
+                ApplySet(api, options, outcome).absent()
+            else:
+                ApplySet(api, options, outcome).present()
+    except (ApplySetError, KubeError, OSError) as error:
+        fail(module, error, changed=outcome.has_changed)
+    module.exit_json(**{**outcome.result(check_mode=module.check_mode), **more})
+
+
+if __name__ == "__main__":
+    main()
