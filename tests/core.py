@@ -58,7 +58,6 @@ CORE: dict[str, tuple[str, ...]] = {
     ),
     "plugins/modules/k8s_cluster_identity.py": ("modules/test_cluster_identity.py",),
     "plugins/modules/k8s_apply_set.py": ("modules/test_apply_set.py",),
-    "plugins/modules/k8s_namespace_objects.py": ("modules/test_namespace_objects.py",),
     "plugins/modules/scheduler_profile.py": (
         "scheduler_config/test_config_map.py::test_other_keys_and_comments_are_kept",
         "scheduler_config/test_config_map.py::test_a_change_of_another_client_is_not_lost",
@@ -108,7 +107,6 @@ CORE: dict[str, tuple[str, ...]] = {
         ),
     ),
     "plugins/modules/check_variables.py": ("roles/test_spread_cronjob.py::test_all_wrong_variables_and_settings_are_named_in_one_message",),
-    "roles/cluster_objects": ("playbooks/test_cluster_build.py",),
     "roles/spread_cronjob": ("playbooks/test_cluster_build.py",),
     "roles/critical_rescuer": ("playbooks/test_cluster_build.py",),
     "roles/extended_scheduler": ("playbooks/test_second_scheduler.py", "roles/test_scheduler_presets.py"),

@@ -66,7 +66,7 @@ SCENARIOS = {
     "lifecycle": LongPart(
         1500,
         (
-            *("roles/spread_cronjob", "roles/critical_rescuer", "roles/service_image", "roles/cluster_objects"),
+            *("roles/spread_cronjob", "roles/critical_rescuer", "roles/service_image"),
             *("lab/kind", "extensions/molecule/kind", "extensions/molecule/lifecycle"),
         ),
     ),

@@ -13,11 +13,16 @@ from ansible.plugins.action import ActionBase
 from ansible_collections.onprem.kube_scheduling.plugins.filter.without_logins import without_logins
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.hosts.node_exporter.wanted import HASH
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.hosts.prometheus.folder import PASSWORD, RULES, SCRAPE, TARGETS
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.hosts.prometheus.targets import HOST, READ, target_of, target_problems
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.hosts.prometheus.targets import HOST, target_of, target_problems
 from ansible_collections.onprem.kube_scheduling.plugins.plugin_utils.node_exporter_role import passwords, text, variable
 from ansible_collections.onprem.kube_scheduling.plugins.plugin_utils.plain_values import plain
 
 NAMES = ("dir", "user", "service", "promtool", "url", "job", "interval", "username", "objects", "secret", "render_to", "targets")
+READ = (
+    *("node_exporter_result", "node_exporter_scrape_address", "node_exporter_kube_node_name", "kube_override_hostname", "ansible_facts"),
+    *("node_exporter_tls_server_config", "node_exporter_web_telemetry_path", "node_exporter_basic_auth_users", "ansible_connection"),
+)
+"""The variables of scraped hosts."""
 MARK = "# Written by the role onprem.kube_scheduling.node_exporter. The next run replaces this file.\n"
 ADVICE = "run the playbook onprem.kube_scheduling.site"
 
@@ -28,8 +33,8 @@ class ActionModule(ActionBase):
     def run(self, tmp=None, task_vars=None):
         """Return the result of the module, with what was found on the controller."""
         result, state = super().run(tmp, task_vars), self._task.args["state"]
-        hostvars = task_vars["hostvars"]
-        hosts = {name: {key: hostvars[name].get(key) for key in READ} for name in self._task.args.get("hosts") or []}
+        hosts = {name: task_vars["hostvars"][name] for name in self._task.args.get("hosts") or []}
+        hosts = {name: {key: variables.get(key) for key in READ} for name, variables in hosts.items()}
         given, users = self._given(task_vars, hosts)
         username, known = given["username"], users.get(given["username"], "")
         password = self._read(task_vars, "password") or ("" if HASH.match(known) else known)

@@ -316,7 +316,7 @@ def main():
                 ApplySet(api, options, outcome).present()
     except (ApplySetError, KubeError, OSError) as error:
         fail(module, error, changed=outcome.has_changed)
-    module.exit_json(**{**outcome.result(check_mode=module.check_mode), **more})
+    module.exit_json(**{**outcome.result(check_mode=module.check_mode, diff=module._diff), **more})
 
 
 if __name__ == "__main__":

@@ -37,7 +37,9 @@ def test_the_defaults_are_those_of_the_argument_spec() -> None:
 
 def read_by_actions(role: str) -> set[str]:
     """Return the variables that action plugins of the role read by their names, also without a prefix."""
-    files = [file for folder in ("action", "plugin_utils") for file in (ROOT / "plugins" / folder).glob(f"{role}_*.py")]
+    plugins = ROOT / "plugins"
+    files = [file for folder in ("action", "plugin_utils") for file in (plugins / folder).glob(f"{role}_*.py")]
+    files += (plugins / "module_utils" / "hosts").rglob("*.py")
     names = {name for file in files for name in re.findall(r'"([a-z_]+)"', file.read_text())}
     return names | {f"{role}_{name}" for name in names} | {f"{role}_prometheus_{name}" for name in names}
 

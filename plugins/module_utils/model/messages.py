@@ -16,7 +16,6 @@ ROLE_PAGES = {
     "extender": "docs/network-aware-scheduling.html#permissions",
     "k8s_apply_set": "docs/install.html#rights-of-the-user",
     "k8s_critical_rescue": "docs/rescue.html#permissions",
-    "k8s_namespace_objects": "docs/install.html#uninstall",
     "rescuer": "docs/rescuer.html#rights-of-the-role",
     "scheduler_profile": "docs/scheduler-profiles.html#rights-of-the-user",
 }

@@ -120,7 +120,7 @@ def test_a_set_is_planned_applied_repeated_pruned_and_deleted(cluster: Cluster, 
     assert changes(first) == dict.fromkeys(names, "created") and list(changes(first)) == names
     path = f"/apis/apps/v1/namespaces/{place}/deployments/{program(place)}"
     assert cluster.get(path)["status"]["availableReplicas"] >= 1
-    again = modules.run(MODULE, **given)
+    again = modules.run(MODULE, diff=True, **given)
     assert set(changes(again).values()) == {"unchanged"} and not again["changed"] and again["diff"] == [], again
 
     # A label of a user stays, an object that is not listed any more goes, also in a namespace that the settings do not have any more.
@@ -140,7 +140,7 @@ def test_a_set_is_planned_applied_repeated_pruned_and_deleted(cluster: Cluster, 
     assert f"Namespace {place}" in gone["remarks"][0]
     removed = modules.run(MODULE, state="absent", **fewer)
     # A program ends before its rights do, and the namespace is the last.
-    assert list(changes(removed)) == ["ConfigMap", "ServiceAccount", "ClusterRoleBinding", "ClusterRole", "Namespace"]
+    assert list(changes(removed)) == ["ConfigMap", "ClusterRoleBinding", "ClusterRole", "ServiceAccount", "Namespace"]
     nothing = modules.run(MODULE, state="absent", **fewer)
     assert nothing["objects"] == [] and not nothing["changed"]
 
@@ -318,7 +318,7 @@ def test_a_deletion_that_does_not_end_is_named_and_the_next_run_continues(cluste
     assert "example.org/slow" in failed["msg"]
     cluster.kubectl(*patch, '{"metadata": {"finalizers": null}}')
     removed = modules.run(MODULE, state="absent", **given)
-    assert list(changes(removed)) == ["ServiceAccount", "ClusterRoleBinding", "ClusterRole", "Namespace"]
+    assert list(changes(removed)) == ["ClusterRoleBinding", "ClusterRole", "ServiceAccount", "Namespace"]
 
 
 def test_settings_that_a_revision_mounts_are_kept_and_others_are_deleted(cluster: Cluster, modules: Modules, place: str) -> None:

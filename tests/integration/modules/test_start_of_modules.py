@@ -31,7 +31,7 @@ def test_process_and_call_of_a_module_have_the_same_result(
         ("k8s_rollout_restart", False, {"workloads": [identity(web)], "check_mode": True}),
         ("k8s_critical_rescue", False, {**any_pod, "check_mode": True, "diff": True}),
         ("k8s_cluster_identity", False, {}),
-        ("k8s_namespace_objects", False, {"namespace": namespace, "exclude_kinds": ["Event"]}),
+        ("k8s_apply_set", False, {"name": "none", "component": "none", "namespace": namespace, "state": "absent"}),
     )
     monkeypatch.setenv("K8S_AUTH_HOST", "https://127.0.0.1:1")
     environment = dict(os.environ)

@@ -86,7 +86,11 @@ def test_uninstall_keeps_objects_of_others_and_can_be_repeated_after_an_error(cl
     failed = site.play("uninstall", spread_cronjob_wait_timeout=2)
     numbers = stats_of(failed, "kube_scheduling_uninstall")
     assert failed.code == 2 and "Run the playbook again" in failed.output, failed.output
-    assert not numbers["ok"] and numbers["removed"] == [] and numbers["error"].startswith("Apply, render or delete the objects: ServiceAccount "), numbers
+    assert (
+        not numbers["ok"]
+        and numbers["removed"] == []
+        and numbers["error"].startswith("Apply, render or delete the objects: ServiceAccount ")
+    ), numbers
     cluster.kubectl(*account, json.dumps({"metadata": {"finalizers": None}}))
 
     again = site.play("uninstall")

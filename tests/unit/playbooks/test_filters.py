@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 from ansible.errors import AnsibleFilterError
-from ansible_collections.onprem.kube_scheduling.plugins.filter.deployment_status import deployment_status
 from ansible_collections.onprem.kube_scheduling.plugins.filter.duration_seconds import duration_seconds
 from ansible_collections.onprem.kube_scheduling.plugins.filter.failure_text import failure_text
 from ansible_collections.onprem.kube_scheduling.plugins.filter.text_lines import text_lines
@@ -76,33 +75,6 @@ def test_the_number_of_lines_of_a_failed_command_can_be_given() -> None:
 )
 def test_a_text_without_logins_is_otherwise_the_same(text: str, shown: str) -> None:
     assert without_logins(text) == shown
-
-
-def found(generation: int, **status: int) -> dict[str, Any]:
-    return {"metadata": {"generation": generation}, "status": status}
-
-
-@pytest.mark.parametrize(
-    ("deployment", "replicas", "ready", "text"),
-    [
-        ({}, 2, False, "has not read it yet"),
-        (found(2, observedGeneration=1, updatedReplicas=2, availableReplicas=2), 2, False, "has not read it yet"),
-        (found(1, observedGeneration=1, updatedReplicas=1, availableReplicas=2), 2, False, "1 of 2 replicas are updated"),
-        # Scaled by hand
-        (found(3, observedGeneration=3), 2, False, "0 of 2 replicas are updated"),
-        (found(1, observedGeneration=1, updatedReplicas=2), 2, False, "0 of 2 replicas are available"),
-        # A cluster with one node
-        (found(1, observedGeneration=1, updatedReplicas=2, availableReplicas=1), 2, True, "1 of 2 replicas are available"),
-        (found(1, observedGeneration=1, updatedReplicas=3, availableReplicas=1), 3, False, "1 of 3 replicas are available"),
-        (found(1, observedGeneration=1, updatedReplicas=1), 1, False, "0 of 1 replicas are available"),
-        (found(1, observedGeneration=1, updatedReplicas=2, availableReplicas=2), 2, True, ""),
-        # Suspended
-        (found(1, observedGeneration=1), 0, True, ""),
-    ],
-)
-def test_a_deployment_is_ready_with_all_replicas_but_one(deployment: dict[str, Any], replicas: int, ready: bool, text: str) -> None:
-    found = deployment_status(deployment, replicas)
-    assert (found["ready"], bool(found["text"])) == (ready, bool(text)) and text in found["text"], found
 
 
 @pytest.mark.parametrize(("name", "known", "expected"), [("wep", "web", "web"), ("--bogus", "--user", ""), ("nodes", "kinds", "")])

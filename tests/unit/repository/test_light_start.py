@@ -29,7 +29,7 @@ def loaded_by(module: str) -> set[str]:
     return set(answer.stdout.split())
 
 
-MODULES = ("k8s_cluster_identity", "k8s_spread_check", "k8s_rollout_restart", "k8s_critical_rescue", "k8s_namespace_objects")
+MODULES = ("k8s_apply_set", "k8s_cluster_identity", "k8s_spread_check", "k8s_rollout_restart", "k8s_critical_rescue")
 
 
 @pytest.mark.parametrize("module", MODULES)

@@ -201,14 +201,6 @@ def test_a_date_in_a_variable_is_a_text(tmp_path: Path) -> None:
     assert metadata["annotations"]["since"] == "2026-01-01" and metadata["labels"]["since"] == "2026-01-02"
 
 
-def test_objects_without_a_template_are_only_the_namespace(tmp_path: Path) -> None:
-    """As node_exporter asks if the cluster has no kind of the Prometheus operator."""
-    given = {"name": "exporter", "component": "exporter", "namespace": "123", "state": "absent", "create_namespace": False, "templates": []}
-    role = RolePlay("cluster_objects", tmp_path, {f"cluster_objects_{name}": value for name, value in given.items()}, tasks_from="objects")
-    run = role.run(then=[{"ansible.builtin.debug": {"msg": "{{ cluster_objects_parts | map(attribute='name') | join }} is the part"}}])
-    assert run.code == 0 and "namespace is the part" in run.output, run.output
-
-
 def test_wrong_variables_for_the_schedulers_of_the_cluster_are_named(scheduler: tuple[CasesRun, Path]) -> None:
     texts = (
         "extended_scheduler_hosts has cp-9, which is not in the inventory",

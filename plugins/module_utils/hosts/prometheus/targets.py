@@ -13,11 +13,6 @@ Target = dict[str, Any]
 """An entry of file_sd."""
 
 HOST = "__meta_inventory_hostname"
-READ = (
-    *("node_exporter_result", "node_exporter_scrape_address", "node_exporter_kube_node_name", "kube_override_hostname", "ansible_facts"),
-    *("node_exporter_tls_server_config", "node_exporter_web_telemetry_path", "node_exporter_basic_auth_users", "ansible_connection"),
-)
-"""The variables of scraped hosts."""
 
 
 def target_of(host: str, variables: Mapping[str, Any], kept: Sequence[Target], default_path: str) -> Target:

@@ -11,11 +11,11 @@ import time
 import typing as t
 from collections.abc import Iterable, Sequence
 
-from ...kube.client.discovery import read_namespace_objects
 from ...kube.client.errors import ApiError, ForbiddenError, KubeError, NotFoundError, is_permission_error
 from ...model.messages import listed
 from .availability import availability, condition_texts, unscheduled_texts
 from .cluster import ObjectsApi
+from .discovery import read_namespace_objects
 from .objects import (
     Json,
     Reference,
@@ -57,7 +57,7 @@ class ApplySet:
         items = [item for part in options.all_parts().values() for item in part]
         unknown = {kind for kind in options.optional_kinds if not api.serves(kind.rpartition("/")[0], kind.rpartition("/")[2])}
         self._wanted = {reference_of(item): item for item in items if f"{item['apiVersion']}/{item['kind']}" not in unknown}
-        rights = RIGHTS_KINDS if options.permissions is not None else ()
+        rights = () if options.permissions is None else RIGHTS_KINDS[1:] if options.user else RIGHTS_KINDS
         self._order = kinds_in_order(rights, [item for item in items if item["kind"] != "Namespace"], options.kinds)
         self._found: dict[Reference, Json] = {}
         self._found_namespace: t.Optional[Json] = None
@@ -94,7 +94,7 @@ class ApplySet:
             if not error.lacks_role:
                 raise
         if self._foreign():
-            self._outcome.problems.append(self._foreign_text())
+            self._outcome.problems.append(self._foreign_text().partition(". ")[2])
         for reference, item in self._applied().items():
             self._outcome.changes[reference] = "unchanged"
             self._try(reference, item)
@@ -147,14 +147,14 @@ class ApplySet:
 
     def _refuse_foreign(self) -> None:
         if self._foreign():
-            raise ApplySetError(f"Nothing was applied. {self._foreign_text()}")
+            raise ApplySetError(self._foreign_text())
 
     def _foreign_text(self) -> str:
         labels = " ".join(f"{key}={value}" for key, value in set_labels(self._options.name, self._options.component).items())
         names = ", ".join(reference.text for reference in self._foreign())
         return (
-            f"These objects do not have the labels of this collection, so others may have made them: {names}. Delete or rename them. "
-            f"If they are of this collection, restore their labels: kubectl label KIND NAME {labels}"
+            f"Nothing was applied. These objects do not have the labels of this collection, so others may have made them: {names}. "
+            f"Delete or rename them. If they are of this collection, restore their labels: kubectl label KIND NAME {labels}"
         )
 
     def _apply(self, reference: Reference, item: Json) -> None:

@@ -8,10 +8,10 @@ import functools
 import typing as t
 
 from ...kube.client.api import KubeApi
-from ...kube.client.discovery import AnyObject, ServedResources
 from ...kube.client.errors import ApiError, NotFoundError, RequestTarget
 from ...kube.client.resources import PODS, Resource
 from ...model.codec import decode_object
+from .discovery import AnyObject, ServedResources
 from .objects import Json, Reference
 
 APPLY_PATCH = "application/apply-patch+yaml"

@@ -71,7 +71,7 @@ class Outcome:
         """Return whether an object was changed, or would be."""
         return any(change != "unchanged" for change in self.changes.values())
 
-    def result(self, *, check_mode: bool) -> Json:
+    def result(self, *, check_mode: bool, diff: bool) -> Json:
         """Return the result of the module."""
         planned = [
             f"Would be {change}: {', '.join(reference.text for reference, one in self.changes.items() if one == change)}"
@@ -85,9 +85,9 @@ class Outcome:
             for reference, change in self.changes.items()
         ]
         return {
+            **({"diff": self.diff} if diff else {}),
             "changed": self.has_changed,
             "objects": rows,
-            "diff": self.diff,
             "problems": self.problems,
             "remarks": [*planned, *kept, *filter(None, [self.namespace_stays]), *self.remarks],
             "not_deleted": self.not_deleted,

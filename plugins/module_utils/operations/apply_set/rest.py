@@ -6,8 +6,8 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from ...kube.client.discovery import NamedObject, NamespaceObjects
 from ...model.messages import listed
+from .discovery import NamedObject, NamespaceObjects
 from .objects import COLLECTION, COMPONENT, MANAGED_BY, NAME, PART_OF, PROJECT
 
 IGNORED_KINDS = ("Binding", "Endpoints", "EndpointSlice", "Event", "LocalSubjectAccessReview", "PodMetrics")

@@ -10,8 +10,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from .objects import Json
 
 GROUP = "rbac.authorization.k8s.io"
-RIGHTS_KINDS = tuple(f"{GROUP}/v1/{kind}" for kind in ("ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding"))
-"""A set may have all of these, also if its present rights need only some."""
+RIGHTS_KINDS = ("v1/ServiceAccount", *(f"{GROUP}/v1/{kind}" for kind in ("ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding")))
+"""A set may have all of these, also if its present rights need only some. If a user gets the rights, it has not the first one."""
 
 
 def permission_objects(name: str, namespace: str, permissions: Sequence[Mapping[str, t.Any]], user: str) -> Iterator[Json]:

@@ -7,12 +7,15 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.discovery import (
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.apply_set.availability import (
+    availability,
+    unscheduled_texts,
+)
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.apply_set.discovery import (
     NamedObject,
     NamespaceObjects,
     UnreadableKind,
 )
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.apply_set.availability import availability, unscheduled_texts
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.apply_set.objects import (
     comparable,
     different_paths,
@@ -41,7 +44,11 @@ def config_map(**more: Any) -> Json:
 
 def test_what_the_api_server_writes_is_not_compared() -> None:
     item = config_map(data={"key": "1"})
-    written = {**item, "status": {}, "metadata": {**item["metadata"], "uid": "1", "resourceVersion": "2", "managedFields": [], "generation": 3}}
+    written = {
+        **item,
+        "status": {},
+        "metadata": {**item["metadata"], "uid": "1", "resourceVersion": "2", "managedFields": [], "generation": 3},
+    }
     assert comparable(written) == item
 
 
@@ -89,7 +96,9 @@ def test_kinds_are_in_the_order_in_which_their_objects_are_applied() -> None:
 
 def test_config_maps_of_revisions_are_used() -> None:
     volumes = [{"name": "a", "configMap": {"name": "settings-1"}}, {"name": "b", "emptyDir": {}}]
-    assert used_config_maps([{"spec": {"template": {"spec": {"volumes": volumes}}}}, {"spec": {"template": {"spec": {}}}}]) == {"settings-1"}
+    assert used_config_maps([{"spec": {"template": {"spec": {"volumes": volumes}}}}, {"spec": {"template": {"spec": {}}}}]) == {
+        "settings-1"
+    }
 
 
 ENTRIES = [

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import typing as t
 
+from ...kube.client.api import KubeApi
+from ...kube.client.errors import ApiError, KubeError, is_permission_error
+from ...kube.client.resources import Resource
 from ...model.api.meta import ApiStruct, ObjectMeta
 from ...model.codec import field
 from ...model.undecodable import Undecodable
-from .api import KubeApi
-from .errors import ApiError, KubeError, is_permission_error
-from .resources import Resource
 
 METHOD_NOT_ALLOWED = 405
 GRANT = " Grant the verb"
