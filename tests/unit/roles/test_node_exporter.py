@@ -84,6 +84,7 @@ CHECKED: dict[str, dict[str, Any]] = {
         "disabled_collectors": None,
         "version": "latest",
     },
+    "undefined": {"basic_auth_users": {"prometheus": "word-of-user{{ 1 | nofilter }}"}, "version": "latest"},
     "other-role": {"local_cache_path": "/tmp/x", "skip_install": True, "textfile_dir": ""},
 }
 """Variables of hosts, without the prefix."""
@@ -183,6 +184,12 @@ def test_variable_of_another_type_hides_no_other_mistake_and_its_secret_is_not_s
     ):
         assert text in failure, text
     assert "word-of-user" not in checked.output
+
+
+def test_a_secret_that_cannot_be_evaluated_is_not_shown(checked: CasesRun) -> None:
+    failure = checked.failure("undefined")
+    assert "node_exporter_basic_auth_users has a value that cannot be evaluated: correct its template" in failure, checked.output
+    assert "node_exporter_version is latest" in failure and "word-of-user" not in checked.output and "nofilter" not in failure
 
 
 def test_variables_of_the_other_role_are_accepted_with_a_warning(checked: CasesRun) -> None:

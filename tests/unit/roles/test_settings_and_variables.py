@@ -180,6 +180,20 @@ def test_all_wrong_variables_are_named_and_the_environment_of_the_controller_doe
     assert not (folder / "wrong").exists() and "NoneType" not in run.output and "from-environment" not in run.output, run.output
 
 
+def test_values_that_cannot_be_evaluated_are_named_with_the_other_mistakes(tmp_path: Path) -> None:
+    """As in the checks of site.yml. The argument spec of the role would end the run before."""
+    given = {"image": "{{ nope }}", "namespace": "{{ nope.name }}", "form": "pod", "settings": {"max_worklods": 1}}
+    cases = {"undefined": {f"spread_cronjob_{name}": value for name, value in given.items()}}
+    failure = play_role(RolePlay(SPREAD, tmp_path, tasks_from="preflight"), cases).failure("undefined")
+    texts = (
+        "spread_cronjob_image has a value that cannot be evaluated: 'nope' is undefined",
+        "spread_cronjob_namespace has a value that cannot be evaluated: 'nope' is undefined",
+        "value of spread_cronjob_form must be one of: ",
+        "spread_cronjob_settings: max_worklods is not a setting",
+    )
+    assert lines_missing(texts, failure) == [] and "spread_cronjob_image is empty" not in failure, failure
+
+
 def test_null_is_not_taken_for_an_empty_text(tmp_path: Path) -> None:
     """An empty `rebalance_namespace_annotation` means all namespaces. ansible-core 2.21 makes an empty text of null."""
     names = ("namespace_annotation", "kinds", "strategy", "max_parallel", "force_managed", "map_path")
