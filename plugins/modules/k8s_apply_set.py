@@ -160,6 +160,21 @@ EXAMPLES = r"""
 """
 
 RETURN = r"""
+cluster:
+  description: The cluster of the connection.
+  returned: if the settings of the connection can be read
+  type: dict
+  contains:
+    name:
+      description: Its name in the kubeconfig. Without a kubeconfig, the URL of the API server.
+      type: str
+    context:
+      description: The context of the kubeconfig. Without a kubeconfig it is empty.
+      type: str
+    server:
+      description: The URL of the API server, without a login.
+      type: str
+  sample: {name: berlin, context: admin@berlin, server: "https://10.0.0.10:6443"}
 objects:
   description: The objects that were applied or deleted, or would be.
   returned: success

@@ -38,9 +38,9 @@ FILES = {
 """The files that read the variables of a playbook."""
 RULES = ROOT / "plugins" / "module_utils" / "installation" / "rules"
 NO_VARIABLES = {"rebalance_report", "rescue_plan", "rescue_totals", "awx_setup_"} | {
-    file.stem for file in (*FOLDER.glob("tasks/*.yml"), *RULES.glob("*.py")) if file.stem != "site_dry_run"
+    file.stem for file in (*FOLDER.glob("tasks/*.yml"), *RULES.glob("*.py"))
 }
-"""Filters, a start of names, files of tasks, and rules. The name of one file is also a variable."""
+"""Filters, a start of names, files of tasks, and rules."""
 MODULES = {"rebalance": ("k8s_spread_check", "k8s_rollout_restart"), "rescue": ("k8s_critical_rescue",)}
 MINIMA = {"rebalance": CHECK_MINIMA | RESTART_MINIMA | {"map_width": MIN_WIDTH}, "rescue": RESCUE_MINIMA}
 OWN = {
