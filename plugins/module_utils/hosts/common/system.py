@@ -71,7 +71,7 @@ def journal_end(run: Run, unit: str) -> list[str]:
     """Return the last lines of the program of a service, without those of systemd."""
     # Without --reverse, systemd 252 prints the first lines since a time.
     lines = ["--reverse", "--lines=4", "--since=-2min"]
-    _, output, _ = run(["journalctl", "--quiet", f"_SYSTEMD_UNIT={unit}", "--no-pager", "--output=cat", *lines])
+    output = run(["journalctl", "--quiet", f"_SYSTEMD_UNIT={unit}", "--no-pager", "--output=cat", *lines])[1]
     return list(dict.fromkeys(reversed(output.splitlines())))
 
 

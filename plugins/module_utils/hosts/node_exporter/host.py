@@ -71,7 +71,7 @@ class Host:
 
     @property
     def package_version(self) -> str:
-        _, output, _ = self.run(["dpkg-query", "--show", "--showformat=${db:Status-Status} ${Version}", PACKAGE])
+        output = self.run(["dpkg-query", "--show", "--showformat=${db:Status-Status} ${Version}", PACKAGE])[1]
         return output.partition(" ")[2] if output.startswith("installed ") else ""
 
     def is_installed(self) -> bool:
@@ -115,7 +115,7 @@ class Host:
     @cached_property
     def listeners(self) -> list[Listener]:
         """The programs that listen at the wanted ports."""
-        found, ports = [], {port for _, port in self.wanted.listen}
+        found, ports = [], {port for _name, port in self.wanted.listen}
         for line in self.run(["ss", "--no-header", "--listening", "--tcp", "--numeric", "--processes"])[1].splitlines():
             address = line.split()[3]
             if address.rpartition(":")[2] in ports:
@@ -132,7 +132,7 @@ class Host:
         ids = [str(65534 if number is None else number) for number in (self.uid, self.gid)]
         as_service = ["setpriv", "--reuid", ids[0], "--regid", ids[1], groups, "--", "head", "-c", "1"]
         answers = {file: self.run([*as_service, file]) for file in self.wanted.secret_files}
-        return {file: error.strip().rpartition(": ")[2] for file, (code, _, error) in answers.items() if code != 0}
+        return {file: error.strip().rpartition(": ")[2] for file, (code, _output, error) in answers.items() if code != 0}
 
 
 def _number(output: str) -> Optional[int]:
@@ -150,5 +150,5 @@ def own_addresses(output: str) -> list[str]:
     lines = [line for line in output.splitlines() if not re.search(r" (temporary|deprecated|tentative|dadfailed)\b", line)]
     matches = [re.search(r" (inet6?) ([^/\s]+)(?:/(\d+))? .*\bscope global\b", line) for line in lines]
     found = [(match[1], match[2], match[3] in (None, "32" if match[1] == "inet" else "128")) for match in matches if match]
-    fixed = {family for family, _, floats in found if not floats}
+    fixed = {family for family, _address, floats in found if not floats}
     return [address for family, address, floats in found if not (floats and family in fixed)]

@@ -153,7 +153,7 @@ class Installation:
         HostFile(self.wanted.record_file, f"{self.wanted.archive_sum} {self.host.program_sum()}\n", uid=0, gid=0).write()
 
     def _runs(self) -> bool:
-        enabled, _, _ = self.run(["systemctl", "is-enabled", "--quiet", self.wanted.unit])
+        enabled = self.run(["systemctl", "is-enabled", "--quiet", self.wanted.unit])[0]
         return enabled == 0 and main_pid(self.run, self.wanted.unit) > 0
 
     def _start(self) -> None:
@@ -184,7 +184,7 @@ class Installation:
         for unit in earlier["units"]:
             if unit in units:
                 self.run(["systemctl", "enable", unit])
-                code, _, error_text = self.run(["systemctl", "restart", unit])
+                code, _output, error_text = self.run(["systemctl", "restart", unit])
                 # Its URL is not known: the variables are those of the new configuration.
                 if code != 0 or not wait_until(partial(listens, self.run, unit), bool, tries=TRIES):
                     failures.append(" ".join(error_text.split()) or f"{unit} listens at no port")

@@ -40,7 +40,7 @@ class Wanted(SimpleNamespace):
         self.record_file = f"{self.config_dir}/installed_archive"  # the sums of the archive and of the program in it
         self.scheme = "https" if self.tls_server_config else "http"
         self.listen = [(address.rpartition(":")[0], address.rpartition(":")[2]) for address in self.web_listen_address]
-        self.interfaces = list(dict.fromkeys(name for name, _ in self.listen if not re.match(r"$|[0-9.]+$|\[", name)))
+        self.interfaces = list(dict.fromkeys(name for name, _port in self.listen if not re.match(r"$|[0-9.]+$|\[", name)))
         keys = ("cert_file", "key_file", "client_ca_file")
         self.secret_files = [self.tls_server_config[key] for key in keys if self.tls_server_config.get(key)]
         # Both are empty if only hashes are known.
