@@ -27,7 +27,7 @@ from ansible_collections.onprem.kube_scheduling.plugins.plugin_utils.node_export
 
 from tests.integration.roles.host_cases import CasesRun, play_role
 from tests.integration.roles.role_play import RolePlay, ansible_playbook
-from tests.unit.roles.role_variables import RoleVariables, task
+from tests.unit.roles.role_variables import RoleVariables
 from tools.paths import ROOT
 
 ROLE = ROOT / "roles" / "node_exporter"
