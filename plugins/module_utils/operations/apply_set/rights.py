@@ -47,8 +47,9 @@ def questions(rights: Sequence[Mapping[str, t.Any]], without_verbs: t.Collection
     for right in rights:
         if not right.get("asked", True):
             continue
-        for namespace in right.get("namespaces") or [""]:
-            for name in right.get("names") or [""]:
+        # A list without a namespace is of a run that needs the right nowhere.
+        for namespace in right.get("namespaces", [""]):
+            for name in right.get("names", [""]):
                 for verb in right["verbs"]:
                     if verb not in without_verbs:
                         asked = {"group": right["group"], "resource": right["resource"], "verb": verb}

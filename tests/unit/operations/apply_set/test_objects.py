@@ -125,7 +125,8 @@ def test_the_rights_of_a_user_need_no_service_account() -> None:
 
 def test_each_verb_name_and_namespace_of_a_right_is_a_question() -> None:
     right = {"group": "", "resource": "leases", "verbs": ["get", "create"], "names": ["a", "b"], "namespaces": ["x", 1]}
-    asked = list(questions([right, {"group": "", "resource": "pods", "verbs": ["list"], "asked": False}], ["create"]))
+    nowhere = [{"group": "", "resource": "pods", "verbs": ["list"], **more} for more in ({"asked": False}, {"namespaces": []})]
+    asked = list(questions([right, *nowhere], ["create"]))
     assert [(one["namespace"], one["name"], one["verb"]) for one in asked] == [(n, name, "get") for n in ("x", "1") for name in ("a", "b")]
     assert missing_right(asked[0]) == "the user may not get leases named a in namespace x: grant the verb"
     whole = next(questions([{"group": "apps", "resource": "deployments", "verbs": ["list"]}], []))
