@@ -37,9 +37,9 @@ Open = Callable[..., None]
 def report(page: Page, tmp_path: Path) -> Iterator[Open]:
     """Opens the report on these results. ``anchor`` is the end of the address."""
 
-    def show(before: Any, *, anchor: str = "", **options: Any) -> None:
+    def show(before: Any, *, anchor: str = "", cluster: str = "berlin", **options: Any) -> None:
         file = tmp_path / "report.html"
-        file.write_text(render_html(build_report(before, **{"cluster": "berlin", **options}), time=TIME), encoding="utf-8")
+        file.write_text(render_html(build_report({"cluster": {"name": cluster}, **before}, **options), time=TIME), encoding="utf-8")
         page.open("about:blank")
         page.open(f"{file.as_uri()}{anchor}")
 
