@@ -156,17 +156,17 @@ class DeletingApi(KubeApi):
         found = super().get(resource, namespace, name)
         if self.deletions:
             self.deletions -= 1
-            self.cluster.api.request("DELETE", f"/api/v1/namespaces/{namespace}/configmaps/{name}")
+            self.lab.api.request("DELETE", f"/api/v1/namespaces/{namespace}/configmaps/{name}")
         return found
 
-    cluster: Cluster
+    lab: Cluster
 
 
 def test_config_map_that_is_deleted_between_read_and_write_is_made_again(
     cluster: Cluster, user: Path, api: KubeApi, namespace: str, name: str
 ) -> None:
     deleting = DeletingApi(open_transport(user_agent="onprem-rescue-tests", kubeconfig=str(user)))
-    deleting.cluster = cluster
+    deleting.lab = cluster
     AttemptStore(api, name=name, namespace=namespace).update(key("another"), functools.partial(begin, api))
     written = AttemptStore(deleting, name=name, namespace=namespace).update(OWNER, functools.partial(begin, api))
     assert deleting.deletions < 2 and AttemptStore(api, name=name, namespace=namespace).read() == {OWNER: written}
