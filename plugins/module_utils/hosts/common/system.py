@@ -67,10 +67,10 @@ def listens(run: Run, unit: str) -> bool:
     return pid > 0 and f"pid={pid}," in run(["ss", "--listening", "--tcp", "--processes", "--no-header"])[1]
 
 
-def journal_end(run: Run, unit: str) -> list[str]:
-    """Return the last lines of the program of a service, without those of systemd."""
+def journal_end(run: Run, unit: str, since_s: float) -> list[str]:
+    """Return the last lines of the program of a service, without those of systemd. ``since_s``: seconds since the epoch."""
     # Without --reverse, systemd 252 prints the first lines since a time.
-    lines = ["--reverse", "--lines=4", "--since=-2min"]
+    lines = ["--reverse", "--lines=4", f"--since=@{since_s:.6f}"]
     output = run(["journalctl", "--quiet", f"_SYSTEMD_UNIT={unit}", "--no-pager", "--output=cat", *lines])[1]
     return list(dict.fromkeys(reversed(output.splitlines())))
 

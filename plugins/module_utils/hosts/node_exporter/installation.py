@@ -7,6 +7,7 @@ from __future__ import annotations
 import json
 import re
 import shutil
+import time
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -40,7 +41,7 @@ class Installation:
         self.answer = Answer(-1, "", "not asked")
         # An interrupted run may have replaced files before the start.
         self.is_new = self.previous.is_kept()
-        self.was_started = False
+        self.started_s = 0.0
 
     def write(self, unit: str) -> None:
         """Keep what works, and write the files. The unit of a package is there before the package, which would start without a password."""
@@ -97,7 +98,7 @@ class Installation:
     def restore(self, reason: str) -> str:
         """Restore what the host had before this run, or before the one that was interrupted. Return the whole message."""
         unit, version = self.wanted.unit, f" {self.wanted.version}" if self.wanted.version else ""
-        journal = journal_end(self.run, unit) if self.was_started else []
+        journal = journal_end(self.run, unit, self.started_s) if self.started_s else []
         ends = f" The journal of {unit} ends with: {' | '.join(journal)}." if journal else ""
         failures = self._restore_all() if self.previous.is_kept() and not self.dry else []
         shutil.rmtree(self.wanted.scratch, ignore_errors=True)
@@ -159,7 +160,7 @@ class Installation:
     def _start(self) -> None:
         if self.host.other:
             run_checked(self.run, "Stop the service of the other method", ["systemctl", "disable", "--now", UNITS[self.host.other]])
-        self.was_started = True
+        self.started_s = time.time()
         for words in (["daemon-reload"], ["enable", self.wanted.unit], ["restart", self.wanted.unit]):
             run_checked(self.run, "Start the service", ["systemctl", *words])
 
