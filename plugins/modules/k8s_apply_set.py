@@ -231,7 +231,11 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.packed
 
 compile_once()
 
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.ansible_connection import connect, fail, make_module
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.ansible_connection import (
+    fail,
+    make_module,
+    open_connection,
+)
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.config.yaml_text import dump_yaml
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.errors import KubeError
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.apply_set.apply_set import ApplySet
@@ -320,7 +324,7 @@ def main():
         if state == "rendered":
             more["changed"] = rendered(module, options, outcome)
         else:
-            api = connect(module, name="k8s_apply_set", client=ObjectsApi)
+            api = ObjectsApi(open_connection(module, name="k8s_apply_set"))
             if state == "checked":
                 more["clock_skew_s"] = checked(module, api, options, outcome)
             elif state == "verified":

@@ -21,15 +21,14 @@ from .config.connection_options import given_options
 from .config.secrets import secrets_in
 from .config.yaml_text import YAML_IMPORT_ERROR
 from .http.connection import URLLIB3_IMPORT_ERROR
+from .http.transport import Transport
 from .open_transport import make_transport, read_version
 
-__all__ = ["AUTH_ARG_SPEC", "connect", "fail", "make_module"]
+__all__ = ["AUTH_ARG_SPEC", "connect", "fail", "make_module", "open_connection"]
 
 COLLECTION = "onprem.kube_scheduling"
 LIBRARIES = ("kubernetes", "msgspec", "'urllib3>=2'", "PyYAML")
 IMPORT_ERRORS = {"msgspec": MSGSPEC_IMPORT_ERROR, "urllib3 >= 2": URLLIB3_IMPORT_ERROR, "PyYAML": YAML_IMPORT_ERROR}
-
-Api = t.TypeVar("Api", bound=KubeApi)
 
 
 # Ansible has no type annotations.
@@ -65,16 +64,20 @@ def make_module(argument_spec: dict[str, t.Any], **options: t.Any) -> t.Any:
     return module
 
 
-def connect(module: t.Any, *, name: str, client: type[Api] = KubeApi) -> Api:  # type: ignore[assignment]
-    """Return the API client for the module's options. Results then name the cluster.
+def connect(module: t.Any, *, name: str) -> KubeApi:
+    """Return the API client for the module's options, as ``open_connection``."""
+    return KubeApi(open_connection(module, name=name))
 
-    ``name`` is the module's name, for the user agent. ``client`` is the class of the client. Raises ConfigurationError, UnreachableError or
-    UnauthorizedError.
+
+def open_connection(module: t.Any, *, name: str) -> Transport:
+    """Return the connection for the module's options. Results then name the cluster.
+
+    ``name`` is the module's name, for the user agent. Raises ConfigurationError, UnreachableError or UnauthorizedError.
     """
     transport = make_transport(given_options(module.params, os.environ), user_agent=f"{COLLECTION}/{name}")
     module.cluster = {"cluster": transport.cluster.fields()}
     read_version(transport)
-    return client(transport)
+    return transport
 
 
 def fail(module: t.Any, error: Exception, **result: t.Any) -> None:
