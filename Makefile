@@ -139,7 +139,7 @@ test-full: test-programs ## what takes hours: long scenarios, long tests, all Py
 molecule: test-programs ## all scenarios of molecule, each on a cluster of its own (SCENARIO=faults: only that one)
 	@$(STEP) molecule -- python -m pytest tests/molecule$(if $(SCENARIO),/test_scenarios.py::test_$(SCENARIO))
 
-bench: test-programs ## measure spread check, reports, rescues and extender on 5,000 nodes; writes docs/development/benchmarks.md (PART=spread|uneven|start|report|rescue|extender|extender-binding: only that)
+bench: test-programs ## measure spread check, reports, rescues and extender on 5,000 nodes; writes docs/development/benchmarks.md (PART=spread|uneven|start|report|rescue|extender|extender-binding|site: only that)
 	@$(PYTHON) -m tests.bench $(if $(PART),--part $(PART))
 
 soak: test-programs ## the integration tests on Kubernetes 1.34, 1.35 and 1.36 (LAB_KUBERNETES=1.34: only this one), and long random runs: 200,000 decisions, 100,000 scores, 300 rescues, 200 clusters with preemption, 5,000 scheduler configurations, 80,000 choices of victims, 100,000 objects of every kind, 1,000,000 requests to the extender, 1,080,000 placements, restarts in 300 clusters, plans of 300 clusters, and 30 mutants of the code that decides (PART=kubernetes: only the versions; PART=mutants: only these; PART=prediction: only the restarts; PART=plan: only the plans; SEEDS=1-50: only some of them; a run continues)

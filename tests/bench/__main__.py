@@ -25,6 +25,7 @@ PROCESSES = {
     "rescue": ["tests.bench.rescue"],
     "extender": ["tests.bench.extender"],
     "extender-binding": ["tests.bench.extender", "--bindings"],
+    "site": ["tests.bench.installation"],
 }
 """The modules and arguments of the parts that are measured by a process of their own.
 

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "development" / "benchmarks.md"
-PARTS = ("spread", "uneven", "start", "report", "rescue", "extender", "extender-binding")
+PARTS = ("spread", "uneven", "start", "report", "rescue", "extender", "extender-binding", "site")
 HEADER = """<!--
 SPDX-License-Identifier: GPL-3.0-or-later
 Copyright: onprem.kube_scheduling contributors
