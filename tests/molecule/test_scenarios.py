@@ -55,6 +55,11 @@ def test_scheduler_traffic(kind_environment: dict[str, str], capsys: pytest.Capt
     _run_on_kind("scheduler_traffic", kind_environment, capsys, machines)
 
 
+@pytest.mark.timeout(40 * 60)
+def test_upgrade(kind_environment: dict[str, str], capsys: pytest.CaptureFixture[str]) -> None:
+    _run_on_kind("upgrade", kind_environment, capsys)
+
+
 def _run_on_kind(scenario: str, environment: Mapping[str, str], capsys: pytest.CaptureFixture[str], *machines: Hosts) -> None:
     name = cluster_name(scenario)
     cluster = KindCluster.at(ROOT / ".lab" / "kind" / name, name)
