@@ -9,10 +9,8 @@ image.
 from __future__ import annotations
 
 import argparse
-import fcntl
 import hashlib
 import json
-import os
 import re
 import runpy
 import shutil
@@ -158,26 +156,6 @@ def _locked_wheels(wheelhouse: Path) -> list[Path]:
     return found
 
 
-def publish(archive: Path, *, to: Path) -> None:
-    """Give a complete archive its name, with a file that has its SHA-256 sum. If another run has done that, its archive stays.
-
-    Both files are in the same file system.
-    """
-    with archive.open("rb") as content:
-        checksum = hashlib.file_digest(content, "sha256").hexdigest()
-    folder = os.open(to.parent, os.O_RDONLY)
-    try:
-        # Two builds of the same content have different sums, so that the two names must not be mixed.
-        fcntl.flock(folder, fcntl.LOCK_EX)
-        if not to.exists():
-            sums = archive.with_name(f"{to.name}.sha256")
-            sums.write_text(f"{checksum}  {to.name}\n", encoding="utf-8")
-            sums.replace(to.with_name(sums.name))
-            archive.replace(to)
-    finally:
-        os.close(folder)
-
-
 def _package_of(wheel: Path) -> str:
     return re.sub(r"[-_.]+", "-", wheel.name.partition("-")[0]).lower()
 
@@ -194,8 +172,6 @@ def main(arguments: Sequence[str]) -> int:
             print(json.dumps(describe(base=given.base, python=given.python, architecture=given.architecture)))
         elif given.command == "wheelhouse":
             download(given.to, python=given.python, architecture=given.architecture, pip_arguments=given.pip_argument)
-        elif given.command == "publish":
-            publish(given.archive, to=given.to)
         else:
             assemble(given.to, wheelhouse=given.wheelhouse)
     except (ContextError, OSError) as error:
@@ -216,9 +192,6 @@ def _parser() -> argparse.ArgumentParser:
     wheels.add_argument("--pip-argument", action="append", default=[], help="one more argument of pip, such as --index-url=URL")
     assembling = commands.add_parser("assemble", help="write the build context into an empty folder")
     assembling.add_argument("--wheelhouse", required=True, type=Path, help="the folder with the wheels")
-    publishing = commands.add_parser("publish", help="give a complete archive its name, with its SHA-256 sum in a second file")
-    publishing.add_argument("--archive", required=True, type=Path, metavar="FILE", help="the archive, in the same file system")
-    publishing.add_argument("--to", required=True, type=Path, metavar="FILE", help="the name that it gets")
     for command in (wheels, assembling):
         command.add_argument("--to", required=True, type=Path, metavar="FOLDER", help="the folder to write")
     return parser

@@ -107,6 +107,8 @@ CORE: dict[str, tuple[str, ...]] = {
         ),
     ),
     "plugins/modules/check_variables.py": ("roles/test_spread_cronjob.py::test_all_wrong_variables_and_settings_are_named_in_one_message",),
+    "plugins/modules/containerd_image.py": ("playbooks/test_new_node.py",),
+    "plugins/modules/service_image_build.py": ("playbooks/test_new_node.py",),
     "plugins/modules/site_summary.py": ("playbooks/test_cluster_build.py",),
     "roles/spread_cronjob": ("playbooks/test_cluster_build.py",),
     "roles/critical_rescuer": ("playbooks/test_cluster_build.py",),

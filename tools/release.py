@@ -46,9 +46,8 @@ PLAY = """\
   connection: local
   gather_facts: false
   tasks:
-    - ansible.builtin.include_role: {name: onprem.kube_scheduling.service_image, tasks_from: "{{ item }}"}
-      loop: [reference, save]
-    - ansible.builtin.copy: {content: "{{ {'archive': __service_image_archive} | to_json }}", dest: "{{ answer }}", mode: "0644"}
+    - ansible.builtin.include_role: {name: onprem.kube_scheduling.service_image, tasks_from: built}
+    - ansible.builtin.copy: {content: "{{ {'archive': __service_image.file} | to_json }}", dest: "{{ answer }}", mode: "0644"}
 """
 
 

@@ -104,13 +104,27 @@ def test_the_pushed_image_is_referred_to_by_its_digest(registry: str, pushed: An
 
 
 @pytest.mark.full
-def test_a_second_run_changes_nothing_also_for_a_controller_that_does_not_have_the_image(registry: str, pushed: Answer, role: Role) -> None:
+def test_a_second_run_changes_nothing_and_what_another_user_pushes_is_not_used(
+    registry: str, base: str, pushed: Answer, role: Role
+) -> None:
     variables = {"service_image_delivery": "registry", "service_image_registry": f"{registry}/platform"}
     again = role.run(**variables)
     assert (again.code, again.changed) == (0, 0) and again.results == pushed.results, again.output
-    remove_images(registry)
-    elsewhere = role.run(**variables)
-    assert (elsewhere.code, elsewhere.changed) == (0, 0) and elsewhere.results == pushed.results, elsewhere.output
+    # The engine of the other user has the tag for its image.
+    name, own = pushed.reference.partition("@")[0], "kube-scheduling.lab/own:1"
+    for command in (
+        ["tag", name, own],
+        ["rmi", name],
+        ["tag", base, name],
+        ["push", name],
+        ["rmi", name],
+        ["tag", own, name],
+        ["rmi", own],
+    ):
+        subprocess.run(["docker", *command], check=True, capture_output=True)
+    after = role.run(**variables)
+    assert after.code == 0 and after.results == pushed.results, after.output
+    assert digest_in(registry, "platform/services", name.rpartition(":")[2]) == pushed.reference.partition("@")[2]
 
 
 @pytest.mark.full

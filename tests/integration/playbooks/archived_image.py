@@ -4,20 +4,28 @@
 
 from __future__ import annotations
 
-from hashlib import sha256
+import io
+import json
+import tarfile
 from pathlib import Path
 
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.hosts.containerd import name_on_node
+from ansible_collections.onprem.kube_scheduling.plugins.plugin_utils.image_archive import publish
 from ansible_collections.onprem.kube_scheduling.services.image_context import describe
 
+DIGEST = f"sha256:{'1' * 64}"
 PIN = "io.cri-containerd.pinned=pinned"
 
 
 def saved_image(folder: Path) -> tuple[str, dict[str, str]]:
     """Return the name of the image, and the variables for its delivery. The script does not read the archive."""
     tag = describe(base="example.org/python", python="3.13", architecture="amd64")["tag"]
-    archive = folder / f"kube-scheduling-services-{tag}-amd64.tar"
-    archive.write_text("no image")
-    Path(f"{archive}.sha256").write_text(f"{sha256(archive.read_bytes()).hexdigest()}  {archive.name}\n")
+    with tarfile.open(folder / "image.tar", "w") as archive:
+        index = json.dumps({"manifests": [{"digest": DIGEST}]}).encode()
+        entry = tarfile.TarInfo("index.json")
+        entry.size = len(index)
+        archive.addfile(entry, io.BytesIO(index))
+    publish(folder / "image.tar", folder / f"kube-scheduling-services-{tag}-amd64.oci.tar")
     variables = {
         "service_image_delivery": "archive",
         "service_image_reference": "",
@@ -27,7 +35,7 @@ def saved_image(folder: Path) -> tuple[str, dict[str, str]]:
         "service_image_containerd_socket": str(folder),
         "service_image_node_folder": str(folder),
     }
-    return f"kube-scheduling.onprem/services:{tag}", variables
+    return f"kube-scheduling.onprem/services:{tag}@{DIGEST}", variables
 
 
 def containerd_client(
@@ -37,7 +45,7 @@ def containerd_client(
 
     It keeps an import and a label. With ``fails``, its list of images fails.
     """
-    program, image = folder / name, folder / f"{name}.labels"
+    program, image, reference = folder / name, folder / f"{name}.labels", name_on_node(reference)
     if labels is not None:
         image.write_text(labels)
     listed = f"echo REF; [ ! -e {image} ] || echo '{reference} type sha256:0 1 MiB linux/amd64' \"$(cat {image})\""

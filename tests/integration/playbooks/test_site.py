@@ -78,11 +78,12 @@ def test_install_repeat_verify_and_uninstall(cluster: Cluster, namespace: str, s
     assert "site_node_hosts is kube_control_plane:kube_node, and no host matches it" in no_nodes.output
 
     nodes = {"node-1": {**LOCAL, "service_image_ctr": ["/nowhere/ctr"]}, "node-2": {"ansible_port": 1}}
+    reference, image = saved_image(site.folder)
     for name, labels in (("node-3", None), ("node-4", "-")):
-        nodes[name] = {**LOCAL, "service_image_ctr": containerd_client(site.folder, name, labels=labels)}
+        nodes[name] = {**LOCAL, "service_image_ctr": containerd_client(site.folder, name, reference=reference, labels=labels)}
     inventory = site.folder / "nodes.yml"
     inventory.write_text(json.dumps({"kube_node": {"hosts": nodes, "vars": {"ansible_host": "127.0.0.1"}}}))
-    without_image = site.play("verify", "-i", str(inventory), service_image_delivery="archive", service_image_reference="")
+    without_image = site.play("verify", "-i", str(inventory), **image)
     assert without_image.code == 2 and stats_of(without_image, "kube_scheduling_verify")["missing"] == 6, without_image.output
     assert "node-1: /nowhere/ctr cannot read the images: " in without_image.output
     assert "node-2 cannot be reached, so" in without_image.output
@@ -91,7 +92,7 @@ def test_install_repeat_verify_and_uninstall(cluster: Cluster, namespace: str, s
     assert re.search(rf"node-3 does not have {own_image}: {remedy}", without_image.output), without_image.output
     assert re.search(rf"node-4 has {own_image}, which is not pinned, .*: {remedy}", without_image.output)
 
-    limited = site.play("verify", "-i", str(inventory), "--limit", "node-1", service_image_delivery="archive", service_image_reference="")
+    limited = site.play("verify", "-i", str(inventory), "--limit", "node-1", **image)
     assert limited.code == 2 and "node-1: /nowhere/ctr cannot read the images: " in limited.output, limited.output
 
     web = deployment(namespace, "web")

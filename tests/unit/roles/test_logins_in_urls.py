@@ -21,7 +21,6 @@ pytestmark = pytest.mark.plays
 
 LOGIN = "user:T0KEN@"
 PIP_ARGUMENTS = ["--index-url", f"https://{LOGIN}mirror.example.org/simple", f"--extra-index-url=https://{LOGIN}other.example.org"]
-PROXY_ARGUMENT = f"--build-arg=HTTPS_PROXY=http://{LOGIN}proxy.example.org:3128"
 PRINT_ARGUMENTS = ["sh", "-c", 'echo "no answer with $*" >&2; exit 1', "sh"]
 """A program that fails. Its error output has its arguments."""
 
@@ -47,17 +46,6 @@ class Tasks:
             tasks.append({"ansible.builtin.debug": {"msg": f"{{{{ {self.show} | join('; ') }}}}"}})
         python = {"ansible_python_interpreter": "{{ ansible_playbook_python }}"}
         return {"hosts": host, "connection": "local", "gather_facts": False, "vars": python | self.facts, "tasks": tasks}
-
-
-def build(**variables: Any) -> Tasks:
-    """Return the build of the image. The container engine `engine` in the folder fails."""
-    facts = {
-        "__service_image_engine": "{{ playbook_dir }}/engine",
-        "__service_image_built_as": "services:1",
-        "__service_image_version": "1",
-        "service_image_result": {"reference": "services:1"},
-    }
-    return Tasks("service_image", "build", facts, variables)
 
 
 @contextmanager
@@ -88,18 +76,11 @@ def prometheus_with(targets: list[dict[str, Any]]) -> Iterator[str]:
 def run(tmp_path_factory: pytest.TempPathFactory) -> CasesRun:
     """A run of all cases with `-vvv`. No case shows the login."""
     folder = tmp_path_factory.mktemp("logins")
-    engine = folder / "engine"
-    engine.write_text('#!/bin/sh\necho "no answer with $*" >&2\nexit 1\n')
-    engine.chmod(0o755)
     expected = {"targets": ["10.0.0.1:9100"], "labels": {"node": "node-1", "__meta_inventory_hostname": "node-1"}}
     (folder / "targets.yml").write_text(yaml.safe_dump([expected]))
     down = {"labels": {"node": "node-2"}, "health": "down", "scrapeUrl": "http://10.0.0.2:9100/metrics", "lastError": "refused"}
     with prometheus_with([down]) as address:
         cases = {
-            "wheels-of-image": build(__service_image_context_program=PRINT_ARGUMENTS, service_image_pip_arguments=PIP_ARGUMENTS),
-            "build": build(__service_image_context_program=["true"], service_image_build_arguments=[]),
-            "build-with-proxy": build(__service_image_context_program=["true"], service_image_build_arguments=[PROXY_ARGUMENT]),
-            "build-with-option": build(__service_image_context_program=["true"], service_image_build_arguments=["--network=none"]),
             "wheels-of-host": Tasks(
                 "extended_scheduler",
                 "systemd_wheels",
@@ -140,24 +121,6 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> CasesRun:
         done = play_cases(playbook, {host: tasks.variables for host, tasks in cases.items()}, "-vvv", folder=folder)
     assert done.code == 0 and "T0KEN" not in done.output, done.output
     return CasesRun(done.code, done.output.replace(address, "prometheus.example.org"))
-
-
-def test_the_download_of_the_wheels_of_the_image(run: CasesRun) -> None:
-    failure = run.failure("wheels-of-image")
-    assert "Download the wheels: no answer with wheelhouse" in failure
-    assert "https://mirror.example.org/simple --pip-argument=--extra-index-url=https://other.example.org. Check" in failure, failure
-
-
-@pytest.mark.parametrize(
-    ("host", "arguments"), [("build", ""), ("build-with-proxy", PROXY_ARGUMENT), ("build-with-option", "--network=none")]
-)
-def test_the_build_of_the_image(run: CasesRun, host: str, arguments: str) -> None:
-    failure, shown = run.failure(host), arguments.replace(LOGIN, "")
-    assert "Build the image: no answer with build --file" in failure and f"{shown} /" in failure, failure
-    # The other output of the task is hidden only if it has arguments of the user, which may have a password.
-    play = run.output.partition(f"\nPLAY [{host}] ")[2].partition("\nPLAY [")[0]
-    task = play.partition("service_image : Build the image]")[2]
-    assert task and ('"cmd": [' in task) is (not arguments), run.output
 
 
 def test_the_download_of_the_wheels_for_a_host(run: CasesRun) -> None:

@@ -4,10 +4,8 @@
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import json
-import os
 import shutil
 import subprocess
 import sys
@@ -143,28 +141,3 @@ def test_tests_stubs_and_sources_of_libraries_are_removed(tmp_path: Path) -> Non
         (tmp_path / name).touch()
     slim(tmp_path)
     assert {str(file.relative_to(tmp_path)) for file in tmp_path.rglob("*") if file.is_file()} == set(kept)
-
-
-def test_of_two_archives_with_one_name_the_first_stays_with_its_sum(tmp_path: Path) -> None:
-    folder, to = tmp_path / "archives", tmp_path / "archives" / "services.tar"
-    folder.mkdir()
-    for content in (b"first", b"second"):
-        (tmp_path / "image.tar").write_bytes(content)
-        image_context.publish(tmp_path / "image.tar", to=to)
-    assert to.read_bytes() == b"first" and {file.name for file in folder.iterdir()} == {"services.tar", "services.tar.sha256"}
-    assert (folder / "services.tar.sha256").read_text() == f"{hashlib.sha256(b'first').hexdigest()}  services.tar\n"
-
-
-def test_archive_waits_for_another_run_that_gives_the_same_name(tmp_path: Path) -> None:
-    (tmp_path / "image.tar").write_bytes(b"second")
-    to = tmp_path / "services.tar"
-    other = os.open(tmp_path, os.O_RDONLY)
-    fcntl.flock(other, fcntl.LOCK_EX)
-    command = [sys.executable, image_context.__file__, "publish", f"--archive={tmp_path / 'image.tar'}", f"--to={to}"]
-    with subprocess.Popen(command) as process:
-        with pytest.raises(subprocess.TimeoutExpired):
-            process.wait(1)
-        to.write_bytes(b"first")
-        os.close(other)
-        assert process.wait(30) == 0
-    assert to.read_bytes() == b"first"

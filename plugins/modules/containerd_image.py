@@ -1,0 +1,170 @@
+#!/usr/bin/python
+# Copyright: onprem.kube_scheduling contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: containerd_image
+short_description: Import the image of the services into the containerd of a node
+version_added: 1.0.0
+author:
+  - onprem.kube_scheduling contributors (@onprem)
+description:
+  - This module is internal to the collection. It may change in any release. Do not use it in your own playbooks.
+  - The role P(onprem.kube_scheduling.service_image#role) copies the archive, and calls it.
+extends_documentation_fragment:
+  - onprem.kube_scheduling.attributes
+attributes:
+  check_mode:
+    description: Can run in check mode and return what would be done without changing the node.
+    support: full
+  action_group:
+    description: The module does not connect to a cluster.
+    support: none
+    membership: []
+  idempotent:
+    description: A second run with the same options changes nothing.
+    support: full
+options:
+  state:
+    description:
+      - With V(checked), fail if the node cannot use the archive. With V(verified), return what is missing.
+      - With V(present), import O(archive), pin the image, and remove older images that no container uses. Without O(archive) and without
+        the image, only say that it is missing.
+      - With V(absent), remove all images of the role but O(image).
+    type: str
+    choices: [checked, present, verified, absent]
+    required: true
+  image:
+    description: The reference of the image.
+    type: str
+    default: ""
+  archive:
+    description: The archive on the node.
+    type: path
+  node:
+    description: The name of the node in messages.
+    type: str
+    required: true
+  ctr:
+    description: The command of the client of containerd.
+    type: list
+    elements: str
+    required: true
+  socket:
+    description: The socket of containerd.
+    type: path
+    required: true
+  folder:
+    description: The folder with the copies of archives. Those that interrupted runs have left are removed.
+    type: path
+  architecture:
+    description: The architecture that the variables of the node say.
+    type: str
+    default: ""
+  built_for:
+    description: The architecture of the archive.
+    type: str
+    default: ""
+"""
+
+EXAMPLES = r"""
+- name: Import the image
+  onprem.kube_scheduling.containerd_image:
+    state: present
+    image: kube-scheduling.onprem/services:1.0.0-0a1b2c3d4e5f@sha256:5891b5b522d5df086d0ff0b110fbd9d21bb4fc7163af34d08286a2e846f6be03
+    archive: /var/tmp/kube-scheduling-image-x/image.tar
+    node: worker-1
+    ctr: [ctr]
+    socket: /run/containerd/containerd.sock
+"""
+
+RETURN = r"""
+is_missing:
+  description: Whether the node does not have the image, or not its whole content.
+  returned: with O(state=present)
+  type: bool
+  sample: false
+problems:
+  description: A sentence if the image is missing or not pinned.
+  returned: with O(state=verified)
+  type: list
+  elements: str
+  sample: ["worker-1 does not have the image kube-scheduling.onprem/services:1.0.0-0a1b: run the playbook onprem.kube_scheduling.site"]
+"""
+
+from pathlib import Path
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.hosts.common.system import HostError, program_runner
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.hosts.containerd import (
+    PIN,
+    Containerd,
+    name_on_node,
+    remove_abandoned,
+)
+
+
+def argument_spec():
+    """Return the options."""
+    return {
+        "state": {"type": "str", "choices": ["checked", "present", "verified", "absent"], "required": True},
+        **{name: {"type": "str", "default": ""} for name in ("image", "architecture", "built_for")},
+        **{name: {"type": "path"} for name in ("archive", "folder")},
+        "node": {"type": "str", "required": True},
+        "ctr": {"type": "list", "elements": "str", "required": True},
+        "socket": {"type": "path", "required": True},
+    }
+
+
+def present(module, containerd, name):
+    """Import, pin and tidy. Return the result."""
+    options, dry = module.params, module.check_mode
+    is_missing = not containerd.is_whole(name)
+    if is_missing and not options["archive"]:
+        return {"changed": dry, "is_missing": True}
+    if is_missing:
+        remove_abandoned(options["folder"])
+        containerd.import_archive(options["archive"], name)
+    pins = any(image.name == name and PIN not in image.labels for image in containerd.images())
+    old = containerd.removable(name)
+    if pins and not dry:
+        containerd.pin(name)
+    if old and not dry:
+        containerd.change("images", "remove", *old)
+    for text in containerd.warnings(pins=pins):
+        module.warn(text)
+    return {"changed": is_missing or pins or bool(old), "is_missing": False}
+
+
+def absent(module, containerd, kept):
+    """Remove the images. Return the result."""
+    old = containerd.removable(kept) if Path(containerd.socket).exists() else []
+    if old and not module.check_mode:
+        containerd.change("images", "remove", *old)
+    return {"changed": bool(old)}
+
+
+def main():
+    """Run the module."""
+    module = AnsibleModule(argument_spec(), supports_check_mode=True)
+    options = module.params
+    containerd = Containerd(options["node"], options["ctr"], options["socket"], program_runner(module))
+    try:
+        if options["state"] == "checked" and (problems := containerd.problems(options["architecture"], options["built_for"])):
+            module.fail_json(msg="\n".join(problems))
+        if options["state"] == "verified":
+            module.exit_json(changed=False, problems=containerd.missing(options["image"]))
+        if options["state"] == "present":
+            module.exit_json(**present(module, containerd, name_on_node(options["image"])))
+        if options["state"] == "absent":
+            module.exit_json(**absent(module, containerd, options["image"]))
+        module.exit_json(changed=False)
+    except (HostError, OSError) as error:
+        module.fail_json(msg=str(error))
+
+
+if __name__ == "__main__":
+    main()
