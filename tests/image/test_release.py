@@ -60,6 +60,8 @@ def maintainer(tmp_path: Path) -> Maintainer:
     for name in repository_files():
         (user.clone / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy2(ROOT / name, user.clone / name, follow_symlinks=False)
+    # A version has no fragment any more: `make changelog` has put them into its section.
+    shutil.rmtree(user.clone / "changelogs" / "fragments", ignore_errors=True)
     for command in (("init", "--quiet"), ("add", "--all"), ("commit", "--quiet", "--message", "the release")):
         user.succeed("git", *command)
     return user
@@ -78,7 +80,7 @@ def test_a_release_is_made_once_also_after_a_failure_and_others_can_build_it_aga
     made = maintainer.make("release", base)
     assert made.returncode == 0, made.stdout[-4000:]
     (archive,) = dist.glob("kube-scheduling-services-*.tar")
-    assert archive.name.startswith(f"kube-scheduling-services-{VERSION}-") and archive.name.endswith("-amd64.tar")
+    assert archive.name.startswith(f"kube-scheduling-services-{VERSION}-") and archive.name.endswith("-amd64.oci.tar")
     files = {f"onprem-kube_scheduling-{VERSION}.tar.gz", f"onprem_kube_scheduling-{VERSION}-py3-none-any.whl", "services-sbom.cdx.json"}
     images = {archive.name, f"{archive.name}.sha256"}
     assert {file.name for file in dist.iterdir()} == files | images | {CHECKSUMS, PROVENANCE}
