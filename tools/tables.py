@@ -28,7 +28,7 @@ RIGHTS = {
     "extended_scheduler": "docs/scheduler-profiles.md",
     "spread_cronjob": "docs/install.md",
 }
-"""The guide with the rights of a role's program, by the name of the role. They are in vars/permissions.yml of the role."""
+"""The guide with the rights of a role's program, by the name of the role. They are in vars/main/permissions.yml of the role."""
 
 CHANGES = "docs/security.md"
 """The page with all that the programs of the roles may change."""
@@ -136,7 +136,7 @@ def changes() -> str:
 
 def permissions(role: str) -> list[tuple[str, dict[str, Any]]]:
     """Return the rights of a role's program, each with the place where it applies if it has no namespace."""
-    lists: dict[str, Any] = yaml.safe_load(Path(ROOT, "roles", role, "vars", "permissions.yml").read_text())
+    lists: dict[str, Any] = yaml.safe_load(Path(ROOT, "roles", role, "vars", "main", "permissions.yml").read_text())
     places = {name: PLACES.get(name.removeprefix(f"__{role}_permissions"), "") for name in lists}
     return [(places[name], entry) for name, entries in lists.items() for entry in entries]
 

@@ -26,7 +26,7 @@ def test_the_table_of_changes_is_present() -> None:
 
 
 def test_the_page_covers_each_role_with_rights() -> None:
-    assert {file.parent.parent.name for file in (ROOT / "roles").glob("*/vars/permissions.yml")} == set(tables.PROGRAMS)
+    assert {file.parents[2].name for file in (ROOT / "roles").glob("*/vars/main/permissions.yml")} == set(tables.PROGRAMS)
 
 
 def test_each_right_to_change_something_is_in_the_table() -> None:

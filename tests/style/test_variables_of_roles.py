@@ -14,7 +14,7 @@ import yaml
 from tools.paths import ROOT
 
 ROLES = sorted(file.parents[1] for file in (ROOT / "roles").glob("*/meta/argument_specs.yml"))
-WITH_PERMISSIONS = sorted(file.parents[1] for file in (ROOT / "roles").glob("*/vars/permissions.yml"))
+WITH_PERMISSIONS = sorted(file.parents[2] for file in (ROOT / "roles").glob("*/vars/main/permissions.yml"))
 
 
 @functools.cache
@@ -56,7 +56,7 @@ def test_each_declared_variable_is_read_and_each_read_one_is_declared() -> None:
 
 def test_each_permission_has_a_reason_and_nothing_unknown() -> None:
     for role in WITH_PERMISSIONS:
-        lists: dict[str, list[dict[str, Any]]] = yaml.safe_load((role / "vars" / "permissions.yml").read_text())
+        lists: dict[str, list[dict[str, Any]]] = yaml.safe_load((role / "vars" / "main" / "permissions.yml").read_text())
         for entry in (entry for entries in lists.values() for entry in entries):
             assert {"api_group", "resources", "verbs", "why"} <= set(entry) <= {
                 "api_group", "resources", "verbs", "why", "names", "namespace", "rare"

@@ -22,7 +22,7 @@ from tests.integration.workloads import wait_until
 from tools.paths import ROOT
 
 NAMESPACE, NAME = "kube-scheduling", "kube-scheduling-rescuer"
-DECLARED = yaml.safe_load((ROOT / "roles" / "critical_rescuer" / "vars" / "permissions.yml").read_text())
+DECLARED = yaml.safe_load((ROOT / "roles" / "critical_rescuer" / "vars" / "main" / "permissions.yml").read_text())
 # Each run of a role takes many seconds on a machine with other work.
 pytestmark = pytest.mark.timeout(1800)
 RBAC = "/apis/rbac.authorization.k8s.io/v1"

@@ -31,7 +31,7 @@ __all__ = ["pods", "traffic"]
 PROFILE = "network-traffic"
 RBAC = "/apis/rbac.authorization.k8s.io/v1"
 STATE = f"/api/v1/namespaces/{NAMESPACE}/configmaps/kube-scheduling-extender"
-DECLARED = yaml.safe_load((ROOT / "roles" / "extended_scheduler" / "vars" / "permissions.yml").read_text())
+DECLARED = yaml.safe_load((ROOT / "roles" / "extended_scheduler" / "vars" / "main" / "permissions.yml").read_text())
 ROLES_OF_KUBERNETES = (
     f"{RBAC}/clusterroles/system:kube-scheduler",
     f"{RBAC}/clusterroles/system:volume-scheduler",

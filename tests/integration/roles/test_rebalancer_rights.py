@@ -23,7 +23,7 @@ __all__ = ["namespace"]
 
 NAME = "kube-scheduling-rebalancer"
 USER = f"system:serviceaccount:kube-scheduling:{NAME}"
-FILE = REPOSITORY / "roles" / "spread_cronjob" / "vars" / "permissions.yml"
+FILE = REPOSITORY / "roles" / "spread_cronjob" / "vars" / "main" / "permissions.yml"
 PERMISSIONS = yaml.safe_load(FILE.read_text())["__spread_cronjob_permissions"]
 
 CONFIG_MAP = "/api/v1/namespaces/kube-system/configmaps/kube-scheduling-rebalance"

@@ -239,7 +239,7 @@ def test_site_dry_run_is_the_setting_of_both_programs(tmp_path: Path, site_wide:
     play = {
         "hosts": "localhost",
         "gather_facts": False,
-        "vars_files": [str(REPOSITORY / "playbooks/vars/site.yml"), *(str(folder / "vars/main.yml") for folder in folders)],
+        "vars_files": [str(REPOSITORY / "playbooks/vars/site.yml"), *(str(folder / "vars/main/main.yml") for folder in folders)],
         "tasks": [{"ansible.builtin.copy": {"content": shown, "dest": str(tmp_path / "shown"), "mode": "0644"}}],
     }
     (tmp_path / "play.yml").write_text(json.dumps([play]))

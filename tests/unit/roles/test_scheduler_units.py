@@ -56,7 +56,7 @@ def units(tmp_path_factory: pytest.TempPathFactory) -> Units:
         "hosts": "localhost",
         "connection": "local",
         "gather_facts": False,
-        "vars_files": [str(ROLE / "defaults" / "main.yml"), str(ROLE / "vars" / "main.yml")],
+        "vars_files": [str(ROLE / "defaults" / "main.yml"), str(ROLE / "vars" / "main" / "main.yml")],
         "vars": {"ansible_python_interpreter": "{{ ansible_playbook_python }}", **facts},
         "tasks": [
             # Variables of a host do not replace those of vars_files.
