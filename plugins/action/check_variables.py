@@ -67,16 +67,17 @@ class ActionModule(ActionBase):
         mistakes, wrong = mistakes + found, wrong | set(self._unread)
         mistakes += [text for name in options["files"] if values[name] for text in self._file_mistakes(name, values[name])]
         mistakes += self._settings_mistakes(prefix, **options["settings"] or {})
+        warnings = [f"{name} has no effect in this role: {reason}" for name, reason in unused.items()]
         for name in [role.name] if role else options["rules"]:
             rules = importlib.import_module(f"{RULES}.{name}")
             reads = getattr(rules, "READS", ())
             found = rules.mistakes({**values, **dict.fromkeys(reads), **self._values(reads)})
             # The rules see the default of a wrong variable, which has its own sentence already.
             mistakes += [text for text in found if text.partition(" ")[0] not in wrong]
+            warnings += rules.remarks(self._values(reads)) if hasattr(rules, "remarks") else []
         mistakes += options["others"]
         # These errors have their cause in the value of a variable, which has a sentence of its own.
         mistakes = mistakes or [f"{name} cannot be evaluated: {error}" for name, error in self._unread.items()]
-        warnings = [f"{name} has no effect in this role: {reason}" for name, reason in unused.items()]
         result |= {"changed": False, "failed": bool(mistakes), "msg": "\n".join(mistakes)}
         return {**result, "warnings": warnings} if warnings else result
 

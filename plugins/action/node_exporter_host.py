@@ -32,4 +32,5 @@ class ActionModule(ActionBase):
             result["archive"] = archive
             if variables["method"] == "archive" and variables["state"] == "present":
                 result["problems"] += archive_problems(archive, variables["host"], architecture_of(variables))
-        return result
+        problems = result.get("problems")
+        return result | {"failed": True, "msg": "\n".join(problems)} if problems else result

@@ -43,10 +43,10 @@ class ActionModule(ActionBase):
             return result | answer
         given["kept"] = yaml.safe_load(answer["present_targets"]) or []
         if state == "verified":
-            return result | {"changed": False, "problems": self._missing(task_vars, given, hosts, bool(answer["present_targets"]))}
+            return result | _outcome(self._missing(task_vars, given, hosts, bool(answer["present_targets"])))
         mistakes = _mistakes(given, hosts, users, password) if self._read(task_vars, "state", "") == "present" else []
         if state == "checked":
-            return result | {"changed": False, "problems": mistakes + answer["problems"]}
+            return result | _outcome(mistakes + answer["problems"])
         path = self._read(task_vars, "web_telemetry_path", "")
         collected = plain([target_of(name, variables, given["kept"], path) for name, variables in hosts.items()])
         targets = [one for one in collected if one["targets"]]
@@ -59,7 +59,7 @@ class ActionModule(ActionBase):
         if without and given["objects"] != "none":
             problems.append(unknown)
         if problems:
-            return result | {"failed": True, "msg": "\n".join(problems)}
+            return result | _outcome(problems)
         if without:
             self._display.warning(unknown)
         if given["folder"]:
@@ -126,6 +126,10 @@ class ActionModule(ActionBase):
             found = self._call(task_vars, given | {"url": without_logins(given["url"])}, "verified", **login)
             problems += found.get("problems") or ([f"{name}: {found['msg']}"] if found.get("failed") else [])
         return [without_logins(problem) for problem in problems]
+
+
+def _outcome(problems):
+    return {"changed": False, "failed": bool(problems), "msg": "\n".join(problems)}
 
 
 def _mistakes(given, hosts, users, password):

@@ -36,9 +36,10 @@ options:
         is waited for, and members that are not wanted any more are deleted.
       - With V(absent) all members are deleted in the reverse order of their kinds, each after its dependents. The namespace is deleted only
         if this collection made it, and nothing of others is in it.
-      - With V(checked) nothing is changed. RV(problems) has the missing O(rights), and the objects that the API server refuses in a dry
-        run. Objects of a namespace that does not exist are tried in C(kube-system).
-      - With V(verified) nothing is changed. RV(problems) has the objects that are missing, not available, or not as they would be applied.
+      - With V(checked) nothing is changed. Fails with a sentence for each missing one of the O(rights), and for each object that the API
+        server refuses in a dry run. Objects of a namespace that does not exist are tried in C(kube-system).
+      - With V(verified) nothing is changed. Fails with a sentence for each object that is missing, not available, or not as it would be
+        applied, and for each pod of a CronJob that does not start.
       - With V(rendered) files are written to O(render_to), and the cluster is not read.
     type: str
     choices: [present, absent, checked, verified, rendered]
@@ -56,6 +57,12 @@ options:
     type: str
   create_namespace:
     description: Make the namespace, and delete it with O(state=absent).
+    type: bool
+    default: false
+  removes_state:
+    description:
+      - With O(state=absent), also delete the Leases and the ConfigMaps in C(kube-system) that the programs and modules have written, and
+        the annotations with the outcomes of restarts.
     type: bool
     default: false
   components:
@@ -149,14 +156,13 @@ EXAMPLES = r"""
     templates: [settings, service, deployment]
     kinds: [networking.k8s.io/v1/NetworkPolicy]
 
-- name: Read what is missing
+- name: Fail if something is missing
   onprem.kube_scheduling.k8s_apply_set:
     state: verified
     name: kube-scheduling-rescuer
     component: rescuer
     namespace: kube-scheduling
     templates: [settings, service, deployment]
-  register: rescuer
 """
 
 RETURN = r"""
@@ -194,14 +200,8 @@ objects:
       description: V(created), V(changed), V(deleted) or V(unchanged).
       type: str
   sample: [{kind: ConfigMap, namespace: kube-scheduling, name: kube-scheduling-rescuer, change: created}]
-problems:
-  description: A sentence for each problem that V(checked) or V(verified) has found.
-  returned: success
-  type: list
-  elements: str
-  sample: ["the user may not create cronjobs.batch in namespace kube-scheduling: grant the verb"]
 remarks:
-  description: Sentences for people, such as what check mode would change, and what stays.
+  description: Sentences for people, such as what check mode would change, and what stays. They are printed.
   returned: success
   type: list
   elements: str
@@ -212,19 +212,18 @@ not_deleted:
   type: list
   elements: str
   sample: [NetworkPolicy kube-scheduling/kube-scheduling-rebalancer]
+outcomes:
+  description: The number of objects from which the outcome of a restart was removed, or would be.
+  returned: success
+  type: int
+  sample: 0
 namespace_stays:
   description: The reason for which the namespace is not deleted. It is empty if there is none.
   returned: success
   type: str
   sample: "Namespace kube-scheduling is not deleted, because it has objects of others: Secret/registry"
-clock_skew_s:
-  description: The seconds by which the clock of this machine is ahead of the clock of the API server.
-  returned: with O(state=checked)
-  type: int
-  sample: 0
 """
 
-import time
 from pathlib import Path
 
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.packed_sources import compile_once
@@ -253,7 +252,7 @@ def argument_spec():
     return {
         "state": {"type": "str", "choices": list(STATES), "default": "present"},
         **{name: {"type": "str"} for name in ("name", "component", "namespace")},
-        "create_namespace": {"type": "bool", "default": False},
+        **{name: {"type": "bool", "default": False} for name in ("create_namespace", "removes_state")},
         "components": texts,
         "templates": {"type": "list", "elements": "str"},
         "objects": {"type": "dict", "default": {}},
@@ -282,6 +281,7 @@ def make_options(module):
         kinds=given["kinds"],
         optional_kinds=given["optional_kinds"],
         create_namespace=given["create_namespace"],
+        removes_state=given["removes_state"],
         components=[given["component"], *given["components"]],
         permissions=given["permissions"],
         user=given["user"],
@@ -305,12 +305,11 @@ def rendered(module, options, outcome):
 
 
 def checked(module, api, options, outcome):
-    """Ask for the rights, try the objects, and return the difference of the clocks."""
+    """Ask for the rights, and try the objects."""
     asked = questions(module.params["rights"], module.params["unneeded_verbs"])
     outcome.problems += [missing_right(question) for question in asked if not api.is_allowed(question)]
     if options.name:
         ApplySet(api, options, outcome).check()
-    return int(time.time() - api.now_s())
 
 
 def main():
@@ -326,7 +325,7 @@ def main():
         else:
             api = ObjectsApi(open_connection(module, name="k8s_apply_set"))
             if state == "checked":
-                more["clock_skew_s"] = checked(module, api, options, outcome)
+                checked(module, api, options, outcome)
             elif state == "verified":
                 ApplySet(api, options, outcome).verify()
             elif state == "absent":
@@ -335,7 +334,10 @@ def main():
                 ApplySet(api, options, outcome).present()
     except (ApplySetError, KubeError, OSError) as error:
         fail(module, error, changed=outcome.has_changed)
-    module.exit_json(**{**outcome.result(check_mode=module.check_mode, diff=module._diff), **more})
+    result = {**outcome.result(check_mode=module.check_mode, diff=module._diff), **more}
+    if outcome.problems:
+        module.fail_json("\n".join(outcome.problems), **result)
+    module.exit_json(**result)
 
 
 if __name__ == "__main__":

@@ -12,8 +12,8 @@ version_added: 1.0.0
 author:
   - onprem.kube_scheduling contributors (@onprem)
 description:
-  - Returns the names of the cluster and the context, the URL of the API server and its version. The playbooks begin their summaries with
-    it.
+  - Returns the names of the cluster and the context, the URL of the API server, its version, and the difference of the clocks. The
+    playbooks begin their summaries with it.
   - Sends one request, for the version, and fails without an answer that has it. Never changes anything in the cluster.
 extends_documentation_fragment:
   - kubernetes.core.k8s_auth_options
@@ -75,7 +75,19 @@ version:
   returned: success
   type: str
   sample: v1.36.3
+kubernetes_core:
+  description: The version of the collection kubernetes.core on the controller. It is empty if it is not known.
+  returned: success
+  type: str
+  sample: 6.5.0
+clock_skew_s:
+  description: The seconds by which the clock of this machine is ahead of the clock of the API server.
+  returned: success
+  type: int
+  sample: 0
 """
+
+import time
 
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.packed_sources import compile_once
 
@@ -99,7 +111,8 @@ def main():
         fail(module, error)
     if not api.server_version:
         module.fail_json(f"{api.cluster.line} has not sent its version: check whether this is an API server, and the proxies before it")
-    module.exit_json(changed=False, line=api.cluster.line, version=api.server_version)
+    skew_s = int(time.time() - api.now_s())
+    module.exit_json(changed=False, line=api.cluster.line, version=api.server_version, clock_skew_s=skew_s)
 
 
 if __name__ == "__main__":

@@ -71,7 +71,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 problems:
-  description: The reasons why the host cannot be used, or what is missing. Each is a sentence with the remedy.
+  description: The reasons why the host cannot be used, or what is missing. Each is a sentence with the remedy. With one, the task fails.
   returned: with O(state=checked) and O(state=verified)
   type: list
   elements: str

@@ -73,7 +73,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 problems:
-  description: The reasons why the configuration cannot be written, or what is missing. Each is a sentence with the remedy.
+  description: The reasons why the configuration cannot be written, or what is missing. With one, the task fails.
   returned: with O(state=checked) and O(state=verified)
   type: list
   elements: str

@@ -102,11 +102,12 @@ def error(lab_cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> str
 
     The lowest versions are raised, and the clock of the controller is a day ahead, because the cluster is new and has the same clock.
     """
+    reached = {"cluster": {}, "line": "", "version": "v1.36.0", "kubernetes_core": "6.2.0", "clock_skew_s": DAY_S}
     failed = Site(lab_cluster, tmp_path_factory.mktemp("checks")).play(
         "site",
         "--limit", "localhost",
         __site_minimum_versions={"ansible_core": "99.1", "kubernetes_core": "99.2", "kubernetes": "99.3"},
-        __site_skew=DAY_S,
+        __site_cluster=reached,
         spread_cronjob_schedule="every minute",
         spread_cronjob_time_zone="Mars/Olympus",
         spread_cronjob_labels={"team": 7},

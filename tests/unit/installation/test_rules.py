@@ -167,6 +167,45 @@ CLUSTERS = {
     },
 }
 STATES = dict.fromkeys(("spread_cronjob_state", "critical_rescuer_state", "extended_scheduler_state"), "absent")
+STATES |= {"critical_rescuer_enabled": True, "__site_found_marks": [], "__site_scheduler_uses_hosts": False}
+VERSIONS = {
+    "__site_minimum_versions": {"ansible_core": "2.18", "kubernetes_core": "6.2.0", "kubernetes": "1.26"},
+    "ansible_version": {"full": "2.18.0"},
+    "__site_max_clock_skew_s": 10,
+}
+LIMIT = {"ansible_limit": "node-1", "__site_clusters": ["localhost"], "__site_cluster_hosts": "localhost"}
+FAILED = {
+    "__site_groups": [GROUP | {"hosts": ["node-1", "node-2"]}],
+    "ansible_play_hosts_all": ["localhost", "node-1", "node-2", "node-3"],
+    "ansible_play_hosts": ["localhost"],
+    "hostvars": {"localhost": {"__site_failed": ["a", "b"]}, "node-1": {"__site_failed": ["a"]}, "node-2": {}, "node-3": {}},
+}
+NODES = {
+    "__site_node_parts": ["service_image", "node_exporter"],
+    "__site_nodes": ["node-1", "node-2", "of-another-run"],
+    "__site_lost_texts": ["node-1: no space"],
+    "ansible_play_hosts_all": ["localhost", "node-1", "node-2"],
+    "hostvars": {"node-1": {"__site_done": []}, "node-2": {"__site_done": ["service_image", "node_exporter"]}},
+}
+PINGED = {"__site_ping": {"ping": "pong"}}
+LEFT = {
+    "__site_nodes": ["a", "b", "c"],
+    "__site_node_hosts": "kube_node",
+    "__site_limited": ["a", "b"],
+    "hostvars": {"a": {}, "b": {"__site_image_error": "no\nanswer"}},
+}
+VERIFIED = {
+    "__site_node_hosts": "kube_node",
+    "__site_delivery": "archive",
+    "__site_nodes": ["a", "b", "c"],
+    "__site_verified_hosts": ["a", "b", "c"],
+    "__site_failed": ["CronJob x/y is missing"],
+    "hostvars": {
+        "a": PINGED | {"__site_done": [], "__site_delivery_error": "no space", "__service_image_missing": ["a has no image"]},
+        "b": {"__site_ping": {"unreachable": True}},
+        "c": PINGED | {"__site_failed": ["an error\nof two lines"], "__service_image_missing": ["c has no image"]},
+    },
+}
 
 
 @pytest.mark.parametrize(
@@ -188,7 +227,64 @@ STATES = dict.fromkeys(("spread_cronjob_state", "critical_rescuer_state", "exten
         ("site_clusters", CLUSTERS | {"__site_clusters": ["a"]}, []),
         ("site_render", {"__site_changes": ["spread_cronjob"], "spread_cronjob_render_to": "/x"}, ["spread_cronjob_render_to is set, "]),
         ("site_render", {"__site_changes": ["spread_cronjob"], "spread_cronjob_render_to": "", "critical_rescuer_render_to": "/x"}, []),
-        ("uninstall", STATES | {"critical_rescuer_enabled": True}, []),
+        ("uninstall", STATES, []),
+        ("uninstall", STATES | {"__site_found_marks": ["kube-scheduling-extender"]}, ["the schedulers of the cluster have profiles of"]),
+        ("site_cluster", VERSIONS | {"__site_cluster": None}, []),
+        ("site_cluster", VERSIONS | {"__site_cluster": {"version": "v1.26.1+k3s1", "kubernetes_core": "6.10.0"}}, []),
+        (
+            "site_cluster",
+            VERSIONS | {"ansible_version": {"full": "2.9.1"}, "__site_cluster": {"version": "v1.9.0", "kubernetes_core": "6.1.9"}},
+            ["ansible-core is 2.9.1: update it to 2.18 ", "kubernetes.core is 6.1.9: update it to ", "Kubernetes is 1.9.0: update it to "],
+        ),
+        ("site_cluster", VERSIONS | {"__site_cluster": {"clock_skew_s": -10}}, []),
+        ("site_cluster", VERSIONS | {"__site_cluster": {"clock_skew_s": -11}}, ["the clock of the controller is 11 s behind the clock"]),
+        ("site_limit", LIMIT | {"ansible_limit": None}, []),
+        ("site_limit", LIMIT | {"__site_limited": ["node-1", "localhost"]}, []),
+        ("site_limit", LIMIT | {"__site_limited": ["node-1"]}, ["--limit node-1 leaves out localhost, "]),
+        (
+            "site_failed",
+            FAILED,
+            ["Nothing was changed. Failed checks:", "a", "b", "no host of site_node_hosts can be reached (node-1, node-2): "],
+        ),
+        ("site_failed", FAILED | {"ansible_play_hosts": ["node-2"], "hostvars": {key: {} for key in FAILED["hostvars"]}}, []),
+        (
+            "site_nodes",
+            NODES,
+            [
+                "node_exporter was not installed on node-1. See the ",
+                "The image was not delivered to node-1. See the error of each node above, ",
+            ],
+        ),
+        ("site_nodes", NODES | {"__site_node_parts": []}, []),
+        (
+            "uninstall_image",
+            LEFT,
+            [
+                "The image on b, if an archive was delivered: no answer",
+                "The image on c, if an archive was delivered, because of --limit.",
+            ],
+        ),
+        (
+            "uninstall_image",
+            LEFT | {"__site_nodes": []},
+            ["The image on the nodes, if an archive was delivered, because no host matches site_n"],
+        ),
+        (
+            "verify_hosts",
+            VERIFIED,
+            [
+                "CronJob x/y is missing",
+                "a did not get the image: no space",
+                "b has failed or could not be reached, ",
+                "c: an error of two lines",
+                "c has no image",
+            ],
+        ),
+        (
+            "verify_hosts",
+            VERIFIED | {"__site_nodes": [], "__site_verified_hosts": [], "__site_failed": None},
+            ["site_node_hosts is kube_node, and"],
+        ),
         (
             "uninstall",
             STATES | {"spread_cronjob_state": "present", "critical_rescuer_enabled": "off"},
@@ -199,3 +295,18 @@ STATES = dict.fromkeys(("spread_cronjob_state", "critical_rescuer_state", "exten
 def test_what_a_playbook_of_the_installation_refuses(rules: str, variables: dict[str, Any], texts: list[str]) -> None:
     found = mistakes(rules, variables)
     assert len(found) == len(texts) and all(one.startswith(text) for one, text in zip(found, texts, strict=True)), found
+
+
+def test_the_sources_of_the_extenders_that_fail_are_named_and_single_nodes_are_a_remark() -> None:
+    pod, extender = {"metadata": {"name": "extender-1"}}, {"name": "traffic"}
+    text = "extender: prometheus: no answer\nextender: prometheus: no fresh value for node-1\nother"
+    checks = [{"item": [pod, extender], "rc": 2, "stderr": text}, {"item": [pod, extender], "msg": "forbidden"}, {"skipped": True}]
+    given = {"__extended_scheduler_checked_sources": {"results": checks}, "extended_scheduler_shape": "kubeadm"}
+    assert mistakes("scheduler_sources", given) == ["traffic of Pod extender-1: prometheus: no answer"]
+    assert importlib.import_module(f"{RULES}.scheduler_sources").remarks(given) == [
+        "traffic of Pod extender-1: prometheus: no fresh value for node-1",
+        "The sources of traffic of Pod extender-1 are not checked: forbidden",
+    ]
+    nothing = {"__extended_scheduler_checked_sources": {}, "extended_scheduler_shape": "systemd", "__extended_scheduler_hosts": ["a", "b"]}
+    (remark,) = importlib.import_module(f"{RULES}.scheduler_sources").remarks(nothing)
+    assert "extenders on a, b are not checked" in remark and mistakes("scheduler_sources", nothing) == []

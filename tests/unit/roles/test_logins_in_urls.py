@@ -113,7 +113,6 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> CasesRun:
                 "prometheus_verify",
                 {},
                 {"node_exporter_prometheus_dir": str(folder), "node_exporter_prometheus_url": f"http://{LOGIN}{address}"},
-                show="__node_exporter_prometheus_missing",
             ),
         }
         playbook = folder / "play.yml"

@@ -17,6 +17,7 @@ from .availability import availability, condition_texts, unscheduled_texts
 from .cluster import ObjectsApi
 from .discovery import read_namespace_objects
 from .objects import (
+    NAME,
     Json,
     Reference,
     comparable,
@@ -33,7 +34,8 @@ from .objects import (
 )
 from .options import ApplySetError, Options, Outcome
 from .rest import IGNORED_KINDS, why_it_stays
-from .rights import RIGHTS_KINDS
+from .rights import GROUP, RIGHTS_KINDS
+from .state import remove_state
 
 POLL_S = 1.0
 ROLES = ("Role", "RoleBinding")
@@ -43,6 +45,12 @@ TRIAL_NAMESPACE = "kube-system"
 OF_PLACE = ("exceeded quota", "admission webhook")
 """Refusals of kube-system itself, which do not apply elsewhere."""
 REMEDY = "run the playbook onprem.kube_scheduling.site"
+STARTING = ("", "ContainerCreating", "PodInitializing")
+OTHER_FORMS = {
+    "kube-scheduling-rescuer": ("kube-scheduling-rescuer-static", "static pod"),
+    "kube-scheduling-rescuer-static": ("kube-scheduling-rescuer", "Deployment"),
+}
+"""The name of the other form of a program, whose ClusterRole is made before its pods, and removed after them."""
 MOST_FIELDS = 5
 RETRY_FOR_S, ANSWER_TIMEOUT_S = 10.0, 30.0
 """An aggregated API without a server does not answer later either."""
@@ -80,6 +88,8 @@ class ApplySet:
         self._read()
         self._outcome.not_deleted += [reference.text for reference in self._foreign()]
         self._delete(self._members())
+        if self._options.removes_state:
+            remove_state(self._api, self._outcome, check_mode=self._options.check_mode)
         if self._options.create_namespace and self._found_namespace is not None:
             self._delete_namespace(self._found_namespace)
 
@@ -103,6 +113,9 @@ class ApplySet:
         """Add a problem for each wanted object that is missing, of others, not available, or not as it would be applied."""
         self._read()
         applied = self._applied()
+        other, form = OTHER_FORMS.get(self._options.name, ("", ""))
+        if other and self._api.find(Reference(f"{GROUP}/v1", "ClusterRole", "", other)):
+            self._outcome.problems.append(f"The program is also installed as a {form}: {REMEDY}, which removes it")
         missing = [reference for reference in applied if reference not in self._found]
         if missing and all(reference in missing or reference == self._namespace for reference in applied):
             names = ", ".join(reference.text for reference in missing)
@@ -113,6 +126,8 @@ class ApplySet:
             self._outcome.problems += self._differences(reference, item, found)
             if found is not None and reference.kind == "Deployment":
                 self._verify_replicas(reference, item, found)
+            if found is not None and reference.kind == "CronJob":
+                self._verify_pods(reference)
 
     def _read(self) -> None:
         """Find the members by their labels, and the objects of others that have the names of wanted ones."""
@@ -204,6 +219,24 @@ class ApplySet:
             self._outcome.problems.append(f"{reference.text}: {status.text}: see kubectl --namespace {reference.namespace} describe pods")
         elif status.text:
             self._outcome.remarks.append(f"{reference.text}: {status.text}. That is enough.")
+
+    def _verify_pods(self, reference: Reference) -> None:
+        """Name the pods of a CronJob that do not start. A Job exists only for some minutes, so no pod is no problem."""
+        try:
+            pods = self._api.list_plain("v1", "Pod", namespace=reference.namespace, labels=f"{NAME}={self._options.name}")
+        except KubeError as error:  # the playbook site does not need this right
+            text = "It is not known whether the pods of the CronJob start, because they cannot be listed"
+            self._outcome.remarks.append(f"{text}: {' '.join(str(error).split())[:300]}")
+            return
+        for pod in pods:
+            name, statuses = pod["metadata"]["name"], (pod.get("status") or {}).get("containerStatuses") or ()
+            reasons = [((status.get("state") or {}).get("waiting") or {}).get("reason", "") for status in statuses]
+            see = f"see kubectl --namespace {reference.namespace} describe pod {name}"
+            self._outcome.problems += [
+                f"Pod {reference.namespace}/{name} of the CronJob does not start ({reason}): {see}"
+                for reason in reasons
+                if reason not in STARTING
+            ]
 
     def _wait(self, reference: Reference, item: Json) -> None:
         """Wait until a Deployment is available. Raises ApplySetError with the reason for which its pods find no node."""

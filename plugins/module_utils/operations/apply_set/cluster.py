@@ -7,7 +7,7 @@ from __future__ import annotations
 import functools
 import typing as t
 
-from ...kube.client.api import KubeApi
+from ...kube.client.api import MERGE_PATCH, KubeApi
 from ...kube.client.errors import ApiError, NotFoundError, RequestTarget
 from ...kube.client.resources import PODS, Resource
 from ...model.codec import decode_object
@@ -82,6 +82,11 @@ class ObjectsApi(KubeApi):
             self._repeat(lambda: self._write("delete", path, verb="delete", target=target, body=body))
         except NotFoundError:
             return
+
+    def remove_annotation(self, reference: Reference, name: str) -> None:
+        """Remove an annotation. A repetition does no harm. Raises the errors of a patch."""
+        resource, patch = self._resource(reference), {"metadata": {"annotations": {name: None}}}
+        self._repeat(lambda: self._patch(resource, reference.namespace, reference.name, patch, MERGE_PATCH, dry_run=False))
 
     def try_pod(self, pod: Json) -> None:
         """Let the API server check a pod that is not created. Raises the errors of a creation."""

@@ -29,6 +29,7 @@ class Options:
     kinds: Sequence[str]
     optional_kinds: Sequence[str]
     create_namespace: bool
+    removes_state: bool
     components: Sequence[str]
     permissions: t.Optional[Sequence[Mapping[str, t.Any]]]
     user: str
@@ -57,6 +58,7 @@ class Outcome:
     problems: list[str] = field(default_factory=list)
     remarks: list[str] = field(default_factory=list)
     not_deleted: list[str] = field(default_factory=list)
+    outcomes: list[str] = field(default_factory=list)
     namespace_stays: str = ""
 
     def note(self, reference: Reference, change: str, before: t.Optional[Json], after: t.Optional[Json]) -> None:
@@ -69,7 +71,7 @@ class Outcome:
     @property
     def has_changed(self) -> bool:
         """Return whether an object was changed, or would be."""
-        return any(change != "unchanged" for change in self.changes.values())
+        return bool(self.outcomes) or any(change != "unchanged" for change in self.changes.values())
 
     def result(self, *, check_mode: bool, diff: bool) -> Json:
         """Return the result of the module."""
@@ -78,6 +80,7 @@ class Outcome:
             for change in ("created", "changed", "deleted")
             if check_mode and change in self.changes.values()
         ]
+        planned += [f"Would be removed: {', '.join(self.outcomes)}"] if check_mode and self.outcomes else []
         foreign = ", ".join(self.not_deleted)
         kept = [f"Not deleted, because they do not have the labels of this collection: {foreign}"] if foreign else []
         rows = [
@@ -88,8 +91,8 @@ class Outcome:
             **({"diff": self.diff} if diff else {}),
             "changed": self.has_changed,
             "objects": rows,
-            "problems": self.problems,
             "remarks": [*planned, *kept, *filter(None, [self.namespace_stays]), *self.remarks],
             "not_deleted": self.not_deleted,
+            "outcomes": len(self.outcomes),
             "namespace_stays": self.namespace_stays,
         }

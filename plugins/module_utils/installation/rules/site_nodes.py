@@ -1,0 +1,25 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Copyright: onprem.kube_scheduling contributors
+"""The nodes of site.yml that have failed. They take no part in the later plays, so their errors may be far above."""
+
+from __future__ import annotations
+
+import typing as t
+from collections.abc import Mapping
+
+READS = ("__site_node_parts", "__site_nodes", "__site_lost_texts", "ansible_play_hosts_all", "hostvars")
+AGAIN = "See the error of each node above, and run the playbook again."
+
+
+def mistakes(variables: Mapping[str, t.Any]) -> list[str]:
+    """Return a sentence for each part that a node did not get. ``__site_node_parts``: the parts of this run."""
+    nodes = [host for host in variables["ansible_play_hosts_all"] if host in variables["__site_nodes"]]
+    lost = {
+        part: ", ".join(host for host in nodes if part not in (variables["hostvars"][host].get("__site_done") or ()))
+        for part in variables["__site_node_parts"]
+    }
+    found = [f"node_exporter was not installed on {lost['node_exporter']}. {AGAIN}"] if lost.get("node_exporter") else []
+    if lost.get("service_image"):
+        reasons = "; ".join(variables["__site_lost_texts"])
+        found.append(f"The image was not delivered to {lost['service_image']}. {AGAIN} {reasons}".strip())
+    return found
