@@ -1,0 +1,113 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Copyright: onprem.kube_scheduling contributors
+"""Objects that are no members of an apply set: the pods of its CronJob, the other form of its program, and the state of the programs."""
+
+from __future__ import annotations
+
+import typing as t
+
+import pytest
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.errors import KubeError
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.apply_set.apply_set import ApplySet
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.apply_set.objects import Json, Reference, reference_of
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.apply_set.options import Options, Outcome
+
+LABELS = {"app.kubernetes.io/name": "kube-scheduling-rescuer", "app.kubernetes.io/managed-by": "onprem.kube_scheduling"}
+LABELS["app.kubernetes.io/part-of"] = "kube-scheduling"
+OUTCOME = "kube-scheduling.onprem/last-outcome"
+
+
+def made(kind: str, name: str, namespace: str = "shop", version: str = "v1", **more: t.Any) -> Json:
+    return {"apiVersion": version, "kind": kind, "metadata": {"name": name, "namespace": namespace, "uid": "1", **more}}
+
+
+class Api:
+    """An API server with these objects."""
+
+    def __init__(self, *items: Json, forbidden: str = "") -> None:
+        self.items, self.forbidden = {reference_of(item): item for item in items}, forbidden
+
+    def serves(self, *_kind: str) -> bool:
+        return True
+
+    def find(self, reference: Reference) -> Json | None:
+        return self.items.get(reference)
+
+    def list_plain(self, _version: str, kind: str, **_selectors: str) -> list[Json]:
+        if kind == self.forbidden:
+            raise KubeError("cannot list pods")
+        return [item for item in self.items.values() if item["kind"] == kind]
+
+    def apply(self, reference: Reference, item: Json, *, dry_run: bool) -> Json:
+        assert dry_run
+        return self.items.get(reference, item)
+
+    def delete(self, reference: Reference, _uid: str) -> None:
+        del self.items[reference]
+
+    def remove_annotation(self, reference: Reference, name: str) -> None:
+        del self.items[reference]["metadata"]["annotations"][name]
+
+
+def outcome_of(state: str, api: Api, *parts: Json, check_mode: bool = False) -> Outcome:
+    outcome = Outcome()
+    options = Options(
+        name="kube-scheduling-rescuer",
+        component="rescuer",
+        namespace="shop",
+        parts={"part": parts},
+        kinds=[],
+        optional_kinds=[],
+        create_namespace=False,
+        removes_state=True,
+        components=[],
+        permissions=None,
+        user="",
+        wait_timeout_s=1,
+        delete_timeout_s=1,
+        pending_remedy="",
+        check_mode=check_mode,
+    )
+    getattr(ApplySet(t.cast("t.Any", api), options, outcome), state)()
+    return outcome
+
+
+def test_a_pod_of_a_cron_job_that_does_not_start_is_a_problem() -> None:
+    job = made("CronJob", "x", version="batch/v1", labels=LABELS)
+    states = {"starts": "ContainerCreating", "waits": "ErrImageNeverPull"}
+    pods = [
+        {**made("Pod", name), "status": {"containerStatuses": [{"state": {"waiting": {"reason": reason}}}, {"state": {"running": {}}}]}}
+        for name, reason in states.items()
+    ]
+    outcome = outcome_of("verify", Api(job, *pods, made("Namespace", "shop", "")), job)
+    assert outcome.problems == [
+        "Pod shop/waits of the CronJob does not start (ErrImageNeverPull): see kubectl --namespace shop describe pod waits"
+    ]
+    unread = outcome_of("verify", Api(job, made("Namespace", "shop", ""), forbidden="Pod"), job)
+    assert unread.problems == [] and "they cannot be listed: cannot list pods" in unread.remarks[0]
+
+
+def test_the_other_form_of_the_program_is_a_problem() -> None:
+    other = made("ClusterRole", "kube-scheduling-rescuer-static", "", "rbac.authorization.k8s.io/v1")
+    outcome = outcome_of("verify", Api(made("Namespace", "shop", ""), other))
+    (problem,) = outcome.problems
+    assert problem.startswith("The program is also installed as a static pod: "), problem
+
+
+@pytest.mark.parametrize("check_mode", [True, False])
+def test_the_state_of_the_programs_is_removed_once(check_mode: bool) -> None:
+    api = Api(
+        made("Lease", "kube-scheduling-rescue", "kube-system", "coordination.k8s.io/v1"),
+        made("Lease", "of-others", "kube-system", "coordination.k8s.io/v1"),
+        made("Deployment", "web", version="apps/v1", annotations={OUTCOME: "{}", "other": "x"}),
+        made("ReplicaSet", "web-1", version="apps/v1"),
+    )
+    outcome = outcome_of("absent", api, check_mode=check_mode)
+    result = outcome.result(check_mode=check_mode, diff=False)
+    assert result["outcomes"] == 1 and result["changed"], result
+    assert ("Would be removed: the outcome on Deployment shop/web" in result["remarks"]) == check_mode
+    left = {reference.name: item["metadata"].get("annotations") for reference, item in api.items.items()}
+    kept = {OUTCOME: "{}", "other": "x"} if check_mode else {"other": "x"}
+    assert left == {"of-others": None, "web": kept, "web-1": None} | ({"kube-scheduling-rescue": None} if check_mode else {})
+    if not check_mode:
+        assert not outcome_of("absent", api).has_changed
