@@ -70,6 +70,9 @@ CORE: dict[str, tuple[str, ...]] = {
     "plugins/modules/node_exporter_prometheus.py": (
         "roles/test_node_exporter_prometheus.py::test_files_are_planned_written_repeated_kept_and_removed",
     ),
+    "plugins/modules/static_pod_host.py": (
+        "rescuer/test_role_static_pod.py::test_host_without_kubeadm_is_named_and_no_manifest_is_written",
+    ),
     "playbooks/rebalance.yml": ("playbooks/test_rebalance.py::test_a_cluster_is_planned_then_spread",),
     "playbooks/rescue.yml": ("playbooks/test_rescue.py::test_a_rescue_is_planned_and_made",),
     "playbooks/after_maintenance.yml": (
@@ -113,7 +116,6 @@ CORE: dict[str, tuple[str, ...]] = {
     "roles/spread_cronjob": ("playbooks/test_cluster_build.py",),
     "roles/critical_rescuer": ("playbooks/test_cluster_build.py",),
     "roles/extended_scheduler": ("playbooks/test_second_scheduler.py", "roles/test_scheduler_presets.py"),
-    "roles/kubeadm_kubeconfig": ("rescuer/test_role_static_pod.py::test_host_without_kubeadm_is_named_and_no_manifest_is_written",),
     "roles/node_exporter": (
         "roles/test_node_exporter_prometheus.py::test_a_node_exporter_of_another_tool_is_accepted_and_another_program_is_not",
     ),

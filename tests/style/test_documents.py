@@ -22,8 +22,8 @@ from tools.ansible_core import OLDEST
 from tools.docs import site_url
 from tools.paths import ROOT
 
-INTERNAL = {"check_variables", "containerd_image", "kubeadm_kubeconfig", "service_image_build", "site_summary"}
-"""Modules and roles for this collection only."""
+INTERNAL = {"check_variables", "containerd_image", "service_image_build", "site_summary"}
+"""Modules for this collection only."""
 MODULES = sorted(file for file in (ROOT / "plugins" / "modules").glob("*.py") if file.stem not in INTERNAL)
 DOCUMENTS = [file for file in FILES if file.suffix == ".md"]
 LINK = re.compile(r"\]\(([^)\s]+)[^)]*\)")

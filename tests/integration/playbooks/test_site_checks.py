@@ -155,9 +155,8 @@ def test_one_node_for_two_replicas_is_enough_and_static_pods_need_a_free_port(cl
     inventory.write_text(json.dumps(hosts))
     with socket.create_server(("127.0.0.1", 0)) as other:
         port = other.getsockname()[1]
-        failed = site.play(
-            "site", "-i", str(inventory), "--tags", "preflight", critical_rescuer_form="static_pod", critical_rescuer_port=port
-        )
+        given = {"critical_rescuer_form": "static_pod", "critical_rescuer_port": port, "critical_rescuer_static_become": False}
+        failed = site.play("site", "-i", str(inventory), "--tags", "preflight", **given)
     assert failed.code == 2, failed.output
     text = stats_of(failed, "kube_scheduling_site")["error"]
     assert f"node-1: another program uses port {port}, which the static pod needs" in text, text
@@ -171,8 +170,12 @@ def test_one_node_for_two_replicas_is_enough_and_static_pods_need_a_free_port(cl
 def test_missing_rights_that_only_some_runs_need_are_named(cluster: Cluster, site: Site) -> None:
     """Two hosts have the same cluster: one for the static pods, and one for a Deployment with a PodMonitor."""
     nobody = cluster.service_account("nobody-installs-more", cluster_role=None)
-    static = {"critical_rescuer_form": "static_pod", "critical_rescuer_static_hosts": ["static"]}
-    static["critical_rescuer_settings"] = {"namespaces": "kube-system, monitoring"}
+    static = {
+        "critical_rescuer_form": "static_pod",
+        "critical_rescuer_static_hosts": ["static"],
+        "critical_rescuer_static_become": False,
+        "critical_rescuer_settings": {"namespaces": "kube-system, monitoring"},
+    }
     hosts = {"static": {**LOCAL, **static}, "deployment": {**LOCAL, "critical_rescuer_pod_monitor": "present"}}
     inventory = site.folder / "hosts.yml"
     inventory.write_text(json.dumps({"kube": {"hosts": hosts}}))

@@ -7,6 +7,7 @@ No kubelet runs here. The test starts the program of the manifest and ends it wh
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
 import signal
@@ -30,6 +31,7 @@ from tests.integration.rescuer.test_rescuer import full_node
 from tests.integration.roles.installed import installed, remove_all
 from tests.integration.roles.role_play import RolePlay, RoleRun, ansible_playbook
 from tests.integration.workloads import wait_until
+from tests.static_pods import enter, static_pod
 
 USER = "kube-scheduling-rescuer"
 NAME = "kube-scheduling-rescuer-static"
@@ -147,14 +149,16 @@ def test_files_of_a_host_are_made_repeated_renewed_and_replaced_by_the_other_for
     assert done.code == 0, done.output
     assert "PRIVATE KEY" not in done.output and "client-key-data" not in done.output
     assert made(cluster) == RIGHTS
-    assert mode_and_owner(host.folder / "kubeconfig") == mode_and_owner(host.folder / "config.yml") == ("0o600", 65532)
+    (settings,) = host.folder.glob("config-*.yml")
+    assert mode_and_owner(host.folder / "kubeconfig") == mode_and_owner(settings) == ("0o600", 65532)
     assert mode_and_owner(host.folder) == ("0o700", 65532) and mode_and_owner(host.manifest) == ("0o600", 0)
     assert [file.name for file in host.manifest.parent.iterdir()] == [host.manifest.name]
     cluster.kubectl("create", "--dry-run=server", "--validate=strict", "-f", str(host.manifest))
     check_rights_of_user(cluster)
 
     verified = verify(host)
-    assert verified.code == 0 and "cp-1: the client certificate of the rescuer expires in 364 days" in verified.output, verified.output
+    expires = "cp-1: the client certificate of the static pod kube-scheduling-rescuer expires in 364 days"
+    assert verified.code == 0 and expires in verified.in_one_line, verified.output
 
     # The certificate is valid for a year.
     again = host.run("--diff", critical_rescuer_static_renew_days=360)
@@ -163,7 +167,11 @@ def test_files_of_a_host_are_made_repeated_renewed_and_replaced_by_the_other_for
     assert pod["metadata"]["annotations"]["kube-scheduling.onprem/inventory-host"] == "cp-1"
     renewed = host.run(critical_rescuer_static_renew_days=370)
     assert renewed.code == 0 and host.certificate != certificate, renewed.output
-    assert host.pod["metadata"]["annotations"] != pod["metadata"]["annotations"] and host.pod["spec"] == pod["spec"]
+    assert host.pod["metadata"]["annotations"] != pod["metadata"]["annotations"]
+    assert (
+        host.pod["spec"]["containers"][0].pop("env") != pod["spec"]["containers"][0].pop("env")
+        and host.pod["spec"].keys() == pod["spec"].keys()
+    )
 
     # The wanted form replaces the other one, in both directions.
     changed = host.run(critical_rescuer_form="deployment")
@@ -171,31 +179,42 @@ def test_files_of_a_host_are_made_repeated_renewed_and_replaced_by_the_other_for
     assert not host.folder.exists() and not host.manifest.exists()
     assert not RIGHTS & made(cluster) and f"deployments kube-scheduling/{USER}" in made(cluster)
 
-    # A host that has left the list, one that cannot be reached, and one that has left the inventory.
-    left = {name: make_mirror_pod(cluster, name) for name in ("cp-1", "cp-2", "cp-3", "cp-9")}
+    # A host that has left the list, one that cannot be reached, and one that has left the inventory. Any kubelet can make such pods.
+    node = cluster.get("/api/v1/nodes")["items"][0]["metadata"]["name"]
+    left = {name: make_mirror_pod(cluster, name, node) for name in ("cp-1", "cp-2", "cp-3", "cp-9")}
     manifest, folder = Path(f"{host.manifest}-cp-3"), Path(f"{host.folder}-cp-3")
     manifest.touch()
     folder.mkdir()
     (folder / "kubeconfig").touch()
     try:
+        # The kubelet of cp-3 has no such pod on this Node: it is of another cluster.
         static = host.run()
         assert static.code == 0 and host.manifest.exists() and made(cluster) == RIGHTS, static.output
-        assert not manifest.exists() and not folder.exists()
-        assert re.search("WARNING: .*cp-9, which is not in the inventory", static.output)
+        assert manifest.exists() and folder.exists()
+        with static_pod("kube-scheduling-rescuer", node):
+            left_list = host.run()
+        assert left_list.code == 0 and not manifest.exists() and not folder.exists(), left_list.output
+        assert re.search("WARNING: .*cp-2, cp-9, which is none of the hosts", static.in_one_line)
         waits = host.run(critical_rescuer_wait_timeout=4)
-        missing = f"cp-1: the pod of {host.manifest} is not ready after 4 s (pods of all hosts: mirror-cp-1 Pending, "
-        assert waits.code == 2 and missing in " ".join(waits.output.split()), waits.output
-        cluster.api.request("DELETE", left["cp-3"])
-        named = verify(host)
+        missing = f"cp-1: the static pod kube-scheduling-rescuer is not ready after 4 s: no process of {host.manifest} runs. "
+        assert waits.code == 2 and missing in waits.in_one_line and host.manifest.exists(), waits.output
+        claimed = verify(host)
+        assert claimed.code == 0 and "has a static pod" not in claimed.output, claimed.output
+        assert "a pod names a host of the rescuer that cannot be asked: cp-9" in claimed.in_one_line, claimed.output
+        manifest.touch()
+        with static_pod("kube-scheduling-rescuer", node):
+            named = verify(host)
         found = re.findall(r"(cp-\d) has a static pod", named.output)
         # Once in the error of the task, once in its result, and once in the numbers for job schedulers.
-        assert named.code == 2 and found == ["cp-2", "cp-9"] * 3, named.output
+        assert named.code == 2 and found == ["cp-3"] * 3, named.output
+        removed = host.run(critical_rescuer_state="absent")
+        assert removed.code == 0 and not host.manifest.exists() and made(cluster) == set(), removed.output
     finally:
         for path in left.values():
             cluster.api.request("DELETE", path)
 
 
-def make_mirror_pod(cluster: Cluster, host: str) -> str:
+def make_mirror_pod(cluster: Cluster, host: str, node: str) -> str:
     """Create the pod that a kubelet makes for the manifest of this host, and return its path."""
     pods = f"/api/v1/namespaces/{SYSTEM}/pods"
     metadata = {
@@ -203,7 +222,7 @@ def make_mirror_pod(cluster: Cluster, host: str) -> str:
         "labels": {"app.kubernetes.io/name": NAME},
         "annotations": {"kube-scheduling.onprem/inventory-host": host},
     }
-    cluster.api.post(pods, {"metadata": metadata, "spec": {"schedulerName": "none", "containers": [{"name": "x", "image": "x"}]}})
+    cluster.api.post(pods, {"metadata": metadata, "spec": {"nodeName": node, "containers": [{"name": "x", "image": "x"}]}})
     return f"{pods}/mirror-{host}"
 
 
@@ -236,17 +255,23 @@ def test_end_of_a_static_pod_releases_its_node_before_its_rights_are_gone(
     program, *flags = mounted
     port = spec["containers"][0]["ports"][0]["containerPort"]
     assert program == "rescuer"
+    pod = contextlib.ExitStack()
     daemon = Daemon(cluster, tmp_path / "daemon.log", *flags, f"--listen-address=127.0.0.1:{port}", kubeconfig=host.folder / "kubeconfig")
     try:
+        enter(pod.enter_context(static_pod("kube-scheduling-rescuer")), daemon.process.pid)
         wait_until(lambda: daemon.leads, what=lambda: f"a leader; {daemon.log.read_text()}")
         node = full_node(scene, grace=25)
         scene.critical("dns")
         wait_until(lambda: daemon.said("pod evicted"), what=lambda: f"an eviction; {daemon.log.read_text()}")
         assert scene.held() == [node]
 
+        kept: list[bool] = []
+
         def end_with_manifest() -> None:
             wait_until(lambda: not host.manifest.exists(), timeout_s=600, what="the end of the manifest")
+            kept.append((host.folder / "kubeconfig").exists())
             daemon.process.send_signal(signal.SIGTERM)
+            daemon.process.wait(60)
 
         kubelet = threading.Thread(target=end_with_manifest)
         kubelet.start()
@@ -254,10 +279,11 @@ def test_end_of_a_static_pod_releases_its_node_before_its_rights_are_gone(
         kubelet.join()
         assert removed.code == 0, removed.output
         assert daemon.process.wait(60) == 0 and scene.held() == []
-        assert daemon.said("node released", node=node) and not host.folder.exists()
+        assert daemon.said("node released", node=node) and kept == [True] and not host.folder.exists()
         assert made(cluster) == set()
     finally:
         daemon.kill()
+        pod.close()
 
 
 def test_host_without_kubeadm_is_named_and_no_manifest_is_written(host_without_kubeadm: Host) -> None:
@@ -270,12 +296,13 @@ def test_host_without_kubeadm_is_named_and_no_manifest_is_written(host_without_k
 def test_hosts_that_cannot_be_used_are_named_and_no_manifest_is_written(cluster: Cluster, host: Host) -> None:
     # The play has the connection local, which must not be used for the host.
     unreachable = host.run(critical_rescuer_static_hosts=["cp-2"])
-    assert unreachable.code == 2 and "cp-2: it is not known whether port " in unreachable.output, unreachable.output
-    assert not host.manifest.exists()
-    # The other host follows, and the rights of the first run stay.
-    host.manifest.touch()
+    assert unreachable.code == 2 and "cp-2: it is not known whether port " in unreachable.in_one_line, unreachable.output
+    assert not host.manifest.exists() and made(cluster) == set()
+    # The other host follows, and the rights stay.
+    first = host.run()
+    assert first.code == 0, first.output
     kept = host.run(critical_rescuer_static_hosts=["cp-2", "cp-1"], critical_rescuer_state="absent")
-    assert kept.code == 2 and "could not be reached: cp-2. " in kept.output, kept.output
+    assert kept.code == 2 and "could not be reached: cp-2. " in kept.in_one_line, kept.output
     assert not host.manifest.exists() and made(cluster) == RIGHTS
     unlisted = host.run(critical_rescuer_static_hosts=["cp-9"])
     assert unlisted.code == 2 and "critical_rescuer_static_hosts has cp-9, which is not in the inventory" in unlisted.output

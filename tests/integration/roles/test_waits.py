@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +17,7 @@ from lab.pytest_fixtures import NamespaceFactory
 from tests.integration.roles.host_cases import play_role
 from tests.integration.roles.role_play import RolePlay, RoleRun
 from tests.integration.workloads import IMAGE
+from tests.static_pods import enter, static_pod
 
 pytestmark = pytest.mark.timeout(600)
 REBALANCER = "kube-scheduling-rebalancer"
@@ -87,34 +89,29 @@ def test_a_job_that_fails_or_does_not_end_is_named(case: str, waited: dict[str, 
     assert "didn't match Pod's node affinity/selector" in found.events
 
 
-def test_extenders_that_do_not_end_are_named_and_their_files_stay(lab_cluster: Cluster, tmp_path: Path) -> None:
+@pytest.mark.usefixtures("as_root")
+def test_extenders_that_do_not_end_are_named_and_their_files_stay(tmp_path: Path) -> None:
     folder, manifest = tmp_path / "folder", tmp_path / "extender.yaml"
     (folder / "extender").mkdir(parents=True)
-    (folder / "extender" / "kubeconfig").touch()
+    (folder / "backup").mkdir()
+    for file in ("extender/kubeconfig", "extender/extender-1-0123456789ab.yaml", "backup/extender.yaml"):
+        (folder / file).touch()
     manifest.touch()
-    path = "/api/v1/namespaces/kube-system/pods"
-    spec = {"schedulerName": "none", "containers": [{"name": "x", "image": IMAGE}]}
-    lab_cluster.api.post(path, {"metadata": {"name": "extender-cp-1"}, "spec": spec})
     given = {
-        "extended_scheduler_kubeconfig": str(lab_cluster.kubeconfig),
-        "extended_scheduler_context": "",
         "extended_scheduler_become": False,
         "extended_scheduler_folder": str(folder),
         "extended_scheduler_extender_manifest_path": str(manifest),
-        "extended_scheduler_wait_timeout": 60,
         "__extended_scheduler_end_s": 2,
         "__extended_scheduler_host": "localhost",
-        "__extended_scheduler_host_name": "extender",
-        "__extended_scheduler_nodes_of_hosts": {"localhost": "cp-1"},
         "ansible_connection": "local",
         "ansible_python_interpreter": sys.executable,
     }
     role = RolePlay("extended_scheduler", tmp_path, given, tasks_from="kubeadm_extender_absent")
-    try:
+    with static_pod("kube-scheduling-extender") as cgroup, subprocess.Popen(["sleep", "613"]) as program:
+        enter(cgroup, program.pid)
         error = error_of(role.run())
-    finally:
-        lab_cluster.api.request("DELETE", f"{path}/extender-cp-1")
+        program.kill()
 
-    assert f"localhost: {manifest} is removed, and Pod kube-system/extender-cp-1 still exists after 2 s. Its files stay" in error, error
+    assert f"localhost: {manifest} is removed, and the static pod kube-scheduling-extender still runs after 2 s" in error, error
     assert not manifest.exists() and (folder / "extender" / "kubeconfig").exists()
     assert role.run().code == 0 and not folder.exists()

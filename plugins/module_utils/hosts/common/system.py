@@ -9,10 +9,10 @@ import re
 import time
 from collections.abc import Callable, Sequence
 from http.client import HTTPException
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, Optional, TypeVar
 
-Run = Callable[[Sequence[str]], tuple[int, str, str]]
-"""Runs a program, and returns its exit code, its output, and its standard error."""
+Run = Callable[..., tuple[int, str, str]]
+"""Runs the words of a command, with a text for its input (``data``). Returns the exit code, the output, and the standard error."""
 
 Found = TypeVar("Found")
 
@@ -37,9 +37,9 @@ def program_runner(module: Any) -> Run:
     path = f"{os.environ.get('PATH', '')}:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
     module.run_command_environ_update = {"LC_ALL": "C", "DEBIAN_FRONTEND": "noninteractive", "PATH": path}
 
-    def run(words: Sequence[str]) -> tuple[int, str, str]:
+    def run(words: Sequence[str], data: Optional[str] = None) -> tuple[int, str, str]:
         try:
-            code, output, error = module.run_command(list(words), handle_exceptions=False, expand_user_and_vars=False)
+            code, output, error = module.run_command(list(words), data=data, handle_exceptions=False, expand_user_and_vars=False)
         except OSError as error:
             return 127, "", str(error)
         return code, output, error
