@@ -67,6 +67,7 @@ CORE: dict[str, tuple[str, ...]] = {
     "plugins/modules/node_exporter_host.py": (
         "roles/test_node_exporter_prometheus.py::test_a_node_exporter_of_another_tool_is_accepted_and_another_program_is_not",
     ),
+    "plugins/modules/kubeadm_scheduler_host.py": ("roles/test_kubeadm_scheduler_host.py",),
     "plugins/modules/node_exporter_prometheus.py": (
         "roles/test_node_exporter_prometheus.py::test_files_are_planned_written_repeated_kept_and_removed",
     ),

@@ -17,7 +17,7 @@ description:
 options:
   _input:
     description: >-
-      The texts of each host by its name, each with C(manifest), and if they exist C(original), C(previous) and C(config).
+      What M(onprem.kube_scheduling.kubeadm_scheduler_host) has read of each host, by the name of the host.
     type: dict
     required: true
   cluster:
@@ -51,6 +51,16 @@ options:
     type: list
     elements: str
     default: []
+  git_version:
+    description: The version of the API server, such as V(v1.36.3+k3s1). Without it, the cluster is not checked.
+    type: str
+    default: ""
+  objects:
+    description: >-
+      The pods with the label C(component=kube-scheduler), the control-plane Nodes, and the Lease of kube-scheduler.
+    type: list
+    elements: dict
+    default: []
 """
 
 EXAMPLES = r"""
@@ -71,26 +81,21 @@ RETURN = r"""
 _value:
   description: >-
     C(file) is the path of the configuration file. C(hosts) has by host C(config), C(manifest), C(original), whether the new manifest
-    C(differs), and the command lines. C(cluster) is the text of the ClusterConfiguration. C(errors) and C(warnings) are lists of sentences.
-    With an error nothing may be written.
+    C(differs), and the command lines. C(nodes) has the Node of each host, and C(order) the hosts with the leader
+    at the end. C(cluster) is the text of the ClusterConfiguration. C(dropped) has
+    the profiles that are not wanted any more. C(errors), C(warnings) and C(missing) are lists of sentences. With an error nothing may be
+    written.
   type: dict
 """
 
-from ansible_collections.onprem.kube_scheduling.plugins.plugin_utils.kubeadm_plan import SchedulerWish, plan_schedulers
+from ansible_collections.onprem.kube_scheduling.plugins.plugin_utils.kubeadm_plan import Cluster, SchedulerWish, plan_schedulers
 from ansible_collections.onprem.kube_scheduling.plugins.plugin_utils.plain_values import plain
 
 
-def kubeadm_schedulers(hosts, *, folder, manifest_path, kubernetes_version, cluster="", profiles=(), extenders=(), known_plugins=()):
+def kubeadm_schedulers(hosts, *, cluster="", git_version="", objects=(), **wish):
     """Return the plan for the schedulers of all control-plane hosts."""
-    wish = SchedulerWish(
-        folder=str(folder),
-        manifest_path=str(manifest_path),
-        kubernetes_version=str(kubernetes_version),
-        profiles=plain(profiles),
-        extenders=plain(extenders),
-        known_plugins=plain(known_plugins),
-    )
-    return plan_schedulers(plain(hosts), plain(cluster), wish)
+    found = Cluster(str(git_version), plain(objects))
+    return plan_schedulers(plain(hosts), plain(cluster), SchedulerWish(**plain(wish)), found)
 
 
 class FilterModule:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import copy
 import hashlib
+import re
 import typing as t
 
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.config.go_yaml import YamlTextError, compose
@@ -20,6 +21,8 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduler_c
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduler_config.manifest_flags import flags_of
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduler_config.problem import SchedulerConfigError
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduler_config.static_pod import (
+    PROGRAM,
+    configuration_in,
     pod_with_configuration,
     pod_without_configuration,
     scheduler_container,
@@ -38,6 +41,10 @@ kind: KubeSchedulerConfiguration
 KUBESPRAY_FILE = "/etc/kubernetes/kubescheduler-config.yaml"
 EVERY_ADDRESS = ("", "0.0.0.0", "::")
 SECURE_PORT = "10259"
+GAP = (
+    "The cluster has one control plane. No pod is scheduled while kube-scheduler restarts, which takes about 15 s. Running pods are not "
+    "affected."
+)
 
 
 class HostTexts(t.NamedTuple):
@@ -64,13 +71,38 @@ class SchedulerWish(t.NamedTuple):
     known_plugins: t.Sequence = ()
 
 
-def plan_schedulers(hosts, cluster, wish):
-    """Return the plan for the texts of each host and the text of the ClusterConfiguration. It has errors or texts, as plain values."""
-    found, errors, warnings = {}, [], []
-    for host, texts in hosts.items():
+class Cluster(t.NamedTuple):
+    """The cluster: the version of its API server, the pods with the label of kube-scheduler, the control-plane Nodes and the Lease.
+
+    A kubelet can make a mirror pod with any label on its own Node. It cannot give its Node the label of a control plane.
+    """
+
+    git_version: str = ""
+    objects: t.Sequence = ()
+
+    def scheduler_nodes(self):
+        """Return the names of the control planes that run kube-scheduler."""
+        names = {one["metadata"]["name"] for one in self.objects if one["kind"] == "Node"}
+        return sorted(names & {one["spec"].get("nodeName") for one in self.objects if one["kind"] == "Pod"})
+
+    def leader(self):
+        """Return the name of the Node of the leader. The holder is this name, an underscore and a random part."""
+        holders = [(one.get("spec") or {}).get("holderIdentity") or "" for one in self.objects if one["kind"] == "Lease"]
+        return "".join(holders).partition("_")[0]
+
+
+def plan_schedulers(hosts, cluster, wish, found_cluster):
+    """Return the plan for what was read of each host, and for the text of the ClusterConfiguration, as plain values.
+
+    It has errors or texts. ``missing`` has a sentence for each difference from the wish.
+    """
+    found, errors, warnings = {}, [problem for read in hosts.values() for problem in read.get("problems", ())], []
+    read_hosts = {host: read for host, read in hosts.items() if read.get("manifest")}
+    all_texts = {host: HostTexts(*(read.get(name, "") for name in HostTexts._fields)) for host, read in read_hosts.items()}
+    for host, texts in all_texts.items():
         place = f"the manifest {wish.manifest_path} of {host}"
         try:
-            restored = _restored(HostTexts(**texts), wish)
+            restored = _restored(texts, wish)
             if wish.profiles:
                 # It refuses a manifest with another file.
                 pod_with_configuration(restored["pod"], f"{wish.folder}/config.yaml")
@@ -79,15 +111,90 @@ def plan_schedulers(hosts, cluster, wish):
             found[host] = restored
         except (SchedulerConfigError, YamlTextError) as error:
             errors += _with_place(place, error)
+        errors += _second_pods(host, read_hosts[host].get("others", {}))
     file = _file_for([one["config"] for one in found.values()], wish)
-    planned = {host: _host_plan(HostTexts(**hosts[host]), found[host], file) for host in found}
+    planned = {host: _host_plan(all_texts[host], found[host], file, wish) for host in found}
     cluster_text = ""
     if cluster:
         try:
             cluster_text = edit_cluster(cluster, wish.folder, file)
         except (SchedulerConfigError, YamlTextError) as error:
             errors += _with_place("the ConfigMap kube-system/kubeadm-config", error)
-    return {"file": file, "hosts": planned, "cluster": cluster_text, "errors": errors, "warnings": list(dict.fromkeys(warnings))}
+    nodes = {host: read.get("node", "") for host, read in read_hosts.items()}
+    if found_cluster.git_version:
+        errors += _cluster_errors(cluster, found_cluster)
+        others = [node for node in found_cluster.scheduler_nodes() if node not in nodes.values()]
+        if others and not errors:
+            (errors if wish.profiles else warnings).append(
+                f"kube-scheduler also runs on {', '.join(others)}, which is none of the hosts: add all control-plane hosts to the group "
+                "kube_control_plane or to extended_scheduler_hosts"
+            )
+        if len(hosts) == 1 and any(plan["differs"] for plan in planned.values()):
+            warnings.append(GAP)
+    # The profile default-scheduler is never removed.
+    kept = {DEFAULT_SCHEDULER, *(profile.get("schedulerName") for profile in wish.profiles)}
+    installed = dict.fromkeys(profile for plan in planned.values() for profile in plan["profiles"])
+    return {
+        "file": file,
+        "hosts": planned,
+        "nodes": nodes,
+        # The leadership then moves only once.
+        "order": sorted(planned, key=lambda host: nodes[host] == found_cluster.leader()),
+        "certificates": {host: read.get("certificate", {}) for host, read in read_hosts.items()},
+        "cluster": cluster_text,
+        "dropped": [profile for profile in installed if profile not in kept],
+        "missing": [*(line for host, plan in planned.items() for line in _missing(host, plan)), *_missing_of(cluster, cluster_text)],
+        "errors": errors,
+        "warnings": list(dict.fromkeys(warnings)),
+    }
+
+
+def _second_pods(host, others):
+    """Yield an error for each other manifest that defines the pod of the scheduler. ``others`` has the metadata by file."""
+    for file, text in others.items():
+        try:
+            metadata = compose(text)[1]["metadata"]
+            same = (metadata.get("name"), metadata.get("namespace")) == (PROGRAM, CLUSTER_LEASE[0])
+        except (AttributeError, KeyError, TypeError, YamlTextError):
+            continue  # the kubelet refuses it, too
+        if same:
+            yield f"{host}: {file} also defines Pod {CLUSTER_LEASE[0]}/{PROGRAM}, and the kubelet runs only one: move it to another folder"
+
+
+def _cluster_errors(cluster, found):
+    program = re.search("k3s|rke2", found.git_version, re.IGNORECASE)
+    if program:
+        name = program.group().lower()
+        yield (
+            f"the cluster is {name}, which has no manifest of kubeadm: set extended_scheduler_shape: second_scheduler, or "
+            f"kube-scheduler-arg: config=FILE in the configuration of {name} on its servers"
+        )
+    elif not cluster:
+        yield (
+            "there is no ConfigMap kube-system/kubeadm-config, so kubeadm has not made the cluster: set extended_scheduler_shape: "
+            "second_scheduler, or on Talos cluster.scheduler.config of the machine configuration, which has the KubeSchedulerConfiguration"
+        )
+
+
+def _missing(host, plan):
+    """Yield a sentence for each difference of a host from its plan."""
+    run = "run the playbook onprem.kube_scheduling.site or onprem.kube_scheduling.scheduler"
+    if plan["lacks_config"]:
+        yield f"{host}: the configuration that its manifest names does not exist, as after kubeadm join: {run}, which writes it"
+    elif plan["is_edited"]:
+        yield f"{host}: {plan['file']} was edited by hand: {run}, which writes it again"
+    if plan["differs"]:
+        yield f"{host}: kube-scheduler does not have the profiles of the variables: {run}"
+    if plan["is_interrupted"]:
+        yield f"{host}: a change of kube-scheduler was interrupted: {run}, which continues it"
+
+
+def _missing_of(before, wanted):
+    if wanted != before:
+        yield (
+            "ConfigMap kube-system/kubeadm-config does not have these profiles, so the next kubeadm upgrade would remove them: run the "
+            "playbook onprem.kube_scheduling.site or onprem.kube_scheduling.scheduler"
+        )
 
 
 def edit_cluster(text, folder, file):
@@ -144,22 +251,28 @@ def _file_for(configs, wish):
     return f"{wish.folder}/{hashlib.sha256(content.encode()).hexdigest()[:12]}.yaml"
 
 
-def _host_plan(texts, restored, file):
+def _host_plan(texts, restored, file, wish):
     """Return the texts of one host, and what is needed to check its scheduler."""
     wanted = restored["text"]
     if file:
         with_file = pod_with_configuration(restored["pod"], file)
         wanted = texts.manifest if _is_same_pod(compose(texts.manifest)[1], with_file) else edit(texts.manifest, with_file).text
-    container = scheduler_container(compose(wanted)[1])
-    words = words_of(container)
+    words = _words(wanted)
     flags = flags_of(words)
+    used = configuration_in(scheduler_container(compose(texts.manifest)[1]), wish.folder)
+    is_edited = bool(used) and used == file and texts.config != restored["config"]
     return {
+        "file": file,
         "config": restored["config"],
         "manifest": wanted,
         "original": restored["text"],
+        "read": texts.manifest,
         "differs": wanted != texts.manifest,
+        # The kubelet does not start this scheduler. A control plane that joins gets its manifest from the ClusterConfiguration.
+        "lacks_config": bool(used) and not texts.config,
+        "is_edited": is_edited,
+        "changes": wanted != texts.manifest or is_edited or bool(texts.previous),
         "words": words,
-        "container": container.get("name", ""),
         # A rollback returns to the last manifest with which the scheduler was healthy.
         "previous": texts.previous or texts.manifest,
         "previous_words": _words(texts.previous or texts.manifest),

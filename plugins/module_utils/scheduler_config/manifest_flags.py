@@ -59,9 +59,16 @@ BOOLEAN_FLAGS = {
 """The flags that need no value (``kube-scheduler --help``, 1.26 to 1.36)."""
 
 
-def flags_of(command: Sequence[str]) -> dict[str, str]:
-    """Return the flags of a command line by name. Of a repeated flag the last value counts."""
-    flags: dict[str, str] = {}
+class Flag(t.NamedTuple):
+    """A flag of a command line, and the places of its words. A flag with its value in the next word has two."""
+
+    name: str
+    value: str
+    places: tuple[int, ...]
+
+
+def each_flag(command: Sequence[str]) -> Iterator[Flag]:
+    """Yield the flags of a command line in their order."""
     words = [str(word) for word in command]
     for place, word in enumerate(words):
         if word.startswith("-") and word.strip("-"):
@@ -69,9 +76,13 @@ def flags_of(command: Sequence[str]) -> dict[str, str]:
             name = name.replace("_", "-")
             following = words[place + 1] if place + 1 < len(words) else ""
             # A flag of an unknown version may be a boolean one. Then the next word is the next flag.
-            is_alone = name in BOOLEAN_FLAGS or following.startswith("-")
-            flags[name] = value if equals else ("true" if is_alone else following)
-    return flags
+            is_alone = bool(equals) or name in BOOLEAN_FLAGS or following.startswith("-")
+            yield Flag(name, value if equals else ("true" if is_alone else following), (place,) if is_alone else (place, place + 1))
+
+
+def flags_of(command: Sequence[str]) -> dict[str, str]:
+    """Return the flags of a command line by name. Of a repeated flag the last value counts."""
+    return {flag.name: flag.value for flag in each_flag(command)}
 
 
 def take_over(config: Mapping[str, t.Any], flags: Mapping[str, str]) -> tuple[Config, list[str]]:

@@ -12,7 +12,7 @@ import posixpath
 import typing as t
 from collections.abc import Mapping
 
-from .manifest_flags import flags_of
+from .manifest_flags import each_flag, flags_of
 from .problem import SchedulerConfigError
 from .values import Config
 
@@ -74,9 +74,14 @@ def pod_without_configuration(pod: Mapping[str, t.Any], folder: str) -> Config:
     if configuration_in(container, folder) is None:
         _refuse_other_folder(result, folder)
         return result
+    of_folder = [flag for flag in each_flag(words_of(container)) if flag.name == FLAG and posixpath.dirname(flag.value) == folder]
+    removed = {place for flag in of_folder for place in flag.places}
+    first = 0
     for name in ("command", "args"):
-        if container.get(name):
-            container[name] = [word for word in container[name] if not str(word).startswith(f"--{FLAG}={folder}/")]
+        words = container.get(name)
+        if words:
+            container[name] = [word for place, word in enumerate(words, first) if place not in removed]
+            first += len(words)
     _remove(container, "volumeMounts")
     _remove(result["spec"], "volumes")
     return result

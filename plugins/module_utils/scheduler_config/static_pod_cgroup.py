@@ -10,9 +10,6 @@ from __future__ import annotations
 
 import re
 import typing as t
-from collections.abc import Sequence
-
-from ..model.well_known import MIRROR_ANNOTATION
 
 ROOTS = ((), ("kubelet",))
 """The ``cgroupRoot`` of kubelets: the root itself, and the one that kind sets."""
@@ -20,17 +17,8 @@ QUALITIES_OF_SERVICE = (("burstable",), ("besteffort",), ())
 """The cgroups of the quality of service. A guaranteed pod has none."""
 
 
-def uid_of_static_pod(pods: Sequence[t.Any], name: str, node: str) -> str:
-    """Return the UID that the kubelet of a node has given to the static pod with this name. It is empty if the API has no such pod."""
-    for pod in pods:
-        metadata, spec = pod.get("metadata") or {}, pod.get("spec") or {}
-        if metadata.get("name") == f"{name}-{node}" and spec.get("nodeName") == node:
-            return str((metadata.get("annotations") or {}).get(MIRROR_ANNOTATION) or "")
-    return ""
-
-
 def lines_of_pod(uid: str) -> str:
-    """Return an extended regular expression for whole lines, with the cgroup drivers of the kubelet and with both versions of cgroups.
+    """Return a regular expression for whole lines, with the cgroup drivers of the kubelet and with both versions of cgroups.
 
     Without a UID it matches no line.
     """

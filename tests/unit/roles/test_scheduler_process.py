@@ -5,16 +5,26 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
+import itertools
 import json
 import shutil
 import subprocess
 import sys
+import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
 import pytest
+import yaml
+from ansible_collections.onprem.kube_scheduling.plugins.filter.kubeadm_schedulers import kubeadm_schedulers
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.hosts.common import static_pod
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.hosts.common.system import Answer, HostError
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.hosts.kubeadm_scheduler.reading import Place, read_host
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.hosts.kubeadm_scheduler.scheduler import KubeScheduler
 
 from tests.ended_together import AS_ROOT, namespace_obstacle
 from tests.integration.roles.host_cases import CasesRun, play_cases
@@ -25,6 +35,9 @@ pytestmark = pytest.mark.plays
 
 CGROUPS = next((path for path in (Path("/sys/fs/cgroup/pids"), Path("/sys/fs/cgroup")) if (path / "cgroup.procs").exists()), None)
 """The root of the processes, with version 1 or version 2 of cgroups."""
+LOGS = Path("/var/log/pods")
+NODE = f"node-of-a-test-{uuid4()}"
+MANIFEST = "/etc/kubernetes/manifests/kube-scheduler.yaml"
 MARK = "the program of this process was run"
 
 
@@ -73,41 +86,47 @@ def made(name: str) -> Iterator[Path]:
             folder = folder.parent
 
 
-def play(folder: Path, words: dict[str, list[str]], uid: str) -> CasesRun:
-    """Let the scheduler of each case check a configuration. The kubelet has given this UID to its static pod."""
-    pod = {"name": "kube-scheduler-node-1", "annotations": {"kubernetes.io/config.mirror": uid}}
+@contextlib.contextmanager
+def folder_of_the_kubelet(name: str) -> Iterator[None]:
+    """Make the folder of the logs of a pod, as only the kubelet can."""
+    folder = LOGS / name
+    try:
+        folder.mkdir(parents=True)
+    except OSError as error:
+        not_run(f"no folder of a pod can be made: {error}")
+    try:
+        yield
+    finally:
+        shutil.rmtree(folder)
+        with contextlib.suppress(OSError):
+            LOGS.rmdir()
+
+
+def play(folder: Path, words: dict[str, list[str]]) -> CasesRun:
+    """Let the scheduler of each case check a configuration."""
     plan = {
-        case: {"config": "{}", "running_words": own, "previous_words": own, "words": own, "is_interrupted": False}
+        case: {"config": "{}", "running_words": own, "previous_words": own, "words": own, "is_interrupted": False, "lacks_config": False}
         for case, own in words.items()
     }
-    facts = {
-        "__extended_scheduler_host": "{{ inventory_hostname }}",
-        "__extended_scheduler_plan": {"hosts": plan},
-        "__extended_scheduler_found": {"results": [{}, {"resources": [{"metadata": pod, "spec": {"nodeName": "node-1"}}]}]},
-        "__extended_scheduler_nodes_of_hosts": dict.fromkeys(words, "node-1"),
-        "__extended_scheduler_errors": [],
-    }
-    include = {"name": "onprem.kube_scheduling.extended_scheduler", "tasks_from": "kubeadm_check"}
-    tasks = [
-        {"ansible.builtin.include_role": include},
-        {"ansible.builtin.fail": {"msg": "{{ __extended_scheduler_errors | join }}"}},
+    options = {"state": "checked", "host": "{{ inventory_hostname }}", "node": NODE, "folder": str(folder), "manifest_path": MANIFEST}
+    tasks: list[dict[str, Any]] = [
+        {"onprem.kube_scheduling.kubeadm_scheduler_host": options | {"plan": "{{ plan[inventory_hostname] }}"}, "register": "found"},
+        {"ansible.builtin.fail": {"msg": "{{ found.problems | join }}"}},
     ]
     playbook = folder / "play.yml"
-    playbook.write_text(json.dumps([{"hosts": "localhost", "gather_facts": False, "vars": facts, "tasks": tasks}]))
-    this: dict[str, Any] = {"ansible_connection": "local", "ansible_python_interpreter": sys.executable, "extended_scheduler_become": False}
+    playbook.write_text(json.dumps([{"hosts": "localhost", "gather_facts": False, "vars": {"plan": plan}, "tasks": tasks}]))
+    this: dict[str, Any] = {"ansible_connection": "local", "ansible_python_interpreter": sys.executable}
     return play_cases(playbook, dict.fromkeys(words, this), folder=folder)
 
 
-REFUSED = (
-    "no process in a container of Pod kube-system/kube-scheduler-node-1 has the command of /etc/kubernetes/manifests/kube-scheduler.yaml"
-)
+REFUSED = f"no process in a container of Pod kube-system/kube-scheduler-{NODE} has the command of {MANIFEST}"
 
 
 def test_a_process_that_only_has_the_command_line_is_refused(tmp_path: Path) -> None:
     if obstacle := namespace_obstacle():
         not_run(obstacle)
     with process_with_the_command(tmp_path) as words:
-        run = play(tmp_path, {"named": words}, str(uuid4()))
+        run = play(tmp_path, {"named": words})
     assert f"named: {REFUSED}" in run.failure("named") and not (tmp_path / "mark").exists(), run.output
 
 
@@ -118,12 +137,85 @@ def test_only_a_process_in_the_cgroup_of_the_static_pod_is_used(tmp_path: Path) 
     cgroups = {"static-pod": pod, "pod-of-a-tenant": f"kubepods/besteffort/pod{tenant}/container/{pod}"}
     words: dict[str, list[str]] = {}
     with contextlib.ExitStack() as stack:
+        stack.enter_context(folder_of_the_kubelet(f"kube-system_kube-scheduler-{NODE}_{uid}"))
+        # Each user of the cluster can have pods of this name in a namespace of his own.
+        stack.enter_context(folder_of_the_kubelet(f"tenant_kube-scheduler-{NODE}_{tenant}"))
         for case, cgroup in cgroups.items():
             (tmp_path / case).mkdir()
             words[case] = stack.enter_context(process_with_the_command(tmp_path / case, cgroup))
-        run = play(tmp_path, words, str(uid))
+        run = play(tmp_path, words)
     assert MARK in run.failure("static-pod") and (tmp_path / "static-pod" / "mark").exists(), run.output
     assert REFUSED in run.failure("pod-of-a-tenant") and not (tmp_path / "pod-of-a-tenant" / "mark").exists(), run.output
+
+
+PROGRAM = """
+import pathlib, sys, time
+if any("refused" in pathlib.Path(word[9:]).read_text() for word in sys.argv if word.startswith("--config=")):
+    sys.exit('E1130 "command failed" err="the configuration is refused"')
+time.sleep(600)
+"""
+
+
+class Kubelet(threading.Thread):
+    """Runs the program of a manifest in a cgroup and with a log as a kubelet does, and starts it again when it has ended."""
+
+    def __init__(self, manifest: Path, logs: Path) -> None:
+        super().__init__(daemon=True)
+        self.manifest, self.logs = manifest, logs
+        self.has_ended = threading.Event()
+
+    def run(self) -> None:
+        while not self.has_ended.is_set():
+            text = self.manifest.read_text()
+            uid = hashlib.md5(text.encode(), usedforsecurity=False).hexdigest()
+            log = self.logs / f"kube-system_kube-scheduler-{NODE}_{uid}" / "kube-scheduler"
+            log.mkdir(parents=True, exist_ok=True)
+            with made(f"kubepods/burstable/pod{uid}/container") as cgroup:
+                self._run_pod(text, log, cgroup)
+
+    def _run_pod(self, text: str, log: Path, cgroup: Path) -> None:
+        words = [str(word) for word in yaml.safe_load(text)["spec"]["containers"][0]["command"]]
+        start = ["sh", "-c", 'echo $$ > "$0/cgroup.procs" && exec "$@"', str(cgroup), "bash", "-c", f'exec -a "$0" "{sys.executable}" "$@"']
+        for number in itertools.count():
+            with (log / f"{number}.log").open("wb") as output, subprocess.Popen([*start, *words], stderr=output) as process:
+                while process.poll() is None and self.manifest.read_text() == text and not self.has_ended.is_set():
+                    time.sleep(0.1)
+                process.kill()
+            # It waits before the next start.
+            for _again in range(80):
+                if self.manifest.read_text() != text or self.has_ended.is_set():
+                    return
+                time.sleep(0.1)
+
+
+@pytest.mark.usefixtures("as_root")
+def test_the_processes_of_a_kubelet_show_whether_the_scheduler_is_healthy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    manifest, folder, logs = tmp_path / "manifests" / "scheduler.yaml", tmp_path / "role", tmp_path / "logs"
+    manifest.parent.mkdir()
+    container = {"name": "kube-scheduler", "command": ["kube-scheduler", "-c", PROGRAM]}
+    manifest.write_text(yaml.safe_dump({"metadata": {"name": "kube-scheduler"}, "spec": {"containers": [container]}}))
+    monkeypatch.setattr(static_pod, "LOGS", str(logs))
+    place = Place("cp-1", str(manifest), str(folder), NODE)
+
+    def run(profile: str) -> KubeScheduler:
+        given = {"folder": str(folder / "scheduler"), "manifest_path": str(manifest), "kubernetes_version": "1.36.3"}
+        plan = kubeadm_schedulers({"cp-1": read_host(place)}, profiles=[{"schedulerName": profile}], **given)["hosts"]["cp-1"]
+        found = KubeScheduler(place, plan, lambda _url: Answer(200, "", ""), timeout_s=40, dry=False)
+        found.present()
+        return found
+
+    kubelet = Kubelet(manifest, logs)
+    kubelet.start()
+    try:
+        run("network-traffic").keep()
+        works = manifest.read_text()
+        with pytest.raises(HostError) as error:
+            run("refused")
+    finally:
+        kubelet.has_ended.set()
+        kubelet.join()
+    assert "does not start: its container ends after each start. Its log: the configuration is refused." in str(error.value)
+    assert "The earlier manifest is restored, and the scheduler is healthy again" in str(error.value) and manifest.read_text() == works
 
 
 def test_a_process_with_the_name_is_no_program_to_install(tmp_path: Path) -> None:

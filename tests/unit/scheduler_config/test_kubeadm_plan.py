@@ -22,6 +22,9 @@ EXTENDER = {
 WANTED: Json = {"profiles": [{"schedulerName": "network-traffic"}], "extenders": [EXTENDER]}
 
 
+ADVICE = "run the playbook onprem.kube_scheduling.site or onprem.kube_scheduling.scheduler"
+
+
 def planned(hosts: dict[str, Json], cluster: str = "", **wanted: Any) -> Json:
     found: Json = kubeadm_schedulers(hosts, folder=FOLDER, manifest_path="/m.yaml", kubernetes_version="1.36.3", cluster=cluster, **wanted)
     return found
@@ -120,6 +123,85 @@ def test_the_profiles_in_use_and_the_address_of_the_health_check() -> None:
     other = MANIFEST.replace("--bind-address=127.0.0.1", "--bind-address=::\n    - --secure-port=1").replace("elect=true", "elect=false")
     assert one(other)["health_url"] == "https://127.0.0.1:1/healthz" and not one(other)["elects"]
     assert one(MANIFEST.replace("127.0.0.1", "fd00::1"))["health_url"] == "https://[fd00::1]:10259/healthz"
+
+
+def test_a_configuration_that_was_edited_or_is_missing_is_named_and_written_again() -> None:
+    in_use = one(**WANTED)
+    read = {"manifest": in_use["manifest"], "original": MANIFEST}
+    for config, sentence in {
+        in_use["config"] + "# by hand\n": f"cp-1: {in_use['file']} was edited by hand: {ADVICE}, which writes it again",
+        "": f"cp-1: the configuration that its manifest names does not exist, as after kubeadm join: {ADVICE}, which writes it",
+    }.items():
+        found = planned({"cp-1": {**read, "config": config}}, **WANTED)
+        host = found["hosts"]["cp-1"]
+        assert found["missing"] == [sentence] and host["changes"] and host["config"] == in_use["config"]
+        assert not host["differs"] and host["lacks_config"] is not config
+    unchanged = planned({"cp-1": {**read, "config": in_use["config"]}}, **WANTED)
+    assert unchanged["missing"] == [] and not unchanged["hosts"]["cp-1"]["changes"]
+
+
+@pytest.mark.parametrize("command", ["    - --config\n    - {}\n", "    - -config={}\n", "    args:\n    - --config\n    - {}\n"])
+def test_a_removal_removes_all_words_of_the_flag(command: str) -> None:
+    in_use = one(**WANTED)
+    flag = f"    - --config={in_use['file']}\n"
+    written = in_use["manifest"].replace(flag, command.format(in_use["file"]))
+    assert flag in in_use["manifest"] and written != in_use["manifest"]
+    removed = yaml.safe_load(one(written)["manifest"])
+    for container in removed["spec"]["containers"]:
+        container.pop("args", None)
+    assert removed == yaml.safe_load(MANIFEST) and one(written)["profiles"] == []
+
+
+def test_a_second_file_of_the_same_pod_is_refused() -> None:
+    others = {
+        "/m/a.yaml": "metadata: {name: kube-scheduler, namespace: kube-system}\n",
+        "/m/b": '{"metadata": {"namespace": "kube-system", "name": "kube-scheduler"}}',
+        "/m/c.yaml": "metadata:\n  name: own\n  namespace: kube-system\n  labels:\n    name: kube-scheduler\n",
+        "/m/d.yaml": "metadata:\n  name: kube-scheduler\n  namespace: own\n",
+        "/m/e.yaml": "metadata: [kube-scheduler",
+    }
+    assert planned({"cp-1": {"manifest": MANIFEST, "others": others}})["errors"] == [
+        f"cp-1: {file} also defines Pod kube-system/kube-scheduler, and the kubelet runs only one: move it to another folder"
+        for file in ("/m/a.yaml", "/m/b")
+    ]
+
+
+def objects(*pods_on: str, leader: str = "") -> list[Json]:
+    """Return two control planes, pods with the label of kube-scheduler on these Nodes, and the Lease."""
+    nodes = [{"kind": "Node", "metadata": {"name": name}} for name in ("node-1", "node-2")]
+    lease = {"kind": "Lease", "metadata": {"name": "kube-scheduler"}, "spec": {"holderIdentity": leader}}
+    return [*nodes, *({"kind": "Pod", "metadata": {"name": node}, "spec": {"nodeName": node}} for node in pods_on), lease]
+
+
+def test_a_control_plane_that_is_no_host_is_refused_and_a_pod_of_another_node_proves_nothing() -> None:
+    hosts = {"cp-1": {"manifest": MANIFEST, "node": "node-1"}}
+    given: Json = {"git_version": "v1.36.3", "cluster": V1BETA4}
+    forged = planned(hosts, objects=objects("node-1", "worker-1"), **given, **WANTED)
+    assert forged["errors"] == []
+    other = planned(hosts, objects=objects("node-1", "node-2"), **given, **WANTED)
+    assert [error.partition(",")[0] for error in other["errors"]] == ["kube-scheduler also runs on node-2"]
+    removal = planned(hosts, objects=objects("node-1", "node-2"), **given)
+    assert removal["errors"] == [] and "kube-scheduler also runs on node-2" in removal["warnings"][0]
+
+
+def test_the_host_of_the_leader_is_the_last_one() -> None:
+    hosts = {host: {"manifest": MANIFEST, "node": f"node-{host[-1]}"} for host in ("cp-1", "cp-2", "cp-3")}
+    assert planned(hosts, objects=objects(leader="node-1_x-y"))["order"] == ["cp-2", "cp-3", "cp-1"]
+    assert planned(hosts)["order"] == ["cp-1", "cp-2", "cp-3"]
+
+
+@pytest.mark.parametrize(
+    ("git_version", "sentence"),
+    [("v1.36.3+k3s1", "the cluster is k3s, which"), ("v1.36.3", "there is no ConfigMap kube-system/kubeadm-config")],
+)
+def test_a_cluster_that_kubeadm_has_not_made_is_refused(git_version: str, sentence: str) -> None:
+    (error,) = planned({"cp-1": {"manifest": MANIFEST}}, git_version=git_version, **WANTED)["errors"]
+    assert error.startswith(sentence)
+
+
+def test_what_prevents_the_reading_of_a_host_is_an_error_and_the_others_are_planned() -> None:
+    found = planned({"cp-1": {"problems": ["cp-1 cannot be reached: repair it"]}, "cp-2": {"manifest": MANIFEST, "problems": []}}, **WANTED)
+    assert found["errors"] == ["cp-1 cannot be reached: repair it"] and list(found["hosts"]) == ["cp-2"]
 
 
 @pytest.mark.parametrize(

@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: onprem.kube_scheduling contributors
-"""The processes of a static pod, by the lines of ``/proc/PID/cgroup`` that grep finds."""
+"""The processes of a static pod, by their command line and the lines of ``/proc/PID/cgroup``."""
 
 from __future__ import annotations
 
-import subprocess
-from typing import Any
+from pathlib import Path
 
 import pytest
-from ansible_collections.onprem.kube_scheduling.plugins.filter.static_pod_cgroup import static_pod_cgroup
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.hosts.common import static_pod
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.hosts.common.static_pod import StaticPod
 
 UID = "0f9c3b1e5d7a4c2e8b6a1d3f5e7c9b0a"
 """The kubelet calculates a UID without hyphens. A manifest can have one with hyphens."""
@@ -18,16 +18,25 @@ TENANT = "/kubepods.slice/kubepods-besteffort.slice/kubepods-besteffort-pod11111
 USER = "/user.slice/user-1000.slice/user@1000.service"
 
 
-def mirror_pod(uid: str, name: str = "kube-scheduler-cp-1", node: str = "cp-1", key: str = "kubernetes.io/config.mirror") -> dict[str, Any]:
-    return {"metadata": {"name": name, "annotations": {key: uid}}, "spec": {"nodeName": node}}
+POD = StaticPod("kube-system", "kube-scheduler-cp-1")
+COMMAND = ["kube-scheduler", "--leader-elect=true"]
 
 
-def matches(cgroup: str, *pods: dict[str, Any]) -> bool:
-    """Return whether grep finds a line, as the role does."""
-    pattern = static_pod_cgroup(list(pods), name="kube-scheduler", node="cp-1")
-    found = subprocess.run(["grep", "-q", "-E", "-x", "-e", pattern], input=cgroup, text=True, capture_output=True)
-    assert found.returncode in (0, 1), found.stderr
-    return found.returncode == 0
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setattr(static_pod, "LOGS", str(tmp_path / "pods"))
+    return tmp_path
+
+
+def matches(folder: Path, cgroup: str, *pods: str, command: str = "kube-scheduler\0--leader-elect=true\0") -> bool:
+    """Return whether a process with this cgroup is in the pod. The kubelet has made folders of these names."""
+    for name in pods:
+        (folder / "pods" / name).mkdir(parents=True)
+    process = folder / "process"
+    process.mkdir(exist_ok=True)
+    (process / "cgroup").write_text(cgroup)
+    (process / "cmdline").write_text(command)
+    return POD.has(process, [["other"], COMMAND])
 
 
 @pytest.mark.parametrize(
@@ -47,9 +56,10 @@ def matches(cgroup: str, *pods: dict[str, Any]) -> bool:
         (UID, f"8:pids:/kubelet/kubepods/burstable/pod{UID}/{CONTAINER}\n"),
     ],
 )  # fmt: skip
-def test_a_process_in_a_container_of_the_static_pod_is_found(uid: str, cgroup: str) -> None:
-    assert matches(cgroup, mirror_pod(uid))
-    assert not matches(cgroup, mirror_pod(f"{uid[:-1]}f"))
+def test_a_process_in_a_container_of_the_static_pod_is_found(uid: str, cgroup: str, folder: Path) -> None:
+    assert not matches(folder, cgroup, f"kube-system_kube-scheduler-cp-1_{uid[:-1]}f")
+    assert matches(folder, cgroup, f"kube-system_kube-scheduler-cp-1_{uid}")
+    assert not matches(folder, cgroup, command="kube-scheduler\0--leader-elect=true\0--config=/tmp/x\0")
 
 
 @pytest.mark.parametrize(
@@ -74,27 +84,27 @@ def test_a_process_in_a_container_of_the_static_pod_is_found(uid: str, cgroup: s
         # The pod has the cgroup, and no container has it.
         f"0::/kubepods/burstable/pod{UID}\n",
         f"0::/kubepods/burstable/pod{UID}/\n",
+        # The name of a cgroup of a user has signs at which Python can end a line.
+        f"0::{USER}/x\x0c0::/kubepods/burstable/pod{UID}/{CONTAINER}\n",
+        f"0::{USER}/x\x850::/kubepods/burstable/pod{UID}/{CONTAINER}\n",
         # The reader of /proc is in another cgroup namespace.
         f"0::/../../kubepods/burstable/pod{UID}/{CONTAINER}\n",
     ],
 )
-def test_a_process_elsewhere_is_not_found(cgroup: str) -> None:
-    assert not matches(cgroup, mirror_pod(UID))
+def test_a_process_elsewhere_is_not_found(cgroup: str, folder: Path) -> None:
+    assert not matches(folder, cgroup, f"kube-system_kube-scheduler-cp-1_{UID}")
 
 
 @pytest.mark.parametrize(
-    "pods",
+    "names",
     [
-        [],
-        [mirror_pod(UID, name="kube-scheduler-cp-2", node="cp-2")],
-        # A kubelet can make mirror pods with any name, and only on its own node.
-        [mirror_pod(UID, node="worker-1")],
-        # Users may change this annotation.
-        [mirror_pod(UID, key="kubernetes.io/config.hash")],
-        [mirror_pod("")],
-        [mirror_pod(".*")],
-        [{"metadata": {"name": "kube-scheduler-cp-1"}, "spec": {"nodeName": "cp-1"}}],
+        (),
+        (f"kube-system_kube-scheduler-cp-2_{UID}",),
+        (f"kube-system_kube-scheduler-cp-1-x_{UID}",),
+        (f"tenant_kube-scheduler-cp-1_{UID}",),
+        ("kube-system_kube-scheduler-cp-1_",),
+        ("kube-system_kube-scheduler-cp-1_.*",),
     ],
 )
-def test_without_a_mirror_pod_of_the_node_no_process_is_found(pods: list[dict[str, Any]]) -> None:
-    assert not matches(f"0::/kubepods/burstable/pod{UID}/{CONTAINER}\n0::/kubepods/burstable/pod/{CONTAINER}\n\n", *pods)
+def test_without_a_folder_of_the_kubelet_no_process_is_found(names: tuple[str, ...], folder: Path) -> None:
+    assert not matches(folder, f"0::/kubepods/burstable/pod{UID}/{CONTAINER}\n0::/kubepods/burstable/pod/{CONTAINER}\n\n", *names)

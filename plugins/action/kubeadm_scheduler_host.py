@@ -1,0 +1,52 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Copyright: onprem.kube_scheduling contributors
+"""Name a host that cannot be reached, and read its certificates on the controller.
+
+Ansible ends a run at a lost connection, without ``rescue``. Here it is an error of the task like others.
+"""
+
+from __future__ import annotations
+
+from ansible.errors import AnsibleConnectionFailure
+from ansible.plugins.action import ActionBase
+from ansible_collections.onprem.kube_scheduling.plugins.filter.client_certificate import client_certificate
+from ansible_collections.onprem.kube_scheduling.plugins.filter.failure_text import failure_text
+
+KUBELET = "/var/lib/kubelet/pki/kubelet-client-current.pem"
+
+
+class ActionModule(ActionBase):
+    """The action of kubeadm_scheduler_host."""
+
+    def run(self, tmp=None, task_vars=None):
+        """Return the result of the module."""
+        result = super().run(tmp, task_vars)
+        given = self._task.args
+        host, state = given["host"], given["state"]
+        try:
+            result.update(self._execute_module(task_vars=task_vars))
+        except AnsibleConnectionFailure:
+            result.update(failed=True, msg=f"{host} cannot be reached", unreached=True)
+        if result.get("failed"):
+            return _failure(result, host, state, given.get("reason"))
+        if "manifest" in result:
+            name = client_certificate(result.pop("kubelet_certificate")).get("common_name", "")
+            result["node"] = name.removeprefix("system:node:")
+            result["certificate"] = client_certificate(result.pop("extender_certificate"))
+            if not result["node"]:
+                result["problems"].append(
+                    f"{host}: the name of its Node is not known, because {KUBELET} has no certificate: check that its kubelet works"
+                )
+        return result
+
+
+def _failure(result, host, state, reason):
+    """Return the result of a failure. The other hosts are read and checked in spite of it."""
+    remedy = "repair it, or if it does not return, remove its Node and remove it from the inventory"
+    if state in ("read", "checked"):
+        text = failure_text(result)
+        return {"changed": False, "problems": [f"{text}: {remedy}" if "unreached" in result else f"{host}: {text}"]}
+    if state == "restored" and "unreached" in result:
+        again = "run the playbook again as soon as it can be reached, which continues"
+        result["msg"] = f"{reason} {host} cannot be reached, so its earlier manifest is not restored: {again}"
+    return result

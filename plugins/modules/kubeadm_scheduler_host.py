@@ -1,0 +1,171 @@
+#!/usr/bin/python
+# Copyright: onprem.kube_scheduling contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: kubeadm_scheduler_host
+short_description: Change kube-scheduler on a control-plane host that kubeadm has made
+version_added: 1.0.0
+author:
+  - onprem.kube_scheduling contributors (@onprem)
+description:
+  - The tasks of the role P(onprem.kube_scheduling.extended_scheduler#role) call it, with the plan of the filter
+    P(onprem.kube_scheduling.kubeadm_schedulers#filter).
+  - A scheduler that does not become healthy gets its earlier manifest again, also after an interruption. The message has the reason.
+attributes:
+  check_mode:
+    description: Can run in check mode and return what would be done without changing the host.
+    support: full
+  diff_mode:
+    description: Returns details on what has changed or would be changed.
+    support: full
+  idempotent:
+    description: A second run with the same options changes nothing.
+    support: full
+options:
+  state:
+    description:
+      - With V(read), return the texts of the host.
+      - With V(checked), let the running kube-scheduler check the configuration of the plan.
+      - With V(present), write the files of the plan, and wait until the scheduler is healthy. If it is not, restore the earlier manifest,
+        and fail. V(kept) or V(restored) must follow.
+      - With V(kept), forget the earlier manifest. With V(restored), restore it and fail with O(reason).
+      - With V(tidied), remove the files of the role that no manifest names.
+    type: str
+    choices: [read, checked, present, kept, restored, tidied]
+    required: true
+  host:
+    description: The name of the host in the inventory, for messages.
+    type: str
+    required: true
+  node:
+    description: The name of the Node.
+    type: str
+    default: ""
+  manifest_path:
+    description: The path of the manifest of kube-scheduler.
+    type: path
+    required: true
+  folder:
+    description: The folder of the role.
+    type: path
+    required: true
+  plan:
+    description: The plan for the host.
+    type: dict
+    default: {}
+  settings_mark:
+    description: The end of the names of the settings that are used, for O(state=tidied).
+    type: str
+    default: ""
+  reason:
+    description: The reason for which an earlier task has failed.
+    type: str
+    default: ""
+  timeout:
+    description: The seconds in which the scheduler must become healthy.
+    type: int
+    default: 180
+requirements:
+  - python >= 3.9
+seealso:
+  - name: Scheduler profiles
+    description: The guide with the steps of a change.
+    link: https://onprem.github.io/kube_scheduling/docs/scheduler-profiles.html
+"""
+
+EXAMPLES = r"""
+- name: Read the host
+  onprem.kube_scheduling.kubeadm_scheduler_host:
+    state: read
+    host: "{{ inventory_hostname }}"
+    manifest_path: /etc/kubernetes/manifests/kube-scheduler.yaml
+    folder: /etc/kubernetes/extended-scheduler
+  register: read
+"""
+
+RETURN = r"""
+problems:
+  description: The reasons why the host cannot be changed. Each is a sentence with the remedy.
+  returned: with O(state=read) and O(state=checked)
+  type: list
+  elements: str
+  sample: ["cp-2 cannot be reached: repair it, or if it does not return, remove its Node and remove it from the inventory"]
+manifest:
+  description: >-
+    The manifest in use. C(original), C(previous), C(config) and C(others) have the other texts, and C(node) and C(certificate) are the name
+    of the Node and the client certificate of the extenders.
+  returned: with O(state=read)
+  type: str
+  sample: "apiVersion: v1…"
+"""
+
+import signal
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible.module_utils.urls import open_url
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.hosts.common.system import HostError, ask
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.hosts.kubeadm_scheduler.reading import Place, read_host
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.hosts.kubeadm_scheduler.scheduler import KubeScheduler
+
+STATES = ["read", "checked", "present", "kept", "restored", "tidied"]
+
+
+def argument_spec():
+    """Return the options."""
+    return {
+        "state": {"type": "str", "choices": STATES, "required": True},
+        "host": {"type": "str", "required": True},
+        "node": {"type": "str", "default": ""},
+        "manifest_path": {"type": "path", "required": True},
+        "folder": {"type": "path", "required": True},
+        "plan": {"type": "dict", "default": {}},
+        "settings_mark": {"type": "str", "default": ""},
+        "reason": {"type": "str", "default": ""},
+        "timeout": {"type": "int", "default": 180},
+    }
+
+
+def request(url):
+    """Ask a scheduler on this host. Its certificate is self-signed."""
+    return ask(open_url, url, validate_certs=False, use_proxy=False)
+
+
+def end(number, _frame):
+    """Let the module restore what it has changed, and end. A second signal has no effect."""
+    signal.signal(number, signal.SIG_IGN)
+    raise HostError(f"The module was ended by {signal.Signals(number).name}")
+
+
+def main():
+    """Run the module."""
+    module = AnsibleModule(argument_spec(), supports_check_mode=True)
+    given = module.params
+    place = Place(given["host"], given["manifest_path"], given["folder"], given["node"])
+    scheduler = KubeScheduler(place, given["plan"], request, timeout_s=given["timeout"], dry=module.check_mode)
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, end)
+    result = {}
+    try:
+        if given["state"] == "read":
+            result = read_host(place)
+        elif given["state"] == "checked":
+            result = {"problems": scheduler.check(module.run_command)}
+        elif given["state"] == "present":
+            scheduler.present()
+        elif given["state"] == "kept":
+            scheduler.keep()
+        elif given["state"] == "restored":
+            raise HostError(scheduler.restore(given["reason"]) if scheduler.is_kept() else given["reason"])
+        else:
+            scheduler.tidy(given["plan"]["file"], given["settings_mark"])
+        module.exit_json(changed=scheduler.changes.changed, diff=scheduler.changes.diffs, **result)
+    except (HostError, OSError) as error:
+        module.fail_json(msg=str(error))
+
+
+if __name__ == "__main__":
+    main()

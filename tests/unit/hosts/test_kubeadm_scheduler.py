@@ -1,0 +1,272 @@
+# Copyright: onprem.kube_scheduling contributors
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""kube-scheduler of a control-plane host is changed, restored and continued. The kubelet is a stand-in that reads the manifest."""
+
+from __future__ import annotations
+
+import base64
+import os
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ansible_collections.onprem.kube_scheduling.plugins.filter.kubeadm_schedulers import kubeadm_schedulers
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.hosts.common import static_pod, system
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.hosts.common.static_pod import StaticPod
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.hosts.common.system import Answer, HostError
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.hosts.kubeadm_scheduler import reading
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.hosts.kubeadm_scheduler import scheduler as scheduler_module
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.hosts.kubeadm_scheduler.reading import Place, read_host
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.hosts.kubeadm_scheduler.scheduler import KubeScheduler
+
+from tests.unit.scheduler_config.kubeadm_texts import MANIFEST
+
+PROFILES = [{"schedulerName": "network-traffic"}]
+OTHER = [{"schedulerName": "quiet"}]
+RESTORED = "The earlier manifest is restored, and the scheduler is healthy again. The hosts after it were not changed"
+
+
+class ControlPlane:
+    """The files of a host, and a kubelet that has one process of the pod of the manifest, if the scheduler accepts its configuration."""
+
+    def __init__(self, folder: Path) -> None:
+        self.manifest = folder / "manifests" / "kube-scheduler.yaml"
+        self.manifest.parent.mkdir()
+        self.manifest.write_text(MANIFEST)
+        self.manifest.chmod(0o600)
+        self.place = Place("cp-1", str(self.manifest), str(folder / "role"), "node-1")
+        self.refused = ""  # the text of a configuration that the scheduler refuses
+        self.logs = folder / "logs"
+        self.status = 200
+        self.ended: list[int] = []
+        self.when_read: Callable[[], None] = lambda: None
+
+    def files(self) -> list[str]:
+        folder = Path(self.place.folder)
+        return sorted(str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file())
+
+    def plan(self, profiles: Sequence[Any] = PROFILES) -> dict[str, Any]:
+        """Return the plan of a run that begins now."""
+        folder = str(self.place.configurations)
+        found = kubeadm_schedulers(
+            {"cp-1": read_host(self.place)}, folder=folder, manifest_path="/m.yaml", kubernetes_version="1.36.3", profiles=profiles
+        )
+        assert found["errors"] == []
+        plan: dict[str, Any] = found["hosts"]["cp-1"]
+        return plan
+
+    def scheduler(self, plan: dict[str, Any] | None = None, *, dry: bool = False) -> KubeScheduler:
+        return KubeScheduler(self.place, plan or self.plan(), lambda url: Answer(self.status, "", "refused"), timeout_s=9, dry=dry)
+
+    def processes(self, *commands: Sequence[str]) -> list[int]:
+        """Return the processes that StaticPod finds. The number of the process is another one after each end."""
+        self.when_read()
+        words = [line.strip().removeprefix("- ") for line in self.manifest.read_text().splitlines() if line.startswith("    - ")]
+        of_pod = [command for command in commands if set(command) <= set(words)]
+        file = next((word.partition("=")[2] for word in words if word.startswith("--config=")), "")
+        runs = not file or (Path(file).is_file() and Path(file).read_text() != self.refused)
+        if not runs and Path(file).is_file():
+            log = self.logs / "kube-system_kube-scheduler-node-1_abc" / "kube-scheduler" / "1.log"
+            log.parent.mkdir(parents=True, exist_ok=True)
+            log.write_text('2026-11-30T11:00:00Z stderr F E1130 "command failed" err="no kind \\"X\\""\n')
+        return [100 + len(self.ended)] if of_pod and runs else []
+
+
+@pytest.fixture
+def host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ControlPlane:
+    found = ControlPlane(tmp_path)
+    monkeypatch.setattr(static_pod, "LOGS", str(found.logs))
+    monkeypatch.setattr(reading, "KUBELET", str(tmp_path / "kubelet.pem"))
+    monkeypatch.setattr(StaticPod, "processes", lambda _pod, *commands: found.processes(*commands))
+    monkeypatch.setattr(system.time, "sleep", lambda _seconds: None)
+    monkeypatch.setattr(scheduler_module.os, "kill", lambda pid, _signal: found.ended.append(pid))
+    return found
+
+
+def failure(scheduler: KubeScheduler) -> str:
+    with pytest.raises(HostError) as error:
+        scheduler.present()
+    return str(error.value)
+
+
+def test_the_files_are_written_and_kept_until_the_controller_has_checked_the_scheduler(host: ControlPlane) -> None:
+    plan = host.plan()
+    run = host.scheduler(plan)
+    run.present()
+    name = Path(plan["file"]).name
+    assert host.files() == ["backup/original.yaml", "backup/previous.yaml", f"scheduler/{name}"]
+    assert host.manifest.read_text() == plan["manifest"] and host.manifest.stat().st_mode & 0o777 == 0o600
+    assert Path(plan["file"]).read_text() == plan["config"] and Path(plan["file"]).stat().st_mode & 0o777 == 0o644
+    assert Path(host.place.folder, "backup").stat().st_mode & 0o777 == 0o700
+    run.keep()
+    assert host.files() == ["backup/original.yaml", f"scheduler/{name}"] and not host.plan()["changes"]
+    assert run.changes.changed and list(host.manifest.parent.iterdir()) == [host.manifest]
+
+
+def test_check_mode_shows_the_manifest_and_changes_nothing(host: ControlPlane) -> None:
+    plan = host.plan()
+    run = host.scheduler(plan, dry=True)
+    run.present()
+    run.tidy(plan["file"], "")
+    assert run.changes.changed and run.changes.diffs[-1]["after"] == plan["manifest"]
+    assert host.manifest.read_text() == MANIFEST and host.files() == []
+
+
+def test_a_scheduler_that_refuses_its_configuration_gets_the_earlier_manifest_with_the_reason(host: ControlPlane) -> None:
+    plan = host.plan()
+    host.refused = plan["config"]
+    expected = (
+        f'cp-1: Pod kube-system/kube-scheduler-node-1 does not start: its container ends after each start. Its log: no kind "X". {RESTORED}'
+    )
+    assert failure(host.scheduler(plan)) == expected
+    assert host.manifest.read_text() == MANIFEST and "backup/previous.yaml" not in host.files()
+
+
+def test_a_scheduler_that_does_not_answer_gets_the_earlier_manifest(host: ControlPlane) -> None:
+    first = host.scheduler()
+    first.present()
+    first.keep()
+    before = host.manifest.read_text()
+    plan = host.plan(OTHER)
+    host.status = 500
+    message = failure(host.scheduler(plan))
+    assert "does not answer at https://127.0.0.1:10259/healthz after 9 s (Status code was 500 and not [200]: refused)" in message
+    assert "The earlier manifest is restored, and then: Pod kube-system/kube-scheduler-node-1 does not answer" in message
+    # It is not known whether it works, so the next run continues.
+    assert host.manifest.read_text() == before and host.plan()["is_interrupted"]
+
+
+@pytest.mark.parametrize("error", [HostError("The module was ended by SIGTERM"), KeyError("words"), OSError("No space left on device")])
+def test_each_error_and_a_signal_restore_the_manifest(host: ControlPlane, error: Exception) -> None:
+    run = host.scheduler()
+
+    def end() -> None:
+        host.when_read = lambda: None
+        raise error
+
+    host.when_read = end
+    assert failure(run).endswith(RESTORED) and host.manifest.read_text() == MANIFEST
+
+
+def test_a_run_that_was_killed_is_continued_and_restores_the_last_healthy_manifest(host: ControlPlane) -> None:
+    plan = host.plan()
+
+    def killed() -> None:
+        raise SystemExit
+
+    host.when_read = killed
+    run = host.scheduler(plan)
+    with pytest.raises(SystemExit):
+        run._write()
+        run._wait(plan["words"])
+    host.when_read = lambda: None
+    again = host.plan(OTHER)
+    assert again["is_interrupted"] and again["previous"] == MANIFEST and host.manifest.read_text() == plan["manifest"]
+    host.refused = again["config"]
+    assert failure(host.scheduler(again)).endswith(RESTORED) and host.manifest.read_text() == MANIFEST
+
+
+def test_a_copy_that_was_not_completed_is_no_kept_manifest(host: ControlPlane, monkeypatch: pytest.MonkeyPatch) -> None:
+    def lost(_descriptor: int) -> None:
+        raise OSError("the power is lost")
+
+    run = host.scheduler()
+    monkeypatch.setattr(os, "fsync", lost)
+    with pytest.raises(OSError, match="the power is lost"):
+        run._write()
+    assert host.files() == [] and host.manifest.read_text() == MANIFEST
+
+
+def test_the_manifest_of_another_program_stays(host: ControlPlane) -> None:
+    run = host.scheduler()
+    host.manifest.write_text(MANIFEST + "# kubeadm upgrade\n")
+    message = failure(run)
+    assert f"cp-1: Another program has changed {host.manifest} meanwhile: run the playbook again. Its manifest was not changed" in message
+    assert host.manifest.read_text().endswith("# kubeadm upgrade\n") and not run.is_kept()
+    host.manifest.write_text(MANIFEST)
+    later = host.scheduler()
+    later.present()
+    host.manifest.write_text(MANIFEST + "# kubeadm upgrade\n")
+    assert "Another program has changed its manifest, which stays as it is" in later.restore("Nobody holds the Lease.")
+    assert host.manifest.read_text().endswith("# kubeadm upgrade\n") and not later.is_kept()
+
+
+def test_a_failure_of_the_controller_restores_the_manifest(host: ControlPlane) -> None:
+    run = host.scheduler()
+    run.present()
+    assert run.restore("Nobody holds the Lease.") == f"cp-1: Nobody holds the Lease. {RESTORED}"
+    assert host.manifest.read_text() == MANIFEST and not run.is_kept()
+
+
+def test_a_control_plane_that_has_joined_gets_its_configuration(host: ControlPlane) -> None:
+    """kubeadm has written the manifest from the ClusterConfiguration, and there is no folder."""
+    host.manifest.write_text(host.plan()["manifest"])
+    plan = host.plan()
+    run = host.scheduler(plan)
+    assert run.check(lambda *_arguments, **_options: pytest.fail("no program of another process is run")) == []
+    run.present()
+    run.keep()
+    assert host.files() == [f"scheduler/{Path(plan['file']).name}"] and host.ended == [] and not host.plan()["changes"]
+
+
+def test_an_edited_configuration_is_written_again_and_its_scheduler_is_restarted(host: ControlPlane) -> None:
+    plan = host.plan()
+    host.scheduler(plan).present()
+    host.scheduler().keep()
+    Path(plan["file"]).write_text(plan["config"] + "# by hand\n")
+    run = host.scheduler()
+    run.present()
+    assert Path(plan["file"]).read_text() == plan["config"] and host.ended == [100] and not host.plan()["changes"]
+    assert not run.is_kept()
+
+
+def test_a_removal_restores_each_byte_and_only_own_files_are_tidied(host: ControlPlane) -> None:
+    host.scheduler().present()
+    host.scheduler().keep()
+    removal = host.scheduler(host.plan([]))
+    removal.present()
+    removal.keep()
+    assert host.manifest.read_text() == MANIFEST
+    extender = Path(host.place.folder, "extender")
+    extender.mkdir()
+    for name in ("extender-1-new.yaml", "extender-1-old.yaml", "token.yaml", "kubeconfig"):
+        (extender / name).touch()
+    removal.tidy("", "-new")
+    assert host.files() == ["backup/original.yaml", "extender/extender-1-new.yaml", "extender/kubeconfig", "extender/token.yaml"]
+
+
+def test_the_texts_and_the_certificates_of_a_host_are_read_without_the_private_key(host: ControlPlane) -> None:
+    pem = "-----BEGIN CERTIFICATE-----\nYQ==\n-----END CERTIFICATE-----"
+    Path(reading.KUBELET).write_text(f"{pem}\n-----BEGIN EC PRIVATE KEY-----\nYg==\n-----END EC PRIVATE KEY-----\n")
+    (Path(host.place.folder) / "extender").mkdir(parents=True)
+    (Path(host.place.folder) / "extender" / "kubeconfig").write_text(
+        "users:\n- user:\n    client-certificate-data: YQ==\n    client-key-data: Yg==\n"
+    )
+    found = read_host(host.place)
+    assert base64.b64decode(found["kubelet_certificate"]).decode() == pem and found["extender_certificate"] == "YQ=="
+    assert "Yg==" not in str(found) and found["problems"] == []
+    assert found["manifest"] == MANIFEST and found["config"] == found["previous"] == ""
+
+
+def test_a_host_without_a_manifest_is_named(host: ControlPlane) -> None:
+    host.manifest.unlink()
+    (problem,) = read_host(host.place)["problems"]
+    assert (
+        problem.startswith(f"cp-1: {host.manifest} cannot be read ([Errno 2] No such file")
+        and "set extended_scheduler_manifest_path" in problem
+    )
+
+
+def test_the_metadata_of_other_manifests_with_the_name_are_read(host: ControlPlane) -> None:
+    folder = host.manifest.parent
+    metadata = "metadata:\n  name: kube-scheduler\n\n  # its own\n  namespace: kube-system\n"
+    (folder / "copy.bak").write_text(f"apiVersion: v1\n{metadata}spec:\n  password: x\n")
+    (folder / "copy.json").write_text('{"kind": "Pod", "metadata": {"name": "kube-scheduler"}, "spec": {}}')
+    (folder / ".hidden.yaml").write_text(metadata)
+    (folder / "other.yaml").write_text("metadata:\n  name: own\nspec:\n  containers:\n  - name: kube-scheduler\n")
+    (folder / "folder").mkdir()
+    assert read_host(host.place)["others"] == {
+        str(folder / "copy.bak"): metadata,
+        str(folder / "copy.json"): '{"metadata": {"name": "kube-scheduler"}}',
+    }
