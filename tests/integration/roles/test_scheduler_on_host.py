@@ -1,18 +1,15 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: onprem.kube_scheduling contributors
-"""The shape systemd of the role extended_scheduler without systemd: the command lines of its units, in the folders of their files.
+"""The shape systemd of the role extended_scheduler without systemd: a program in its place runs the command lines of the units.
 
 The programs have the client certificates that the real kubeadm makes, and only the rights of the role.
 """
 
 from __future__ import annotations
 
-import contextlib
-import shlex
-import signal
+import os
 import subprocess
 import sys
-import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -27,23 +24,17 @@ from lab.kind.programs import NODE
 from tests.integration.extender.conftest import pods
 from tests.integration.extender.waiting_pods import WaitingPods
 from tests.integration.roles.installed import installed, remove_all
-from tests.integration.roles.role_play import ansible_playbook
+from tests.integration.roles.role_play import RoleRun, ansible_playbook
 from tests.integration.workloads import wait_until
 
 __all__ = ["pods"]
 
 SYSTEM, PROFILE = "kube-system", "network-traffic"
 SCHEDULER_USER, EXTENDER_USER = "kube-scheduling-scheduler", "kube-scheduling-extender"
-STATE = f"/api/v1/namespaces/{SYSTEM}/configmaps/kube-scheduling-extender"
-LEASE = f"/apis/coordination.k8s.io/v1/namespaces/{SYSTEM}/leases/kube-scheduling-scheduler"
+SYSTEMCTL = Path(__file__).with_name("systemctl.py")
 ROLE = "onprem.kube_scheduling.extended_scheduler"
-STOP_TIMEOUT_S = 30.0
 
-pytestmark = [
-    pytest.mark.full,
-    pytest.mark.usefixtures("as_root"),
-    pytest.mark.timeout(1800),
-]
+pytestmark = pytest.mark.usefixtures("as_root")
 
 
 @pytest.fixture
@@ -65,75 +56,72 @@ def kubeadm_config(cluster: Cluster) -> Iterator[None]:
         cluster.kubectl("delete", "configmap,lease", name, "--namespace", SYSTEM, "--ignore-not-found")
 
 
-def write_units(cluster: Cluster, folder: Path, port: int) -> Path:
-    """Grant the rights, and write the programs, the files and the units. Return the folder of the units.
+class HostRole:
+    """The role for this machine, which is the host and the control plane. A program in a folder of the test is its systemd."""
 
-    This machine is the host and the control plane. It does not run systemd, so the tasks that start the units are left out.
-    """
-    this = {"ansible_connection": "local", "ansible_python_interpreter": sys.executable}
-    inventory = folder / "inventory.yml"
-    inventory.write_text(yaml.safe_dump({"kube_control_plane": {"hosts": {"cp-1": this}}, "hosts": {"hosts": {"host-1": this}}}))
-    variables: dict[str, Any] = {
-        "shape": "systemd",
-        "hosts": ["host-1"],
-        "become": False,
-        "preset": "reward",
-        "http_timeout": "20s",  # a busy machine may answer slowly
-        "kubeconfig": str(cluster.kubeconfig),
-        "kubeadm": str(NODE.ensure(print) / "kubeadm"),
-        "binary_path": str(cluster.binary("kube-scheduler")),
-        "python": sys.executable,
-        "secure_port": port,
-        "folder": str(folder / "etc"),
-        "program_folder": str(folder / "opt"),
-    }
-    steps = ["preflight", "plan", "systemd_plan", "systemd_rights", "systemd_make_kubeconfigs", "systemd_programs", "systemd_files"]
-    play = {
-        "hosts": "localhost",
-        "connection": "local",
-        "gather_facts": False,
-        "vars": {"ansible_python_interpreter": "{{ ansible_playbook_python }}"},
-        "tasks": [
-            {
-                "ansible.builtin.include_role": {"name": ROLE, "tasks_from": step, "rolespec_validate": False},
-                "vars": {"__extended_scheduler_host": "host-1", "__extended_scheduler_rights_state": "present"},
-            }
-            for step in steps
-        ],
-    }
-    playbook = folder / "play.yml"
-    playbook.write_text(yaml.safe_dump([play]))
-    given = yaml.safe_dump({f"extended_scheduler_{name}": value for name, value in variables.items()})
-    (folder / "variables.yml").write_text(given)
-    run = ansible_playbook(playbook, "-i", str(inventory), "-e", f"@{folder / 'variables.yml'}", folder=folder)
-    assert run.code == 0, run.output
-    (units,) = (folder / "etc" / "systemd").glob("units-*")
-    return units
+    def __init__(self, cluster: Cluster, folder: Path, **variables: Any) -> None:
+        self.folder, self.system = folder, folder / "system"
+        self.system.mkdir()
+        programs = folder / "programs"
+        programs.mkdir()
+        (programs / "systemctl").write_text(f"#!{sys.executable}\n{SYSTEMCTL.read_text()}")
+        (programs / "systemctl").chmod(0o755)
+        self.environment = {"PATH": f"{programs}:{os.environ['PATH']}", "SYSTEM_FOLDER": str(self.system)}
+        this = {"ansible_connection": "local", "ansible_python_interpreter": sys.executable}
+        gone = {"ansible_connection": "ssh", "ansible_host": "127.0.0.1", "ansible_port": 1}
+        inventory = {"kube_control_plane": {"hosts": {"cp-1": this}}, "hosts": {"hosts": {"host-1": this, "host-2": gone}}}
+        (folder / "inventory.yml").write_text(yaml.safe_dump(inventory))
+        given: dict[str, Any] = {
+            "shape": "systemd",
+            "hosts": ["host-1"],
+            "become": False,
+            "preset": "reward",
+            "http_timeout": "20s",  # a busy machine may answer slowly
+            "kubeconfig": str(cluster.kubeconfig),
+            "binary_path": str(cluster.binary("kube-scheduler")),
+            "python": sys.executable,
+            "folder": str(folder / "etc"),
+            "program_folder": str(folder / "opt"),
+            **variables,
+        }
+        self.variables = {f"extended_scheduler_{name}": value for name, value in given.items()}
+        self.variables["__extended_scheduler_system_folder"] = str(self.system)
+
+    def run(self, *arguments: str, tasks_from: str = "main", **variables: Any) -> RoleRun:
+        """Run the role. At its end it prints what is missing, if its tasks have read that."""
+        include = {"name": ROLE, "tasks_from": tasks_from}
+        play = {
+            "hosts": "localhost",
+            "connection": "local",
+            "gather_facts": False,
+            "vars": {"ansible_python_interpreter": "{{ ansible_playbook_python }}"},
+            "tasks": [
+                {"ansible.builtin.include_role": include},
+                {"ansible.builtin.debug": {"msg": "MISSING {{ extended_scheduler_missing | default([]) }}"}},
+            ],
+        }
+        playbook = self.folder / "play.yml"
+        playbook.write_text(yaml.safe_dump([play]))
+        given = self.variables | {f"extended_scheduler_{name}": value for name, value in variables.items()}
+        (self.folder / "variables.yml").write_text(yaml.safe_dump(given))
+        options = ["-i", str(self.folder / "inventory.yml"), "-e", f"@{self.folder / 'variables.yml'}", *arguments]
+        return ansible_playbook(playbook, *options, folder=self.folder, environment=self.environment)
+
+    def files(self) -> set[str]:
+        """Return the files of the role, and the processes of units."""
+        folders = [self.folder / name for name in ("etc", "opt", "system")]
+        return {str(path.relative_to(self.folder)) for folder in folders for path in folder.rglob("*")}
 
 
-@contextlib.contextmanager
-def process_of(unit: Path, folder: Path) -> Iterator[subprocess.Popen[bytes]]:
-    """Run a unit as systemd does: with its environment alone, in a folder with copies of its files."""
-    lines = [line.partition("=") for line in unit.read_text().replace("\\\n", " ").splitlines()]
-    values: dict[str, list[str]] = {}
-    for name, _, value in lines:
-        values.setdefault(name, []).append(value)
-    credentials = folder / unit.stem
-    credentials.mkdir()
-    for credential in values["LoadCredential"]:
-        name, _, path = credential.partition(":")
-        (credentials / name).write_bytes(Path(path).read_bytes())
-    environment = dict(line.split("=", 1) for line in values["Environment"])
-    (command,) = values["ExecStart"]
-    with (folder / f"{unit.stem}.log").open("wb") as log:
-        process = subprocess.Popen(
-            shlex.split(command), cwd=credentials, env=environment, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT
-        )
-        try:
-            yield process
-        finally:
-            process.send_signal(signal.SIGTERM)
-            process.wait(timeout=STOP_TIMEOUT_S)
+@pytest.fixture
+def host(cluster: Cluster, kubeadm_config: None, tmp_path: Path) -> Iterator[HostRole]:
+    reservation = tmp_path / "secure-port"
+    reservation.mkdir()
+    (port,) = ports.reserve(reservation, 1)
+    role = HostRole(cluster, tmp_path, secure_port=port, kubeadm=str(NODE.ensure(print) / "kubeadm"))
+    yield role
+    for unit in role.system.glob("*.service"):
+        subprocess.run([tmp_path / "programs" / "systemctl", "disable", "--now", unit.name], env=role.environment, check=True)
 
 
 def requests(cluster: Cluster, mark: int, user: str) -> list[AuditEvent]:
@@ -141,35 +129,50 @@ def requests(cluster: Cluster, mark: int, user: str) -> list[AuditEvent]:
     return [event for event in found if event.resource]
 
 
-def answers(url: str) -> bool:
-    try:
-        with urllib.request.urlopen(url, timeout=10) as answer:
-            return bool(answer.status == 200)
-    except OSError:
-        return False
+def test_all_reasons_why_hosts_cannot_be_used_are_in_one_message_and_nothing_is_changed(cluster: Cluster, tmp_path: Path) -> None:
+    old = tmp_path / "old-python"
+    old.write_text("#!/bin/sh\necho /usr/bin/python3.9 3.9\n")
+    old.chmod(0o755)
+    port = cluster.server.rpartition(":")[2]  # the API server has it
+    given = {"binary_path": "/nowhere", "python": str(old), "secure_port": int(port), "scheduler_kubeconfig": "/no-kubeconfig"}
+    role = HostRole(cluster, tmp_path, hosts=["host-1", "host-2"], extender_kubeconfig=str(cluster.kubeconfig), **given)
+    run = role.run()
+    assert run.code != 0 and run.changed == 0 and role.files() == set(), run.output
+    for text in (
+        "the controller has no file /nowhere, which extended_scheduler_binary_path names",
+        "the controller has no file /no-kubeconfig, which extended_scheduler_scheduler_kubeconfig names",
+        f"host-1: {old} is Python 3.9, and the extender needs one from 3.11 to 3.14",
+        f":{port} is used by kube-apiserver (PID ",
+        "host-2 cannot be reached: repair it, or remove it from extended_scheduler_hosts",
+    ):
+        assert run.in_one_line.count(text) >= 1, (text, run.output)
 
 
-def test_units_bind_a_pod_with_only_the_rights_of_their_users(
-    cluster: Cluster, kubeadm_config: None, pods: WaitingPods, tmp_path: Path
-) -> None:
-    (port,) = ports.reserve(tmp_path / "secure-port", 1)
+@pytest.mark.full
+@pytest.mark.timeout(1800)
+def test_units_bind_a_pod_with_only_the_rights_of_their_users(cluster: Cluster, host: HostRole, pods: WaitingPods) -> None:
     mark = cluster.audit().mark()
-    units = write_units(cluster, tmp_path, port)
-    for file in (tmp_path / "etc").rglob("kubeconfig"):
+    planned = host.run("--check", "--diff")
+    assert planned.code == 0 and planned.changed > 0 and host.files() == set(), planned.output
+    assert "+ExecStart=" in planned.output
+    done = host.run("-vvv", "--diff")
+    assert done.code == 0, done.output
+    for file in (host.folder / "etc").rglob("kubeconfig"):
         assert (file.stat().st_mode & 0o777, file.parent.stat().st_mode & 0o777) == (0o600, 0o700), file
+        assert file.read_text().partition("client-key-data: ")[2].split()[0] not in done.output
     assert "clusterrolebindings /kube-scheduling-host-scheduler-as-kube-scheduler" in installed(cluster)
-    with contextlib.ExitStack() as running:
-        running.enter_context(process_of(units / "kube-scheduling-extender-1.service", tmp_path))
-        wait_until(lambda: answers("http://127.0.0.1:5501/readyz"), timeout_s=120, what="a ready extender")
-        running.enter_context(process_of(units / "kube-scheduling-scheduler.service", tmp_path))
-        wait_until(lambda: (cluster.api.find(LEASE) or {"spec": {}})["spec"].get("holderIdentity"), timeout_s=120, what="a leader")
-        assert pods.bind(2, PROFILE) and pods.scheduled_by("pod-1") == PROFILE
-        wait_until(
-            lambda: "update" in {event.verb for event in requests(cluster, mark, SCHEDULER_USER) if event.resource == "leases"},
-            what="a renewal of the Lease",
-        )
-    # What the extender has learned is saved at its end. Before the first save, the ConfigMap has no data.
-    assert (cluster.api.find(STATE) or {}).get("data"), (tmp_path / "kube-scheduling-extender-1.log").read_text()
+    assert pods.bind(2, PROFILE) and pods.scheduled_by("pod-1") == PROFILE
+    wait_until(
+        lambda: "update" in {event.verb for event in requests(cluster, mark, SCHEDULER_USER) if event.resource == "leases"},
+        what="a renewal of the Lease",
+    )
+    again, verified = host.run(), host.run(tasks_from="systemd_verify")
+    assert (again.code, again.changed, verified.code) == (0, 0, 0) and "MISSING []" in verified.output, again.output + verified.output
+    verified = host.run(tasks_from="systemd_verify", verbosity=3)
+    assert "host-1: units differ from the variables, or do not run: run the playbook" in verified.in_one_line
+    removed = host.run(state="absent")
+    assert removed.code == 0 and removed.changed > 0 and host.files() == set(), removed.output
+    assert host.run(state="absent").changed == 0
     for user, resources in ((SCHEDULER_USER, {"pods", "leases"}), (EXTENDER_USER, {"pods", "nodes", "configmaps"})):
         events = requests(cluster, mark, user)
         assert resources <= {event.resource for event in events}

@@ -81,33 +81,6 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> CasesRun:
     down = {"labels": {"node": "node-2"}, "health": "down", "scrapeUrl": "http://10.0.0.2:9100/metrics", "lastError": "refused"}
     with prometheus_with([down]) as address:
         cases = {
-            "wheels-of-host": Tasks(
-                "extended_scheduler",
-                "systemd_wheels",
-                {
-                    "__extended_scheduler_host": "host-1",
-                    "__extended_scheduler_lines_of_hosts": {
-                        "host-1": [["machine", "x86_64"], ["python", "/usr/bin/python3.11", "3.11", "True"]]
-                    },
-                    "__extended_scheduler_services": {"3.11-amd64": "0123456789ab"},
-                },
-                {
-                    "__extended_scheduler_cache": str(folder),
-                    "__extended_scheduler_context_program": PRINT_ARGUMENTS,
-                    "extended_scheduler_pip_arguments": PIP_ARGUMENTS,
-                },
-            ),
-            "archive": Tasks(
-                "extended_scheduler",
-                "systemd_binary",
-                {"__extended_scheduler_errors": []},
-                {
-                    "__extended_scheduler_cache": str(folder),
-                    "extended_scheduler_binary_archive": f"http://{LOGIN}127.0.0.1:1/kubernetes.tar.gz",
-                    "extended_scheduler_binary_checksum": "a" * 64,
-                },
-                show="__extended_scheduler_errors",
-            ),
             "prometheus": Tasks(
                 "node_exporter",
                 "prometheus_verify",
@@ -122,14 +95,6 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> CasesRun:
     return CasesRun(done.code, done.output.replace(address, "prometheus.example.org"))
 
 
-def test_the_download_of_the_wheels_for_a_host(run: CasesRun) -> None:
-    failure = run.failure("wheels-of-host")
-    assert "Download the wheels: no answer with wheelhouse" in failure
-    assert "--extra-index-url=https://other.example.org. No unit was changed" in failure, failure
-
-
-def test_the_archive_with_kube_scheduler(run: CasesRun) -> None:
-    assert "http://127.0.0.1:1/kubernetes.tar.gz, which extended_scheduler_binary_archive names, cannot be read (" in run.output, run.output
 
 
 def test_the_address_of_prometheus(run: CasesRun) -> None:

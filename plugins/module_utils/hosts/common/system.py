@@ -6,10 +6,13 @@ from __future__ import annotations
 
 import os
 import re
+import signal
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from http.client import HTTPException
 from typing import Any, NamedTuple, Optional, TypeVar
+
+from .files import read_text
 
 Run = Callable[..., tuple[int, str, str]]
 """Runs the words of a command, with a text for its input (``data``). Returns the exit code, the output, and the standard error."""
@@ -32,6 +35,15 @@ class Answer(NamedTuple):
         return f"Status code was {self.status} and not [200]: {self.error}"
 
 
+class Listener(NamedTuple):
+    """A program that listens at a port. Without a process it is the kernel, such as its NFS."""
+
+    address: str
+    pid: int
+    unit: str
+    program: str
+
+
 def program_runner(module: Any) -> Run:
     """Return what runs programs with `AnsibleModule`. A program that does not exist has the exit code 127."""
     path = f"{os.environ.get('PATH', '')}:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
@@ -47,6 +59,17 @@ def program_runner(module: Any) -> Run:
     return run
 
 
+def stop_on_signals() -> None:
+    """Let a run that is ended restore what the host had, as after an error."""
+
+    def stop(number: int, _frame: Any) -> None:
+        signal.signal(number, signal.SIG_IGN)
+        raise HostError(f"the run was ended by the signal {number}")
+
+    for number in (signal.SIGHUP, signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, stop)
+
+
 def run_checked(run: Run, what: str, words: Sequence[str]) -> str:
     """Run a program, and return its output. Raises HostError with its last lines if it fails."""
     code, output, error = run(words)
@@ -59,6 +82,25 @@ def main_pid(run: Run, unit: str) -> int:
     """Return the process of a service, or 0."""
     output = run(["systemctl", "show", "--property=MainPID", "--value", unit])[1].strip()
     return int(output) if output.isdigit() else 0
+
+
+def process_value(run: Run, unit: str, name: str) -> str:
+    """Return a variable in the environment of the process of a service. It is empty if none runs."""
+    found = re.search(rf"(?:^|\0){name}=([^\0]*)", read_text(f"/proc/{main_pid(run, unit)}/environ"))
+    return found.group(1) if found else ""
+
+
+def listeners(run: Run, ports: Collection[str]) -> list[Listener]:
+    """Return the programs that listen at one of the ports."""
+    found = []
+    for line in run(["ss", "--no-header", "--listening", "--tcp", "--numeric", "--processes"])[1].splitlines():
+        address = line.split()[3]
+        if address.rpartition(":")[2] in ports:
+            process = re.search(r'\("([^"]*)",pid=(\d+)', line)
+            name, pid = (process.group(1), int(process.group(2))) if process else ("kernel", 0)
+            units = re.findall(r"/([^/\n]*\.(?:service|scope))", read_text(f"/proc/{pid}/cgroup"))
+            found.append(Listener(address, pid, units[-1] if units else "", name))
+    return found
 
 
 def listens(run: Run, unit: str) -> bool:

@@ -10,24 +10,15 @@ import os
 import re
 from functools import cached_property
 from pathlib import Path
-from typing import NamedTuple, Optional
+from typing import Optional
 
 from ..common.files import read_text
 from ..common.previous import Previous
-from ..common.system import Run, main_pid
+from ..common.system import Listener, Run, listeners, main_pid, process_value
 from .wanted import MARK, TMPFILES, UNIT_FILES, UNITS, Wanted
 
 PACKAGE = "prometheus-node-exporter"
 PREVIOUS = "/var/lib/node_exporter.kube-scheduling-previous"
-
-
-class Listener(NamedTuple):
-    """A program that listens at a port. Without a process it is the kernel, such as its NFS."""
-
-    address: str
-    pid: int
-    unit: str
-    program: str
 
 
 class Host:
@@ -55,9 +46,7 @@ class Host:
     @cached_property
     def configuration(self) -> str:
         """The configuration of the process that runs. It is empty if none of this role runs."""
-        pid = main_pid(self.run, self.wanted.unit)
-        found = re.search(rf"(?:^|\0){MARK}=([^\0]*)", read_text(f"/proc/{pid}/environ"))
-        return found.group(1) if found else ""
+        return process_value(self.run, self.wanted.unit, MARK)
 
     @cached_property
     def managed(self) -> list[str]:
@@ -115,15 +104,7 @@ class Host:
     @cached_property
     def listeners(self) -> list[Listener]:
         """The programs that listen at the wanted ports."""
-        found, ports = [], {port for _name, port in self.wanted.listen}
-        for line in self.run(["ss", "--no-header", "--listening", "--tcp", "--numeric", "--processes"])[1].splitlines():
-            address = line.split()[3]
-            if address.rpartition(":")[2] in ports:
-                process = re.search(r'\("([^"]*)",pid=(\d+)', line)
-                name, pid = (process.group(1), int(process.group(2))) if process else ("kernel", 0)
-                units = re.findall(r"/([^/\n]*\.(?:service|scope))", read_text(f"/proc/{pid}/cgroup"))
-                found.append(Listener(address, pid, units[-1] if units else "", name))
-        return found
+        return listeners(self.run, {port for _name, port in self.wanted.listen})
 
     @cached_property
     def unreadable(self) -> dict[str, str]:

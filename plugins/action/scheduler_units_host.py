@@ -1,0 +1,75 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Copyright: onprem.kube_scheduling contributors
+"""Give the variables and units of the role extended_scheduler to the module on the host, and bring the programs that it does not have."""
+
+from __future__ import annotations
+
+from ansible.errors import AnsibleConnectionFailure
+from ansible.plugins.action import ActionBase
+from ansible_collections.onprem.kube_scheduling.plugins.plugin_utils.extended_scheduler_units import (
+    Variables,
+    extender_archive,
+    host_variables,
+    kube_scheduler,
+    kubeconfigs,
+    units,
+)
+
+
+class ActionModule(ActionBase):
+    """The action of scheduler_units_host."""
+
+    def run(self, tmp=None, task_vars=None):
+        """Return the result of the module."""
+        result, state, given = super().run(tmp, task_vars), self._task.args["state"], Variables(self._templar, task_vars)
+        file, program, problems, missing, made, files = "", "", [], [], [], {}
+        if given("state") == "present":
+            texts, problems, missing = kubeconfigs(given)
+            file, checksum, problem = kube_scheduler(given)
+            program = f"kube-scheduler-{checksum[:12]}"
+            problems += [problem] if problem else []
+            made, files = units(given, texts, program, lambda unit: self._rendered(unit, task_vars))
+        arguments = {**self._task.args, "variables": {**host_variables(given, program, state), "units": made}, "files": files}
+        if state == "checked":
+            found = self._checked(arguments, task_vars)
+            return result | found | {"problems": problems + found["problems"], "missing": missing + found["missing"]}
+        if state == "present":
+            found = self._execute_module(module_args={**arguments, "state": "checked"}, task_vars=task_vars)
+            if found.get("problems"):
+                found.update(failed=True, msg="\n".join(found["problems"]))
+            if found.get("failed") or not found["missing"]:
+                return result | found
+            if not self._task.check_mode:
+                host = arguments["host"]
+                archive = extender_archive(given, host, found["python"], found["machine"]) if "services" in found["needs"] else ""
+                arguments["sources"] = self._brought({"program": file if "program" in found["needs"] else "", "services": archive})
+        return result | self._execute_module(module_args=arguments, task_vars=task_vars)
+
+    def _checked(self, arguments, task_vars):
+        """Return what the host has. One that cannot be read is named together with the other problems."""
+        host = arguments["host"]
+        try:
+            found = self._execute_module(module_args=arguments, task_vars=task_vars)
+            problem = f" cannot be read ({found.get('msg')}): check that its connection can become root" if found.get("failed") else ""
+        except AnsibleConnectionFailure:
+            problem = (
+                " cannot be reached: repair it, or remove it from extended_scheduler_hosts. If it does not return, set "
+                "extended_scheduler_scheduler_user and extended_scheduler_user to new names, so that its kubeconfigs lose their rights"
+            )
+        return {"changed": False, "problems": [host + problem], "missing": [], "profiles": [], "hostname": ""} if problem else found
+
+    def _rendered(self, unit, task_vars):
+        variables = {**task_vars, "ansible_search_path": self._task.get_search_path(), "__extended_scheduler_unit": unit}
+        lookup = self._shared_loader_obj.lookup_loader.get("ansible.builtin.template", loader=self._loader, templar=self._templar)
+        (text,) = lookup.run(["unit.j2"], variables)
+        return str(text)
+
+    def _brought(self, files):
+        """Copy files to the temporary folder of the host, which Ansible removes. Return their paths there."""
+        folder, found = self._connection._shell.tmpdir or self._make_tmp_path(), {}
+        for name, file in files.items():
+            if file:
+                found[name] = self._connection._shell.join_path(folder, name)
+                self._transfer_file(str(file), found[name])
+        self._fixup_perms2((folder, *found.values()))
+        return found

@@ -1,0 +1,201 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Copyright: onprem.kube_scheduling contributors
+"""The variables of the role extended_scheduler on the controller, and the programs and kubeconfigs that it has for units on hosts."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import importlib
+import json
+import math
+import posixpath
+import re
+import shutil
+import tarfile
+import tempfile
+import time
+from http.client import HTTPException
+from pathlib import Path
+
+from ansible.errors import AnsibleActionFail
+from ansible.module_utils.parsing.convert_bool import boolean
+from ansible.module_utils.urls import open_url
+from ansible_collections.onprem.kube_scheduling.plugins.filter.client_certificate import client_certificate
+from ansible_collections.onprem.kube_scheduling.plugins.filter.without_logins import without_logins
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.hosts.common.files import read_text
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.hosts.scheduler_units.wanted import ARCHITECTURES, PYTHON, SERVICES
+from ansible_collections.onprem.kube_scheduling.plugins.plugin_utils.plain_values import plain
+
+IMAGE_CONTEXT = "ansible_collections.onprem.kube_scheduling.services.image_context"
+ENVIRONMENT = {"KUBECONFIG": "kubeconfig", "PYTHONPATH": SERVICES}
+ENVIRONMENT |= {f"PYTHON{name}": "1" for name in ("DONTWRITEBYTECODE", "NOUSERSITE", "SAFEPATH", "UNBUFFERED")}
+
+
+class Variables:
+    """The variables of the role, without their prefix. Those that only the role uses begin with two underscores."""
+
+    def __init__(self, templar, task_vars):
+        self._templar, self._task_vars = templar, task_vars
+
+    def __call__(self, name):
+        """Return the value of a variable."""
+        hidden = name.startswith("__")
+        value = self._task_vars[f"{'__' if hidden else ''}extended_scheduler_{name.lstrip('_')}"]
+        return plain(self._templar.template(value))
+
+
+def kubeconfigs(given):
+    """Return the kubeconfig of each user, the reasons why they cannot be used, and the certificates of kubeadm that have expired.
+
+    A kubeconfig that kubeadm has not made yet is empty.
+    """
+    paths, users, problems, missing = given("__given_kubeconfigs"), given("__kubeconfig_users"), [], []
+    made = {one["item"]: base64.b64decode(one.get("content") or "").decode() for one in given("__made").get("results", [])}
+    texts = {user: read_text(str(Path(path).expanduser())) if path else made.get(user, "") for user, path in paths.items()}
+    if not any(paths.values()) and not given("__kubeadm_map").get("resources"):
+        remedy = "set extended_scheduler_scheduler_kubeconfig and extended_scheduler_extender_kubeconfig"
+        problems.append(f"there is no ConfigMap kube-system/kubeadm-config, so kubeadm has not made the cluster: {remedy}")
+    for user, path in paths.items():
+        data = re.search(r'client-certificate-data: *"?([A-Za-z0-9+/=]+)', texts[user])
+        certificate = client_certificate(data.group(1)) if data else {}
+        named, has_expired = certificate.get("common_name", users[user]), certificate.get("not_after", math.inf) < time.time()
+        if not path and has_expired:
+            remedy = "run the playbook onprem.kube_scheduling.site or onprem.kube_scheduling.scheduler, which makes it"
+            missing.append(f"the client certificate of the {user} on the hosts has expired: {remedy}")
+        elif path and not texts[user]:
+            what = f"the controller has no file {path}, which extended_scheduler_{user}_kubeconfig names"
+            problems.append(f"{what}: copy the kubeconfig there")
+        elif path and re.search(r"(?m)^ *-? *(certificate-authority|client-certificate|client-key|tokenFile|exec): ", texts[user]):
+            remedy = "write their content into it, with kubectl config view --raw --flatten"
+            problems.append(f"{path} names other files or a program, which the hosts do not have: {remedy}")
+        elif path and named != users[user]:
+            variable = "extended_scheduler_scheduler_user" if user == "scheduler" else "extended_scheduler_user"
+            what = f"{path} has a certificate of the user {named}, and the rights are granted to {users[user]}"
+            problems.append(f"{what}: set {variable} to the user of the certificate")
+        elif path and has_expired:
+            problems.append(f"{path} has a certificate that has expired: make a new one")
+    return texts, problems, missing
+
+
+def kube_scheduler(given):
+    """Return the path of the kube-scheduler that is given, its SHA-256 sum, and the reason why there is none."""
+    path, archive = given("binary_path"), given("binary_archive")
+    file = Path(path).expanduser()
+    if path and not file.is_file():
+        return "", "", f"the controller has no file {path}, which extended_scheduler_binary_path names: copy kube-scheduler there"
+    if not path:
+        wanted = given("binary_checksum").removeprefix("sha256:").lower()
+        file = Path(given("__cache"), "kube-scheduler", wanted[:12], "kube-scheduler")
+        problem = "" if file.is_file() else take_from_archive(archive, wanted, file)
+        if problem:
+            return "", "", problem
+    return str(file), sum_of(file), ""
+
+
+def take_from_archive(name, wanted_sum, program):
+    """Write kube-scheduler from an archive with this sum, which is a file or a URL. Return the reason why this is not possible."""
+    shown, is_url = without_logins(name), name.startswith(("http://", "https://"))
+    program.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        with tempfile.TemporaryDirectory(prefix="new-", dir=program.parent) as scratch:
+            archive = Path(scratch, "archive") if is_url else Path(name).expanduser()
+            if is_url:
+                with archive.open("wb") as output:
+                    shutil.copyfileobj(open_url(name, timeout=60), output)
+            found = sum_of(archive)
+            if found != wanted_sum:
+                remedy = "copy the archive again, or correct the sum"
+                return f"{shown} has the SHA-256 sum {found}, and extended_scheduler_binary_checksum is {wanted_sum}: {remedy}"
+            with tarfile.open(archive) as opened:
+                member = next((one for one in opened if one.isfile() and posixpath.basename(one.name) == program.name), None)
+                if member is None:
+                    remedy = "use kubernetes-server-linux-ARCHITECTURE.tar.gz of a release of Kubernetes"
+                    return f"{shown} has no file kube-scheduler: {remedy}"
+                with Path(scratch, program.name).open("wb") as output:
+                    shutil.copyfileobj(opened.extractfile(member), output)
+            Path(scratch, program.name).replace(program)
+    except (OSError, HTTPException, ValueError, EOFError, tarfile.TarError) as error:
+        reason = without_logins(" ".join(str(error).split()))
+        what = "which extended_scheduler_binary_archive names, cannot be read"
+        return f"{shown}, {what} ({reason}): correct the path or the URL, or extended_scheduler_binary_checksum"
+    return ""
+
+
+def sum_of(file):
+    """Return the SHA-256 sum of a file."""
+    with Path(file).open("rb") as content:
+        return hashlib.file_digest(content, "sha256").hexdigest()
+
+
+def extender_hash():
+    """Return the hash of the extender on hosts. Its wheels depend on the Python and the architecture of the host, too."""
+    return importlib.import_module(IMAGE_CONTEXT).content_hash(base="host", python="", architecture="")
+
+
+def extender_archive(given, host, python, machine):
+    """Return the path of an archive with the collection and the wheels for a host. Raises AnsibleActionFail with the reason."""
+    image = importlib.import_module(IMAGE_CONTEXT)
+    archive = Path(given("__cache"), "host-services", f"services-{extender_hash()}-{python}-{machine}.tar")
+    if archive.exists():
+        return archive
+
+    def readable(member):
+        member.mode = 0o755 if member.isdir() else 0o644
+        return member
+
+    archive.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix="new-", dir=archive.parent) as scratch:
+        wheels, context = Path(given("wheelhouse") or f"{scratch}/wheels").expanduser(), Path(scratch, "context")
+        try:
+            if not given("wheelhouse"):
+                image.download(wheels, python=python, architecture=ARCHITECTURES[machine], pip_arguments=given("pip_arguments"))
+            image.assemble(context, wheelhouse=wheels)
+        except (image.ContextError, OSError) as error:
+            reason = without_logins(" ".join(str(error).split())).replace("service_image_", "extended_scheduler_")
+            what = f"{host}: the extender cannot be prepared for Python {python}"
+            raise AnsibleActionFail(f"{what}: {reason}. No unit was changed") from None
+        with tarfile.open(Path(scratch, "archive"), "w") as packed:
+            packed.add(context, arcname=".", filter=readable)
+        Path(scratch, "archive").replace(archive)
+    return archive
+
+
+def units(given, texts, program, render):
+    """Return the units of a host, the extenders first, and the files of each. ``render`` returns the text of a unit."""
+    made, files, port = [], {}, given("secure_port")
+
+    def add(name, description, user, text, **others):
+        unit = {"name": f"kube-scheduling-{name}.service", **others}
+        own = files[unit["name"]] = {f"{user}.yaml": text, "kubeconfig": texts[user]}
+        mark = hashlib.sha256(json.dumps(own, sort_keys=True).encode()).hexdigest()[:12]
+        unit["folder"] = f"{given('__units_folder')}/{name}-{mark}"
+        after = [one["name"] for one in made] if user == "scheduler" else []
+        made.append({**unit, "text": render({**unit, "description": description, "files": list(own), "after": after})})
+
+    for number, (extender, text) in enumerate(zip(given("__files")["extenders"], given("__extender_texts")), 1):
+        description = f"Extender {number} of kube-scheduler, which scores nodes by live signals"
+        words = [PYTHON, "-m", "ansible_collections.onprem.kube_scheduling.services", "extender", "--config", "extender.yaml"]
+        url = f"http://127.0.0.1:{extender['status_port']}/readyz"
+        add(extender["name"], description, "extender", text, words=words, environment=ENVIRONMENT, url=url)
+    words = [f"{given('program_folder')}/{program}", "--config=scheduler.yaml", "--authentication-kubeconfig=kubeconfig"]
+    words += ["--authorization-kubeconfig=kubeconfig", f"--secure-port={port}", f"-v={given('verbosity')}"]
+    description, url = "kube-scheduler beside the scheduler of the cluster, with profiles of its own", f"https://127.0.0.1:{port}/readyz"
+    add("scheduler", description, "scheduler", given("__config"), words=words, environment={}, url=url)
+    return made, files
+
+
+def host_variables(given, program, state):
+    """Return the variables that the module needs, without the units."""
+    names = ("state", "program_folder", "python", "secure_port", "wait_timeout", "__units_folder", "__system_folder")
+    found = {name.lstrip("_"): given(name) for name in names}
+    return {
+        **found,
+        "wait_timeout": int(found["wait_timeout"]),
+        "validate": boolean(given("validate")),
+        "program": program,
+        "services": extender_hash(),
+        "ports": [str(port) for port in given("__ports")],
+        "names": given("__files")["source_hosts"],
+        "kubernetes_version": given("__version") if state == "present" else "",
+    }
