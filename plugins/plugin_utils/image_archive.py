@@ -19,7 +19,7 @@ import tempfile
 TYPE = "application/vnd.oci.image"
 TIMES = ("mtime", "atime", "ctime")
 KEPT = ("User", "Env", "Entrypoint", "Cmd", "WorkingDir", "Labels", "ExposedPorts", "Volumes", "StopSignal")
-"""What a container needs of the configuration (OCI image specification)."""
+"""The fields of the configuration that a container needs (OCI image specification)."""
 
 
 def write_archive(saved, to, repository):

@@ -95,8 +95,6 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> CasesRun:
     return CasesRun(done.code, done.output.replace(address, "prometheus.example.org"))
 
 
-
-
 def test_the_address_of_prometheus(run: CasesRun) -> None:
     for text in (
         "Prometheus http://prometheus.example.org does not know the target 10.0.0.1:9100 of the node node-1: name the file",
