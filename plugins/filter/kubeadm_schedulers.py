@@ -57,7 +57,8 @@ options:
     default: ""
   objects:
     description: >-
-      The pods with the label C(component=kube-scheduler), the control-plane Nodes, and the Lease of kube-scheduler.
+      The ConfigMap C(kube-system/kubeadm-config), the pods with the label C(component=kube-scheduler), the control-plane Nodes, and the
+      Lease of kube-scheduler.
     type: list
     elements: dict
     default: []
@@ -82,7 +83,8 @@ _value:
   description: >-
     C(file) is the path of the configuration file. C(hosts) has by host C(config), C(manifest), C(original), whether the new manifest
     C(differs), and the command lines. C(nodes) has the Node of each host, and C(order) the hosts with the leader
-    at the end. C(cluster) is the text of the ClusterConfiguration. C(dropped) has
+    at the end. C(cluster) is the text of the ClusterConfiguration, and C(configuration) the ConfigMap with it, if it
+    differs. C(dropped) has
     the profiles that are not wanted any more. C(errors), C(warnings) and C(missing) are lists of sentences. With an error nothing may be
     written.
   type: dict

@@ -72,13 +72,21 @@ class SchedulerWish(t.NamedTuple):
 
 
 class Cluster(t.NamedTuple):
-    """The cluster: the version of its API server, the pods with the label of kube-scheduler, the control-plane Nodes and the Lease.
+    """The cluster: the version of its API server, and its objects.
+
+    These are the ConfigMap of kubeadm, the pods with the label of kube-scheduler, the control-plane Nodes and the Lease of kube-scheduler.
 
     A kubelet can make a mirror pod with any label on its own Node. It cannot give its Node the label of a control plane.
     """
 
     git_version: str = ""
     objects: t.Sequence = ()
+
+    def configuration(self, text):
+        """Return the ConfigMap of kubeadm with this text. A write is valid only for the version that was read."""
+        versions = [one["metadata"].get("resourceVersion") for one in self.objects if one["kind"] == "ConfigMap"]
+        metadata = {"name": "kubeadm-config", "namespace": CLUSTER_LEASE[0], "resourceVersion": versions[0] if versions else None}
+        return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {"ClusterConfiguration": text}}
 
     def scheduler_nodes(self):
         """Return the names of the control planes that run kube-scheduler."""
@@ -142,6 +150,7 @@ def plan_schedulers(hosts, cluster, wish, found_cluster):
         "order": sorted(planned, key=lambda host: nodes[host] == found_cluster.leader()),
         "certificates": {host: read.get("certificate", {}) for host, read in read_hosts.items()},
         "cluster": cluster_text,
+        "configuration": found_cluster.configuration(cluster_text) if cluster_text != cluster else {},
         "dropped": [profile for profile in installed if profile not in kept],
         "missing": [*(line for host, plan in planned.items() for line in _missing(host, plan)), *_missing_of(cluster, cluster_text)],
         "errors": errors,

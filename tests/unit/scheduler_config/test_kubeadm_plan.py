@@ -170,7 +170,8 @@ def objects(*pods_on: str, leader: str = "") -> list[Json]:
     """Return two control planes, pods with the label of kube-scheduler on these Nodes, and the Lease."""
     nodes = [{"kind": "Node", "metadata": {"name": name}} for name in ("node-1", "node-2")]
     lease = {"kind": "Lease", "metadata": {"name": "kube-scheduler"}, "spec": {"holderIdentity": leader}}
-    return [*nodes, *({"kind": "Pod", "metadata": {"name": node}, "spec": {"nodeName": node}} for node in pods_on), lease]
+    kubeadm = {"kind": "ConfigMap", "metadata": {"name": "kubeadm-config", "resourceVersion": "12"}}
+    return [kubeadm, *nodes, *({"kind": "Pod", "metadata": {"name": node}, "spec": {"nodeName": node}} for node in pods_on), lease]
 
 
 def test_a_control_plane_that_is_no_host_is_refused_and_a_pod_of_another_node_proves_nothing() -> None:
@@ -182,6 +183,14 @@ def test_a_control_plane_that_is_no_host_is_refused_and_a_pod_of_another_node_pr
     assert [error.partition(",")[0] for error in other["errors"]] == ["kube-scheduler also runs on node-2"]
     removal = planned(hosts, objects=objects("node-1", "node-2"), **given)
     assert removal["errors"] == [] and "kube-scheduler also runs on node-2" in removal["warnings"][0]
+
+
+def test_the_configuration_of_kubeadm_is_written_only_if_it_differs_and_nobody_has_changed_it() -> None:
+    hosts = {"cp-1": {"manifest": MANIFEST, "node": "node-1"}}
+    found = planned(hosts, V1BETA4, objects=objects("node-1"), **WANTED)
+    assert found["configuration"]["metadata"] == {"name": "kubeadm-config", "namespace": "kube-system", "resourceVersion": "12"}
+    assert found["configuration"]["data"] == {"ClusterConfiguration": found["cluster"]}
+    assert planned(hosts, found["cluster"], objects=objects("node-1"), **WANTED)["configuration"] == {}
 
 
 def test_the_host_of_the_leader_is_the_last_one() -> None:
