@@ -46,7 +46,7 @@ def _failure(result, host, state, reason):
     if state in ("read", "checked"):
         text = failure_text(result)
         return {"changed": False, "problems": [f"{text}: {remedy}" if "unreached" in result else f"{host}: {text}"]}
-    if state == "restored" and "unreached" in result:
+    if "unreached" in result:
         again = "run the playbook again as soon as it can be reached, which continues"
-        result["msg"] = f"{reason} {host} cannot be reached, so its earlier manifest is not restored: {again}"
+        result["msg"] = f"{f'{reason} ' if reason else ''}{host} cannot be reached, so its earlier manifest is not restored: {again}"
     return result

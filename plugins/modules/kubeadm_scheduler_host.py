@@ -159,7 +159,7 @@ def main():
         elif given["state"] == "kept":
             scheduler.keep()
         elif given["state"] == "restored":
-            raise HostError(scheduler.restore(given["reason"]) if scheduler.is_kept() else given["reason"])
+            raise HostError(scheduler.restore(given["reason"]))
         else:
             scheduler.tidy(given["plan"]["file"], given["settings_mark"])
         module.exit_json(changed=scheduler.changes.changed, diff=scheduler.changes.diffs, **result)

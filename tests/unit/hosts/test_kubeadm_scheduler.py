@@ -23,6 +23,7 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.hosts.kubea
 from tests.unit.scheduler_config.kubeadm_texts import MANIFEST
 
 PROFILES = [{"schedulerName": "network-traffic"}]
+START_S = 5
 OTHER = [{"schedulerName": "quiet"}]
 RESTORED = "The earlier manifest is restored, and the scheduler is healthy again. The hosts after it were not changed"
 
@@ -39,6 +40,7 @@ class ControlPlane:
         self.refused = ""  # the text of a configuration that the scheduler refuses
         self.logs = folder / "logs"
         self.status = 200
+        self.started, self.age_s = MANIFEST, START_S
         self.ended: list[int] = []
         self.when_read: Callable[[], None] = lambda: None
 
@@ -62,6 +64,10 @@ class ControlPlane:
     def processes(self, *commands: Sequence[str]) -> list[int]:
         """Return the processes that StaticPod finds. The number of the process is another one after each end."""
         self.when_read()
+        text = self.manifest.read_text()
+        self.started, self.age_s = text, (self.age_s + 1 if text == self.started else 0)
+        if self.age_s < START_S:
+            return []
         words = [line.strip().removeprefix("- ") for line in self.manifest.read_text().splitlines() if line.startswith("    - ")]
         of_pod = [command for command in commands if set(command) <= set(words)]
         file = next((word.partition("=")[2] for word in words if word.startswith("--config=")), "")

@@ -136,6 +136,7 @@ class KubeScheduler:
             self.keep()
             raise HostError(f"Another program has changed {path} meanwhile: run the playbook again")
         found = Path(path).stat()
+        self.earlier_folders = self.pod.folders()
         self.changes.put(HostFile(path, text, mode=found.st_mode & 0o7777, uid=found.st_uid, gid=found.st_gid))
 
     def _wait(self, words: Sequence[str]) -> None:
