@@ -48,7 +48,7 @@ class Host:
     @cached_property
     def python(self) -> tuple[str, str]:
         """The path and the version of the Python for the extenders. Both are empty if there is none."""
-        path, _, version = self.run([self.wanted.python, "-c", READ_PYTHON])[1].strip().rpartition(" ")
+        path, version = self.run([self.wanted.python, "-c", READ_PYTHON])[1].strip().rpartition(" ")[::2]
         return path, version
 
     @property

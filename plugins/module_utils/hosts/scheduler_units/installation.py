@@ -61,8 +61,7 @@ class Installation:
 
     def accept(self) -> None:
         """Forget the earlier units, and remove what the new ones do not need."""
-        if not self.dry:
-            self.previous.forget()
+        self.changes.do(self.previous.is_kept(), self.previous.forget)
         wanted = {unit["name"] for unit in self.wanted.units}
         self._remove_units([name for name in self.host.own_names() if name not in wanted])
         self._remove_files()
@@ -72,7 +71,7 @@ class Installation:
         parts = [reason]
         if self.previous.is_kept() and not self.dry:
             journal = journal_end(self.run, self.started, self.started_s)
-            parts.append(f"The journal of {self.started} ends with: {' | '.join(journal)[:1000]}" if journal else "")
+            parts.append(f"The journal of {self.started} ends with: {' | '.join(journal)[-1000:]}" if journal else "")
             parts.append(self._restore_units())
             self.changes.changed = True
         text = ". ".join(re.sub(r"[. ]+$", "", part) for part in parts if part)
