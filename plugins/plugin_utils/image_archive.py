@@ -22,8 +22,11 @@ KEPT = ("User", "Env", "Entrypoint", "Cmd", "WorkingDir", "Labels", "ExposedPort
 """The fields of the configuration that a container needs (OCI image specification)."""
 
 
-def write_archive(saved, to, repository):
-    """Write the image of docker's archive ``saved`` as an OCI image layout. Its name is that of the repository with the digest."""
+def write_archive(saved, to, name):
+    """Write the image of docker's archive ``saved`` as an OCI image layout, which docker and podman can load, too, under ``name``.
+
+    containerd names it by its digest.
+    """
     with tarfile.open(saved) as given, tarfile.open(to, "w") as made:
         (image,) = json.load(given.extractfile("manifest.json"))
         described = json.load(given.extractfile(image["Config"]))
@@ -32,14 +35,17 @@ def write_archive(saved, to, repository):
         config["created"] = "1970-01-01T00:00:00Z"
         config["config"] = {name: described["config"][name] for name in KEPT if described["config"].get(name)}
         config["rootfs"] = {"type": "layers", "diff_ids": [layer["digest"] for layer in layers]}
+        described_by = _add_text(made, f"{TYPE}.config.v1+json", config)
         kind = {"schemaVersion": 2, "mediaType": f"{TYPE}.manifest.v1+json"}
-        manifest = _add_text(
-            made, f"{TYPE}.manifest.v1+json", kind | {"config": _add_text(made, f"{TYPE}.config.v1+json", config), "layers": layers}
-        )
-        manifest["annotations"] = {"io.containerd.image.name": f"{repository}@{manifest['digest']}"}
-        index = {"schemaVersion": 2, "mediaType": f"{TYPE}.index.v1+json", "manifests": [manifest]}
-        for name, value in (("index.json", index), ("oci-layout", {"imageLayoutVersion": "1.0.0"})):
-            _add(made, name, io.BytesIO(json.dumps(value).encode()))
+        manifest = _add_text(made, kind["mediaType"], kind | {"config": described_by, "layers": layers})
+        manifest["annotations"] = {"io.containerd.image.name": f"{name.rpartition(':')[0]}@{manifest['digest']}"}
+        files = {
+            "index.json": {"schemaVersion": 2, "mediaType": f"{TYPE}.index.v1+json", "manifests": [manifest]},
+            "oci-layout": {"imageLayoutVersion": "1.0.0"},
+            "manifest.json": [{"Config": _place(described_by), "RepoTags": [name], "Layers": [_place(layer) for layer in layers]}],
+        }
+        for file, value in files.items():
+            _add(made, file, io.BytesIO(json.dumps(value).encode()))
 
 
 def digest_of(archive):
@@ -91,8 +97,13 @@ def _add_blob(made, kind, content):
     """Add a content under its digest, and return its description."""
     content.seek(0)
     digest = hashlib.file_digest(content, "sha256").hexdigest()
-    _add(made, f"blobs/sha256/{digest}", content)
-    return {"mediaType": kind, "digest": f"sha256:{digest}", "size": content.tell()}
+    described = {"mediaType": kind, "digest": f"sha256:{digest}", "size": content.tell()}
+    _add(made, _place(described), content)
+    return described
+
+
+def _place(blob):
+    return f"blobs/{blob['digest'].replace(':', '/')}"
 
 
 def _add(made, name, content):

@@ -218,7 +218,7 @@ class ServiceImage:
                 code, output, error = _run([self._engine, "save", "--output", str(saved), own])
                 if code != 0:
                     raise OSError(_last(error or output))
-                write_archive(saved, made, REPOSITORY)
+                write_archive(saved, made, self.name)
                 publish(made, self.archive)
         except OSError as error:
             raise ImageError(

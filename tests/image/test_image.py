@@ -57,10 +57,10 @@ LOADED = re.compile(r"^# code object from '?(/opt/kube-scheduling/[^'\n]+?)'?$",
 
 @pytest.fixture(scope="module")
 def image(base: str, archives: Path, node: object, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """The reference of the image, which the role has built."""
+    """The name of the image, which the role has built."""
     answer = Role(base=base, archives=archives, node=node, folder=tmp_path_factory.mktemp("role")).run()  # type: ignore[arg-type]
     assert answer.code == 0, answer.output
-    reference = str(answer.reference)
+    reference = str(answer.reference).partition("@")[0]
     docker("load", "--input", str(archive_of(reference, archives)))
     yield reference
     docker("rmi", reference)

@@ -48,7 +48,7 @@ def saved(folder: Path, time_s: int, *, mode: str = "w:") -> Path:
 
 
 def test_every_content_is_named_by_its_digest_and_the_image_by_that_of_its_manifest(tmp_path: Path) -> None:
-    write_archive(saved(tmp_path, 1), tmp_path / "image.tar", PLACE)
+    write_archive(saved(tmp_path, 1), tmp_path / "image.tar", f"{PLACE}:1")
     with tarfile.open(tmp_path / "image.tar") as archive:
         found = {entry.name: archive.extractfile(entry).read() for entry in archive}  # type: ignore[union-attr]
     blobs = {f"sha256:{name.rpartition('/')[2]}": content for name, content in found.items() if name.startswith("blobs/")}
@@ -70,7 +70,7 @@ def test_every_content_is_named_by_its_digest_and_the_image_by_that_of_its_manif
 def test_two_builds_of_the_same_content_have_the_same_digest(tmp_path: Path) -> None:
     digests = set()
     for time_s, mode in ((1, "w:"), (2, "w:"), (3, "w:gz")):
-        write_archive(saved(tmp_path, time_s, mode=mode), tmp_path / "image.tar", PLACE)
+        write_archive(saved(tmp_path, time_s, mode=mode), tmp_path / "image.tar", f"{PLACE}:1")
         digests.add(digest_of(tmp_path / "image.tar"))
     assert len(digests) == 1
 
