@@ -73,7 +73,7 @@ class ControlPlane:
         file = next((word.partition("=")[2] for word in words if word.startswith("--config=")), "")
         runs = not file or (Path(file).is_file() and Path(file).read_text() != self.refused)
         if not runs and Path(file).is_file():
-            log = self.logs / "kube-system_kube-scheduler-node-1_abc" / "kube-scheduler" / "1.log"
+            log = self.logs / f"kube-system_kube-scheduler-node-1_{'a' * 32}" / "kube-scheduler" / "1.log"
             log.parent.mkdir(parents=True, exist_ok=True)
             log.write_text('2026-11-30T11:00:00Z stderr F E1130 "command failed" err="no kind \\"X\\""\n')
         return [100 + len(self.ended)] if of_pod and runs else []
@@ -84,7 +84,7 @@ def host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ControlPlane:
     found = ControlPlane(tmp_path)
     monkeypatch.setattr(static_pod, "LOGS", str(found.logs))
     monkeypatch.setattr(reading, "KUBELET", str(tmp_path / "kubelet.pem"))
-    monkeypatch.setattr(StaticPod, "processes", lambda _pod, *commands: found.processes(*commands))
+    monkeypatch.setattr(StaticPod, "with_command", lambda _pod, *commands: found.processes(*commands))
     monkeypatch.setattr(system.time, "sleep", lambda _seconds: None)
     monkeypatch.setattr(scheduler_module.os, "kill", lambda pid, _signal: found.ended.append(pid))
     return found

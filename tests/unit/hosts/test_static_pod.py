@@ -12,6 +12,8 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.hosts.common import static_pod
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.hosts.common.static_pod import StaticPod
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.hosts.common.system import Answer, HostError
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.hosts.static_pod import installation
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.hosts.static_pod.installation import StaticPodHost
@@ -33,16 +35,18 @@ class Place:
         self.made, self.listeners, self.answer = issued_kubeconfig(), "", GOOD
         self.works, self.images, self.left = True, ["", "1", "2"], 0
         self.asked: list[str] = []
-        monkeypatch.setattr(installation, "processes", self.processes)
+        monkeypatch.setattr(StaticPod, "environments", lambda _pod: self.processes())
+        monkeypatch.setattr(StaticPod, "processes", lambda _pod: dict.fromkeys(self.processes(), Path("/proc/x")))
+        monkeypatch.setattr(static_pod, "LOGS", str(folder / "logs"))
         monkeypatch.setattr(time, "sleep", lambda _s: None)
 
-    def processes(self, _name: str, _logs: str) -> dict[int, str]:
+    def processes(self) -> dict[int, list[str]]:
         if not self.manifest.exists():
             self.left -= 1
-            return {7: ""} if self.left >= 0 else {}
+            return {7: []} if self.left >= 0 else {}
         containers = read_pod(self.manifest.read_text())["spec"]["containers"]
         marks = [{one["name"]: one["value"] for one in container["env"]}[MARK] for container in containers]
-        return {7 + n: f"PATH=/\0{MARK}={mark}\0" for n, mark in enumerate(marks) if containers[n]["image"] in self.images}
+        return {7 + n: ["PATH=/", f"{MARK}={mark}"] for n, mark in enumerate(marks) if containers[n]["image"] in self.images}
 
     def run(self, words: Sequence[str], data: str | None = None) -> tuple[int, str, str]:
         program = words[0]
@@ -78,7 +82,7 @@ class Place:
             "nodes": [],
             "leftovers": [],
         }
-        return StaticPodHost(SimpleNamespace(**{**wanted, **given}), self.run, self.ask, dry=dry, logs=str(self.folder.parent / "logs"))
+        return StaticPodHost(SimpleNamespace(**{**wanted, **given}), self.run, self.ask, dry=dry)
 
     def present(self, **given: Any) -> bool:
         host = self.host(**given)

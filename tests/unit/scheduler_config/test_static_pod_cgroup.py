@@ -18,7 +18,7 @@ TENANT = "/kubepods.slice/kubepods-besteffort.slice/kubepods-besteffort-pod11111
 USER = "/user.slice/user-1000.slice/user@1000.service"
 
 
-POD = StaticPod("kube-system", "kube-scheduler-cp-1")
+POD = StaticPod("kube-scheduler", "cp-1")
 COMMAND = ["kube-scheduler", "--leader-elect=true"]
 
 
@@ -36,7 +36,7 @@ def matches(folder: Path, cgroup: str, *pods: str, command: str = "kube-schedule
     process.mkdir(exist_ok=True)
     (process / "cgroup").write_text(cgroup)
     (process / "cmdline").write_text(command)
-    return POD.has(process, [["other"], COMMAND])
+    return POD.runs(process, [["other"], COMMAND])
 
 
 @pytest.mark.parametrize(

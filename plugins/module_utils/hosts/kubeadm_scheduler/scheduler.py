@@ -31,7 +31,7 @@ class KubeScheduler:
 
     def __init__(self, place: Place, plan: Mapping[str, Any], ask: Callable[[str], Answer], *, timeout_s: int, dry: bool) -> None:
         self.place, self.plan, self.ask, self.timeout_s = place, plan, ask, timeout_s
-        self.pod = StaticPod("kube-system", f"{NAME}-{place.node}")
+        self.pod = StaticPod(NAME, place.node)
         self.changes = Changes(dry)
         self.earlier_folders = self.pod.folders()
         self.stopped: list[int] = []
@@ -47,10 +47,10 @@ class KubeScheduler:
         commands = (self.plan["running_words"], self.plan["previous_words"])
         words = [word for word in self.plan["words"] if not NOT_CHECKED.match(word)]
         words += ["--config=/dev/stdin", "--write-config-to=/dev/null", "--secure-port=0"]
-        for pid in self.pod.processes(*commands):
+        for pid in self.pod.with_command(*commands):
             descriptor = os.open(f"/proc/{pid}", os.O_RDONLY | os.O_DIRECTORY)
             process = Path(f"/proc/{os.getpid()}/fd/{descriptor}")
-            if self.pod.has(process, commands):
+            if self.pod.runs(process, commands):
                 entered = ["nsenter", f"--mount={process}/ns/mnt", f"--pid={process}/ns/pid", "--", *words]
                 code, _output, error = run(entered, data=self.plan["config"], expand_user_and_vars=False)
                 reason = _reason_in((error.strip().splitlines() or [f"exit code {code}"])[-1])
@@ -80,7 +80,7 @@ class KubeScheduler:
         present = read_text(self.place.manifest_path)
         is_new = present == self.plan["manifest"] and not self.changes.dry
         # The log is gone with the pod.
-        line = _reason_in(self.pod.last_log_line()).rstrip(".") if is_new else ""
+        line = _reason_in("".join(self.pod.log_end()[-1:])).rstrip(".") if is_new else ""
         start = f"{self.place.host}: {reason.rstrip('.')}.{f' Its log: {line}.' if line else ''}"
         if self.changes.dry or not self.is_kept() or present == self.plan["previous"]:
             outcome = "Its manifest was not changed by this run"
@@ -125,7 +125,7 @@ class KubeScheduler:
             self._replace(self.plan["manifest"])
         elif earlier and differs and not self.changes.dry:
             # It may have read the edited file. The kubelet starts it again.
-            self.stopped = self.pod.processes(self.plan["words"])
+            self.stopped = self.pod.with_command(self.plan["words"])
             for pid in self.stopped:
                 os.kill(pid, signal.SIGTERM)
 
@@ -147,8 +147,10 @@ class KubeScheduler:
 
     def _problem(self, words: Sequence[str]) -> str:
         """Return why the scheduler is not healthy. The text is empty if it is."""
-        if not set(self.pod.processes(words)) - set(self.stopped):
-            logs = [log for folder in self.pod.folders() if folder not in self.earlier_folders for log in folder.glob("*/[1-9]*.log")]
+        if not set(self.pod.with_command(words)) - set(self.stopped):
+            logs = [
+                log for uid, folder in self.pod.folders().items() if uid not in self.earlier_folders for log in folder.glob("*/[1-9]*.log")
+            ]
             self.idle_checks += bool(logs)
             if self.idle_checks >= IDLE_CHECKS:
                 return f"{self.pod} {ENDS}"

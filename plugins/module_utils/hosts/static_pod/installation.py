@@ -15,7 +15,7 @@ from typing import Any
 
 from ..common.certificate import read_certificate
 from ..common.files import Changes, HostFile, read_text
-from ..common.pods import LOGS, log_end, log_folders, processes
+from ..common.static_pod import StaticPod
 from ..common.system import Answer, HostError, Run, wait_until
 from .manifest import MARK, marked, ports, read_pod, with_earlier
 
@@ -32,8 +32,9 @@ SITE = "run the playbook onprem.kube_scheduling.site"
 class StaticPodHost:
     """One run on a host, with the options of the module static_pod_host. In check mode (``dry``) nothing is changed."""
 
-    def __init__(self, wanted: SimpleNamespace, run: Run, ask: Callable[[str], Answer], *, dry: bool, logs: str = LOGS) -> None:
-        self.wanted, self.run, self.ask, self.logs = wanted, run, ask, logs
+    def __init__(self, wanted: SimpleNamespace, run: Run, ask: Callable[[str], Answer], *, dry: bool) -> None:
+        self.wanted, self.run, self.ask = wanted, run, ask
+        self.pod = StaticPod(wanted.name)
         self.dry = dry
         self.changes = Changes(dry)
         self.kubeconfig = f"{wanted.folder}/kubeconfig"
@@ -85,7 +86,7 @@ class StaticPodHost:
             return
         self.changes.remove(wanted.manifest_path)
         if not self.dry:
-            left = wait_until(self._processes, lambda found: not found, tries=wanted.wait_timeout)
+            left = wait_until(self.pod.processes, lambda found: not found, tries=wanted.wait_timeout)
             if left:
                 raise HostError(
                     f"{wanted.host}: {wanted.manifest_path} is removed, and the static pod {wanted.name} still runs after "
@@ -163,16 +164,11 @@ class StaticPodHost:
     def _is_of_another_cluster(self) -> bool:
         """Return whether the kubelet of the host runs the pod on none of the given Nodes."""
         names = {f"kube-system_{self.wanted.name}-{node}" for node in self.wanted.nodes}
-        return bool(names) and names.isdisjoint(
-            folder.name.rpartition("_")[0] for folder in log_folders(self.wanted.name, self.logs).values()
-        )
-
-    def _processes(self) -> dict[int, str]:
-        return processes(self.wanted.name, self.logs)
+        return bool(names) and names.isdisjoint(folder.name.rpartition("_")[0] for folder in self.pod.folders().values())
 
     def _unready(self, pod: Mapping[str, Any], mark: str) -> str:
         """Return the reason why the pod of this manifest does not work. It is empty if it works."""
-        if not any(f"\0{MARK}={mark}\0" in f"\0{environment}" for environment in self._processes().values()):
+        if not any(f"{MARK}={mark}" in environment for environment in self.pod.environments().values()):
             return f"no process of {self.wanted.manifest_path} runs"
         for port in ports(pod):
             if self._is_used_by_others(port):
@@ -192,7 +188,7 @@ class StaticPodHost:
     def _restore(self, reason: str, since_s: float) -> str:
         """Restore the manifest that worked before. Return the whole message."""
         wanted = self.wanted
-        log = log_end(wanted.name, self.logs)
+        log = self.pod.log_end()
         options = ["--unit=kubelet", "--output=cat", "--lines=1", f"--since=@{since_s:.0f}", f"--grep=Error syncing pod.*{wanted.name}-"]
         kubelet = re.search(r' err="((?:[^"\\]|\\.){1,300})', self.run(["journalctl", "--quiet", *options])[1])
         reason += f". The kubelet says: {kubelet.group(1)}".replace('\\"', '"') if kubelet else ""
@@ -215,7 +211,7 @@ class StaticPodHost:
         """Return whether programs outside of the static pod listen at this port of the host's own address."""
         output = self.run(["ss", "--no-header", "--listening", "--tcp", "--numeric", "--processes", f"sport = :{port}"])[1]
         lines = [line for line in output.splitlines() if line.split()[3].rpartition(":")[0] in LOOPBACK]
-        own = set(self._processes())
+        own = set(self.pod.processes())
         return any(not own.intersection(map(int, re.findall(r"\bpid=([0-9]+)", line))) for line in lines)
 
 

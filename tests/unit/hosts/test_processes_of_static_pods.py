@@ -11,7 +11,7 @@ from pathlib import Path
 from uuid import uuid4
 
 import pytest
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.hosts.common.pods import log_end, log_folders, processes
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.hosts.common.static_pod import StaticPod
 
 from tests.integration.workloads import wait_until
 from tests.static_pods import made_cgroup
@@ -40,17 +40,20 @@ def test_only_a_process_in_the_cgroup_of_the_static_pod_is_found(tmp_path: Path)
     others = (f"kubepods/besteffort/pod{tenant}/container/{pod}", f"kubepods/pod{tenant}/a\r0::/{pod}", f"kubepods/pod{other}/x")
     with contextlib.ExitStack() as stack:
         own, *_rest = [stack.enter_context(process_in(stack.enter_context(made_cgroup(cgroup)))) for cgroup in (pod, *others)]
-        found = processes(NAME, str(tmp_path))
-    assert list(found) == [own] and "MARK=here\0" in found[own]
-    assert processes(NAME, str(tmp_path / "nowhere")) == {}
+        found = StaticPod(NAME, logs=str(tmp_path)).environments()
+        commands = [["sleep", "613"], ["sleep", "614"]]
+        assert [StaticPod(NAME, node, str(tmp_path)).with_command(*commands) for node in ("node-1", "node-2")] == [[own], []]
+    assert list(found) == [own] and "MARK=here" in found[own]
+    assert StaticPod(NAME, logs=str(tmp_path / "nowhere")).processes() == {}
 
 
 def test_the_end_of_the_newest_log_is_that_of_the_program(tmp_path: Path) -> None:
-    assert log_end(NAME, str(tmp_path)) == []
+    pod = StaticPod(NAME, logs=str(tmp_path))
+    assert pod.log_end() == []
     for age, text in enumerate(("broken", "earlier")):
         folder = tmp_path / f"kube-system_{NAME}-node-1_{uuid4().hex}" / "rescuer"
         folder.mkdir(parents=True)
         log = folder / "0.log"
         log.write_text(f"2026-01-02T03:04:05.6Z stdout F begin\n2026-01-02T03:04:05.7Z stderr F {text}\n")
         subprocess.run(["touch", "--date", f"-{age} hours", str(log)], check=True)
-    assert len(log_folders(NAME, str(tmp_path))) == 2 and log_end(NAME, str(tmp_path)) == ["begin", "broken"]
+    assert len(pod.folders()) == 2 and pod.log_end() == ["begin", "broken"]
