@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: onprem.kube_scheduling contributors
-"""Name a host that cannot be reached, and read its certificates on the controller.
+"""Name a host that cannot be reached, and read the name of its Node on the controller.
 
 Ansible ends a run at a lost connection, without ``rescue``. Here it is an error of the task like others.
 """
@@ -32,7 +32,6 @@ class ActionModule(ActionBase):
         if "manifest" in result:
             name = client_certificate(result.pop("kubelet_certificate")).get("common_name", "")
             result["node"] = name.removeprefix("system:node:")
-            result["certificate"] = client_certificate(result.pop("extender_certificate"))
             if not result["node"]:
                 result["problems"].append(
                     f"{host}: the name of its Node is not known, because {KUBELET} has no certificate: check that its kubelet works"

@@ -96,8 +96,7 @@ problems:
   sample: ["cp-2 cannot be reached: repair it, or if it does not return, remove its Node and remove it from the inventory"]
 manifest:
   description: >-
-    The manifest in use. C(original), C(previous), C(config) and C(others) have the other texts, and C(node) and C(certificate) are the name
-    of the Node and the client certificate of the extenders.
+    The manifest in use. C(original), C(previous), C(config) and C(others) have the other texts, and C(node) is the name of the Node.
   returned: with O(state=read)
   type: str
   sample: "apiVersion: v1…"

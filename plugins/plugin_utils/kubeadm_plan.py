@@ -148,7 +148,6 @@ def plan_schedulers(hosts, cluster, wish, found_cluster):
         "nodes": nodes,
         # The leadership then moves only once.
         "order": sorted(planned, key=lambda host: nodes[host] == found_cluster.leader()),
-        "certificates": {host: read.get("certificate", {}) for host, read in read_hosts.items()},
         "cluster": cluster_text,
         "configuration": found_cluster.configuration(cluster_text) if cluster_text != cluster else {},
         "dropped": [profile for profile in installed if profile not in kept],

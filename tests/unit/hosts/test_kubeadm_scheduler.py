@@ -242,15 +242,11 @@ def test_a_removal_restores_each_byte_and_only_own_files_are_tidied(host: Contro
     assert host.files() == ["backup/original.yaml", "extender/extender-1-new.yaml", "extender/kubeconfig", "extender/token.yaml"]
 
 
-def test_the_texts_and_the_certificates_of_a_host_are_read_without_the_private_key(host: ControlPlane) -> None:
+def test_the_texts_and_the_certificate_of_a_host_are_read_without_the_private_key(host: ControlPlane) -> None:
     pem = "-----BEGIN CERTIFICATE-----\nYQ==\n-----END CERTIFICATE-----"
     Path(reading.KUBELET).write_text(f"{pem}\n-----BEGIN EC PRIVATE KEY-----\nYg==\n-----END EC PRIVATE KEY-----\n")
-    (Path(host.place.folder) / "extender").mkdir(parents=True)
-    (Path(host.place.folder) / "extender" / "kubeconfig").write_text(
-        "users:\n- user:\n    client-certificate-data: YQ==\n    client-key-data: Yg==\n"
-    )
     found = read_host(host.place)
-    assert base64.b64decode(found["kubelet_certificate"]).decode() == pem and found["extender_certificate"] == "YQ=="
+    assert base64.b64decode(found["kubelet_certificate"]).decode() == pem
     assert "Yg==" not in str(found) and found["problems"] == []
     assert found["manifest"] == MANIFEST and found["config"] == found["previous"] == ""
 

@@ -34,7 +34,7 @@ class Place(NamedTuple):
 
 
 def read_host(place: Place) -> dict[str, Any]:
-    """Return the texts of a host, its client certificates, and what prevents a change. A file that does not exist has no text."""
+    """Return the texts of a host, the client certificate of its kubelet, and what prevents a change. A file that does not exist has no text."""
     try:
         manifest = Path(place.manifest_path).read_text(encoding="utf-8")
     except (OSError, ValueError) as error:
@@ -43,14 +43,12 @@ def read_host(place: Place) -> dict[str, Any]:
     used = re.search(rf"{re.escape(str(place.configurations))}/[^\s/,'\"\]]+", manifest)
     # The private key is in the same file.
     kubelet = re.search("-----BEGIN CERTIFICATE-----.*?-----END CERTIFICATE-----", read_text(KUBELET), re.DOTALL)
-    extender = re.search("client-certificate-data: *([^ \n]+)", read_text(f"{place.folder}/extender/kubeconfig"))
     return {
         "manifest": manifest,
         "original": read_text(place.backup("original")),
         "previous": read_text(place.backup("previous")),
         "config": read_text(used.group()) if used else "",
         "kubelet_certificate": base64.b64encode(kubelet.group().encode()).decode() if kubelet else "",
-        "extender_certificate": extender.group(1) if extender else "",
         "others": {str(file): text for file in _others(Path(place.manifest_path)) if (text := _metadata(read_text(str(file))))},
         "problems": [],
     }
