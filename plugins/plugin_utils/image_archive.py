@@ -97,7 +97,7 @@ def _add_blob(made, kind, content):
     """Add a content under its digest, and return its description."""
     content.seek(0)
     digest = hashlib.file_digest(content, "sha256").hexdigest()
-    described = {"mediaType": kind, "digest": f"sha256:{digest}", "size": content.tell()}
+    described = {"mediaType": kind, "digest": f"sha256:{digest}", "size": content.seek(0, os.SEEK_END)}
     _add(made, _place(described), content)
     return described
 

@@ -60,7 +60,7 @@ def test_every_content_is_named_by_its_digest_and_the_image_by_that_of_its_manif
     (layer,) = manifest["layers"]
     config = json.loads(blobs[manifest["config"]["digest"]])
     assert config["rootfs"]["diff_ids"] == [layer["digest"]] and config["config"] == {"User": "65532"}
-    assert layer["size"] == len(blobs[layer["digest"]])
+    assert all(blob["size"] == len(blobs[blob["digest"]]) for blob in (entry, manifest["config"], layer))
     with tarfile.open(fileobj=io.BytesIO(blobs[layer["digest"]])) as unpacked:
         program, link = unpacked.getmembers()
         assert (program.mode, program.mtime, program.pax_headers) == (0o755, 0, {"SCHILY.xattr.user.kind": "x"})

@@ -34,7 +34,7 @@ class Place(NamedTuple):
 
 
 def read_host(place: Place) -> dict[str, Any]:
-    """Return the texts of a host, the client certificate of its kubelet, and what prevents a change. A file that does not exist has no text."""
+    """Return the texts of a host, the certificate of its kubelet, and what prevents a change. A file that does not exist has no text."""
     try:
         manifest = Path(place.manifest_path).read_text(encoding="utf-8")
     except (OSError, ValueError) as error:
