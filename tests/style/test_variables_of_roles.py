@@ -68,4 +68,4 @@ def test_a_hash_in_a_template_is_a_text_also_if_it_has_only_digits() -> None:
     lines = [
         line for role in ROLES for file in (role / "templates").glob("*.j2") for line in file.read_text().splitlines() if "-hash: " in line
     ]
-    assert len(lines) == 3 and all(line.endswith(" | to_json }}") for line in lines), lines
+    assert len(lines) == 2 and all(line.endswith(" | to_json }}") for line in lines), lines
