@@ -57,6 +57,19 @@ options:
     description: The plan for the host.
     type: dict
     default: {}
+  ports:
+    description: The ports of the extenders, for O(state=read). They are free, or the host has the extenders already.
+    type: list
+    elements: str
+    default: []
+  names:
+    description: The names of hosts that the extenders ask, for O(state=read).
+    type: list
+    elements: str
+    default: []
+  extender_manifest_path:
+    description: The path of the manifest of the extenders.
+    type: path
   settings_mark:
     description: The end of the names of the settings that are used, for O(state=tidied).
     type: str
@@ -103,10 +116,12 @@ manifest:
 """
 
 import signal
+from pathlib import Path
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible.module_utils.urls import open_url
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.hosts.common.system import HostError, ask
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.hosts.common.network import name_problems, port_problems
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.hosts.common.system import HostError, ask, program_runner
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.hosts.kubeadm_scheduler.reading import Place, read_host
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.hosts.kubeadm_scheduler.scheduler import KubeScheduler
 
@@ -122,6 +137,8 @@ def argument_spec():
         "manifest_path": {"type": "path", "required": True},
         "folder": {"type": "path", "required": True},
         "plan": {"type": "dict", "default": {}},
+        **{name: {"type": "list", "elements": "str", "default": []} for name in ("ports", "names")},
+        "extender_manifest_path": {"type": "path"},
         "settings_mark": {"type": "str", "default": ""},
         "reason": {"type": "str", "default": ""},
         "timeout": {"type": "int", "default": 180},
@@ -151,6 +168,9 @@ def main():
     try:
         if given["state"] == "read":
             result = read_host(place)
+            ports = [] if Path(given["extender_manifest_path"] or "/").exists() else given["ports"]
+            found = [*port_problems(program_runner(module), ports, own=()), *name_problems(given["names"])]
+            result["problems"] += [f"{place.host}{problem}" for problem in found]
         elif given["state"] == "checked":
             result = {"problems": scheduler.check(module.run_command)}
         elif given["state"] == "present":

@@ -11,6 +11,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.hosts.common import network
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.hosts.common.system import Answer, HostError, Listener
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.hosts.scheduler_units import host as host_module
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.hosts.scheduler_units.host import Host
@@ -128,7 +129,7 @@ class Machine:
 def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
     made = Machine(tmp_path)
     monkeypatch.setattr(host_module, "process_value", lambda run, unit, name: made.running.get(unit, ""))
-    monkeypatch.setattr(host_module, "listeners", lambda run, ports: made.listeners)
+    monkeypatch.setattr(network, "listeners", lambda run, ports: made.listeners)
     return made
 
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 import getpass
 import os
 import re
-import socket
 from collections.abc import Iterator
 from functools import cached_property
 from pathlib import Path
@@ -15,8 +14,9 @@ from types import SimpleNamespace
 from typing import Any
 
 from ..common.files import HostFile, read_text
+from ..common.network import name_problems, port_problems
 from ..common.previous import Previous
-from ..common.system import Run, listeners, main_pid, process_value
+from ..common.system import Run, main_pid, process_value
 from .wanted import ARCHITECTURES, MARK, MINIMUM_SYSTEMD, PYTHONS, Unit, made_units
 
 READ_PYTHON = "import os, sys; print(os.path.realpath(sys.executable), '%d.%d' % sys.version_info[:2])"
@@ -131,20 +131,8 @@ class Host:
 
     def _network_problems(self) -> Iterator[str]:
         own = {main_pid(self.run, name) for name in self.own_names()} - {0}  # 0 is also the kernel
-        for found in listeners(self.run, self.wanted.ports):
-            if found.pid not in own:
-                is_secure = found.address.rpartition(":")[2] == str(self.wanted.secure_port)
-                remedy = ", or set extended_scheduler_secure_port to another port" if is_secure else ""
-                unit = f", unit {found.unit}" if found.unit else ""
-                yield f": {found.address} is used by {found.program} (PID {found.pid}{unit}): stop it{remedy}"
-        for name in self.wanted.names:
-            try:
-                socket.getaddrinfo(name, None)
-            except OSError:
-                yield (
-                    f" does not resolve {name}, the host of a source. The extender has the network of the host, which does not use the DNS "
-                    "of the cluster: write the cluster IP of the Service on a node, the address of a NodePort, or a name of your own DNS"
-                )
+        yield from port_problems(self.run, self.wanted.ports, own, str(self.wanted.secure_port))
+        yield from name_problems(self.wanted.names)
 
 
 def files_of(unit: Unit) -> list[HostFile]:
