@@ -1,0 +1,92 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Copyright: onprem.kube_scheduling contributors
+"""What a cluster has that does not fit the variables of extended_scheduler. tests/integration/roles has the same with a real API server."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.installation.rules.scheduler_cluster import READS, mistakes
+
+NODE = {"metadata": {"name": "cp-1", "labels": {"role/scheduler": ""}}}
+SECRET = {"kind": "Secret", "name": "login", "key": "token"}
+GOOD: dict[str, Any] = {
+    "extended_scheduler_state": "present",
+    "extended_scheduler_shape": "second_scheduler",
+    "extended_scheduler_namespaces": "",
+    "extended_scheduler_node_label": "role/scheduler",
+    "__extended_scheduler_has_policies": "False",
+    "__extended_scheduler_version": "1.35.0",
+    "__extended_scheduler_policy_version": "1.36",
+    "__extended_scheduler_marked": {"results": []},
+    "__extended_scheduler_nodes": {"resources": [NODE]},
+    "__extended_scheduler_files": {"scrapes_nodes": True},
+    "__extended_scheduler_file_objects": {"results": []},
+    "__extended_scheduler_namespace": "kube-system",
+    "__extended_scheduler_users": [],
+    "__extended_scheduler_is_forced": "False",
+    "__extended_scheduler_dropped": ["web"],
+    "__extended_scheduler_errors": None,
+}
+
+
+def found(**changes: Any) -> list[str]:
+    return mistakes(GOOD | {name if name in GOOD else f"extended_scheduler_{name}": value for name, value in changes.items()})
+
+
+def marked(*shapes: str) -> dict[str, Any]:
+    results = [
+        {"item": {"shape": shape, "what": f"{shape} is installed"}, "resources": [{}] * (shape in shapes)} for shape in ("a", *shapes)
+    ]
+    return {"__extended_scheduler_marked": {"results": results}}
+
+
+def test_every_variable_is_read() -> None:
+    assert set(READS) == set(GOOD) and found() == []
+
+
+@pytest.mark.parametrize(
+    ("changes", "text"),
+    [
+        (
+            {"namespaces": "a/b"},
+            "extended_scheduler_namespaces is set, and Kubernetes is 1.35.0: a MutatingAdmissionPolicy needs 1.36 or later",
+        ),
+        ({"node_label": "x"}, "no node has the label x: set extended_scheduler_node_label"),
+        ({"__extended_scheduler_nodes": {"resources": [NODE] * 201}}, "the cluster has 201 nodes, and an extender reads"),
+        (marked("kubeadm"), "kubeadm is installed, and two schedulers must not have the same profile: remove it first"),
+        (
+            {"state": "absent", "shape": "systemd", "__extended_scheduler_errors": [], **marked("kubeadm")},
+            "kubeadm is installed, and extended_scheduler_shape is systemd: set it to kubeadm to remove that",
+        ),
+        ({"shape": "kubeadm", "__extended_scheduler_errors": ["cp-1 is lost"]}, "cp-1 is lost"),
+        ({"__extended_scheduler_users": ["Pod a/b"]}, "web would be removed, and 1 pods or workloads would wait for it: Pod a/b: give"),
+        (
+            {"__extended_scheduler_file_objects": {"results": [{"item": SECRET, "resources": []}]}},
+            "the settings name a file of Secret kube-system/login, which does not exist: create it with the key token",
+        ),
+        (
+            {"__extended_scheduler_file_objects": {"results": [{"item": SECRET, "resources": [{"data": None, "binaryData": {"x": ""}}]}]}},
+            "the settings name the key token of Secret kube-system/login, which it does not have",
+        ),
+    ],
+)
+def test_each_obstacle_is_named(changes: dict[str, Any], text: str) -> None:
+    (sentence,) = found(**changes)
+    assert sentence.startswith(text), sentence
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"namespaces": "a/b", "__extended_scheduler_has_policies": "True"},
+        {"shape": "kubeadm", "node_label": "x", "__extended_scheduler_errors": []},
+        {"state": "absent", "shape": "kubeadm", "__extended_scheduler_errors": [], **marked("kubeadm", "systemd")},
+        {"__extended_scheduler_users": ["Pod a/b"], "__extended_scheduler_is_forced": True},
+        # The user may have no right to read Secrets.
+        {"__extended_scheduler_file_objects": {"results": [{"item": SECRET, "msg": "forbidden"}]}},
+    ],
+)
+def test_what_fits_has_no_sentence(changes: dict[str, Any]) -> None:
+    assert found(**changes) == []
