@@ -20,8 +20,15 @@ class ActionModule(ActionBase):
     """The action of scheduler_units_host."""
 
     def run(self, tmp=None, task_vars=None):
-        """Return the result of the module."""
-        result, state, given = super().run(tmp, task_vars), self._task.args["state"], Variables(self._templar, task_vars)
+        """Return the result of the module. A lost connection is an error of the task, so that the other hosts are restored."""
+        result = super().run(tmp, task_vars)
+        try:
+            return self._run(result, task_vars)
+        except AnsibleConnectionFailure:
+            return {**result, "failed": True, "msg": f"{self._task.args['host']} cannot be reached"}
+
+    def _run(self, result, task_vars):
+        state, given = self._task.args["state"], Variables(self._templar, task_vars)
         file, program, problems, missing, made, files = "", "", [], [], [], {}
         if given("state") == "present":
             texts, problems, missing = kubeconfigs(given)

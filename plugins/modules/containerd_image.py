@@ -160,7 +160,7 @@ def main():
         if options["state"] == "present":
             module.exit_json(**present(module, containerd, name_on_node(options["image"])))
         if options["state"] == "absent":
-            module.exit_json(**absent(module, containerd, options["image"]))
+            module.exit_json(**absent(module, containerd, name_on_node(options["image"])))
         module.exit_json(changed=False)
     except (HostError, OSError) as error:
         module.fail_json(msg=str(error))

@@ -115,13 +115,17 @@ manifest:
   sample: "apiVersion: v1…"
 """
 
-import signal
 from pathlib import Path
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible.module_utils.urls import open_url
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.hosts.common.network import name_problems, port_problems
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.hosts.common.system import HostError, ask, program_runner
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.hosts.common.system import (
+    HostError,
+    ask,
+    program_runner,
+    stop_on_signals,
+)
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.hosts.kubeadm_scheduler.reading import Place, read_host
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.hosts.kubeadm_scheduler.scheduler import KubeScheduler
 
@@ -150,29 +154,23 @@ def request(url):
     return ask(open_url, url, validate_certs=False, use_proxy=False)
 
 
-def end(number, _frame):
-    """Let the module restore what it has changed, and end. A second signal has no effect."""
-    signal.signal(number, signal.SIG_IGN)
-    raise HostError(f"The module was ended by {signal.Signals(number).name}")
-
-
 def main():
     """Run the module."""
     module = AnsibleModule(argument_spec(), supports_check_mode=True)
     given = module.params
     place = Place(given["host"], given["manifest_path"], given["folder"], given["node"])
     scheduler = KubeScheduler(place, given["plan"], request, timeout_s=given["timeout"], dry=module.check_mode)
-    for number in (signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, end)
+    run = program_runner(module)
+    stop_on_signals()
     result = {}
     try:
         if given["state"] == "read":
             result = read_host(place)
             ports = [] if Path(given["extender_manifest_path"] or "/").exists() else given["ports"]
-            found = [*port_problems(program_runner(module), ports, own=()), *name_problems(given["names"])]
+            found = [*port_problems(run, ports, own=()), *name_problems(given["names"])]
             result["problems"] += [f"{place.host}{problem}" for problem in found]
         elif given["state"] == "checked":
-            result = {"problems": scheduler.check(module.run_command)}
+            result = {"problems": scheduler.check(run)}
         elif given["state"] == "present":
             scheduler.present()
         elif given["state"] == "kept":

@@ -49,9 +49,13 @@ def write_archive(saved, to, name):
 
 
 def digest_of(archive):
-    """Return the digest of the image in an archive, such as ``sha256:9f1d…``."""
-    with tarfile.open(archive) as content:
-        return json.load(content.extractfile("index.json"))["manifests"][0]["digest"]
+    """Return the digest of the image in an archive, such as ``sha256:9f1d…``. Raises OSError if it is damaged."""
+    try:
+        with tarfile.open(archive) as content:
+            return json.load(content.extractfile("index.json"))["manifests"][0]["digest"]
+    except (tarfile.TarError, KeyError, IndexError, ValueError) as error:
+        remedy = "copy it again from the machine that has built it, or delete it so that the image is built again"
+        raise OSError(f"{archive} on the controller is damaged: {remedy}") from error
 
 
 def sum_of(file):

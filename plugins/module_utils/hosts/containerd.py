@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import platform
 import re
 import shutil
@@ -163,5 +164,7 @@ def name_on_node(reference: str) -> str:
 def remove_abandoned(folder: str) -> None:
     """Remove the copies of archives that interrupted runs have left. Another run may have one that it uses."""
     for copy in Path(folder).glob(COPIES):
-        if copy.is_dir() and time.time() - copy.stat().st_mtime > ABANDONED_S:
-            shutil.rmtree(copy)
+        # Each user can make a link of this name, and another run can remove its copy meanwhile.
+        with contextlib.suppress(OSError):
+            if copy.is_dir() and not copy.is_symlink() and time.time() - copy.stat().st_mtime > ABANDONED_S:
+                shutil.rmtree(copy, ignore_errors=True)

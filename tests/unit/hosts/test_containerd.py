@@ -109,5 +109,8 @@ def test_only_old_copies_of_archives_are_removed(tmp_path: Path) -> None:
         (tmp_path / name).mkdir()
     for name in ("kube-scheduling-image-2", "other"):
         os.utime(tmp_path / name, (0, 0))
+    (tmp_path / "kube-scheduling-image-3").symlink_to(tmp_path / "other")
+    (tmp_path / "kube-scheduling-image-4").symlink_to(tmp_path / "nowhere")
     remove_abandoned(str(tmp_path))
-    assert {path.name for path in tmp_path.iterdir()} == {"kube-scheduling-image-1", "other"}
+    left = {"kube-scheduling-image-1", "kube-scheduling-image-3", "kube-scheduling-image-4", "other"}
+    assert {path.name for path in tmp_path.iterdir()} == left

@@ -251,6 +251,21 @@ def test_the_texts_and_the_certificate_of_a_host_are_read_without_the_private_ke
     assert found["manifest"] == MANIFEST and found["config"] == found["previous"] == ""
 
 
+def test_a_failure_before_the_change_restores_the_manifest_of_an_interrupted_run(
+    host: ControlPlane, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    host.scheduler().present()  # and no state kept follows
+    assert host.manifest.read_text() != MANIFEST
+    run = host.scheduler(host.plan(profiles=[{"schedulerName": "other"}]))
+
+    def fail() -> None:
+        raise OSError("No space left on device")
+
+    monkeypatch.setattr(run, "_write", fail)
+    assert "No space left on device. The earlier manifest is restored, and the scheduler is healthy again" in failure(run)
+    assert host.manifest.read_text() == MANIFEST
+
+
 def test_a_host_without_a_manifest_is_named(host: ControlPlane) -> None:
     host.manifest.unlink()
     (problem,) = read_host(host.place)["problems"]

@@ -82,6 +82,7 @@ def test_each_obstacle_is_named(changes: dict[str, Any], text: str) -> None:
     [
         {"namespaces": "a/b", "__extended_scheduler_has_policies": "True"},
         {"shape": "kubeadm", "node_label": "x", "__extended_scheduler_errors": []},
+        {"shape": "systemd", "__extended_scheduler_errors": [], **marked("kubeadm", "systemd")},
         {"state": "absent", "shape": "kubeadm", "__extended_scheduler_errors": [], **marked("kubeadm", "systemd")},
         {"__extended_scheduler_users": ["Pod a/b"], "__extended_scheduler_is_forced": True},
         # The user may have no right to read Secrets.

@@ -88,5 +88,5 @@ def read_text(path: str) -> str:
     """Return the content of a file. A file that does not exist has none."""
     try:
         return Path(path).read_text(encoding="utf-8", errors="replace")
-    except FileNotFoundError:
+    except (FileNotFoundError, ProcessLookupError):
         return ""

@@ -67,7 +67,8 @@ class StaticPod:
 
     def log_end(self) -> list[str]:
         """Return the last lines of the newest log, without the columns of the container runtime."""
-        files = [file for folder in self.folders().values() for file in folder.glob("*/*.log")]
+        # A link may lead to a file of the container runtime that is gone.
+        files = [file for folder in self.folders().values() for file in folder.glob("*/*.log") if file.is_file()]
         newest = max(files, key=lambda file: file.stat().st_mtime, default=None)
         return [re.sub(r"^\S+ std(out|err) [FP] ", "", line) for line in (read_text(str(newest)).splitlines() if newest else [])[-4:]]
 

@@ -17,6 +17,7 @@ from .files import read_text
 Run = Callable[..., tuple[int, str, str]]
 """Runs the words of a command, with a text for its input (``data``). Returns the exit code, the output, and the standard error."""
 
+ENDS = (signal.SIGHUP, signal.SIGINT, signal.SIGTERM)
 Found = TypeVar("Found")
 
 
@@ -63,11 +64,12 @@ def stop_on_signals() -> None:
     """Let a run that is ended restore what the host had, as after an error."""
 
     def stop(number: int, _frame: Any) -> None:
-        signal.signal(number, signal.SIG_IGN)
+        for one in ENDS:
+            signal.signal(one, signal.SIG_IGN)
         raise HostError(f"the run was ended by the signal {number}")
 
-    for number in (signal.SIGHUP, signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, stop)
+    for one in ENDS:
+        signal.signal(one, stop)
 
 
 def run_checked(run: Run, what: str, words: Sequence[str]) -> str:

@@ -52,7 +52,7 @@ class KubeScheduler:
             process = Path(f"/proc/{os.getpid()}/fd/{descriptor}")
             if self.pod.runs(process, commands):
                 entered = ["nsenter", f"--mount={process}/ns/mnt", f"--pid={process}/ns/pid", "--", *words]
-                code, _output, error = run(entered, data=self.plan["config"], expand_user_and_vars=False)
+                code, _output, error = run(entered, data=self.plan["config"])
                 reason = _reason_in((error.strip().splitlines() or [f"exit code {code}"])[-1])
                 return [f"{self.place.host}: kube-scheduler refuses the configuration, which is not used: {reason}"] if code else []
         if self.plan["is_interrupted"] or self.plan["lacks_config"]:
@@ -78,7 +78,7 @@ class KubeScheduler:
     def restore(self, reason: str) -> str:
         """Restore the earlier manifest, and return the whole message."""
         present = read_text(self.place.manifest_path)
-        is_new = present == self.plan["manifest"] and not self.changes.dry
+        is_new = present in (self.plan["manifest"], self.plan["read"]) and not self.changes.dry
         # The log is gone with the pod.
         line = _reason_in("".join(self.pod.log_end()[-1:])).rstrip(".") if is_new else ""
         start = f"{self.place.host}: {reason.rstrip('.')}.{f' Its log: {line}.' if line else ''}"

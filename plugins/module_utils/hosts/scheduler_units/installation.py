@@ -182,15 +182,15 @@ class Installation:
 
     def _restore_units(self) -> str:
         earlier: list[str] = self.previous.state()["units"]
-        self._remove_units([name for name in self.host.own_names() if name not in earlier])
-        self.previous.restore()
         try:
+            self._remove_units([name for name in self.host.own_names() if name not in earlier])
+            self.previous.restore()
             self._systemctl("daemon-reload")
             for name in reversed(earlier):
                 self._systemctl("enable", name)
                 if not self.host.runs(name):
                     self._systemctl("restart", name)
-        except HostError as error:
+        except (HostError, OSError) as error:
             return f"The rollback failed, too: {error}"
         self.previous.forget()
         return "The units that worked last run again" if earlier else "The host had no units that worked, so these are removed"

@@ -73,7 +73,8 @@ class StaticPodHost:
             HostFile(str(self.previous), read_text(wanted.manifest_path), mode=0o600).write()
         self.changes.put(manifest)
         if not self.dry:
-            self._wait(pod, mark)
+            # An earlier extender that does not work may be the reason for its removal.
+            self._wait(wanted.pod, mark)
             self.previous.unlink(missing_ok=True)
             for name in self._own_files():
                 if name != "kubeconfig" and name not in text and name not in wanted.settings:

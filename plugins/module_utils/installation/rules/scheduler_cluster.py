@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 
 PREFIX = "__extended_scheduler_"
 OPTIONS = ("state", "shape", "namespaces", "node_label")
-FACTS = ("has_policies", "version", "policy_version", "marked", "nodes", "files", "file_objects", "namespace")
+FACTS: tuple[str, ...] = ("has_policies", "version", "policy_version", "marked", "nodes", "files", "file_objects", "namespace")
 FACTS += ("users", "is_forced", "dropped", "errors")
 READS = (*(f"extended_scheduler_{name}" for name in OPTIONS), *(PREFIX + name for name in FACTS))
 MOST_SCRAPED, MOST_SHOWN = 200, 20
@@ -25,14 +25,16 @@ def mistakes(variables: Mapping[str, t.Any]) -> list[str]:
 def _other_shapes(given: Mapping[str, t.Any]) -> Iterator[str]:
     shape = given["shape"]
     marked = [found["item"] for found in given["marked"]["results"] if found.get("resources")]
-    for mark in (mark for mark in marked if mark["shape"] != shape):
+    shapes = [mark["shape"] for mark in marked]
+    # The shape systemd has the mark of kubeadm, too.
+    for mark in (mark for mark in marked if mark["shape"] not in (shape, "kubeadm" if "systemd" in shapes else "")):
         if given["state"] == "present":
             yield (
                 f"{mark['what']}, and two schedulers must not have the same profile: remove it first, with extended_scheduler_shape: "
                 f"{mark['shape']}, extended_scheduler_state: absent and extended_scheduler_force: true. Its pods wait until this shape is "
                 "installed"
             )
-        elif shape not in [one["shape"] for one in marked]:
+        elif shape not in shapes:
             yield f"{mark['what']}, and extended_scheduler_shape is {shape}: set it to {mark['shape']} to remove that"
 
 
