@@ -70,6 +70,7 @@ SCENARIOS = {
             *("lab/kind", "extensions/molecule/kind", "extensions/molecule/lifecycle"),
         ),
     ),
+    "upgrade": LongPart(700, ("extensions/molecule/upgrade",)),
     "faults": LongPart(
         2020,
         (
