@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: onprem.kube_scheduling contributors
-"""Name a host that cannot be reached, and read the name of its Node on the controller.
+"""Name a host that cannot be reached.
 
 Ansible ends a run at a lost connection, without ``rescue``. Here it is an error of the task like others.
 """
@@ -9,10 +9,7 @@ from __future__ import annotations
 
 from ansible.errors import AnsibleConnectionFailure
 from ansible.plugins.action import ActionBase
-from ansible_collections.onprem.kube_scheduling.plugins.filter.client_certificate import client_certificate
 from ansible_collections.onprem.kube_scheduling.plugins.filter.failure_text import failure_text
-
-KUBELET = "/var/lib/kubelet/pki/kubelet-client-current.pem"
 
 
 class ActionModule(ActionBase):
@@ -29,13 +26,6 @@ class ActionModule(ActionBase):
             result.update(failed=True, msg=f"{host} cannot be reached", unreached=True)
         if result.get("failed"):
             return _failure(result, host, state, given.get("reason"))
-        if "manifest" in result:
-            name = client_certificate(result.pop("kubelet_certificate")).get("common_name", "")
-            result["node"] = name.removeprefix("system:node:")
-            if not result["node"]:
-                result["problems"].append(
-                    f"{host}: the name of its Node is not known, because {KUBELET} has no certificate: check that its kubelet works"
-                )
         return result
 
 

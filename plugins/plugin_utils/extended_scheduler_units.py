@@ -8,7 +8,6 @@ import base64
 import hashlib
 import importlib
 import json
-import math
 import posixpath
 import re
 import shutil
@@ -21,12 +20,13 @@ from pathlib import Path
 from ansible.errors import AnsibleActionFail
 from ansible.module_utils.parsing.convert_bool import boolean
 from ansible.module_utils.urls import open_url
-from ansible_collections.onprem.kube_scheduling.plugins.filter.client_certificate import client_certificate
 from ansible_collections.onprem.kube_scheduling.plugins.filter.without_logins import without_logins
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.hosts.common.certificate import Certificate, read_certificate
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.hosts.common.files import read_text
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.hosts.scheduler_units.wanted import ARCHITECTURES, PYTHON, SERVICES
 from ansible_collections.onprem.kube_scheduling.plugins.plugin_utils.plain_values import plain
 
+FOR_EVER_S = 2**63
 IMAGE_CONTEXT = "ansible_collections.onprem.kube_scheduling.services.image_context"
 ENVIRONMENT = {"KUBECONFIG": "kubeconfig", "PYTHONPATH": SERVICES}
 ENVIRONMENT |= {f"PYTHON{name}": "1" for name in ("DONTWRITEBYTECODE", "NOUSERSITE", "SAFEPATH", "UNBUFFERED")}
@@ -58,8 +58,8 @@ def kubeconfigs(given):
         problems.append(f"there is no ConfigMap kube-system/kubeadm-config, so kubeadm has not made the cluster: {remedy}")
     for user, path in paths.items():
         data = re.search(r'client-certificate-data: *"?([A-Za-z0-9+/=]+)', texts[user])
-        certificate = client_certificate(data.group(1)) if data else {}
-        named, has_expired = certificate.get("common_name", users[user]), certificate.get("not_after", math.inf) < time.time()
+        certificate = (read_certificate(data.group(1)) if data else None) or Certificate(users[user], FOR_EVER_S)
+        named, has_expired = certificate.common_name, certificate.not_after < time.time()
         if not path and has_expired:
             remedy = "run the playbook onprem.kube_scheduling.site or onprem.kube_scheduling.scheduler, which makes it"
             missing.append(f"the client certificate of the {user} on the hosts has expired: {remedy}")

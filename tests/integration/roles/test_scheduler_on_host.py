@@ -97,7 +97,7 @@ class HostRole:
             "vars": {"ansible_python_interpreter": "{{ ansible_playbook_python }}"},
             "tasks": [
                 {"ansible.builtin.include_role": include},
-                {"ansible.builtin.debug": {"msg": "MISSING {{ extended_scheduler_missing | default([]) }}"}},
+                {"ansible.builtin.debug": {"msg": "MISSING {{ __extended_scheduler_missing | default([]) }}"}},
             ],
         }
         playbook = self.folder / "play.yml"

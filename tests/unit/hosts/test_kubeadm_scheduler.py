@@ -4,13 +4,13 @@
 
 from __future__ import annotations
 
-import base64
 import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
+import trustme
 from ansible_collections.onprem.kube_scheduling.plugins.filter.kubeadm_schedulers import kubeadm_schedulers
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.hosts.common import static_pod, system
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.hosts.common.static_pod import StaticPod
@@ -83,7 +83,9 @@ class ControlPlane:
 def host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ControlPlane:
     found = ControlPlane(tmp_path)
     monkeypatch.setattr(static_pod, "LOGS", str(found.logs))
-    monkeypatch.setattr(reading, "KUBELET", str(tmp_path / "kubelet.pem"))
+    kubelet = tmp_path / "kubelet.pem"
+    monkeypatch.setattr(reading, "KUBELET", str(kubelet))
+    kubelet.write_bytes(trustme.CA().issue_cert("localhost", common_name="system:node:node-1").private_key_and_cert_chain_pem.bytes())
     monkeypatch.setattr(StaticPod, "with_command", lambda _pod, *commands: found.processes(*commands))
     monkeypatch.setattr(system.time, "sleep", lambda _seconds: None)
     monkeypatch.setattr(scheduler_module.os, "kill", lambda pid, _signal: found.ended.append(pid))
@@ -242,13 +244,13 @@ def test_a_removal_restores_each_byte_and_only_own_files_are_tidied(host: Contro
     assert host.files() == ["backup/original.yaml", "extender/extender-1-new.yaml", "extender/kubeconfig", "extender/token.yaml"]
 
 
-def test_the_texts_and_the_certificate_of_a_host_are_read_without_the_private_key(host: ControlPlane) -> None:
-    pem = "-----BEGIN CERTIFICATE-----\nYQ==\n-----END CERTIFICATE-----"
-    Path(reading.KUBELET).write_text(f"{pem}\n-----BEGIN EC PRIVATE KEY-----\nYg==\n-----END EC PRIVATE KEY-----\n")
+def test_the_texts_of_a_host_and_its_node_are_read_without_the_private_key(host: ControlPlane) -> None:
     found = read_host(host.place)
-    assert base64.b64decode(found["kubelet_certificate"]).decode() == pem
-    assert "Yg==" not in str(found) and found["problems"] == []
+    assert found["node"] == "node-1" and "PRIVATE" not in str(found) and found["problems"] == []
     assert found["manifest"] == MANIFEST and found["config"] == found["previous"] == ""
+    Path(reading.KUBELET).write_text("")
+    (problem,) = read_host(host.place)["problems"]
+    assert problem.startswith("cp-1: the name of its Node is not known, because ")
 
 
 def test_a_failure_before_the_change_restores_the_manifest_of_an_interrupted_run(

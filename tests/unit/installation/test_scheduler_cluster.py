@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: onprem.kube_scheduling contributors
-"""What a cluster has that does not fit the variables of extended_scheduler. tests/integration/roles has the same with a real API server."""
+"""The obstacles that a cluster has for extended_scheduler. tests/integration/roles has the same with a real API server."""
 
 from __future__ import annotations
 

@@ -19,6 +19,7 @@ import jinja2
 import pytest
 import yaml
 from ansible.errors import AnsibleActionFail
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.hosts.common.certificate import Certificate
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.hosts.scheduler_units.wanted import Unit, made_units
 from ansible_collections.onprem.kube_scheduling.plugins.plugin_utils import extended_scheduler_units
 from ansible_collections.onprem.kube_scheduling.plugins.plugin_utils.extended_scheduler_units import (
@@ -196,7 +197,7 @@ def kubeconfig(name: str = "kube-scheduling-scheduler") -> str:
 def test_kubeconfigs_of_kubeadm_are_read_and_an_expired_one_is_named(given: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
     (problem,) = kubeconfigs(given())[1]
     assert problem.startswith("there is no ConfigMap kube-system/kubeadm-config, so kubeadm has not made the cluster: set extended_")
-    monkeypatch.setattr(extended_scheduler_units, "client_certificate", lambda data: {"common_name": "anyone", "not_after": 1})
+    monkeypatch.setattr(extended_scheduler_units, "read_certificate", lambda data: Certificate("anyone", 1))
     content = base64.b64encode(kubeconfig().encode()).decode()
     made = {"results": [{"item": "scheduler", "content": content}, {"item": "extender", "failed": True}]}
     texts, problems, missing = kubeconfigs(given(__made=made, __kubeadm_map={"resources": [{}]}))
@@ -207,15 +208,15 @@ def test_kubeconfigs_of_kubeadm_are_read_and_an_expired_one_is_named(given: Call
 @pytest.mark.parametrize(
     ("text", "certificate", "problem"),
     [
-        (kubeconfig(), {}, ""),
-        (None, {}, "the controller has no file PATH, which extended_scheduler_scheduler_kubeconfig names: copy"),
-        ("    client-key: /etc/key.pem\n", {}, "PATH names other files or a program, which the hosts do not have: write"),
+        (kubeconfig(), None, ""),
+        (None, None, "the controller has no file PATH, which extended_scheduler_scheduler_kubeconfig names: copy"),
+        ("    client-key: /etc/key.pem\n", None, "PATH names other files or a program, which the hosts do not have: write"),
         (
             kubeconfig(),
-            {"common_name": "admin", "not_after": 9e9},
+            Certificate("admin", 9_000_000_000),
             "PATH has a certificate of the user admin, and the rights are granted to",
         ),
-        (kubeconfig(), {"common_name": "kube-scheduling-scheduler", "not_after": 1}, "PATH has a certificate that has expired: make a new"),
+        (kubeconfig(), Certificate("kube-scheduling-scheduler", 1), "PATH has a certificate that has expired: make a new"),
     ],
 )
 def test_given_kubeconfig_that_cannot_be_used_is_named(
@@ -223,14 +224,14 @@ def test_given_kubeconfig_that_cannot_be_used_is_named(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     text: str | None,
-    certificate: dict[str, Any],
+    certificate: Certificate | None,
     problem: str,
 ) -> None:
     path, good = tmp_path / "kubeconfig", tmp_path / "good"
     good.write_text("token: a")
     if text is not None:
         path.write_text(text)
-    monkeypatch.setattr(extended_scheduler_units, "client_certificate", lambda data: certificate)
+    monkeypatch.setattr(extended_scheduler_units, "read_certificate", lambda data: certificate)
     _texts, problems, missing = kubeconfigs(given(__given_kubeconfigs={"scheduler": str(path), "extender": str(good)}))
     assert missing == [] and [one.replace(str(path), "PATH").startswith(problem) for one in problems] == ([True] if problem else []), (
         problems

@@ -10,6 +10,7 @@ import re
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from ..common.certificate import read_certificate
 from ..common.files import read_text
 
 NAME = "kube-scheduler"
@@ -34,7 +35,7 @@ class Place(NamedTuple):
 
 
 def read_host(place: Place) -> dict[str, Any]:
-    """Return the texts of a host, the certificate of its kubelet, and what prevents a change. A file that does not exist has no text."""
+    """Return the texts of a host, the name of its Node, and what prevents a change. A file that does not exist has no text."""
     try:
         manifest = Path(place.manifest_path).read_text(encoding="utf-8")
     except (OSError, ValueError) as error:
@@ -43,14 +44,17 @@ def read_host(place: Place) -> dict[str, Any]:
     used = re.search(rf"{re.escape(str(place.configurations))}/[^\s/,'\"\]]+", manifest)
     # The private key is in the same file.
     kubelet = re.search("-----BEGIN CERTIFICATE-----.*?-----END CERTIFICATE-----", read_text(KUBELET), re.DOTALL)
+    certificate = read_certificate(base64.b64encode(kubelet.group().encode()).decode()) if kubelet else None
+    node = certificate.common_name.removeprefix("system:node:") if certificate else ""
+    remedy = "check that its kubelet works"
     return {
         "manifest": manifest,
         "original": read_text(place.backup("original")),
         "previous": read_text(place.backup("previous")),
         "config": read_text(used.group()) if used else "",
-        "kubelet_certificate": base64.b64encode(kubelet.group().encode()).decode() if kubelet else "",
+        "node": node,
         "others": {str(file): text for file in _others(Path(place.manifest_path)) if (text := _metadata(read_text(str(file))))},
-        "problems": [],
+        "problems": [] if node else [f"{place.host}: the name of its Node is not known, because {KUBELET} has no certificate: {remedy}"],
     }
 
 

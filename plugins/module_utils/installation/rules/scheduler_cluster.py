@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: onprem.kube_scheduling contributors
-"""What a cluster has that does not fit the variables of the role extended_scheduler."""
+"""The obstacles that a cluster has for the variables of the role extended_scheduler."""
 
 from __future__ import annotations
 

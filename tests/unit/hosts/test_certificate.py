@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: onprem.kube_scheduling contributors
-"""The filter client_certificate reads the user and the expiry of certificates that another library has made."""
+"""The user and the expiry of certificates that another library has made."""
 
 from __future__ import annotations
 
@@ -9,9 +9,8 @@ from datetime import UTC, datetime
 
 import pytest
 import trustme
-from ansible_collections.onprem.kube_scheduling.plugins.filter.client_certificate import FilterModule
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.hosts.common.certificate import read_certificate
 
-client_certificate = FilterModule().filters()["client_certificate"]
 LAST_OF_TWO_DIGITS, FIRST_OF_FOUR = datetime(2049, 12, 31, 23, 59, 59, tzinfo=UTC), datetime(2050, 1, 1, tzinfo=UTC)
 
 
@@ -22,15 +21,12 @@ def made(not_after: datetime, name: str = "kube-scheduling-rescuer") -> str:
 
 @pytest.mark.parametrize("not_after", [datetime(2027, 2, 3, 4, 5, 6, tzinfo=UTC), LAST_OF_TWO_DIGITS, FIRST_OF_FOUR])
 def test_user_and_expiry_are_read(not_after: datetime) -> None:
-    assert client_certificate(made(not_after) + "\n") == {
-        "common_name": "kube-scheduling-rescuer",
-        "not_after": int(not_after.timestamp()),
-    }
+    assert read_certificate(made(not_after) + "\n") == ("kube-scheduling-rescuer", int(not_after.timestamp()))
 
 
 def test_text_that_is_no_certificate_gives_nothing() -> None:
     whole = base64.b64decode(made(FIRST_OF_FOUR))
     lines = whole.splitlines(keepends=True)
     cut_off = b"".join([lines[0], *lines[1:4], lines[-1]])
-    for text in ("", "kubeconfig", "%%%", base64.b64encode(b"key").decode(), base64.b64encode(cut_off).decode(), None):
-        assert client_certificate(text) == {}
+    for text in ("", "kubeconfig", "%%%", base64.b64encode(b"key").decode(), base64.b64encode(cut_off).decode()):
+        assert read_certificate(text) is None
