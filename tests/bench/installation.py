@@ -107,8 +107,8 @@ def text(figures: Mapping[str, Figures]) -> str:
     ]
     return f"""## An installation
 
-The playbooks on a kind cluster with three nodes, which have the image already. CPU is that of the controller. A first run of `site` may
-print {MAX_HEADERS} task headers.
+The playbooks on a kind cluster with three nodes, which have the image already. CPU is that of the controller. The goal
+for the first run of `site` is {MAX_HEADERS} task headers.
 
 {page.machine()}
 
