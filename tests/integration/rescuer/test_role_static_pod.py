@@ -107,6 +107,7 @@ def host_without_kubeadm(cluster: Cluster, tmp_path: Path) -> Iterator[Host]:
         "critical_rescuer_form": "static_pod",
         "critical_rescuer_kubeconfig": str(cluster.kubeconfig),
         "critical_rescuer_image": "registry.example.org/kube-scheduling/services:1",
+        "critical_rescuer_image_pull_policy": "Never",  # as verify.yml expects it of a preloaded image
         "critical_rescuer_manifest_path": f"{manifest}{other}",
         "critical_rescuer_static_folder": f"{folder}{other}",
         "critical_rescuer_static_become": False,
