@@ -115,6 +115,7 @@ manifest:
   sample: "apiVersion: v1…"
 """
 
+from functools import partial
 from pathlib import Path
 
 from ansible.module_utils.basic import AnsibleModule
@@ -149,16 +150,12 @@ def argument_spec():
     }
 
 
-def request(url):
-    """Ask a scheduler on this host. Its certificate is self-signed."""
-    return ask(open_url, url, validate_certs=False, use_proxy=False)
-
-
 def main():
     """Run the module."""
     module = AnsibleModule(argument_spec(), supports_check_mode=True)
     given = module.params
     place = Place(given["host"], given["manifest_path"], given["folder"], given["node"])
+    request = partial(ask, open_url, validate_certs=False, use_proxy=False)  # the certificate of a scheduler is self-signed
     scheduler = KubeScheduler(place, given["plan"], request, timeout_s=given["timeout"], dry=module.check_mode)
     run = program_runner(module)
     stop_on_signals()

@@ -104,6 +104,7 @@ text:
 
 import os
 import socket
+from functools import partial
 from types import SimpleNamespace
 
 from ansible.module_utils.basic import AnsibleModule
@@ -131,11 +132,6 @@ def argument_spec():
     }
 
 
-def request(url):
-    """Ask a program of this host, or an API server, whose certificates are not those of the host."""
-    return ask(open_url, url, validate_certs=False, use_proxy=False)
-
-
 def main():
     """Run the module."""
     module = AnsibleModule(argument_spec(), supports_check_mode=True)
@@ -143,6 +139,8 @@ def main():
     stop_on_signals()
     given = module.params
     host = Host(SimpleNamespace(host=given["host"], files=given["files"], **given["variables"]), program_runner(module))
+    # The certificates of the programs of this host, and of API servers, are not those of the host.
+    request = partial(ask, open_url, validate_certs=False, use_proxy=False)
     run = Installation(host, request, dry=module.check_mode)
     result = {}
     try:

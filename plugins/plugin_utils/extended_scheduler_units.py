@@ -23,7 +23,9 @@ from ansible.module_utils.urls import open_url
 from ansible_collections.onprem.kube_scheduling.plugins.filter.without_logins import without_logins
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.hosts.common.certificate import Certificate, read_certificate
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.hosts.common.files import read_text
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.hosts.scheduler_units.wanted import ARCHITECTURES, PYTHON, SERVICES
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.hosts.common.system import ARCHITECTURES
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.hosts.scheduler_units.wanted import PYTHON, SERVICES
+from ansible_collections.onprem.kube_scheduling.plugins.plugin_utils.file_sum import sum_of
 from ansible_collections.onprem.kube_scheduling.plugins.plugin_utils.plain_values import plain
 
 FOR_EVER_S = 2**63
@@ -120,12 +122,6 @@ def take_from_archive(name, wanted_sum, program):
         what = "which extended_scheduler_binary_archive names, cannot be read"
         return f"{shown}, {what} ({reason}): correct the path or the URL, or extended_scheduler_binary_checksum"
     return ""
-
-
-def sum_of(file):
-    """Return the SHA-256 sum of a file."""
-    with Path(file).open("rb") as content:
-        return hashlib.file_digest(content, "sha256").hexdigest()
 
 
 def extender_hash():

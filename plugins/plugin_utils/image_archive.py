@@ -16,6 +16,8 @@ import os
 import tarfile
 import tempfile
 
+from ansible_collections.onprem.kube_scheduling.plugins.plugin_utils.file_sum import sum_of
+
 TYPE = "application/vnd.oci.image"
 TIMES = ("mtime", "atime", "ctime")
 KEPT = ("User", "Env", "Entrypoint", "Cmd", "WorkingDir", "Labels", "ExposedPorts", "Volumes", "StopSignal")
@@ -56,12 +58,6 @@ def digest_of(archive):
     except (tarfile.TarError, KeyError, IndexError, ValueError) as error:
         remedy = "copy it again from the machine that has built it, or delete it so that the image is built again"
         raise OSError(f"{archive} on the controller is damaged: {remedy}") from error
-
-
-def sum_of(file):
-    """Return the SHA-256 sum of a file."""
-    with file.open("rb") as content:
-        return hashlib.file_digest(content, "sha256").hexdigest()
 
 
 def publish(archive, to):

@@ -4,12 +4,12 @@
 
 from __future__ import annotations
 
-import hashlib
 import posixpath
 from pathlib import Path
 from urllib.parse import urlsplit
 
 from ansible.module_utils.parsing.convert_bool import boolean
+from ansible_collections.onprem.kube_scheduling.plugins.plugin_utils.file_sum import sum_of
 from ansible_collections.onprem.kube_scheduling.plugins.plugin_utils.plain_values import plain
 
 PREFIX = "node_exporter_"
@@ -80,7 +80,7 @@ def archive_problems(archive, host, architecture):
     if not file.is_file():
         missing = f"The controller has no file {file}, which node_exporter_archive_path names: copy the archive of the release there"
         return [] if archive["url"] else [missing]
-    found = hashlib.sha256(file.read_bytes()).hexdigest()
+    found = sum_of(file)
     if found == archive["sum"]:
         return []
     remedy = "remove it" if archive["url"] else "copy the archive again, or correct the sum from sha256sums.txt of the release"

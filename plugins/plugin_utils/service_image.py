@@ -16,7 +16,8 @@ from urllib.error import HTTPError
 from ansible.module_utils.urls import open_url
 from ansible_collections.onprem.kube_scheduling.plugins.filter.without_logins import without_logins
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.hosts.containerd import OTHER_DELIVERIES, REPOSITORY
-from ansible_collections.onprem.kube_scheduling.plugins.plugin_utils.image_archive import digest_of, publish, sum_of, write_archive
+from ansible_collections.onprem.kube_scheduling.plugins.plugin_utils.file_sum import sum_of
+from ansible_collections.onprem.kube_scheduling.plugins.plugin_utils.image_archive import digest_of, publish, write_archive
 from ansible_collections.onprem.kube_scheduling.services import image_context
 
 QUESTIONS = {
@@ -71,7 +72,7 @@ class ServiceImage:
             return self.given["reference"]
         if self.is_archive:
             return f"{self.name}@{digest_of(self.archive)}" if self.archive.exists() else self.name
-        digest = self._pushed_digest() if self._answers[1] else ""
+        digest = self._pushed_digest() if self._engine else ""
         return f"{self.name}@{digest}" if digest else self.name
 
     def problems(self):

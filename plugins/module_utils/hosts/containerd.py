@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-from .common.system import HostError, Run, run_checked
+from .common.system import ARCHITECTURES, HostError, Run, run_checked
 
 REPOSITORY = "kube-scheduling.onprem/services"
 OTHER_DELIVERIES = (
@@ -23,7 +23,6 @@ OTHER_DELIVERIES = (
 )
 OTHER_RUNTIMES = {"/run/crio/crio.sock": "CRI-O", "/run/cri-dockerd.sock": "cri-dockerd"}
 """The sockets of other runtimes that the kubelet may use."""
-MACHINES = {"x86_64": "amd64", "aarch64": "arm64"}
 PIN = "io.cri-containerd.pinned=pinned"
 """With this label the kubelet does not delete an image that no pod runs, such as the image of a CronJob."""
 PIN_VERSION = (1, 7, 3)
@@ -71,7 +70,7 @@ class Containerd:
                 f"{self.node} has no socket {self.socket}: start containerd, or set service_image_containerd_socket (k3s: "
                 f"/run/k3s/containerd/containerd.sock, with service_image_ctr: [k3s, ctr]), or {OTHER_DELIVERIES}"
             ]
-        found = MACHINES.get(platform.machine(), platform.machine())
+        found = ARCHITECTURES.get(platform.machine(), platform.machine())
         if {architecture, found} != {built_for}:
             own = "" if architecture == built_for else f" and has service_image_architecture {architecture}"
             return [

@@ -14,7 +14,8 @@ import threading
 from pathlib import Path
 
 import pytest
-from ansible_collections.onprem.kube_scheduling.plugins.plugin_utils.image_archive import digest_of, publish, sum_of, write_archive
+from ansible_collections.onprem.kube_scheduling.plugins.plugin_utils.file_sum import sum_of
+from ansible_collections.onprem.kube_scheduling.plugins.plugin_utils.image_archive import digest_of, publish, write_archive
 
 PLACE = "example.org/services"
 CONFIG = {"os": "linux", "created": "2026", "container": "ab", "config": {"Image": "sha256:1", "User": "65532", "Env": None}}

@@ -30,11 +30,10 @@ from tests.ended_together import AS_ROOT, namespace_obstacle
 from tests.integration.roles.host_cases import CasesRun, play_cases
 from tests.integration.workloads import wait_until
 from tests.not_run import not_run
+from tests.static_pods import made_cgroup
 
 pytestmark = pytest.mark.plays
 
-CGROUPS = next((path for path in (Path("/sys/fs/cgroup/pids"), Path("/sys/fs/cgroup")) if (path / "cgroup.procs").exists()), None)
-"""The root of the processes, with version 1 or version 2 of cgroups."""
 LOGS = Path("/var/log/pods")
 NODE = f"node-of-a-test-{uuid4()}"
 MANIFEST = "/etc/kubernetes/manifests/kube-scheduler.yaml"
@@ -49,7 +48,7 @@ def process_with_the_command(folder: Path, cgroup: str = "") -> Iterator[list[st
     words = [str(program), "613"]
     unshare = ["unshare", *AS_ROOT, "--mount", "--pid", "--fork", "--kill-child"]
     with contextlib.ExitStack() as stack:
-        first = ["sh", "-c", 'echo $$ > "$0/cgroup.procs" && exec "$@"', str(stack.enter_context(made(cgroup)))] if cgroup else []
+        first = ["sh", "-c", 'echo $$ > "$0/cgroup.procs" && exec "$@"', str(stack.enter_context(made_cgroup(cgroup)))] if cgroup else []
         process = stack.enter_context(subprocess.Popen([*first, *unshare, *words]))
         stack.callback(process.kill)
         wait_until(lambda: b"\0".join(word.encode() for word in words) + b"\0" in commands(), what="the command of the process")
@@ -65,25 +64,6 @@ def commands() -> list[bytes]:
         with contextlib.suppress(OSError):
             found.append(path.read_bytes())
     return found
-
-
-@contextlib.contextmanager
-def made(name: str) -> Iterator[Path]:
-    """Make a cgroup, and remove it after its processes have ended."""
-    if CGROUPS is None:
-        not_run("there are no cgroups")
-    folder = CGROUPS / name
-    try:
-        folder.mkdir(parents=True)
-    except OSError as error:
-        not_run(f"no cgroup can be made: {error}")
-    try:
-        yield folder
-        wait_until(lambda: not (folder / "cgroup.procs").read_text(), what="the end of the processes")
-    finally:
-        while folder != CGROUPS and not [path for path in folder.iterdir() if path.is_dir()]:
-            folder.rmdir()
-            folder = folder.parent
 
 
 @contextlib.contextmanager
@@ -170,7 +150,7 @@ class Kubelet(threading.Thread):
             uid = hashlib.md5(text.encode(), usedforsecurity=False).hexdigest()
             log = self.logs / f"kube-system_kube-scheduler-{NODE}_{uid}" / "kube-scheduler"
             log.mkdir(parents=True, exist_ok=True)
-            with made(f"kubepods/burstable/pod{uid}/container") as cgroup:
+            with made_cgroup(f"kubepods/burstable/pod{uid}/container") as cgroup:
                 self._run_pod(text, log, cgroup)
 
     def _run_pod(self, text: str, log: Path, cgroup: Path) -> None:

@@ -17,6 +17,8 @@ from .files import read_text
 Run = Callable[..., tuple[int, str, str]]
 """Runs the words of a command, with a text for its input (``data``). Returns the exit code, the output, and the standard error."""
 
+ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
+"""The architectures for which images and libraries are built, by the machine of the kernel."""
 ENDS = (signal.SIGHUP, signal.SIGINT, signal.SIGTERM)
 Found = TypeVar("Found")
 

@@ -16,8 +16,8 @@ from typing import Any
 from ..common.files import HostFile, read_text
 from ..common.network import name_problems, port_problems
 from ..common.previous import Previous
-from ..common.system import Run, main_pid, process_value
-from .wanted import ARCHITECTURES, MARK, MINIMUM_SYSTEMD, PYTHONS, Unit, made_units
+from ..common.system import ARCHITECTURES, Run, main_pid, process_value
+from .wanted import MARK, MINIMUM_SYSTEMD, PYTHONS, Unit, made_units
 
 READ_PYTHON = "import os, sys; print(os.path.realpath(sys.executable), '%d.%d' % sys.version_info[:2])"
 

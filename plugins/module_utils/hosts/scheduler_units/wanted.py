@@ -21,8 +21,6 @@ MINIMUM_SYSTEMD = 252
 PYTHONS = ("3.11", "3.12", "3.13", "3.14")
 """The versions of Python for which services/requirements.txt has wheels."""
 
-ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
-
 
 class Unit(NamedTuple):
     """A unit with the words of its command line, and the files in its folder. It is ready when ``url`` answers."""
