@@ -24,6 +24,7 @@ from tests.integration.workloads import (
     restarted_at,
     stateful_set,
     wait_rolled_out,
+    wait_until,
     workers,
 )
 
@@ -236,6 +237,8 @@ def test_workloads_of_one_budget_are_never_restarted_at_the_same_time(cluster: C
     begun = modules.restart(workloads=[identity(web) for web in webs], wait=False, max_parallel=3)["workloads"]
     assert [(w["action"], w["reason"]) for w in begun[1:]] == [("refused", "budget")] * 2
     wait_rolled_out(cluster, webs[0])
+    status = f"/apis/policy/v1/namespaces/{namespace}/poddisruptionbudgets/keep"
+    wait_until(lambda: cluster.get(status)["status"]["currentHealthy"] == 9, what="the budget counts the new pods")
     done = modules.restart(workloads=[identity(web) for web in webs], max_parallel=3)["workloads"]
     assert [(w["name"], w["action"], w["outcome"]) for w in done] == [
         ("web-0", "skipped", "improved"),

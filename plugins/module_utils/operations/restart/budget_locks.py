@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import typing as t
 
+from ...model.api.policy import PodDisruptionBudget
 from ...model.reason import Reason
 from ...spread.restart.targets import Target
 
@@ -23,6 +24,7 @@ class BudgetLocks:
         self._held: dict[Target, BudgetNames] = {}
         self._unfinished: set[Target] = set()
         self._unanswered: dict[Target, BudgetNames] = {}
+        self._healthy: dict[tuple[str, str], int] = {}
 
     def violation(self, target: Target, names: BudgetNames) -> t.Optional[Reason]:
         """Return the reason why no step on the budgets ``names`` may begin for the target.
@@ -59,6 +61,15 @@ class BudgetLocks:
         """Record that a step of the target uses these budgets."""
         self._held[target] = names
 
+    def note_healthy(self, budgets: t.Iterable[PodDisruptionBudget]) -> None:
+        """Record how many pods these budgets count as healthy before a rollout begins."""
+        self._healthy.update({_name(budget): budget.status.current_healthy for budget in budgets})
+
+    def counts_lag(self, budgets: t.Iterable[PodDisruptionBudget]) -> bool:
+        """Return whether a budget counts fewer healthy pods than before a rollout that has ended, so its controller is behind."""
+        held = set().union(*self._held.values())
+        return any(budget.status.current_healthy < self._healthy.get(_name(budget), 0) and _name(budget) not in held for budget in budgets)
+
     def ended(self, target: Target) -> None:
         """Record that the target's step has ended."""
         self._held.pop(target, None)
@@ -66,3 +77,7 @@ class BudgetLocks:
     def left_unfinished(self, target: Target) -> None:
         """Record that the target's step is not awaited any longer and still uses its budgets."""
         self._unfinished.add(target)
+
+
+def _name(budget: PodDisruptionBudget) -> tuple[str, str]:
+    return budget.metadata.namespace, budget.metadata.name

@@ -97,11 +97,11 @@ _CAPACITY_REASONS = (no_gain.CODE, "no_capacity", "unknown")
 def defer_if_undecided(reason: Reason, eviction_wait: EvictionWait, *, alone: bool) -> None:
     """Raise an error if a later observation may have no reason to do nothing.
 
-    PodsTerminatingError: the decision depends on terminating pods, and there is time to wait. CapacityReservedError: the reason may result
+    SettlingError: the decision depends on terminating pods, and there is time to wait. CapacityReservedError: the reason may result
     from actions on the same observation.
     """
     if reason.code == WAITS_FOR_TERMINATING_PODS and not eviction_wait.over:
-        raise PodsTerminatingError
+        raise SettlingError
     if not alone and reason.code in _CAPACITY_REASONS:
         raise CapacityReservedError
 
@@ -110,5 +110,8 @@ class StaleDecisionError(Exception):
     """The workload has changed since the snapshot of the decision. It must be checked again."""
 
 
-class PodsTerminatingError(StaleDecisionError):
-    """The decision depends on pods that are terminating. The workload must be checked again when they may have ended."""
+class SettlingError(StaleDecisionError):
+    """The decision depends on pods that are terminating, or on a budget whose controller is behind.
+
+    The workload must be checked again after a pause.
+    """

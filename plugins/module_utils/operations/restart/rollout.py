@@ -20,7 +20,7 @@ from ...spread.comparison import compare_spread
 from ...spread.distribution import Distribution, listed_by_key
 from ...spread.history import remembered_constraints
 from ...spread.preconditions.unreadable import unreadable_violation
-from ...spread.preconditions.workload_budgets import budgets_at_stake
+from ...spread.preconditions.workload_budgets import budgets_at_stake, budgets_of
 from ...spread.prediction.old_pods import terminating_pods_reason
 from ...spread.restart.actions import FAILED_ACTION, REFUSED, RESTART, RESTARTED, RESUME, SKIPPED, WOULD_RESTART
 from ...spread.restart.decided import decide_in_each
@@ -40,7 +40,7 @@ from ..common.wait import wait_for_workload
 from .budget_locks import BudgetLocks
 from .eviction_wait import EvictionWait
 from .live_window import is_inside_live_window
-from .move_strategy import MoveStrategy, PlannedStep, StaleDecisionError, Step, defer_if_undecided
+from .move_strategy import MoveStrategy, PlannedStep, SettlingError, StaleDecisionError, Step, defer_if_undecided
 from .observation import Observation
 from .outcome_store import finalize, next_outcome_time, record_event, record_update_revision
 from .result import RestartResult
@@ -159,6 +159,9 @@ class RolloutStrategy:
         if decision.action == RESUME:
             return self._resume(report, observation, decision, result)
         if not states:
+            budgets = budgets_of(report.workload, observation.snapshot) if decision.reason.code == "budget" else ()
+            if self._budgets.counts_lag(budgets) and not self._eviction_wait.over:
+                raise SettlingError
             defer_if_undecided(decision.reason, self._eviction_wait, alone=alone)
             if decision.evicts_instead:
                 result.no_rollout = decision.reason
@@ -181,6 +184,7 @@ class RolloutStrategy:
         result.advise_constraints(report.workload, decision.constraints)
         self._note_constraints(decision.constraints, patched, result)
         self._budgets.begin(result.target, at_stake)
+        self._budgets.note_healthy(budgets_of(report.workload, observation.snapshot))
         condition = observation.states.condition(states)
         expected = observation.assume_restarted(report, states)
         if self._options.dry_run:

@@ -31,7 +31,7 @@ from ..common.scheduler_profiles import read_scheduler_profiles
 from .budget_locks import BudgetLocks, SharedBudgetError
 from .eviction import EvictionStrategy
 from .eviction_wait import EvictionWait
-from .move_strategy import CapacityReservedError, EvictionDeferredError, MoveStrategy, PodsTerminatingError, StaleDecisionError, Step
+from .move_strategy import CapacityReservedError, EvictionDeferredError, MoveStrategy, SettlingError, StaleDecisionError, Step
 from .observation import Observation
 from .result import RestartResult
 from .rollout import RolloutStrategy
@@ -292,7 +292,7 @@ class _Batches:
                 if not alone:
                     raise
                 # The workload keeps its turn, so that the run does what its plan says.
-                if isinstance(error, PodsTerminatingError):
+                if isinstance(error, SettlingError):
                     wait_unless_stopped([self._eviction_wait.pause], self._stop)
                 else:
                     attempts += 1

@@ -10,7 +10,7 @@ from collections import Counter
 
 import pytest
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.errors import ForbiddenError
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.resources import PODS, Resource
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.resources import BUDGETS, PODS, Resource
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.restart import run as restart_run
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.restart.observation import STATES_OF_RUN
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.restart.result import restart_result
@@ -320,3 +320,32 @@ def test_without_waiting_a_budget_is_not_taken_from_twice() -> None:
     results = run_restart(api, targets, RestartOptions(wait=False))
     assert [result.action for result in results] == ["restarted", "refused"]
     assert "shares PodDisruptionBudget both" in str(results[1].reason)
+
+
+class BehindApi(FakeApi):
+    """After the first restart, ``observations`` of the budgets are ``behind``."""
+
+    observations = 0
+    behind: t.Sequence[t.Any] = ()
+
+    def list_all(self, resource: Resource, **scope: t.Any) -> list[t.Any]:
+        if resource is not BUDGETS or not self.patches or not self.observations:
+            return super().list_all(resource, **scope)
+        self.observations -= 1
+        return list(self.behind)
+
+
+@pytest.mark.usefixtures("slept")
+@pytest.mark.parametrize(("observations", "actions"), [(3, ["restarted", "restarted"]), (1000, ["restarted", "refused"])])
+def test_the_next_restart_on_a_budget_waits_until_it_counts_the_new_pods(observations: int, actions: list[str]) -> None:
+    cluster, later = workers(3), workers(0)
+    one_less = {"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": 1, "maxSurge": 0}}
+    for name in ("one", "two"):
+        cluster.deployment(name, ["worker-1"] * 3, template={"metadata": {"labels": {"app": name, "tier": "web"}}}, strategy=one_less)
+    cluster.budget("both", "", desired=5, current=6, labels={"tier": "web"})
+    later.budget("both", "", desired=5, current=5, expected=6, labels={"tier": "web"})
+    api = BehindApi(cluster, now=NOW)
+    api.observations, api.behind = observations, later.budgets
+    targets = [Target("Deployment", "app", name) for name in ("one", "two")]
+    results = run_restart(api, targets, RestartOptions(verify_spread=False, wait_timeout_s=60))
+    assert [result.action for result in results] == actions
