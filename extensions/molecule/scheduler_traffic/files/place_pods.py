@@ -17,8 +17,9 @@ NAMESPACE = "default"
 NAME = "traffic-pod"
 FOLLOWED_WITHIN_S = 90.0
 BOUND_WITHIN_S = 60.0
-IN_A_ROW = 5
-"""A single pod may be there by chance, while the nodes have nearly equal rates."""
+IN_A_ROW = 9
+PAUSE_S = 1.0
+"""While the rates are nearly equal, another score can prefer the node. So a row takes longer than the window, a scrape and a refresh: 7 s."""
 
 
 def pod(name: str, scheduler: str) -> dict[str, object]:
@@ -60,6 +61,7 @@ def main(kubeconfig: str, scheduler: str, node: str, count: str) -> None:
             place(f"{run}-first-{tried}")
             in_a_row = in_a_row + 1 if node_of(f"{run}-first-{tried}") == node else 0
             api.delete_namespaced_pod(f"{run}-first-{tried}", NAMESPACE, grace_period_seconds=0)
+            time.sleep(PAUSE_S)
         seconds = round(time.monotonic() - begin, 1)
         names = [f"{run}-{number}" for number in range(int(count))]
         for name in names:
