@@ -71,6 +71,7 @@ SCENARIOS = {
         ),
     ),
     "upgrade": LongPart(700, ("extensions/molecule/upgrade",)),
+    "examples": LongPart(600, ("extensions/molecule/examples", "examples")),
     "faults": LongPart(
         2020,
         (

@@ -60,6 +60,11 @@ def test_upgrade(kind_environment: dict[str, str], capsys: pytest.CaptureFixture
     _run_on_kind("upgrade", kind_environment, capsys)
 
 
+@pytest.mark.timeout(40 * 60)
+def test_examples(kind_environment: dict[str, str], capsys: pytest.CaptureFixture[str]) -> None:
+    _run_on_kind("examples", kind_environment, capsys)
+
+
 def _run_on_kind(scenario: str, environment: Mapping[str, str], capsys: pytest.CaptureFixture[str], *machines: Hosts) -> None:
     name = cluster_name(scenario)
     cluster = KindCluster.at(ROOT / ".lab" / "kind" / name, name)
