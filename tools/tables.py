@@ -103,7 +103,8 @@ def _installing_right(entry: dict[str, Any]) -> str:
     # Namespaces that depend on the settings are in `only`.
     given = entry.get("namespaces", [])
     where = ", ".join(f"`{_variable(name)}`" for name in given) if isinstance(given, list) else ""
-    return f"| `{entry['resource']}`{group}{names} | {', '.join(entry['verbs'])} | {where} | {entry.get('only', '')} |\n"
+    resources = ", ".join(f"`{resource}`" for resource in entry["resources"])
+    return f"| {resources}{group}{names} | {', '.join(entry['verbs'])} | {where} | {entry.get('only', '')} |\n"
 
 
 def _variable(namespace: str) -> str:

@@ -9,7 +9,7 @@ from ansible.utils.display import Display
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.installation.summary import Program, summary
 
 PROGRAM = {
-    **{name: {"type": "str", "required": True} for name in ("part", "name", "variable", "where")},
+    **{name: {"type": "str", "required": True} for name in ("part", "where")},
     "only_logs": {"type": "bool", "default": False},
 }
 ARGUMENTS = {

@@ -105,7 +105,7 @@ options:
     default: []
   rights:
     description:
-      - The rights of the user for which V(checked) asks the API server. Each has C(group), C(resource), C(verbs), and optionally
+      - The rights of the user for which V(checked) asks the API server. Each has C(group), C(resources), C(verbs), and optionally
         C(namespaces), C(names), and C(asked), which is false if it is not asked.
     type: list
     elements: dict
@@ -138,7 +138,8 @@ requirements:
   - urllib3 >= 2.0.2
 notes:
   - The Python library kubernetes is imported only for a kubeconfig whose user has an exec plugin or an auth provider.
-  - Needs the verbs get, list, create, patch and delete on the kinds of the set. Roles and RoleBindings are listed in all namespaces. To
+  - Needs the verbs get, list, create, patch and delete on the kinds of the set. Roles and RoleBindings are listed in all namespaces. A
+    Secret is read by its name and not listed, so one that is not wanted any more is not deleted. To
     delete a namespace, it needs the verb list on every kind. A kind that cannot be listed keeps the namespace.
 seealso:
   - name: Uninstall

@@ -42,14 +42,6 @@ options:
         description: The tag of the program.
         type: str
         required: true
-      name:
-        description: Its name.
-        type: str
-        required: true
-      variable:
-        description: The variable that chooses it.
-        type: str
-        required: true
       where:
         description: Its object or its hosts.
         type: str
@@ -69,7 +61,7 @@ EXAMPLES = r"""
   onprem.kube_scheduling.site_summary:
     cluster: berlin (context admin@berlin, https://10.0.0.10:6443)
     programs:
-      - {part: spread_cronjob, name: rebalancer, variable: site_spread_cronjob, where: CronJob kube-scheduling/kube-scheduling-rebalancer}
+      - {part: spread_cronjob, where: CronJob kube-scheduling/kube-scheduling-rebalancer}
     changed: {spread_cronjob: true}
 """
 

@@ -12,14 +12,21 @@ SITE = "ansible-playbook onprem.kube_scheduling.site -i INVENTORY"
 GUIDE = "docs/install.md"
 
 
+PARTS = {
+    "spread_cronjob": ("rebalancer", "site_spread_cronjob"),
+    "critical_rescuer": ("rescuer", "site_critical_rescuer"),
+    "extended_scheduler": ("scheduler", "site_scheduler"),
+    "node_exporter": ("node_exporter", "site_node_exporter"),
+}
+"""The name of each program, and the variable that chooses it, by its tag."""
+
+
 class Program(t.NamedTuple):
     """A program of an installation.
 
-    ``variable`` chooses it. ``where``: its object or its hosts. ``only_logs``: it only says what it would do.
+    ``where``: its object or its hosts. ``only_logs``: it only says what it would do.
     """
 
-    name: str
-    variable: str
     where: str
     only_logs: bool = False
 
@@ -29,14 +36,14 @@ def summary(cluster: str, programs: Mapping[str, Program], changed: Mapping[str,
 
     ``changed``: whether each program of this run has changed, or None if it is not known. ``is_plan``: in check mode.
     """
-    width = max(len(program.name) for program in programs.values())
+    width = max(len(name) for name, _variable in PARTS.values())
     lines = [f"Cluster {cluster}" if cluster else "Cluster"]
     for part, program in programs.items():
         if part in changed:
             words = {None: [], False: ["as it was"], True: ["would change" if is_plan else "changed"]}[changed[part]]
             state = ", ".join([*words, *(["only logs what it would do"] if program.only_logs else [])])
-            lines.append(f"  {program.name:<{width}}  {program.where}{f': {state}' if state else ''}")
-    others = [f"{program.name} ({program.variable})" for part, program in programs.items() if part not in changed]
+            lines.append(f"  {PARTS[part][0]:<{width}}  {program.where}{f': {state}' if state else ''}")
+    others = [f"{name} ({variable})" for part, (name, variable) in PARTS.items() if part not in changed]
     lines += [f"  not in this run: {', '.join(others)}"] if others else []
     return "\n".join([*lines, "Next:", *(f"  {line}" for line in _next_steps(programs, changed.keys(), is_plan=is_plan))])
 

@@ -94,7 +94,7 @@ def extender_kubeconfig(lab_cluster: Cluster) -> Path:
 
 def reader_kubeconfig(cluster: Cluster) -> Path:
     """Return the kubeconfig of a user that may read nodes and pods, and nothing else."""
-    rule = {"apiGroups": [""], "resources": ["nodes", "pods"], "verbs": ["get", "list", "watch"]}
+    rule = {"apiGroups": [""], "resources": ["nodes", "pods"], "verbs": ["list", "watch"]}
     cluster.apply({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": {"name": READER}, "rules": [rule]})
     return cluster.service_account("extender", cluster_role=READER)
 

@@ -59,7 +59,7 @@ class Recorder:
 
 @pytest.fixture(scope="module")
 def user(lab_cluster: Cluster) -> Path:
-    rules = [{"apiGroups": [""], "resources": ["nodes", "pods"], "verbs": ["get", "list", "watch"]}]
+    rules = [{"apiGroups": [""], "resources": ["nodes", "pods"], "verbs": ["list", "watch"]}]
     role = {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": {"name": READER}, "rules": rules}
     lab_cluster.apply([role])
     return lab_cluster.service_account(READER, cluster_role=READER)

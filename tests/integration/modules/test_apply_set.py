@@ -240,9 +240,9 @@ def test_what_the_api_server_refuses_and_missing_rights_are_problems_of_a_check(
 
     nobody = Modules(cluster.service_account("applies-nothing", cluster_role=None))
     rights = [
-        {"group": "", "resource": "configmaps", "namespaces": [place], "verbs": ["get", "create"], "names": ["x"]},
-        {"group": "apps", "resource": "deployments", "verbs": ["list"], "asked": False},
-        {"group": "apps", "resource": "daemonsets", "verbs": ["list"]},
+        {"group": "", "resources": ["configmaps"], "namespaces": [place], "verbs": ["get", "create"], "names": ["x"]},
+        {"group": "apps", "resources": ["deployments"], "verbs": ["list"], "asked": False},
+        {"group": "apps", "resources": ["daemonsets"], "verbs": ["list"]},
     ]
     asked = nobody.run(MODULE, state="checked", rights=rights, unneeded_verbs=["create"], **options(place, config_map(place)))
     assert problems(asked) == [

@@ -15,6 +15,7 @@ PATHS = (
     "/api/v1/namespaces",
     "/api/v1/serviceaccounts",
     "/api/v1/configmaps",
+    "/api/v1/secrets",
     "/api/v1/services",
     "/api/v1/pods",
     "/apis/apps/v1/deployments",
@@ -54,7 +55,7 @@ def let_pods_stop(cluster: Cluster) -> None:
 def remove_all(cluster: Cluster) -> None:
     """Delete the objects of this collection and their namespace, faster than a run of a role. The state stays."""
     let_pods_stop(cluster)
-    kinds = "deployments,cronjobs,clusterrolebindings,rolebindings,clusterroles,roles,serviceaccounts,configmaps,poddisruptionbudgets"
+    kinds = "deployments,cronjobs,clusterrolebindings,rolebindings,clusterroles,roles,serviceaccounts,secrets,configmaps,poddisruptionbudgets"
     cluster.kubectl("delete", ",".join([kinds, "networkpolicies", *POLICIES]), "--all-namespaces", "--selector", OWN, "--ignore-not-found")
     cluster.kubectl("delete", "namespace", "kube-scheduling", "--ignore-not-found")
     wait_until(lambda: installed(cluster) == set(), what="the end of the objects")

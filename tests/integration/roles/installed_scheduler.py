@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import base64
 import contextlib
 import subprocess
 import threading
@@ -24,7 +25,10 @@ Json = dict[str, Any]
 NAMESPACE, NAME = "kube-system", "kube-scheduling-scheduler"
 DEPLOYMENT = f"/apis/apps/v1/namespaces/{NAMESPACE}/deployments/{NAME}"
 LEASE = f"/apis/coordination.k8s.io/v1/namespaces/{NAMESPACE}/leases/{NAME}"
+EXTENDER = f"{NAME}-extender"
+TOKEN = f"/api/v1/namespaces/{NAMESPACE}/secrets/{EXTENDER}"
 USER = f"system:serviceaccount:{NAMESPACE}:{NAME}"
+EXTENDER_USER = f"system:serviceaccount:{NAMESPACE}:{EXTENDER}"
 STOP_TIMEOUT_S = 20.0
 
 
@@ -45,15 +49,26 @@ class Programs:
 
 def data_of(cluster: Cluster) -> dict[str, str]:
     """Return the files of the ConfigMap that the Deployment has now."""
-    (volume,) = cluster.get(DEPLOYMENT)["spec"]["template"]["spec"]["volumes"]
+    (volume,) = (one for one in cluster.get(DEPLOYMENT)["spec"]["template"]["spec"]["volumes"] if one["name"] == "settings")
     data: dict[str, str] = cluster.get(f"/api/v1/namespaces/{NAMESPACE}/configmaps/{volume['configMap']['name']}")["data"]
     return data
+
+
+def extender_kubeconfig(cluster: Cluster, folder: Path) -> Path:
+    """Write a kubeconfig with the token that Kubernetes has written into the Secret of the extenders."""
+    wait_until(lambda: "token" in (cluster.get(TOKEN).get("data") or {}), what="the token of the extenders")
+    config: Json = yaml.safe_load(cluster.kubeconfig.read_text())
+    config["users"][0]["user"] = {"token": base64.b64decode(cluster.get(TOKEN)["data"]["token"]).decode()}
+    file = folder / "extender.kubeconfig"
+    file.write_text(yaml.safe_dump(config))
+    return file
 
 
 @contextlib.contextmanager
 def programs(cluster: Cluster, folder: Path) -> Iterator[Programs]:
     """Run what the containers of the pod run. Only the addresses and the kubeconfig are others than in the pod."""
     kubeconfig = str(cluster.service_account(NAME, namespace=NAMESPACE, cluster_role=None))
+    of_extender = extender_kubeconfig(cluster, folder)
     data = data_of(cluster)
     configuration: Json = yaml.safe_load(data["scheduler.yaml"])
     extenders: list[Extender] = []
@@ -63,7 +78,7 @@ def programs(cluster: Cluster, folder: Path) -> Iterator[Programs]:
             listen = settings.pop("listen")
             del settings["status_address"]
             if "kubernetes" in settings.get("sources", {}):
-                settings["sources"]["kubernetes"] = {"kubeconfig": kubeconfig}
+                settings["sources"]["kubernetes"] = {"kubeconfig": str(of_extender)}
             own = folder / name.removesuffix(".yaml")
             own.mkdir()
             extender = Extender(own, settings)

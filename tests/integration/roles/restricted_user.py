@@ -15,6 +15,7 @@ from tools.tables import variables
 NAME = "installs-programs"
 NAMESPACE = "kube-scheduling"
 RBAC = "rbac.authorization.k8s.io"
+OF_EXTENDER = "kube-scheduling-scheduler-extender"
 
 Rule = dict[str, Any]
 
@@ -22,9 +23,11 @@ Rule = dict[str, Any]
 def rules_of_scheduler() -> dict[str, list[Rule]]:
     """Return the rights for scheduler.yml by namespace."""
     # The user binds the scheduler to roles of Kubernetes, and grants it rights that the user does not have.
+    bound = ["system:kube-scheduler", "system:volume-scheduler", OF_EXTENDER]
     binding = [
-        {"group": RBAC, "resource": "clusterroles", "verbs": ["bind"], "names": ["system:kube-scheduler", "system:volume-scheduler"]},
-        {"group": RBAC, "resource": "roles", "verbs": ["bind", "escalate"], "namespaces": ["kube-system"]},
+        {"group": RBAC, "resources": ["clusterroles"], "verbs": ["bind"], "names": bound},
+        {"group": RBAC, "resources": ["clusterroles"], "verbs": ["escalate"], "names": [OF_EXTENDER]},
+        {"group": RBAC, "resources": ["roles"], "verbs": ["bind", "escalate"], "namespaces": ["kube-system"]},
     ]
     return _by_namespace([*variables("site")["__site_scheduler_rights"], *binding])
 
@@ -36,7 +39,7 @@ def rules(*, uninstalls: bool) -> dict[str, list[Rule]]:
     installing = [entry for entry in declared["__site_rights"] if "only" not in entry]
     # The user grants the programs rights that it does not have.
     granting = [
-        {"group": RBAC, "resource": resource, "verbs": ["escalate", "bind"], "namespaces": namespaces}
+        {"group": RBAC, "resources": [resource], "verbs": ["escalate", "bind"], "namespaces": namespaces}
         for resource, namespaces in (("clusterroles", [""]), ("roles", ["kube-system", "default"]))
     ]
     removing = [{**entry, "verbs": [verb for verb in entry["verbs"] if verb != "create"]} for entry in installing] + declared[
@@ -49,7 +52,7 @@ def _by_namespace(entries: list[Rule]) -> dict[str, list[Rule]]:
     found: dict[str, list[Rule]] = {}
     for entry in entries:
         for namespace in entry.get("namespaces", [""]):
-            rule = {"apiGroups": [entry["group"]], "resources": [entry["resource"]], "verbs": entry["verbs"]}
+            rule = {"apiGroups": [entry["group"]], "resources": entry["resources"], "verbs": entry["verbs"]}
             names = {"resourceNames": entry["names"]} if "names" in entry else {}
             place = NAMESPACE if "__site_namespace" in namespace else "default" if "{{" in namespace else namespace
             found.setdefault(place, []).append(rule | names)

@@ -32,6 +32,8 @@ OBJECTS = {
     *(f"clusterrolebindings /{NAME}-as-{role}" for role in ("kube-scheduler", "volume-scheduler")),
     *(f"rolebindings {SYSTEM}/{name}" for name in (NAME, f"{NAME}-as-authentication-reader")),
     *(f"{kind} {SYSTEM}/{NAME}" for kind in ("roles", "serviceaccounts", "poddisruptionbudgets", "deployments")),
+    *(f"{kind} /{NAME}-extender" for kind in ("clusterroles", "clusterrolebindings")),
+    *(f"{kind} {SYSTEM}/{NAME}-extender" for kind in ("serviceaccounts", "secrets")),
 }
 POLICIES = {f"mutatingadmissionpolicies /{NAME}", f"mutatingadmissionpolicybindings /{NAME}"}
 # Each run of a role takes many seconds on a machine with other work.
@@ -194,7 +196,8 @@ def test_the_pods_keep_the_pod_security_level_restricted_and_have_the_named_file
     (rule,) = cluster.get(f"/apis/networking.k8s.io/v1/namespaces/{SYSTEM}/networkpolicies/{NAME}")["spec"]["ingress"]
     assert rule["from"] == clients and [one["port"] for one in rule["ports"]] == [10259, 5501]
     scheduler, extender = template(cluster)["spec"]["containers"]
-    assert [one["mountPath"] for one in scheduler["volumeMounts"]] == ["/etc/kube-scheduling"]
+    account = "/var/run/secrets/kubernetes.io/serviceaccount"
+    assert [one["mountPath"] for one in scheduler["volumeMounts"]] == ["/etc/kube-scheduling", account]
     mounts = {one["mountPath"]: one["name"] for one in extender["volumeMounts"]}
     volumes = {one["name"]: one for one in template(cluster)["spec"]["volumes"]}
     assert volumes[mounts["/etc/extender/secrets/prometheus-login"]]["secret"]["secretName"] == "prometheus-login"

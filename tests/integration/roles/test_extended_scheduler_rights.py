@@ -21,7 +21,8 @@ from tests.integration.extender.traffic import WINDOW_S, Traffic
 from tests.integration.extender.waiting_pods import WaitingPods
 from tests.integration.rescue.test_permissions import Grant, granted
 from tests.integration.roles.installed import installed, remove_all
-from tests.integration.roles.installed_scheduler import NAME, NAMESPACE, USER, programs
+from tests.integration.roles.installed_scheduler import EXTENDER, EXTENDER_USER, NAME, NAMESPACE, USER, programs
+from tests.integration.roles.restricted_user import rules_of_scheduler, user_with
 from tests.integration.roles.role_play import RolePlay
 from tests.integration.workloads import wait_until
 from tools.paths import ROOT
@@ -52,31 +53,33 @@ def role(cluster: Cluster, tmp_path: Path) -> Iterator[RolePlay]:
         cluster.kubectl("delete", kind, "kube-scheduling-extender", "--namespace", NAMESPACE, "--ignore-not-found")
 
 
-def own_rights(cluster: Cluster) -> set[Grant]:
-    """Return what the role itself grants. Each of its bindings to a role of Kubernetes is for one of three roles."""
+def own_rights(cluster: Cluster, name: str, of_kubernetes: tuple[str, ...]) -> set[Grant]:
+    """Return what the role itself grants to a service account. Each other role that is bound to it is one of Kubernetes."""
     bindings = [
         binding
         for kind in ("clusterrolebindings", "rolebindings")
         for binding in cluster.get(f"{RBAC}/{kind}")["items"]
-        if {"kind": "ServiceAccount", "name": NAME, "namespace": NAMESPACE} in binding.get("subjects", [])
+        if {"kind": "ServiceAccount", "name": name, "namespace": NAMESPACE} in binding.get("subjects", [])
     ]
     bound = {binding["roleRef"]["name"] for binding in bindings}
-    assert bound == {NAME, *(path.rpartition("/")[2] for path in ROLES_OF_KUBERNETES)}
-    return granted([cluster.get(f"{RBAC}/namespaces/{NAMESPACE}/roles/{NAME}")])
+    assert bound == {name, *(path.rpartition("/")[2] for path in of_kubernetes)}
+    found = (cluster.api.find(path) for path in (f"{RBAC}/clusterroles/{name}", f"{RBAC}/namespaces/{NAMESPACE}/roles/{name}"))
+    return granted([role for role in found if role is not None])
 
 
-def requests(cluster: Cluster, mark: int) -> list[AuditEvent]:
-    found = cluster.audit().events(since=mark, user=USER, stages=(STARTED, COMPLETE))
+def requests(cluster: Cluster, mark: int, user: str = USER) -> list[AuditEvent]:
+    found = cluster.audit().events(since=mark, user=user, stages=(STARTED, COMPLETE))
     return [event for event in found if event.resource]
 
 
 def check_rights(cluster: Cluster, mark: int) -> None:
-    """No request was refused, each is covered by a role, and each own right was used."""
-    events, own = requests(cluster, mark), own_rights(cluster)
-    everything = own | granted([cluster.get(path) for path in ROLES_OF_KUBERNETES])
-    assert events and [event for event in events if event.code in (401, 403)] == []
-    assert [event for event in events if not any(grant.covers(event) for grant in everything)] == []
-    assert {grant for grant in own if not any(grant.covers(event) for event in events)} == set()
+    """No request of the two users was refused, each is covered by a role of the user, and each own right was used."""
+    for name, user, of_kubernetes in ((NAME, USER, ROLES_OF_KUBERNETES), (EXTENDER, EXTENDER_USER, ())):
+        events, own = requests(cluster, mark, user), own_rights(cluster, name, of_kubernetes)
+        everything = own | granted([cluster.get(path) for path in of_kubernetes])
+        assert events and [event for event in events if event.code in (401, 403)] == []
+        assert [event for event in events if not any(grant.covers(event) for grant in everything)] == []
+        assert {grant for grant in own if not any(grant.covers(event) for event in events)} == set()
 
 
 def test_a_pod_is_bound_to_the_quiet_node_with_only_these_rights(
@@ -149,12 +152,25 @@ def test_learned_rewards_are_stored_with_the_rights_for_them_and_removed_with_th
     assert absent.code == 0 and installed(cluster) == set() and cluster.api.find(STATE) is None, absent.output
 
 
+def test_the_user_needs_the_right_to_the_secret_of_the_extenders_and_to_no_other_secret(cluster: Cluster, role: RolePlay) -> None:
+    without = {place: [rule for rule in found if rule["resources"] != ["secrets"]] for place, found in rules_of_scheduler().items()}
+    with user_with(cluster, without) as kubeconfig:
+        refused = role.run(extended_scheduler_kubeconfig=str(kubeconfig))
+    assert refused.code == 2 and f"cannot get Secret {NAMESPACE}/{EXTENDER}" in refused.in_one_line, refused.output
+    assert installed(cluster) == set()
+    with user_with(cluster, rules_of_scheduler()) as kubeconfig:
+        made = role.run(extended_scheduler_kubeconfig=str(kubeconfig))
+        absent = role.run(extended_scheduler_kubeconfig=str(kubeconfig), extended_scheduler_state="absent", extended_scheduler_force=True)
+    assert made.code == 0 and made.changed, made.output
+    assert absent.code == 0 and installed(cluster) == set(), absent.output
+
+
 def test_each_right_of_the_data_file_is_granted_only_where_it_is_needed() -> None:
     learning: list[dict[str, Any]] = DECLARED["__extended_scheduler_permissions_to_learn"]
     assert {name for entry in learning for name in entry.get("names", [])} == {"kube-scheduling-extender"}
-    # An extender on a host reads all nodes and pods. Every other right is only for the namespace of the scheduler.
+    # An extender reads all nodes and pods. Every other right is only for the namespace of the scheduler.
     everywhere = [entry for entries in DECLARED.values() for entry in entries if "namespace" not in entry]
-    assert everywhere == DECLARED["__extended_scheduler_permissions_on_hosts"]
-    assert [(entry["resources"], entry["verbs"]) for entry in everywhere] == [(["nodes", "pods"], ["get", "list", "watch"])]
+    assert everywhere == DECLARED["__extended_scheduler_permissions_of_extenders"]
+    assert [(entry["resources"], entry["verbs"]) for entry in everywhere] == [(["nodes", "pods"], ["list", "watch"])]
     namespaces = {entry["namespace"] for entries in DECLARED.values() for entry in entries if entry not in everywhere}
     assert namespaces == {NAMESPACE}

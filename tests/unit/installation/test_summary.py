@@ -7,10 +7,10 @@ from __future__ import annotations
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.installation.summary import Program, summary
 
 PROGRAMS = {
-    "spread_cronjob": Program("rebalancer", "site_spread_cronjob", "CronJob tools/kube-scheduling-rebalancer", only_logs=True),
-    "critical_rescuer": Program("rescuer", "site_critical_rescuer", "Deployment tools/kube-scheduling-rescuer"),
-    "extended_scheduler": Program("scheduler", "site_scheduler", "Deployment kube-system/kube-scheduling-scheduler"),
-    "node_exporter": Program("node_exporter", "site_node_exporter", "3 of 3 nodes"),
+    "spread_cronjob": Program("CronJob tools/kube-scheduling-rebalancer", only_logs=True),
+    "critical_rescuer": Program("Deployment tools/kube-scheduling-rescuer"),
+    "extended_scheduler": Program("Deployment kube-system/kube-scheduling-scheduler"),
+    "node_exporter": Program("3 of 3 nodes"),
 }
 CLUSTER = "berlin (context admin@berlin, https://10.0.0.10:6443)"
 

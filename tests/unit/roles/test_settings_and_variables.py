@@ -152,17 +152,44 @@ def scheduler(tmp_path_factory: pytest.TempPathFactory) -> tuple[CasesRun, Path]
 def test_the_scheduler_has_only_the_rights_and_the_fields_that_its_variables_ask_for(scheduler: tuple[CasesRun, Path]) -> None:
     objects = objects_in(scheduler[1] / "fields")
     assert {name.partition(" ")[0] for name in objects} == {
-        "ServiceAccount", "Role", "RoleBinding", "ClusterRoleBinding", "ConfigMap", "PodDisruptionBudget", "Deployment",
+        "ServiceAccount", "Secret", "ClusterRole", "Role", "RoleBinding", "ClusterRoleBinding", "ConfigMap", "PodDisruptionBudget", "Deployment",
         "MutatingAdmissionPolicy", "MutatingAdmissionPolicyBinding",
     }  # fmt: skip
-    rules = objects["Role kube-scheduling-scheduler"]["rules"]
-    assert {name for rule in rules for name in rule.get("resourceNames", [])} == {"kube-scheduling-scheduler", "kube-scheduling-extender"}
+    (lease,) = objects["Role kube-scheduling-scheduler"]["rules"]
+    assert (lease["resourceNames"], lease["verbs"]) == (["kube-scheduling-scheduler"], ["get", "update"])
+    rules = objects["Role kube-scheduling-scheduler-extender"]["rules"]
+    assert {name for rule in rules for name in rule.get("resourceNames", [])} == {"kube-scheduling-extender"}
     spec = objects["Deployment kube-scheduling-scheduler"]["spec"]["template"]["spec"]
     assert "affinity" not in spec and "priorityClassName" not in spec and spec["imagePullSecrets"] == [{"name": "key"}]
     policy = objects["MutatingAdmissionPolicy kube-scheduling-scheduler"]["spec"]
     assert policy["matchConstraints"]["namespaceSelector"]["matchExpressions"][0] == {
         "key": "team", "operator": "In", "values": ["network-traffic"]
     }  # fmt: skip
+
+
+def test_each_container_of_the_scheduler_has_only_the_token_of_its_own_user(scheduler: tuple[CasesRun, Path]) -> None:
+    objects = objects_in(scheduler[1] / "fields")
+    name = "kube-scheduling-scheduler-extender"
+    secret = objects[f"Secret {name}"]
+    assert secret["type"] == "kubernetes.io/service-account-token" and not {"data", "stringData"} & secret.keys()
+    assert secret["metadata"]["annotations"] == {"kubernetes.io/service-account.name": name}
+    assert {entry["name"] for entry in objects[f"ClusterRoleBinding {name}"]["subjects"]} == {name}
+    bound = {role["roleRef"]["name"] for role in objects.values() if name in [entry["name"] for entry in role.get("subjects", [])]}
+    assert bound == {name} and objects[f"ClusterRole {name}"]["rules"] == [
+        {"apiGroups": [""], "resources": ["nodes", "pods"], "verbs": ["list", "watch"]}
+    ]
+    spec = objects["Deployment kube-scheduling-scheduler"]["spec"]["template"]["spec"]
+    assert (spec["serviceAccountName"], spec["automountServiceAccountToken"]) == ("kube-scheduling-scheduler", False)
+    volumes = {volume["name"]: volume for volume in spec["volumes"]}
+    tokens = {
+        container["name"]: [volumes[mount["name"]] for mount in container["volumeMounts"] if "serviceaccount" in mount["mountPath"]]
+        for container in spec["containers"]
+    }
+    ((of_scheduler,), (of_extender,)) = tokens["scheduler"], tokens["extender-1"]
+    assert [next(iter(source)) for source in of_scheduler["projected"]["sources"]] == ["serviceAccountToken", "configMap", "downwardAPI"]
+    # A pod does not start without these keys, which Kubernetes writes.
+    assert of_extender["secret"]["secretName"] == name
+    assert [entry["key"] for entry in of_extender["secret"]["items"]] == ["token", "ca.crt", "namespace"]
 
 
 def test_all_wrong_variables_are_named_and_the_environment_of_the_controller_does_not_count(spread: tuple[CasesRun, Path]) -> None:

@@ -135,6 +135,8 @@ class ApplySet:
         labels = member_selector(self._options.name)
         for version, kind in self._order:
             namespace = "" if kind in ROLES else self._options.namespace
+            if kind == "Secret":
+                continue  # found by its name: the right to list Secrets would show all of the namespace
             for item in self._api.list_plain(version, kind, namespace=namespace, labels=labels):
                 self._found[reference_of(item)] = item
         if self._found_namespace is not None:

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import itertools
 import typing as t
 from collections.abc import Iterator, Mapping, Sequence
 
@@ -48,12 +49,10 @@ def questions(rights: Sequence[Mapping[str, t.Any]], without_verbs: t.Collection
         if not right.get("asked", True):
             continue
         # A list without a namespace is of a run that needs the right nowhere.
-        for namespace in right.get("namespaces", [""]):
-            for name in right.get("names", [""]):
-                for verb in right["verbs"]:
-                    if verb not in without_verbs:
-                        asked = {"group": right["group"], "resource": right["resource"], "verb": verb}
-                        yield {**asked, "namespace": str(namespace), "name": name}
+        verbs = [verb for verb in right["verbs"] if verb not in without_verbs]
+        asked = itertools.product(right["resources"], right.get("namespaces", [""]), right.get("names", [""]), verbs)
+        for resource, namespace, name, verb in asked:
+            yield {"group": right["group"], "resource": resource, "verb": verb, "namespace": str(namespace), "name": name}
 
 
 def missing_right(asked: Json) -> str:

@@ -123,14 +123,14 @@ def test_the_rights_of_a_user_need_no_service_account() -> None:
     assert binding["subjects"] == [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "rescuer"}]
 
 
-def test_each_verb_name_and_namespace_of_a_right_is_a_question() -> None:
-    right = {"group": "", "resource": "leases", "verbs": ["get", "create"], "names": ["a", "b"], "namespaces": ["x", 1]}
-    nowhere = [{"group": "", "resource": "pods", "verbs": ["list"], **more} for more in ({"asked": False}, {"namespaces": []})]
+def test_each_resource_verb_name_and_namespace_of_a_right_is_a_question() -> None:
+    right = {"group": "", "resources": ["leases"], "verbs": ["get", "create"], "names": ["a", "b"], "namespaces": ["x", 1]}
+    nowhere = [{"group": "", "resources": ["pods"], "verbs": ["list"], **more} for more in ({"asked": False}, {"namespaces": []})]
     asked = list(questions([right, *nowhere], ["create"]))
     assert [(one["namespace"], one["name"], one["verb"]) for one in asked] == [(n, name, "get") for n in ("x", "1") for name in ("a", "b")]
     assert missing_right(asked[0]) == "the user may not get leases named a in namespace x: grant the verb"
-    whole = next(questions([{"group": "apps", "resource": "deployments", "verbs": ["list"]}], []))
-    assert missing_right(whole) == "the user may not list deployments.apps: grant the verb"
+    first, second = questions([{"group": "apps", "resources": ["deployments", "daemonsets"], "verbs": ["list"]}], [])
+    assert missing_right(first) == "the user may not list deployments.apps: grant the verb" and second["resource"] == "daemonsets"
 
 
 def deployment(*, updated: int, available: int, generation: int = 2, observed: int = 2) -> Json:

@@ -94,6 +94,14 @@ def test_the_other_form_of_the_program_is_a_problem() -> None:
     assert problem.startswith("The program is also installed as a static pod: "), problem
 
 
+def test_a_secret_is_found_by_its_name_without_the_right_to_list_secrets() -> None:
+    secret = made("Secret", "token", labels=LABELS)
+    api = Api(made("Namespace", "shop", ""), secret, forbidden="Secret")
+    assert outcome_of("verify", api, secret).problems == []
+    outcome_of("absent", api, secret)
+    assert [reference.kind for reference in api.items] == ["Namespace"]
+
+
 @pytest.mark.parametrize("check_mode", [True, False])
 def test_the_state_of_the_programs_is_removed_once(check_mode: bool) -> None:
     api = Api(
