@@ -55,8 +55,9 @@ def let_pods_stop(cluster: Cluster) -> None:
 def remove_all(cluster: Cluster) -> None:
     """Delete the objects of this collection and their namespace, faster than a run of a role. The state stays."""
     let_pods_stop(cluster)
-    kinds = "deployments,cronjobs,clusterrolebindings,rolebindings,clusterroles,roles,serviceaccounts,secrets,configmaps,poddisruptionbudgets"
-    cluster.kubectl("delete", ",".join([kinds, "networkpolicies", *POLICIES]), "--all-namespaces", "--selector", OWN, "--ignore-not-found")
+    kinds = "deployments,cronjobs,clusterrolebindings,rolebindings,clusterroles,roles,serviceaccounts,secrets,configmaps"
+    others = ["poddisruptionbudgets", "networkpolicies", *POLICIES]
+    cluster.kubectl("delete", ",".join([kinds, *others]), "--all-namespaces", "--selector", OWN, "--ignore-not-found")
     cluster.kubectl("delete", "namespace", "kube-scheduling", "--ignore-not-found")
     wait_until(lambda: installed(cluster) == set(), what="the end of the objects")
 

@@ -152,8 +152,8 @@ def scheduler(tmp_path_factory: pytest.TempPathFactory) -> tuple[CasesRun, Path]
 def test_the_scheduler_has_only_the_rights_and_the_fields_that_its_variables_ask_for(scheduler: tuple[CasesRun, Path]) -> None:
     objects = objects_in(scheduler[1] / "fields")
     assert {name.partition(" ")[0] for name in objects} == {
-        "ServiceAccount", "Secret", "ClusterRole", "Role", "RoleBinding", "ClusterRoleBinding", "ConfigMap", "PodDisruptionBudget", "Deployment",
-        "MutatingAdmissionPolicy", "MutatingAdmissionPolicyBinding",
+        "ServiceAccount", "Secret", "ClusterRole", "Role", "RoleBinding", "ClusterRoleBinding", "ConfigMap", "PodDisruptionBudget",
+        "Deployment", "MutatingAdmissionPolicy", "MutatingAdmissionPolicyBinding",
     }  # fmt: skip
     (lease,) = objects["Role kube-scheduling-scheduler"]["rules"]
     assert (lease["resourceNames"], lease["verbs"]) == (["kube-scheduling-scheduler"], ["get", "update"])
