@@ -19,7 +19,7 @@ FOLLOWED_WITHIN_S = 90.0
 BOUND_WITHIN_S = 60.0
 IN_A_ROW = 9
 PAUSE_S = 1.0
-"""While the rates are nearly equal, another score can prefer the node. So a row takes longer than the window, a scrape and a refresh: 7 s."""
+"""While the rates are nearly equal, another score can prefer the node. So a row takes longer than the window, a scrape and a refresh."""
 
 
 def pod(name: str, scheduler: str) -> dict[str, object]:
