@@ -31,7 +31,7 @@ SOURCES = (SERVICES, ROOT / "plugins" / "module_utils")
 SUFFIXES = (".py", ".yml")
 LEFT_OUT = {
     SERVICES / "kubectl_spread",
-    *(ROOT / "plugins" / "module_utils" / name for name in ("hosts", "installation", "operations/apply_set")),
+    *(ROOT / "plugins" / "module_utils" / name for name in ("hosts", "installation", "operations/apply_set", "operations/maintenance")),
 }
 """Programs for the machines of people, and the code of installations, which run in no pod."""
 

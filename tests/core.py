@@ -57,6 +57,10 @@ CORE: dict[str, tuple[str, ...]] = {
         *("state/test_hold_records.py", "undecodable/test_hostile_values.py"),
     ),
     "plugins/modules/k8s_cluster_identity.py": ("modules/test_cluster_identity.py",),
+    "plugins/modules/k8s_cronjob_run.py": ("roles/test_waits.py::test_a_job_that_fails_or_does_not_end_is_named",),
+    "plugins/modules/k8s_maintenance_wait.py": (
+        "playbooks/test_after_maintenance.py::test_nodes_that_are_cordoned_or_not_ready_are_named_and_nothing_is_rebalanced",
+    ),
     "plugins/modules/k8s_apply_set.py": ("modules/test_apply_set.py",),
     "plugins/modules/scheduler_profile.py": (
         "scheduler_config/test_config_map.py::test_other_keys_and_comments_are_kept",

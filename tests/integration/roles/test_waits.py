@@ -60,7 +60,7 @@ def waited(lab_cluster: Cluster, namespaces: NamespaceFactory, tmp_path_factory:
         cases[case] = {
             "spread_cronjob_kubeconfig": str(lab_cluster.kubeconfig),
             "spread_cronjob_namespace": namespace,
-            # The role asks 15 times more, every two seconds. Without a deadline of the Job, it shall ask only two times.
+            # The role waits 30 seconds more. Without a deadline of the Job, it shall wait only 4 seconds.
             "__spread_cronjob_deadline": -26 if deadline_s is None else deadline_s,
         }
     found = {}

@@ -33,9 +33,9 @@ def availability(deployment: Json, replicas: int) -> Availability:
 
 
 def condition_texts(item: Json) -> str:
-    """Return the messages of the conditions of an object."""
+    """Return the messages of the conditions of an object, each once."""
     conditions = (item.get("status") or {}).get("conditions") or ()
-    return " ".join(filter(None, (str(condition.get("message") or "") for condition in conditions)))
+    return " ".join(dict.fromkeys(filter(None, (str(condition.get("message") or "") for condition in conditions))))
 
 
 def unscheduled_texts(pods: Sequence[Json]) -> list[str]:

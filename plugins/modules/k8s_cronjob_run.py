@@ -1,0 +1,171 @@
+#!/usr/bin/python
+# Copyright: onprem.kube_scheduling contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: k8s_cronjob_run
+short_description: Start a Job of a CronJob, and wait for its end
+version_added: 1.0.0
+author:
+  - onprem.kube_scheduling contributors (@onprem)
+description:
+  - Creates a Job from the template of a CronJob, as C(kubectl create job --from) does, and fails if the Job fails. The role
+    P(onprem.kube_scheduling.spread_cronjob#role) calls it.
+  - The CronJob is the owner of the Job, so the Job counts for its limits of history.
+extends_documentation_fragment:
+  - kubernetes.core.k8s_auth_options
+  - onprem.kube_scheduling.attributes
+attributes:
+  check_mode:
+    details:
+      - The API server tries the Job as a dry run. Nothing is waited for.
+options:
+  name:
+    description: The name of the CronJob.
+    type: str
+    required: true
+  namespace:
+    description: The namespace of the CronJob.
+    type: str
+    required: true
+  wait_timeout:
+    description: The longest time in seconds until the Job has ended.
+    type: int
+    default: 600
+requirements:
+  - python >= 3.9
+  - kubernetes >= 24.2.0
+  - msgspec >= 0.19
+  - PyYAML >= 6.0
+  - urllib3 >= 2.0.2
+notes:
+  - The Python library kubernetes is imported only for a kubeconfig whose user has an exec plugin or an auth provider.
+  - Needs the verb get on cronjobs and jobs of batch, and the verb create on jobs.
+seealso:
+  - name: Install the programs
+    description: The guide to the tag run_now.
+    link: https://onprem.github.io/kube_scheduling/docs/install.html
+"""
+
+EXAMPLES = r"""
+- name: Spread the workloads now
+  onprem.kube_scheduling.k8s_cronjob_run:
+    name: kube-scheduling-rebalancer
+    namespace: kube-scheduling
+    wait_timeout: 6300
+"""
+
+RETURN = r"""
+cluster:
+  description: The cluster of the connection.
+  returned: if the settings of the connection can be read
+  type: dict
+  contains:
+    name:
+      description: Its name in the kubeconfig. Without a kubeconfig, the URL of the API server.
+      type: str
+    context:
+      description: The context of the kubeconfig. Without a kubeconfig it is empty.
+      type: str
+    server:
+      description: The URL of the API server, without a login.
+      type: str
+  sample: {name: berlin, context: admin@berlin, server: "https://10.0.0.10:6443"}
+job:
+  description: The name of the Job.
+  returned: success
+  type: str
+  sample: kube-scheduling-rebalancer-manual-3f9a1c
+"""
+
+import secrets
+import time
+
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.packed_sources import compile_once
+
+compile_once()
+
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.ansible_connection import (
+    fail,
+    make_module,
+    open_connection,
+)
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.errors import KubeError
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.resources import Resource
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.apply_set.availability import condition_texts
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.apply_set.cluster import ObjectsApi
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.apply_set.discovery import AnyObject
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.apply_set.objects import Reference
+
+BATCH = "batch/v1"
+JOBS = Resource(f"/apis/{BATCH}", "jobs", "Job", AnyObject)
+POLL_S = 2.0
+
+
+def argument_spec():
+    """Return the module's own options."""
+    texts = {name: {"type": "str", "required": True} for name in ("name", "namespace")}
+    return {**texts, "wait_timeout": {"type": "int", "default": 600}}
+
+
+def job_of(cronjob):
+    """Return a new Job of a CronJob."""
+    metadata, template = cronjob["metadata"], cronjob["spec"]["jobTemplate"]
+    given = template.get("metadata") or {}
+    own = {
+        "name": f"{metadata['name']}-manual-{secrets.token_hex(3)}",
+        "namespace": metadata["namespace"],
+        "labels": given.get("labels") or {},
+        "annotations": {**(given.get("annotations") or {}), "cronjob.kubernetes.io/instantiate": "manual"},
+        "ownerReferences": [{"apiVersion": BATCH, "kind": "CronJob", "name": metadata["name"], "uid": metadata["uid"], "controller": True}],
+    }
+    return {"apiVersion": BATCH, "kind": "Job", "metadata": own, "spec": template["spec"]}
+
+
+def wait_for_end(api, job, timeout_s):
+    """Return the reason why the Job has not completed. It is empty if it has. An API server that is restarted is asked again."""
+    deadline_s, metadata = time.monotonic() + timeout_s, job["metadata"]
+    while True:
+        try:
+            live = api.get_plain(JOBS, metadata["namespace"], metadata["name"])
+            ends = {one["type"] for one in (live.get("status") or {}).get("conditions") or () if one["status"] == "True"}
+            texts = condition_texts(live) or "it has no conditions"
+        except KubeError as error:
+            ends, texts = set(), str(error)
+        if "Complete" in ends:
+            return ""
+        if "Failed" in ends or time.monotonic() >= deadline_s:
+            break
+        time.sleep(POLL_S)
+    logs = f"kubectl --namespace {metadata['namespace']} logs job/{metadata['name']}"
+    return (
+        f"Job {metadata['namespace']}/{metadata['name']} {'has failed' if 'Failed' in ends else f'has not ended after {timeout_s} s'} "
+        f"({texts}). Its log has the reason: {logs}. Kubernetes deletes the pods of a Job that reaches its deadline, with their logs. "
+        f"Their events stay: kubectl --namespace {metadata['namespace']} get events"
+    )
+
+
+def main():
+    """Run the module."""
+    module = make_module(argument_spec())
+    name, namespace = module.params["name"], module.params["namespace"]
+    try:
+        api = ObjectsApi(open_connection(module, name="k8s_cronjob_run"))
+        cronjob = api.find(Reference(BATCH, "CronJob", namespace, name))
+        if cronjob is None:
+            module.fail_json(f"There is no CronJob {namespace}/{name}: install it first. The form Deployment runs by itself.")
+        job = job_of(cronjob)
+        api.create(JOBS, namespace, job, dry_run=module.check_mode)
+    except KubeError as error:
+        fail(module, error)
+    problem = "" if module.check_mode else wait_for_end(api, job, module.params["wait_timeout"])
+    if problem:
+        module.fail_json(problem, changed=True)
+    module.exit_json(changed=True, job=job["metadata"]["name"])
+
+
+if __name__ == "__main__":
+    main()
