@@ -120,6 +120,7 @@ CORE: dict[str, tuple[str, ...]] = {
     "plugins/modules/check_variables.py": ("roles/test_spread_cronjob.py::test_all_wrong_variables_and_settings_are_named_in_one_message",),
     "plugins/modules/containerd_image.py": ("playbooks/test_new_node.py",),
     "plugins/modules/service_image_build.py": ("playbooks/test_new_node.py",),
+    "plugins/modules/awx_objects.py": ("awx/test_setup.py::test_a_wrong_token_ends_the_run_with_the_first_object",),
     "plugins/modules/site_summary.py": ("playbooks/test_cluster_build.py",),
     "roles/spread_cronjob": ("playbooks/test_cluster_build.py",),
     "roles/critical_rescuer": ("playbooks/test_cluster_build.py",),

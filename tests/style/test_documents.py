@@ -22,7 +22,15 @@ from tools.ansible_core import OLDEST
 from tools.docs import site_url
 from tools.paths import ROOT
 
-INTERNAL = {"check_variables", "containerd_image", "k8s_cronjob_run", "k8s_maintenance_wait", "service_image_build", "site_summary"}
+INTERNAL = {
+    "awx_objects",
+    "check_variables",
+    "containerd_image",
+    "k8s_cronjob_run",
+    "k8s_maintenance_wait",
+    "service_image_build",
+    "site_summary",
+}
 """Modules for this collection only."""
 MODULES = sorted(file for file in (ROOT / "plugins" / "modules").glob("*.py") if file.stem not in INTERNAL)
 DOCUMENTS = [file for file in FILES if file.suffix == ".md"]

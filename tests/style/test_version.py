@@ -18,7 +18,15 @@ from tools.collection_version import current, named
 from tools.paths import ROOT
 
 VERSION = current(ROOT)
-INTERNAL_MODULES = {"check_variables", "containerd_image", "k8s_cronjob_run", "k8s_maintenance_wait", "service_image_build", "site_summary"}
+INTERNAL_MODULES = {
+    "awx_objects",
+    "check_variables",
+    "containerd_image",
+    "k8s_cronjob_run",
+    "k8s_maintenance_wait",
+    "service_image_build",
+    "site_summary",
+}
 CHANGELOG = yaml.safe_load((ROOT / "changelogs" / "changelog.yaml").read_text())["releases"]
 FILES_WITH_THE_VERSION = {
     "README.md",
