@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: onprem.kube_scheduling contributors
-"""Give the variables of the role node_exporter to the module on the host, and check the archive on the controller."""
+"""Give the variables of the role node_exporter to the module on the host, and bring the program of the archive there."""
 
 from __future__ import annotations
 
-from ansible.plugins.action import ActionBase
 from ansible_collections.onprem.kube_scheduling.plugins.plugin_utils.node_exporter_role import (
     architecture_of,
     archive_problems,
@@ -12,25 +11,31 @@ from ansible_collections.onprem.kube_scheduling.plugins.plugin_utils.node_export
     passwords,
     wanted_variables,
 )
+from ansible_collections.onprem.kube_scheduling.plugins.plugin_utils.program_archive import ProgramAction
 
 
-class ActionModule(ActionBase):
+class ActionModule(ProgramAction):
     """The action of node_exporter_host."""
 
     def run(self, tmp=None, task_vars=None):
         """Return the result of the module."""
-        result = super().run(tmp, task_vars)
+        result, state = super().run(tmp, task_vars), self._task.args["state"]
         variables = wanted_variables(self._templar, task_vars)
         archive = find_archive(self._templar, task_vars, variables)
+        has_archive = variables["method"] == "archive" and variables["state"] == "present"
+        program = ""
+        if has_archive and state == "present" and not self._task.check_mode and not task_vars["__node_exporter_checked"]["is_installed"]:
+            problem = archive.take()
+            if problem:
+                return result | {"failed": True, "msg": problem}
+            program = self._brought({"node_exporter": archive.program})["node_exporter"]
         arguments = {
             **self._task.args,
-            "variables": {**variables, "archive_sum": archive["sum"]},
+            "variables": {**variables, "archive_sum": archive.sum, "new_program": program},
             "basic_auth_users": passwords(self._templar, task_vars),
         }
         result.update(self._execute_module(module_args=arguments, task_vars=task_vars))
-        if self._task.args["state"] == "checked" and not result.get("failed"):
-            result["archive"] = archive
-            if variables["method"] == "archive" and variables["state"] == "present":
-                result["problems"] += archive_problems(archive, variables["host"], architecture_of(variables))
+        if state == "checked" and has_archive and not result.get("failed"):
+            result["problems"] += archive_problems(archive, variables["host"], architecture_of(variables))
         problems = result.get("problems")
         return result | {"failed": True, "msg": "\n".join(problems)} if problems else result

@@ -5,7 +5,6 @@
 from __future__ import annotations
 
 from ansible.errors import AnsibleConnectionFailure
-from ansible.plugins.action import ActionBase
 from ansible_collections.onprem.kube_scheduling.plugins.plugin_utils.extended_scheduler_units import (
     Variables,
     extender_archive,
@@ -14,9 +13,10 @@ from ansible_collections.onprem.kube_scheduling.plugins.plugin_utils.extended_sc
     kubeconfigs,
     units,
 )
+from ansible_collections.onprem.kube_scheduling.plugins.plugin_utils.program_archive import ProgramAction
 
 
-class ActionModule(ActionBase):
+class ActionModule(ProgramAction):
     """The action of scheduler_units_host."""
 
     def run(self, tmp=None, task_vars=None):
@@ -70,13 +70,3 @@ class ActionModule(ActionBase):
         lookup = self._shared_loader_obj.lookup_loader.get("ansible.builtin.template", loader=self._loader, templar=self._templar)
         (text,) = lookup.run(["unit.j2"], variables)
         return str(text)
-
-    def _brought(self, files):
-        """Copy files to the temporary folder of the host, which Ansible removes. Return their paths there."""
-        folder, found = self._connection._shell.tmpdir or self._make_tmp_path(), {}
-        for name, file in files.items():
-            if file:
-                found[name] = self._connection._shell.join_path(folder, name)
-                self._transfer_file(str(file), found[name])
-        self._fixup_perms2((folder, *found.values()))
-        return found

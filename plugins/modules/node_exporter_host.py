@@ -31,7 +31,7 @@ options:
     description:
       - With V(checked), return each reason why the host cannot be used, and change nothing.
       - With V(written), keep the files that work, and write the new ones. V(present) or V(restored) must follow.
-      - With V(present), write the files, install the program that is unpacked, start the service, and wait until it answers. If it does
+      - With V(present), write the files, install the program of the archive, start the service, and wait until it answers. If it does
         not, restore what the host had, and fail.
       - With V(restored), restore what the host had before V(written), or before an interrupted run, and fail with O(reason).
       - With V(verified), return what is missing. With V(absent), remove node_exporter.
@@ -86,11 +86,6 @@ is_installed:
   returned: with O(state=checked)
   type: bool
   sample: true
-archive:
-  description: The C(url), C(file) on the controller and SHA-256 C(sum) of the archive.
-  returned: with O(state=checked)
-  type: dict
-  sample: {url: "", file: /srv/node_exporter-1.11.1.linux-amd64.tar.gz, sum: 9f1d…}
 result:
   description: The fact C(node_exporter_result) of the role.
   returned: with O(state=present)

@@ -8,18 +8,14 @@ import base64
 import hashlib
 import importlib
 import json
-import posixpath
 import re
-import shutil
 import tarfile
 import tempfile
 import time
-from http.client import HTTPException
 from pathlib import Path
 
 from ansible.errors import AnsibleActionFail
 from ansible.module_utils.parsing.convert_bool import boolean
-from ansible.module_utils.urls import open_url
 from ansible_collections.onprem.kube_scheduling.plugins.filter.without_logins import without_logins
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.hosts.common.certificate import Certificate, read_certificate
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.hosts.common.files import read_text
@@ -27,9 +23,11 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.hosts.commo
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.hosts.scheduler_units.wanted import PYTHON, SERVICES
 from ansible_collections.onprem.kube_scheduling.plugins.plugin_utils.file_sum import sum_of
 from ansible_collections.onprem.kube_scheduling.plugins.plugin_utils.plain_values import plain
+from ansible_collections.onprem.kube_scheduling.plugins.plugin_utils.program_archive import ProgramArchive
 
 FOR_EVER_S = 2**63
 IMAGE_CONTEXT = "ansible_collections.onprem.kube_scheduling.services.image_context"
+RELEASE = "kubernetes-server-linux-ARCHITECTURE.tar.gz of a release of Kubernetes"
 ENVIRONMENT = {"KUBECONFIG": "kubeconfig", "PYTHONPATH": SERVICES}
 ENVIRONMENT |= {f"PYTHON{name}": "1" for name in ("DONTWRITEBYTECODE", "NOUSERSITE", "SAFEPATH", "UNBUFFERED")}
 
@@ -89,39 +87,11 @@ def kube_scheduler(given):
     if not path:
         wanted = given("binary_checksum").removeprefix("sha256:").lower()
         file = Path(given("__cache"), "kube-scheduler", wanted[:12], "kube-scheduler")
-        problem = "" if file.is_file() else take_from_archive(archive, wanted, file)
+        names = ("extended_scheduler_binary_archive", "extended_scheduler_binary_checksum", RELEASE)
+        problem = ProgramArchive(archive, wanted, file, *names).take()
         if problem:
             return "", "", problem
     return str(file), sum_of(file), ""
-
-
-def take_from_archive(name, wanted_sum, program):
-    """Write kube-scheduler from an archive with this sum, which is a file or a URL. Return the reason why this is not possible."""
-    shown, is_url = without_logins(name), name.startswith(("http://", "https://"))
-    program.parent.mkdir(parents=True, exist_ok=True)
-    try:
-        with tempfile.TemporaryDirectory(prefix="new-", dir=program.parent) as scratch:
-            archive = Path(scratch, "archive") if is_url else Path(name).expanduser()
-            if is_url:
-                with archive.open("wb") as output:
-                    shutil.copyfileobj(open_url(name, timeout=60), output)
-            found = sum_of(archive)
-            if found != wanted_sum:
-                remedy = "copy the archive again, or correct the sum"
-                return f"{shown} has the SHA-256 sum {found}, and extended_scheduler_binary_checksum is {wanted_sum}: {remedy}"
-            with tarfile.open(archive) as opened:
-                member = next((one for one in opened if one.isfile() and posixpath.basename(one.name) == program.name), None)
-                if member is None:
-                    remedy = "use kubernetes-server-linux-ARCHITECTURE.tar.gz of a release of Kubernetes"
-                    return f"{shown} has no file kube-scheduler: {remedy}"
-                with Path(scratch, program.name).open("wb") as output:
-                    shutil.copyfileobj(opened.extractfile(member), output)
-            Path(scratch, program.name).replace(program)
-    except (OSError, HTTPException, ValueError, EOFError, tarfile.TarError) as error:
-        reason = without_logins(" ".join(str(error).split()))
-        what = "which extended_scheduler_binary_archive names, cannot be read"
-        return f"{shown}, {what} ({reason}): correct the path or the URL, or extended_scheduler_binary_checksum"
-    return ""
 
 
 def extender_hash():

@@ -4,16 +4,15 @@
 
 from __future__ import annotations
 
-import posixpath
 from pathlib import Path
-from urllib.parse import urlsplit
 
 from ansible.module_utils.parsing.convert_bool import boolean
-from ansible_collections.onprem.kube_scheduling.plugins.plugin_utils.file_sum import sum_of
 from ansible_collections.onprem.kube_scheduling.plugins.plugin_utils.plain_values import plain
+from ansible_collections.onprem.kube_scheduling.plugins.plugin_utils.program_archive import ProgramArchive
 
 PREFIX = "node_exporter_"
 CACHE = "~/.cache/onprem-kube-scheduling/node_exporter"
+RELEASE = "the archive of a release of node_exporter"
 ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64", "armv7l": "armv7", "armv6l": "armv6", "i386": "386", "i686": "386"}
 """The names of architectures in the archives, where they are others than those of the kernel."""
 
@@ -59,29 +58,18 @@ def architecture_of(variables):
 
 
 def find_archive(templar, task_vars, variables):
-    """Return the ``url``, ``file`` and ``sum`` of the archive for the host. The URL is empty if the user has copied the file."""
+    """Return the archive for the host."""
     architecture = architecture_of(variables)
     given = variable(templar, task_vars, "checksum")
     checksum = text(given.get(architecture) if isinstance(given, dict) else given).removeprefix("sha256:").lower()
-    path = variable(templar, task_vars, "archive_path")
-    place = text(path or variable(templar, task_vars, "binary_url"))
-    place = place.replace("{version}", variables["version"]).replace("{architecture}", architecture)
-    if path:
-        return {"url": "", "file": str(Path(place).expanduser().resolve()), "sum": checksum}
-    name = f"{checksum[:12]}-{posixpath.basename(urlsplit(place).path)}"
-    return {"url": place, "file": str(Path(CACHE).expanduser() / name), "sum": checksum}
+    name = "archive_path" if variable(templar, task_vars, "archive_path") else "binary_url"
+    place = text(variable(templar, task_vars, name)).replace("{version}", variables["version"]).replace("{architecture}", architecture)
+    program = Path(CACHE).expanduser() / checksum[:12] / "node_exporter"
+    return ProgramArchive(place, checksum, program, PREFIX + name, f"{PREFIX}checksum", RELEASE)
 
 
 def archive_problems(archive, host, architecture):
-    """Return why the archive cannot be installed. One that is not downloaded yet is no problem."""
-    file = Path(archive["file"])
-    if not archive["sum"]:
+    """Return why the archive cannot be installed. One that must be downloaded is read when it is needed."""
+    if not archive.sum:
         return [f"{host} is {architecture}, and node_exporter_checksum has no sum for it: add one"]
-    if not file.is_file():
-        missing = f"The controller has no file {file}, which node_exporter_archive_path names: copy the archive of the release there"
-        return [] if archive["url"] else [missing]
-    found = sum_of(file)
-    if found == archive["sum"]:
-        return []
-    remedy = "remove it" if archive["url"] else "copy the archive again, or correct the sum from sha256sums.txt of the release"
-    return [f"{file} has the SHA-256 sum {found}, and node_exporter_checksum is {archive['sum']}: {remedy}"]
+    return [problem for problem in ([] if archive.is_url else [archive.take()]) if problem]

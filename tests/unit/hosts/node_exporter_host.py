@@ -23,7 +23,9 @@ SECURED = {"tls_server_config": {"cert_file": "/etc/tls/cert.pem", "key_file": "
 def wanted(facts: Mapping[str, str] | None = None, **variables: Any) -> Wanted:
     """Return the wanted node_exporter. The variables have no prefix."""
     given = (
-        {name.removeprefix("node_exporter_"): value for name, value in DEFAULTS.items()} | {"archive_sum": "", "address": ""} | variables
+        {name.removeprefix("node_exporter_"): value for name, value in DEFAULTS.items()}
+        | {"archive_sum": "", "new_program": "", "address": ""}
+        | variables
     )
     addresses = given["web_listen_address"]
     given["web_listen_address"] = addresses if isinstance(addresses, list) else [addresses]

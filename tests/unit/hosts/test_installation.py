@@ -107,6 +107,9 @@ def test_a_rollback_that_fails_is_named_and_the_next_run_repeats_it(place: Place
     assert place.texts() == before
 
 
+WRITES = {"install --mode": "", **STOPPED}
+
+
 @pytest.mark.parametrize("change", ["nothing", "stopped", "configuration", "edited", "interrupted"])
 def test_service_is_restarted_if_anything_has_changed(change: str, place: Place) -> None:
     first = place.installation(GOOD)
@@ -136,16 +139,17 @@ def test_check_mode_changes_nothing_and_shows_the_unit_but_no_hash(place: Place)
 
 
 def test_a_program_of_another_version_replaces_nothing(place: Place) -> None:
-    place.variables |= {"method": "archive", "version": "1.11.1", "archive_sum": "ab"}
-    scratch = place.folder / "bin" / ".node_exporter-unpacked"
-    scratch.mkdir(parents=True)
-    (scratch / "node_exporter").write_text("program")
+    place.variables |= {"method": "archive", "version": "1.11.1", "archive_sum": "ab", "new_program": "/tmp/new"}
+    folder = place.folder / "bin"
+    folder.mkdir()
+    beside = folder / ".node_exporter.new"
+    beside.write_text("program")  # as the program install writes it
     with pytest.raises(HostError, match=r"it is another version than 1\.11\.1: node_exporter, version 1\.11\.10 \(branch"):
-        place.installation(GOOD, answers={"sh -c": "node_exporter, version 1.11.10 (branch: HEAD)"} | STOPPED).present("[Service]")
-    assert place.texts() == {} and not scratch.exists()
-    scratch.mkdir(parents=True)
-    (scratch / "node_exporter").write_text("program")
-    run = place.installation(GOOD, answers={"sh -c": "node_exporter, version 1.11.1 (branch: HEAD)"} | STOPPED)
+        place.installation(GOOD, answers={"sh -c": "node_exporter, version 1.11.10 (branch: HEAD)", **WRITES}).present("[Service]")
+    assert place.texts() == {} and not beside.exists()
+    beside.write_text("program")
+    run = place.installation(GOOD, answers={"sh -c": "node_exporter, version 1.11.1 (branch: HEAD)", **WRITES})
     run.present("[Service]")
-    assert (place.folder / "bin" / "node_exporter").read_text() == "program" and run.host.is_installed() and not scratch.exists()
+    assert f"install --mode=0755 /tmp/new {beside}" in place.commands
+    assert (folder / "node_exporter").read_text() == "program" and run.host.is_installed() and not beside.exists()
     assert run.result()["version"] == "1.12.0" and run.result()["unit"] == "node_exporter.service"

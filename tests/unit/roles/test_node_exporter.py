@@ -8,8 +8,10 @@ tests/unit/hosts has the tests of what runs on a host.
 from __future__ import annotations
 
 import hashlib
+import io
 import json
 import re
+import tarfile
 import threading
 from collections.abc import Iterator
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
@@ -24,9 +26,10 @@ from ansible_collections.onprem.kube_scheduling.plugins.plugin_utils.node_export
     find_archive,
     wanted_variables,
 )
+from ansible_collections.onprem.kube_scheduling.plugins.plugin_utils.program_archive import ProgramArchive
 
 from tests.integration.roles.host_cases import CasesRun, play_role
-from tests.integration.roles.role_play import RolePlay, ansible_playbook
+from tests.integration.roles.role_play import RolePlay
 from tests.unit.roles.role_variables import RoleVariables
 from tools.paths import ROOT
 
@@ -220,9 +223,9 @@ class Values:
         return value
 
 
-def found_archive(architecture: str = "x86_64", **variables: Any) -> dict[str, str]:
+def found_archive(architecture: str = "x86_64", **variables: Any) -> ProgramArchive:
     task_vars = DEFAULTS | {"inventory_hostname": "node-3", "ansible_facts": {"architecture": architecture}} | ARCHIVE | variables
-    found: dict[str, str] = find_archive(Values(), task_vars, wanted_variables(Values(), task_vars))
+    found: ProgramArchive = find_archive(Values(), task_vars, wanted_variables(Values(), task_vars))
     return found
 
 
@@ -236,30 +239,18 @@ def test_values_of_yaml_become_those_that_the_host_expects() -> None:
 
 def test_checksum_may_depend_on_the_architecture() -> None:
     sums = {"node_exporter_checksum": {"amd64": "sha256:" + "AB" * 32, "arm64": "sha256:" + "cd" * 32}}
-    assert found_archive("aarch64", **sums) == {"url": "", "file": "/srv/node_exporter-1.11.1.linux-arm64.tar.gz", "sum": "cd" * 32}
-    assert found_archive(**sums)["sum"] == SUM and found_archive("riscv64", **sums)["sum"] == ""
+    found = found_archive("aarch64", **sums)
+    assert (found.place, found.sum, found.is_url) == ("/srv/node_exporter-1.11.1.linux-arm64.tar.gz", "cd" * 32, False)
+    assert found_archive(**sums).sum == SUM
+    (no_sum,) = archive_problems(found_archive("riscv64", **sums), "node-3", "riscv64")
+    assert no_sum.startswith("node-3 is riscv64, and node_exporter_checksum has no sum for it")
 
 
-def test_download_has_a_name_with_its_sum() -> None:
+def test_an_archive_at_a_url_is_not_read_before_it_is_needed() -> None:
     found = found_archive(node_exporter_archive_path="")
-    assert found["url"].endswith("/v1.11.1/node_exporter-1.11.1.linux-amd64.tar.gz")
-    assert found["file"].endswith(f"/node_exporter/{SUM[:12]}-node_exporter-1.11.1.linux-amd64.tar.gz")
-
-
-def test_wrong_archive_is_refused(tmp_path: Path) -> None:
-    file = tmp_path / "archive"
-    given = {"url": "", "file": str(file), "sum": SUM}
-    (missing,) = archive_problems(given, "node-3", "amd64")
-    assert (
-        missing.startswith(f"The controller has no file {file}") and archive_problems(given | {"url": "https://x"}, "node-3", "amd64") == []
-    )
-    file.write_text("archive")
-    good = hashlib.sha256(b"archive").hexdigest()
-    (wrong,) = archive_problems(given, "node-3", "amd64")
-    assert wrong.startswith(f"{file} has the SHA-256 sum {good}, and node_exporter_checksum is {SUM}: copy the archive again")
-    assert archive_problems(given | {"sum": good}, "node-3", "amd64") == []
-    (no_sum,) = archive_problems(given | {"sum": ""}, "node-3", "arm64")
-    assert no_sum.startswith("node-3 is arm64, and node_exporter_checksum has no sum for it")
+    assert found.is_url and found.place.endswith("/v1.11.1/node_exporter-1.11.1.linux-amd64.tar.gz")
+    assert str(found.program).endswith(f"/node_exporter/{SUM[:12]}/node_exporter")
+    assert archive_problems(found, "node-3", "amd64") == []
 
 
 # The download on the controller
@@ -269,7 +260,10 @@ def test_wrong_archive_is_refused(tmp_path: Path) -> None:
 def mirror(tmp_path: Path) -> Iterator[str]:
     """The URL of a server with one archive."""
     (tmp_path / "www").mkdir()
-    (tmp_path / "www" / "good.tar.gz").write_text("archive")
+    with tarfile.open(tmp_path / "www" / "good.tar.gz", "w:gz") as opened:
+        member = tarfile.TarInfo("node_exporter-1.11.1.linux-amd64/node_exporter")
+        member.size = len(b"program")
+        opened.addfile(member, io.BytesIO(b"program"))
 
     class Handler(SimpleHTTPRequestHandler):
         def __init__(self, *arguments: Any) -> None:
@@ -284,41 +278,19 @@ def mirror(tmp_path: Path) -> Iterator[str]:
         server.shutdown()
 
 
-@pytest.mark.ci_more
-def test_archive_is_downloaded_and_a_wrong_sum_or_a_missing_archive_is_an_error(
-    mirror: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    good = hashlib.sha256(b"archive").hexdigest()
-    cache = tmp_path / "home" / ".cache" / "onprem-kube-scheduling" / "node_exporter"
-    monkeypatch.setenv("HOME", str(tmp_path / "home"))
-    include = {"name": "onprem.kube_scheduling.node_exporter", "tasks_from": "download"}
-    plays = []
-    file_url = (tmp_path / "www" / "good.tar.gz").as_uri()
+def test_the_program_of_an_archive_is_taken_once_and_a_wrong_or_missing_archive_is_an_error(mirror: str, tmp_path: Path) -> None:
+    good, program = hashlib.sha256((tmp_path / "www" / "good.tar.gz").read_bytes()).hexdigest(), tmp_path / "cache" / "node_exporter"
+    names = ("node_exporter_binary_url", "node_exporter_checksum", "the archive of a release of node_exporter")
     secret = mirror.replace("http://", "http://user:word-of-user@")
-    for number, (name, url, checksum) in enumerate(
-        [
-            ("good.tar.gz", mirror, good),
-            ("file.tar.gz", file_url, good),
-            ("good.tar.gz", mirror, SUM),
-            ("missing.tar.gz", secret, SUM),
-            ("file.tar.gz", file_url, SUM),
-        ]
+    file = tmp_path / "www" / "good.tar.gz"
+    for place, checksum, error in (
+        (f"{mirror}/good.tar.gz", SUM, f"{mirror}/good.tar.gz has the SHA-256 sum {good}, and node_exporter_checksum is {SUM}: copy the"),
+        (f"{secret}/missing.tar.gz", SUM, f"{mirror}/missing.tar.gz, which node_exporter_binary_url names, cannot be read (HTTP Error 404"),
+        (file.as_uri(), SUM, f"{file.as_uri()} has the SHA-256 sum {good}"),
+        (f"{file}.missing", SUM, "cannot be read ([Errno 2] No such file or directory"),
     ):
-        archive = {"url": url if name == "file.tar.gz" else f"{url}/{name}", "file": str(cache / f"{number}-{name}"), "sum": checksum}
-        error = {"ansible.builtin.debug": {"msg": "ERROR {{ ansible_failed_result.msg }}"}}
-        plays.append(
-            {
-                "hosts": "localhost",
-                "gather_facts": False,
-                "vars": {"__node_exporter_checked": {"archive": archive}},
-                "tasks": [{"block": [{"ansible.builtin.include_role": include}], "rescue": [error]}],
-            }
-        )
-    (tmp_path / "play.yml").write_text(json.dumps(plays))
-    output = re.sub(r"\s+", " ", ansible_playbook(tmp_path / "play.yml", folder=tmp_path).output)
-    assert sorted(file.name for file in cache.iterdir()) == ["0-good.tar.gz", "1-file.tar.gz"]
-    assert f"The controller cannot download {mirror}/good.tar.gz: The checksum for" in output
-    assert f"did not match {SUM}; it was {good}. Correct node_exporter_checksum, or set" in output
-    assert f"The controller cannot download {mirror}/missing.tar.gz: Request failed" in output
-    assert f"The controller cannot download {file_url}: The checksum for" in output
-    assert output.count("ERROR The controller") == 3 and "word-of-user" not in output
+        problem = ProgramArchive(place, checksum, program, *names).take()
+        assert error in problem and "word-of-user" not in problem and not program.exists(), problem
+    assert ProgramArchive(f"{mirror}/good.tar.gz", good, program, *names).take() == "" and program.read_text() == "program"
+    file.unlink()
+    assert ProgramArchive(f"{mirror}/good.tar.gz", good, program, *names).take() == "", "the controller has the program"

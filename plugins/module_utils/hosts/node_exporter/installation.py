@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import json
 import re
-import shutil
 import time
 from collections.abc import Callable
 from functools import partial
@@ -38,6 +37,7 @@ class Installation:
         self.ask = ask
         self.dry = dry
         self.changes = Changes(dry)
+        self._beside = Path(self.wanted.binary_install_dir, ".node_exporter.new")
         self.answer = Answer(-1, "", "not asked")
         # An interrupted run may have replaced files before the start.
         self.is_new = self.previous.is_kept()
@@ -77,9 +77,10 @@ class Installation:
                 raise HostError(problem)
             return
         try:
+            needs_program = self.wanted.method == "archive" and not self.host.is_installed()
+            self.changes.do(needs_program, self._try_program)
             self.write(unit)
-            if self.wanted.method == "archive":
-                self.is_new |= self.changes.do(not self.host.is_installed(), self._install_program)
+            self.is_new |= self.changes.do(needs_program, self._install_program)
             self.changes.do(self.is_new or not self._runs(), self._start)
             if not self.dry:
                 self.answer = wait_until(self.ask, lambda answer: is_answer(self.wanted, answer), tries=TRIES)
@@ -101,9 +102,9 @@ class Installation:
         journal = journal_end(self.run, unit, self.started_s) if self.started_s else []
         ends = f" The journal of {unit} ends with: {' | '.join(journal)}." if journal else ""
         failures = self._restore_all() if self.previous.is_kept() and not self.dry else []
-        shutil.rmtree(self.wanted.scratch, ignore_errors=True)
+        self._beside.unlink(missing_ok=True)
         outcome = f"The rollback failed, too: {', '.join(failures)}." if failures else "The host has its earlier files and version again."
-        is_full = re.search("No space left|Wrote only", reason)
+        is_full = "No space left" in reason
         remedy = "Free disk space (df -h), and run this again" if is_full else "Correct the variables, or the version, and run this again"
         return f"{self.wanted.host}: node_exporter{version} is not installed. {reason}.{ends} {outcome} {remedy}"
 
@@ -143,14 +144,17 @@ class Installation:
             return {}
         return found
 
-    def _install_program(self) -> None:
-        """Replace the program by the one that was unpacked, after it has printed the expected version."""
-        unpacked, what = Path(self.wanted.scratch, "node_exporter"), "Run the program of the archive"
-        output = run_checked(self.run, what, ["sh", "-c", 'exec "$0" --version 2>&1', str(unpacked)])
+    def _try_program(self) -> None:
+        """Write the new program beside the old one, and let it print its version."""
+        self.changes.make_folder(self.wanted.binary_install_dir)
+        run_checked(self.run, "Write the program", ["install", "--mode=0755", self.wanted.new_program, str(self._beside)])
+        what = "Run the program of the archive"
+        output = run_checked(self.run, what, ["sh", "-c", 'exec "$0" --version 2>&1', str(self._beside)])
         if not re.search(rf"version {re.escape(self.wanted.version)}[ ,]", output):
             raise HostError(f"{what}: it is another version than {self.wanted.version}: {output.strip()}")
-        unpacked.chmod(0o755)
-        unpacked.replace(self.wanted.installed_program)
+
+    def _install_program(self) -> None:
+        self._beside.replace(self.wanted.installed_program)
         HostFile(self.wanted.record_file, f"{self.wanted.archive_sum} {self.host.program_sum()}\n", uid=0, gid=0).write()
 
     def _runs(self) -> bool:
@@ -194,7 +198,7 @@ class Installation:
     def _forget(self) -> None:
         if not self.dry:
             self.previous.forget()
-            shutil.rmtree(self.wanted.scratch, ignore_errors=True)
+            self._beside.unlink(missing_ok=True)
 
     def _uninstall(self, method: str) -> None:
         """Remove a service with its program. The unit is the last file: it tells the next run what an interrupted one has left."""

@@ -28,14 +28,13 @@ class Wanted(SimpleNamespace):
     """The variables of the role without their prefix, and the names that follow from them.
 
     In addition, ``host`` is the name in the inventory, ``facts`` has some of its facts, ``address`` is the variable ``ip`` of kubespray,
-    and ``archive_sum`` is the SHA-256 sum of the archive.
+    ``archive_sum`` is the SHA-256 sum of the archive, and ``new_program`` is the path on the host of the program in it.
     """
 
     def __init__(self, **variables: Any) -> None:
         super().__init__(**variables)
         self.unit = UNITS.get(self.method, "")  # the role installs none for the method present
         self.installed_program = f"{self.binary_install_dir}/node_exporter"
-        self.scratch = f"{self.binary_install_dir}/.node_exporter-unpacked"
         self.web_config_file = f"{self.config_dir}/web_config.yml"
         self.record_file = f"{self.config_dir}/installed_archive"  # the sums of the archive and of the program in it
         self.scheme = "https" if self.tls_server_config else "http"
