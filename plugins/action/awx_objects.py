@@ -7,6 +7,9 @@ The objects are the variable ``__awx_objects``, and no option, because Ansible s
 
 from __future__ import annotations
 
+import json
+import re
+
 from ansible.plugins.action import ActionBase
 from ansible_collections.onprem.kube_scheduling.plugins.plugin_utils.plain_values import plain
 
@@ -79,17 +82,9 @@ def workflow_nodes(workflows):
 
 
 def shown_error(answer, secrets):
-    """Return the error of a module. One that has a part of the secrets is not shown."""
+    """Return the error of a module. One that has a word of the values of the secrets is not shown."""
     error = str(answer.get("msg") or "unknown error")
-    parts = {line.strip() for text in texts_in(secrets) for line in text.splitlines()}
-    if any(len(part) > 3 and part in error for part in parts):
+    words = re.split(r'[\s"{}\[\],]|\\n', json.dumps(list((secrets or {}).values())))
+    if any(len(word) > 3 and word in error for word in words):
         return "AWX refuses its values. The reason is not shown, because it has one of them: create the object in AWX to read it"
     return error
-
-
-def texts_in(value):
-    """Return the texts in mappings and lists."""
-    if isinstance(value, str):
-        return [value]
-    found = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
-    return [text for one in found for text in texts_in(one)]

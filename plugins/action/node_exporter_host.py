@@ -5,8 +5,7 @@
 from __future__ import annotations
 
 from ansible_collections.onprem.kube_scheduling.plugins.plugin_utils.node_exporter_role import (
-    architecture_of,
-    archive_problems,
+    archive_problem,
     find_archive,
     passwords,
     wanted_variables,
@@ -36,6 +35,6 @@ class ActionModule(ProgramAction):
         }
         result.update(self._execute_module(module_args=arguments, task_vars=task_vars))
         if state == "checked" and has_archive and not result.get("failed"):
-            result["problems"] += archive_problems(archive, variables["host"], architecture_of(variables))
-        problems = result.get("problems")
+            result["problems"].append(archive_problem(archive, variables))
+        problems = [problem for problem in result.get("problems") or () if problem]
         return result | {"failed": True, "msg": "\n".join(problems)} if problems else result

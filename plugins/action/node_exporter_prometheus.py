@@ -13,7 +13,12 @@ from ansible.plugins.action import ActionBase
 from ansible_collections.onprem.kube_scheduling.plugins.filter.without_logins import without_logins
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.hosts.node_exporter.wanted import HASH
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.hosts.prometheus.folder import PASSWORD, RULES, SCRAPE, TARGETS
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.hosts.prometheus.targets import HOST, target_of, target_problems
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.hosts.prometheus.targets import (
+    HOST,
+    object_problems,
+    target_of,
+    target_problems,
+)
 from ansible_collections.onprem.kube_scheduling.plugins.plugin_utils.node_exporter_role import passwords, text, variable
 from ansible_collections.onprem.kube_scheduling.plugins.plugin_utils.plain_values import plain
 
@@ -56,8 +61,8 @@ class ActionModule(ActionBase):
             f"The address of node_exporter is not known for {without}, so Prometheus does not scrape it: run the role on these hosts in "
             "the same run, or set node_exporter_scrape_address of each host"
         )
-        if without and given["objects"] != "none":
-            problems.append(unknown)
+        if given["objects"] != "none":
+            problems += object_problems(targets, given["objects"]) + ([unknown] if without else [])
         if problems:
             return result | _outcome(problems)
         if without:

@@ -68,8 +68,8 @@ def find_archive(templar, task_vars, variables):
     return ProgramArchive(place, checksum, program, PREFIX + name, f"{PREFIX}checksum", RELEASE)
 
 
-def archive_problems(archive, host, architecture):
+def archive_problem(archive, variables):
     """Return why the archive cannot be installed. One that must be downloaded is read when it is needed."""
     if not archive.sum:
-        return [f"{host} is {architecture}, and node_exporter_checksum has no sum for it: add one"]
-    return [problem for problem in ([] if archive.is_url else [archive.take()]) if problem]
+        return f"{variables['host']} is {architecture_of(variables)}, and node_exporter_checksum has no sum for it: add one"
+    return "" if archive.is_url else archive.take()

@@ -11,6 +11,7 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.hosts.prome
     Target,
     is_scraped,
     missing_targets,
+    object_problems,
     target_of,
     target_problems,
 )
@@ -55,6 +56,18 @@ def test_targets_that_are_no_machine_of_their_own_are_named() -> None:
     assert target_problems(targets[2:], ["d"]) == []
     (twice,) = target_problems([target("a", "10.0.0.1:1", "n"), target("b", "10.0.0.2:1", "n")], [])
     assert "have the node name n: set" in twice
+
+
+def test_an_object_has_one_scheme_one_path_and_a_service_monitor_only_addresses() -> None:
+    def one(address: str, scheme: str = "http", path: str = "/metrics") -> Target:
+        return {"targets": [address], "labels": {"__scheme__": scheme, "__metrics_path__": path}}
+
+    good = [one("10.0.0.1:9100"), one("[fd00::1]:9100")]
+    assert object_problems(good, "service_monitor") == object_problems([*good, one("node-3:9100")], "scrape_config") == []
+    (name,) = object_problems([*good, one("node-3:9100")], "service_monitor")
+    assert name.startswith("node-3:9100: a ServiceMonitor needs IP addresses with a port")
+    (mixed,) = object_problems([*good, one("10.0.0.3:1", "https")], "scrape_config")
+    assert mixed.startswith("The hosts have http, https, /metrics, and node_exporter_prometheus_objects needs one scheme and one path")
 
 
 def test_a_target_that_is_not_scraped_is_named() -> None:

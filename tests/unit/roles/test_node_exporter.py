@@ -22,7 +22,7 @@ import pytest
 import yaml
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.installation.rules import node_exporter
 from ansible_collections.onprem.kube_scheduling.plugins.plugin_utils.node_exporter_role import (
-    archive_problems,
+    archive_problem,
     find_archive,
     wanted_variables,
 )
@@ -242,7 +242,8 @@ def test_checksum_may_depend_on_the_architecture() -> None:
     found = found_archive("aarch64", **sums)
     assert (found.place, found.sum, found.is_url) == ("/srv/node_exporter-1.11.1.linux-arm64.tar.gz", "cd" * 32, False)
     assert found_archive(**sums).sum == SUM
-    (no_sum,) = archive_problems(found_archive("riscv64", **sums), "node-3", "riscv64")
+    variables = {"host": "node-3", "facts": {"architecture": "riscv64"}}
+    no_sum = archive_problem(found_archive("riscv64", **sums), variables)
     assert no_sum.startswith("node-3 is riscv64, and node_exporter_checksum has no sum for it")
 
 
@@ -250,7 +251,7 @@ def test_an_archive_at_a_url_is_not_read_before_it_is_needed() -> None:
     found = found_archive(node_exporter_archive_path="")
     assert found.is_url and found.place.endswith("/v1.11.1/node_exporter-1.11.1.linux-amd64.tar.gz")
     assert str(found.program).endswith(f"/node_exporter/{SUM[:12]}/node_exporter")
-    assert archive_problems(found, "node-3", "amd64") == []
+    assert archive_problem(found, {}) == ""
 
 
 # The download on the controller

@@ -50,6 +50,19 @@ def target_problems(targets: Sequence[Target], reaches_itself: Container[str]) -
     return found + [f"{hosts} have the same target {url}, so one machine would count as several nodes: {remedy}" for url, hosts in same]
 
 
+def object_problems(targets: Sequence[Target], kind: str) -> list[str]:
+    """Return why an object of the Prometheus operator, a scrape_config or a service_monitor, cannot have all targets."""
+    found = []
+    shared = [sorted({one["labels"][label] for one in targets}) for label in ("__scheme__", "__metrics_path__")]
+    if any(len(values) > 1 for values in shared):
+        needs = "and node_exporter_prometheus_objects needs one scheme and one path for all hosts"
+        found.append(f"The hosts have {', '.join(shared[0] + shared[1])}, {needs}")
+    names = [one["targets"][0] for one in targets if not re.match(r"([0-9.]+|\[[0-9a-fA-F:.]+\]):[0-9]+$", one["targets"][0])]
+    if names and kind == "service_monitor":
+        found.append(f"{', '.join(names)}: a ServiceMonitor needs IP addresses with a port, so correct node_exporter_scrape_address")
+    return found
+
+
 def is_scraped(active: Optional[Sequence[Target]], targets: Sequence[Target]) -> bool:
     """Return whether Prometheus knows as many targets, and has scraped each."""
     return active is not None and len(active) >= len(targets) and all(one["health"] != "unknown" for one in active)
