@@ -46,8 +46,10 @@ PLAY = """\
   connection: local
   gather_facts: false
   tasks:
-    - ansible.builtin.include_role: {name: onprem.kube_scheduling.service_image, tasks_from: built}
-    - ansible.builtin.copy: {content: "{{ {'archive': __service_image.file} | to_json }}", dest: "{{ answer }}", mode: "0644"}
+    - ansible.builtin.include_role: {name: onprem.kube_scheduling.service_image, tasks_from: reference, public: true}
+    - onprem.kube_scheduling.service_image_build: {state: present}
+      register: image
+    - ansible.builtin.copy: {content: "{{ {'archive': image.file} | to_json }}", dest: "{{ answer }}", mode: "0644"}
 """
 
 

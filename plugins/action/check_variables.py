@@ -7,7 +7,6 @@ from __future__ import annotations
 import importlib
 import os
 import re
-from collections.abc import Mapping
 from pathlib import Path
 
 from ansible.errors import AnsibleError
@@ -20,6 +19,7 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.installatio
     reserved_settings,
 )
 from ansible_collections.onprem.kube_scheduling.plugins.plugin_utils.program_settings import settings_mistakes
+from ansible_collections.onprem.kube_scheduling.plugins.plugin_utils.role_variables import plain
 
 RULES = "ansible_collections.onprem.kube_scheduling.plugins.module_utils.installation.rules"
 NAMES = {"type": "list", "elements": "str", "default": []}
@@ -82,7 +82,7 @@ class ActionModule(ActionBase):
         return {**result, "warnings": warnings} if warnings else result
 
     def _spec_of(self, role):
-        return _plain(self._loader.load_from_file(str(role / "meta" / "argument_specs.yml")))["argument_specs"]["main"]["options"]
+        return plain(self._loader.load_from_file(str(role / "meta" / "argument_specs.yml")))["argument_specs"]["main"]["options"]
 
     def _values(self, names):
         """Return the values of the variables that exist. Each is evaluated once, and an error is kept in ``_unread``."""
@@ -92,7 +92,7 @@ class ActionModule(ActionBase):
                 values[name] = self._variables[name]
             elif name in self._variables:
                 try:
-                    values[name] = _plain(self._templar.template(self._variables[name]))
+                    values[name] = plain(self._templar.template(self._variables[name]))
                 except AnsibleError as error:
                     # ansible-core 2.18 adds the template, which may have a secret.
                     self._unread[name] = " ".join(str(error).partition(". String: ")[0].split())
@@ -120,15 +120,3 @@ class ActionModule(ActionBase):
 def _check_value(name, option, value):
     result = ArgumentSpecValidator({name: option}).validate({name: value})
     return result.validated_parameters[name], list(result.error_messages)
-
-
-def _plain(value):
-    """Return the value with the types of Python. A date, or a text from a vault, is a text."""
-    if isinstance(value, Mapping):
-        return {_plain(key): _plain(one) for key, one in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_plain(one) for one in value]
-    for kind in (bool, int, float, str):
-        if isinstance(value, kind):
-            return kind(value)
-    return None if value is None else str(value)

@@ -11,6 +11,7 @@ from ansible_collections.onprem.kube_scheduling.plugins.plugin_utils.node_export
     wanted_variables,
 )
 from ansible_collections.onprem.kube_scheduling.plugins.plugin_utils.program_archive import ProgramAction
+from ansible_collections.onprem.kube_scheduling.plugins.plugin_utils.role_variables import RoleVariables
 
 
 class ActionModule(ProgramAction):
@@ -19,8 +20,9 @@ class ActionModule(ProgramAction):
     def run(self, tmp=None, task_vars=None):
         """Return the result of the module."""
         result, state = super().run(tmp, task_vars), self._task.args["state"]
-        variables = wanted_variables(self._templar, task_vars)
-        archive = find_archive(self._templar, task_vars, variables)
+        given = RoleVariables("node_exporter", self._templar, task_vars)
+        variables = wanted_variables(given, self._templar.template(task_vars.get("ip")), task_vars)
+        archive = find_archive(given, variables)
         has_archive = variables["method"] == "archive" and variables["state"] == "present"
         program = ""
         if has_archive and state == "present" and not self._task.check_mode and not task_vars["__node_exporter_checked"]["is_installed"]:
@@ -31,7 +33,7 @@ class ActionModule(ProgramAction):
         arguments = {
             **self._task.args,
             "variables": {**variables, "archive_sum": archive.sum, "new_program": program},
-            "basic_auth_users": passwords(self._templar, task_vars),
+            "basic_auth_users": passwords(given),
         }
         result.update(self._execute_module(module_args=arguments, task_vars=task_vars))
         if state == "checked" and has_archive and not result.get("failed"):

@@ -19,8 +19,8 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.hosts.prome
     target_of,
     target_problems,
 )
-from ansible_collections.onprem.kube_scheduling.plugins.plugin_utils.node_exporter_role import passwords, text, variable
-from ansible_collections.onprem.kube_scheduling.plugins.plugin_utils.plain_values import plain
+from ansible_collections.onprem.kube_scheduling.plugins.plugin_utils.node_exporter_role import passwords, text
+from ansible_collections.onprem.kube_scheduling.plugins.plugin_utils.role_variables import RoleVariables, plain
 
 NAMES = ("dir", "user", "service", "promtool", "url", "job", "interval", "username", "objects", "secret", "render_to", "targets")
 READ = (
@@ -38,21 +38,22 @@ class ActionModule(ActionBase):
     def run(self, tmp=None, task_vars=None):
         """Return the result of the module, with what was found on the controller."""
         result, state = super().run(tmp, task_vars), self._task.args["state"]
+        self._variables = RoleVariables("node_exporter", self._templar, task_vars)
         hosts = {name: task_vars["hostvars"][name] for name in self._task.args.get("hosts") or []}
         hosts = {name: {key: variables.get(key) for key in READ} for name, variables in hosts.items()}
         given, users = self._given(task_vars, hosts)
         username, known = given["username"], users.get(given["username"], "")
-        password = self._read(task_vars, "password") or ("" if HASH.match(known) else known)
+        password = self._read("password") or ("" if HASH.match(known) else known)
         answer = self._call(task_vars, given, "absent" if state == "absent" else "checked")
         if answer.get("failed") or state == "absent":
             return result | answer
         given["kept"] = yaml.safe_load(answer["present_targets"]) or []
         if state == "verified":
             return result | _outcome(self._missing(task_vars, given, hosts, bool(answer["present_targets"])))
-        mistakes = _mistakes(given, hosts, users, password) if self._read(task_vars, "state", "") == "present" else []
+        mistakes = _mistakes(given, hosts, users, password) if self._read("state", "") == "present" else []
         if state == "checked":
             return result | _outcome(mistakes + answer["problems"])
-        path = self._read(task_vars, "web_telemetry_path", "")
+        path = self._read("web_telemetry_path", "")
         collected = plain([target_of(name, variables, given["kept"], path) for name, variables in hosts.items()])
         targets = [one for one in collected if one["targets"]]
         problems = mistakes + target_problems(targets, self._reaching(task_vars, given, hosts))
@@ -75,18 +76,18 @@ class ActionModule(ActionBase):
     def _call(self, task_vars, given, state, **secrets):
         return self._execute_module(module_args={"state": state, "variables": given, "secrets": secrets}, task_vars=task_vars)
 
-    def _read(self, task_vars, name, prefix="prometheus_"):
-        return text(variable(self._templar, task_vars, prefix + name))
+    def _read(self, name, prefix="prometheus_"):
+        return text(self._variables(prefix + name))
 
     def _given(self, task_vars, hosts):
         """Return the variables for Prometheus, and the password of each user of the scraped hosts."""
         of_hosts = [variables["node_exporter_basic_auth_users"] or {} for variables in hosts.values()]
-        users = {str(user): str(word) for one in of_hosts for user, word in one.items()} | passwords(self._templar, task_vars)
-        given = {name: self._read(task_vars, name) for name in NAMES}
+        users = {str(user): str(word) for one in of_hosts for user, word in one.items()} | passwords(self._variables)
+        given = {name: self._read(name) for name in NAMES}
         username = given["username"] or next(iter(users), "")
         folder = str(Path(given["dir"]).expanduser().resolve()) if given["dir"] else ""
         owner = given["user"] if username else ""
-        tls = variable(self._templar, task_vars, "prometheus_tls_config")
+        tls = self._variables("prometheus_tls_config")
         return given | {"host": task_vars["inventory_hostname"], "folder": folder, "owner": owner, "username": username, "tls": tls}, users
 
     def _reaching(self, task_vars, given, hosts):

@@ -23,8 +23,8 @@ from ansible_collections.onprem.kube_scheduling.plugins.plugin_utils.kubeconfig_
     hide_adhoc_options,
     missing_kubeconfig,
 )
-from ansible_collections.onprem.kube_scheduling.plugins.plugin_utils.plain_values import plain
 from ansible_collections.onprem.kube_scheduling.plugins.plugin_utils.profile_plan import command_of, plan_profile, read_config
+from ansible_collections.onprem.kube_scheduling.plugins.plugin_utils.role_variables import plain
 from ansible_collections.onprem.kube_scheduling.plugins.plugin_utils.start_folder import each_path, found_path
 
 NEW_FILE_MODE = "0600"

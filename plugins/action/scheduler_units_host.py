@@ -6,7 +6,6 @@ from __future__ import annotations
 
 from ansible.errors import AnsibleConnectionFailure
 from ansible_collections.onprem.kube_scheduling.plugins.plugin_utils.extended_scheduler_units import (
-    Variables,
     extender_archive,
     host_variables,
     kube_scheduler,
@@ -14,6 +13,7 @@ from ansible_collections.onprem.kube_scheduling.plugins.plugin_utils.extended_sc
     units,
 )
 from ansible_collections.onprem.kube_scheduling.plugins.plugin_utils.program_archive import ProgramAction
+from ansible_collections.onprem.kube_scheduling.plugins.plugin_utils.role_variables import RoleVariables
 
 
 class ActionModule(ProgramAction):
@@ -28,7 +28,7 @@ class ActionModule(ProgramAction):
             return {**result, "failed": True, "msg": f"{self._task.args['host']} cannot be reached"}
 
     def _run(self, result, task_vars):
-        state, given = self._task.args["state"], Variables(self._templar, task_vars)
+        state, given = self._task.args["state"], RoleVariables("extended_scheduler", self._templar, task_vars)
         file, program, problems, missing, made, files = "", "", [], [], [], {}
         if given("state") == "present":
             texts, problems, missing = kubeconfigs(given)

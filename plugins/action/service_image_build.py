@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 from ansible.plugins.action import ActionBase
-from ansible_collections.onprem.kube_scheduling.plugins.plugin_utils.plain_values import plain
+from ansible_collections.onprem.kube_scheduling.plugins.plugin_utils.role_variables import RoleVariables
 from ansible_collections.onprem.kube_scheduling.plugins.plugin_utils.service_image import ImageError, ServiceImage
 
 ARGUMENTS = {"state": {"type": "str", "choices": ["named", "checked", "present", "absent"], "required": True}}
@@ -20,16 +20,17 @@ class ActionModule(ActionBase):
         """Return the reference of the image and its archive."""
         result = super().run(tmp, task_vars)
         _validated, options = self.validate_argument_spec(ARGUMENTS)
-        variables = {name: plain(self._templar.template(task_vars[f"service_image_{name}"])) for name in NAMES}
-        image, state, changed = ServiceImage(variables), options["state"], False
+        given = RoleVariables("service_image", self._templar, task_vars)
+        image, state, changed = ServiceImage({name: given(name) for name in NAMES}), options["state"], False
         try:
             if state == "checked" and (problems := image.problems()):
                 raise ImageError("\n".join(problems))
             if state == "present":
                 changed = image.deliver(self._task.check_mode)
             elif state == "absent":
-                return {**result, "changed": image.remove(self._task.check_mode)}
+                changed = image.remove(self._task.check_mode)
+            reference = "" if state == "absent" else image.reference
             file = str(image.archive) if image.is_archive else ""
-            return {**result, "changed": changed, "reference": image.reference, "file": file}
+            return {**result, "changed": changed, "reference": reference, "file": file, "architecture": given("architecture")}
         except (ImageError, OSError) as error:
             return {**result, "failed": True, "msg": str(error)}

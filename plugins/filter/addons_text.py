@@ -44,7 +44,7 @@ _value:
 """
 
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.report.addons_text import addons_text as text_of
-from ansible_collections.onprem.kube_scheduling.plugins.plugin_utils.plain_values import plain
+from ansible_collections.onprem.kube_scheduling.plugins.plugin_utils.role_variables import plain
 
 
 def addons_text(results):

@@ -91,7 +91,7 @@ _value:
 """
 
 from ansible_collections.onprem.kube_scheduling.plugins.plugin_utils.kubeadm_plan import Cluster, SchedulerWish, plan_schedulers
-from ansible_collections.onprem.kube_scheduling.plugins.plugin_utils.plain_values import plain
+from ansible_collections.onprem.kube_scheduling.plugins.plugin_utils.role_variables import plain
 
 
 def kubeadm_schedulers(hosts, *, cluster="", git_version="", objects=(), **wish):

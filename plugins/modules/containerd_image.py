@@ -13,7 +13,8 @@ author:
   - onprem.kube_scheduling contributors (@onprem)
 description:
   - This module is internal to the collection. It may change in any release. Do not use it in your own playbooks.
-  - The role P(onprem.kube_scheduling.service_image#role) copies the archive, and calls it.
+  - The role P(onprem.kube_scheduling.service_image#role) calls it. Its variables are the defaults of O(ctr), O(socket), O(folder) and
+    O(architecture), and the host is that of O(node).
 extends_documentation_fragment:
   - onprem.kube_scheduling.attributes
 attributes:
@@ -30,9 +31,8 @@ attributes:
 options:
   state:
     description:
-      - With V(checked), fail if the node cannot use the archive. With V(verified), return what is missing.
-      - With V(present), import O(archive), pin the image, and remove older images that no container uses. Without O(archive) and without
-        the image, only say that it is missing.
+      - With V(checked), fail if the node cannot use the archive. With V(verified), fail if the image is missing or not pinned.
+      - With V(present), check the node, import O(archive), pin the image, and remove older images that no container uses.
       - With V(absent), remove all images of the role but O(image).
     type: str
     choices: [checked, present, verified, absent]
@@ -42,23 +42,20 @@ options:
     type: str
     default: ""
   archive:
-    description: The archive on the node.
+    description: The archive on the controller. A node that has the image gets no copy of it.
     type: path
   node:
     description: The name of the node in messages.
     type: str
-    required: true
   ctr:
     description: The command of the client of containerd.
     type: list
     elements: str
-    required: true
   socket:
     description: The socket of containerd.
     type: path
-    required: true
   folder:
-    description: The folder with the copies of archives. Those that interrupted runs have left are removed.
+    description: The folder of the node for the copy of the archive. Copies that interrupted runs have left are removed.
     type: path
   architecture:
     description: The architecture that the variables of the node say.
@@ -75,24 +72,16 @@ EXAMPLES = r"""
   onprem.kube_scheduling.containerd_image:
     state: present
     image: kube-scheduling.onprem/services:1.0.0-0a1b2c3d4e5f@sha256:5891b5b522d5df086d0ff0b110fbd9d21bb4fc7163af34d08286a2e846f6be03
-    archive: /var/tmp/kube-scheduling-image-x/image.tar
-    node: worker-1
-    ctr: [ctr]
-    socket: /run/containerd/containerd.sock
+    archive: ~/.cache/onprem-kube-scheduling/images/kube-scheduling-services-1.0.0-0a1b2c3d4e5f-amd64.oci.tar
+    built_for: amd64
 """
 
 RETURN = r"""
 is_missing:
-  description: Whether the node does not have the image, or not its whole content.
+  description: Whether the node did not have the image, or not its whole content.
   returned: with O(state=present)
   type: bool
   sample: false
-problems:
-  description: A sentence if the image is missing or not pinned.
-  returned: with O(state=verified)
-  type: list
-  elements: str
-  sample: ["worker-1 does not have the image kube-scheduling.onprem/services:1.0.0-0a1b: run the playbook onprem.kube_scheduling.site"]
 """
 
 from pathlib import Path
@@ -112,10 +101,9 @@ def argument_spec():
     return {
         "state": {"type": "str", "choices": ["checked", "present", "verified", "absent"], "required": True},
         **{name: {"type": "str", "default": ""} for name in ("image", "architecture", "built_for")},
-        **{name: {"type": "path"} for name in ("archive", "folder")},
-        "node": {"type": "str", "required": True},
-        "ctr": {"type": "list", "elements": "str", "required": True},
-        "socket": {"type": "path", "required": True},
+        **{name: {"type": "path"} for name in ("archive", "folder", "socket")},
+        "node": {"type": "str"},
+        "ctr": {"type": "list", "elements": "str"},
     }
 
 
@@ -153,14 +141,15 @@ def main():
     options = module.params
     containerd = Containerd(options["node"], options["ctr"], options["socket"], program_runner(module))
     try:
-        if options["state"] == "checked" and (problems := containerd.problems(options["architecture"], options["built_for"])):
+        problems, state = [], options["state"]
+        if state in ("checked", "present"):
+            problems = containerd.problems(options["architecture"], options["built_for"])
+        elif state == "verified":
+            problems = containerd.missing(options["image"])
+        if problems:
             module.fail_json(msg="\n".join(problems))
-        if options["state"] == "verified":
-            module.exit_json(changed=False, problems=containerd.missing(options["image"]))
-        if options["state"] == "present":
-            module.exit_json(**present(module, containerd, name_on_node(options["image"])))
-        if options["state"] == "absent":
-            module.exit_json(**absent(module, containerd, name_on_node(options["image"])))
+        if state in ("present", "absent"):
+            module.exit_json(**(present if state == "present" else absent)(module, containerd, name_on_node(options["image"])))
         module.exit_json(changed=False)
     except (HostError, OSError) as error:
         module.fail_json(msg=str(error))

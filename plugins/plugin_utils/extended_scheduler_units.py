@@ -22,7 +22,6 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.hosts.commo
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.hosts.common.system import ARCHITECTURES
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.hosts.scheduler_units.wanted import PYTHON, SERVICES
 from ansible_collections.onprem.kube_scheduling.plugins.plugin_utils.file_sum import sum_of
-from ansible_collections.onprem.kube_scheduling.plugins.plugin_utils.plain_values import plain
 from ansible_collections.onprem.kube_scheduling.plugins.plugin_utils.program_archive import ProgramArchive
 
 FOR_EVER_S = 2**63
@@ -30,19 +29,6 @@ IMAGE_CONTEXT = "ansible_collections.onprem.kube_scheduling.services.image_conte
 RELEASE = "kubernetes-server-linux-ARCHITECTURE.tar.gz of a release of Kubernetes"
 ENVIRONMENT = {"KUBECONFIG": "kubeconfig", "PYTHONPATH": SERVICES}
 ENVIRONMENT |= {f"PYTHON{name}": "1" for name in ("DONTWRITEBYTECODE", "NOUSERSITE", "SAFEPATH", "UNBUFFERED")}
-
-
-class Variables:
-    """The variables of the role, without their prefix. Those that only the role uses begin with two underscores."""
-
-    def __init__(self, templar, task_vars):
-        self._templar, self._task_vars = templar, task_vars
-
-    def __call__(self, name):
-        """Return the value of a variable."""
-        hidden = name.startswith("__")
-        value = self._task_vars[f"{'__' if hidden else ''}extended_scheduler_{name.lstrip('_')}"]
-        return plain(self._templar.template(value))
 
 
 def kubeconfigs(given):

@@ -7,10 +7,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from ansible.module_utils.parsing.convert_bool import boolean
-from ansible_collections.onprem.kube_scheduling.plugins.plugin_utils.plain_values import plain
 from ansible_collections.onprem.kube_scheduling.plugins.plugin_utils.program_archive import ProgramArchive
 
-PREFIX = "node_exporter_"
 CACHE = "~/.cache/onprem-kube-scheduling/node_exporter"
 RELEASE = "the archive of a release of node_exporter"
 ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64", "armv7l": "armv7", "armv6l": "armv6", "i386": "386", "i686": "386"}
@@ -22,33 +20,28 @@ NAMES += ("web_listen_address", "web_telemetry_path", "web_disable_exporter_metr
 NAMES += ("enabled_collectors", "disabled_collectors", "log_level", "log_format")
 
 
-def variable(templar, task_vars, name):
-    """Return the value of a variable of the role."""
-    return plain(templar.template(task_vars[PREFIX + name]))
-
-
 def text(value):
     """Return a value as text. In YAML, 1.9 is a number."""
     return "" if value is None else str(value)
 
 
-def wanted_variables(templar, task_vars):
+def wanted_variables(given, address, task_vars):
     """Return the variables without their prefix, as the host gets them. The users with their passwords are not among them."""
-    found = {name: variable(templar, task_vars, name) for name in NAMES}
-    given = found["web_listen_address"]
+    found = {name: given(name) for name in NAMES}
+    listened = found["web_listen_address"]
     return found | {
         "version": text(found["version"]),
-        "web_listen_address": [str(one) for one in (given if isinstance(given, list) else [given])],
+        "web_listen_address": [str(one) for one in (listened if isinstance(listened, list) else [listened])],
         "web_disable_exporter_metrics": boolean(found["web_disable_exporter_metrics"]),
         "host": task_vars["inventory_hostname"],
-        "address": text(plain(templar.template(task_vars.get("ip")))),
+        "address": text(address),
         "facts": {name: text(task_vars["ansible_facts"].get(name)) for name in FACTS},
     }
 
 
-def passwords(templar, task_vars):
+def passwords(given):
     """Return the password of each user."""
-    return {str(user): str(password) for user, password in variable(templar, task_vars, "basic_auth_users").items()}
+    return {str(user): str(password) for user, password in given("basic_auth_users").items()}
 
 
 def architecture_of(variables):
@@ -57,15 +50,14 @@ def architecture_of(variables):
     return ARCHITECTURES.get(found, found)
 
 
-def find_archive(templar, task_vars, variables):
+def find_archive(given, variables):
     """Return the archive for the host."""
-    architecture = architecture_of(variables)
-    given = variable(templar, task_vars, "checksum")
-    checksum = text(given.get(architecture) if isinstance(given, dict) else given).removeprefix("sha256:").lower()
-    name = "archive_path" if variable(templar, task_vars, "archive_path") else "binary_url"
-    place = text(variable(templar, task_vars, name)).replace("{version}", variables["version"]).replace("{architecture}", architecture)
+    architecture, sums = architecture_of(variables), given("checksum")
+    checksum = text(sums.get(architecture) if isinstance(sums, dict) else sums).removeprefix("sha256:").lower()
+    name = "archive_path" if given("archive_path") else "binary_url"
+    place = text(given(name)).replace("{version}", variables["version"]).replace("{architecture}", architecture)
     program = Path(CACHE).expanduser() / checksum[:12] / "node_exporter"
-    return ProgramArchive(place, checksum, program, PREFIX + name, f"{PREFIX}checksum", RELEASE)
+    return ProgramArchive(place, checksum, program, f"node_exporter_{name}", "node_exporter_checksum", RELEASE)
 
 
 def archive_problem(archive, variables):

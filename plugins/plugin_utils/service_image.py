@@ -84,9 +84,9 @@ class ServiceImage:
         return self._engine_problems() + ([] if self.is_archive else self._silent_registry())
 
     def deliver(self, dry):
-        """Build and save or push the image. Return whether something has changed."""
-        if self.is_archive and self.archive.exists():
-            problems, needed = self._changed_archive(), False
+        """Build and save or push the image, or check one that exists. Return whether something has changed."""
+        if not self.is_built or (self.is_archive and self.archive.exists()):
+            problems, needed = self.problems(), False
         else:
             problems = self._engine_problems()
             needed = self.is_archive or (not problems and not self._is_in_engine())
@@ -94,7 +94,7 @@ class ServiceImage:
             raise ImageError("\n".join(problems))
         if not dry and self.is_archive and needed:
             self._save()
-        elif not dry and not self.is_archive:
+        elif not dry and self.is_built and not self.is_archive:
             return self._push(needed)
         return needed
 

@@ -201,9 +201,9 @@ VERIFIED = {
     "__site_verified_hosts": ["a", "b", "c"],
     "__site_failed": ["CronJob x/y is missing"],
     "hostvars": {
-        "a": PINGED | {"__site_done": [], "__site_delivery_error": "no space", "__service_image_missing": ["a has no image"]},
+        "a": PINGED | {"__site_done": [], "__site_delivery_error": "no space"},
         "b": {"__site_ping": {"unreachable": True}},
-        "c": PINGED | {"__site_failed": ["an error\nof two lines"], "__service_image_missing": ["c has no image"]},
+        "c": PINGED | {"__site_failed": ["an error\nof two lines", "c has no image"]},
     },
 }
 

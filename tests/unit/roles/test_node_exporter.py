@@ -21,6 +21,7 @@ from typing import Any
 import pytest
 import yaml
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.installation.rules import node_exporter
+from ansible_collections.onprem.kube_scheduling.plugins.plugin_utils import role_variables as action
 from ansible_collections.onprem.kube_scheduling.plugins.plugin_utils.node_exporter_role import (
     archive_problem,
     find_archive,
@@ -223,16 +224,22 @@ class Values:
         return value
 
 
+def read(task_vars: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
+    """Return the function that reads a variable of the role, and the variables for the host."""
+    given = action.RoleVariables("node_exporter", Values(), task_vars)
+    return given, wanted_variables(given, task_vars.get("ip"), task_vars)
+
+
 def found_archive(architecture: str = "x86_64", **variables: Any) -> ProgramArchive:
     task_vars = DEFAULTS | {"inventory_hostname": "node-3", "ansible_facts": {"architecture": architecture}} | ARCHIVE | variables
-    found: ProgramArchive = find_archive(Values(), task_vars, wanted_variables(Values(), task_vars))
+    found: ProgramArchive = find_archive(*read(task_vars))
     return found
 
 
 def test_values_of_yaml_become_those_that_the_host_expects() -> None:
     given = {"version": 1.9, "web_listen_address": "0.0.0.0:9100", "web_disable_exporter_metrics": "yes"}
     task_vars = DEFAULTS | {"inventory_hostname": "node-3", "ansible_facts": {"os_family": "Debian"}, "ip": "10.0.0.7"}
-    found = wanted_variables(Values(), task_vars | {f"node_exporter_{name}": value for name, value in given.items()})
+    _given, found = read(task_vars | {f"node_exporter_{name}": value for name, value in given.items()})
     assert found["version"] == "1.9" and found["web_listen_address"] == ["0.0.0.0:9100"]
     assert found["web_disable_exporter_metrics"] is True and found["facts"]["os_family"] == "Debian" and found["address"] == "10.0.0.7"
 

@@ -26,6 +26,5 @@ def mistakes(variables: Mapping[str, t.Any]) -> list[str]:
             found.append(f"{host} did not get the image: {error}")
         elif not (known.get("__site_ping") or {}).get("ping"):
             found.append(f"{host} {LOST}")
-        missing = [*(known.get("__site_failed") or ()), *(() if error else known.get("__service_image_missing") or ())]
-        found += [text if host in text else f"{host}: {text}" for text in missing]
+        found += [text if host in text else f"{host}: {text}" for text in known.get("__site_failed") or ()]
     return list(dict.fromkeys(" ".join(text.split()) for text in [*(variables["__site_failed"] or ()), *found]))
