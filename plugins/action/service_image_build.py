@@ -6,11 +6,9 @@ from __future__ import annotations
 
 from ansible.plugins.action import ActionBase
 from ansible_collections.onprem.kube_scheduling.plugins.plugin_utils.role_variables import RoleVariables
-from ansible_collections.onprem.kube_scheduling.plugins.plugin_utils.service_image import ImageError, ServiceImage
+from ansible_collections.onprem.kube_scheduling.plugins.plugin_utils.service_image import ImageError, image_of
 
 ARGUMENTS = {"state": {"type": "str", "choices": ["named", "checked", "present", "absent"], "required": True}}
-NAMES = ("delivery", "reference", "registry", "base", "python_version", "architecture", "engine", "build_arguments", "wheelhouse")
-NAMES += ("pip_arguments", "archive_folder")
 
 
 class ActionModule(ActionBase):
@@ -21,16 +19,16 @@ class ActionModule(ActionBase):
         result = super().run(tmp, task_vars)
         _validated, options = self.validate_argument_spec(ARGUMENTS)
         given = RoleVariables("service_image", self._templar, task_vars)
-        image, state, changed = ServiceImage({name: given(name) for name in NAMES}), options["state"], False
+        image, state, changed = image_of(given), options["state"], False
         try:
-            if state == "checked" and (problems := image.problems()):
-                raise ImageError("\n".join(problems))
+            problems = image.problems() if state == "checked" else []
             if state == "present":
                 changed = image.deliver(self._task.check_mode)
             elif state == "absent":
                 changed = image.remove(self._task.check_mode)
             reference = "" if state == "absent" else image.reference
             file = str(image.archive) if image.is_archive else ""
-            return {**result, "changed": changed, "reference": reference, "file": file, "architecture": given("architecture")}
+            found = {"reference": reference, "file": file, "architecture": given("architecture"), "problems": problems}
+            return {**result, "changed": changed, **found}
         except (ImageError, OSError) as error:
             return {**result, "failed": True, "msg": str(error)}

@@ -38,7 +38,7 @@ options:
     choices: [checked, present, verified, absent]
     required: true
   image:
-    description: The reference of the image.
+    description: The reference of the image. With O(state=verified) it is that of the variables of the role.
     type: str
     default: ""
   archive:

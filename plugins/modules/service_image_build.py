@@ -30,7 +30,7 @@ attributes:
 options:
   state:
     description:
-      - With V(named), only return the reference. With V(checked), fail if the image cannot be delivered from the controller.
+      - With V(named), only return the reference. With V(checked), return why the image cannot be delivered, too.
       - With V(present), build the image if it is not there, and save or push it.
       - With V(absent), remove the archives from the controller.
     type: str
@@ -47,15 +47,26 @@ EXAMPLES = r"""
 """
 
 RETURN = r"""
+architecture:
+  description: The architecture of the image.
+  returned: success
+  type: str
+  sample: amd64
+problems:
+  description: The reasons for which the controller cannot deliver the image, with O(state=checked).
+  returned: success
+  type: list
+  elements: str
+  sample: ["The registry registry.example.org has no image registry.example.org/services:1: check the name, the tag and the digest"]
 reference:
   description: >-
     The reference of the image. It has the digest if the controller has the archive, or the engine that has pushed the image.
-  returned: with O(state=named), O(state=checked) and O(state=present)
+  returned: success
   type: str
   sample: kube-scheduling.onprem/services:1.0.0-0a1b2c3d4e5f@sha256:5891b5b522d5df086d0ff0b110fbd9d21bb4fc7163af34d08286a2e846f6be03
 file:
   description: The file of the archive. It is empty with another delivery.
-  returned: with O(state=named), O(state=checked) and O(state=present)
+  returned: success
   type: str
   sample: /home/admin/.cache/onprem-kube-scheduling/images/kube-scheduling-services-1.0.0-0a1b2c3d4e5f-amd64.oci.tar
 """

@@ -34,6 +34,10 @@ MANIFESTS = [f"application/vnd.oci.image.{kind}.v1+json" for kind in ("index", "
 MANIFESTS += [f"application/vnd.docker.distribution.{kind}.v2+json" for kind in ("manifest.list", "manifest")]
 
 
+NAMES = ("delivery", "reference", "registry", "base", "python_version", "architecture", "engine", "build_arguments", "wheelhouse")
+NAMES += ("pip_arguments", "archive_folder")
+
+
 class ImageError(Exception):
     """Says what is wrong with the image, and what to do."""
 
@@ -109,7 +113,7 @@ class ServiceImage:
     def _answers(self):
         """The errors of the engines, and the engine that answers with its architecture."""
         errors = []
-        for engine in QUESTIONS if self.given["engine"] == "auto" else [self.given["engine"]]:
+        for engine in [self.given["engine"]] if self.given["engine"] in QUESTIONS else QUESTIONS:
             code, output, error = _run([engine, *QUESTIONS[engine]])
             if code == 0:
                 return errors, engine, output.strip()
@@ -251,6 +255,11 @@ class ServiceImage:
             ) from error
         finally:
             shutil.rmtree(folder, ignore_errors=True)
+
+
+def image_of(given):
+    """Return the image of a host, whose variables ``given`` reads."""
+    return ServiceImage({name: given(name) for name in NAMES})
 
 
 def _run(words):

@@ -38,7 +38,7 @@ def test_the_defaults_are_those_of_the_argument_spec() -> None:
 def read_by_actions(role: str) -> set[str]:
     """Return the variables that action plugins of the role read by their names, also without a prefix."""
     plugins = ROOT / "plugins"
-    files = [file for folder in ("action", "plugin_utils") for file in (plugins / folder).glob(f"{role}_*.py")]
+    files = [file for folder in ("action", "plugin_utils") for file in (plugins / folder).glob(f"{role}*.py")]
     files += [file for file in (plugins / "action").glob("*.py") if f'RoleVariables("{role}"' in file.read_text()]
     files += (plugins / "module_utils" / "hosts").rglob("*.py")
     names = {name for file in files for name in re.findall(r'"([a-z_]+)"', file.read_text())}

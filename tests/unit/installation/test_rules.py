@@ -185,7 +185,11 @@ NODES = {
     "__site_nodes": ["node-1", "node-2", "of-another-run"],
     "__site_lost_texts": ["node-1: no space"],
     "ansible_play_hosts_all": ["localhost", "node-1", "node-2"],
-    "hostvars": {"node-1": {"__site_done": []}, "node-2": {"__site_done": ["service_image", "node_exporter"]}},
+    "__site_delivery": "archive",
+    "hostvars": {
+        "node-1": {"__site_delivery_error": "no space", "__service_image_node": {"failed": True}},
+        "node-2": {"__service_image_node": {"changed": True}, "__site_done": ["node_exporter"]},
+    },
 }
 PINGED = {"__site_ping": {"ping": "pong"}}
 LEFT = {
@@ -201,7 +205,7 @@ VERIFIED = {
     "__site_verified_hosts": ["a", "b", "c"],
     "__site_failed": ["CronJob x/y is missing"],
     "hostvars": {
-        "a": PINGED | {"__site_done": [], "__site_delivery_error": "no space"},
+        "a": PINGED | {"__site_delivery_error": "no space"},
         "b": {"__site_ping": {"unreachable": True}},
         "c": PINGED | {"__site_failed": ["an error\nof two lines", "c has no image"]},
     },
@@ -256,6 +260,7 @@ VERIFIED = {
             ],
         ),
         ("site_nodes", NODES | {"__site_node_parts": []}, []),
+        ("site_nodes", NODES | {"__site_delivery": "registry"}, ["node_exporter was not installed on node-1. See the "]),
         (
             "uninstall_image",
             LEFT,

@@ -21,7 +21,7 @@ def mistakes(variables: Mapping[str, t.Any]) -> list[str]:
         )
     for host in variables["__site_verified_hosts"]:
         known = variables["hostvars"][host]
-        error = known.get("__site_delivery_error") if "service_image" not in (known.get("__site_done") or ()) else ""
+        error = known.get("__site_delivery_error")
         if error:
             found.append(f"{host} did not get the image: {error}")
         elif not (known.get("__site_ping") or {}).get("ping"):
