@@ -122,7 +122,7 @@ def test_listener_has_its_process(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
         (found,) = Host(wanted(web_listen_address=f"0.0.0.0:{port}"), run).listeners
-    assert found.address == f"127.0.0.1:{port}" and found.pid in (os.getpid(), 0)
+    assert found.address == f"127.0.0.1:{port}" and found.pids in ((os.getpid(),), (0,))
 
 
 def test_listeners_are_those_at_the_wanted_ports() -> None:
@@ -133,7 +133,10 @@ def test_listeners_are_those_at_the_wanted_ports() -> None:
     ]
     host = HostWith(wanted(), {"ss --no-header": "\n".join(lines)})
     del host.__dict__["listeners"]
-    assert [tuple(found) for found in host.listeners] == [("*:9100", 99999999, "", "node_exporter"), ("0.0.0.0:9100", 0, "", "kernel")]
+    assert [tuple(found) for found in host.listeners] == [
+        ("*:9100", (99999999,), "", "node_exporter"),
+        ("0.0.0.0:9100", (0,), "", "kernel"),
+    ]
 
 
 def test_unreadable_file_has_the_reason(tmp_path: Path) -> None:

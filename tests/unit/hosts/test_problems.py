@@ -18,7 +18,7 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.hosts.node_
 
 from tests.unit.hosts.node_exporter_host import ARCHIVE, SECURED, HostWith, wanted
 
-CONFLICT = Listener("*:9100", 812, "cri-containerd-4f.scope", "node_exporter")
+CONFLICT = Listener("*:9100", (812,), "cri-containerd-4f.scope", "node_exporter")
 CLIENTS = {"tls_server_config": SECURED["tls_server_config"] | {"client_auth_type": "RequireAndVerifyClientCert"}}
 PRESENT = {"method": "present"}
 
@@ -60,19 +60,19 @@ def test_host_on_which_the_tasks_do_not_run_as_root_is_refused(state: str) -> No
     ("address", "listener", "refused"),
     [
         ("0.0.0.0:9100", CONFLICT, True),
-        ("0.0.0.0:9100", Listener("127.0.0.1:9100", 812, "", "nginx"), True),
+        ("0.0.0.0:9100", Listener("127.0.0.1:9100", (812,), "", "nginx"), True),
         ("10.0.0.7:9100", CONFLICT, True),
-        ("10.0.0.7:9100", Listener("127.0.0.1:9100", 812, "", "nginx"), False),
-        ("10.0.0.7:9100", Listener("10.0.0.7:9100", 812, "", "nginx"), True),
-        ("[fd00::7]:9100", Listener("[fd00::7]:9100", 812, "", "nginx"), True),
-        ("[fd00::7]:9100", Listener("0.0.0.0:9100", 812, "", "nginx"), False),
-        ("[fd00::7]:9100", Listener("[::]:9100", 812, "", "nginx"), True),
-        ("10.0.0.7:9100", Listener("0.0.0.0:9100", 812, "", "nginx"), True),
-        ("10.0.0.7:9100", Listener("[::]:9100", 812, "", "nginx"), False),
-        ("[::]:9100", Listener("0.0.0.0:9100", 812, "", "nginx"), True),
-        (":9100", Listener("10.0.0.7:9100", 812, "", "nginx"), True),
-        ("0.0.0.0:9100", Listener("*:9100", 812, "prometheus-node-exporter.service", "prometheus-node"), False),
-        ("0.0.0.0:9100", Listener("*:9100", 812, "node_exporter.service", "node_exporter"), True),
+        ("10.0.0.7:9100", Listener("127.0.0.1:9100", (812,), "", "nginx"), False),
+        ("10.0.0.7:9100", Listener("10.0.0.7:9100", (812,), "", "nginx"), True),
+        ("[fd00::7]:9100", Listener("[fd00::7]:9100", (812,), "", "nginx"), True),
+        ("[fd00::7]:9100", Listener("0.0.0.0:9100", (812,), "", "nginx"), False),
+        ("[fd00::7]:9100", Listener("[::]:9100", (812,), "", "nginx"), True),
+        ("10.0.0.7:9100", Listener("0.0.0.0:9100", (812,), "", "nginx"), True),
+        ("10.0.0.7:9100", Listener("[::]:9100", (812,), "", "nginx"), False),
+        ("[::]:9100", Listener("0.0.0.0:9100", (812,), "", "nginx"), True),
+        (":9100", Listener("10.0.0.7:9100", (812,), "", "nginx"), True),
+        ("0.0.0.0:9100", Listener("*:9100", (812,), "prometheus-node-exporter.service", "prometheus-node"), False),
+        ("0.0.0.0:9100", Listener("*:9100", (812,), "node_exporter.service", "node_exporter"), True),
     ],
 )
 def test_listener_is_refused_if_the_addresses_are_in_conflict(address: str, listener: Listener, refused: bool) -> None:

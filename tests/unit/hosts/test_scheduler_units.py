@@ -335,12 +335,12 @@ def test_removal_leaves_only_files_of_others(machine: Machine, is_earlier: bool)
         ),
         (
             {
-                "listeners": [Listener("*:10259", 7, "", "kube-scheduler"), Listener("127.0.0.1:5401", 8, SCHEDULER, "python3")],
+                "listeners": [Listener("*:10259", (7,), "", "kube-scheduler"), Listener("127.0.0.1:5401", (8,), SCHEDULER, "python3")],
                 "answers": {"MainPID": "8"},
             },
             [": *:10259 is used by kube-scheduler (PID 7): stop it, or set extended_scheduler_secure_port to another port"],
         ),
-        ({"listeners": [Listener("*:5401", 7, "x.service", "nginx")]}, [": *:5401 is used by nginx (PID 7, unit x.service): stop it"]),
+        ({"listeners": [Listener("*:5401", (7,), "x.service", "nginx")]}, [": *:5401 is used by nginx (PID 7, unit x.service): stop it"]),
         ({"names": ["prometheus.invalid"]}, [" does not resolve prometheus.invalid, the host of a source. The extender"]),
     ],
 )

@@ -13,11 +13,11 @@ from .system import Run, listeners
 def port_problems(run: Run, ports: Collection[str], own: Collection[int], secure_port: str = "") -> Iterator[str]:
     """Yield the end of a sentence for each program at one of the ports that is none of the ``own`` processes."""
     for found in listeners(run, ports):
-        if found.pid not in own:
+        if not set(own).intersection(found.pids):
             is_secure = found.address.rpartition(":")[2] == secure_port
             remedy = ", or set extended_scheduler_secure_port to another port" if is_secure else ""
             unit = f", unit {found.unit}" if found.unit else ""
-            yield f": {found.address} is used by {found.program} (PID {found.pid}{unit}): stop it{remedy}"
+            yield f": {found.address} is used by {found.program} (PID {found.pids[0]}{unit}): stop it{remedy}"
 
 
 def name_problems(names: Collection[str]) -> Iterator[str]:

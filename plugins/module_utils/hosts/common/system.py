@@ -42,7 +42,7 @@ class Listener(NamedTuple):
     """A program that listens at a port. Without a process it is the kernel, such as its NFS."""
 
     address: str
-    pid: int
+    pids: tuple[int, ...]
     unit: str
     program: str
 
@@ -100,10 +100,10 @@ def listeners(run: Run, ports: Collection[str]) -> list[Listener]:
     for line in run(["ss", "--no-header", "--listening", "--tcp", "--numeric", "--processes"])[1].splitlines():
         address = line.split()[3]
         if address.rpartition(":")[2] in ports:
-            process = re.search(r'\("([^"]*)",pid=(\d+)', line)
-            name, pid = (process.group(1), int(process.group(2))) if process else ("kernel", 0)
-            units = re.findall(r"/([^/\n]*\.(?:service|scope))", read_text(f"/proc/{pid}/cgroup"))
-            found.append(Listener(address, pid, units[-1] if units else "", name))
+            processes = re.findall(r'\("([^"]*)",pid=(\d+)', line) or [("kernel", 0)]
+            units = re.findall(r"/([^/\n]*\.(?:service|scope))", read_text(f"/proc/{processes[0][1]}/cgroup"))
+            pids = tuple(int(pid) for _name, pid in processes)
+            found.append(Listener(address, pids, units[-1] if units else "", processes[0][0]))
     return found
 
 
@@ -119,6 +119,12 @@ def journal_end(run: Run, unit: str, since_s: float) -> list[str]:
     lines = ["--reverse", "--lines=4", f"--since=@{since_s:.6f}"]
     output = run(["journalctl", "--quiet", f"_SYSTEMD_UNIT={unit}", "--no-pager", "--output=cat", *lines])[1]
     return list(dict.fromkeys(reversed(output.splitlines())))
+
+
+def klog_error(line: str) -> str:
+    """Return the error in a line of a log of Kubernetes, or the line."""
+    found = re.search(r' err="((?:[^"\\]|\\.)*)"', line)
+    return (found.group(1).replace('\\"', '"') if found else line)[:1000]
 
 
 def ask(open_url: Callable[..., Any], url: str, **options: Any) -> Answer:

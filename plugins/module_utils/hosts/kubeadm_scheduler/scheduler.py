@@ -17,7 +17,7 @@ from typing import Any
 
 from ..common.files import Changes, HostFile, read_text
 from ..common.static_pod import StaticPod
-from ..common.system import Answer, HostError, wait_until
+from ..common.system import Answer, HostError, klog_error, wait_until
 from .reading import NAME, Place
 
 NOT_CHECKED = re.compile("--(config|secure-port|write-config-to)=")
@@ -53,7 +53,7 @@ class KubeScheduler:
             if self.pod.runs(process, commands):
                 entered = ["nsenter", f"--mount={process}/ns/mnt", f"--pid={process}/ns/pid", "--", *words]
                 code, _output, error = run(entered, data=self.plan["config"])
-                reason = _reason_in((error.strip().splitlines() or [f"exit code {code}"])[-1])
+                reason = klog_error((error.strip().splitlines() or [f"exit code {code}"])[-1])
                 return [f"{self.place.host}: kube-scheduler refuses the configuration, which is not used: {reason}"] if code else []
         if self.plan["is_interrupted"] or self.plan["lacks_config"]:
             return []  # this run repairs it
@@ -80,7 +80,7 @@ class KubeScheduler:
         present = read_text(self.place.manifest_path)
         is_new = present in (self.plan["manifest"], self.plan["read"]) and not self.changes.dry
         # The log is gone with the pod.
-        line = _reason_in("".join(self.pod.log_end()[-1:])).rstrip(".") if is_new else ""
+        line = klog_error("".join(self.pod.log_end()[-1:])).rstrip(".") if is_new else ""
         start = f"{self.place.host}: {reason.rstrip('.')}.{f' Its log: {line}.' if line else ''}"
         if self.changes.dry or not self.is_kept() or present == self.plan["previous"]:
             outcome = "Its manifest was not changed by this run"
@@ -160,9 +160,3 @@ class KubeScheduler:
         return (
             "" if answer.status == 200 else f"{self.pod} does not answer at {self.plan['health_url']} after {self.timeout_s} s ({answer})"
         )
-
-
-def _reason_in(line: str) -> str:
-    """Return the error in a line of a log of Kubernetes, or the line."""
-    found = re.search(r' err="(.*)"$', line)
-    return (found.group(1).replace('\\"', '"') if found else line)[:1000]

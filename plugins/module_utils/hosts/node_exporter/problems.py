@@ -56,7 +56,7 @@ def _use_problems(host: Host) -> Iterator[str]:
         if found.unit not in own and in_conflict(found.address, host.addresses):
             replaced = host.wanted.method == "package" and found.unit == UNITS["archive"]
             yield (
-                f": {found.address} is used by {found.program} (PID {found.pid}, {f'unit {found.unit}' if found.unit else 'no unit'}): "
+                f": {found.address} is used by {found.program} (PID {found.pids[0]}, {f'unit {found.unit}' if found.unit else 'no unit'}): "
                 f"{'set node_exporter_method: archive, which replaces it, or ' if replaced else ''}stop it, or set "
                 "node_exporter_web_listen_address to another port. If it is a node_exporter that stays, set node_exporter_method: present"
             )

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from ..common.files import Changes, HostFile, read_text
-from ..common.system import Answer, HostError, journal_end, run_checked, wait_until
+from ..common.system import Answer, HostError, journal_end, klog_error, run_checked, wait_until
 from .host import Host, files_of
 from .wanted import Unit
 
@@ -130,7 +130,7 @@ class Installation:
         for unit in self.host.units if self.wanted.validate else ():
             code, _output, error = self.run(unit.check)
             if code != 0:
-                lines = [re.sub(r'^.* err="(.*)"$', r"\1", line).replace('\\"', '"') for line in error.splitlines() if line][-3:]
+                lines = [klog_error(line) for line in error.splitlines() if line][-3:]
                 refuses = f"{unit.name} refuses its settings" if unit.environment else "kube-scheduler refuses the configuration"
                 yield f"{host}: {refuses}: {' '.join(lines)[:1000]}"
         version = self.run([self.host.program, "--version"])[1].strip()

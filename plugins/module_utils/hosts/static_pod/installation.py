@@ -16,7 +16,7 @@ from typing import Any
 from ..common.certificate import read_certificate
 from ..common.files import Changes, HostFile, read_text
 from ..common.static_pod import StaticPod
-from ..common.system import Answer, HostError, Run, wait_until
+from ..common.system import Answer, HostError, Run, klog_error, listeners, wait_until
 from .manifest import MARK, marked, ports, read_pod, with_earlier
 
 OWN_FILES = re.compile(r"\.?(kubeconfig|config(-[0-9a-f]{12})?\.yml|extender-[0-9]+(-[0-9a-f]{12})?\.yaml)([.-].*)?")
@@ -43,18 +43,17 @@ class StaticPodHost:
         self.previous = Path(folder, f".{name}.previous")
 
     def problems(self) -> list[str]:
-        """Return the reasons why the host cannot have the static pod of the rescuer."""
+        """Return the reasons why the host cannot have the static pod."""
         host, wanted, found = self.wanted.host, self.wanted, []
+        folder, port = (wanted.variables.get(name, name) for name in ("folder", "port"))
         others = [name for name in self._names() if not OWN_FILES.fullmatch(name)]
         if others:
             found.append(
-                f"{host}: critical_rescuer_static_folder is {wanted.folder}, which has other files ({', '.join(others)[:200]}): "
-                "set it to a folder that only the rescuer uses"
+                f"{host}: {folder} is {wanted.folder}, which has other files ({', '.join(others)[:200]}): "
+                f"set it to a folder that only the static pod {wanted.name} uses"
             )
         if self._is_used_by_others(wanted.port):
-            found.append(
-                f"{host}: another program uses port {wanted.port}, which the static pod needs: set critical_rescuer_port to a free port"
-            )
+            found.append(f"{host}: another program uses port {wanted.port}, which the static pod needs: set {port} to a free port")
         return found
 
     def present(self) -> None:
@@ -102,7 +101,7 @@ class StaticPodHost:
             self.changes.remove_empty(path)
 
     def verified(self) -> dict[str, Any]:
-        """Return what is missing, and the client certificate."""
+        """Return what is missing."""
         wanted, host, name = self.wanted, self.wanted.host, self.wanted.name
         text, mark = marked(wanted.pod, {"kubeconfig": read_text(self.kubeconfig), **wanted.settings})
         is_there = Path(wanted.manifest_path).is_file() and not self._is_of_another_cluster()
@@ -122,7 +121,7 @@ class StaticPodHost:
             problems.append(f"{host}: the client certificate of the static pod {name} {state}: {SITE}, which makes it")
         else:
             remarks.append(f"{host}: the client certificate of the static pod {name} expires in {int(days)} days")
-        return {"problems": problems, "remarks": remarks, "is_there": is_there, "certificate": certificate._asdict() if certificate else {}}
+        return {"problems": problems, "remarks": remarks, "is_there": is_there}
 
     def _names(self) -> list[str]:
         """The names of the files in the folder, which may not exist."""
@@ -191,8 +190,8 @@ class StaticPodHost:
         wanted = self.wanted
         log = self.pod.log_end()
         options = ["--unit=kubelet", "--output=cat", "--lines=1", f"--since=@{since_s:.0f}", f"--grep=Error syncing pod.*{wanted.name}-"]
-        kubelet = re.search(r' err="((?:[^"\\]|\\.){1,300})', self.run(["journalctl", "--quiet", *options])[1])
-        reason += f". The kubelet says: {kubelet.group(1)}".replace('\\"', '"') if kubelet else ""
+        kubelet = self.run(["journalctl", "--quiet", *options])[1]
+        reason += f". The kubelet says: {klog_error(kubelet)[:300]}" if ' err="' in kubelet else ""
         reason += f". Its log ends with: {' | '.join(log)}" if log else ""
         outcome = "Its manifest has not changed"
         if self.previous.is_file():
@@ -210,10 +209,8 @@ class StaticPodHost:
 
     def _is_used_by_others(self, port: int) -> bool:
         """Return whether programs outside of the static pod listen at this port of the host's own address."""
-        output = self.run(["ss", "--no-header", "--listening", "--tcp", "--numeric", "--processes", f"sport = :{port}"])[1]
-        lines = [line for line in output.splitlines() if line.split()[3].rpartition(":")[0] in LOOPBACK]
-        own = set(self.pod.processes())
-        return any(not own.intersection(map(int, re.findall(r"\bpid=([0-9]+)", line))) for line in lines)
+        found = [listener for listener in listeners(self.run, {str(port)}) if listener.address.rpartition(":")[0] in LOOPBACK]
+        return any(set(listener.pids).isdisjoint(self.pod.processes()) for listener in found)
 
 
 def _public_fields(kubeconfig: str) -> dict[str, str]:
