@@ -273,22 +273,14 @@ def argument_spec():
 def make_options(module):
     """Return the options of the set. Their objects are not in the result of the module, because they may have a Secret."""
     given = module.params
-    parts = given.pop("objects")
+    same = ("kinds", "optional_kinds", "create_namespace", "removes_state", "permissions", "user", "pending_remedy")
     return Options(
-        name=given["name"] or "",
-        component=given["component"] or "",
-        namespace=given["namespace"] or "",
-        parts=parts,
-        kinds=given["kinds"],
-        optional_kinds=given["optional_kinds"],
-        create_namespace=given["create_namespace"],
-        removes_state=given["removes_state"],
+        **{name: given[name] or "" for name in ("name", "component", "namespace")},
+        **{name: given[name] for name in same},
+        parts=given.pop("objects"),
         components=[given["component"], *given["components"]],
-        permissions=given["permissions"],
-        user=given["user"],
         wait_timeout_s=given["wait_timeout"],
         delete_timeout_s=given["delete_timeout"],
-        pending_remedy=given["pending_remedy"],
         check_mode=module.check_mode,
     )
 
@@ -327,12 +319,9 @@ def main():
             api = ObjectsApi(open_connection(module, name="k8s_apply_set"))
             if state == "checked":
                 checked(module, api, options, outcome)
-            elif state == "verified":
-                ApplySet(api, options, outcome).verify()
-            elif state == "absent":
-                ApplySet(api, options, outcome).absent()
             else:
-                ApplySet(api, options, outcome).present()
+                applied = ApplySet(api, options, outcome)
+                {"verified": applied.verify, "absent": applied.absent, "present": applied.present}[state]()
     except (ApplySetError, KubeError, OSError) as error:
         fail(module, error, changed=outcome.has_changed)
     result = {**outcome.result(check_mode=module.check_mode, diff=module._diff), **more}

@@ -12,6 +12,7 @@ import typing as t
 from collections.abc import Iterable, Sequence
 
 from ...kube.client.errors import ApiError, ForbiddenError, KubeError, NotFoundError, is_permission_error
+from ...kube.client.resources import PODS
 from ...model.messages import listed
 from .availability import availability, condition_texts, unscheduled_texts
 from .cluster import ObjectsApi
@@ -55,6 +56,8 @@ MOST_FIELDS = 5
 RETRY_FOR_S, ANSWER_TIMEOUT_S = 10.0, 30.0
 """An aggregated API without a server does not answer later either."""
 
+Found = t.TypeVar("Found")
+
 
 class ApplySet:
     """The objects that a program should have and those that it has."""
@@ -76,7 +79,8 @@ class ApplySet:
         Each Deployment is available before the next object is applied. Raises ApplySetError and KubeError.
         """
         self._read()
-        self._refuse_foreign()
+        if self._foreign():
+            raise ApplySetError(self._foreign_text())
         for reference, item in self._applied().items():
             self._apply(reference, item)
             if reference.kind == "Deployment" and self._options.wait_timeout_s > 0 and not self._options.check_mode:
@@ -147,24 +151,18 @@ class ApplySet:
             if existing is not None:
                 self._found[reference] = existing
 
-    def _is_member(self, reference: Reference) -> bool:
-        return reference in self._found and is_member(self._found[reference], self._options.name)
-
     def _members(self) -> list[Reference]:
-        return [reference for reference in self._found if self._is_member(reference)]
+        return [reference for reference, item in self._found.items() if is_member(item, self._options.name)]
 
     def _foreign(self) -> list[Reference]:
         """Return the wanted objects under whose names others have made objects. A namespace of others can be used."""
-        return [one for one in self._wanted if one.kind != "Namespace" and one in self._found and not self._is_member(one)]
+        members = self._members()
+        return [one for one in self._wanted if one.kind != "Namespace" and one in self._found and one not in members]
 
     def _applied(self) -> dict[Reference, Json]:
         """Return the wanted objects. A namespace that others made keeps its labels."""
         keeps = self._found_namespace is not None and not is_managed(self._found_namespace)
         return {one: item for one, item in self._wanted.items() if not (keeps and one == self._namespace)}
-
-    def _refuse_foreign(self) -> None:
-        if self._foreign():
-            raise ApplySetError(self._foreign_text())
 
     def _foreign_text(self) -> str:
         labels = " ".join(f"{key}={value}" for key, value in set_labels(self._options.name, self._options.component).items())
@@ -191,7 +189,7 @@ class ApplySet:
             self._api.apply(reference_of(tried), tried, dry_run=True)
             if reference.kind == "Deployment":
                 what = f"a pod of {what}"
-                self._api.try_pod(pod_of(tried))
+                self._api.create(PODS, tried["metadata"]["namespace"], pod_of(tried), dry_run=True)
         except ApiError as error:
             text = str(error)
             # A user who may not bind every role needs the role itself, which does not exist yet.
@@ -243,15 +241,10 @@ class ApplySet:
     def _wait(self, reference: Reference, item: Json) -> None:
         """Wait until a Deployment is available. Raises ApplySetError with the reason for which its pods find no node."""
         limit_s, replicas = self._options.wait_timeout_s, item["spec"]["replicas"]
-        end_s = time.monotonic() + limit_s
-        while True:
-            found = self._api.find(reference) or item
-            status = availability(found, replicas)
-            if status.ready:
-                return
-            if time.monotonic() >= end_s:
-                break
-            time.sleep(POLL_S)
+        found = _polled(lambda: self._api.find(reference) or item, lambda one: availability(one, replicas).ready, limit_s)
+        status = availability(found, replicas)
+        if status.ready:
+            return
         parts = [f"{reference.text}: {status.text} after {limit_s} s ({condition_texts(found)})."]
         pending = self._pending_texts(reference, item)
         parts += [*pending, *filter(None, [self._options.pending_remedy if pending else ""])]
@@ -276,8 +269,7 @@ class ApplySet:
 
     def _mounted(self, item: Json) -> set[str]:
         """Return the ConfigMaps that revisions of the program's Deployment mount. A rollback needs them."""
-        labels = member_selector(self._options.name)
-        namespace = item["metadata"]["namespace"]
+        labels, namespace = member_selector(self._options.name), item["metadata"]["namespace"]
         return used_config_maps(self._api.list_plain("apps/v1", "ReplicaSet", namespace=namespace, labels=labels))
 
     def _delete_one(self, reference: Reference, item: Json) -> None:
@@ -286,14 +278,9 @@ class ApplySet:
             return
         uid, limit_s = item["metadata"]["uid"], self._options.delete_timeout_s
         self._api.delete(reference, uid)
-        end_s = time.monotonic() + limit_s
-        while True:
-            found = self._api.find(reference)
-            if found is None or found["metadata"]["uid"] != uid:
-                return
-            if time.monotonic() >= end_s:
-                break
-            time.sleep(POLL_S)
+        found = _polled(lambda: self._api.find(reference), lambda one: one is None or one["metadata"]["uid"] != uid, limit_s)
+        if found is None or found["metadata"]["uid"] != uid:
+            return
         finalizers: Sequence[str] = found["metadata"].get("finalizers") or ["none"]
         raise ApplySetError(
             f"{reference.text} still exists {limit_s} s after its deletion (its finalizers: {', '.join(finalizers)}). "
@@ -310,3 +297,13 @@ class ApplySet:
         self._outcome.namespace_stays = why_it_stays(name, objects, self._options.components)
         if not self._outcome.namespace_stays:
             self._delete_one(self._namespace, found)
+
+
+def _polled(look: t.Callable[[], Found], is_good: t.Callable[[Found], bool], limit_s: float) -> Found:
+    """Return the first good value, or the last one."""
+    end_s = time.monotonic() + limit_s
+    while True:
+        found = look()
+        if is_good(found) or time.monotonic() >= end_s:
+            return found
+        time.sleep(POLL_S)

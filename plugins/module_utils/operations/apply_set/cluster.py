@@ -9,7 +9,7 @@ import typing as t
 
 from ...kube.client.api import MERGE_PATCH, KubeApi
 from ...kube.client.errors import ApiError, NotFoundError, RequestTarget
-from ...kube.client.resources import PODS, Resource
+from ...kube.client.resources import Resource
 from ...model.codec import decode_object
 from .discovery import AnyObject, ServedResources
 from .objects import Json, Reference
@@ -17,13 +17,6 @@ from .objects import Json, Reference
 APPLY_PATCH = "application/apply-patch+yaml"
 FIELD_MANAGER = "kube-scheduling"
 REVIEWS = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
-
-
-class UnknownKindError(ApiError):
-    """The API server does not serve the kind."""
-
-    def __init__(self, api_version: str, kind: str) -> None:
-        super().__init__(f"the cluster does not know the kind {api_version}/{kind}: install what defines it", status=404)
 
 
 class ObjectsApi(KubeApi):
@@ -58,7 +51,7 @@ class ObjectsApi(KubeApi):
     def apply(self, reference: Reference, item: Json, *, dry_run: bool) -> Json:
         """Apply the object on the server side, and return it. Fields that another manager has set are taken over.
 
-        A repetition does no harm. Raises UnknownKindError and the errors of a patch.
+        A repetition does no harm. Raises ApiError for an unknown kind, and the errors of a patch.
         """
         resource = self._resource(reference)
         query = [("fieldManager", FIELD_MANAGER), ("force", "true"), *([("dryRun", "All")] if dry_run else [])]
@@ -88,10 +81,6 @@ class ObjectsApi(KubeApi):
         resource, patch = self._resource(reference), {"metadata": {"annotations": {name: None}}}
         self._repeat(lambda: self._patch(resource, reference.namespace, reference.name, patch, MERGE_PATCH, dry_run=False))
 
-    def try_pod(self, pod: Json) -> None:
-        """Let the API server check a pod that is not created. Raises the errors of a creation."""
-        self.create(PODS, pod["metadata"]["namespace"], pod, dry_run=True)
-
     def is_allowed(self, asked: Json) -> bool:
         """Return whether the user has a right (SelfSubjectAccessReview)."""
         target = RequestTarget("a review of the rights of the user", "selfsubjectaccessreviews")
@@ -103,7 +92,8 @@ class ObjectsApi(KubeApi):
     def _resource(self, reference: Reference) -> Resource:
         found = self._kinds(reference.api_version).get(reference.kind)
         if found is None:
-            raise UnknownKindError(reference.api_version, reference.kind)
+            kind = f"{reference.api_version}/{reference.kind}"
+            raise ApiError(f"the cluster does not know the kind {kind}: install what defines it", status=404)
         return found
 
     @functools.cached_property

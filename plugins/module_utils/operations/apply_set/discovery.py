@@ -100,17 +100,13 @@ def read_namespace_objects(api: KubeApi, namespace: str, *, exclude_kinds: t.Col
 def _read_objects(api: KubeApi, resource: Resource, namespace: str, found: NamespaceObjects) -> None:
     undecodable: list[Undecodable] = []
     try:
-        items = api.list_all(resource, namespace=namespace, each=lambda item: _named(resource, item.metadata), undecodable=undecodable)
+        items = api.list_all(resource, namespace=namespace, each=lambda item: item.metadata, undecodable=undecodable)
     except KubeError as error:
         if not (isinstance(error, ApiError) and error.status == METHOD_NOT_ALLOWED):
             found.unreadable.append(UnreadableKind(resource.kind, str(error).partition(GRANT)[0]))
         return
-    found.objects.extend(items)
+    found.objects.extend(NamedObject(resource.kind, item.name, dict(item.labels or {})) for item in items)
     found.objects.extend(NamedObject(resource.kind, item.metadata.name or item.metadata.uid, {}) for item in undecodable)
-
-
-def _named(resource: Resource, metadata: ObjectMeta) -> NamedObject:
-    return NamedObject(resource.kind, metadata.name, dict(metadata.labels or {}))
 
 
 def _namespaced_resources(api: KubeApi, unreadable: list[UnreadableKind]) -> list[Resource]:
