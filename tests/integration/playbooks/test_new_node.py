@@ -28,3 +28,4 @@ def test_a_new_node_gets_the_pinned_image_by_a_run_with_limit(tmp_path: Path) ->
     run = ansible_playbook(REPOSITORY / "playbooks" / "site.yml", *arguments, folder=tmp_path)
     assert run.code == 0 and "node-1" not in run.output and "localhost" not in run.output.partition("PLAY RECAP")[2], run.output
     assert (tmp_path / "new.labels").read_text().strip() == PIN
+    assert list(tmp_path.glob("kube-scheduling-image-*")) == []
