@@ -82,9 +82,9 @@ def workflow_nodes(workflows):
 
 
 def shown_error(answer, secrets):
-    """Return the error of a module. One that has a word of the values of the secrets is not shown."""
+    """Return the error of a module. One that has six characters in a row of a word of the secrets is not shown."""
     error = str(answer.get("msg") or "unknown error")
-    words = re.split(r'[\s"{}\[\],]|\\n', json.dumps(list((secrets or {}).values())))
-    if any(len(word) > 3 and word in error for word in words):
+    words = re.split(r'[\s"{}\[\],]|\\n', json.dumps(list((secrets or {}).values()), ensure_ascii=False))
+    if any(word[start : start + 6] in error for word in words if len(word) > 3 for start in range(max(1, len(word) - 5))):
         return "AWX refuses its values. The reason is not shown, because it has one of them: create the object in AWX to read it"
     return error
