@@ -31,7 +31,8 @@ SOURCES = (SERVICES, ROOT / "plugins" / "module_utils")
 SUFFIXES = (".py", ".yml")
 LEFT_OUT = {
     SERVICES / "kubectl_spread",
-    *(ROOT / "plugins" / "module_utils" / name for name in ("hosts", "installation", "operations/apply_set", "operations/maintenance")),
+    *(ROOT / "plugins" / "module_utils" / name for name in ("hosts", "installation")),
+    *(ROOT / "plugins" / "module_utils" / "operations" / name for name in ("apply_set", "maintenance", "scheduler_role")),
 }
 """Programs for the machines of people, and the code of installations, which run in no pod."""
 

@@ -62,6 +62,8 @@ CORE: dict[str, tuple[str, ...]] = {
         "playbooks/test_after_maintenance.py::test_nodes_that_are_cordoned_or_not_ready_are_named_and_nothing_is_rebalanced",
     ),
     "plugins/modules/k8s_apply_set.py": ("modules/test_apply_set.py",),
+    "plugins/modules/scheduler_cluster.py": ("modules/test_scheduler_modules.py",),
+    "plugins/modules/scheduler_probe.py": ("modules/test_scheduler_modules.py",),
     "plugins/modules/scheduler_profile.py": (
         "scheduler_config/test_config_map.py::test_other_keys_and_comments_are_kept",
         "scheduler_config/test_config_map.py::test_a_change_of_another_client_is_not_lost",

@@ -1,9 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: onprem.kube_scheduling contributors
-"""Render the templates of the role on the controller, and find and decrypt the kubeconfig, as kubernetes.core does for its own modules.
-
-The remarks of the module are printed, because a task that prints them would be skipped in most runs.
-"""
+"""Render the templates of the role on the controller, and find and decrypt the kubeconfig, as kubernetes.core does for its own modules."""
 
 from __future__ import annotations
 
@@ -24,10 +21,7 @@ class ActionModule(KubeconfigAction):
         rendered = {str(name): self._rendered(str(name), task_vars or {}) for name in templates}
         if rendered:
             self._task.args["objects"] = {**(self._task.args.get("objects") or {}), **rendered}
-        result = super().run(tmp, task_vars)
-        for remark in result.get("remarks") or ():
-            self._display.display(remark)
-        return result
+        return super().run(tmp, task_vars)
 
     def _rendered(self, name, task_vars):
         """Return the objects of a template of the role. It has the variable apply_set in addition to those of the task."""

@@ -34,8 +34,9 @@ options:
         and fail. V(kept) or V(restored) must follow.
       - With V(kept), forget the earlier manifest. With V(restored), restore it and fail with O(reason).
       - With V(tidied), remove the files of the role that no manifest names.
+      - With V(extender), call M(onprem.kube_scheduling.static_pod_host) with the options O(extender).
     type: str
-    choices: [read, checked, present, kept, restored, tidied]
+    choices: [read, checked, present, kept, restored, tidied, extender]
     required: true
   host:
     description: The name of the host in the inventory, for messages.
@@ -74,6 +75,10 @@ options:
     description: The end of the names of the settings that are used, for O(state=tidied).
     type: str
     default: ""
+  extender:
+    description: The options of M(onprem.kube_scheduling.static_pod_host) for the static pod with the extenders.
+    type: dict
+    default: {}
   reason:
     description: The reason for which an earlier task has failed.
     type: str
@@ -130,7 +135,7 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.hosts.commo
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.hosts.kubeadm_scheduler.reading import Place, read_host
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.hosts.kubeadm_scheduler.scheduler import KubeScheduler
 
-STATES = ["read", "checked", "present", "kept", "restored", "tidied"]
+STATES = ["read", "checked", "present", "kept", "restored", "tidied", "extender"]
 
 
 def argument_spec():
@@ -145,6 +150,7 @@ def argument_spec():
         **{name: {"type": "list", "elements": "str", "default": []} for name in ("ports", "names")},
         "extender_manifest_path": {"type": "path"},
         "settings_mark": {"type": "str", "default": ""},
+        "extender": {"type": "dict", "default": {}},
         "reason": {"type": "str", "default": ""},
         "timeout": {"type": "int", "default": 180},
     }

@@ -39,7 +39,7 @@ def kubeconfigs(given):
     paths, users, problems, missing = given("__given_kubeconfigs"), given("__kubeconfig_users"), [], []
     made = {one["item"]: base64.b64decode(one.get("content") or "").decode() for one in given("__made").get("results", [])}
     texts = {user: read_text(str(Path(path).expanduser())) if path else made.get(user, "") for user, path in paths.items()}
-    if not any(paths.values()) and not given("__kubeadm_map").get("resources"):
+    if not any(paths.values()) and not given("__kubeadm_map"):
         remedy = "set extended_scheduler_scheduler_kubeconfig and extended_scheduler_extender_kubeconfig"
         problems.append(f"there is no ConfigMap kube-system/kubeadm-config, so kubeadm has not made the cluster: {remedy}")
     for user, path in paths.items():

@@ -103,7 +103,10 @@ class ActionModule(HiddenSecrets, CoreActionModule):
     """The action of the modules that connect to a cluster."""
 
     def run(self, tmp=None, task_vars=None):
-        """As kubernetes.core's; secrets in ``environment`` become options, because Ansible prints the variables of each command."""
+        """As kubernetes.core's; secrets in ``environment`` become options, because Ansible prints the variables of each command.
+
+        The remarks of the module are printed.
+        """
         check_kubernetes_core()
         environment = self._full_environment()
         for variable, option in SECRET_VARIABLES.items():
@@ -117,7 +120,11 @@ class ActionModule(HiddenSecrets, CoreActionModule):
                     "Write the content to a file, or give it to the option kubeconfig as a dict."
                 )
         self._find_scheduler_config()
-        return super().run(tmp, task_vars)
+        result = super().run(tmp, task_vars)
+        # A task that prints them would be skipped in most runs.
+        for remark in result.get("remarks") or ():
+            self._display.display(remark)
+        return result
 
     def get_kubeconfig(self, kubeconfig, remote_transport, new_module_args):
         """As kubernetes.core's; raises AnsibleActionFail."""

@@ -28,6 +28,8 @@ INTERNAL = {
     "containerd_image",
     "k8s_cronjob_run",
     "k8s_maintenance_wait",
+    "scheduler_cluster",
+    "scheduler_probe",
     "service_image_build",
     "site_summary",
 }

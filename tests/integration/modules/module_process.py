@@ -17,7 +17,7 @@ from tests.unit.support.documented_results import differences
 
 REPOSITORY = Path(__file__).resolve().parents[3]
 COLLECTIONS = REPOSITORY / ".venv" / "collections"
-DOCUMENTED = ("k8s_apply_set", "k8s_cluster_identity", "k8s_spread_check", "k8s_rollout_restart")
+DOCUMENTED = ("k8s_apply_set", "k8s_cluster_identity", "k8s_spread_check", "k8s_rollout_restart", "scheduler_cluster", "scheduler_probe")
 PACKAGE = "ansible_collections.onprem.kube_scheduling.plugins.modules"
 
 

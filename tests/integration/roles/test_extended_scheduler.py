@@ -89,7 +89,7 @@ def test_installation_is_planned_made_repeated_changed_and_removed(
     labelled = {"extended_scheduler_namespaces": LABEL}
     planned = role.run("--check", "--diff", **labelled)
     assert planned.code == 0 and planned.changed, planned.output
-    assert f"Deployment {SYSTEM}/{NAME}" in planned.output and "each other's nominations" in planned.output
+    assert f"Deployment {SYSTEM}/{NAME}" in planned.output and "each other's nominations" in planned.in_one_line
     assert installed(cluster) == set()
 
     first = role.run(**labelled)

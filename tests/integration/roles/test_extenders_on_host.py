@@ -27,8 +27,10 @@ pytestmark = [pytest.mark.usefixtures("as_root"), pytest.mark.timeout(600), pyte
 def files(ports: Sequence[int], *names: str) -> dict[str, Any]:
     """Return the plan with these extenders. Their ports are free here, which those of the role need not be."""
     given = zip(range(1, 9), ports, names, strict=False)
-    extenders = [{"name": f"extender-{n}", "status_port": port, "settings": {"name": name}, "files": []} for n, port, name in given]
-    return {"__extended_scheduler_files": {"extenders": extenders}}
+    extenders = [
+        {"name": f"extender-{n}", "port": port, "status_port": port, "settings": {"name": name}, "files": []} for n, port, name in given
+    ]
+    return {"__extended_scheduler_files": {"extenders": extenders, "source_hosts": []}}
 
 
 def containers(manifest: Path) -> list[tuple[str, str]]:
@@ -51,11 +53,14 @@ def test_old_and_new_extenders_run_together_while_the_schedulers_are_changed(tmp
         "extended_scheduler_kubeadm": str(kubeadm),
         "extended_scheduler_wait_timeout": 20,
         "__extended_scheduler_host": "localhost",
+        "__extended_scheduler_host_state": "extender",
+        "__extended_scheduler_found": {},
+        "__extended_scheduler_errors": [],
         "__extended_scheduler_plan_options": {"cluster": "kind: ClusterConfiguration"},
         "ansible_connection": "local",
         "ansible_python_interpreter": sys.executable,
     }
-    role = RolePlay("extended_scheduler", tmp_path, given, tasks_from="kubeadm_extender")
+    role = RolePlay("extended_scheduler", tmp_path, given, tasks_from="kubeadm_host")
     with socket.create_server(("127.0.0.1", 0)) as one_port, socket.create_server(("127.0.0.1", 0)) as other_port:
         ports = [one_port.getsockname()[1], other_port.getsockname()[1]]
     two, one = files(ports, "a", "b"), files(ports, "c")

@@ -63,6 +63,7 @@ def test_pods_that_any_kubelet_can_make_prevent_no_installation_and_no_removal(c
     given = {
         "extended_scheduler_kubeconfig": str(cluster.kubeconfig),
         "extended_scheduler_preset": "pigeon",
+        "extended_scheduler_extender_image": "registry.example.org/services:1",
         "extended_scheduler_node_label": "",
         "extended_scheduler_become": False,
         "extended_scheduler_manifest_path": str(manifest),
@@ -70,7 +71,7 @@ def test_pods_that_any_kubelet_can_make_prevent_no_installation_and_no_removal(c
         "ansible_connection": "local",
         "ansible_python_interpreter": sys.executable,
     }
-    role = RolePlay("extended_scheduler", tmp_path, given, tasks_from="cluster")
+    role = RolePlay("extended_scheduler", tmp_path, given, tasks_from="check")
     try:
         for state in ("present", "absent"):
             assert role.run(extended_scheduler_state=state).code == 0

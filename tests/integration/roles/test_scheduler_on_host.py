@@ -166,9 +166,9 @@ def test_units_bind_a_pod_with_only_the_rights_of_their_users(cluster: Cluster, 
         lambda: "update" in {event.verb for event in requests(cluster, mark, SCHEDULER_USER) if event.resource == "leases"},
         what="a renewal of the Lease",
     )
-    again, verified = host.run(), host.run(tasks_from="systemd_verify")
+    again, verified = host.run(), host.run(tasks_from="verify")
     assert (again.code, again.changed, verified.code) == (0, 0, 0) and "MISSING []" in verified.output, again.output + verified.output
-    verified = host.run(tasks_from="systemd_verify", verbosity=3)
+    verified = host.run(tasks_from="verify", verbosity=3)
     assert "host-1: units differ from the variables, or do not run: run the playbook" in verified.in_one_line
     removed = host.run(state="absent")
     assert removed.code == 0 and removed.changed > 0 and host.files() == set(), removed.output

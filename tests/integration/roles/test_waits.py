@@ -101,12 +101,18 @@ def test_extenders_that_do_not_end_are_named_and_their_files_stay(tmp_path: Path
         "extended_scheduler_become": False,
         "extended_scheduler_folder": str(folder),
         "extended_scheduler_extender_manifest_path": str(manifest),
+        "extended_scheduler_state": "absent",
+        "extended_scheduler_shape": "kubeadm",
+        "__extended_scheduler_host_state": "extender",
+        "__extended_scheduler_cluster": {"objects": []},
+        "__extended_scheduler_found": {},
+        "__extended_scheduler_errors": [],
         "__extended_scheduler_end_s": 2,
         "__extended_scheduler_host": "localhost",
         "ansible_connection": "local",
         "ansible_python_interpreter": sys.executable,
     }
-    role = RolePlay("extended_scheduler", tmp_path, given, tasks_from="kubeadm_extender_absent")
+    role = RolePlay("extended_scheduler", tmp_path, given, tasks_from="kubeadm_host")
     with static_pod("kube-scheduling-extender") as cgroup, subprocess.Popen(["sleep", "613"]) as program:
         enter(cgroup, program.pid)
         error = error_of(role.run())

@@ -302,16 +302,34 @@ def test_what_a_playbook_of_the_installation_refuses(rules: str, variables: dict
     assert len(found) == len(texts) and all(one.startswith(text) for one, text in zip(found, texts, strict=True)), found
 
 
+NOTHING_IS_MISSING: dict[str, Any] = {
+    "extended_scheduler_shape": "systemd",
+    "__extended_scheduler_checked_sources": {},
+    "__extended_scheduler_missing": [],
+    "__extended_scheduler_all_errors": [],
+    "__extended_scheduler_of_plan": {"missing": []},
+    "__extended_scheduler_found": {},
+}
+
+
+@pytest.mark.parametrize(("shape", "of_hosts"), [("second_scheduler", []), ("systemd", ["cp-1 is lost", "no file", "no unit"])])
+def test_missing_objects_and_each_difference_of_the_hosts_are_named_once(shape: str, of_hosts: list[str]) -> None:
+    found = {"cp-1": {"missing": ["no unit"]}, "cp-2": {"missing": ["no unit"]}, "cp-3": {}}
+    given = {"missing": ["no Role"], "all_errors": ["cp-1 is lost"], "of_plan": {"missing": ["no file"]}, "found": found}
+    changed = {f"__extended_scheduler_{name}": value for name, value in given.items()}
+    assert mistakes("scheduler_verified", NOTHING_IS_MISSING | changed | {"extended_scheduler_shape": shape}) == ["no Role", *of_hosts]
+
+
 def test_the_sources_of_the_extenders_that_fail_are_named_and_single_nodes_are_a_remark() -> None:
-    pod, extender = {"metadata": {"name": "extender-1"}}, {"name": "traffic"}
+    pod, extender = "extender-1", {"name": "traffic"}
     text = "extender: prometheus: no answer\nextender: prometheus: no fresh value for node-1\nother"
     checks = [{"item": [pod, extender], "rc": 2, "stderr": text}, {"item": [pod, extender], "msg": "forbidden"}, {"skipped": True}]
-    given = {"__extended_scheduler_checked_sources": {"results": checks}, "extended_scheduler_shape": "kubeadm"}
-    assert mistakes("scheduler_sources", given) == ["traffic of Pod extender-1: prometheus: no answer"]
-    assert importlib.import_module(f"{RULES}.scheduler_sources").remarks(given) == [
+    given = NOTHING_IS_MISSING | {"__extended_scheduler_checked_sources": {"results": checks}, "extended_scheduler_shape": "kubeadm"}
+    assert mistakes("scheduler_verified", given) == ["traffic of Pod extender-1: prometheus: no answer"]
+    assert importlib.import_module(f"{RULES}.scheduler_verified").remarks(given) == [
         "traffic of Pod extender-1: prometheus: no fresh value for node-1",
         "The sources of traffic of Pod extender-1 are not checked: forbidden",
     ]
-    nothing = {"__extended_scheduler_checked_sources": {}, "extended_scheduler_shape": "systemd", "__extended_scheduler_hosts": ["a", "b"]}
-    (remark,) = importlib.import_module(f"{RULES}.scheduler_sources").remarks(nothing)
-    assert "extenders on a, b are not checked" in remark and mistakes("scheduler_sources", nothing) == []
+    nothing = NOTHING_IS_MISSING | {"__extended_scheduler_hosts": ["a", "b"]}
+    (remark,) = importlib.import_module(f"{RULES}.scheduler_verified").remarks(nothing)
+    assert "extenders on a, b are not checked" in remark and mistakes("scheduler_verified", nothing) == []

@@ -7,9 +7,9 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.installation.rules.scheduler_cluster import READS, mistakes
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.installation.rules.scheduler_cluster import READS, mistakes, remarks
 
-NODE = {"metadata": {"name": "cp-1", "labels": {"role/scheduler": ""}}}
+CLUSTER: dict[str, Any] = {"node_names": ["cp-1"], "node_labels": ["role/scheduler"], "marked": [], "missing_files": []}
 SECRET = {"kind": "Secret", "name": "login", "key": "token"}
 GOOD: dict[str, Any] = {
     "extended_scheduler_state": "present",
@@ -19,15 +19,14 @@ GOOD: dict[str, Any] = {
     "__extended_scheduler_has_policies": "False",
     "__extended_scheduler_version": "1.35.0",
     "__extended_scheduler_policy_version": "1.36",
-    "__extended_scheduler_marked": {"results": []},
-    "__extended_scheduler_nodes": {"resources": [NODE]},
+    "__extended_scheduler_cluster": CLUSTER,
     "__extended_scheduler_files": {"scrapes_nodes": True},
-    "__extended_scheduler_file_objects": {"results": []},
     "__extended_scheduler_namespace": "kube-system",
-    "__extended_scheduler_users": [],
+    "__extended_scheduler_users": None,
     "__extended_scheduler_is_forced": "False",
     "__extended_scheduler_dropped": ["web"],
-    "__extended_scheduler_errors": None,
+    "__extended_scheduler_all_errors": [],
+    "__extended_scheduler_plan": None,
 }
 
 
@@ -36,10 +35,11 @@ def found(**changes: Any) -> list[str]:
 
 
 def marked(*shapes: str) -> dict[str, Any]:
-    results = [
-        {"item": {"shape": shape, "what": f"{shape} is installed"}, "resources": [{}] * (shape in shapes)} for shape in ("a", *shapes)
-    ]
-    return {"__extended_scheduler_marked": {"results": results}}
+    return with_cluster(marked=[{"shape": shape, "what": f"{shape} is installed"} for shape in shapes])
+
+
+def with_cluster(**changes: Any) -> dict[str, Any]:
+    return {"__extended_scheduler_cluster": CLUSTER | changes}
 
 
 def test_every_variable_is_read() -> None:
@@ -54,20 +54,23 @@ def test_every_variable_is_read() -> None:
             "extended_scheduler_namespaces is set, and Kubernetes is 1.35.0: a MutatingAdmissionPolicy needs 1.36 or later",
         ),
         ({"node_label": "x"}, "no node has the label x: set extended_scheduler_node_label"),
-        ({"__extended_scheduler_nodes": {"resources": [NODE] * 201}}, "the cluster has 201 nodes, and an extender reads"),
+        (with_cluster(node_names=["cp-1"] * 201), "the cluster has 201 nodes, and an extender reads"),
         (marked("kubeadm"), "kubeadm is installed, and two schedulers must not have the same profile: remove it first"),
         (
-            {"state": "absent", "shape": "systemd", "__extended_scheduler_errors": [], **marked("kubeadm")},
+            {"state": "absent", "shape": "systemd", "__extended_scheduler_all_errors": [], **marked("kubeadm")},
             "kubeadm is installed, and extended_scheduler_shape is systemd: set it to kubeadm to remove that",
         ),
-        ({"shape": "kubeadm", "__extended_scheduler_errors": ["cp-1 is lost"]}, "cp-1 is lost"),
-        ({"__extended_scheduler_users": ["Pod a/b"]}, "web would be removed, and 1 pods or workloads would wait for it: Pod a/b: give"),
+        ({"shape": "kubeadm", "__extended_scheduler_all_errors": ["cp-1 is lost"]}, "cp-1 is lost"),
         (
-            {"__extended_scheduler_file_objects": {"results": [{"item": SECRET, "resources": []}]}},
+            {"__extended_scheduler_users": {"users": ["Pod a/b"]}},
+            "web would be removed, and 1 pods or workloads would wait for it: Pod a/b: give",
+        ),
+        (
+            with_cluster(missing_files=[{**SECRET, "exists": False}]),
             "the settings name a file of Secret kube-system/login, which does not exist: create it with the key token",
         ),
         (
-            {"__extended_scheduler_file_objects": {"results": [{"item": SECRET, "resources": [{"data": None, "binaryData": {"x": ""}}]}]}},
+            with_cluster(missing_files=[{**SECRET, "exists": True}]),
             "the settings name the key token of Secret kube-system/login, which it does not have",
         ),
     ],
@@ -81,13 +84,19 @@ def test_each_obstacle_is_named(changes: dict[str, Any], text: str) -> None:
     "changes",
     [
         {"namespaces": "a/b", "__extended_scheduler_has_policies": "True"},
-        {"shape": "kubeadm", "node_label": "x", "__extended_scheduler_errors": []},
-        {"shape": "systemd", "__extended_scheduler_errors": [], **marked("kubeadm", "systemd")},
-        {"state": "absent", "shape": "kubeadm", "__extended_scheduler_errors": [], **marked("kubeadm", "systemd")},
-        {"__extended_scheduler_users": ["Pod a/b"], "__extended_scheduler_is_forced": True},
-        # The user may have no right to read Secrets.
-        {"__extended_scheduler_file_objects": {"results": [{"item": SECRET, "msg": "forbidden"}]}},
+        {"shape": "kubeadm", "node_label": "x", "__extended_scheduler_all_errors": []},
+        {"shape": "systemd", "__extended_scheduler_all_errors": [], **marked("kubeadm", "systemd")},
+        {"state": "absent", "shape": "kubeadm", "__extended_scheduler_all_errors": [], **marked("kubeadm", "systemd")},
+        {"__extended_scheduler_users": {"users": ["Pod a/b"]}, "__extended_scheduler_is_forced": True},
+        {"__extended_scheduler_users": {"skipped": True}},
     ],
 )
 def test_what_fits_has_no_sentence(changes: dict[str, Any]) -> None:
     assert found(**changes) == []
+
+
+def test_two_schedulers_and_the_change_of_one_are_remarks() -> None:
+    plan = {"__extended_scheduler_plan": {"warnings": ["There is a gap."]}}
+    assert "each other's nominations" in "".join(remarks(GOOD))
+    assert remarks(GOOD | plan | {"extended_scheduler_shape": "kubeadm"}) == ["There is a gap."]
+    assert remarks(GOOD | {"extended_scheduler_state": "absent"}) == []

@@ -30,7 +30,7 @@ def loaded_by(module: str) -> set[str]:
 
 
 MODULES = ("k8s_apply_set", "k8s_cluster_identity", "k8s_cronjob_run", "k8s_maintenance_wait")
-MODULES += ("k8s_spread_check", "k8s_rollout_restart", "k8s_critical_rescue")
+MODULES += ("k8s_spread_check", "k8s_rollout_restart", "k8s_critical_rescue", "scheduler_cluster")
 
 
 @pytest.mark.parametrize("module", MODULES)

@@ -140,7 +140,7 @@ def given(tmp_path: Path) -> Callable[..., Callable[[str], Any]]:
         "pip_arguments": [],
         "__cache": str(tmp_path / "cache"),
         "__made": {"results": []},
-        "__kubeadm_map": {"resources": []},
+        "__kubeadm_map": {},
         "__given_kubeconfigs": {"scheduler": "", "extender": ""},
         "__kubeconfig_users": {"scheduler": "kube-scheduling-scheduler", "extender": "kube-scheduling-extender"},
     }
@@ -200,7 +200,7 @@ def test_kubeconfigs_of_kubeadm_are_read_and_an_expired_one_is_named(given: Call
     monkeypatch.setattr(extended_scheduler_units, "read_certificate", lambda data: Certificate("anyone", 1))
     content = base64.b64encode(kubeconfig().encode()).decode()
     made = {"results": [{"item": "scheduler", "content": content}, {"item": "extender", "failed": True}]}
-    texts, problems, missing = kubeconfigs(given(__made=made, __kubeadm_map={"resources": [{}]}))
+    texts, problems, missing = kubeconfigs(given(__made=made, __kubeadm_map={"data": {}}))
     assert (texts, problems) == ({"scheduler": kubeconfig(), "extender": ""}, [])
     assert [text.partition(":")[0] for text in missing] == ["the client certificate of the scheduler on the hosts has expired"]
 

@@ -16,6 +16,8 @@ from .objects import Json, Reference
 
 APPLY_PATCH = "application/apply-patch+yaml"
 FIELD_MANAGER = "kube-scheduling"
+WITHOUT_DEPENDENTS = ("ConfigMap", "Lease", "Namespace", "Pod")
+"""Their objects are gone as soon as they are deleted. The namespace has an order of its own."""
 REVIEWS = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
 
 
@@ -35,8 +37,8 @@ class ObjectsApi(KubeApi):
         except NotFoundError:
             return None
 
-    def list_plain(self, api_version: str, kind: str, *, namespace: str, labels: str = "") -> list[Json]:
-        """Return the objects of a kind that have the labels, each with its version and kind, or none of a kind that is not served.
+    def list_plain(self, api_version: str, kind: str, *, namespace: str, labels: str = "", fields: str = "") -> list[Json]:
+        """Return the objects of a kind that both selectors select, each with its version and kind, or none of a kind that is not served.
 
         Objects of the whole cluster have no namespace. Without a namespace the objects of all namespaces are returned.
         """
@@ -44,7 +46,8 @@ class ObjectsApi(KubeApi):
         if resource is None:
             return []
         found: list[Json] = []
-        for page in self._pages(resource, namespace if resource.namespaced else "", [("labelSelector", labels)] if labels else []):
+        selectors = [(name, text) for name, text in (("labelSelector", labels), ("fieldSelector", fields)) if text]
+        for page in self._pages(resource, namespace if resource.namespaced else "", selectors):
             found += decode_object(dict[str, t.Any], page).get("items") or []
         return [{**item, "apiVersion": api_version, "kind": kind} for item in found]
 
@@ -67,7 +70,7 @@ class ObjectsApi(KubeApi):
     def delete(self, reference: Reference, uid: str) -> None:
         """Delete the object with this uid after its dependents. An object that is gone is no error."""
         resource = self._resource(reference)
-        foreground = {"propagationPolicy": "Foreground"} if reference.kind != "Namespace" else {}
+        foreground = {"propagationPolicy": "Foreground"} if reference.kind not in WITHOUT_DEPENDENTS else {}
         body = {**foreground, "preconditions": {"uid": uid}}
         target = resource.target(reference.namespace, reference.name)
         path = resource.path(reference.namespace, reference.name)

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: onprem.kube_scheduling contributors
-"""The sources of the extenders that fail, in the words of the extenders, which have checked them with ``--check-sources``.
+"""The missing parts of the role extended_scheduler, and the sources of the extenders that fail.
 
-Their exit code is 2 for a problem of the sources. With another one, the check could not be made.
+These are in the words of the extenders, which have checked them with ``--check-sources``. The exit code is 2 for a problem of the
+sources. With another one, the check could not be made.
 """
 
 from __future__ import annotations
@@ -11,16 +12,17 @@ import re
 import typing as t
 from collections.abc import Iterator, Mapping
 
-READS = ("__extended_scheduler_checked_sources", "__extended_scheduler_hosts", "extended_scheduler_shape")
+FOUND = tuple(f"__extended_scheduler_{name}" for name in ("missing", "all_errors", "of_plan", "found"))
+READS = ("__extended_scheduler_checked_sources", "__extended_scheduler_hosts", "extended_scheduler_shape", *FOUND)
 START = "extender: "
 SINGLE_NODES = re.compile(f": no fresh value for (?!any of )|^{START}(node_exporter: node |note: )")
 """Such a node gets the median score of the others, for example a control plane without node_exporter. Notes are no problems."""
 
 
 def mistakes(variables: Mapping[str, t.Any]) -> list[str]:
-    """Return a sentence for each source that fails, and for each agent without any value."""
+    """Return a sentence for what is missing, for each source that fails, and for each agent without any value."""
     checks = [(place, check) for place, check in _checks(variables) if check.get("rc") == 2]
-    return [f"{place}: {line}" for place, check in checks for line in _lines(check, of_single_nodes=False)]
+    return _missing(variables) + [f"{place}: {line}" for place, check in checks for line in _lines(check, of_single_nodes=False)]
 
 
 def remarks(variables: Mapping[str, t.Any]) -> list[str]:
@@ -37,11 +39,20 @@ def remarks(variables: Mapping[str, t.Any]) -> list[str]:
     return found
 
 
+def _missing(variables: Mapping[str, t.Any]) -> list[str]:
+    """Return the sentences about objects, and those about hosts. The second scheduler has none."""
+    missing, errors, plan, hosts = (variables[name] for name in FOUND)
+    if variables["extended_scheduler_shape"] == "second_scheduler":
+        return list(missing)
+    differing = [text for answer in hosts.values() for text in answer.get("missing", ())]
+    return list(dict.fromkeys([*missing, *errors, *plan["missing"], *differing]))
+
+
 def _checks(variables: Mapping[str, t.Any]) -> Iterator[tuple[str, Mapping[str, t.Any]]]:
     for check in (variables["__extended_scheduler_checked_sources"] or {}).get("results") or ():
         if not check.get("skipped"):
             pod, extender = check["item"]
-            place = f"Pod {pod['metadata']['name']}" if variables["extended_scheduler_shape"] == "kubeadm" else "the scheduler"
+            place = f"Pod {pod}" if variables["extended_scheduler_shape"] == "kubeadm" else "the scheduler"
             yield f"{extender['name']} of {place}", check
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from ansible_collections.onprem.kube_scheduling.plugins.filter.scheduler_users import scheduler_users
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.scheduler_role.users import users_of
 
 PROFILE = "network-traffic"
 TEMPLATE = {"template": {"spec": {"schedulerName": PROFILE}}}
@@ -44,4 +44,4 @@ def pod(phase: str = "Pending", **spec: Any) -> dict[str, Any]:
     ],
 )
 def test_an_object_needs_the_scheduler_if_its_pods_would_wait(found: dict[str, Any], is_user: bool) -> None:
-    assert scheduler_users([found], [PROFILE]) == ([f"{found['kind']} shop/web ({PROFILE})"] if is_user else [])
+    assert users_of([found], [PROFILE]) == ([f"{found['kind']} shop/web ({PROFILE})"] if is_user else [])

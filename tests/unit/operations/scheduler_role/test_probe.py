@@ -1,0 +1,104 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Copyright: onprem.kube_scheduling contributors
+"""The pods with which profiles are tried. A scheduler and a leader are parts of the API server of these tests."""
+
+from __future__ import annotations
+
+import typing as t
+
+import pytest
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.errors import KubeError
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.apply_set.objects import Json, Reference
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.scheduler_role import probe as tested
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.scheduler_role.probe import Probe, ProbeError
+
+POD: Json = {
+    "apiVersion": "v1",
+    "kind": "Pod",
+    "metadata": {"namespace": "default", "labels": {"a": "b"}},
+    "spec": {"restartPolicy": "Never"},
+}
+BOUND = {"reason": "Scheduled", "reportingComponent": "web", "message": "assigned"}
+FAILED = {"reason": "FailedScheduling", "message": "0/3 nodes are available."}
+
+
+class Api:
+    """An API server whose scheduler gives each pod the node, and writes the events."""
+
+    def __init__(self, node: str = "", events: t.Sequence[Json] = (), holder: str = "") -> None:
+        self.node, self.events, self.holder, self.unreadable = node, list(events), holder, False
+        self.pods: dict[str, Json] = {}
+        self.created: list[Json] = []
+
+    def create(self, _resource: t.Any, _namespace: str, pod: Json) -> None:
+        self.created.append(pod)
+        self.pods[pod["metadata"]["name"]] = {**pod, "metadata": {**pod["metadata"], "uid": "1"}}
+
+    def find(self, reference: Reference) -> Json | None:
+        if reference.kind == "Lease":
+            return {"spec": {"holderIdentity": self.holder}} if self.holder != "missing" else None
+        pod = self.pods.get(reference.name)
+        return {**pod, "spec": {**pod["spec"], "nodeName": self.node}} if pod else None
+
+    def list_plain(self, _version: str, _kind: str, *, namespace: str, fields: str) -> list[Json]:
+        if self.unreadable:
+            raise KubeError("cannot list events")
+        assert namespace == "default" and fields == f"involvedObject.name={next(iter(self.pods))}"
+        return self.events
+
+    def delete(self, reference: Reference, uid: str) -> None:
+        assert uid == "1"
+        del self.pods[reference.name]
+
+
+@pytest.fixture(autouse=True)
+def _no_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tested, "EVENT_WITHIN_S", 0)
+    monkeypatch.setattr(tested, "LEADER_WITHIN_S", 0)
+
+
+def probe(api: Api) -> Probe:
+    return Probe(t.cast("t.Any", api), POD, 0, "kubectl logs")
+
+
+@pytest.mark.parametrize("event", [BOUND, {**BOUND, "reportingComponent": "", "source": {"component": "web"}}])
+def test_a_pod_that_its_scheduler_has_bound_is_deleted_and_named(event: Json) -> None:
+    api = Api("worker-1", [FAILED, event])
+    assert probe(api).bind("web") == "web has bound a pod to worker-1: assigned"
+    (pod,) = api.created
+    assert api.pods == {} and pod["spec"] == {"restartPolicy": "Never", "schedulerName": "web"}
+    assert pod["metadata"]["name"].startswith("kube-scheduling-probe-") and pod["metadata"]["labels"] == {"a": "b"}
+
+
+@pytest.mark.parametrize(
+    ("api", "text"),
+    [
+        (Api(), "The scheduler has not bound a pod of the profile web after 0 s (it has no Event). See kubectl logs"),
+        (Api("", [FAILED]), "The scheduler has not bound a pod of the profile web after 0 s (0/3 nodes are available.). See kubectl logs"),
+        (Api("worker-1", [FAILED]), "A pod of the profile web was bound to worker-1, and it has no Event Scheduled. See kubectl logs"),
+        (
+            Api("worker-1", [{**BOUND, "reportingComponent": "other"}]),
+            "The Event of a pod of the profile web names other as its scheduler. Remove the other scheduler, or choose another name for "
+            "the profile",
+        ),
+    ],
+)
+def test_a_pod_that_its_scheduler_has_not_bound_is_deleted_and_the_reason_is_named(api: Api, text: str) -> None:
+    with pytest.raises(ProbeError) as error:
+        probe(api).bind("web")
+    assert str(error.value) == text and api.pods == {}
+
+
+def test_a_pod_is_deleted_if_its_events_cannot_be_read() -> None:
+    api = Api("worker-1")
+    api.unreadable = True
+    with pytest.raises(KubeError, match="cannot list events"):
+        probe(api).bind("web")
+    assert api.pods == {} and len(api.created) == 1
+
+
+@pytest.mark.parametrize("holder", ["", "missing"])
+def test_a_lease_that_nobody_holds_is_named(holder: str) -> None:
+    with pytest.raises(ProbeError, match=r"After 0 s nobody holds the Lease kube-system/kube-scheduler\."):
+        probe(Api(holder=holder)).wait_for_leader("kube-system", "kube-scheduler")
+    probe(Api(holder="cp-1_x")).wait_for_leader("kube-system", "kube-scheduler")
