@@ -54,7 +54,10 @@ def _scenario(name: str, **environment: str) -> Part:
 
 
 PARTS = {
-    **{name: _scenario(name) for name in ("lifecycle", "hosts", "scheduler", "scheduler_ha", "scheduler_traffic", "faults", "upgrade", "examples")},
+    **{
+        name: _scenario(name)
+        for name in ("lifecycle", "hosts", "scheduler", "scheduler_ha", "scheduler_traffic", "faults", "upgrade", "examples")
+    },
     "plays": Part((*PYTEST, "tests/unit", "tests/integration", "-m", "plays and not full", *SIDE_BY_SIDE)),
     "rescues": Part((*PYTEST, "tests/integration", "-m", "rescues and not full", *SIDE_BY_SIDE)),
     "integration": Part((*PYTEST, "tests/integration", "-m", "full", *SIDE_BY_SIDE)),

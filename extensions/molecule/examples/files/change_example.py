@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: onprem.kube_scheduling contributors
-"""Copy the folder EXAMPLE to TARGET. Each line that is marked `# change` becomes the next one of the JSON list CHANGES, and nothing else changes.
+"""Copy the folder EXAMPLE to TARGET. Each line that is marked `# change` becomes the next one of the JSON list CHANGES.
 
 Usage: change_example.py EXAMPLE TARGET CHANGES
 """
