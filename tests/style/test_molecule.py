@@ -32,6 +32,8 @@ def test_a_scenario_begins_and_ends_without_a_cluster_and_verifies_idempotence_o
         # The scenario kind verifies it in verify.yml, also for those that import its converge.yml.
         installs_like_kind = name == "kind" or "../kind/converge.yml" in (SCENARIOS / name / "converge.yml").read_text()
         middle = ["converge", "verify"] if installs_like_kind else ["converge", "idempotence", "verify"]
+        # It installs two inventories one after the other, each twice.
+        middle = ["converge"] if name == "examples" else middle
         # A step can be repeated.
         assert list(dict.fromkeys(step for step in sequence if step in ("converge", "idempotence", "verify"))) == middle, name
 

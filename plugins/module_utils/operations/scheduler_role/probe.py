@@ -36,7 +36,8 @@ class Probe:
 
     def check(self, profile: str) -> None:
         """Let the API server check a pod that is not created. Raises the errors of a creation."""
-        self.api.try_pod(self._pod_of(profile))
+        pod = self._pod_of(profile)
+        self.api.create(PODS, pod["metadata"]["namespace"], pod, dry_run=True)
 
     def wait_for_leader(self, namespace: str, name: str) -> None:
         """Wait until a scheduler holds the Lease."""
