@@ -11,7 +11,7 @@ import json
 import re
 
 from ansible.plugins.action import ActionBase
-from ansible_collections.onprem.kube_scheduling.plugins.plugin_utils.plain_values import plain
+from ansible_collections.onprem.kube_scheduling.plugins.plugin_utils.role_variables import plain
 
 MODULES = {
     "credential_types": "credential_type",
