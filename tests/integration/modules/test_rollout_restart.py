@@ -119,7 +119,7 @@ def test_a_restart_without_effect_is_remembered_as_unchanged_and_backs_off(clust
         fourth = modules.restart(**identity(web), cooldown=0, max_attempts=2)["workloads"][0]
     finally:
         cluster.uncordon(others[-1])
-    assert (fourth["action"], fourth["outcome"]) == ("restarted", "improved")
+    assert (fourth["action"], fourth["outcome"]) == ("restarted", "improved"), fourth
 
 
 def test_old_outcomes_that_rollout_undo_restores_do_not_count(cluster: Cluster, modules: Modules, namespace: str) -> None:

@@ -32,7 +32,7 @@ class PrometheusFolder:
     def problems(self, host: str, owner: str) -> list[str]:
         """Return each reason why the files cannot be written. The owner of the password is empty if he is not needed."""
         elsewhere = (
-            "name the hosts of Prometheus with -e site_prometheus_hosts=HOSTS, or set node_exporter_prometheus_dir to "
+            "put the hosts of Prometheus into the group prometheus of the inventory, or set node_exporter_prometheus_dir to "
             '"" if no Prometheus is to be configured'
         )
         found = []
