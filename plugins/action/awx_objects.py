@@ -7,9 +7,6 @@ The objects are the variable ``__awx_objects``, and no option, because Ansible s
 
 from __future__ import annotations
 
-import json
-import re
-
 from ansible.plugins.action import ActionBase
 from ansible_collections.onprem.kube_scheduling.plugins.plugin_utils.role_variables import plain
 
@@ -44,7 +41,11 @@ class ActionModule(ActionBase):
         _validated, options = self.validate_argument_spec({"update_secrets": {"type": "bool", "default": False}})
         objects = plain(self._templar.template(task_vars["__awx_objects"]))
         for module, given in calls(objects, "present" if options["update_secrets"] else "exists"):
-            answer = self._execute_module(module_name=f"awx.awx.{module}", module_args=given, task_vars=task_vars)
+            self._task.no_log = module in SECRETS  # otherwise the module writes its options to the log of the controller
+            try:
+                answer = self._execute_module(module_name=f"awx.awx.{module}", module_args=given, task_vars=task_vars)
+            finally:
+                self._task.no_log = False
             name = f"{module} {given.get('name') or given['identifier']}"
             result.setdefault("warnings", []).extend(answer.get("warnings") or [])
             if answer.get("failed"):
@@ -84,7 +85,18 @@ def workflow_nodes(workflows):
 def shown_error(answer, secrets):
     """Return the error of a module. One that has six characters in a row of a word of the secrets is not shown."""
     error = str(answer.get("msg") or "unknown error")
-    words = re.split(r'[\s"{}\[\],]|\\n', json.dumps(list((secrets or {}).values()), ensure_ascii=False))
+    words = [word for text in texts_of(list((secrets or {}).values())) for word in text.split()]
     if any(word[start : start + 6] in error for word in words if len(word) > 3 for start in range(max(1, len(word) - 5))):
         return "AWX refuses its values. The reason is not shown, because it has one of them: create the object in AWX to read it"
     return error
+
+
+def texts_of(value):
+    """Yield the texts in a value."""
+    if isinstance(value, dict):
+        value = list(value.values())
+    if isinstance(value, list):
+        for one in value:
+            yield from texts_of(one)
+    else:
+        yield str(value)

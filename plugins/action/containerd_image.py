@@ -35,7 +35,7 @@ class ActionModule(ActionBase):
         shell, folder, copied = self._connection._shell, arguments["folder"], ""
         try:
             made = self._low_level_execute_command(shell.mkdtemp(f"kube-scheduling-image-{random.randrange(10**12)}", tmpdir=folder), False)
-            copied = made["stdout"].strip().rpartition("=")[2] if made["rc"] == 0 else ""
+            copied = made["stdout"].strip().partition("=")[2] if made["rc"] == 0 else ""
             if not copied:
                 raise AnsibleError(f"the folder {folder} cannot be used: {made['stderr'].strip()}")
             file = self._transfer_file(archive, shell.join_path(copied, "image.tar"))

@@ -25,10 +25,15 @@ class ActionModule(ActionBase):
             if state == "present":
                 changed = image.deliver(self._task.check_mode)
             elif state == "absent":
-                changed = image.remove(self._task.check_mode)
+                changed, result["warnings"] = image.remove(self._task.check_mode)  # the nodes come next
             reference = "" if state == "absent" else image.reference
             file = str(image.archive) if image.is_archive else ""
             found = {"reference": reference, "file": file, "architecture": given("architecture"), "problems": problems}
             return {**result, "changed": changed, **found}
         except (ImageError, OSError) as error:
             return {**result, "failed": True, "msg": str(error)}
+        except (AttributeError, TypeError):
+            if state != "checked":
+                raise
+            # A variable has another type. The next task of the role names it.
+            return {**result, "changed": False, "reference": "", "file": "", "architecture": "", "problems": []}

@@ -116,7 +116,7 @@ def job_of(cronjob):
     metadata, template = cronjob["metadata"], cronjob["spec"]["jobTemplate"]
     given = template.get("metadata") or {}
     own = {
-        "name": f"{metadata['name']}-manual-{secrets.token_hex(3)}",
+        "name": f"{metadata['name'][:49]}-manual-{secrets.token_hex(3)}",
         "namespace": metadata["namespace"],
         "labels": given.get("labels") or {},
         "annotations": {**(given.get("annotations") or {}), "cronjob.kubernetes.io/instantiate": "manual"},
@@ -158,7 +158,7 @@ def main():
         if cronjob is None:
             module.fail_json(f"There is no CronJob {namespace}/{name}: install it first. The form Deployment runs by itself.")
         job = job_of(cronjob)
-        api.create(JOBS, namespace, job, dry_run=module.check_mode)
+        api.create_once(JOBS, namespace, job, dry_run=module.check_mode)
     except KubeError as error:
         fail(module, error)
     problem = "" if module.check_mode else wait_for_end(api, job, module.params["wait_timeout"])

@@ -10,6 +10,7 @@ import shutil
 import subprocess
 import tempfile
 from functools import cached_property
+from http.client import HTTPException
 from pathlib import Path
 from urllib.error import HTTPError
 
@@ -103,11 +104,15 @@ class ServiceImage:
         return needed
 
     def remove(self, dry):
-        """Remove the archives of all versions. Return whether there were some."""
+        """Remove the archives of all versions. Return whether there were some, and which of them cannot be removed."""
         found = [file for pattern in ("*.tar", "*.tar.sha256") for file in sorted(self.folder.glob(ARCHIVES + pattern))]
+        errors = []
         for file in [] if dry else found:
-            file.unlink()
-        return bool(found)
+            try:
+                file.unlink()
+            except OSError as error:
+                errors.append(f"{file} cannot be removed ({error.strerror}): remove it")
+        return len(found) > len(errors), errors
 
     @cached_property
     def _answers(self):
@@ -283,5 +288,5 @@ def _ask(host, place, **options):
         return answer.getcode(), ""
     except HTTPError as error:
         return error.code, error.read().decode("utf-8", "replace") or str(error)
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, HTTPException) as error:
         return -1, " ".join(str(error).split())

@@ -36,8 +36,15 @@ def test_steps_of_a_workflow_are_created_before_they_are_linked_and_only_secrets
         ("Invalid authentication credentials", "Invalid authentication credentials"),
         ("{'kubeconfig': ['users:\\n- token: s3cret']}", HIDDEN),
         ("not a URL: https://user:s3cret@127.0.0.1", HIDDEN),
+        ('not a password: x7\\Qk"9,p', HIDDEN),
     ],
 )
 def test_an_error_with_a_line_of_a_secret_is_not_shown(error: str, shown: str) -> None:
-    secrets = {"kubeconfig": "users:\n- token: s3cret\n", "headers": [{"url": "https://user:s3cret@127.0.0.1"}], "port": 25, "empty": ""}
+    secrets = {
+        "kubeconfig": "users:\n- token: s3cret\n",
+        "headers": [{"url": "https://user:s3cret@127.0.0.1"}],
+        "password": 'x7\\Qk"9,pL}2',
+        "port": 25,
+        "empty": "",
+    }
     assert shown_error({"msg": error}, secrets) == shown

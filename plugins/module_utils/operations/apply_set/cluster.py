@@ -8,7 +8,7 @@ import functools
 import typing as t
 
 from ...kube.client.api import MERGE_PATCH, KubeApi
-from ...kube.client.errors import ApiError, NotFoundError, RequestTarget
+from ...kube.client.errors import ApiError, ConflictError, NotFoundError, RequestTarget
 from ...kube.client.resources import Resource
 from ...model.codec import decode_object
 from .discovery import AnyObject, ServedResources
@@ -50,6 +50,14 @@ class ObjectsApi(KubeApi):
         for page in self._pages(resource, namespace if resource.namespaced else "", selectors):
             found += decode_object(dict[str, t.Any], page).get("items") or []
         return [{**item, "apiVersion": api_version, "kind": kind} for item in found]
+
+    def create_once(self, resource: Resource, namespace: str, item: Json, *, dry_run: bool = False) -> None:
+        """Create an object with a name that nobody else uses. After a lost answer, the object that exists is this one."""
+        try:
+            self.create(resource, namespace, item, dry_run=dry_run)
+        except ConflictError as error:
+            if not error.repeated:
+                raise
 
     def apply(self, reference: Reference, item: Json, *, dry_run: bool) -> Json:
         """Apply the object on the server side, and return it. Fields that another manager has set are taken over.

@@ -50,7 +50,7 @@ class Probe:
         pod = self._pod_of(profile)
         reference = Reference("v1", "Pod", pod["metadata"]["namespace"], pod["metadata"]["name"])
         try:
-            self.api.create(PODS, reference.namespace, pod)
+            self.api.create_once(PODS, reference.namespace, pod)
             node = self._until(lambda: self._spec(reference).get("nodeName"), self.timeout_s)
             events: Sequence[Json] = self._until(lambda: self._events(reference), EVENT_WITHIN_S) if node else self._events(reference, "")
         finally:

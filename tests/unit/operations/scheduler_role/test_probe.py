@@ -7,7 +7,9 @@ from __future__ import annotations
 import typing as t
 
 import pytest
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.errors import KubeError
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.errors import ConflictError, KubeError
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.resources import PODS
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.apply_set.cluster import ObjectsApi
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.apply_set.objects import Json, Reference
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.scheduler_role import probe as tested
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.scheduler_role.probe import Probe, ProbeError
@@ -30,7 +32,7 @@ class Api:
         self.pods: dict[str, Json] = {}
         self.created: list[Json] = []
 
-    def create(self, _resource: t.Any, _namespace: str, pod: Json) -> None:
+    def create_once(self, _resource: t.Any, _namespace: str, pod: Json) -> None:
         self.created.append(pod)
         self.pods[pod["metadata"]["name"]] = {**pod, "metadata": {**pod["metadata"], "uid": "1"}}
 
@@ -102,3 +104,20 @@ def test_a_lease_that_nobody_holds_is_named(holder: str) -> None:
     with pytest.raises(ProbeError, match=r"After 0 s nobody holds the Lease kube-system/kube-scheduler\."):
         probe(Api(holder=holder)).wait_for_leader("kube-system", "kube-scheduler")
     probe(Api(holder="cp-1_x")).wait_for_leader("kube-system", "kube-scheduler")
+
+
+@pytest.mark.parametrize("repeated", [True, False])
+def test_an_object_whose_first_answer_was_lost_is_created(repeated: bool) -> None:
+    class LostAnswer(ObjectsApi):
+        def __init__(self) -> None: ...
+
+        def create(self, *_given: t.Any, **_options: t.Any) -> None:
+            error = ConflictError("it exists", status=409)
+            error.repeated = repeated
+            raise error
+
+    if repeated:
+        LostAnswer().create_once(PODS, "app", {})
+    else:
+        with pytest.raises(ConflictError):
+            LostAnswer().create_once(PODS, "app", {})
