@@ -20,8 +20,9 @@ OF_EXTENDER = "kube-scheduling-scheduler-extender"
 Rule = dict[str, Any]
 
 
-def rules_of_scheduler() -> dict[str, list[Rule]]:
+def rules_of_scheduler(*, removes: bool = False) -> dict[str, list[Rule]]:
     """Return the rights for scheduler.yml by namespace."""
+    declared = variables("site")
     # The user binds the scheduler to roles of Kubernetes, and grants it rights that the user does not have.
     bound = ["system:kube-scheduler", "system:volume-scheduler", OF_EXTENDER]
     binding = [
@@ -29,7 +30,8 @@ def rules_of_scheduler() -> dict[str, list[Rule]]:
         {"group": RBAC, "resources": ["clusterroles"], "verbs": ["escalate"], "names": [OF_EXTENDER]},
         {"group": RBAC, "resources": ["roles"], "verbs": ["bind", "escalate"], "namespaces": ["kube-system"]},
     ]
-    return _by_namespace([*variables("site")["__site_scheduler_rights"], *binding])
+    removal = declared["__site_scheduler_removal_rights"] if removes else []
+    return _by_namespace([*declared["__site_scheduler_rights"], *removal, *binding])
 
 
 def rules(*, uninstalls: bool) -> dict[str, list[Rule]]:

@@ -158,7 +158,7 @@ def test_the_user_needs_the_right_to_the_secret_of_the_extenders_and_to_no_other
         refused = role.run(extended_scheduler_kubeconfig=str(kubeconfig))
     assert refused.code == 2 and f"cannot get Secret {NAMESPACE}/{EXTENDER}" in refused.in_one_line, refused.output
     assert installed(cluster) == set()
-    with user_with(cluster, rules_of_scheduler()) as kubeconfig:
+    with user_with(cluster, rules_of_scheduler(removes=True)) as kubeconfig:
         made = role.run(extended_scheduler_kubeconfig=str(kubeconfig))
         absent = role.run(extended_scheduler_kubeconfig=str(kubeconfig), extended_scheduler_state="absent", extended_scheduler_force=True)
     assert made.code == 0 and made.changed, made.output
