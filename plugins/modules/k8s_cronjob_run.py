@@ -12,6 +12,7 @@ version_added: 1.0.0
 author:
   - onprem.kube_scheduling contributors (@onprem)
 description:
+  - This module is internal to the collection. It may change in any release. Do not use it in your own playbooks.
   - Creates a Job from the template of a CronJob, as C(kubectl create job --from) does, and fails if the Job fails. The role
     P(onprem.kube_scheduling.spread_cronjob#role) calls it.
   - The CronJob is the owner of the Job, so the Job counts for its limits of history.

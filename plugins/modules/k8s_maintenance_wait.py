@@ -12,6 +12,7 @@ version_added: 1.0.0
 author:
   - onprem.kube_scheduling contributors (@onprem)
 description:
+  - This module is internal to the collection. It may change in any release. Do not use it in your own playbooks.
   - Waits for all nodes, or for the given workloads, and returns what is not ready. The playbook after_maintenance calls it.
   - A workload is settled if no rollout is in progress and all replicas are available. A paused Deployment, and a StatefulSet with the
     strategy OnDelete or a partition, need only be available.

@@ -7,19 +7,17 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: scheduler_cluster
-short_description: Read the cluster for a change of its schedulers
+short_description: Read the cluster for the role extended_scheduler, and delete what its programs leave
 version_added: 1.0.0
 author:
   - onprem.kube_scheduling contributors (@onprem)
 description:
+  - This module is internal to the collection. It may change in any release. Do not use it in your own playbooks.
   - Reads what the role P(onprem.kube_scheduling.extended_scheduler#role) needs before a change, and deletes what its programs leave.
   - Of Secrets only the names of their keys are used.
 extends_documentation_fragment:
   - kubernetes.core.k8s_auth_options
   - onprem.kube_scheduling.attributes
-attributes:
-  diff_mode:
-    support: none
 options:
   state:
     description:

@@ -12,6 +12,7 @@ version_added: 1.0.0
 author:
   - onprem.kube_scheduling contributors (@onprem)
 description:
+  - This module is internal to the collection. It may change in any release. Do not use it in your own playbooks.
   - Creates a pod for each profile, one after the other, waits until the scheduler has bound it, and deletes it. Fails if a pod has no node,
     or if its Event names another scheduler. The role P(onprem.kube_scheduling.extended_scheduler#role) calls it.
 extends_documentation_fragment:

@@ -30,6 +30,12 @@ def report(findings: Iterable[str]) -> None:
 
 
 @functools.cache
+def internal_modules() -> set[str]:
+    """Return the modules for this collection only. Their documentation says it."""
+    return {file.stem for file in (ROOT / "plugins" / "modules").glob("*.py") if "This module is internal to" in file.read_text()}
+
+
+@functools.cache
 def tree(file: Path) -> ast.Module:
     """Return the syntax tree of a Python file. Several rules read the product's files."""
     return parsed(file.read_text(encoding="utf-8"))

@@ -17,24 +17,12 @@ from packaging.requirements import Requirement
 from packaging.version import Version
 
 from lab.binaries import OLDER_KUBERNETES_VERSIONS
-from tests.style.sources import FILES, libraries_of, report, tree
+from tests.style.sources import FILES, internal_modules, libraries_of, report, tree
 from tools.ansible_core import OLDEST
 from tools.docs import site_url
 from tools.paths import ROOT
 
-INTERNAL = {
-    "awx_objects",
-    "check_variables",
-    "containerd_image",
-    "k8s_cronjob_run",
-    "k8s_maintenance_wait",
-    "scheduler_cluster",
-    "scheduler_probe",
-    "service_image_build",
-    "site_summary",
-}
-"""Modules for this collection only."""
-MODULES = sorted(file for file in (ROOT / "plugins" / "modules").glob("*.py") if file.stem not in INTERNAL)
+MODULES = sorted(file for file in (ROOT / "plugins" / "modules").glob("*.py") if file.stem not in internal_modules())
 DOCUMENTS = [file for file in FILES if file.suffix == ".md"]
 LINK = re.compile(r"\]\(([^)\s]+)[^)]*\)")
 HEADING = re.compile(r"^#+ +(.+?) *$", re.MULTILINE)
@@ -166,7 +154,7 @@ def names_in_table(head: str) -> set[str]:
 def test_readme_lists_the_modules_playbooks_roles_and_services_that_exist() -> None:
     assert names_in_table("module") == {file.stem for file in MODULES}
     assert names_in_table("playbook") == {file.stem for file in (ROOT / "playbooks").glob("*.yml")}
-    assert names_in_table("role") == {file.name for file in (ROOT / "roles").iterdir() if file.is_dir()} - INTERNAL
+    assert names_in_table("role") == {file.name for file in (ROOT / "roles").iterdir() if file.is_dir()}
     assert names_in_table("service") == {file.parent.name for file in (ROOT / "services").glob("*/__main__.py")}
 
 

@@ -12,23 +12,12 @@ from pathlib import Path
 import yaml
 from packaging.version import Version
 
-from tests.style.sources import FILES
+from tests.style.sources import FILES, internal_modules
 from tools import collection_version
 from tools.collection_version import current, named
 from tools.paths import ROOT
 
 VERSION = current(ROOT)
-INTERNAL_MODULES = {
-    "awx_objects",
-    "check_variables",
-    "containerd_image",
-    "k8s_cronjob_run",
-    "k8s_maintenance_wait",
-    "scheduler_cluster",
-    "scheduler_probe",
-    "service_image_build",
-    "site_summary",
-}
 CHANGELOG = yaml.safe_load((ROOT / "changelogs" / "changelog.yaml").read_text())["releases"]
 FILES_WITH_THE_VERSION = {
     "README.md",
@@ -74,7 +63,7 @@ def test_the_newest_section_of_the_changelog_is_the_version_and_has_a_summary() 
 
 def test_the_changelog_lists_the_modules_filters_and_public_roles_of_its_versions() -> None:
     listed = {entry["name"] for section in CHANGELOG.values() for entry in section.get("modules", [])}
-    assert listed == {file.stem for file in (ROOT / "plugins" / "modules").glob("*.py")} - INTERNAL_MODULES
+    assert listed == {file.stem for file in (ROOT / "plugins" / "modules").glob("*.py")} - internal_modules()
     listed = {entry["name"] for section in CHANGELOG.values() for entry in section.get("plugins", {}).get("filter", [])}
     assert listed == {file.stem for file in (ROOT / "plugins" / "filter").glob("*.py")}
     listed = {entry["name"] for section in CHANGELOG.values() for entry in section.get("objects", {}).get("role", [])}
