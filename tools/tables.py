@@ -38,6 +38,8 @@ PLACES = {
     "_with_scheduler_config": "that of each ConfigMap in `scheduler_config`",
     "_with_windows": "only with `respect_windows` or `scheduler_config`",
 }
+"""The place of the rights in a list with such a name. Other rights have a namespace, or apply to the whole cluster."""
+
 INSTALLING_RIGHTS = {
     "site": ("docs/install.md", {"__site_rights": ""}),
     "scheduler": (
@@ -46,10 +48,12 @@ INSTALLING_RIGHTS = {
     ),
 }
 """The guide with the rights of a playbook's user, and the lists with them, by the name of the playbook. The text is for a whole list."""
-"""The place of the rights in a list with such a name. Other rights have a namespace, or apply to the whole cluster."""
 
 CHANGES_HEAD = "| program | resources | verbs | namespace | |\n|---|---|---|---|---|\n"
-PROGRAMS = {"spread_cronjob": "rebalancer", "critical_rescuer": "rescuer", "extended_scheduler": "scheduler and extender"}
+PROGRAMS = {"spread_cronjob": "rebalancer", "critical_rescuer": "rescuer", "extended_scheduler": "scheduler"}
+OTHER_PROGRAMS = {"_of_extenders": "extender", "_to_learn": "extender"}
+"""The program of the rights in a list with such a name, if it is not the first one of the role."""
+
 READ_ONLY = {"get", "list", "watch"}
 RIGHTS_HEAD = "| resources | verbs | namespace | |\n|---|---|---|---|\n"
 HEAD = "| variable | default | meaning |\n|---|---|---|\n"
@@ -123,29 +127,26 @@ def _between(text: str, start: str, end: str, table_text: str, guide: str) -> st
 
 def rights(role: str) -> str:
     """Return the table of the rights of a role's program in Markdown."""
-    return RIGHTS_HEAD + "".join(_right(entry, place) for place, entry in permissions(role))
+    return RIGHTS_HEAD + "".join(_right(entry, name) for name, entry in permissions(role))
 
 
 def changes() -> str:
     """Return the table of the rights with which the programs of all roles can change a cluster, in Markdown."""
-    found = ((program, place, entry) for role, program in PROGRAMS.items() for place, entry in permissions(role))
-    rows = ((program, place, [verb for verb in entry["verbs"] if verb not in READ_ONLY], entry) for program, place, entry in found)
-    return CHANGES_HEAD + "".join(
-        f"| {program} {_right({**entry, 'verbs': verbs}, place)}" for program, place, verbs, entry in rows if verbs
-    )
+    found = ((OTHER_PROGRAMS.get(name, first), name, entry) for role, first in PROGRAMS.items() for name, entry in permissions(role))
+    rows = ((program, name, [verb for verb in entry["verbs"] if verb not in READ_ONLY], entry) for program, name, entry in found)
+    return CHANGES_HEAD + "".join(f"| {program} {_right({**entry, 'verbs': verbs}, name)}" for program, name, verbs, entry in rows if verbs)
 
 
 def permissions(role: str) -> list[tuple[str, dict[str, Any]]]:
-    """Return the rights of a role's program, each with the place where it applies if it has no namespace."""
+    """Return the rights of a role's programs, each with the last part of the name of its list."""
     lists: dict[str, Any] = yaml.safe_load(Path(ROOT, "roles", role, "vars", "main", "permissions.yml").read_text())
-    places = {name: PLACES.get(name.removeprefix(f"__{role}_permissions"), "") for name in lists}
-    return [(places[name], entry) for name, entries in lists.items() for entry in entries]
+    return [(name.removeprefix(f"__{role}_permissions"), entry) for name, entries in lists.items() for entry in entries]
 
 
-def _right(entry: dict[str, Any], place: str) -> str:
+def _right(entry: dict[str, Any], name: str) -> str:
     resources = ", ".join(f"`{resource}`" for resource in entry["resources"])
     names = f" named {', '.join(f'`{name}`' for name in entry['names'])}" if "names" in entry else ""
-    where = f"`{entry['namespace']}`" if "namespace" in entry else place
+    where = f"`{entry['namespace']}`" if "namespace" in entry else PLACES.get(name, "")
     why = "; ".join(entry[key] for key in ("why", "rare") if key in entry)
     group = f" of {entry['api_group']}" if entry["api_group"] else ""
     return f"| {resources}{group}{names} | {', '.join(entry['verbs'])} | {where} | {why} |\n"

@@ -13,7 +13,7 @@ from tools import tables
 from tools.paths import ROOT
 
 PAGE = (ROOT / tables.CHANGES).read_text()
-RIGHTS = [(role, entry) for role in tables.PROGRAMS for _place, entry in tables.permissions(role)]
+RIGHTS = [(role, entry) for role in tables.PROGRAMS for _name, entry in tables.permissions(role)]
 GRANTING_VERBS = {"bind", "escalate", "impersonate"}
 WITH_TESTS = ("## Threats", "## What a mistake can do")
 """The parts of the page whose table names the tests in its last column."""
