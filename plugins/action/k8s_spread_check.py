@@ -1,10 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: onprem.kube_scheduling contributors
-"""Find and decrypt the kubeconfig on the controller, as kubernetes.core does for its own modules.
-
-A redirect in meta/runtime.yml would do the same, but module_defaults would then treat all modules as one action, and the defaults of one
-module would also apply to the others.
-"""
+"""Find and decrypt the kubeconfig on the controller, as kubernetes.core does for its own modules."""
 
 from __future__ import annotations
 

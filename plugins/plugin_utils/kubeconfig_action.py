@@ -4,6 +4,9 @@
 
 Relative paths start in the folder in which Ansible was started.
 
+Each module has a file in plugins/action. A redirect in meta/runtime.yml would do the same, but module_defaults would then treat all modules
+as one action, and the defaults of one module would also apply to the others.
+
 It shows no secret: kubernetes.core's action returns the options of the task as they were given, and Ansible prints the variables of
 ``environment`` and the options of an ad-hoc task.
 """
