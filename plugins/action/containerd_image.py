@@ -19,7 +19,7 @@ class ActionModule(ActionBase):
     """The action of containerd_image."""
 
     def run(self, tmp=None, task_vars=None):
-        """Return the result of the module, which is called again with the copy of an archive that it needs."""
+        """Run the module. If the node lacks the image, copy the archive, and run it again."""
         result = super().run(tmp, task_vars)
         given = RoleVariables("service_image", self._templar, task_vars)
         arguments = {"node": task_vars["inventory_hostname"], **{option: given(name) for option, name in NAMES.items()}, **self._task.args}

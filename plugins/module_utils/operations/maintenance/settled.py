@@ -45,7 +45,7 @@ def workload_text(workload: Workload) -> str:
 
 
 def waiting_nodes(api: KubeApi, ignored: Collection[str]) -> list[str]:
-    """Return a sentence for each thing that a node is not."""
+    """Return a sentence for each reason why a node is not ready."""
     return [text for node in api.list_all(NODES) if node.name not in ignored for text in node_texts(node)]
 
 
@@ -58,7 +58,7 @@ def waiting_workloads(api: KubeApi, chosen: Collection[str]) -> list[str]:
 def wait(read: t.Callable[[], list[str]], *, timeout_s: float, poll_s: float) -> list[str]:
     """Read until nothing is missing, and return what is missing after the timeout.
 
-    Raises KubeError if the cluster cannot be read at first. A later error may be that of an API server that is restarted.
+    Raises KubeError if the cluster cannot be read at first. A later error may come from an API server that restarts.
     """
     deadline_s, missing = time.monotonic() + timeout_s, read()
     while missing and time.monotonic() < deadline_s:

@@ -85,7 +85,7 @@ class Probe:
         return [event for event in events if reason in ("", event.get("reason"))]
 
     def _until(self, read: t.Callable[[], t.Any], limit_s: float) -> t.Any:
-        """Return what is read as soon as it is not empty, or is read last."""
+        """Return the first value that is not empty, or the last one."""
         end_s = time.monotonic() + limit_s
         while True:
             found = read()
