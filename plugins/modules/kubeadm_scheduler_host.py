@@ -180,7 +180,7 @@ def main():
             scheduler.keep()
         elif given["state"] == "restored":
             raise HostError(scheduler.restore(given["reason"]))
-        else:
+        elif given["state"] == "tidied":
             scheduler.tidy(given["plan"]["file"], given["settings_mark"])
         module.exit_json(changed=scheduler.changes.changed, diff=scheduler.changes.diffs, **result)
     except (HostError, OSError) as error:
