@@ -4,13 +4,13 @@
 
 from __future__ import annotations
 
+from ansible_collections.onprem.kube_scheduling.plugins.plugin_utils.host_files import ProgramAction
 from ansible_collections.onprem.kube_scheduling.plugins.plugin_utils.node_exporter_role import (
     archive_problem,
     find_archive,
     passwords,
     wanted_variables,
 )
-from ansible_collections.onprem.kube_scheduling.plugins.plugin_utils.program_archive import ProgramAction
 from ansible_collections.onprem.kube_scheduling.plugins.plugin_utils.role_variables import RoleVariables
 
 

@@ -12,7 +12,7 @@ from ansible_collections.onprem.kube_scheduling.plugins.plugin_utils.extended_sc
     kubeconfigs,
     units,
 )
-from ansible_collections.onprem.kube_scheduling.plugins.plugin_utils.program_archive import ProgramAction
+from ansible_collections.onprem.kube_scheduling.plugins.plugin_utils.host_files import ProgramAction
 from ansible_collections.onprem.kube_scheduling.plugins.plugin_utils.role_variables import RoleVariables
 
 

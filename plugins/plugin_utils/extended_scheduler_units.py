@@ -22,7 +22,7 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.hosts.commo
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.hosts.common.system import ARCHITECTURES
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.hosts.scheduler_units.wanted import PYTHON, SERVICES
 from ansible_collections.onprem.kube_scheduling.plugins.plugin_utils.file_sum import sum_of
-from ansible_collections.onprem.kube_scheduling.plugins.plugin_utils.program_archive import ProgramArchive
+from ansible_collections.onprem.kube_scheduling.plugins.plugin_utils.program_archive import CACHE, ProgramArchive
 
 FOR_EVER_S = 2**63
 IMAGE_CONTEXT = "ansible_collections.onprem.kube_scheduling.services.image_context"
@@ -72,9 +72,9 @@ def kube_scheduler(given):
         return "", "", f"the controller has no file {path}, which extended_scheduler_binary_path names: copy kube-scheduler there"
     if not path:
         wanted = given("binary_checksum").removeprefix("sha256:").lower()
-        file = Path(given("__cache"), "kube-scheduler", wanted[:12], "kube-scheduler")
         names = ("extended_scheduler_binary_archive", "extended_scheduler_binary_checksum", RELEASE)
-        problem = ProgramArchive(archive, wanted, file, *names).take()
+        packed = ProgramArchive(archive, wanted, "kube-scheduler", *names)
+        file, problem = packed.program, packed.take()
         if problem:
             return "", "", problem
     return str(file), sum_of(file), ""
@@ -88,7 +88,7 @@ def extender_hash():
 def extender_archive(given, host, python, machine):
     """Return the path of an archive with the collection and the wheels for a host. Raises AnsibleActionFail with the reason."""
     image = importlib.import_module(IMAGE_CONTEXT)
-    archive = Path(given("__cache"), "host-services", f"services-{extender_hash()}-{python}-{machine}.tar")
+    archive = Path(CACHE, "host-services", f"services-{extender_hash()}-{python}-{machine}.tar").expanduser()
     if archive.exists():
         return archive
 

@@ -4,12 +4,9 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from ansible.module_utils.parsing.convert_bool import boolean
 from ansible_collections.onprem.kube_scheduling.plugins.plugin_utils.program_archive import ProgramArchive
 
-CACHE = "~/.cache/onprem-kube-scheduling/node_exporter"
 RELEASE = "the archive of a release of node_exporter"
 ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64", "armv7l": "armv7", "armv6l": "armv6", "i386": "386", "i686": "386"}
 """The names of architectures in the archives, where they are others than those of the kernel."""
@@ -56,8 +53,7 @@ def find_archive(given, variables):
     checksum = text(sums.get(architecture) if isinstance(sums, dict) else sums).removeprefix("sha256:").lower()
     name = "archive_path" if given("archive_path") else "binary_url"
     place = text(given(name)).replace("{version}", variables["version"]).replace("{architecture}", architecture)
-    program = Path(CACHE).expanduser() / checksum[:12] / "node_exporter"
-    return ProgramArchive(place, checksum, program, f"node_exporter_{name}", "node_exporter_checksum", RELEASE)
+    return ProgramArchive(place, checksum, "node_exporter", f"node_exporter_{name}", "node_exporter_checksum", RELEASE)
 
 
 def archive_problem(archive, variables):

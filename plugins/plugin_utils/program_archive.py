@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: onprem.kube_scheduling contributors
-"""Programs in archives, which are files on the controller or URLs, and actions that bring programs to hosts."""
+"""Programs in archives, which are files on the controller or URLs."""
 
 from __future__ import annotations
 
@@ -15,24 +15,30 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ansible.module_utils.urls import open_url
-from ansible.plugins.action import ActionBase
 from ansible_collections.onprem.kube_scheduling.plugins.filter.without_logins import without_logins
 from ansible_collections.onprem.kube_scheduling.plugins.plugin_utils.file_sum import sum_of
 
+CACHE = "~/.cache/onprem-kube-scheduling"
+"""The folder of the controller with the programs for hosts."""
+
 
 class ProgramArchive(NamedTuple):
-    """An archive with a program.
+    """An archive with the program ``name``.
 
-    ``place`` is its path or its URL, which ``variable`` names. ``checksum`` is the variable with its ``sum``. ``program`` is the path at
-    which the controller keeps the program. ``release`` names a good archive.
+    ``place`` is its path or its URL, which ``place_variable`` names. ``sum_variable`` names its ``sum``. ``release`` names a good archive.
     """
 
     place: str
     sum: str
-    program: Path
-    variable: str
-    checksum: str
+    name: str
+    place_variable: str
+    sum_variable: str
     release: str
+
+    @property
+    def program(self) -> Path:
+        """Return the path at which the controller keeps the program."""
+        return Path(CACHE, self.name, self.sum[:12], self.name).expanduser()
 
     @property
     def is_url(self) -> bool:
@@ -52,8 +58,8 @@ class ProgramArchive(NamedTuple):
         except (OSError, HTTPException, ValueError, EOFError, tarfile.TarError) as error:
             reason = without_logins(" ".join(str(error).split()))
             copy = ", or give the archive as a file on the controller" if self.is_url else ""
-            what = f"{without_logins(self.place)}, which {self.variable} names, cannot be read ({reason})"
-            return f"{what}: correct {self.variable} or {self.checksum}{copy}"
+            what = f"{without_logins(self.place)}, which {self.place_variable} names, cannot be read ({reason})"
+            return f"{what}: correct {self.place_variable} or {self.sum_variable}{copy}"
         finally:
             os.close(folder)
 
@@ -66,26 +72,13 @@ class ProgramArchive(NamedTuple):
                     shutil.copyfileobj(open_url(self.place, timeout=60), output)
             found = sum_of(archive)
             if found != self.sum:
-                return f"{shown} has the SHA-256 sum {found}, and {self.checksum} is {self.sum}: copy the archive again, or correct the sum"
+                what = f"{shown} has the SHA-256 sum {found}, and {self.sum_variable} is {self.sum}"
+                return f"{what}: copy the archive again, or correct the sum"
             with tarfile.open(archive) as opened:
-                member = next((one for one in opened if one.isfile() and posixpath.basename(one.name) == self.program.name), None)
+                member = next((one for one in opened if one.isfile() and posixpath.basename(one.name) == self.name), None)
                 if member is None:
-                    return f"{shown} has no file {self.program.name}: use {self.release}"
-                with Path(scratch, self.program.name).open("wb") as output:
+                    return f"{shown} has no file {self.name}: use {self.release}"
+                with Path(scratch, self.name).open("wb") as output:
                     shutil.copyfileobj(opened.extractfile(member), output)
-            Path(scratch, self.program.name).replace(self.program)
+            Path(scratch, self.name).replace(self.program)
         return ""
-
-
-class ProgramAction(ActionBase):
-    """An action that brings files to the host."""
-
-    def _brought(self, files):
-        """Copy files to the temporary folder of the host, which Ansible removes. Return their paths there."""
-        folder, found = self._connection._shell.tmpdir or self._make_tmp_path(), {}
-        for name, file in files.items():
-            if file:
-                found[name] = self._connection._shell.join_path(folder, name)
-                self._transfer_file(str(file), found[name])
-        self._fixup_perms2((folder, *found.values()))
-        return found

@@ -286,9 +286,12 @@ def mirror(tmp_path: Path) -> Iterator[str]:
         server.shutdown()
 
 
-def test_the_program_of_an_archive_is_taken_once_and_a_wrong_or_missing_archive_is_an_error(mirror: str, tmp_path: Path) -> None:
-    good, program = hashlib.sha256((tmp_path / "www" / "good.tar.gz").read_bytes()).hexdigest(), tmp_path / "cache" / "node_exporter"
-    names = ("node_exporter_binary_url", "node_exporter_checksum", "the archive of a release of node_exporter")
+def test_the_program_of_an_archive_is_taken_once_and_a_wrong_or_missing_archive_is_an_error(
+    mirror: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    good = hashlib.sha256((tmp_path / "www" / "good.tar.gz").read_bytes()).hexdigest()
+    names = ("node_exporter", "node_exporter_binary_url", "node_exporter_checksum", "the archive of a release of node_exporter")
     secret = mirror.replace("http://", "http://user:word-of-user@")
     file = tmp_path / "www" / "good.tar.gz"
     for place, checksum, error in (
@@ -297,8 +300,10 @@ def test_the_program_of_an_archive_is_taken_once_and_a_wrong_or_missing_archive_
         (file.as_uri(), SUM, f"{file.as_uri()} has the SHA-256 sum {good}"),
         (f"{file}.missing", SUM, "cannot be read ([Errno 2] No such file or directory"),
     ):
-        problem = ProgramArchive(place, checksum, program, *names).take()
-        assert error in problem and "word-of-user" not in problem and not program.exists(), problem
-    assert ProgramArchive(f"{mirror}/good.tar.gz", good, program, *names).take() == "" and program.read_text() == "program"
+        refused = ProgramArchive(place, checksum, *names)
+        problem = refused.take()
+        assert error in problem and "word-of-user" not in problem and not refused.program.exists(), problem
+    archive = ProgramArchive(f"{mirror}/good.tar.gz", good, *names)
+    assert archive.take() == "" and archive.program.read_text() == "program"
     file.unlink()
-    assert ProgramArchive(f"{mirror}/good.tar.gz", good, program, *names).take() == "", "the controller has the program"
+    assert archive.take() == "", "the controller has the program"

@@ -130,15 +130,15 @@ def packed(folder: Path, name: str) -> tuple[str, str]:
 
 
 @pytest.fixture
-def given(tmp_path: Path) -> Callable[..., Callable[[str], Any]]:
+def given(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Callable[[str], Any]]:
     """A function that returns the variables of the role, some of them with other values."""
+    monkeypatch.setenv("HOME", str(tmp_path))
     defaults = {
         "binary_path": "",
         "binary_archive": "",
         "binary_checksum": "",
         "wheelhouse": "",
         "pip_arguments": [],
-        "__cache": str(tmp_path / "cache"),
         "__made": {"results": []},
         "__kubeadm_map": {},
         "__given_kubeconfigs": {"scheduler": "", "extender": ""},
@@ -186,7 +186,7 @@ def test_why_there_is_no_program(given: Callable[..., Any], tmp_path: Path, name
     archive, checksum = packed(tmp_path, name)
     file, _sum, problem = kube_scheduler(given(**{"binary_archive": archive, "binary_checksum": checksum} | variables))
     assert file == "" and text in problem and "T0KEN" not in problem
-    cache = tmp_path / "cache"
+    cache = tmp_path / ".cache"
     assert not [path for path in cache.rglob("*") if path.is_file()]
 
 
