@@ -32,7 +32,7 @@ attributes:
 options:
   state:
     description:
-      - With V(checked), return each reason why the host cannot run the pod, and change nothing.
+      - With V(checked), return each reason why the host cannot run the pod of the rescuer, and change nothing.
       - With V(present), write the files, and wait until the pod works. Without O(pod) there is only the kubeconfig.
       - With V(verified), return what is missing.
       - With V(absent), remove the manifest, wait until the pod has ended, and remove its files. Files of others stay.
@@ -91,10 +91,6 @@ options:
     description: The port that no other program may use, with O(state=checked).
     type: int
     default: 0
-  variables:
-    description: The names of the variables with O(folder) and O(port), for messages.
-    type: dict
-    default: {}
   wait_timeout:
     description: The longest time in seconds until the pod works, or until it has ended. With V(0) it is not waited for.
     type: int
@@ -181,7 +177,6 @@ def argument_spec():
         "renew_days": {"type": "int", "default": 30},
         "kubeadm": {"type": "str", "default": "kubeadm"},
         "port": {"type": "int", "default": 0},
-        "variables": {"type": "dict", "default": {}},
         "wait_timeout": {"type": "int", "default": 180},
         "with_earlier": {"type": "bool", "default": False},
         "nodes": {"type": "list", "elements": "str", "default": []},

@@ -77,7 +77,6 @@ class Place:
             "kubeadm_config": "",
             "cluster": "CLUSTER",
             "port": 9251,
-            "variables": {"folder": "critical_rescuer_static_folder", "port": "critical_rescuer_port"},
             "wait_timeout": 4,
             "with_earlier": False,
             "nodes": [],

@@ -45,15 +45,15 @@ class StaticPodHost:
     def problems(self) -> list[str]:
         """Return the reasons why the host cannot have the static pod."""
         host, wanted, found = self.wanted.host, self.wanted, []
-        folder, port = (wanted.variables.get(name, name) for name in ("folder", "port"))
         others = [name for name in self._names() if not OWN_FILES.fullmatch(name)]
         if others:
             found.append(
-                f"{host}: {folder} is {wanted.folder}, which has other files ({', '.join(others)[:200]}): "
+                f"{host}: critical_rescuer_static_folder is {wanted.folder}, which has other files ({', '.join(others)[:200]}): "
                 f"set it to a folder that only the static pod {wanted.name} uses"
             )
         if self._is_used_by_others(wanted.port):
-            found.append(f"{host}: another program uses port {wanted.port}, which the static pod needs: set {port} to a free port")
+            what = f"{host}: another program uses port {wanted.port}, which the static pod needs"
+            found.append(f"{what}: set critical_rescuer_port to a free port")
         return found
 
     def present(self) -> None:
