@@ -82,9 +82,6 @@ job:
   sample: kube-scheduling-rebalancer-manual-3f9a1c
 """
 
-import secrets
-import time
-
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.packed_sources import compile_once
 
 compile_once()
@@ -95,58 +92,15 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client
     open_connection,
 )
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.errors import KubeError
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.resources import Resource
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.apply_set.availability import condition_texts
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.apply_set.cluster import ObjectsApi
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.apply_set.discovery import AnyObject
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.apply_set.job import BATCH, JOBS, job_of, wait_for_end
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.apply_set.objects import Reference
-
-BATCH = "batch/v1"
-JOBS = Resource(f"/apis/{BATCH}", "jobs", "Job", AnyObject)
-POLL_S = 2.0
 
 
 def argument_spec():
     """Return the module's own options."""
     texts = {name: {"type": "str", "required": True} for name in ("name", "namespace")}
     return {**texts, "wait_timeout": {"type": "int", "default": 600}}
-
-
-def job_of(cronjob):
-    """Return a new Job of a CronJob."""
-    metadata, template = cronjob["metadata"], cronjob["spec"]["jobTemplate"]
-    given = template.get("metadata") or {}
-    own = {
-        "name": f"{metadata['name'][:49]}-manual-{secrets.token_hex(3)}",
-        "namespace": metadata["namespace"],
-        "labels": given.get("labels") or {},
-        "annotations": {**(given.get("annotations") or {}), "cronjob.kubernetes.io/instantiate": "manual"},
-        "ownerReferences": [{"apiVersion": BATCH, "kind": "CronJob", "name": metadata["name"], "uid": metadata["uid"], "controller": True}],
-    }
-    return {"apiVersion": BATCH, "kind": "Job", "metadata": own, "spec": template["spec"]}
-
-
-def wait_for_end(api, job, timeout_s):
-    """Return the reason why the Job has not completed. It is empty if it has. An API server that is restarted is asked again."""
-    deadline_s, metadata = time.monotonic() + timeout_s, job["metadata"]
-    while True:
-        try:
-            live = api.get_plain(JOBS, metadata["namespace"], metadata["name"])
-            ends = {one["type"] for one in (live.get("status") or {}).get("conditions") or () if one["status"] == "True"}
-            texts = condition_texts(live) or "it has no conditions"
-        except KubeError as error:
-            ends, texts = set(), str(error)
-        if "Complete" in ends:
-            return ""
-        if "Failed" in ends or time.monotonic() >= deadline_s:
-            break
-        time.sleep(POLL_S)
-    logs = f"kubectl --namespace {metadata['namespace']} logs job/{metadata['name']}"
-    return (
-        f"Job {metadata['namespace']}/{metadata['name']} {'has failed' if 'Failed' in ends else f'has not ended after {timeout_s} s'} "
-        f"({texts}). Its log has the reason: {logs}. Kubernetes deletes the pods of a Job that reaches its deadline, with their logs. "
-        f"Their events stay: kubectl --namespace {metadata['namespace']} get events"
-    )
 
 
 def main():

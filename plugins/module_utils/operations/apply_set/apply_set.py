@@ -7,7 +7,6 @@ Each function can be repeated after an interruption at any place. An object of o
 
 from __future__ import annotations
 
-import time
 import typing as t
 from collections.abc import Iterable, Sequence
 
@@ -34,11 +33,11 @@ from .objects import (
     used_config_maps,
 )
 from .options import ApplySetError, Options, Outcome
+from .polling import polled
 from .rest import IGNORED_KINDS, why_it_stays
 from .rights import GROUP, RIGHTS_KINDS
 from .state import remove_state
 
-POLL_S = 1.0
 ROLES = ("Role", "RoleBinding")
 """A set may have these in any namespace, also in one that the settings do not have any more."""
 TRIAL_NAMESPACE = "kube-system"
@@ -55,8 +54,6 @@ OTHER_FORMS = {
 MOST_FIELDS = 5
 RETRY_FOR_S, ANSWER_TIMEOUT_S = 10.0, 30.0
 """An aggregated API without a server does not answer later either."""
-
-Found = t.TypeVar("Found")
 
 
 class ApplySet:
@@ -241,7 +238,7 @@ class ApplySet:
     def _wait(self, reference: Reference, item: Json) -> None:
         """Wait until a Deployment is available. Raises ApplySetError with the reason for which its pods find no node."""
         limit_s, replicas = self._options.wait_timeout_s, item["spec"]["replicas"]
-        found = _polled(lambda: self._api.find(reference) or item, lambda one: availability(one, replicas).ready, limit_s)
+        found = polled(lambda: self._api.find(reference) or item, lambda one: availability(one, replicas).ready, limit_s)
         status = availability(found, replicas)
         if status.ready:
             return
@@ -278,7 +275,7 @@ class ApplySet:
             return
         uid, limit_s = item["metadata"]["uid"], self._options.delete_timeout_s
         self._api.delete(reference, uid)
-        found = _polled(lambda: self._api.find(reference), lambda one: one is None or one["metadata"]["uid"] != uid, limit_s)
+        found = polled(lambda: self._api.find(reference), lambda one: one is None or one["metadata"]["uid"] != uid, limit_s)
         if found is None or found["metadata"]["uid"] != uid:
             return
         finalizers: Sequence[str] = found["metadata"].get("finalizers") or ["none"]
@@ -297,13 +294,3 @@ class ApplySet:
         self._outcome.namespace_stays = why_it_stays(name, objects, self._options.components)
         if not self._outcome.namespace_stays:
             self._delete_one(self._namespace, found)
-
-
-def _polled(look: t.Callable[[], Found], is_good: t.Callable[[Found], bool], limit_s: float) -> Found:
-    """Return the first good value, or the last one."""
-    end_s = time.monotonic() + limit_s
-    while True:
-        found = look()
-        if is_good(found) or time.monotonic() >= end_s:
-            return found
-        time.sleep(POLL_S)

@@ -4,17 +4,14 @@
 
 from __future__ import annotations
 
-import time
-import typing as t
 import uuid
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from ...kube.client.resources import PODS
 from ..apply_set.cluster import ObjectsApi
 from ..apply_set.objects import Json, Reference
+from ..apply_set.polling import polled
 
-POLL_S = 1.0
 LEADER_WITHIN_S = 30
 EVENT_WITHIN_S = 15
 """Seconds. The scheduler writes the Event after the pod has its node."""
@@ -32,7 +29,6 @@ class Probe:
     pod: Json
     timeout_s: float = 0
     log: str = ""
-    sleep: t.Callable[[float], None] = field(default=time.sleep)
 
     def check(self, profile: str) -> None:
         """Let the API server check a pod that is not created. Raises the errors of a creation."""
@@ -42,7 +38,7 @@ class Probe:
     def wait_for_leader(self, namespace: str, name: str) -> None:
         """Wait until a scheduler holds the Lease."""
         lease = Reference("coordination.k8s.io/v1", "Lease", namespace, name)
-        if not self._until(lambda: self._spec(lease).get("holderIdentity"), LEADER_WITHIN_S):
+        if not polled(lambda: self._spec(lease).get("holderIdentity"), bool, LEADER_WITHIN_S):
             raise ProbeError(f"After {LEADER_WITHIN_S} s nobody holds the Lease {namespace}/{name}.")
 
     def bind(self, profile: str) -> str:
@@ -51,13 +47,13 @@ class Probe:
         reference = Reference("v1", "Pod", pod["metadata"]["namespace"], pod["metadata"]["name"])
         try:
             self.api.create_once(PODS, reference.namespace, pod)
-            node = self._until(lambda: self._spec(reference).get("nodeName"), self.timeout_s)
-            events: Sequence[Json] = self._until(lambda: self._events(reference), EVENT_WITHIN_S) if node else self._events(reference, "")
+            node = polled(lambda: self._spec(reference).get("nodeName"), bool, self.timeout_s)
+            events = polled(lambda: self._events(reference), bool, EVENT_WITHIN_S) if node else self._events(reference, "")
         finally:
             found = self.api.find(reference)
             if found:
                 self.api.delete(reference, found["metadata"]["uid"])
-        said = " ".join(str(event.get("message") or "") for event in events or ())
+        said = " ".join(str(event.get("message") or "") for event in events)
         if not node:
             raise ProbeError(
                 f"The scheduler has not bound a pod of the profile {profile} after {self.timeout_s} s ({said or 'it has no Event'}). See "
@@ -83,12 +79,3 @@ class Probe:
     def _events(self, pod: Reference, reason: str = "Scheduled") -> list[Json]:
         events = self.api.list_plain("v1", "Event", namespace=pod.namespace, fields=f"involvedObject.name={pod.name}")
         return [event for event in events if reason in ("", event.get("reason"))]
-
-    def _until(self, read: t.Callable[[], t.Any], limit_s: float) -> t.Any:
-        """Return the first value that is not empty, or the last one."""
-        end_s = time.monotonic() + limit_s
-        while True:
-            found = read()
-            if found or time.monotonic() >= end_s:
-                return found
-            self.sleep(POLL_S)
