@@ -183,13 +183,10 @@ FAILED = {
 NODES = {
     "__site_node_parts": ["service_image", "node_exporter"],
     "__site_nodes": ["node-1", "node-2", "of-another-run"],
+    "__site_exporters": ["node-2"],
+    "__site_delivered": ["node-2"],
     "__site_lost_texts": ["node-1: no space"],
     "ansible_play_hosts_all": ["localhost", "node-1", "node-2"],
-    "__site_delivery": "archive",
-    "hostvars": {
-        "node-1": {"__site_delivery_error": "no space", "__service_image_node": {"failed": True}},
-        "node-2": {"__service_image_node": {"changed": True}, "__site_done": ["node_exporter"]},
-    },
 }
 PINGED = {"__site_ping": {"ping": "pong"}}
 LEFT = {
@@ -260,7 +257,7 @@ VERIFIED = {
             ],
         ),
         ("site_nodes", NODES | {"__site_node_parts": []}, []),
-        ("site_nodes", NODES | {"__site_delivery": "registry"}, ["node_exporter was not installed on node-1. See the "]),
+        ("site_nodes", NODES | {"__site_node_parts": ["node_exporter"]}, ["node_exporter was not installed on node-1. See the "]),
         (
             "uninstall_image",
             LEFT,

@@ -7,28 +7,17 @@ from __future__ import annotations
 import typing as t
 from collections.abc import Mapping
 
-READS = ("__site_node_parts", "__site_nodes", "__site_lost_texts", "__site_delivery", "ansible_play_hosts_all", "hostvars")
+READS = ("__site_node_parts", "__site_nodes", "__site_exporters", "__site_delivered", "__site_lost_texts", "ansible_play_hosts_all")
 AGAIN = "See the error of each node above, and run the playbook again."
 
 
 def mistakes(variables: Mapping[str, t.Any]) -> list[str]:
     """Return a sentence for each part that a node did not get. ``__site_node_parts``: the parts of this run."""
     nodes = [host for host in variables["ansible_play_hosts_all"] if host in variables["__site_nodes"]]
-    lost = {
-        part: ", ".join(host for host in nodes if not _has(variables["hostvars"][host], part)) for part in variables["__site_node_parts"]
-    }
-    if variables["__site_delivery"] != "archive":
-        lost.pop("service_image", "")
+    have = {"node_exporter": variables["__site_exporters"], "service_image": variables["__site_delivered"]}
+    lost = {part: ", ".join(host for host in nodes if host not in have[part]) for part in variables["__site_node_parts"]}
     found = [f"node_exporter was not installed on {lost['node_exporter']}. {AGAIN}"] if lost.get("node_exporter") else []
     if lost.get("service_image"):
         reasons = "; ".join(variables["__site_lost_texts"])
         found.append(f"The image was not delivered to {lost['service_image']}. {AGAIN} {reasons}".strip())
     return found
-
-
-def _has(known: Mapping[str, t.Any], part: str) -> bool:
-    """Return whether a node with these facts has got a part."""
-    if part == "service_image":
-        delivery = known.get("__service_image_node") or {"unreachable": True}
-        return not delivery.get("unreachable") and "__site_delivery_error" not in known
-    return part in (known.get("__site_done") or ())
