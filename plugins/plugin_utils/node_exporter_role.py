@@ -60,4 +60,4 @@ def archive_problem(archive, variables):
     """Return why the archive cannot be installed. One that must be downloaded is read when it is needed."""
     if not archive.sum:
         return f"{variables['host']} is {architecture_of(variables)}, and node_exporter_checksum has no sum for it: add one"
-    return "" if archive.is_url else archive.take()
+    return "" if archive.is_url else archive.file_problem()

@@ -5,7 +5,6 @@
 from __future__ import annotations
 
 import fcntl
-import os
 import posixpath
 import shutil
 import tarfile
@@ -50,34 +49,45 @@ class ProgramArchive(NamedTuple):
 
         Only one process does it, because many hosts have the same program.
         """
-        self.program.parent.mkdir(parents=True, exist_ok=True)
-        folder = os.open(self.program.parent, os.O_RDONLY)
         try:
-            fcntl.flock(folder, fcntl.LOCK_EX)
-            return "" if self.program.is_file() else self._take()
+            self.program.parent.mkdir(parents=True, exist_ok=True)
+            with Path(self.program.parent, "lock").open("w") as lock:
+                fcntl.flock(lock, fcntl.LOCK_EX)
+                return "" if self.program.is_file() else self._take()
         except (OSError, HTTPException, ValueError, EOFError, tarfile.TarError) as error:
-            reason = without_logins(" ".join(str(error).split()))
-            copy = ", or give the archive as a file on the controller" if self.is_url else ""
-            what = f"{without_logins(self.place)}, which {self.place_variable} names, cannot be read ({reason})"
-            return f"{what}: correct {self.place_variable} or {self.sum_variable}{copy}"
-        finally:
-            os.close(folder)
+            return self._unreadable(error)
+
+    def file_problem(self) -> str:
+        """Return the reason why the archive, which is a file, cannot be used. Nothing is written."""
+        try:
+            return self._sum_problem(Path(self.place).expanduser())
+        except OSError as error:
+            return self._unreadable(error)
+
+    def _unreadable(self, error: Exception) -> str:
+        reason = without_logins(" ".join(str(error).split()))
+        copy = ", or give the archive as a file on the controller" if self.is_url else ""
+        what = f"{without_logins(self.place)}, which {self.place_variable} names, cannot be read ({reason})"
+        return f"{what}: correct {self.place_variable} or {self.sum_variable}{copy}"
+
+    def _sum_problem(self, archive: Path) -> str:
+        found = sum_of(archive)
+        what = f"{without_logins(self.place)} has the SHA-256 sum {found}, and {self.sum_variable} is {self.sum}"
+        return "" if found == self.sum else f"{what}: copy the archive again, or correct the sum"
 
     def _take(self) -> str:
-        shown = without_logins(self.place)
         with tempfile.TemporaryDirectory(prefix="new-", dir=self.program.parent) as scratch:
             archive = Path(scratch, "archive") if self.is_url else Path(self.place).expanduser()
             if self.is_url:
                 with archive.open("wb") as output:
                     shutil.copyfileobj(open_url(self.place, timeout=60), output)
-            found = sum_of(archive)
-            if found != self.sum:
-                what = f"{shown} has the SHA-256 sum {found}, and {self.sum_variable} is {self.sum}"
-                return f"{what}: copy the archive again, or correct the sum"
+            problem = self._sum_problem(archive)
+            if problem:
+                return problem
             with tarfile.open(archive) as opened:
                 member = next((one for one in opened if one.isfile() and posixpath.basename(one.name) == self.name), None)
                 if member is None:
-                    return f"{shown} has no file {self.name}: use {self.release}"
+                    return f"{without_logins(self.place)} has no file {self.name}: use {self.release}"
                 with Path(scratch, self.name).open("wb") as output:
                     shutil.copyfileobj(opened.extractfile(member), output)
             Path(scratch, self.name).replace(self.program)
