@@ -52,10 +52,10 @@ def _next_steps(programs: Mapping[str, Program], installed: Collection[str], *, 
     if is_plan:
         return [f"{SITE}    # makes these changes"]
     steps = []
-    if any(programs[part].only_logs for part in installed):
-        steps.append("read the logs of the programs for a week, and then set site_dry_run: false")
     if "spread_cronjob" in installed:
         steps += [f"{ANNOTATE}    # lets a namespace take part", f"{SITE} --tags rebalance --check    # what would be moved now"]
+    if any(programs[part].only_logs for part in installed):
+        steps.append("read the logs of the programs for a week, and then set site_dry_run: false")
     if "extended_scheduler" in installed:
         steps.append("set schedulerName in a pod template to a profile of the scheduler: docs/scheduler-profiles.md")
     return [*steps, GUIDE]

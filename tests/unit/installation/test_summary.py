@@ -26,9 +26,9 @@ def test_it_says_what_is_installed_where_what_has_changed_and_what_comes_next() 
         "  node_exporter  3 of 3 nodes",
         "  not in this run: scheduler (site_scheduler)",
         "Next:",
-        "  read the logs of the programs for a week, and then set site_dry_run: false",
         "  kubectl annotate namespace NAME kube-scheduling.onprem/spread=allow    # lets a namespace take part",
         "  ansible-playbook onprem.kube_scheduling.site -i INVENTORY --tags rebalance --check    # what would be moved now",
+        "  read the logs of the programs for a week, and then set site_dry_run: false",
         "  docs/install.md",
     ]
 
