@@ -114,9 +114,9 @@ class Daemon:
         with self._shutdown_signal.stop_raises():
             self._cache.start()
         try:
+            self._log.info("watching the cluster", **self._cluster, dry_run=self._settings.dry_run)
             if not self._settings.dry_run:
                 self._leadership.start()
-            self._log.info("watching the cluster", **self._cluster, leading=self._leadership.leading, dry_run=self._settings.dry_run)
             with self._controller.nominations.renewed():
                 while not self._shutdown_signal.stopping:
                     self._wait(self._reconcile_once())

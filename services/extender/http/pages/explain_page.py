@@ -41,8 +41,8 @@ COLUMNS = (
 )
 
 
-def explain_page(pod: RecentPod, rows: ProfileRows, faults: Sequence[str] = ()) -> bytes:
-    """Return the page of a pod. ``faults``: HTML for the top."""
+def explain_page(cluster: str, pod: RecentPod, rows: ProfileRows, faults: Sequence[str] = ()) -> bytes:
+    """Return the page of a pod in ``cluster``. ``faults``: HTML for the top."""
     asked_at = datetime.fromtimestamp(pod.asked_at_s, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
     parts = [
         *faults,
@@ -54,7 +54,7 @@ def explain_page(pod: RecentPod, rows: ProfileRows, faults: Sequence[str] = ()) 
         *profile_parts(rows),
         _weights(rows.weight),
     ]
-    return html.page(f"Pod {pod.namespace}/{pod.name}, profile {rows.profile}", parts, refresh=False)
+    return html.page(f"Pod {pod.namespace}/{pod.name}, profile {rows.profile}: {cluster}".rstrip(": "), parts, refresh=False)
 
 
 def unknown_pod_page(namespace: str, name: str, known: Sequence[RecentPod], profiles: Sequence[str]) -> bytes:

@@ -130,8 +130,10 @@ class StatusApi:
             return Response(404, JSON, encode_json({"error": text, "recent": [f"{one.namespace}/{one.name}" for one in known]}))
         view = self._engine.current.view
         if as_page:
-            return Response(200, HTML, explain_page(pod, rows, [*self._fault_parts(), *error_parts(view)]), PAGE_HEADERS)
-        values = {"pod": _pod(pod), **as_json(rows), "errors": dict(view.errors), "in_tree_weights": IN_TREE_WEIGHTS}
+            page = explain_page(view.cluster.line, pod, rows, [*self._fault_parts(), *error_parts(view)])
+            return Response(200, HTML, page, PAGE_HEADERS)
+        about = {"cluster": view.cluster.fields(), "pod": _pod(pod)}
+        values = {**about, **as_json(rows), "errors": dict(view.errors), "in_tree_weights": IN_TREE_WEIGHTS}
         return Response(200, JSON, encode_json(values))
 
     def _status(self, query: bytes, headers: Mapping[bytes, bytes]) -> Response:

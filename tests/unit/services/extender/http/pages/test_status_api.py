@@ -88,11 +88,14 @@ def test_the_status_as_json(client: Client) -> None:
     assert found["errors"] == {} and found["unmapped_series"] == 0
 
 
-def test_the_status_names_the_cluster(client: Client) -> None:
+def test_the_status_and_the_reasons_for_scores_name_the_cluster(client: Client) -> None:
     berlin = ClusterIdentity("berlin", "admin", "https://10.0.0.10:6443")
     client.engine.on_view(view({"a": 5.0}, version=3, cluster=berlin))
     assert client.get("/status").json["cluster"] == berlin.fields()
     assert f"<h1>Scheduler extender: {berlin.line}</h1>" in client.get("/status", accept="text/html").text
+    client.post(PRIORITIZE, names_body(["a"]))
+    assert client.get("/explain?pod=app/web").json["cluster"] == berlin.fields()
+    assert berlin.line in client.get("/explain?pod=app/web", accept="text/html").text
 
 
 def test_pages_escape_every_text_and_have_no_script(client: Client) -> None:
