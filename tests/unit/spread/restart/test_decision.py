@@ -73,6 +73,12 @@ def test_the_cooldown_holds_also_for_a_named_workload():
     assert decision(cluster, cooldown_s=30) == ("restart", "collapsed")
 
 
+def test_without_a_cooldown_an_outcome_of_the_next_second_does_not_count():
+    cluster = workers(2)
+    cluster.deployment("web", ["worker-1"] * 2, metadata=remember("unchanged", revision="hash1", age_s=-1))
+    assert decision(cluster, cooldown_s=0) == ("restart", "collapsed")
+
+
 def test_an_outcome_of_another_revision_counts_as_absent():
     cluster = workers(2)
     cluster.deployment("web", ["worker-1"] * 2, metadata=remember("unchanged", revision="hash0"))
