@@ -21,6 +21,7 @@ description:
 extends_documentation_fragment:
   - kubernetes.core.k8s_auth_options
   - onprem.kube_scheduling.attributes
+  - onprem.kube_scheduling.connection
 attributes:
   check_mode:
     details:
@@ -130,14 +131,7 @@ options:
     description: A sentence for the error about pods that find no node.
     type: str
     default: ""
-requirements:
-  - python >= 3.9
-  - kubernetes >= 24.2.0
-  - msgspec >= 0.19
-  - PyYAML >= 6.0
-  - urllib3 >= 2.0.2
 notes:
-  - The Python library kubernetes is imported only for a kubeconfig whose user has an exec plugin or an auth provider.
   - Needs the verbs get, list, create, patch and delete on the kinds of the set. Roles and RoleBindings are listed in all namespaces. A
     Secret is read by its name and not listed, so one that is not wanted any more is not deleted. To
     delete a namespace, it needs the verb list on every kind. A kind that cannot be listed keeps the namespace.

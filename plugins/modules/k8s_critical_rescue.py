@@ -26,6 +26,7 @@ description:
 extends_documentation_fragment:
   - kubernetes.core.k8s_auth_options
   - onprem.kube_scheduling.attributes
+  - onprem.kube_scheduling.connection
 attributes:
   diff_mode:
     support: full
@@ -172,14 +173,7 @@ options:
       - A profile that is in no entry is assumed to have the default plugins.
     type: list
     elements: str
-requirements:
-  - python >= 3.9
-  - kubernetes >= 24.2.0
-  - msgspec >= 0.19
-  - PyYAML >= 6.0
-  - urllib3 >= 2.0.2
 notes:
-  - The Python library kubernetes is imported only for a kubeconfig whose user has an exec plugin or an auth provider.
   - C(docs/rescue.md) has the roles that it needs.
   - All times are of the API server's clock.
 seealso:

@@ -19,6 +19,7 @@ description:
 extends_documentation_fragment:
   - kubernetes.core.k8s_auth_options
   - onprem.kube_scheduling.attributes
+  - onprem.kube_scheduling.connection
 attributes:
   check_mode:
     details:
@@ -36,14 +37,7 @@ options:
     description: The longest time in seconds until the Job has ended.
     type: int
     default: 600
-requirements:
-  - python >= 3.9
-  - kubernetes >= 24.2.0
-  - msgspec >= 0.19
-  - PyYAML >= 6.0
-  - urllib3 >= 2.0.2
 notes:
-  - The Python library kubernetes is imported only for a kubeconfig whose user has an exec plugin or an auth provider.
   - Needs the verb get on cronjobs and jobs of batch, and the verb create on jobs.
 seealso:
   - name: Install the programs

@@ -20,6 +20,7 @@ description:
 extends_documentation_fragment:
   - kubernetes.core.k8s_auth_options
   - onprem.kube_scheduling.attributes
+  - onprem.kube_scheduling.connection
 attributes:
   diff_mode:
     support: N/A
@@ -45,14 +46,6 @@ options:
     description: The time in seconds between two reads of the cluster.
     type: int
     default: 5
-requirements:
-  - python >= 3.9
-  - kubernetes >= 24.2.0
-  - msgspec >= 0.19
-  - PyYAML >= 6.0
-  - urllib3 >= 2.0.2
-notes:
-  - The Python library kubernetes is imported only for a kubeconfig whose user has an exec plugin or an auth provider.
 seealso:
   - name: Spread workloads after maintenance
     description: The guide to the playbook.

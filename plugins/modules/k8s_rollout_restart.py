@@ -28,6 +28,7 @@ description:
 extends_documentation_fragment:
   - kubernetes.core.k8s_auth_options
   - onprem.kube_scheduling.attributes
+  - onprem.kube_scheduling.connection
 attributes:
   diff_mode:
     support: full
@@ -243,14 +244,7 @@ options:
         of the check. By default the value of O(check).
     type: list
     elements: str
-requirements:
-  - python >= 3.9
-  - kubernetes >= 24.2.0
-  - msgspec >= 0.19
-  - PyYAML >= 6.0
-  - urllib3 >= 2.0.2
 notes:
-  - The Python library kubernetes is imported only for a kubeconfig whose user has an exec plugin or an auth provider.
   - Needs the verbs of M(onprem.kube_scheduling.k8s_spread_check), the verbs get and patch on deployments and statefulsets, and the verb
     create on events. Without the right to create events, the restart is done with a warning. C(docs/rebalance.md) has the roles.
   - With the verb watch on deployments and statefulsets, the module watches a workload while it waits. Otherwise see O(wait_sleep).

@@ -19,6 +19,7 @@ description:
 extends_documentation_fragment:
   - kubernetes.core.k8s_auth_options
   - onprem.kube_scheduling.attributes
+  - onprem.kube_scheduling.connection
 attributes:
   diff_mode:
     support: N/A
@@ -127,14 +128,7 @@ options:
       - Return RV(node_list), for maps and reports.
     type: bool
     default: false
-requirements:
-  - python >= 3.9
-  - kubernetes >= 24.2.0
-  - msgspec >= 0.19
-  - PyYAML >= 6.0
-  - urllib3 >= 2.0.2
 notes:
-  - The Python library kubernetes is imported only for a kubeconfig whose user has an exec plugin or an auth provider.
   - A workload or namespace with the annotation C(kube-scheduling.onprem/spread=ignore) is left out.
   - A workload whose containers cannot start (C(unhealthy_pods)), or without a ready replica (C(no_ready_replica)), is not restartable.
     RV(workloads[].blockers) has the reason.

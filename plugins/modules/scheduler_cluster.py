@@ -18,6 +18,7 @@ description:
 extends_documentation_fragment:
   - kubernetes.core.k8s_auth_options
   - onprem.kube_scheduling.attributes
+  - onprem.kube_scheduling.connection
 options:
   state:
     description:
@@ -80,12 +81,6 @@ options:
     description: The namespace of the pods with which profiles were tried.
     type: str
     default: default
-requirements:
-  - python >= 3.9
-  - kubernetes >= 24.2.0
-  - msgspec >= 0.19
-  - PyYAML >= 6.0
-  - urllib3 >= 2.0.2
 seealso:
   - name: Scheduler profiles
     description: The guide with the rights that are needed.

@@ -18,6 +18,7 @@ description:
 extends_documentation_fragment:
   - kubernetes.core.k8s_auth_options
   - onprem.kube_scheduling.attributes
+  - onprem.kube_scheduling.connection
 attributes:
   check_mode:
     details:
@@ -55,12 +56,6 @@ options:
     description: The longest time in seconds until a pod has a node. With 0 no pod is created.
     type: int
     default: 180
-requirements:
-  - python >= 3.9
-  - kubernetes >= 24.2.0
-  - msgspec >= 0.19
-  - PyYAML >= 6.0
-  - urllib3 >= 2.0.2
 notes:
   - Needs the verbs get, create and delete on pods and the verb list on events in the namespace of the pod.
 seealso:

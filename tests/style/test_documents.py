@@ -23,6 +23,7 @@ from tools.docs import site_url
 from tools.paths import ROOT
 
 MODULES = sorted(file for file in (ROOT / "plugins" / "modules").glob("*.py") if file.stem not in internal_modules())
+OWN = "onprem.kube_scheduling."
 DOCUMENTS = [file for file in FILES if file.suffix == ".md"]
 LINK = re.compile(r"\]\(([^)\s]+)[^)]*\)")
 HEADING = re.compile(r"^#+ +(.+?) *$", re.MULTILINE)
@@ -37,11 +38,21 @@ def lower_bounds(lines: list[str]) -> dict[str, Version]:
 
 
 def documentation_of(module: Path) -> dict[str, Any]:
-    for statement in tree(module).body:
+    """Return the documentation of a module, with the requirements of the fragments of this collection, as Ansible has it."""
+    documentation = own_documentation_of(module)
+    for name in documentation.get("extends_documentation_fragment", []):
+        if name.startswith(OWN):
+            fragment = own_documentation_of(ROOT / "plugins" / "doc_fragments" / f"{name.removeprefix(OWN)}.py")
+            documentation["requirements"] = [*documentation.get("requirements", []), *fragment.get("requirements", [])]
+    return documentation
+
+
+def own_documentation_of(file: Path) -> dict[str, Any]:
+    for statement in ast.walk(tree(file)):
         if isinstance(statement, ast.Assign) and ast.unparse(statement.targets[0]) == "DOCUMENTATION":
             documentation: dict[str, Any] = yaml.safe_load(ast.literal_eval(statement.value))
             return documentation
-    raise AssertionError(f"{module} has no DOCUMENTATION")
+    raise AssertionError(f"{file} has no DOCUMENTATION")
 
 
 def test_a_module_requires_what_requirements_txt_installs() -> None:
