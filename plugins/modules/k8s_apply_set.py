@@ -219,24 +219,15 @@ namespace_stays:
   sample: "Namespace kube-scheduling is not deleted, because it has objects of others: Secret/registry"
 """
 
-from pathlib import Path
-
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.packed_sources import compile_once
 
 compile_once()
 
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.ansible_connection import (
-    fail,
-    make_module,
-    open_connection,
-)
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.config.yaml_text import dump_yaml
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.errors import KubeError
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.ansible_connection import connect, make_module, run_module
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.apply_set.apply_set import ApplySet
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.apply_set.cluster import ObjectsApi
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.apply_set.cluster import ObjectsApi, ObjectsError
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.apply_set.files import render
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.apply_set.options import ApplySetError, Options, Outcome
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.apply_set.rights import missing_right, questions
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.apply_set.rights import missing_rights
 
 STATES = ("present", "absent", "checked", "verified", "rendered")
 
@@ -264,64 +255,33 @@ def argument_spec():
     }
 
 
-def make_options(module):
-    """Return the options of the set. Their objects are not in the result of the module, because they may have a Secret."""
-    given = module.params
-    same = ("kinds", "optional_kinds", "create_namespace", "removes_state", "permissions", "user", "pending_remedy")
-    return Options(
-        **{name: given[name] or "" for name in ("name", "component", "namespace")},
-        **{name: given[name] for name in same},
-        parts=given.pop("objects"),
-        components=[given["component"], *given["components"]],
-        wait_timeout_s=given["wait_timeout"],
-        delete_timeout_s=given["delete_timeout"],
-        check_mode=module.check_mode,
-    )
-
-
-def rendered(module, options, outcome):
-    """Write the files, and return whether one has changed."""
-    kinds = set(options.optional_kinds)
-    kept = {
-        name: [item for item in items if f"{item['apiVersion']}/{item['kind']}" not in kinds] for name, items in options.all_parts().items()
-    }
-    parts = {name: items for name, items in kept.items() if items}
-    folder = Path(module.params["render_to"]).resolve()
-    outcome.diff = render(folder, options.component, parts, dump_yaml, check_mode=module.check_mode)
-    return bool(outcome.diff)
-
-
-def checked(module, api, options, outcome):
-    """Ask for the rights, and try the objects."""
-    asked = questions(module.params["rights"], module.params["unneeded_verbs"])
-    outcome.problems += [missing_right(question) for question in asked if not api.is_allowed(question)]
-    if options.name:
-        ApplySet(api, options, outcome).check()
+def execute(module, result):
+    """Do what the state says."""
+    given, state = dict(module.params), module.params["state"]
+    module.params["objects"] = {}  # the result has the options, and the objects may have a Secret
+    if state == "rendered":
+        diff = render(given, check_mode=module.check_mode)
+        result.update({"diff": diff} if module._diff else {}, changed=bool(diff))
+        return
+    api, problems = connect(module, name="k8s_apply_set", client=ObjectsApi), []
+    if state == "checked":
+        problems += missing_rights(api, given["rights"], given["unneeded_verbs"])
+    if given["name"]:
+        members = ApplySet(api, given, check_mode=module.check_mode)
+        try:
+            getattr(members, state)()
+        finally:
+            result.update(members.result(diff=module._diff))
+        problems += members.problems
+    if problems:
+        raise ObjectsError("\n".join(problems))
 
 
 def main():
     """Run the module."""
     needed = ("name", "component", "namespace")
     conditions = [("state", state, needed) for state in STATES if state != "checked"] + [("state", "rendered", ("render_to",))]
-    module = make_module(argument_spec(), required_if=conditions)
-    options, outcome = make_options(module), Outcome()
-    state, more = module.params["state"], {}
-    try:
-        if state == "rendered":
-            more["changed"] = rendered(module, options, outcome)
-        else:
-            api = ObjectsApi(open_connection(module, name="k8s_apply_set"))
-            if state == "checked":
-                checked(module, api, options, outcome)
-            else:
-                applied = ApplySet(api, options, outcome)
-                {"verified": applied.verify, "absent": applied.absent, "present": applied.present}[state]()
-    except (ApplySetError, KubeError, OSError) as error:
-        fail(module, error, changed=outcome.has_changed)
-    result = {**outcome.result(check_mode=module.check_mode, diff=module._diff), **more}
-    if outcome.problems:
-        module.fail_json("\n".join(outcome.problems), **result)
-    module.exit_json(**result)
+    run_module(make_module(argument_spec(), required_if=conditions), execute)
 
 
 if __name__ == "__main__":

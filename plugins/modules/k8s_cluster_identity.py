@@ -86,7 +86,7 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.packed
 
 compile_once()
 
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.ansible_connection import connect, fail, make_module
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.ansible_connection import connect, make_module, run_module
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.errors import KubeError
 
 
@@ -95,17 +95,17 @@ def argument_spec():
     return {}
 
 
-def main():
-    """Run the module: reach the API server."""
-    module = make_module(argument_spec())
-    try:
-        api = connect(module, name="k8s_cluster_identity")
-    except KubeError as error:
-        fail(module, error)
+def execute(module, result):
+    """Reach the API server."""
+    api = connect(module, name="k8s_cluster_identity")
     if not api.server_version:
-        module.fail_json(f"{api.cluster.line} has not sent its version: check whether this is an API server, and the proxies before it")
-    skew_s = int(time.time() - api.now_s())
-    module.exit_json(changed=False, line=api.cluster.line, version=api.server_version, clock_skew_s=skew_s)
+        raise KubeError(f"{api.cluster.line} has not sent its version: check whether this is an API server, and the proxies before it")
+    result.update(line=api.cluster.line, version=api.server_version, clock_skew_s=int(time.time() - api.now_s()))
+
+
+def main():
+    """Run the module."""
+    run_module(make_module(argument_spec()), execute)
 
 
 if __name__ == "__main__":

@@ -80,15 +80,9 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.packed
 
 compile_once()
 
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.ansible_connection import (
-    fail,
-    make_module,
-    open_connection,
-)
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.errors import KubeError
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.ansible_connection import connect, make_module, run_module
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.apply_set.cluster import ObjectsApi
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.apply_set.job import BATCH, JOBS, job_of, wait_for_end
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.apply_set.objects import Reference
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.apply_set.job import start_job, wait_for_end
 
 
 def argument_spec():
@@ -97,23 +91,19 @@ def argument_spec():
     return {**texts, "wait_timeout": {"type": "int", "default": 600}}
 
 
+def execute(module, result):
+    """Start the Job, and wait for its end."""
+    given = module.params
+    api = connect(module, name="k8s_cronjob_run", client=ObjectsApi)
+    job = start_job(api, given["namespace"], given["name"], dry_run=module.check_mode)
+    result.update(changed=True, job=job)
+    if not module.check_mode:
+        wait_for_end(api, given["namespace"], job, given["wait_timeout"])
+
+
 def main():
     """Run the module."""
-    module = make_module(argument_spec())
-    name, namespace = module.params["name"], module.params["namespace"]
-    try:
-        api = ObjectsApi(open_connection(module, name="k8s_cronjob_run"))
-        cronjob = api.find(Reference(BATCH, "CronJob", namespace, name))
-        if cronjob is None:
-            module.fail_json(f"There is no CronJob {namespace}/{name}: install it first. The form Deployment runs by itself.")
-        job = job_of(cronjob)
-        api.create_once(JOBS, namespace, job, dry_run=module.check_mode)
-    except KubeError as error:
-        fail(module, error)
-    problem = "" if module.check_mode else wait_for_end(api, job, module.params["wait_timeout"])
-    if problem:
-        module.fail_json(problem, changed=True)
-    module.exit_json(changed=True, job=job["metadata"]["name"])
+    run_module(make_module(argument_spec()), execute)
 
 
 if __name__ == "__main__":

@@ -94,8 +94,7 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.packed
 
 compile_once()
 
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.ansible_connection import connect, fail, make_module
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.errors import KubeError
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.ansible_connection import connect, make_module, run_module
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.maintenance.settled import (
     wait,
     waiting_nodes,
@@ -113,21 +112,21 @@ def argument_spec():
     }
 
 
+def execute(module, result):
+    """Wait for the nodes, or for the workloads."""
+    given = module.params
+    api = connect(module, name="k8s_maintenance_wait")
+    result["line"] = api.cluster.line
+    if given["workloads"] is None:
+        read = partial(waiting_nodes, api, given["ignored_nodes"])
+    else:
+        read = partial(waiting_workloads, api, {f"{one['kind']} {one['namespace']}/{one['name']}" for one in given["workloads"]})
+    result["waiting"] = wait(read, timeout_s=given["wait_timeout"], poll_s=given["wait_sleep"])
+
+
 def main():
     """Run the module."""
-    module, line = make_module(argument_spec()), {}
-    given = module.params
-    try:
-        api = connect(module, name="k8s_maintenance_wait")
-        line = {"line": api.cluster.line}
-        if given["workloads"] is None:
-            read = partial(waiting_nodes, api, given["ignored_nodes"])
-        else:
-            read = partial(waiting_workloads, api, {f"{one['kind']} {one['namespace']}/{one['name']}" for one in given["workloads"]})
-        waiting = wait(read, timeout_s=given["wait_timeout"], poll_s=given["wait_sleep"])
-    except KubeError as error:
-        fail(module, error, **line)
-    module.exit_json(changed=False, waiting=waiting, **line)
+    run_module(make_module(argument_spec()), execute)
 
 
 if __name__ == "__main__":

@@ -179,16 +179,9 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.packed
 
 compile_once()
 
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.ansible_connection import (
-    fail,
-    make_module,
-    open_connection,
-)
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.config.files import ConnectionSettingsError
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.errors import KubeError
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.ansible_connection import connect, make_module, run_module
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.apply_set.cluster import ObjectsApi
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.scheduler_role.cluster import (
-    RoleClusterError,
     check_late_pods,
     host_objects,
     installed_profiles,
@@ -216,40 +209,40 @@ def argument_spec():
     }
 
 
-def read(api, given):
-    """Return what the cluster has."""
-    shape, place = given["shape"], (given["namespace"], given["name"])
+def read(api, given, result):
+    """Find what the cluster has."""
+    shape, namespace = given["shape"], given["namespace"]
     is_second = shape == "second_scheduler"
     objects = [] if is_second else host_objects(api, shape, given["name"])
-    return {
-        **(nodes_of(api) if given["nodes"] else {}),
-        "missing_files": missing_files(api, given["namespace"], given["files"]),
-        "marked": marked_by(api, given["marks"]),
-        "profiles": installed_profiles(api, *place) if is_second else [],
-        "objects": objects,
-        "pod_names": running_pods(api, given["namespace"], given["pods"], objects, shape) if given["pods"] else [],
-    }
+    result.update(
+        nodes_of(api) if given["nodes"] else {},
+        missing_files=missing_files(api, namespace, given["files"]),
+        marked=marked_by(api, given["marks"]),
+        profiles=installed_profiles(api, namespace, given["name"]) if is_second else [],
+        objects=objects,
+        pod_names=running_pods(api, namespace, given["pods"], objects, shape) if given["pods"] else [],
+    )
+
+
+def execute(module, result):
+    """Read what the state needs, or delete what the programs have left."""
+    given = module.params
+    api = connect(module, name="scheduler_cluster", client=ObjectsApi)
+    result["version"] = api.server_version
+    if given["state"] == "read":
+        read(api, given, result)
+    elif given["state"] == "users":
+        result["users"] = users_in(api, given["profiles"])
+    elif given["state"] == "absent":
+        result["deleted"] = remove_state(api, given["namespace"], given, check_mode=module.check_mode)
+        result["changed"] = bool(result["deleted"])
+    if given["state"] in ("absent", "late") and not module.check_mode:
+        check_late_pods(api, given["profiles"])
 
 
 def main():
     """Run the module."""
-    module = make_module(argument_spec())
-    given, result = module.params, {"changed": False}
-    try:
-        api = ObjectsApi(open_connection(module, name="scheduler_cluster"))
-        result["version"] = api.server_version
-        if given["state"] == "read":
-            result.update(read(api, given))
-        elif given["state"] == "users":
-            result["users"] = users_in(api, given["profiles"])
-        elif given["state"] == "absent":
-            result["deleted"] = remove_state(api, given["namespace"], given, check_mode=module.check_mode)
-            result["changed"] = bool(result["deleted"])
-        if given["state"] in ("absent", "late") and not module.check_mode:
-            check_late_pods(api, given["profiles"])
-    except (ConnectionSettingsError, KubeError, RoleClusterError) as error:
-        fail(module, error, **result)
-    module.exit_json(**result)
+    run_module(make_module(argument_spec()), execute)
 
 
 if __name__ == "__main__":

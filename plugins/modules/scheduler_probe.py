@@ -100,14 +100,9 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.packed
 
 compile_once()
 
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.ansible_connection import (
-    fail,
-    make_module,
-    open_connection,
-)
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.errors import KubeError
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.ansible_connection import connect, make_module, run_module
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.apply_set.cluster import ObjectsApi
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.scheduler_role.probe import Probe, ProbeError
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.scheduler_role.probe import Probe
 
 
 def argument_spec():
@@ -122,22 +117,22 @@ def argument_spec():
     }
 
 
+def execute(module, result):
+    """Try the profiles."""
+    given = module.params
+    result["remarks"] = []
+    probe = Probe(connect(module, name="scheduler_probe", client=ObjectsApi), given["pod"], given["wait_timeout"], given["log_command"])
+    if given["state"] == "checked" and given["wait_timeout"]:
+        probe.check(given["profiles"][0])
+    elif given["state"] == "bound" and not module.check_mode:
+        if given["lease"]:
+            probe.wait_for_leader(**given["lease"])
+        result["remarks"] += [probe.bind(profile) for profile in given["profiles"] if given["wait_timeout"]]
+
+
 def main():
     """Run the module."""
-    module = make_module(argument_spec())
-    given, remarks = module.params, []
-    try:
-        api = ObjectsApi(open_connection(module, name="scheduler_probe"))
-        probe = Probe(api, given["pod"], given["wait_timeout"], given["log_command"])
-        if given["state"] == "checked" and given["wait_timeout"]:
-            probe.check(given["profiles"][0])
-        elif given["state"] == "bound" and not module.check_mode:
-            if given["lease"]:
-                probe.wait_for_leader(**given["lease"])
-            remarks = [probe.bind(profile) for profile in given["profiles"] if given["wait_timeout"]]
-    except (KubeError, ProbeError) as error:
-        fail(module, error)
-    module.exit_json(changed=False, remarks=remarks)
+    run_module(make_module(argument_spec()), execute)
 
 
 if __name__ == "__main__":

@@ -18,16 +18,18 @@ from ansible_collections.kubernetes.core.plugins.module_utils.args_common import
 from ...model.codec import MSGSPEC_IMPORT_ERROR
 from .api import KubeApi
 from .config.connection_options import given_options
+from .config.files import ConnectionSettingsError
 from .config.secrets import secrets_in
 from .config.yaml_text import YAML_IMPORT_ERROR
+from .errors import KubeError
 from .http.connection import URLLIB3_IMPORT_ERROR
-from .http.transport import Transport
 from .open_transport import make_transport, read_version
 
-__all__ = ["AUTH_ARG_SPEC", "connect", "fail", "make_module", "open_connection"]
+__all__ = ["AUTH_ARG_SPEC", "connect", "fail", "make_module", "run_module"]
 
 COLLECTION = "onprem.kube_scheduling"
 LIBRARIES = ("kubernetes", "msgspec", "'urllib3>=2'", "PyYAML")
+Client = t.TypeVar("Client", bound=KubeApi)
 IMPORT_ERRORS = {"msgspec": MSGSPEC_IMPORT_ERROR, "urllib3 >= 2": URLLIB3_IMPORT_ERROR, "PyYAML": YAML_IMPORT_ERROR}
 
 
@@ -64,20 +66,25 @@ def make_module(argument_spec: dict[str, t.Any], **options: t.Any) -> t.Any:
     return module
 
 
-def connect(module: t.Any, *, name: str) -> KubeApi:
-    """Return the API client for the module's options, as ``open_connection``."""
-    return KubeApi(open_connection(module, name=name))
+def run_module(module: t.Any, execute: t.Callable[[t.Any, dict[str, t.Any]], None]) -> None:
+    """End the module with the result that ``execute`` fills in. After a known error, it has what was filled in until then."""
+    result: dict[str, t.Any] = {"changed": False}
+    try:
+        execute(module, result)
+    except (ConnectionSettingsError, KubeError, OSError) as error:
+        fail(module, error, **result)
+    module.exit_json(**result)
 
 
-def open_connection(module: t.Any, *, name: str) -> Transport:
-    """Return the connection for the module's options. Results then name the cluster.
+def connect(module: t.Any, *, name: str, client: type[Client] = KubeApi) -> Client:  # type: ignore[assignment]
+    """Return the API client for the module's options. Results then name the cluster.
 
     ``name`` is the module's name, for the user agent. Raises ConfigurationError, UnreachableError or UnauthorizedError.
     """
     transport = make_transport(given_options(module.params, os.environ), user_agent=f"{COLLECTION}/{name}")
     module.cluster = {"cluster": transport.cluster.fields()}
     read_version(transport)
-    return transport
+    return client(transport)
 
 
 def fail(module: t.Any, error: Exception, **result: t.Any) -> None:

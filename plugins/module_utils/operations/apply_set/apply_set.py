@@ -2,42 +2,44 @@
 # Copyright: onprem.kube_scheduling contributors
 """The members of an apply set in a cluster: applied and pruned, checked before, verified after, and deleted.
 
-Each function can be repeated after an interruption at any place. An object of others is neither replaced nor deleted.
+Each state can be repeated after an interruption at any place. An object of others is neither replaced nor deleted.
 """
 
 from __future__ import annotations
 
 import typing as t
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from ...kube.client.errors import ApiError, ForbiddenError, KubeError, NotFoundError, is_permission_error
 from ...kube.client.resources import PODS
 from ...model.messages import listed
-from .availability import availability, condition_texts, unscheduled_texts
-from .cluster import ObjectsApi
-from .discovery import read_namespace_objects
+from ...state.restart_outcome import OUTCOME_ANNOTATION
+from .cluster import ObjectsApi, ObjectsError
 from .objects import (
+    COLLECTION,
+    COMPONENT,
+    MANAGED_BY,
     NAME,
+    PART_OF,
+    PROJECT,
     Json,
     Reference,
     comparable,
     different_paths,
-    in_namespace,
     is_managed,
     is_member,
-    kinds_in_order,
+    kind_of,
+    labels_of,
     member_selector,
-    pod_of,
+    mounted_config_maps,
     reference_of,
     set_labels,
-    used_config_maps,
+    shown,
 )
-from .options import ApplySetError, Options, Outcome
 from .polling import polled
-from .rest import IGNORED_KINDS, why_it_stays
-from .rights import GROUP, RIGHTS_KINDS
-from .state import remove_state
+from .rights import GROUP, RIGHTS_KINDS, permission_objects
 
+NAMESPACE_PART = "namespace"
 ROLES = ("Role", "RoleBinding")
 """A set may have these in any namespace, also in one that the settings do not have any more."""
 TRIAL_NAMESPACE = "kube-system"
@@ -52,49 +54,90 @@ OTHER_FORMS = {
 }
 """The name of the other form of a program, whose ClusterRole is made before its pods, and removed after them."""
 MOST_FIELDS = 5
-RETRY_FOR_S, ANSWER_TIMEOUT_S = 10.0, 30.0
-"""An aggregated API without a server does not answer later either."""
+STATE = tuple(
+    Reference(version, kind, "kube-system", name)
+    for version, kind in (("coordination.k8s.io/v1", "Lease"), ("v1", "ConfigMap"))
+    for name in ("kube-scheduling-rebalance", "kube-scheduling-rescue")
+)
+"""The objects that the programs and the modules have written."""
+WITH_OUTCOME = ("Deployment", "StatefulSet", "ReplicaSet", "ControllerRevision")
+"""A Deployment copies its annotations to its ReplicaSets, and a StatefulSet to its ControllerRevisions, so those are last."""
+IGNORED_KINDS = ("Endpoints", "EndpointSlice", "Event", "PodMetrics")
+"""These kinds do not keep a namespace: the cluster itself makes their objects."""
+DATA_KINDS = ("PersistentVolumeClaim", "Secret")
+"""These kinds keep a namespace also if their objects have the labels of this collection, which makes none of them."""
+IN_EVERY_NAMESPACE = (("ServiceAccount", "default"), ("ConfigMap", "kube-root-ca.crt"))
+MOST_NAMED, MOST_LETTERS = 20, 200
+
+
+def parts_of(given: Json) -> dict[str, list[Json]]:
+    """Return the wanted objects with their labels, in the order in which they are applied, by their part."""
+    name, namespace, labels = given["name"], given["namespace"], set_labels(given["name"], given["component"])
+    parts: dict[str, list[Json]] = {}
+    if given["permissions"] is not None:
+        parts["permissions"] = list(permission_objects(name, namespace, given["permissions"], given["user"]))
+    for part, items in {**parts, **given["objects"]}.items():
+        metadata = [{**item["metadata"], "labels": {**labels_of(item), **labels}} for item in items]
+        parts[part] = [{**item, "metadata": named} for item, named in zip(items, metadata)]
+    if not given["create_namespace"]:
+        return parts
+    # Several sets share the namespace, so it has the label of none.
+    labels = {PART_OF: PROJECT, MANAGED_BY: COLLECTION, "pod-security.kubernetes.io/enforce": "restricted"}
+    return {NAMESPACE_PART: [{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace, "labels": labels}}], **parts}
 
 
 class ApplySet:
-    """The objects that a program should have and those that it has."""
+    """The objects that a program should have and those that it has. ``given`` are the options of the module k8s_apply_set.
 
-    def __init__(self, api: ObjectsApi, options: Options, outcome: Outcome) -> None:
-        self._api, self._options, self._outcome = api, options, outcome
-        self._namespace = Reference("v1", "Namespace", "", options.namespace)
-        items = [item for part in options.all_parts().values() for item in part]
-        unknown = {kind for kind in options.optional_kinds if not api.serves(kind.rpartition("/")[0], kind.rpartition("/")[2])}
-        self._wanted = {reference_of(item): item for item in items if f"{item['apiVersion']}/{item['kind']}" not in unknown}
-        rights = () if options.permissions is None else RIGHTS_KINDS[1:] if options.user else RIGHTS_KINDS
-        self._order = kinds_in_order(rights, [item for item in items if item["kind"] != "Namespace"], options.kinds)
+    The methods without an underscore are its states.
+    """
+
+    def __init__(self, api: ObjectsApi, given: Json, *, check_mode: bool) -> None:
+        self._api, self._given, self._check_mode = api, given, check_mode
+        self._name, self._place = given["name"], given["namespace"]
+        self._namespace = Reference("v1", "Namespace", "", self._place)
+        items = [item for part in parts_of(given).values() for item in part]
+        rights = () if given["permissions"] is None else RIGHTS_KINDS[1:] if given["user"] else RIGHTS_KINDS
+        kinds = [*rights, *(kind_of(item) for item in items if item["kind"] != "Namespace"), *given["kinds"]]
+        # In the order in which objects are applied. They are deleted in the reverse order, so that a program ends before its rights do.
+        self._order = [(version, kind) for version, _slash, kind in (text.rpartition("/") for text in dict.fromkeys(kinds))]
+        optional = given["optional_kinds"]
+        known = [item for item in items if kind_of(item) not in optional or api.resource(item["apiVersion"], item["kind"])]
+        self._wanted = {reference_of(item): item for item in known}
         self._found: dict[Reference, Json] = {}
-        self._found_namespace: t.Optional[Json] = None
+        self._changes: dict[Reference, str] = {}
+        self._diff: list[Json] = []
+        self._remarks: list[str] = []
+        self._not_deleted: list[str] = []
+        self._outcomes: list[str] = []
+        self._namespace_stays = ""
+        self.problems: list[str] = []
 
     def present(self) -> None:
         """Apply the wanted objects in their order, and delete the members that are not wanted.
 
-        Each Deployment is available before the next object is applied. Raises ApplySetError and KubeError.
+        Each Deployment is available before the next object is applied. Raises ObjectsError and KubeError.
         """
         self._read()
         if self._foreign():
-            raise ApplySetError(self._foreign_text())
-        for reference, item in self._applied().items():
+            raise ObjectsError(f"Nothing was applied. {self._foreign_text()}")
+        for reference, item in self._wanted.items():
             self._apply(reference, item)
-            if reference.kind == "Deployment" and self._options.wait_timeout_s > 0 and not self._options.check_mode:
-                self._wait(reference, item)
         self._delete(reference for reference in self._members() if reference not in self._wanted)
 
     def absent(self) -> None:
-        """Delete all members, and then the namespace if nothing of others is in it. Raises ApplySetError and KubeError."""
+        """Delete all members, and then the namespace if nothing of others is in it. Raises ObjectsError and KubeError."""
         self._read()
-        self._outcome.not_deleted += [reference.text for reference in self._foreign()]
+        self._not_deleted = [reference.text for reference in self._foreign()]
         self._delete(self._members())
-        if self._options.removes_state:
-            remove_state(self._api, self._outcome, check_mode=self._options.check_mode)
-        if self._options.create_namespace and self._found_namespace is not None:
-            self._delete_namespace(self._found_namespace)
+        if self._given["removes_state"]:
+            self._remove_state()
+        if self._given["create_namespace"] and self._namespace in self._found:
+            self._namespace_stays = self._why_namespace_stays()
+            if not self._namespace_stays:
+                self._delete_one(self._namespace, self._found[self._namespace])
 
-    def check(self) -> None:
+    def checked(self) -> None:
         """Try all wanted objects as a dry run, and add a problem for each one that the API server or this collection would refuse.
 
         Missing rights are not named here, because they would be named for each object.
@@ -105,88 +148,120 @@ class ApplySet:
             if not error.lacks_role:
                 raise
         if self._foreign():
-            self._outcome.problems.append(self._foreign_text().partition(". ")[2])
-        for reference, item in self._applied().items():
-            self._outcome.changes[reference] = "unchanged"
+            self.problems.append(self._foreign_text())
+        for reference, item in self._wanted.items():
+            self._changes[reference] = "unchanged"
             self._try(reference, item)
 
-    def verify(self) -> None:
+    def verified(self) -> None:
         """Add a problem for each wanted object that is missing, of others, not available, or not as it would be applied."""
         self._read()
-        applied = self._applied()
-        other, form = OTHER_FORMS.get(self._options.name, ("", ""))
+        other, form = OTHER_FORMS.get(self._name, ("", ""))
         if other and self._api.find(Reference(f"{GROUP}/v1", "ClusterRole", "", other)):
-            self._outcome.problems.append(f"The program is also installed as a {form}: {REMEDY}, which removes it")
-        missing = [reference for reference in applied if reference not in self._found]
-        if missing and all(reference in missing or reference == self._namespace for reference in applied):
-            names = ", ".join(reference.text for reference in missing)
-            self._outcome.problems.append(f"{self._options.name} is not installed: {REMEDY}. Missing: {names}")
+            self.problems.append(f"The program is also installed as a {form}: {REMEDY}, which removes it")
+        missing = [reference.text for reference in self._wanted if reference not in self._found]
+        if missing and self._wanted.keys() & self._found.keys() <= {self._namespace}:
+            self.problems.append(f"{self._name} is not installed: {REMEDY}. Missing: {', '.join(missing)}")
             return
-        for reference, item in applied.items():
+        for reference, item in self._wanted.items():
             found = self._found.get(reference)
-            self._outcome.problems += self._differences(reference, item, found)
+            self.problems += self._differences(reference, item, found)
             if found is not None and reference.kind == "Deployment":
                 self._verify_replicas(reference, item, found)
             if found is not None and reference.kind == "CronJob":
                 self._verify_pods(reference)
 
+    def result(self, *, diff: bool) -> Json:
+        """Return the result of the module."""
+        texts: dict[str, list[str]] = {"created": [], "changed": [], "deleted": [], "unchanged": []}
+        for reference, change in self._changes.items():
+            texts[change].append(reference.text)
+        unchanged = texts.pop("unchanged")
+        texts["removed"] = self._outcomes
+        planned = [f"Would be {change}: {', '.join(names)}" for change, names in texts.items() if names and self._check_mode]
+        foreign = ", ".join(self._not_deleted)
+        kept = [f"Not deleted, because they do not have the labels of this collection: {foreign}"] if foreign else []
+        rows = [
+            {"kind": reference.kind, "namespace": reference.namespace, "name": reference.name, "change": change}
+            for reference, change in self._changes.items()
+        ]
+        return {
+            **({"diff": self._diff} if diff else {}),
+            "changed": bool(self._outcomes) or len(unchanged) < len(rows),
+            "objects": rows,
+            "remarks": [*planned, *kept, *filter(None, [self._namespace_stays]), *self._remarks],
+            "not_deleted": self._not_deleted,
+            "outcomes": len(self._outcomes),
+            "namespace_stays": self._namespace_stays,
+        }
+
     def _read(self) -> None:
         """Find the members by their labels, and the objects of others that have the names of wanted ones."""
-        self._found_namespace = self._api.find(self._namespace)
-        labels = member_selector(self._options.name)
+        self._find(self._namespace)
+        if self._namespace in self._found and not is_managed(self._found[self._namespace]):
+            self._wanted.pop(self._namespace, None)  # a namespace that others made keeps its labels
         for version, kind in self._order:
-            namespace = "" if kind in ROLES else self._options.namespace
-            if kind == "Secret":
-                continue  # found by its name: the right to list Secrets would show all of the namespace
-            for item in self._api.list_plain(version, kind, namespace=namespace, labels=labels):
-                self._found[reference_of(item)] = item
-        if self._found_namespace is not None:
-            self._found[self._namespace] = self._found_namespace
+            if kind != "Secret":  # found by its name: the right to list Secrets would show all of the namespace
+                place = "" if kind in ROLES else self._place
+                found = self._api.list_plain(version, kind, namespace=place, labels=member_selector(self._name))
+                self._found.update((reference_of(item), item) for item in found)
         for reference in self._wanted:
-            is_nowhere = self._found_namespace is None and reference.namespace == self._options.namespace
-            existing = None if reference in self._found or is_nowhere else self._api.find(reference)
-            if existing is not None:
-                self._found[reference] = existing
+            self._find(reference)
+
+    def _find(self, reference: Reference) -> None:
+        found = None if reference in self._found else self._api.find(reference)
+        if found is not None:
+            self._found[reference] = found
 
     def _members(self) -> list[Reference]:
-        return [reference for reference, item in self._found.items() if is_member(item, self._options.name)]
+        return [reference for reference, item in self._found.items() if is_member(item, self._name)]
 
     def _foreign(self) -> list[Reference]:
         """Return the wanted objects under whose names others have made objects. A namespace of others can be used."""
-        members = self._members()
-        return [one for one in self._wanted if one.kind != "Namespace" and one in self._found and one not in members]
-
-    def _applied(self) -> dict[Reference, Json]:
-        """Return the wanted objects. A namespace that others made keeps its labels."""
-        keeps = self._found_namespace is not None and not is_managed(self._found_namespace)
-        return {one: item for one, item in self._wanted.items() if not (keeps and one == self._namespace)}
+        members = [*self._members(), self._namespace]
+        return [reference for reference in self._wanted if reference in self._found and reference not in members]
 
     def _foreign_text(self) -> str:
-        labels = " ".join(f"{key}={value}" for key, value in set_labels(self._options.name, self._options.component).items())
+        labels = " ".join(f"{key}={value}" for key, value in set_labels(self._name, self._given["component"]).items())
         names = ", ".join(reference.text for reference in self._foreign())
         return (
-            f"Nothing was applied. These objects do not have the labels of this collection, so others may have made them: {names}. "
+            f"These objects do not have the labels of this collection, so others may have made them: {names}. "
             f"Delete or rename them. If they are of this collection, restore their labels: kubectl label KIND NAME {labels}"
         )
 
+    def _has_no_namespace_yet(self, reference: Reference) -> bool:
+        """Return whether the API server cannot try the object, because its namespace does not exist."""
+        return reference.namespace == self._place and self._namespace not in self._found
+
+    def _note(self, reference: Reference, change: str, before: t.Optional[Json], after: t.Optional[Json]) -> None:
+        """Remember what happened to an object."""
+        self._changes[reference] = change
+        if change != "unchanged":
+            text = reference.text
+            self._diff.append({"before_header": text, "after_header": text, "before": shown(before), "after": shown(after)})
+
     def _apply(self, reference: Reference, item: Json) -> None:
-        before = self._found.get(reference)
-        if self._options.check_mode and self._found_namespace is None and reference.namespace == self._options.namespace:
-            after = item  # the API server cannot try it before its namespace exists
-        else:
-            after = self._api.apply(reference, item, dry_run=self._options.check_mode)
+        before, after = self._found.get(reference), item
+        if not (self._check_mode and self._has_no_namespace_yet(reference)):
+            after = self._api.apply(reference, item, dry_run=self._check_mode)
         same = before is not None and comparable(before) == comparable(after)
-        self._outcome.note(reference, "unchanged" if same else "created" if before is None else "changed", before, after)
+        self._note(reference, "unchanged" if same else "created" if before is None else "changed", before, after)
+        if reference.kind == "Deployment" and self._given["wait_timeout"] > 0 and not self._check_mode:
+            self._wait(reference, item)
 
     def _try(self, reference: Reference, item: Json) -> None:
-        moved = self._found_namespace is None and reference.namespace == self._options.namespace
-        tried = in_namespace(item, TRIAL_NAMESPACE) if moved else item
+        moved = self._has_no_namespace_yet(reference)
+        tried = {**item, "metadata": {**item["metadata"], "namespace": TRIAL_NAMESPACE}} if moved else item
         what = f"{reference.kind} {reference.name}"
         try:
             self._api.apply(reference_of(tried), tried, dry_run=True)
             if reference.kind == "Deployment":
                 what = f"a pod of {what}"
-                self._api.create(PODS, tried["metadata"]["namespace"], pod_of(tried), dry_run=True)
+                template, place = item["spec"]["template"], tried["metadata"]["namespace"]
+                metadata = {**template["metadata"], "name": f"{reference.name}-try", "namespace": place}
+                # Its service account may not exist yet.
+                spec = {**template["spec"], "serviceAccountName": "default"}
+                self._api.create(PODS, place, {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}, dry_run=True)
         except ApiError as error:
             text = str(error)
             # A user who may not bind every role needs the role itself, which does not exist yet.
@@ -194,7 +269,7 @@ class ApplySet:
             if not is_permission_error(error) and not is_early and not (moved and any(word in text for word in OF_PLACE)):
                 place = f" in namespace {reference.namespace}" if reference.namespace else ""
                 said = text.partition(": ")[2] if text.startswith("cannot ") else text
-                self._outcome.problems.append(f"{what}{place} is refused: {' '.join(said.split())[:600]}")
+                self.problems.append(f"{what}{place} is refused: {_one_line(said, 600)}")
 
     def _differences(self, reference: Reference, item: Json, found: t.Optional[Json]) -> Iterable[str]:
         if found is None and item.get("immutable"):
@@ -211,86 +286,143 @@ class ApplySet:
         return [f"{reference.text} differs from the variables in {listed(paths, MOST_FIELDS)}: {REMEDY}"] if paths else []
 
     def _verify_replicas(self, reference: Reference, item: Json, found: Json) -> None:
-        status = availability(found, item["spec"]["replicas"])
-        if not status.ready:
-            self._outcome.problems.append(f"{reference.text}: {status.text}: see kubectl --namespace {reference.namespace} describe pods")
-        elif status.text:
-            self._outcome.remarks.append(f"{reference.text}: {status.text}. That is enough.")
+        is_ready, text = availability(found, item["spec"]["replicas"])
+        if not is_ready:
+            self.problems.append(f"{reference.text}: {text}: see kubectl --namespace {reference.namespace} describe pods")
+        elif text:
+            self._remarks.append(f"{reference.text}: {text}. That is enough.")
 
     def _verify_pods(self, reference: Reference) -> None:
         """Name the pods of a CronJob that do not start. A Job exists only for some minutes, so no pod is no problem."""
         try:
-            pods = self._api.list_plain("v1", "Pod", namespace=reference.namespace, labels=f"{NAME}={self._options.name}")
+            pods = self._api.list_plain("v1", "Pod", namespace=reference.namespace, labels=f"{NAME}={self._name}")
         except KubeError as error:  # the playbook site does not need this right
             text = "It is not known whether the pods of the CronJob start, because they cannot be listed"
-            self._outcome.remarks.append(f"{text}: {' '.join(str(error).split())[:300]}")
+            self._remarks.append(f"{text}: {_one_line(str(error), 300)}")
             return
         for pod in pods:
             name, statuses = pod["metadata"]["name"], (pod.get("status") or {}).get("containerStatuses") or ()
             reasons = [((status.get("state") or {}).get("waiting") or {}).get("reason", "") for status in statuses]
             see = f"see kubectl --namespace {reference.namespace} describe pod {name}"
-            self._outcome.problems += [
+            self.problems += [
                 f"Pod {reference.namespace}/{name} of the CronJob does not start ({reason}): {see}"
                 for reason in reasons
                 if reason not in STARTING
             ]
 
     def _wait(self, reference: Reference, item: Json) -> None:
-        """Wait until a Deployment is available. Raises ApplySetError with the reason for which its pods find no node."""
-        limit_s, replicas = self._options.wait_timeout_s, item["spec"]["replicas"]
-        found = polled(lambda: self._api.find(reference) or item, lambda one: availability(one, replicas).ready, limit_s)
-        status = availability(found, replicas)
-        if status.ready:
+        """Wait until a Deployment is available. Raises ObjectsError with the reason for which its pods find no node."""
+        limit_s, replicas = self._given["wait_timeout"], item["spec"]["replicas"]
+        found = polled(lambda: self._api.find(reference) or item, lambda one: availability(one, replicas)[0], limit_s)
+        is_ready, text = availability(found, replicas)
+        if is_ready:
             return
-        parts = [f"{reference.text}: {status.text} after {limit_s} s ({condition_texts(found)})."]
-        pending = self._pending_texts(reference, item)
-        parts += [*pending, *filter(None, [self._options.pending_remedy if pending else ""])]
-        raise ApplySetError(" ".join([*parts, f"See kubectl --namespace {reference.namespace} describe pods, and run the role again."]))
-
-    def _pending_texts(self, reference: Reference, item: Json) -> list[str]:
         labels = ",".join(f"{key}={value}" for key, value in item["spec"]["selector"]["matchLabels"].items())
         try:
-            pods = self._api.list_plain("v1", "Pod", namespace=reference.namespace, labels=labels)
+            pods = self._api.list_plain("v1", "Pod", namespace=reference.namespace, labels=labels, fields="status.phase=Pending")
         except KubeError:
-            return []  # without the right to list pods, the error has no reason
-        return unscheduled_texts([pod for pod in pods if (pod.get("status") or {}).get("phase") == "Pending"])
+            pods = []  # without the right to list pods, the error has no reason
+        parts = [f"{reference.text}: {text} after {limit_s} s ({condition_texts(found)}).", *unscheduled_texts(pods)]
+        parts += [self._given["pending_remedy"]] if self._given["pending_remedy"] and len(parts) > 1 else []
+        raise ObjectsError(" ".join([*parts, f"See kubectl --namespace {reference.namespace} describe pods, and run the role again."]))
 
     def _delete(self, references: Iterable[Reference]) -> None:
-        """Delete the objects in the reverse order of their kinds. Each one is gone before the next one is deleted."""
-        rank = {kind: number for number, kind in enumerate(self._order)}
-        for reference in sorted(references, key=lambda one: -rank.get((one.api_version, one.kind), len(rank))):
-            item = self._found[reference]
-            if item.get("immutable") and reference.kind == "ConfigMap" and reference.name in self._mounted(item):
-                continue
-            self._delete_one(reference, item)
+        """Delete the objects in the reverse order of their kinds. Each one is gone before the next one is deleted.
 
-    def _mounted(self, item: Json) -> set[str]:
-        """Return the ConfigMaps that revisions of the program's Deployment mount. A rollback needs them."""
-        labels, namespace = member_selector(self._options.name), item["metadata"]["namespace"]
-        return used_config_maps(self._api.list_plain("apps/v1", "ReplicaSet", namespace=namespace, labels=labels))
+        A ConfigMap that a revision of the program's Deployment mounts stays, because a rollback needs it.
+        """
+        for reference in sorted(references, key=lambda one: -self._order.index((one.api_version, one.kind))):
+            item, mounted = self._found[reference], []
+            if item.get("immutable") and reference.kind == "ConfigMap":
+                labels = member_selector(self._name)
+                mounted = mounted_config_maps(self._api.list_plain("apps/v1", "ReplicaSet", namespace=reference.namespace, labels=labels))
+            if reference.name not in mounted:
+                self._delete_one(reference, item)
 
     def _delete_one(self, reference: Reference, item: Json) -> None:
-        self._outcome.note(reference, "deleted", item, None)
-        if self._options.check_mode:
+        self._note(reference, "deleted", item, None)
+        if self._check_mode:
             return
-        uid, limit_s = item["metadata"]["uid"], self._options.delete_timeout_s
+        uid, limit_s = item["metadata"]["uid"], self._given["delete_timeout"]
         self._api.delete(reference, uid)
-        found = polled(lambda: self._api.find(reference), lambda one: one is None or one["metadata"]["uid"] != uid, limit_s)
-        if found is None or found["metadata"]["uid"] != uid:
-            return
-        finalizers: Sequence[str] = found["metadata"].get("finalizers") or ["none"]
-        raise ApplySetError(
-            f"{reference.text} still exists {limit_s} s after its deletion (its finalizers: {', '.join(finalizers)}). "
-            "Remove what prevents its end, and run this again."
-        )
 
-    def _delete_namespace(self, found: Json) -> None:
-        name = self._options.namespace
-        if not is_managed(found):
-            self._outcome.namespace_stays = f"Namespace {name} is not deleted, because this collection did not make it"
-            return
-        api = self._api.with_timeouts(retry_for_s=RETRY_FOR_S, answer_timeout_s=ANSWER_TIMEOUT_S)
-        objects = read_namespace_objects(api, name, exclude_kinds=IGNORED_KINDS)
-        self._outcome.namespace_stays = why_it_stays(name, objects, self._options.components)
-        if not self._outcome.namespace_stays:
-            self._delete_one(self._namespace, found)
+        def look() -> t.Optional[Json]:
+            found = self._api.find(reference)
+            return found if found is not None and found["metadata"]["uid"] == uid else None
+
+        found = polled(look, lambda one: one is None, limit_s)
+        if found is not None:
+            finalizers: Sequence[str] = found["metadata"].get("finalizers") or ["none"]
+            raise ObjectsError(
+                f"{reference.text} still exists {limit_s} s after its deletion (its finalizers: {', '.join(finalizers)}). "
+                "Remove what prevents its end, and run this again."
+            )
+
+    def _remove_state(self) -> None:
+        """Delete the Leases and the ConfigMaps of the programs, and remove the outcomes of workloads. Raises KubeError."""
+        for reference in STATE:
+            found = self._api.find(reference)
+            if found is not None:
+                self._delete_one(reference, found)
+        for kind in WITH_OUTCOME:
+            for item in self._api.list_plain("apps/v1", kind, namespace=""):
+                if OUTCOME_ANNOTATION in (item["metadata"].get("annotations") or {}):
+                    self._outcomes.append(f"the outcome on {reference_of(item).text}")
+                    if not self._check_mode:
+                        self._api.remove_annotation(reference_of(item), OUTCOME_ANNOTATION)
+
+    def _why_namespace_stays(self) -> str:
+        """Return the reason for which the namespace is not deleted, or an empty text. A kind that cannot be read keeps it."""
+        if not is_managed(self._found[self._namespace]):
+            return f"Namespace {self._place} is not deleted, because this collection did not make it"
+        found, unread = self._api.list_namespace(self._place, ignored_kinds=IGNORED_KINDS)
+        components = [self._given["component"], *self._given["components"]]
+        reasons = [f"{item['kind']}/{item['metadata']['name']}" for item in found if keeps_namespace(item, components)]
+        reasons += [_one_line(text, MOST_LETTERS) for text in unread]
+        if not reasons:
+            return ""
+        return f"Namespace {self._place} is not deleted, because it has objects of others: {listed(reasons, MOST_NAMED)}"
+
+
+def keeps_namespace(item: Json, components: Sequence[str]) -> bool:
+    """Return whether the object is of others, or has data. ``components``: the components whose objects do not keep the namespace."""
+    labels = labels_of(item)
+    is_own = is_managed(item) and labels.get(PART_OF) == PROJECT and labels.get(NAME, "").startswith(f"{PROJECT}-")
+    is_removed = is_own and labels.get(COMPONENT) in components and item["kind"] not in DATA_KINDS
+    return not is_removed and (item["kind"], item["metadata"]["name"]) not in IN_EVERY_NAMESPACE
+
+
+def availability(deployment: Json, replicas: int) -> tuple[bool, str]:
+    """Return whether the Deployment is updated and available, and a text if replicas are missing.
+
+    One may be missing, because a cluster may have only one node for replicas that need a node each. At least one must be available.
+    """
+    status = deployment.get("status") or {}
+    updated, available = (int(status.get(name) or 0) for name in ("updatedReplicas", "availableReplicas"))
+    if int(status.get("observedGeneration") or 0) < int(deployment["metadata"].get("generation") or 1):
+        return False, "its controller has not read it yet"
+    if updated != replicas:
+        return False, f"{updated} of {replicas} replicas are updated"
+    needed = max(replicas - 1, min(replicas, 1))
+    return available >= needed, f"{available} of {replicas} replicas are available" if available < replicas else ""
+
+
+def condition_texts(item: Json) -> str:
+    """Return the messages of the conditions of an object, each once."""
+    conditions: Sequence[Mapping[str, t.Any]] = (item.get("status") or {}).get("conditions") or ()
+    return " ".join(dict.fromkeys(filter(None, (str(condition.get("message") or "") for condition in conditions))))
+
+
+def unscheduled_texts(pods: Sequence[Json]) -> list[str]:
+    """Return a sentence for each reason for which pods find no node."""
+    found: dict[str, list[str]] = {}
+    for pod in pods:
+        for condition in (pod.get("status") or {}).get("conditions") or ():
+            if condition["type"] == "PodScheduled" and condition["status"] == "False":
+                reason = str(condition.get("message") or condition.get("reason") or "no reason").rstrip(".")
+                found.setdefault(reason, []).append(pod["metadata"]["name"])
+    return [f"No node is found for {', '.join(names)}: {reason}." for reason, names in sorted(found.items())]
+
+
+def _one_line(text: str, most_letters: int) -> str:
+    return " ".join(text.split())[:most_letters]

@@ -7,69 +7,55 @@ Files without the mark are those of others. They are neither replaced nor remove
 
 from __future__ import annotations
 
-import typing as t
-from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from .objects import Json
-from .options import NAMESPACE_PART, ApplySetError
+from ...kube.client.config.yaml_text import dump_yaml
+from .apply_set import NAMESPACE_PART, parts_of
+from .cluster import ObjectsError
+from .objects import Json, kind_of
 
 MARK = "# Rendered by the collection onprem.kube_scheduling. The next run replaces this file."
 """The first line of each rendered file."""
 KUSTOMIZATION = "kustomization.yaml"
 
 
-def render(
-    folder: Path, component: str, parts: Mapping[str, Sequence[Json]], dump: t.Callable[[t.Any], str], *, check_mode: bool
-) -> list[Json]:
+def render(given: Json, *, check_mode: bool) -> list[Json]:
     """Write the files that differ, remove those of the program that are not rendered any more, and return the differences.
 
-    Raises ApplySetError before anything is written if a file of others has one of the names, and OSError.
+    ``given`` are the options of the module k8s_apply_set. Raises ObjectsError before anything is written if a file of others has one of
+    the names, and OSError.
     """
-    before = {file.name: _text(file) for file in folder.glob("*.yaml")} if folder.is_dir() else {}
-    own = {name: text for name, text in before.items() if text is not None and text.startswith(MARK)}
-    wanted = {_file_name(component, part): f"{MARK}\n---\n{dump(_document(items))}" for part, items in parts.items()}
+    folder, component = Path(given["render_to"]).resolve(), given["component"]
+    before = {file.name: file.read_text(encoding="utf-8", errors="replace") for file in folder.glob("*.yaml")}
+    own = {name: text for name, text in before.items() if text.startswith(MARK)}
+    wanted = {}
+    for part, objects in parts_of(given).items():
+        name, items = part.replace("_", "-"), [item for item in objects if kind_of(item) not in given["optional_kinds"]]
+        if not items:
+            continue
+        # One document, because tools for YAML such as yamllint refuse files with several.
+        document = items[0] if len(items) == 1 else {"apiVersion": "v1", "kind": "List", "items": items}
+        wanted[f"{name}.yaml" if part == NAMESPACE_PART else f"{component}-{name}.yaml"] = f"{MARK}\n---\n{dump_yaml(document)}"
     taken = sorted((before.keys() - own.keys()) & {*wanted, KUSTOMIZATION})
     if taken:
-        raise ApplySetError(
+        raise ObjectsError(
             f"Nothing was written. The folder {folder} has files that were not rendered by this collection: {', '.join(taken)}. "
             "Move or rename them, or render to another folder"
         )
     # Also those of another form of the same program.
     family = f"{component.partition('-')[0]}-"
-    removed = {name for name in own if name.startswith(family)} - wanted.keys()
-    names = sorted((own.keys() | wanted.keys()) - removed - {KUSTOMIZATION})
+    removed = sorted(name for name in own if name.startswith(family) and name not in wanted)
+    names = sorted({*own, *wanted} - {*removed, KUSTOMIZATION})
     lines = "".join(f"- {name}\n" for name in names)
     wanted[KUSTOMIZATION] = f"{MARK}\n---\napiVersion: kustomize.config.k8s.io/v1beta1\nkind: Kustomization\nresources:\n{lines}"
-    changes = [(name, own.get(name), wanted.get(name)) for name in [*sorted(removed), *wanted] if own.get(name) != wanted.get(name)]
+    changes = [name for name in [*removed, *wanted] if own.get(name) != wanted.get(name)]
     if not check_mode:
         folder.mkdir(mode=0o755, parents=True, exist_ok=True)
-        for name, _old, new in changes:
-            _write(folder / name, new)
-    headers = ((str(folder / name), old or "", new or "") for name, old, new in changes)
-    return [{"before_header": name, "after_header": name, "before": old, "after": new} for name, old, new in headers]
-
-
-def _file_name(component: str, part: str) -> str:
-    name = part.replace("_", "-")
-    return f"{name}.yaml" if part == NAMESPACE_PART else f"{component}-{name}.yaml"
-
-
-def _document(items: Sequence[Json]) -> Json:
-    # One document, because tools for YAML such as yamllint refuse files with several.
-    return items[0] if len(items) == 1 else {"apiVersion": "v1", "kind": "List", "items": list(items)}
-
-
-def _text(file: Path) -> t.Optional[str]:
-    try:
-        return file.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError):
-        return None  # none of ours
-
-
-def _write(file: Path, text: t.Optional[str]) -> None:
-    if text is None:
-        file.unlink()
-        return
-    file.write_text(text, encoding="utf-8")
-    file.chmod(0o644)
+    for file in (folder / name for name in changes if not check_mode):
+        if file.name in removed:
+            file.unlink()
+        else:
+            file.write_text(wanted[file.name], encoding="utf-8")
+            file.chmod(0o644)
+    headers = {name: dict.fromkeys(("before_header", "after_header"), str(folder / name)) for name in changes}
+    return [{**header, "before": own.get(name, ""), "after": wanted.get(name, "")} for name, header in headers.items()]

@@ -6,49 +6,48 @@ from __future__ import annotations
 
 import secrets
 
-from ...kube.client.errors import KubeError
-from ...kube.client.resources import Resource
-from .availability import condition_texts
-from .cluster import ObjectsApi
-from .discovery import AnyObject
-from .objects import Json
+from ...kube.client.resources import JOBS
+from .apply_set import condition_texts
+from .cluster import ObjectsApi, ObjectsError
+from .objects import Json, Reference
 from .polling import polled
 
 BATCH = "batch/v1"
-JOBS = Resource(f"/apis/{BATCH}", "jobs", "Job", AnyObject)
 
 
-def job_of(cronjob: Json) -> Json:
-    """Return a new Job of a CronJob."""
-    metadata, template = cronjob["metadata"], cronjob["spec"]["jobTemplate"]
+def start_job(api: ObjectsApi, namespace: str, name: str, *, dry_run: bool) -> str:
+    """Create a Job from the template of a CronJob, and return its name. Raises ObjectsError if there is no CronJob."""
+    cronjob = api.find(Reference(BATCH, "CronJob", namespace, name))
+    if cronjob is None:
+        raise ObjectsError(f"There is no CronJob {namespace}/{name}: install it first. The form Deployment runs by itself.")
+    template, job = cronjob["spec"]["jobTemplate"], f"{name[:49]}-manual-{secrets.token_hex(3)}"
     given = template.get("metadata") or {}
-    own = {
-        "name": f"{metadata['name'][:49]}-manual-{secrets.token_hex(3)}",
-        "namespace": metadata["namespace"],
+    metadata = {
+        "name": job,
+        "namespace": namespace,
         "labels": given.get("labels") or {},
         "annotations": {**(given.get("annotations") or {}), "cronjob.kubernetes.io/instantiate": "manual"},
-        "ownerReferences": [{"apiVersion": BATCH, "kind": "CronJob", "name": metadata["name"], "uid": metadata["uid"], "controller": True}],
+        "ownerReferences": [
+            {"apiVersion": BATCH, "kind": "CronJob", "name": name, "uid": cronjob["metadata"]["uid"], "controller": True},
+        ],
     }
-    return {"apiVersion": BATCH, "kind": "Job", "metadata": own, "spec": template["spec"]}
+    body = {"apiVersion": BATCH, "kind": "Job", "metadata": metadata, "spec": template["spec"]}
+    api.create_once(JOBS, namespace, body, dry_run=dry_run)
+    return job
 
 
-def wait_for_end(api: ObjectsApi, job: Json, timeout_s: float) -> str:
-    """Return the reason why the Job has not completed. It is empty if it has. An API server that is restarted is asked again."""
-    namespace, name = job["metadata"]["namespace"], job["metadata"]["name"]
+def wait_for_end(api: ObjectsApi, namespace: str, name: str, timeout_s: float) -> None:
+    """Wait until the Job has completed. Raises ObjectsError with the reason why it has not."""
 
     def look() -> tuple[set[str], str]:
-        try:
-            live = api.get_plain(JOBS, namespace, name)
-        except KubeError as error:
-            return set(), str(error)
+        live: Json = api.get_plain(JOBS, namespace, name)
         types = {one["type"] for one in (live.get("status") or {}).get("conditions") or () if one["status"] == "True"}
         return types & {"Complete", "Failed"}, condition_texts(live) or "it has no conditions"
 
-    ends, texts = polled(look, lambda found: found[0], timeout_s)
-    if "Complete" in ends:
-        return ""
-    return (
-        f"Job {namespace}/{name} {'has failed' if ends else f'has not ended after {timeout_s} s'} "
-        f"({texts}). Its log has the reason: kubectl --namespace {namespace} logs job/{name}. Kubernetes deletes the pods of a Job that "
-        f"reaches its deadline, with their logs. Their events stay: kubectl --namespace {namespace} get events"
-    )
+    ends, texts = polled(look, lambda found: found[0], timeout_s, of_error=lambda error: (set(), str(error)))
+    if "Complete" not in ends:
+        raise ObjectsError(
+            f"Job {namespace}/{name} {'has failed' if ends else f'has not ended after {timeout_s} s'} ({texts}). Its log has the reason: "
+            f"kubectl --namespace {namespace} logs job/{name}. Kubernetes deletes the pods of a Job that reaches its deadline, with their "
+            f"logs. Their events stay: kubectl --namespace {namespace} get events"
+        )

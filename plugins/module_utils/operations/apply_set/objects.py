@@ -8,7 +8,7 @@ An apply set is the objects of one program that are applied, pruned and deleted 
 from __future__ import annotations
 
 import typing as t
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator
 
 Json = dict[str, t.Any]
 
@@ -43,6 +43,11 @@ def reference_of(item: Json) -> Reference:
     return Reference(str(item["apiVersion"]), str(item["kind"]), str(metadata.get("namespace") or ""), str(metadata["name"]))
 
 
+def kind_of(item: Json) -> str:
+    """Return the version and the kind of an object, such as ``apps/v1/Deployment``."""
+    return f"{item['apiVersion']}/{item['kind']}"
+
+
 def set_labels(name: str, component: str) -> dict[str, str]:
     """Return the labels of the members of a set. Pods have them, too, so that selectors find the pods."""
     return {NAME: name, COMPONENT: component, PART_OF: PROJECT, MANAGED_BY: COLLECTION}
@@ -56,17 +61,6 @@ def pod_selector(name: str, component: str) -> dict[str, str]:
 def member_selector(name: str) -> str:
     """Return the label selector of the members of a set."""
     return f"{MANAGED_BY}={COLLECTION},{PART_OF}={PROJECT},{NAME}={name}"
-
-
-def with_labels(item: Json, labels: Mapping[str, str]) -> Json:
-    """Return the object with these labels in addition."""
-    metadata = item["metadata"]
-    return {**item, "metadata": {**metadata, "labels": {**(metadata.get("labels") or {}), **labels}}}
-
-
-def in_namespace(item: Json, namespace: str) -> Json:
-    """Return the object in another namespace."""
-    return {**item, "metadata": {**item["metadata"], "namespace": namespace}}
 
 
 def labels_of(item: Json) -> dict[str, str]:
@@ -85,12 +79,6 @@ def is_member(item: Json, name: str) -> bool:
     return is_managed(item) and labels.get(PART_OF) == PROJECT and labels.get(NAME) == name
 
 
-def namespace_object(name: str) -> Json:
-    """Return the namespace of the programs. Several sets share it, so it has the label of none."""
-    labels = {PART_OF: PROJECT, MANAGED_BY: COLLECTION, "pod-security.kubernetes.io/enforce": "restricted"}
-    return {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": labels}}
-
-
 def comparable(item: Json) -> Json:
     """Return the object without its status and without what the API server writes."""
     metadata = {key: value for key, value in item["metadata"].items() if key not in OF_SERVER}
@@ -103,7 +91,7 @@ def shown(item: t.Optional[Json]) -> Json:
         return {}
     seen = comparable(item)
     if item["kind"] == "Secret":
-        seen = {**seen, **{key: HIDDEN for key in ("data", "stringData") if key in seen}}
+        seen |= {key: HIDDEN for key in ("data", "stringData") if key in seen}
         seen["metadata"].pop("annotations", None)
     return seen
 
@@ -120,24 +108,7 @@ def different_paths(one: t.Any, other: t.Any, path: str = "") -> Iterator[str]:
         yield path
 
 
-def kinds_in_order(first: Sequence[str], wanted: Sequence[Json], others: Sequence[str]) -> list[tuple[str, str]]:
-    """Return the version and the kind of all kinds of a set. Those of the wanted objects are in the order in which these are applied.
-
-    ``first`` and ``others`` are written as ``apps/v1/Deployment``. Objects are deleted in the reverse order, so that a program ends before
-    its rights do.
-    """
-    kinds = [*first, *(f"{item['apiVersion']}/{item['kind']}" for item in wanted), *others]
-    return [(version, kind) for version, _slash, kind in (text.rpartition("/") for text in dict.fromkeys(kinds))]
-
-
-def pod_of(deployment: Json) -> Json:
-    """Return a pod of a Deployment, for a dry run. Its service account may not exist yet."""
-    metadata, template = deployment["metadata"], deployment["spec"]["template"]
-    named = {**template["metadata"], "name": f"{metadata['name']}-try", "namespace": metadata["namespace"]}
-    return {"apiVersion": "v1", "kind": "Pod", "metadata": named, "spec": {**template["spec"], "serviceAccountName": "default"}}
-
-
-def used_config_maps(replica_sets: Sequence[Json]) -> set[str]:
-    """Return the names of the ConfigMaps that pods of these ReplicaSets mount."""
-    volumes = (volume for item in replica_sets for volume in item["spec"]["template"]["spec"].get("volumes") or ())
-    return {volume["configMap"]["name"] for volume in volumes if "configMap" in volume}
+def mounted_config_maps(items: Iterable[Json]) -> list[str]:
+    """Return the names of the ConfigMaps that pods of these Deployments or ReplicaSets mount."""
+    volumes = [volume for item in items for volume in item["spec"]["template"]["spec"].get("volumes") or ()]
+    return [volume["configMap"]["name"] for volume in volumes if "configMap" in volume]

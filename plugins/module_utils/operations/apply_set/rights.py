@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: onprem.kube_scheduling contributors
-"""The rights that a program gets, as objects, and the rights that the user of a playbook needs, as questions to the API server."""
+"""The rights that a program gets, as objects, and the rights that the user of a playbook does not have."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import itertools
 import typing as t
 from collections.abc import Iterator, Mapping, Sequence
 
+from .cluster import ObjectsApi
 from .objects import Json
 
 GROUP = "rbac.authorization.k8s.io"
@@ -26,38 +27,31 @@ def permission_objects(name: str, namespace: str, permissions: Sequence[Mapping[
         metadata = {"name": name, "namespace": namespace}
         # Only the pods of the program get the token.
         yield {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": metadata, "automountServiceAccountToken": False}
-    # A namespace can be a number in YAML.
-    places = [str(entry["namespace"]) if "namespace" in entry else "" for entry in permissions]
-    for place in sorted(set(places)):
-        rules = [_rule(entry) for entry, where in zip(permissions, places) if where == place]
+    rules: dict[str, list[Json]] = {}
+    for entry in permissions:
+        rule = {"apiGroups": [entry["api_group"]], "resources": list(entry["resources"]), "verbs": list(entry["verbs"])}
+        names = {"resourceNames": list(entry["names"])} if "names" in entry else {}
+        # A namespace can be a number in YAML.
+        rules.setdefault(str(entry.get("namespace", "")), []).append({**rule, **names})
+    for place in sorted(rules):
         kind = "Role" if place else "ClusterRole"
         metadata = {"name": name, **({"namespace": place} if place else {})}
-        yield {"apiVersion": f"{GROUP}/v1", "kind": kind, "metadata": metadata, "rules": rules}
+        yield {"apiVersion": f"{GROUP}/v1", "kind": kind, "metadata": metadata, "rules": rules[place]}
         reference = {"apiGroup": GROUP, "kind": kind, "name": name}
         binding = {"apiVersion": f"{GROUP}/v1", "kind": f"{kind}Binding", "metadata": dict(metadata)}
         yield {**binding, "roleRef": reference, "subjects": [dict(subject)]}
 
 
-def _rule(entry: Mapping[str, t.Any]) -> Json:
-    rule = {"apiGroups": [entry["api_group"]], "resources": list(entry["resources"]), "verbs": list(entry["verbs"])}
-    return {**rule, "resourceNames": list(entry["names"])} if "names" in entry else rule
-
-
-def questions(rights: Sequence[Mapping[str, t.Any]], without_verbs: t.Collection[str]) -> Iterator[Json]:
-    """Yield the attributes of one review for each right that is asked."""
+def missing_rights(api: ObjectsApi, rights: Sequence[Mapping[str, t.Any]], unneeded_verbs: t.Collection[str]) -> Iterator[str]:
+    """Ask the API server for each right, and yield a sentence for each one that the user does not have."""
     for right in rights:
-        if not right.get("asked", True):
-            continue
+        verbs = [verb for verb in right["verbs"] if verb not in unneeded_verbs and right.get("asked", True)]
         # A list without a namespace is of a run that needs the right nowhere.
-        verbs = [verb for verb in right["verbs"] if verb not in without_verbs]
-        asked = itertools.product(right["resources"], right.get("namespaces", [""]), right.get("names", [""]), verbs)
-        for resource, namespace, name, verb in asked:
-            yield {"group": right["group"], "resource": resource, "verb": verb, "namespace": str(namespace), "name": name}
-
-
-def missing_right(asked: Json) -> str:
-    """Return the sentence for a right that the user does not have."""
-    group = f".{asked['group']}" if asked["group"] else ""
-    name = f" named {asked['name']}" if asked["name"] else ""
-    place = f" in namespace {asked['namespace']}" if asked["namespace"] else ""
-    return f"the user may not {asked['verb']} {asked['resource']}{group}{name}{place}: grant the verb"
+        for asked in itertools.product(right["resources"], right.get("namespaces", [""]), right.get("names", [""]), verbs):
+            resource, namespace, name, verb = map(str, asked)
+            review = {"group": right["group"], "resource": resource, "verb": verb, "namespace": namespace, "name": name}
+            if not api.is_allowed(review):
+                group = f".{right['group']}" if right["group"] else ""
+                named = f" named {name}" if name else ""
+                place = f" in namespace {namespace}" if namespace else ""
+                yield f"the user may not {verb} {resource}{group}{named}{place}: grant the verb"

@@ -4,16 +4,15 @@
 
 from __future__ import annotations
 
-import time
 import typing as t
 from collections.abc import Collection
 
 from ...kube.client.api import KubeApi
-from ...kube.client.errors import KubeError
 from ...kube.client.resources import NODES, WORKLOADS
 from ...model.api.node import Node
 from ...model.api.workload import Workload
 from ...spread.rollout import partition, update_strategy_type
+from ..apply_set.polling import polled
 
 
 def node_texts(node: Node) -> list[str]:
@@ -60,11 +59,6 @@ def wait(read: t.Callable[[], list[str]], *, timeout_s: float, poll_s: float) ->
 
     Raises KubeError if the cluster cannot be read at first. A later error may come from an API server that restarts.
     """
-    deadline_s, missing = time.monotonic() + timeout_s, read()
-    while missing and time.monotonic() < deadline_s:
-        time.sleep(min(poll_s, max(0.0, deadline_s - time.monotonic())))
-        try:
-            missing = read()
-        except KubeError as error:
-            missing = [f"The cluster cannot be read: {error}"]
-    return missing
+    return polled(
+        read, lambda missing: not missing, timeout_s, poll_s=poll_s, of_error=lambda error: [f"The cluster cannot be read: {error}"]
+    )

@@ -10,10 +10,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from ...kube.client.config.yaml_text import load_yaml
 from ...kube.client.errors import ForbiddenError, KubeError
 from ...kube.client.resources import NODES
-from ..apply_set.cluster import ObjectsApi
-from ..apply_set.discovery import GRANT
-from ..apply_set.objects import NAME, Json, Reference, reference_of
-from .users import PROBE_LABELS, users_of
+from ..apply_set.cluster import GRANT, ObjectsApi, ObjectsError
+from ..apply_set.objects import COLLECTION, MANAGED_BY, NAME, Json, Reference, mounted_config_maps, reference_of
 
 SYSTEM = "kube-system"
 CONTROL_PLANE = "node-role.kubernetes.io/control-plane"
@@ -23,10 +21,8 @@ WORKLOADS = (
     ("v1", "ReplicationController"),
     *(("batch/v1", kind) for kind in ("Job", "CronJob")),
 )
-
-
-class RoleClusterError(Exception):
-    """Says what is wrong in the cluster, and what to do."""
+PROBE = "kube-scheduling-probe"
+"""The name in the labels of a pod with which the role tries a profile. An interrupted run leaves one, which nobody needs."""
 
 
 def nodes_of(api: ObjectsApi) -> dict[str, list[str]]:
@@ -56,12 +52,10 @@ def marked_by(api: ObjectsApi, marks: Iterable[Mapping[str, str]]) -> list[Mappi
 def installed_profiles(api: ObjectsApi, namespace: str, name: str) -> list[str]:
     """Return the profiles in the ConfigMaps that the Deployment of the second scheduler mounts."""
     deployment = api.find(Reference("apps/v1", "Deployment", namespace, name))
-    volumes = deployment["spec"]["template"]["spec"].get("volumes") or () if deployment else ()
-    names = [volume["configMap"]["name"] for volume in volumes if "configMap" in volume]
-    maps = [api.find(Reference("v1", "ConfigMap", namespace, one)) or {} for one in names]
-    texts = [data["scheduler.yaml"] for data in (one.get("data") or {} for one in maps) if "scheduler.yaml" in data]
-    profiles = [profile for text in texts for profile in (load_yaml(text.encode()) or {}).get("profiles") or ()]
-    return list(dict.fromkeys(str(profile.get("schedulerName")) for profile in profiles))
+    names = mounted_config_maps([deployment] if deployment else [])
+    data = [(api.find(Reference("v1", "ConfigMap", namespace, one)) or {}).get("data") or {} for one in names]
+    configurations = [load_yaml(one["scheduler.yaml"].encode()) or {} for one in data if "scheduler.yaml" in one]
+    return list(dict.fromkeys(str(profile.get("schedulerName")) for one in configurations for profile in one.get("profiles") or ()))
 
 
 def host_objects(api: ObjectsApi, shape: str, name: str) -> list[Json]:
@@ -89,19 +83,33 @@ def running_pods(api: ObjectsApi, namespace: str, name: str, objects: Iterable[J
 
 
 def users_in(api: ObjectsApi, profiles: Sequence[str]) -> list[str]:
-    """Return the pods and workloads that would wait for ever for one of the profiles."""
+    """Return a text for each pod and workload that would wait for ever for one of the profiles."""
     found, unread = _waiting_pods(api, profiles), []
     for version, kind in WORKLOADS:
         try:
-            found += api.list_plain(version, kind, namespace="")
+            named = [(reference_of(item).text, scheduler_of(item)) for item in api.list_plain(version, kind, namespace="")]
+            found += [f"{text} ({name})" for text, name in named if name in profiles]
         except KubeError as error:
             unread.append(" ".join(str(error).partition(GRANT)[0].split()).rstrip("."))
     if unread:
-        raise RoleClusterError(
+        raise ObjectsError(
             f"It is not known whether a workload names {', '.join(profiles)}, which would be removed: {'; '.join(unread)}. Grant the verb "
             "list, or set extended_scheduler_force: true"
         )
-    return users_of(found, profiles)
+    return found
+
+
+def scheduler_of(workload: Json) -> str:
+    """Return the scheduler of the pods that a workload makes. It is empty if the workload makes no more pods.
+
+    It is also empty for a workload of another workload, because its owner is in the list or makes no more pods.
+    """
+    conditions = (workload.get("status") or {}).get("conditions") or ()
+    has_ended = any(one["type"] in ("Complete", "Failed") and one["status"] == "True" for one in conditions)
+    if has_ended or any(owner.get("controller") for owner in workload["metadata"].get("ownerReferences") or ()):
+        return ""
+    template = (workload["spec"].get("jobTemplate") or workload)["spec"].get("template") or {}
+    return str((template.get("spec") or {}).get("schedulerName"))
 
 
 def check_late_pods(api: ObjectsApi, profiles: Sequence[str]) -> None:
@@ -109,9 +117,9 @@ def check_late_pods(api: ObjectsApi, profiles: Sequence[str]) -> None:
 
     The API server applies a deleted policy for some seconds more.
     """
-    late = users_of(_waiting_pods(api, profiles), profiles)
+    late = _waiting_pods(api, profiles)
     if late:
-        raise RoleClusterError(
+        raise ObjectsError(
             f"{', '.join(profiles)} is removed, and pods that were created meanwhile would wait for it: {', '.join(late)}. Delete them, so "
             "that their controllers create them again"
         )
@@ -124,14 +132,18 @@ def remove_state(api: ObjectsApi, namespace: str, names: Mapping[str, t.Any], *,
     """
     references = [Reference(LEASES, "Lease", namespace, name) for name in names["leases"]]
     references += [Reference("v1", "ConfigMap", namespace, name) for name in names["config_maps"]]
-    labels = ",".join(f"{label}={value}" for label, value in PROBE_LABELS.items())
     found = [item for item in map(api.find, references) if item]
+    labels = f"{NAME}={PROBE},{MANAGED_BY}={COLLECTION}"
     found += api.list_plain("v1", "Pod", namespace=names["probe_namespace"], labels=labels)
     for item in found if not check_mode else ():
         api.delete(reference_of(item), item["metadata"]["uid"])
     return [reference_of(item).text for item in found]
 
 
-def _waiting_pods(api: ObjectsApi, profiles: Iterable[str]) -> list[Json]:
-    selectors = [f"spec.schedulerName={profile},spec.nodeName=" for profile in profiles]
-    return [pod for fields in selectors for pod in api.list_plain("v1", "Pod", namespace="", fields=fields)]
+def _waiting_pods(api: ObjectsApi, profiles: Iterable[str]) -> list[str]:
+    found = []
+    for profile in profiles:
+        fields = f"spec.schedulerName={profile},spec.nodeName=,status.phase=Pending"
+        pods = api.list_plain("v1", "Pod", namespace="", fields=fields, labels=f"{NAME}!={PROBE}")
+        found += [f"{reference_of(pod).text} ({profile})" for pod in pods if not pod["metadata"].get("deletionTimestamp")]
+    return found

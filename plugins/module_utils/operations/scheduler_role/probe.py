@@ -8,17 +8,13 @@ import uuid
 from dataclasses import dataclass
 
 from ...kube.client.resources import PODS
-from ..apply_set.cluster import ObjectsApi
-from ..apply_set.objects import Json, Reference
+from ..apply_set.cluster import ObjectsApi, ObjectsError
+from ..apply_set.objects import Json, Reference, reference_of
 from ..apply_set.polling import polled
 
 LEADER_WITHIN_S = 30
 EVENT_WITHIN_S = 15
 """Seconds. The scheduler writes the Event after the pod has its node."""
-
-
-class ProbeError(Exception):
-    """Says which profile binds no pod, and what to do."""
 
 
 @dataclass(frozen=True)
@@ -39,12 +35,12 @@ class Probe:
         """Wait until a scheduler holds the Lease."""
         lease = Reference("coordination.k8s.io/v1", "Lease", namespace, name)
         if not polled(lambda: self._spec(lease).get("holderIdentity"), bool, LEADER_WITHIN_S):
-            raise ProbeError(f"After {LEADER_WITHIN_S} s nobody holds the Lease {namespace}/{name}.")
+            raise ObjectsError(f"After {LEADER_WITHIN_S} s nobody holds the Lease {namespace}/{name}.")
 
     def bind(self, profile: str) -> str:
         """Create a pod, wait until the scheduler has bound it, and delete it. Return a sentence about it."""
         pod = self._pod_of(profile)
-        reference = Reference("v1", "Pod", pod["metadata"]["namespace"], pod["metadata"]["name"])
+        reference = reference_of(pod)
         try:
             self.api.create_once(PODS, reference.namespace, pod)
             node = polled(lambda: self._spec(reference).get("nodeName"), bool, self.timeout_s)
@@ -55,15 +51,15 @@ class Probe:
                 self.api.delete(reference, found["metadata"]["uid"])
         said = " ".join(str(event.get("message") or "") for event in events)
         if not node:
-            raise ProbeError(
+            raise ObjectsError(
                 f"The scheduler has not bound a pod of the profile {profile} after {self.timeout_s} s ({said or 'it has no Event'}). See "
                 f"{self.log}"
             )
-        reporter = events and (events[0].get("reportingComponent") or (events[0].get("source") or {}).get("component"))
-        if not reporter:
-            raise ProbeError(f"A pod of the profile {profile} was bound to {node}, and it has no Event Scheduled. See {self.log}")
+        if not events:
+            raise ObjectsError(f"A pod of the profile {profile} was bound to {node}, and it has no Event Scheduled. See {self.log}")
+        reporter = events[0].get("reportingComponent") or (events[0].get("source") or {}).get("component")
         if reporter != profile:
-            raise ProbeError(
+            raise ObjectsError(
                 f"The Event of a pod of the profile {profile} names {reporter} as its scheduler. Remove the other scheduler, or choose "
                 "another name for the profile"
             )

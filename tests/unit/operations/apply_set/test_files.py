@@ -4,23 +4,27 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
 import pytest
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.apply_set.cluster import ObjectsError
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.apply_set.files import MARK, render
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.apply_set.options import ApplySetError
 
-PARTS: dict[str, list[dict[str, Any]]] = {"namespace": [{"kind": "Namespace"}], "network_policy": [{"kind": "A"}, {"kind": "B"}]}
+Json = dict[str, Any]
+
+OBJECTS = [{"apiVersion": "v1", "kind": kind, "metadata": {"name": "x"}} for kind in "AB"]
+PARTS: dict[str, list[Json]] = {"network_policy": OBJECTS, "monitor": [{**OBJECTS[0], "kind": "Monitor"}]}
 
 
 def names(folder: Path) -> set[str]:
     return {file.name for file in folder.iterdir()}
 
 
-def run(folder: Path, component: str = "rescuer", **parts: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    return render(folder, component, parts or PARTS, lambda content: f"{json.dumps(content)}\n", check_mode=False)
+def run(folder: Path, component: str = "rescuer", *, check_mode: bool = False, **parts: list[Json]) -> list[Json]:
+    given = {"name": "x", "component": component, "namespace": "shop", "create_namespace": True, "permissions": None, "user": ""}
+    given |= {"objects": parts or PARTS, "optional_kinds": ["v1/Monitor"], "render_to": str(folder)}
+    return render(given, check_mode=check_mode)
 
 
 def test_files_are_written_once_and_those_of_another_form_are_removed(tmp_path: Path) -> None:
@@ -28,8 +32,8 @@ def test_files_are_written_once_and_those_of_another_form_are_removed(tmp_path: 
     assert len(run(folder)) == 3 and run(folder) == []
     assert names(folder) == {"namespace.yaml", "rescuer-network-policy.yaml", "kustomization.yaml"}
     text = (folder / "rescuer-network-policy.yaml").read_text()
-    assert text.startswith(f"{MARK}\n---\n") and '"kind": "List"' in text
-    changed = run(folder, "rescuer-static", permissions=[{"kind": "Role"}])
+    assert text.startswith(f"{MARK}\n---\n") and "kind: List" in text
+    changed = run(folder, "rescuer-static", permissions=OBJECTS[:1])
     assert names(folder) == {"namespace.yaml", "rescuer-static-permissions.yaml", "kustomization.yaml"}
     assert [(Path(one["before_header"]).name, bool(one["before"]), bool(one["after"])) for one in changed] == [
         ("rescuer-network-policy.yaml", True, False),
@@ -43,10 +47,10 @@ def test_files_are_written_once_and_those_of_another_form_are_removed(tmp_path: 
 @pytest.mark.parametrize("content", [b"kind: Namespace\n", f"# user\n{MARK}\n".encode(), b"\xff"])
 def test_a_file_of_others_is_refused_before_anything_is_written(taken: str, content: bytes, tmp_path: Path) -> None:
     (tmp_path / taken).write_bytes(content)
-    with pytest.raises(ApplySetError, match=f"not rendered by this collection: {taken}. "):
+    with pytest.raises(ObjectsError, match=f"not rendered by this collection: {taken}. "):
         run(tmp_path)
     assert names(tmp_path) == {taken} and (tmp_path / taken).read_bytes() == content
 
 
 def test_check_mode_writes_nothing(tmp_path: Path) -> None:
-    assert len(render(tmp_path / "new", "rescuer", PARTS, str, check_mode=True)) == 3 and not (tmp_path / "new").exists()
+    assert len(run(tmp_path / "new", check_mode=True)) == 3 and not (tmp_path / "new").exists()

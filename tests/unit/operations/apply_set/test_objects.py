@@ -4,33 +4,26 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 import pytest
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.apply_set.availability import (
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.apply_set.apply_set import (
     availability,
+    keeps_namespace,
+    parts_of,
     unscheduled_texts,
-)
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.apply_set.discovery import (
-    NamedObject,
-    NamespaceObjects,
-    UnreadableKind,
 )
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.apply_set.objects import (
     comparable,
     different_paths,
     is_member,
-    kinds_in_order,
+    mounted_config_maps,
     set_labels,
     shown,
-    used_config_maps,
-    with_labels,
 )
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.apply_set.rest import why_it_stays
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.apply_set.rights import (
-    missing_right,
+    missing_rights,
     permission_objects,
-    questions,
 )
 
 Json = dict[str, Any]
@@ -74,31 +67,22 @@ def test_the_data_of_a_secret_are_not_shown() -> None:
 
 @pytest.mark.parametrize("missing", ["app.kubernetes.io/name", "app.kubernetes.io/part-of", "app.kubernetes.io/managed-by"])
 def test_an_object_without_one_of_the_labels_is_no_member(missing: str) -> None:
-    assert is_member(with_labels(config_map(), LABELS), NAME)
-    assert not is_member(with_labels(config_map(), {**LABELS, missing: "user"}), NAME)
+    assert is_member({"metadata": {"labels": LABELS}}, NAME)
+    assert not is_member({"metadata": {"labels": {**LABELS, missing: "user"}}}, NAME)
 
 
 def test_a_label_of_the_template_stays() -> None:
     item = config_map()
     item["metadata"]["labels"] = {"release": "monitoring"}
-    assert with_labels(item, LABELS)["metadata"]["labels"] == {"release": "monitoring", **LABELS}
-
-
-def test_kinds_are_in_the_order_in_which_their_objects_are_applied() -> None:
-    wanted = [config_map(), {"apiVersion": "apps/v1", "kind": "Deployment"}]
-    assert kinds_in_order(["rbac/v1/Role"], wanted, ["v1/ConfigMap", "batch/v1/CronJob"]) == [
-        ("rbac/v1", "Role"),
-        ("v1", "ConfigMap"),
-        ("apps/v1", "Deployment"),
-        ("batch/v1", "CronJob"),
-    ]
+    given = {"name": NAME, "component": "rescuer", "namespace": "x", "create_namespace": False, "permissions": None}
+    (labeled,) = parts_of({**given, "objects": {"settings": [item]}})["settings"]
+    assert labeled["metadata"]["labels"] == {"release": "monitoring", **LABELS}
 
 
 def test_config_maps_of_revisions_are_used() -> None:
     volumes = [{"name": "a", "configMap": {"name": "settings-1"}}, {"name": "b", "emptyDir": {}}]
-    assert used_config_maps([{"spec": {"template": {"spec": {"volumes": volumes}}}}, {"spec": {"template": {"spec": {}}}}]) == {
-        "settings-1"
-    }
+    pods: list[Json] = [{"volumes": volumes}, {}]
+    assert mounted_config_maps([{"spec": {"template": {"spec": pod}}} for pod in pods]) == ["settings-1"]
 
 
 ENTRIES = [
@@ -123,14 +107,29 @@ def test_the_rights_of_a_user_need_no_service_account() -> None:
     assert binding["subjects"] == [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "rescuer"}]
 
 
+class Nobody:
+    """An API server that allows nothing, and the reviews that were asked."""
+
+    def __init__(self) -> None:
+        self.asked: list[Json] = []
+
+    def is_allowed(self, asked: Json) -> bool:
+        self.asked.append(asked)
+        return False
+
+
 def test_each_resource_verb_name_and_namespace_of_a_right_is_a_question() -> None:
     right = {"group": "", "resources": ["leases"], "verbs": ["get", "create"], "names": ["a", "b"], "namespaces": ["x", 1]}
     nowhere = [{"group": "", "resources": ["pods"], "verbs": ["list"], **more} for more in ({"asked": False}, {"namespaces": []})]
-    asked = list(questions([right, *nowhere], ["create"]))
-    assert [(one["namespace"], one["name"], one["verb"]) for one in asked] == [(n, name, "get") for n in ("x", "1") for name in ("a", "b")]
-    assert missing_right(asked[0]) == "the user may not get leases named a in namespace x: grant the verb"
-    first, second = questions([{"group": "apps", "resources": ["deployments", "daemonsets"], "verbs": ["list"]}], [])
-    assert missing_right(first) == "the user may not list deployments.apps: grant the verb" and second["resource"] == "daemonsets"
+    api = Nobody()
+    first, *_others = missing_rights(cast("Any", api), [right, *nowhere], ["create"])
+    asked = [(one["namespace"], one["name"], one["verb"]) for one in api.asked]
+    assert asked == [(n, name, "get") for n in ("x", "1") for name in ("a", "b")]
+    assert first == "the user may not get leases named a in namespace x: grant the verb"
+    apps = {"group": "apps", "resources": ["deployments", "daemonsets"], "verbs": ["list"]}
+    assert list(missing_rights(cast("Any", api), [apps], [])) == [
+        f"the user may not list {name}.apps: grant the verb" for name in apps["resources"]
+    ]
 
 
 def deployment(*, updated: int, available: int, generation: int = 2, observed: int = 2) -> Json:
@@ -163,21 +162,17 @@ def test_pods_without_a_node_are_grouped_by_the_reason() -> None:
     assert unscheduled_texts(pods) == ["No node is found for a, b: 0/2 nodes.", "No node is found for c: SchedulingGated."]
 
 
-def test_a_namespace_stays_for_objects_of_others_for_data_and_for_what_cannot_be_read() -> None:
-    own = dict(LABELS)
-    objects = [
-        NamedObject("ConfigMap", "kube-root-ca.crt", {}),
-        NamedObject("ServiceAccount", "default", {}),
-        NamedObject("Pod", "rescuer-1", own),
-        NamedObject("Pod", "of-a-user", {**own, "app.kubernetes.io/name": "web"}),
-        NamedObject("Deployment", "rebalancer", set_labels("kube-scheduling-rebalancer", "rebalancer")),
-        NamedObject("Secret", "registry", own),
-    ]
-    found = NamespaceObjects(objects, [UnreadableKind("Widget", "cannot list\n widgets")])
-    assert why_it_stays("x", found, ["rescuer"]) == (
-        "Namespace x is not deleted, because it has objects of others: "
-        "Pod/of-a-user, Deployment/rebalancer, Secret/registry, Widget (cannot list widgets)"
-    )
-    assert why_it_stays("x", NamespaceObjects(objects[:3], []), ["rescuer"]) == ""
-    many = NamespaceObjects([NamedObject("Pod", str(number), {}) for number in range(22)], [])
-    assert why_it_stays("x", many, []).endswith("Pod/19 and 2 more")
+@pytest.mark.parametrize(
+    ("kind", "name", "labels", "keeps"),
+    [
+        ("ConfigMap", "kube-root-ca.crt", {}, False),
+        ("ServiceAccount", "default", {}, False),
+        ("Pod", "rescuer-1", LABELS, False),
+        ("Pod", "of-a-user", {**LABELS, "app.kubernetes.io/name": "web"}, True),
+        ("Deployment", "rebalancer", set_labels("kube-scheduling-rebalancer", "rebalancer"), True),
+        ("Secret", "registry", LABELS, True),
+        ("Pod", "of-a-user", {}, True),
+    ],
+)
+def test_objects_of_others_and_data_keep_the_namespace(kind: str, name: str, labels: Json, keeps: bool) -> None:
+    assert keeps_namespace({"kind": kind, "metadata": {"name": name, "labels": labels}}, ["rescuer"]) == keeps

@@ -10,7 +10,6 @@ import pytest
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.errors import KubeError
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.apply_set.apply_set import ApplySet
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.apply_set.objects import Json, Reference, reference_of
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.apply_set.options import Options, Outcome
 
 LABELS = {"app.kubernetes.io/name": "kube-scheduling-rescuer", "app.kubernetes.io/managed-by": "onprem.kube_scheduling"}
 LABELS["app.kubernetes.io/part-of"] = "kube-scheduling"
@@ -27,7 +26,7 @@ class Api:
     def __init__(self, *items: Json, forbidden: str = "") -> None:
         self.items, self.forbidden = {reference_of(item): item for item in items}, forbidden
 
-    def serves(self, *_kind: str) -> bool:
+    def resource(self, *_kind: str) -> bool:
         return True
 
     def find(self, reference: Reference) -> Json | None:
@@ -49,27 +48,23 @@ class Api:
         del self.items[reference]["metadata"]["annotations"][name]
 
 
-def outcome_of(state: str, api: Api, *parts: Json, check_mode: bool = False) -> Outcome:
-    outcome = Outcome()
-    options = Options(
-        name="kube-scheduling-rescuer",
-        component="rescuer",
-        namespace="shop",
-        parts={"part": parts},
-        kinds=[],
-        optional_kinds=[],
-        create_namespace=False,
-        removes_state=True,
-        components=[],
-        permissions=None,
-        user="",
-        wait_timeout_s=1,
-        delete_timeout_s=1,
-        pending_remedy="",
-        check_mode=check_mode,
-    )
-    getattr(ApplySet(t.cast("t.Any", api), options, outcome), state)()
-    return outcome
+def after(state: str, api: Api, *parts: Json, check_mode: bool = False) -> tuple[list[str], Json]:
+    """The problems and the result."""
+    given = {
+        "name": "kube-scheduling-rescuer",
+        "component": "rescuer",
+        "namespace": "shop",
+        "objects": {"part": parts},
+        "kinds": [],
+        "optional_kinds": [],
+        "create_namespace": False,
+        "removes_state": True,
+        "permissions": None,
+        "delete_timeout": 1,
+    }
+    members = ApplySet(t.cast("t.Any", api), given, check_mode=check_mode)
+    getattr(members, state)()
+    return members.problems, members.result(diff=False)
 
 
 def test_a_pod_of_a_cron_job_that_does_not_start_is_a_problem() -> None:
@@ -79,26 +74,23 @@ def test_a_pod_of_a_cron_job_that_does_not_start_is_a_problem() -> None:
         {**made("Pod", name), "status": {"containerStatuses": [{"state": {"waiting": {"reason": reason}}}, {"state": {"running": {}}}]}}
         for name, reason in states.items()
     ]
-    outcome = outcome_of("verify", Api(job, *pods, made("Namespace", "shop", "")), job)
-    assert outcome.problems == [
-        "Pod shop/waits of the CronJob does not start (ErrImageNeverPull): see kubectl --namespace shop describe pod waits"
-    ]
-    unread = outcome_of("verify", Api(job, made("Namespace", "shop", ""), forbidden="Pod"), job)
-    assert unread.problems == [] and "they cannot be listed: cannot list pods" in unread.remarks[0]
+    problems, _result = after("verified", Api(job, *pods, made("Namespace", "shop", "")), job)
+    assert problems == ["Pod shop/waits of the CronJob does not start (ErrImageNeverPull): see kubectl --namespace shop describe pod waits"]
+    problems, unread = after("verified", Api(job, made("Namespace", "shop", ""), forbidden="Pod"), job)
+    assert problems == [] and "they cannot be listed: cannot list pods" in unread["remarks"][0]
 
 
 def test_the_other_form_of_the_program_is_a_problem() -> None:
     other = made("ClusterRole", "kube-scheduling-rescuer-static", "", "rbac.authorization.k8s.io/v1")
-    outcome = outcome_of("verify", Api(made("Namespace", "shop", ""), other))
-    (problem,) = outcome.problems
+    (problem,), _result = after("verified", Api(made("Namespace", "shop", ""), other))
     assert problem.startswith("The program is also installed as a static pod: "), problem
 
 
 def test_a_secret_is_found_by_its_name_without_the_right_to_list_secrets() -> None:
     secret = made("Secret", "token", labels=LABELS)
     api = Api(made("Namespace", "shop", ""), secret, forbidden="Secret")
-    assert outcome_of("verify", api, secret).problems == []
-    outcome_of("absent", api, secret)
+    assert after("verified", api, secret)[0] == []
+    after("absent", api, secret)
     assert [reference.kind for reference in api.items] == ["Namespace"]
 
 
@@ -110,12 +102,18 @@ def test_the_state_of_the_programs_is_removed_once(check_mode: bool) -> None:
         made("Deployment", "web", version="apps/v1", annotations={OUTCOME: "{}", "other": "x"}),
         made("ReplicaSet", "web-1", version="apps/v1"),
     )
-    outcome = outcome_of("absent", api, check_mode=check_mode)
-    result = outcome.result(check_mode=check_mode, diff=False)
+    _problems, result = after("absent", api, check_mode=check_mode)
     assert result["outcomes"] == 1 and result["changed"], result
     assert ("Would be removed: the outcome on Deployment shop/web" in result["remarks"]) == check_mode
     left = {reference.name: item["metadata"].get("annotations") for reference, item in api.items.items()}
     kept = {OUTCOME: "{}", "other": "x"} if check_mode else {"other": "x"}
     assert left == {"of-others": None, "web": kept, "web-1": None} | ({"kube-scheduling-rescue": None} if check_mode else {})
     if not check_mode:
-        assert not outcome_of("absent", api).has_changed
+        assert not after("absent", api)[1]["changed"]
+
+
+def test_members_are_deleted_in_the_reverse_order_in_which_they_are_applied() -> None:
+    kinds = {"Role": "rbac/v1", "ConfigMap": "v1", "Deployment": "apps/v1"}
+    items = [made(kind, "x", version=version, labels=LABELS) for kind, version in kinds.items()]
+    _problems, result = after("absent", Api(*items, made("Namespace", "shop", "")), *items)
+    assert [row["kind"] for row in result["objects"]] == ["Deployment", "ConfigMap", "Role"]

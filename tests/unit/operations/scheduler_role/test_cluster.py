@@ -10,13 +10,16 @@ import pytest
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.errors import ForbiddenError
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.api.meta import ObjectMeta
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.api.node import Node
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.apply_set.cluster import ObjectsError
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.apply_set.objects import Json, Reference, reference_of
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.scheduler_role import cluster as tested
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.scheduler_role.cluster import RoleClusterError
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.scheduler_role.users import PROBE_LABELS
 
 SYSTEM, NAME = "kube-system", "kube-scheduling-scheduler"
 SECRET = {"kind": "Secret", "name": "login", "key": "token"}
+PROBE_LABELS = {"app.kubernetes.io/name": tested.PROBE, "app.kubernetes.io/managed-by": "onprem.kube_scheduling"}
+TEMPLATE = {"template": {"spec": {"schedulerName": "web"}}}
+OWNED = {"metadata": {"ownerReferences": [{"controller": True, "kind": "Deployment", "name": "web"}]}}
+COMPLETE = {"status": {"conditions": [{"type": "Complete", "status": "True"}]}}
 
 
 def made(kind: str, name: str, version: str = "v1", namespace: str = SYSTEM, **more: t.Any) -> Json:
@@ -35,7 +38,10 @@ class Api:
 
     def list_plain(self, _version: str, kind: str, *, namespace: str, labels: str = "", fields: str = "") -> list[Json]:
         self._check(kind)
-        scheduler = fields.removeprefix("status.phase=Running").removesuffix(",spec.nodeName=").removeprefix("spec.schedulerName=")
+        waiting, scheduler = "spec.nodeName=,status.phase=Pending", ""
+        if waiting in fields:
+            assert labels == f"app.kubernetes.io/name!={tested.PROBE}"
+            scheduler, labels = fields.removesuffix(f",{waiting}").removeprefix("spec.schedulerName="), ""
         wanted = dict(pair.split("=") for pair in labels.split(",") if "=" in pair).items()
         return [
             item
@@ -125,8 +131,32 @@ def test_pods_and_workloads_that_need_a_profile_are_named() -> None:
     assert tested.users_in(api(*items), ["web", "batch"]) == ["Pod shop/one (web)", "Job shop/sum (batch)"]
 
 
+def test_a_pod_that_ends_needs_no_profile() -> None:
+    ending = pod("one")
+    ending["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+    assert tested.users_in(api(ending), ["web"]) == []
+
+
+@pytest.mark.parametrize(
+    ("kind", "spec", "more", "is_user"),
+    [
+        ("Deployment", TEMPLATE, {}, True),
+        ("Deployment", {"replicas": 0, **TEMPLATE}, {}, True),
+        ("Deployment", {"template": {"spec": {}}}, {}, False),
+        ("ReplicaSet", TEMPLATE, OWNED, False),
+        ("ReplicaSet", TEMPLATE, {}, True),
+        ("Job", TEMPLATE, {}, True),
+        ("Job", TEMPLATE, COMPLETE, False),
+        ("CronJob", {"jobTemplate": {"spec": TEMPLATE}}, {}, True),
+        ("ReplicationController", {}, {}, False),
+    ],
+)
+def test_a_workload_needs_the_profile_if_its_new_pods_would_wait(kind: str, spec: Json, more: Json, is_user: bool) -> None:
+    assert (tested.scheduler_of({"kind": kind, "metadata": {}, "spec": spec, **more}) == "web") == is_user
+
+
 def test_kinds_of_workloads_that_cannot_be_read_are_named_together() -> None:
-    with pytest.raises(RoleClusterError) as error:
+    with pytest.raises(ObjectsError) as error:
         tested.users_in(api(forbidden=("Job", "Deployment")), ["web"])
     reasons = "cannot list Deployments: no (HTTP 403); cannot list Jobs: no (HTTP 403)"
     remedy = "Grant the verb list, or set extended_scheduler_force: true"
@@ -135,7 +165,7 @@ def test_kinds_of_workloads_that_cannot_be_read_are_named_together() -> None:
 
 def test_pods_that_were_created_after_the_removal_of_their_profile_are_named() -> None:
     tested.check_late_pods(api(pod("one")), [])
-    with pytest.raises(RoleClusterError, match=r"^web is removed, and pods .* wait for it: Pod shop/one \(web\)\. Delete them, so that"):
+    with pytest.raises(ObjectsError, match=r"^web is removed, and pods .* wait for it: Pod shop/one \(web\)\. Delete them, so that"):
         tested.check_late_pods(api(pod("one")), ["web"])
 
 

@@ -9,10 +9,10 @@ import typing as t
 import pytest
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.errors import ConflictError, KubeError
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.resources import PODS
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.apply_set.cluster import ObjectsApi
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.apply_set.cluster import ObjectsApi, ObjectsError
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.apply_set.objects import Json, Reference
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.scheduler_role import probe as tested
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.scheduler_role.probe import Probe, ProbeError
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.scheduler_role.probe import Probe
 
 POD: Json = {
     "apiVersion": "v1",
@@ -86,7 +86,7 @@ def test_a_pod_that_its_scheduler_has_bound_is_deleted_and_named(event: Json) ->
     ],
 )
 def test_a_pod_that_its_scheduler_has_not_bound_is_deleted_and_the_reason_is_named(api: Api, text: str) -> None:
-    with pytest.raises(ProbeError) as error:
+    with pytest.raises(ObjectsError) as error:
         probe(api).bind("web")
     assert str(error.value) == text and api.pods == {}
 
@@ -101,7 +101,7 @@ def test_a_pod_is_deleted_if_its_events_cannot_be_read() -> None:
 
 @pytest.mark.parametrize("holder", ["", "missing"])
 def test_a_lease_that_nobody_holds_is_named(holder: str) -> None:
-    with pytest.raises(ProbeError, match=r"After 0 s nobody holds the Lease kube-system/kube-scheduler\."):
+    with pytest.raises(ObjectsError, match=r"After 0 s nobody holds the Lease kube-system/kube-scheduler\."):
         probe(Api(holder=holder)).wait_for_leader("kube-system", "kube-scheduler")
     probe(Api(holder="cp-1_x")).wait_for_leader("kube-system", "kube-scheduler")
 
