@@ -14,21 +14,18 @@ class ActionModule(KubeconfigAction):
     """The action of k8s_apply_set."""
 
     def run(self, tmp=None, task_vars=None):
-        """Give the rendered templates to the module as its option objects."""
-        templates = self._task.args.pop("templates", None) or []
+        """Give the rendered templates to the module as its option objects. They have the variable apply_set in addition to the others."""
+        args = self._task.args
+        templates = args.pop("templates", None) or []
         if not isinstance(templates, list):
             raise AnsibleActionFail("templates: it is no list; give the names of the templates without .yml.j2")
-        rendered = {str(name): self._rendered(str(name), task_vars or {}) for name in templates}
-        if rendered:
-            self._task.args["objects"] = {**(self._task.args.get("objects") or {}), **rendered}
-        return super().run(tmp, task_vars)
-
-    def _rendered(self, name, task_vars):
-        """Return the objects of a template of the role. It has the variable apply_set in addition to those of the task."""
-        set_name, component, namespace = (str(self._task.args.get(option) or "") for option in ("name", "component", "namespace"))
-        labels = {"labels": set_labels(set_name, component), "selector": pod_selector(set_name, component)}
-        own = {"name": set_name, "namespace": namespace, "user": str(self._task.args.get("user") or ""), **labels}
-        variables = {**task_vars, "ansible_search_path": self._task.get_search_path(), "apply_set": own}
+        own = {option: str(args.get(option) or "") for option in ("name", "component", "namespace", "user")}
+        own |= {"labels": set_labels(own["name"], own["component"]), "selector": pod_selector(own["name"], own["component"])}
+        variables = {**(task_vars or {}), "ansible_search_path": self._task.get_search_path(), "apply_set": own}
         lookup = self._shared_loader_obj.lookup_loader.get("ansible.builtin.template", loader=self._loader, templar=self._templar)
-        (text,) = lookup.run([f"{name}.yml.j2"], variables)
-        return [item for item in yaml.safe_load_all(text) if item]
+        objects = dict(args.get("objects") or {})
+        for name in templates:
+            (text,) = lookup.run([f"{name}.yml.j2"], variables)
+            objects[name] = [item for item in yaml.safe_load_all(text) if item]
+        args["objects"] = objects
+        return super().run(tmp, task_vars)

@@ -4,9 +4,8 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
-from pathlib import Path
+import pkgutil
 
 from ansible_collections.onprem.kube_scheduling.plugins.plugin_utils.kubeconfig_action import ActionModule as KubeconfigAction
 
@@ -15,12 +14,7 @@ class ActionModule(KubeconfigAction):
     """The action of k8s_cluster_identity."""
 
     def run(self, tmp=None, task_vars=None):
-        """Return the result of the module with the version."""
-        return super().run(tmp, task_vars) | {"kubernetes_core": _version_of("ansible_collections.kubernetes.core")}
-
-
-def _version_of(collection):
-    """Return the version of a collection. It is empty if the collection was not installed from an archive."""
-    spec = importlib.util.find_spec(collection)
-    manifests = [Path(folder, "MANIFEST.json") for folder in spec.submodule_search_locations]
-    return next((json.loads(file.read_text())["collection_info"]["version"] for file in manifests if file.exists()), "")
+        """Return the result of the module with the version. It is empty if the collection was not installed from an archive."""
+        result = super().run(tmp, task_vars)
+        manifest = pkgutil.get_data("ansible_collections.kubernetes.core", "MANIFEST.json")
+        return result | {"kubernetes_core": json.loads(manifest)["collection_info"]["version"] if manifest else ""}

@@ -223,7 +223,7 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.packed
 
 compile_once()
 
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.ansible_connection import connect, make_module, run_module
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.ansible_connection import connect, run_module
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.apply_set.apply_set import ApplySet
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.apply_set.cluster import ObjectsApi, ObjectsError
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.apply_set.files import render
@@ -281,7 +281,7 @@ def main():
     """Run the module."""
     needed = ("name", "component", "namespace")
     conditions = [("state", state, needed) for state in STATES if state != "checked"] + [("state", "rendered", ("render_to",))]
-    run_module(make_module(argument_spec(), required_if=conditions), execute)
+    run_module(argument_spec(), execute, required_if=conditions)
 
 
 if __name__ == "__main__":

@@ -86,7 +86,7 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.packed
 
 compile_once()
 
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.ansible_connection import connect, make_module, run_module
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.ansible_connection import connect, run_module
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.errors import KubeError
 
 
@@ -105,7 +105,7 @@ def execute(module, result):
 
 def main():
     """Run the module."""
-    run_module(make_module(argument_spec()), execute)
+    run_module(argument_spec(), execute)
 
 
 if __name__ == "__main__":

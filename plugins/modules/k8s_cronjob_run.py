@@ -80,7 +80,7 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.packed
 
 compile_once()
 
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.ansible_connection import connect, make_module, run_module
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.ansible_connection import connect, run_module
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.apply_set.cluster import ObjectsApi
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.apply_set.job import start_job, wait_for_end
 
@@ -103,7 +103,7 @@ def execute(module, result):
 
 def main():
     """Run the module."""
-    run_module(make_module(argument_spec()), execute)
+    run_module(argument_spec(), execute)
 
 
 if __name__ == "__main__":

@@ -94,12 +94,9 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.packed
 
 compile_once()
 
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.ansible_connection import connect, make_module, run_module
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.maintenance.settled import (
-    wait,
-    waiting_nodes,
-    waiting_workloads,
-)
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.ansible_connection import connect, run_module
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.apply_set.polling import polled
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.maintenance.settled import waiting_nodes, waiting_workloads
 
 
 def argument_spec():
@@ -121,12 +118,13 @@ def execute(module, result):
         read = partial(waiting_nodes, api, given["ignored_nodes"])
     else:
         read = partial(waiting_workloads, api, {f"{one['kind']} {one['namespace']}/{one['name']}" for one in given["workloads"]})
-    result["waiting"] = wait(read, timeout_s=given["wait_timeout"], poll_s=given["wait_sleep"])
+    limits = {"limit_s": given["wait_timeout"], "poll_s": given["wait_sleep"]}
+    result["waiting"] = polled(read, lambda waiting: not waiting, **limits, of_error=lambda error: [f"The cluster cannot be read: {error}"])
 
 
 def main():
     """Run the module."""
-    run_module(make_module(argument_spec()), execute)
+    run_module(argument_spec(), execute)
 
 
 if __name__ == "__main__":

@@ -179,17 +179,12 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.packed
 
 compile_once()
 
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.ansible_connection import connect, make_module, run_module
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.ansible_connection import connect, run_module
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.apply_set.cluster import ObjectsApi
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.scheduler_role.cluster import (
     check_late_pods,
-    host_objects,
-    installed_profiles,
-    marked_by,
-    missing_files,
-    nodes_of,
+    read_cluster,
     remove_state,
-    running_pods,
     users_in,
 )
 
@@ -209,28 +204,13 @@ def argument_spec():
     }
 
 
-def read(api, given, result):
-    """Find what the cluster has."""
-    shape, namespace = given["shape"], given["namespace"]
-    is_second = shape == "second_scheduler"
-    objects = [] if is_second else host_objects(api, shape, given["name"])
-    result.update(
-        nodes_of(api) if given["nodes"] else {},
-        missing_files=missing_files(api, namespace, given["files"]),
-        marked=marked_by(api, given["marks"]),
-        profiles=installed_profiles(api, namespace, given["name"]) if is_second else [],
-        objects=objects,
-        pod_names=running_pods(api, namespace, given["pods"], objects, shape) if given["pods"] else [],
-    )
-
-
 def execute(module, result):
     """Read what the state needs, or delete what the programs have left."""
     given = module.params
     api = connect(module, name="scheduler_cluster", client=ObjectsApi)
     result["version"] = api.server_version
     if given["state"] == "read":
-        read(api, given, result)
+        result.update(read_cluster(api, given))
     elif given["state"] == "users":
         result["users"] = users_in(api, given["profiles"])
     elif given["state"] == "absent":
@@ -242,7 +222,7 @@ def execute(module, result):
 
 def main():
     """Run the module."""
-    run_module(make_module(argument_spec()), execute)
+    run_module(argument_spec(), execute)
 
 
 if __name__ == "__main__":

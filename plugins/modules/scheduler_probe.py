@@ -100,9 +100,10 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.packed
 
 compile_once()
 
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.ansible_connection import connect, make_module, run_module
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.ansible_connection import connect, run_module
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.resources import PODS
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.apply_set.cluster import ObjectsApi
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.scheduler_role.probe import Probe
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.scheduler_role.probe import bind, probe_of, wait_for_leader
 
 
 def argument_spec():
@@ -119,20 +120,20 @@ def argument_spec():
 
 def execute(module, result):
     """Try the profiles."""
-    given = module.params
-    result["remarks"] = []
-    probe = Probe(connect(module, name="scheduler_probe", client=ObjectsApi), given["pod"], given["wait_timeout"], given["log_command"])
+    given, pod, result["remarks"] = module.params, module.params["pod"], []
+    api = connect(module, name="scheduler_probe", client=ObjectsApi)
     if given["state"] == "checked" and given["wait_timeout"]:
-        probe.check(given["profiles"][0])
+        api.create(PODS, pod["metadata"]["namespace"], probe_of(pod, given["profiles"][0]), dry_run=True)
     elif given["state"] == "bound" and not module.check_mode:
         if given["lease"]:
-            probe.wait_for_leader(**given["lease"])
-        result["remarks"] += [probe.bind(profile) for profile in given["profiles"] if given["wait_timeout"]]
+            wait_for_leader(api, **given["lease"])
+        for profile in given["profiles"] if given["wait_timeout"] else ():
+            result["remarks"].append(bind(api, probe_of(pod, profile), timeout_s=given["wait_timeout"], log=given["log_command"]))
 
 
 def main():
     """Run the module."""
-    run_module(make_module(argument_spec()), execute)
+    run_module(argument_spec(), execute)
 
 
 if __name__ == "__main__":

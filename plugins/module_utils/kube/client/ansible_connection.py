@@ -66,9 +66,9 @@ def make_module(argument_spec: dict[str, t.Any], **options: t.Any) -> t.Any:
     return module
 
 
-def run_module(module: t.Any, execute: t.Callable[[t.Any, dict[str, t.Any]], None]) -> None:
-    """End the module with the result that ``execute`` fills in. After a known error, it has what was filled in until then."""
-    result: dict[str, t.Any] = {"changed": False}
+def run_module(argument_spec: dict[str, t.Any], execute: t.Callable[[t.Any, dict[str, t.Any]], None], **options: t.Any) -> None:
+    """Run a module: ``execute`` fills in the result. After a known error, the result has what was filled in until then."""
+    module, result = make_module(argument_spec, **options), {"changed": False}
     try:
         execute(module, result)
     except (ConnectionSettingsError, KubeError, OSError) as error:

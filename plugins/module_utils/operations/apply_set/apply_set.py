@@ -8,6 +8,7 @@ Each state can be repeated after an interruption at any place. An object of othe
 from __future__ import annotations
 
 import typing as t
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 
 from ...kube.client.errors import ApiError, ForbiddenError, KubeError, NotFoundError, is_permission_error
@@ -16,22 +17,20 @@ from ...model.messages import listed
 from ...state.restart_outcome import OUTCOME_ANNOTATION
 from .cluster import ObjectsApi, ObjectsError
 from .objects import (
-    COLLECTION,
-    COMPONENT,
-    MANAGED_BY,
     NAME,
-    PART_OF,
-    PROJECT,
     Json,
     Reference,
     comparable,
+    difference,
     different_paths,
     is_managed,
     is_member,
+    keeps_namespace,
     kind_of,
     labels_of,
     member_selector,
     mounted_config_maps,
+    namespace_object,
     reference_of,
     set_labels,
     shown,
@@ -64,9 +63,6 @@ WITH_OUTCOME = ("Deployment", "StatefulSet", "ReplicaSet", "ControllerRevision")
 """A Deployment copies its annotations to its ReplicaSets, and a StatefulSet to its ControllerRevisions, so those are last."""
 IGNORED_KINDS = ("Endpoints", "EndpointSlice", "Event", "PodMetrics")
 """These kinds do not keep a namespace: the cluster itself makes their objects."""
-DATA_KINDS = ("PersistentVolumeClaim", "Secret")
-"""These kinds keep a namespace also if their objects have the labels of this collection, which makes none of them."""
-IN_EVERY_NAMESPACE = (("ServiceAccount", "default"), ("ConfigMap", "kube-root-ca.crt"))
 MOST_NAMED, MOST_LETTERS = 20, 200
 
 
@@ -79,11 +75,7 @@ def parts_of(given: Json) -> dict[str, list[Json]]:
     for part, items in {**parts, **given["objects"]}.items():
         metadata = [{**item["metadata"], "labels": {**labels_of(item), **labels}} for item in items]
         parts[part] = [{**item, "metadata": named} for item, named in zip(items, metadata)]
-    if not given["create_namespace"]:
-        return parts
-    # Several sets share the namespace, so it has the label of none.
-    labels = {PART_OF: PROJECT, MANAGED_BY: COLLECTION, "pod-security.kubernetes.io/enforce": "restricted"}
-    return {NAMESPACE_PART: [{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace, "labels": labels}}], **parts}
+    return {**({NAMESPACE_PART: [namespace_object(namespace)]} if given["create_namespace"] else {}), **parts}
 
 
 class ApplySet:
@@ -105,11 +97,11 @@ class ApplySet:
         known = [item for item in items if kind_of(item) not in optional or api.resource(item["apiVersion"], item["kind"])]
         self._wanted = {reference_of(item): item for item in known}
         self._found: dict[Reference, Json] = {}
-        self._changes: dict[Reference, str] = {}
+        self._rows: list[Json] = []
+        self._texts: dict[str, list[str]] = defaultdict(list)
         self._diff: list[Json] = []
         self._remarks: list[str] = []
         self._not_deleted: list[str] = []
-        self._outcomes: list[str] = []
         self._namespace_stays = ""
         self.problems: list[str] = []
 
@@ -150,7 +142,7 @@ class ApplySet:
         if self._foreign():
             self.problems.append(self._foreign_text())
         for reference, item in self._wanted.items():
-            self._changes[reference] = "unchanged"
+            self._note(reference, "unchanged")
             self._try(reference, item)
 
     def verified(self) -> None:
@@ -164,34 +156,20 @@ class ApplySet:
             self.problems.append(f"{self._name} is not installed: {REMEDY}. Missing: {', '.join(missing)}")
             return
         for reference, item in self._wanted.items():
-            found = self._found.get(reference)
-            self.problems += self._differences(reference, item, found)
-            if found is not None and reference.kind == "Deployment":
-                self._verify_replicas(reference, item, found)
-            if found is not None and reference.kind == "CronJob":
-                self._verify_pods(reference)
+            self._verify(reference, item)
 
     def result(self, *, diff: bool) -> Json:
         """Return the result of the module."""
-        texts: dict[str, list[str]] = {"created": [], "changed": [], "deleted": [], "unchanged": []}
-        for reference, change in self._changes.items():
-            texts[change].append(reference.text)
-        unchanged = texts.pop("unchanged")
-        texts["removed"] = self._outcomes
-        planned = [f"Would be {change}: {', '.join(names)}" for change, names in texts.items() if names and self._check_mode]
+        planned = [f"Would be {change}: {', '.join(texts)}" for change, texts in self._texts.items() if self._check_mode]
         foreign = ", ".join(self._not_deleted)
         kept = [f"Not deleted, because they do not have the labels of this collection: {foreign}"] if foreign else []
-        rows = [
-            {"kind": reference.kind, "namespace": reference.namespace, "name": reference.name, "change": change}
-            for reference, change in self._changes.items()
-        ]
         return {
             **({"diff": self._diff} if diff else {}),
-            "changed": bool(self._outcomes) or len(unchanged) < len(rows),
-            "objects": rows,
+            "changed": bool(self._texts),
+            "objects": self._rows,
             "remarks": [*planned, *kept, *filter(None, [self._namespace_stays]), *self._remarks],
             "not_deleted": self._not_deleted,
-            "outcomes": len(self._outcomes),
+            "outcomes": len(self._texts.get("removed", ())),
             "namespace_stays": self._namespace_stays,
         }
 
@@ -233,12 +211,13 @@ class ApplySet:
         """Return whether the API server cannot try the object, because its namespace does not exist."""
         return reference.namespace == self._place and self._namespace not in self._found
 
-    def _note(self, reference: Reference, change: str, before: t.Optional[Json], after: t.Optional[Json]) -> None:
+    def _note(self, reference: Reference, change: str, before: t.Optional[Json] = None, after: t.Optional[Json] = None) -> None:
         """Remember what happened to an object."""
-        self._changes[reference] = change
+        _version, kind, namespace, name = reference
+        self._rows.append({"kind": kind, "namespace": namespace, "name": name, "change": change})
         if change != "unchanged":
-            text = reference.text
-            self._diff.append({"before_header": text, "after_header": text, "before": shown(before), "after": shown(after)})
+            self._texts[change].append(reference.text)
+            self._diff.append(difference(reference.text, shown(before), shown(after)))
 
     def _apply(self, reference: Reference, item: Json) -> None:
         before, after = self._found.get(reference), item
@@ -271,26 +250,28 @@ class ApplySet:
                 said = text.partition(": ")[2] if text.startswith("cannot ") else text
                 self.problems.append(f"{what}{place} is refused: {_one_line(said, 600)}")
 
-    def _differences(self, reference: Reference, item: Json, found: t.Optional[Json]) -> Iterable[str]:
-        if found is None and item.get("immutable"):
-            return []  # the Deployment mounts another one, and differs
+    def _verify(self, reference: Reference, item: Json) -> None:
+        found, text = self._found.get(reference), reference.text
         if found is None:
-            return [f"{reference.text} is missing: {REMEDY}"]
+            # A Deployment that mounts another immutable object differs itself.
+            self.problems += [] if item.get("immutable") else [f"{text} is missing: {REMEDY}"]
+            return
         if reference in self._foreign():
-            return [f"{reference.text} does not have the labels of this collection: delete or rename it, and {REMEDY}"]
+            self.problems.append(f"{text} does not have the labels of this collection: delete or rename it, and {REMEDY}")
+            return
         try:
-            after = self._api.apply(reference, item, dry_run=True)
+            paths = list(different_paths(comparable(found), comparable(self._api.apply(reference, item, dry_run=True))))
+            self.problems += [f"{text} differs from the variables in {listed(paths, MOST_FIELDS)}: {REMEDY}"] if paths else []
         except ApiError as error:
-            return [f"{reference.text} cannot be compared: {error}"]
-        paths = list(different_paths(comparable(found), comparable(after)))
-        return [f"{reference.text} differs from the variables in {listed(paths, MOST_FIELDS)}: {REMEDY}"] if paths else []
-
-    def _verify_replicas(self, reference: Reference, item: Json, found: Json) -> None:
-        is_ready, text = availability(found, item["spec"]["replicas"])
-        if not is_ready:
-            self.problems.append(f"{reference.text}: {text}: see kubectl --namespace {reference.namespace} describe pods")
-        elif text:
-            self._remarks.append(f"{reference.text}: {text}. That is enough.")
+            self.problems.append(f"{text} cannot be compared: {error}")
+        if reference.kind == "Deployment":
+            is_ready, said = availability(found, item["spec"]["replicas"])
+            if not is_ready:
+                self.problems.append(f"{text}: {said}: see kubectl --namespace {reference.namespace} describe pods")
+            elif said:
+                self._remarks.append(f"{text}: {said}. That is enough.")
+        if reference.kind == "CronJob":
+            self._verify_pods(reference)
 
     def _verify_pods(self, reference: Reference) -> None:
         """Name the pods of a CronJob that do not start. A Job exists only for some minutes, so no pod is no problem."""
@@ -345,13 +326,9 @@ class ApplySet:
             return
         uid, limit_s = item["metadata"]["uid"], self._given["delete_timeout"]
         self._api.delete(reference, uid)
-
-        def look() -> t.Optional[Json]:
-            found = self._api.find(reference)
-            return found if found is not None and found["metadata"]["uid"] == uid else None
-
-        found = polled(look, lambda one: one is None, limit_s)
-        if found is not None:
+        gone: Json = {"metadata": {}}
+        found = polled(lambda: self._api.find(reference) or gone, lambda one: one["metadata"].get("uid") != uid, limit_s)
+        if found["metadata"].get("uid") == uid:
             finalizers: Sequence[str] = found["metadata"].get("finalizers") or ["none"]
             raise ObjectsError(
                 f"{reference.text} still exists {limit_s} s after its deletion (its finalizers: {', '.join(finalizers)}). "
@@ -367,7 +344,7 @@ class ApplySet:
         for kind in WITH_OUTCOME:
             for item in self._api.list_plain("apps/v1", kind, namespace=""):
                 if OUTCOME_ANNOTATION in (item["metadata"].get("annotations") or {}):
-                    self._outcomes.append(f"the outcome on {reference_of(item).text}")
+                    self._texts["removed"].append(f"the outcome on {reference_of(item).text}")
                     if not self._check_mode:
                         self._api.remove_annotation(reference_of(item), OUTCOME_ANNOTATION)
 
@@ -382,14 +359,6 @@ class ApplySet:
         if not reasons:
             return ""
         return f"Namespace {self._place} is not deleted, because it has objects of others: {listed(reasons, MOST_NAMED)}"
-
-
-def keeps_namespace(item: Json, components: Sequence[str]) -> bool:
-    """Return whether the object is of others, or has data. ``components``: the components whose objects do not keep the namespace."""
-    labels = labels_of(item)
-    is_own = is_managed(item) and labels.get(PART_OF) == PROJECT and labels.get(NAME, "").startswith(f"{PROJECT}-")
-    is_removed = is_own and labels.get(COMPONENT) in components and item["kind"] not in DATA_KINDS
-    return not is_removed and (item["kind"], item["metadata"]["name"]) not in IN_EVERY_NAMESPACE
 
 
 def availability(deployment: Json, replicas: int) -> tuple[bool, str]:

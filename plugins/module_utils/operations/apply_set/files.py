@@ -12,7 +12,7 @@ from pathlib import Path
 from ...kube.client.config.yaml_text import dump_yaml
 from .apply_set import NAMESPACE_PART, parts_of
 from .cluster import ObjectsError
-from .objects import Json, kind_of
+from .objects import Json, difference, kind_of
 
 MARK = "# Rendered by the collection onprem.kube_scheduling. The next run replaces this file."
 """The first line of each rendered file."""
@@ -57,5 +57,4 @@ def render(given: Json, *, check_mode: bool) -> list[Json]:
         else:
             file.write_text(wanted[file.name], encoding="utf-8")
             file.chmod(0o644)
-    headers = {name: dict.fromkeys(("before_header", "after_header"), str(folder / name)) for name in changes}
-    return [{**header, "before": own.get(name, ""), "after": wanted.get(name, "")} for name, header in headers.items()]
+    return [difference(str(folder / name), own.get(name, ""), wanted.get(name, "")) for name in changes]

@@ -8,7 +8,7 @@ An apply set is the objects of one program that are applied, pruned and deleted 
 from __future__ import annotations
 
 import typing as t
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 
 Json = dict[str, t.Any]
 
@@ -21,6 +21,9 @@ PROJECT = "kube-scheduling"
 HIDDEN = "VALUE_SPECIFIED_IN_NO_LOG_PARAMETER"
 OF_SERVER = ("creationTimestamp", "generation", "managedFields", "resourceVersion", "selfLink", "uid")
 """The metadata that the API server writes."""
+DATA_KINDS = ("PersistentVolumeClaim", "Secret")
+"""These kinds keep a namespace also if their objects have the labels of this collection, which makes none of them."""
+IN_EVERY_NAMESPACE = (("ServiceAccount", "default"), ("ConfigMap", "kube-root-ca.crt"))
 
 
 class Reference(t.NamedTuple):
@@ -79,6 +82,20 @@ def is_member(item: Json, name: str) -> bool:
     return is_managed(item) and labels.get(PART_OF) == PROJECT and labels.get(NAME) == name
 
 
+def namespace_object(name: str) -> Json:
+    """Return the namespace of the programs. Several sets share it, so it has the label of none."""
+    labels = {PART_OF: PROJECT, MANAGED_BY: COLLECTION, "pod-security.kubernetes.io/enforce": "restricted"}
+    return {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": labels}}
+
+
+def keeps_namespace(item: Json, components: Collection[str]) -> bool:
+    """Return whether the object is of others, or has data. ``components``: the components whose objects do not keep the namespace."""
+    labels = labels_of(item)
+    is_own = is_managed(item) and labels.get(PART_OF) == PROJECT and labels.get(NAME, "").startswith(f"{PROJECT}-")
+    is_removed = is_own and labels.get(COMPONENT) in components and item["kind"] not in DATA_KINDS
+    return not is_removed and (item["kind"], item["metadata"]["name"]) not in IN_EVERY_NAMESPACE
+
+
 def comparable(item: Json) -> Json:
     """Return the object without its status and without what the API server writes."""
     metadata = {key: value for key, value in item["metadata"].items() if key not in OF_SERVER}
@@ -94,6 +111,11 @@ def shown(item: t.Optional[Json]) -> Json:
         seen |= {key: HIDDEN for key in ("data", "stringData") if key in seen}
         seen["metadata"].pop("annotations", None)
     return seen
+
+
+def difference(name: str, before: t.Any, after: t.Any) -> Json:
+    """Return an entry of the diff of a module."""
+    return {"before_header": name, "after_header": name, "before": before, "after": after}
 
 
 def different_paths(one: t.Any, other: t.Any, path: str = "") -> Iterator[str]:

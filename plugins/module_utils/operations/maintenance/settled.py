@@ -4,7 +4,6 @@
 
 from __future__ import annotations
 
-import typing as t
 from collections.abc import Collection
 
 from ...kube.client.api import KubeApi
@@ -12,7 +11,6 @@ from ...kube.client.resources import NODES, WORKLOADS
 from ...model.api.node import Node
 from ...model.api.workload import Workload
 from ...spread.rollout import partition, update_strategy_type
-from ..apply_set.polling import polled
 
 
 def node_texts(node: Node) -> list[str]:
@@ -52,13 +50,3 @@ def waiting_workloads(api: KubeApi, chosen: Collection[str]) -> list[str]:
     """Return a sentence for each chosen workload that is not settled. Its name is as in ``Deployment app/web``."""
     found = [one for resource in WORKLOADS.values() for one in api.list_all(resource) if str(one) in chosen]
     return [text for text in map(workload_text, found) if text]
-
-
-def wait(read: t.Callable[[], list[str]], *, timeout_s: float, poll_s: float) -> list[str]:
-    """Read until nothing is missing, and return what is missing after the timeout.
-
-    Raises KubeError if the cluster cannot be read at first. A later error may come from an API server that restarts.
-    """
-    return polled(
-        read, lambda missing: not missing, timeout_s, poll_s=poll_s, of_error=lambda error: [f"The cluster cannot be read: {error}"]
-    )

@@ -25,6 +25,21 @@ PROBE = "kube-scheduling-probe"
 """The name in the labels of a pod with which the role tries a profile. An interrupted run leaves one, which nobody needs."""
 
 
+def read_cluster(api: ObjectsApi, given: Mapping[str, t.Any]) -> Json:
+    """Return what a change depends on. ``given`` are the options of the module scheduler_cluster."""
+    shape, namespace = given["shape"], given["namespace"]
+    is_second = shape == "second_scheduler"
+    objects = [] if is_second else host_objects(api, shape, given["name"])
+    return {
+        **(nodes_of(api) if given["nodes"] else {}),
+        "missing_files": missing_files(api, namespace, given["files"]),
+        "marked": marked_by(api, given["marks"]),
+        "profiles": installed_profiles(api, namespace, given["name"]) if is_second else [],
+        "objects": objects,
+        "pod_names": running_pods(api, namespace, given["pods"], objects, shape) if given["pods"] else [],
+    }
+
+
 def nodes_of(api: ObjectsApi) -> dict[str, list[str]]:
     """Return the names of the nodes, and the names of their labels."""
     found = api.list_all(NODES, each=lambda node: node.metadata)

@@ -5,7 +5,6 @@
 from __future__ import annotations
 
 import uuid
-from dataclasses import dataclass
 
 from ...kube.client.resources import PODS
 from ..apply_set.cluster import ObjectsApi, ObjectsError
@@ -17,61 +16,52 @@ EVENT_WITHIN_S = 15
 """Seconds. The scheduler writes the Event after the pod has its node."""
 
 
-@dataclass(frozen=True)
-class Probe:
-    """The pods of profiles, which have the fields of ``pod``. ``log`` is the command that shows the log of the scheduler."""
+def probe_of(pod: Json, profile: str) -> Json:
+    """Return a new pod of a profile, which has the fields of ``pod``."""
+    name = f"kube-scheduling-probe-{uuid.uuid4().hex[:10]}"
+    return {**pod, "metadata": {**pod["metadata"], "name": name}, "spec": {**pod["spec"], "schedulerName": profile}}
 
-    api: ObjectsApi
-    pod: Json
-    timeout_s: float = 0
-    log: str = ""
 
-    def check(self, profile: str) -> None:
-        """Let the API server check a pod that is not created. Raises the errors of a creation."""
-        pod = self._pod_of(profile)
-        self.api.create(PODS, pod["metadata"]["namespace"], pod, dry_run=True)
+def wait_for_leader(api: ObjectsApi, namespace: str, name: str) -> None:
+    """Wait until a scheduler holds the Lease."""
+    lease = Reference("coordination.k8s.io/v1", "Lease", namespace, name)
+    if not polled(lambda: _spec(api, lease).get("holderIdentity"), bool, LEADER_WITHIN_S):
+        raise ObjectsError(f"After {LEADER_WITHIN_S} s nobody holds the Lease {namespace}/{name}.")
 
-    def wait_for_leader(self, namespace: str, name: str) -> None:
-        """Wait until a scheduler holds the Lease."""
-        lease = Reference("coordination.k8s.io/v1", "Lease", namespace, name)
-        if not polled(lambda: self._spec(lease).get("holderIdentity"), bool, LEADER_WITHIN_S):
-            raise ObjectsError(f"After {LEADER_WITHIN_S} s nobody holds the Lease {namespace}/{name}.")
 
-    def bind(self, profile: str) -> str:
-        """Create a pod, wait until the scheduler has bound it, and delete it. Return a sentence about it."""
-        pod = self._pod_of(profile)
-        reference = reference_of(pod)
-        try:
-            self.api.create_once(PODS, reference.namespace, pod)
-            node = polled(lambda: self._spec(reference).get("nodeName"), bool, self.timeout_s)
-            events = polled(lambda: self._events(reference), bool, EVENT_WITHIN_S) if node else self._events(reference, "")
-        finally:
-            found = self.api.find(reference)
-            if found:
-                self.api.delete(reference, found["metadata"]["uid"])
-        said = " ".join(str(event.get("message") or "") for event in events)
-        if not node:
-            raise ObjectsError(
-                f"The scheduler has not bound a pod of the profile {profile} after {self.timeout_s} s ({said or 'it has no Event'}). See "
-                f"{self.log}"
-            )
-        if not events:
-            raise ObjectsError(f"A pod of the profile {profile} was bound to {node}, and it has no Event Scheduled. See {self.log}")
-        reporter = events[0].get("reportingComponent") or (events[0].get("source") or {}).get("component")
-        if reporter != profile:
-            raise ObjectsError(
-                f"The Event of a pod of the profile {profile} names {reporter} as its scheduler. Remove the other scheduler, or choose "
-                "another name for the profile"
-            )
-        return f"{profile} has bound a pod to {node}: {said}"
+def bind(api: ObjectsApi, probe: Json, *, timeout_s: float, log: str) -> str:
+    """Create a pod, wait until the scheduler has bound it, and delete it. Return a sentence about it.
 
-    def _pod_of(self, profile: str) -> Json:
-        name = f"kube-scheduling-probe-{uuid.uuid4().hex[:10]}"
-        return {**self.pod, "metadata": {**self.pod["metadata"], "name": name}, "spec": {**self.pod["spec"], "schedulerName": profile}}
+    ``log`` is the command that shows the log of the scheduler.
+    """
+    pod, profile = reference_of(probe), probe["spec"]["schedulerName"]
 
-    def _spec(self, reference: Reference) -> Json:
-        return (self.api.find(reference) or {}).get("spec") or {}
+    def events(reason: str = "") -> list[Json]:
+        return api.list_plain("v1", "Event", namespace=pod.namespace, fields=f"involvedObject.name={pod.name}{reason}")
 
-    def _events(self, pod: Reference, reason: str = "Scheduled") -> list[Json]:
-        events = self.api.list_plain("v1", "Event", namespace=pod.namespace, fields=f"involvedObject.name={pod.name}")
-        return [event for event in events if reason in ("", event.get("reason"))]
+    try:
+        api.create_once(PODS, pod.namespace, probe)
+        node = polled(lambda: _spec(api, pod).get("nodeName"), bool, timeout_s)
+        found = polled(lambda: events(",reason=Scheduled"), bool, EVENT_WITHIN_S) if node else events()
+    finally:
+        left = api.find(pod)
+        if left:
+            api.delete(pod, left["metadata"]["uid"])
+    said = " ".join(str(event.get("message") or "") for event in found)
+    if not node:
+        raise ObjectsError(
+            f"The scheduler has not bound a pod of the profile {profile} after {timeout_s} s ({said or 'it has no Event'}). See {log}"
+        )
+    if not found:
+        raise ObjectsError(f"A pod of the profile {profile} was bound to {node}, and it has no Event Scheduled. See {log}")
+    reporter = found[0].get("reportingComponent") or (found[0].get("source") or {}).get("component")
+    if reporter != profile:
+        raise ObjectsError(
+            f"The Event of a pod of the profile {profile} names {reporter} as its scheduler. Remove the other scheduler, or choose "
+            "another name for the profile"
+        )
+    return f"{profile} has bound a pod to {node}: {said}"
+
+
+def _spec(api: ObjectsApi, reference: Reference) -> Json:
+    return (api.find(reference) or {}).get("spec") or {}

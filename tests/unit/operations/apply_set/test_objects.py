@@ -9,7 +9,6 @@ from typing import Any, cast
 import pytest
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.apply_set.apply_set import (
     availability,
-    keeps_namespace,
     parts_of,
     unscheduled_texts,
 )
@@ -17,6 +16,7 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.
     comparable,
     different_paths,
     is_member,
+    keeps_namespace,
     mounted_config_maps,
     set_labels,
     shown,

@@ -10,7 +10,8 @@ import pytest
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.errors import UnreachableError
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.resources import NODES, WORKLOADS
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.codec import encode_json
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.maintenance.settled import node_texts, wait, workload_text
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.apply_set.polling import polled
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.maintenance.settled import node_texts, workload_text
 
 SETTLED = {"observedGeneration": 2, "replicas": 3, "updatedReplicas": 3, "readyReplicas": 3, "availableReplicas": 3}
 
@@ -61,9 +62,12 @@ def test_only_an_error_of_the_first_read_ends_the_wait() -> None:
             raise answer
         return list(answer)
 
-    assert wait(read, timeout_s=60, poll_s=0) == []
+    def wait(limit_s: float) -> list[str]:
+        return polled(read, lambda missing: not missing, limit_s, poll_s=0, of_error=lambda error: [str(error)])
+
+    assert wait(60) == []
     answers[:] = [["Node n1 is not Ready"]]
-    assert wait(read, timeout_s=0, poll_s=5) == ["Node n1 is not Ready"]
+    assert wait(0) == ["Node n1 is not Ready"]
     answers[:] = [UnreachableError("no route")]
     with pytest.raises(UnreachableError):
-        wait(read, timeout_s=60, poll_s=0)
+        wait(60)

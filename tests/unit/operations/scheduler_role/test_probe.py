@@ -12,7 +12,7 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.apply_set.cluster import ObjectsApi, ObjectsError
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.apply_set.objects import Json, Reference
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.scheduler_role import probe as tested
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.scheduler_role.probe import Probe
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.scheduler_role.probe import bind, probe_of, wait_for_leader
 
 POD: Json = {
     "apiVersion": "v1",
@@ -45,8 +45,9 @@ class Api:
     def list_plain(self, _version: str, _kind: str, *, namespace: str, fields: str) -> list[Json]:
         if self.unreadable:
             raise KubeError("cannot list events")
-        assert namespace == "default" and fields == f"involvedObject.name={next(iter(self.pods))}"
-        return self.events
+        pod, scheduled = f"involvedObject.name={next(iter(self.pods))}", ",reason=Scheduled"
+        assert namespace == "default" and fields in (pod, pod + scheduled)
+        return [event for event in self.events if fields == pod or event["reason"] == "Scheduled"]
 
     def delete(self, reference: Reference, uid: str) -> None:
         assert uid == "1"
@@ -59,14 +60,14 @@ def _no_time(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tested, "LEADER_WITHIN_S", 0)
 
 
-def probe(api: Api) -> Probe:
-    return Probe(t.cast("t.Any", api), POD, 0, "kubectl logs")
+def probed(api: Api) -> str:
+    return bind(t.cast("t.Any", api), probe_of(POD, "web"), timeout_s=0, log="kubectl logs")
 
 
 @pytest.mark.parametrize("event", [BOUND, {**BOUND, "reportingComponent": "", "source": {"component": "web"}}])
 def test_a_pod_that_its_scheduler_has_bound_is_deleted_and_named(event: Json) -> None:
     api = Api("worker-1", [FAILED, event])
-    assert probe(api).bind("web") == "web has bound a pod to worker-1: assigned"
+    assert probed(api) == "web has bound a pod to worker-1: assigned"
     (pod,) = api.created
     assert api.pods == {} and pod["spec"] == {"restartPolicy": "Never", "schedulerName": "web"}
     assert pod["metadata"]["name"].startswith("kube-scheduling-probe-") and pod["metadata"]["labels"] == {"a": "b"}
@@ -87,7 +88,7 @@ def test_a_pod_that_its_scheduler_has_bound_is_deleted_and_named(event: Json) ->
 )
 def test_a_pod_that_its_scheduler_has_not_bound_is_deleted_and_the_reason_is_named(api: Api, text: str) -> None:
     with pytest.raises(ObjectsError) as error:
-        probe(api).bind("web")
+        probed(api)
     assert str(error.value) == text and api.pods == {}
 
 
@@ -95,15 +96,15 @@ def test_a_pod_is_deleted_if_its_events_cannot_be_read() -> None:
     api = Api("worker-1")
     api.unreadable = True
     with pytest.raises(KubeError, match="cannot list events"):
-        probe(api).bind("web")
+        probed(api)
     assert api.pods == {} and len(api.created) == 1
 
 
 @pytest.mark.parametrize("holder", ["", "missing"])
 def test_a_lease_that_nobody_holds_is_named(holder: str) -> None:
     with pytest.raises(ObjectsError, match=r"After 0 s nobody holds the Lease kube-system/kube-scheduler\."):
-        probe(Api(holder=holder)).wait_for_leader("kube-system", "kube-scheduler")
-    probe(Api(holder="cp-1_x")).wait_for_leader("kube-system", "kube-scheduler")
+        wait_for_leader(t.cast("t.Any", Api(holder=holder)), "kube-system", "kube-scheduler")
+    wait_for_leader(t.cast("t.Any", Api(holder="cp-1_x")), "kube-system", "kube-scheduler")
 
 
 @pytest.mark.parametrize("repeated", [True, False])
