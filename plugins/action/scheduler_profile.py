@@ -11,17 +11,15 @@ import base64
 import hashlib
 import os
 
-from ansible.errors import AnsibleActionFail, AnsibleError, AnsibleFileNotFound
+from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduler_config.problem import SchedulerConfigError
 from ansible_collections.onprem.kube_scheduling.plugins.plugin_utils.kubeconfig_action import (
     AUTH_ARG_SPEC,
-    GIVEN_BY,
     HiddenSecrets,
-    check_kubeconfig_path,
     check_kubernetes_core,
     hide_adhoc_options,
-    missing_kubeconfig,
+    named_kubeconfig,
 )
 from ansible_collections.onprem.kube_scheduling.plugins.plugin_utils.profile_plan import command_of, plan_profile, read_config
 from ansible_collections.onprem.kube_scheduling.plugins.plugin_utils.role_variables import plain
@@ -199,16 +197,11 @@ class ActionModule(HiddenSecrets, ActionBase):
 
     def _kubeconfig(self, kubeconfig):
         """Return the option as a dict, or as a path on the controller whose file is decrypted, as kubernetes.core does."""
-        check_kubeconfig_path(kubeconfig)
-        if not isinstance(kubeconfig, str) or not kubeconfig:
-            return kubeconfig
-        try:
+        with named_kubeconfig(kubeconfig):
+            if not isinstance(kubeconfig, str) or not kubeconfig:
+                return kubeconfig
             files = [self._find_needle("files", path) for path in each_path(kubeconfig, found_path).split(os.pathsep)]
             return os.pathsep.join(self._loader.get_real_file(file) for file in files)
-        except AnsibleFileNotFound:
-            raise missing_kubeconfig(kubeconfig) from None
-        except AnsibleError as error:
-            raise AnsibleActionFail(f"kubeconfig: {kubeconfig} cannot be used: {error}. Check {GIVEN_BY}.") from None
 
 
 def _checksum_of(text):

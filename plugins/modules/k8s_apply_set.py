@@ -225,7 +225,7 @@ compile_once()
 
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.ansible_connection import connect, run_module
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.apply_set.apply_set import ApplySet
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.apply_set.cluster import ObjectsApi, ObjectsError
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.apply_set.cluster import ObjectsApi
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.apply_set.files import render
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.apply_set.rights import missing_rights
 
@@ -260,21 +260,17 @@ def execute(module, result):
     given, state = dict(module.params), module.params["state"]
     module.params["objects"] = {}  # the result has the options, and the objects may have a Secret
     if state == "rendered":
-        diff = render(given, check_mode=module.check_mode)
-        result.update({"diff": diff} if module._diff else {}, changed=bool(diff))
+        result["diff"] = render(given, check_mode=module.check_mode)
+        result["changed"] = bool(result["diff"])
         return
-    api, problems = connect(module, name="k8s_apply_set", client=ObjectsApi), []
-    if state == "checked":
-        problems += missing_rights(api, given["rights"], given["unneeded_verbs"])
+    api = connect(module, name="k8s_apply_set", client=ObjectsApi)
+    problems = list(missing_rights(api, given["rights"], given["unneeded_verbs"])) if state == "checked" else []
     if given["name"]:
-        members = ApplySet(api, given, check_mode=module.check_mode)
-        try:
-            getattr(members, state)()
-        finally:
-            result.update(members.result(diff=module._diff))
+        members = ApplySet(api, given, result, check_mode=module.check_mode)
+        getattr(members, state)()
         problems += members.problems
     if problems:
-        raise ObjectsError("\n".join(problems))
+        result.update(failed=True, msg="\n".join(problems))
 
 
 def main():

@@ -363,9 +363,7 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.packed
 
 compile_once()
 
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.ansible_connection import connect, fail, make_module
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.errors import KubeError
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.option_values import OptionError
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.ansible_connection import connect, run_module
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.rescue.result import rescue_result
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.rescue.run import run_rescue
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.options import RescueRequest, rescue_options
@@ -399,28 +397,27 @@ def argument_spec():
     }
 
 
-def main():
-    """Run the module: rescue critical pods, or release held nodes."""
-    module = make_module(argument_spec())
-    name = module.params["name"] or ""
-    try:
-        request = RescueRequest(
-            rescue_options(module.params),
-            name=name,
-            label_selectors=tuple(module.params["label_selectors"] or ()),
-            state=module.params["state"],
-            wait=module.params["wait"],
-            dry_run=module.check_mode,
-        )
-        outcome = run_rescue(connect(module, name="k8s_critical_rescue"), request)
-    except (KubeError, OptionError) as error:
-        fail(module, error, changed=False, pods=[], released=[], skipped_objects=[])
-    result = rescue_result(outcome, named=bool(name), diff=module._diff)
+def execute(module, result):
+    """Rescue critical pods, or release held nodes."""
+    given = module.params
+    result.update(pods=[], released=[], skipped_objects=[])
+    request = RescueRequest(
+        rescue_options(given),
+        name=given["name"] or "",
+        label_selectors=tuple(given["label_selectors"] or ()),
+        state=given["state"],
+        wait=given["wait"],
+        dry_run=module.check_mode,
+    )
+    outcome = run_rescue(connect(module, name="k8s_critical_rescue"), request)
+    result.update(rescue_result(outcome, named=bool(given["name"]), diff=module._diff))
     for warning in outcome.warnings:
         module.warn(warning)
-    if result["failed"]:
-        module.fail_json(**result)
-    module.exit_json(**result)
+
+
+def main():
+    """Run the module."""
+    run_module(argument_spec(), execute)
 
 
 if __name__ == "__main__":

@@ -477,10 +477,8 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.packed
 
 compile_once()
 
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.ansible_connection import connect, fail, make_module
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.errors import KubeError
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.ansible_connection import connect, run_module
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.gc_pause import gc_paused
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.option_values import OptionError
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.check.result import (
     check_result,
     nodes_to_result,
@@ -517,28 +515,24 @@ def argument_spec():
     }
 
 
-def main():
-    """Run the module: read the cluster and check the spread of the workloads."""
-    module = make_module(argument_spec())
+def execute(module, result):
+    """Read the cluster and check the spread of the workloads."""
     # The process ends with the result, so a search of its many objects for cycles would only take time.
     with gc_paused():
-        _check(module)
-
-
-def _check(module):
-    try:
         options = check_options(module.params)
         api = connect(module, name="k8s_spread_check")
         snapshot, report = run_check(api, options)
-    except (KubeError, OptionError) as error:
-        fail(module, error)
-    result = check_result(report, options, include_healthy=module.params["include_healthy"])
-    if module.params["include_nodes"]:
-        result["node_list"] = nodes_to_result(snapshot)
-    error = read_error(result)
-    if error:
-        module.fail_json(msg=error, **result)
-    module.exit_json(changed=False, **result)
+        result.update(check_result(report, options, include_healthy=module.params["include_healthy"]))
+        if module.params["include_nodes"]:
+            result["node_list"] = nodes_to_result(snapshot)
+        error = read_error(result)
+        if error:
+            result.update(failed=True, msg=error)
+
+
+def main():
+    """Run the module."""
+    run_module(argument_spec(), execute)
 
 
 if __name__ == "__main__":

@@ -13,6 +13,7 @@ It shows no secret: kubernetes.core's action returns the options of the task as 
 
 from __future__ import annotations
 
+import contextlib
 import os
 
 from ansible.errors import AnsibleActionFail, AnsibleError, AnsibleFileNotFound
@@ -65,20 +66,22 @@ def check_kubernetes_core():
         raise AnsibleActionFail(WITHOUT_CORE)
 
 
-def missing_kubeconfig(kubeconfig):
-    """Return the error for an option whose file is not found."""
-    return AnsibleActionFail(
-        f"kubeconfig: there is no file {kubeconfig} on the machine where Ansible runs.{start_of(kubeconfig)} Check {GIVEN_BY}."
-    )
-
-
-def check_kubeconfig_path(kubeconfig):
-    """Raise AnsibleActionFail if the option has the content of a kubeconfig."""
+@contextlib.contextmanager
+def named_kubeconfig(kubeconfig):
+    """Raise AnsibleActionFail if the option has the content of a kubeconfig, or if its files cannot be found or decrypted."""
     if _is_content(kubeconfig):
         raise AnsibleActionFail(
             "kubeconfig: this text is the content of a kubeconfig, and a path or a dict is expected. "
             "Make a dict of it with the filter from_yaml."
         )
+    try:
+        yield
+    except AnsibleFileNotFound:
+        raise AnsibleActionFail(
+            f"kubeconfig: there is no file {kubeconfig} on the machine where Ansible runs.{start_of(kubeconfig)} Check {GIVEN_BY}."
+        ) from None
+    except AnsibleError as error:
+        raise AnsibleActionFail(f"kubeconfig: {kubeconfig} cannot be used: {error}. Check {GIVEN_BY}.") from None
 
 
 class HiddenSecrets:
@@ -131,14 +134,9 @@ class ActionModule(HiddenSecrets, CoreActionModule):
 
     def get_kubeconfig(self, kubeconfig, remote_transport, new_module_args):
         """As kubernetes.core's; raises AnsibleActionFail."""
-        check_kubeconfig_path(kubeconfig)
         paths = kubeconfig if remote_transport else each_path(kubeconfig, found_path)
-        try:
+        with named_kubeconfig(kubeconfig):
             super().get_kubeconfig(paths, remote_transport, new_module_args)
-        except AnsibleFileNotFound:
-            raise missing_kubeconfig(kubeconfig) from None
-        except AnsibleError as error:
-            raise AnsibleActionFail(f"kubeconfig: {kubeconfig} cannot be used: {error}. Check {GIVEN_BY}.") from None
 
     def _full_environment(self):
         """Return the variables of the task, with the secrets. A module on the controller also gets the absolute paths of kubeconfigs."""

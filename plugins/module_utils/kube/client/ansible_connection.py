@@ -16,6 +16,7 @@ from ansible.module_utils.basic import AnsibleModule, missing_required_lib
 from ansible_collections.kubernetes.core.plugins.module_utils.args_common import AUTH_ARG_SPEC
 
 from ...model.codec import MSGSPEC_IMPORT_ERROR
+from ...model.option_values import OptionError
 from .api import KubeApi
 from .config.connection_options import given_options
 from .config.files import ConnectionSettingsError
@@ -45,12 +46,15 @@ class _Module(AnsibleModule):  # type: ignore[misc]
         self.no_log_values.update(secrets_in(self.params, os.environ))
 
     def exit_json(self, **result: t.Any) -> None:
-        """Return the result with the cluster."""
-        super().exit_json(**self.cluster, **result)
+        """Return the result with the cluster, and with the diff if it is asked for."""
+        super().exit_json(**self._completed(result))
 
     def fail_json(self, msg: str, **result: t.Any) -> None:
         """Return the failed result with the cluster, if it is known."""
-        super().fail_json(msg, **self.cluster, **result)
+        super().fail_json(msg, **self._completed(result))
+
+    def _completed(self, result: dict[str, t.Any]) -> dict[str, t.Any]:
+        return {**self.cluster, **{key: value for key, value in result.items() if key != "diff" or self._diff}}
 
 
 def make_module(argument_spec: dict[str, t.Any], **options: t.Any) -> t.Any:
@@ -67,13 +71,13 @@ def make_module(argument_spec: dict[str, t.Any], **options: t.Any) -> t.Any:
 
 
 def run_module(argument_spec: dict[str, t.Any], execute: t.Callable[[t.Any, dict[str, t.Any]], None], **options: t.Any) -> None:
-    """Run a module: ``execute`` fills in the result. After a known error, the result has what was filled in until then."""
+    """Run a module: ``execute`` fills in the result, which may have failed. After a known error it has what is in it until then."""
     module, result = make_module(argument_spec, **options), {"changed": False}
     try:
         execute(module, result)
-    except (ConnectionSettingsError, KubeError, OSError) as error:
+    except (ConnectionSettingsError, KubeError, OptionError, OSError) as error:
         fail(module, error, **result)
-    module.exit_json(**result)
+    (module.fail_json if result.get("failed") else module.exit_json)(**result)
 
 
 def connect(module: t.Any, *, name: str, client: type[Client] = KubeApi) -> Client:  # type: ignore[assignment]

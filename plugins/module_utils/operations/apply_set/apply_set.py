@@ -8,14 +8,13 @@ Each state can be repeated after an interruption at any place. An object of othe
 from __future__ import annotations
 
 import typing as t
-from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 
 from ...kube.client.errors import ApiError, ForbiddenError, KubeError, NotFoundError, is_permission_error
 from ...kube.client.resources import PODS
 from ...model.messages import listed
 from ...state.restart_outcome import OUTCOME_ANNOTATION
-from .cluster import ObjectsApi, ObjectsError
+from .cluster import ObjectsApi, ObjectsError, delete_found
 from .objects import (
     NAME,
     Json,
@@ -79,13 +78,14 @@ def parts_of(given: Json) -> dict[str, list[Json]]:
 
 
 class ApplySet:
-    """The objects that a program should have and those that it has. ``given`` are the options of the module k8s_apply_set.
+    """The objects that a program should have and those that it has.
 
-    The methods without an underscore are its states.
+    ``given`` are the options of the module k8s_apply_set, and ``result`` is its result, which the states fill in. The states are the
+    methods without an underscore.
     """
 
-    def __init__(self, api: ObjectsApi, given: Json, *, check_mode: bool) -> None:
-        self._api, self._given, self._check_mode = api, given, check_mode
+    def __init__(self, api: ObjectsApi, given: Json, result: Json, *, check_mode: bool) -> None:
+        self._api, self._given, self._result, self._check_mode = api, given, result, check_mode
         self._name, self._place = given["name"], given["namespace"]
         self._namespace = Reference("v1", "Namespace", "", self._place)
         items = [item for part in parts_of(given).values() for item in part]
@@ -97,13 +97,9 @@ class ApplySet:
         known = [item for item in items if kind_of(item) not in optional or api.resource(item["apiVersion"], item["kind"])]
         self._wanted = {reference_of(item): item for item in known}
         self._found: dict[Reference, Json] = {}
-        self._rows: list[Json] = []
-        self._texts: dict[str, list[str]] = defaultdict(list)
-        self._diff: list[Json] = []
-        self._remarks: list[str] = []
-        self._not_deleted: list[str] = []
-        self._namespace_stays = ""
+        self._planned: dict[str, list[str]] = {}
         self.problems: list[str] = []
+        result.update(objects=[], remarks=[], diff=[], not_deleted=[], outcomes=0, namespace_stays="")
 
     def present(self) -> None:
         """Apply the wanted objects in their order, and delete the members that are not wanted.
@@ -116,18 +112,24 @@ class ApplySet:
         for reference, item in self._wanted.items():
             self._apply(reference, item)
         self._delete(reference for reference in self._members() if reference not in self._wanted)
+        self._remark_plan()
 
     def absent(self) -> None:
         """Delete all members, and then the namespace if nothing of others is in it. Raises ObjectsError and KubeError."""
         self._read()
-        self._not_deleted = [reference.text for reference in self._foreign()]
+        result = self._result
+        result["not_deleted"] = [reference.text for reference in self._foreign()]
         self._delete(self._members())
         if self._given["removes_state"]:
             self._remove_state()
         if self._given["create_namespace"] and self._namespace in self._found:
-            self._namespace_stays = self._why_namespace_stays()
-            if not self._namespace_stays:
+            result["namespace_stays"] = self._why_namespace_stays()
+            if not result["namespace_stays"]:
                 self._delete_one(self._namespace, self._found[self._namespace])
+        self._remark_plan()
+        foreign = ", ".join(result["not_deleted"])
+        result["remarks"] += [f"Not deleted, because they do not have the labels of this collection: {foreign}"] if foreign else []
+        result["remarks"] += filter(None, [result["namespace_stays"]])
 
     def checked(self) -> None:
         """Try all wanted objects as a dry run, and add a problem for each one that the API server or this collection would refuse.
@@ -157,21 +159,6 @@ class ApplySet:
             return
         for reference, item in self._wanted.items():
             self._verify(reference, item)
-
-    def result(self, *, diff: bool) -> Json:
-        """Return the result of the module."""
-        planned = [f"Would be {change}: {', '.join(texts)}" for change, texts in self._texts.items() if self._check_mode]
-        foreign = ", ".join(self._not_deleted)
-        kept = [f"Not deleted, because they do not have the labels of this collection: {foreign}"] if foreign else []
-        return {
-            **({"diff": self._diff} if diff else {}),
-            "changed": bool(self._texts),
-            "objects": self._rows,
-            "remarks": [*planned, *kept, *filter(None, [self._namespace_stays]), *self._remarks],
-            "not_deleted": self._not_deleted,
-            "outcomes": len(self._texts.get("removed", ())),
-            "namespace_stays": self._namespace_stays,
-        }
 
     def _read(self) -> None:
         """Find the members by their labels, and the objects of others that have the names of wanted ones."""
@@ -214,10 +201,17 @@ class ApplySet:
     def _note(self, reference: Reference, change: str, before: t.Optional[Json] = None, after: t.Optional[Json] = None) -> None:
         """Remember what happened to an object."""
         _version, kind, namespace, name = reference
-        self._rows.append({"kind": kind, "namespace": namespace, "name": name, "change": change})
+        self._result["objects"].append({"kind": kind, "namespace": namespace, "name": name, "change": change})
         if change != "unchanged":
-            self._texts[change].append(reference.text)
-            self._diff.append(difference(reference.text, shown(before), shown(after)))
+            self._plan(change, reference.text)
+            self._result["diff"].append(difference(reference.text, shown(before), shown(after)))
+
+    def _plan(self, change: str, text: str) -> None:
+        self._result["changed"] = True
+        self._planned.setdefault(change, []).append(text)
+
+    def _remark_plan(self) -> None:
+        self._result["remarks"] += [f"Would be {change}: {', '.join(texts)}" for change, texts in self._planned.items() if self._check_mode]
 
     def _apply(self, reference: Reference, item: Json) -> None:
         before, after = self._found.get(reference), item
@@ -269,7 +263,7 @@ class ApplySet:
             if not is_ready:
                 self.problems.append(f"{text}: {said}: see kubectl --namespace {reference.namespace} describe pods")
             elif said:
-                self._remarks.append(f"{text}: {said}. That is enough.")
+                self._result["remarks"].append(f"{text}: {said}. That is enough.")
         if reference.kind == "CronJob":
             self._verify_pods(reference)
 
@@ -279,17 +273,15 @@ class ApplySet:
             pods = self._api.list_plain("v1", "Pod", namespace=reference.namespace, labels=f"{NAME}={self._name}")
         except KubeError as error:  # the playbook site does not need this right
             text = "It is not known whether the pods of the CronJob start, because they cannot be listed"
-            self._remarks.append(f"{text}: {_one_line(str(error), 300)}")
+            self._result["remarks"].append(f"{text}: {_one_line(str(error), 300)}")
             return
         for pod in pods:
-            name, statuses = pod["metadata"]["name"], (pod.get("status") or {}).get("containerStatuses") or ()
-            reasons = [((status.get("state") or {}).get("waiting") or {}).get("reason", "") for status in statuses]
-            see = f"see kubectl --namespace {reference.namespace} describe pod {name}"
-            self.problems += [
-                f"Pod {reference.namespace}/{name} of the CronJob does not start ({reason}): {see}"
-                for reason in reasons
-                if reason not in STARTING
-            ]
+            name = pod["metadata"]["name"]
+            for status in (pod.get("status") or {}).get("containerStatuses") or ():
+                reason = ((status.get("state") or {}).get("waiting") or {}).get("reason", "")
+                if reason not in STARTING:
+                    text = f"Pod {reference.namespace}/{name} of the CronJob does not start ({reason})"
+                    self.problems.append(f"{text}: see kubectl --namespace {reference.namespace} describe pod {name}")
 
     def _wait(self, reference: Reference, item: Json) -> None:
         """Wait until a Deployment is available. Raises ObjectsError with the reason for which its pods find no node."""
@@ -337,14 +329,13 @@ class ApplySet:
 
     def _remove_state(self) -> None:
         """Delete the Leases and the ConfigMaps of the programs, and remove the outcomes of workloads. Raises KubeError."""
-        for reference in STATE:
-            found = self._api.find(reference)
-            if found is not None:
-                self._delete_one(reference, found)
+        for found in delete_found(self._api, STATE, dry_run=self._check_mode):
+            self._note(reference_of(found), "deleted", found)
         for kind in WITH_OUTCOME:
             for item in self._api.list_plain("apps/v1", kind, namespace=""):
                 if OUTCOME_ANNOTATION in (item["metadata"].get("annotations") or {}):
-                    self._texts["removed"].append(f"the outcome on {reference_of(item).text}")
+                    self._plan("removed", f"the outcome on {reference_of(item).text}")
+                    self._result["outcomes"] += 1
                     if not self._check_mode:
                         self._api.remove_annotation(reference_of(item), OUTCOME_ANNOTATION)
 

@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import functools
 import typing as t
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 
 from ...kube.client.api import MERGE_PATCH, KubeApi
 from ...kube.client.errors import ApiError, ConflictError, KubeError, NotFoundError, RequestTarget
 from ...kube.client.resources import Resource
 from ...model.api.meta import ApiStruct, ObjectMeta
 from ...model.codec import decode_object, field
-from .objects import Json, Reference
+from .objects import Json, Reference, reference_of
 
 APPLY_PATCH = "application/apply-patch+yaml"
 FIELD_MANAGER = "kube-scheduling"
@@ -154,6 +154,14 @@ class ObjectsApi(KubeApi):
                 served = ()
             self._known[api_version] = {entry["kind"]: entry for entry in served if "/" not in entry["name"]}
         return self._known[api_version]
+
+
+def delete_found(api: ObjectsApi, references: Iterable[Reference], *, dry_run: bool = False) -> list[Json]:
+    """Delete those of the objects that exist, and return them."""
+    found = [item for item in map(api.find, references) if item is not None]
+    for item in found if not dry_run else ():
+        api.delete(reference_of(item), item["metadata"]["uid"])
+    return found
 
 
 def _path(api_version: str) -> str:

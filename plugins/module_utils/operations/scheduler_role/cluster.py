@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from ...kube.client.config.yaml_text import load_yaml
 from ...kube.client.errors import ForbiddenError, KubeError
 from ...kube.client.resources import NODES
-from ..apply_set.cluster import GRANT, ObjectsApi, ObjectsError
+from ..apply_set.cluster import GRANT, ObjectsApi, ObjectsError, delete_found
 from ..apply_set.objects import COLLECTION, MANAGED_BY, NAME, Json, Reference, mounted_config_maps, reference_of
 
 SYSTEM = "kube-system"
@@ -147,12 +147,9 @@ def remove_state(api: ObjectsApi, namespace: str, names: Mapping[str, t.Any], *,
     """
     references = [Reference(LEASES, "Lease", namespace, name) for name in names["leases"]]
     references += [Reference("v1", "ConfigMap", namespace, name) for name in names["config_maps"]]
-    found = [item for item in map(api.find, references) if item]
     labels = f"{NAME}={PROBE},{MANAGED_BY}={COLLECTION}"
-    found += api.list_plain("v1", "Pod", namespace=names["probe_namespace"], labels=labels)
-    for item in found if not check_mode else ():
-        api.delete(reference_of(item), item["metadata"]["uid"])
-    return [reference_of(item).text for item in found]
+    references += map(reference_of, api.list_plain("v1", "Pod", namespace=names["probe_namespace"], labels=labels))
+    return [reference_of(item).text for item in delete_found(api, references, dry_run=check_mode)]
 
 
 def _waiting_pods(api: ObjectsApi, profiles: Iterable[str]) -> list[str]:

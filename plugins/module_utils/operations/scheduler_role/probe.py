@@ -7,7 +7,7 @@ from __future__ import annotations
 import uuid
 
 from ...kube.client.resources import PODS
-from ..apply_set.cluster import ObjectsApi, ObjectsError
+from ..apply_set.cluster import ObjectsApi, ObjectsError, delete_found
 from ..apply_set.objects import Json, Reference, reference_of
 from ..apply_set.polling import polled
 
@@ -44,9 +44,7 @@ def bind(api: ObjectsApi, probe: Json, *, timeout_s: float, log: str) -> str:
         node = polled(lambda: _spec(api, pod).get("nodeName"), bool, timeout_s)
         found = polled(lambda: events(",reason=Scheduled"), bool, EVENT_WITHIN_S) if node else events()
     finally:
-        left = api.find(pod)
-        if left:
-            api.delete(pod, left["metadata"]["uid"])
+        delete_found(api, [pod])
     said = " ".join(str(event.get("message") or "") for event in found)
     if not node:
         raise ObjectsError(

@@ -62,9 +62,10 @@ def after(state: str, api: Api, *parts: Json, check_mode: bool = False) -> tuple
         "permissions": None,
         "delete_timeout": 1,
     }
-    members = ApplySet(t.cast("t.Any", api), given, check_mode=check_mode)
+    result: Json = {"changed": False}
+    members = ApplySet(t.cast("t.Any", api), given, result, check_mode=check_mode)
     getattr(members, state)()
-    return members.problems, members.result(diff=False)
+    return members.problems, result
 
 
 def test_a_pod_of_a_cron_job_that_does_not_start_is_a_problem() -> None:
