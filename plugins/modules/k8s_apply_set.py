@@ -178,7 +178,7 @@ cluster:
   sample: {name: berlin, context: admin@berlin, server: "https://10.0.0.10:6443"}
 objects:
   description: The objects that were applied or deleted, or would be.
-  returned: success
+  returned: with O(name), except for O(state=rendered)
   type: list
   elements: dict
   contains:
@@ -197,24 +197,24 @@ objects:
   sample: [{kind: ConfigMap, namespace: kube-scheduling, name: kube-scheduling-rescuer, change: created}]
 remarks:
   description: Sentences for people, such as what check mode would change, and what stays. They are printed.
-  returned: success
+  returned: with O(name), except for O(state=rendered)
   type: list
   elements: str
   sample: ["Would be deleted: CronJob kube-scheduling/kube-scheduling-rebalancer"]
 not_deleted:
   description: The objects of others that have the names of members, and were not deleted.
-  returned: success
+  returned: with O(name), except for O(state=rendered)
   type: list
   elements: str
   sample: [NetworkPolicy kube-scheduling/kube-scheduling-rebalancer]
 outcomes:
   description: The number of objects from which the outcome of a restart was removed, or would be.
-  returned: success
+  returned: with O(name), except for O(state=rendered)
   type: int
   sample: 0
 namespace_stays:
   description: The reason for which the namespace is not deleted. It is empty if there is none.
-  returned: success
+  returned: with O(name), except for O(state=rendered)
   type: str
   sample: "Namespace kube-scheduling is not deleted, because it has objects of others: Secret/registry"
 """

@@ -90,11 +90,6 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.errors import KubeError
 
 
-def argument_spec():
-    """Return the module's own options."""
-    return {}
-
-
 def execute(module, result):
     """Reach the API server."""
     api = connect(module, name="k8s_cluster_identity")
@@ -105,7 +100,7 @@ def execute(module, result):
 
 def main():
     """Run the module."""
-    run_module(argument_spec(), execute)
+    run_module({}, execute)
 
 
 if __name__ == "__main__":

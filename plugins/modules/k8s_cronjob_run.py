@@ -71,7 +71,7 @@ cluster:
   sample: {name: berlin, context: admin@berlin, server: "https://10.0.0.10:6443"}
 job:
   description: The name of the Job.
-  returned: success
+  returned: if the Job was created, or would be
   type: str
   sample: kube-scheduling-rebalancer-manual-3f9a1c
 """

@@ -485,7 +485,7 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.packed
 
 compile_once()
 
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.ansible_connection import connect, fail, make_module
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.ansible_connection import connect, run_module
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.errors import KubeError
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.option_values import OptionError
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.undecodable import undecodable_results
@@ -535,32 +535,31 @@ def argument_spec():
     }
 
 
-def main():
-    """Run the module: move replicas of the workloads and check the result."""
-    module = make_module(
-        argument_spec(),
-        mutually_exclusive=[("name", "workloads", "check")],
-        required_one_of=[("name", "workloads", "check")],
-        required_together=[("kind", "namespace", "name")],
-    )
-    targets, undecodable = [], []
+def execute(module, result):
+    """Move replicas of the workloads and check the result."""
+    given, targets, undecodable = module.params, [], []
     try:
-        checked = None if module.params["check"] is None else read_check(module.params["check"])
-        targets = named_targets(module.params) if checked is None else []
-        options = restart_options(module.params, checked, dry_run=module.check_mode)
+        checked = None if given["check"] is None else read_check(given["check"])
+        targets = named_targets(given) if checked is None else []
+        options = restart_options(given, checked, dry_run=module.check_mode)
         if checked is not None:
             targets = options.targets(checked)
         api = connect(module, name="k8s_rollout_restart")
         run = run_restart if checked is None else run_leased_restart
         results = run(api, targets, options, undecodable=undecodable) if targets else []
     except (KubeError, OptionError) as error:
-        fail(module, error, changed=False, workloads=not_begun(targets, error), skipped_objects=undecodable_results(undecodable))
-    result = restart_result(results, named=module.params["name"] is not None, diff=module._diff, undecodable=undecodable)
+        result.update(workloads=not_begun(targets, error), skipped_objects=undecodable_results(undecodable))
+        raise
+    result.update(restart_result(results, named=given["name"] is not None, diff=module._diff, undecodable=undecodable))
     for warning in result.pop("warnings"):
         module.warn(warning)
-    if result["failed"]:
-        module.fail_json(**result)
-    module.exit_json(**result)
+
+
+def main():
+    """Run the module."""
+    ways = [("name", "workloads", "check")]
+    together = [("kind", "namespace", "name")]
+    run_module(argument_spec(), execute, mutually_exclusive=ways, required_one_of=ways, required_together=together)
 
 
 if __name__ == "__main__":

@@ -517,22 +517,22 @@ def argument_spec():
 
 def execute(module, result):
     """Read the cluster and check the spread of the workloads."""
-    # The process ends with the result, so a search of its many objects for cycles would only take time.
-    with gc_paused():
-        options = check_options(module.params)
-        api = connect(module, name="k8s_spread_check")
-        snapshot, report = run_check(api, options)
-        result.update(check_result(report, options, include_healthy=module.params["include_healthy"]))
-        if module.params["include_nodes"]:
-            result["node_list"] = nodes_to_result(snapshot)
-        error = read_error(result)
-        if error:
-            result.update(failed=True, msg=error)
+    options = check_options(module.params)
+    api = connect(module, name="k8s_spread_check")
+    snapshot, report = run_check(api, options)
+    result.update(check_result(report, options, include_healthy=module.params["include_healthy"]))
+    if module.params["include_nodes"]:
+        result["node_list"] = nodes_to_result(snapshot)
+    error = read_error(result)
+    if error:
+        result.update(failed=True, msg=error)
 
 
 def main():
     """Run the module."""
-    run_module(argument_spec(), execute)
+    # The process ends with the result, so a search of its many objects for cycles would only take time.
+    with gc_paused():
+        run_module(argument_spec(), execute)
 
 
 if __name__ == "__main__":

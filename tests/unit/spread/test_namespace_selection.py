@@ -7,6 +7,7 @@ from __future__ import annotations
 import typing as t
 
 import pytest
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client import ansible_connection
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.snapshot import ClusterSnapshot, Skipped
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.check import run as check_run
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.check import check_spread
@@ -86,7 +87,7 @@ class _Module:
 
 def run(monkeypatch: pytest.MonkeyPatch, snapshot: ClusterSnapshot, *label_selectors: str) -> _Module:
     module = _Module()
-    monkeypatch.setattr(k8s_spread_check, "make_module", lambda _spec: module)
+    monkeypatch.setattr(ansible_connection, "make_module", lambda _spec: module)
     monkeypatch.setattr(k8s_spread_check, "check_options", lambda _params: CheckOptions(label_selectors=label_selectors))
     monkeypatch.setattr(k8s_spread_check, "connect", lambda _module, name: name)
     monkeypatch.setattr(check_run, "read_snapshot", lambda _api, **_options: snapshot)

@@ -26,7 +26,7 @@ from .errors import KubeError
 from .http.connection import URLLIB3_IMPORT_ERROR
 from .open_transport import make_transport, read_version
 
-__all__ = ["AUTH_ARG_SPEC", "connect", "fail", "make_module", "run_module"]
+__all__ = ["AUTH_ARG_SPEC", "connect", "make_module", "run_module"]
 
 COLLECTION = "onprem.kube_scheduling"
 LIBRARIES = ("kubernetes", "msgspec", "'urllib3>=2'", "PyYAML")
@@ -76,7 +76,8 @@ def run_module(argument_spec: dict[str, t.Any], execute: t.Callable[[t.Any, dict
     try:
         execute(module, result)
     except (ConnectionSettingsError, KubeError, OptionError, OSError) as error:
-        fail(module, error, **result)
+        # The traceback is shown with -vvv.
+        result.update(failed=True, msg=str(error), exception="".join(traceback.format_exception(None, error, error.__traceback__)))
     (module.fail_json if result.get("failed") else module.exit_json)(**result)
 
 
@@ -89,8 +90,3 @@ def connect(module: t.Any, *, name: str, client: type[Client] = KubeApi) -> Clie
     module.cluster = {"cluster": transport.cluster.fields()}
     read_version(transport)
     return client(transport)
-
-
-def fail(module: t.Any, error: Exception, **result: t.Any) -> None:
-    """End the module with a known error. Its text is the message, and the traceback is shown with -vvv."""
-    module.fail_json(msg=str(error), exception="".join(traceback.format_exception(None, error, error.__traceback__)), **result)

@@ -8,7 +8,7 @@ Each state can be repeated after an interruption at any place. An object of othe
 from __future__ import annotations
 
 import typing as t
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from ...kube.client.errors import ApiError, ForbiddenError, KubeError, NotFoundError, is_permission_error
 from ...kube.client.resources import PODS
@@ -111,7 +111,7 @@ class ApplySet:
             raise ObjectsError(f"Nothing was applied. {self._foreign_text()}")
         for reference, item in self._wanted.items():
             self._apply(reference, item)
-        self._delete(reference for reference in self._members() if reference not in self._wanted)
+        self._delete_members(kept=self._wanted)
         self._remark_plan()
 
     def absent(self) -> None:
@@ -119,7 +119,7 @@ class ApplySet:
         self._read()
         result = self._result
         result["not_deleted"] = [reference.text for reference in self._foreign()]
-        self._delete(self._members())
+        self._delete_members(kept=())
         if self._given["removes_state"]:
             self._remove_state()
         if self._given["create_namespace"] and self._namespace in self._found:
@@ -178,13 +178,10 @@ class ApplySet:
         if found is not None:
             self._found[reference] = found
 
-    def _members(self) -> list[Reference]:
-        return [reference for reference, item in self._found.items() if is_member(item, self._name)]
-
     def _foreign(self) -> list[Reference]:
         """Return the wanted objects under whose names others have made objects. A namespace of others can be used."""
-        members = [*self._members(), self._namespace]
-        return [reference for reference in self._wanted if reference in self._found and reference not in members]
+        others = [reference for reference, item in self._found.items() if not is_member(item, self._name)]
+        return [reference for reference in self._wanted if reference in others and reference != self._namespace]
 
     def _foreign_text(self) -> str:
         labels = " ".join(f"{key}={value}" for key, value in set_labels(self._name, self._given["component"]).items())
@@ -299,12 +296,13 @@ class ApplySet:
         parts += [self._given["pending_remedy"]] if self._given["pending_remedy"] and len(parts) > 1 else []
         raise ObjectsError(" ".join([*parts, f"See kubectl --namespace {reference.namespace} describe pods, and run the role again."]))
 
-    def _delete(self, references: Iterable[Reference]) -> None:
-        """Delete the objects in the reverse order of their kinds. Each one is gone before the next one is deleted.
+    def _delete_members(self, *, kept: Collection[Reference]) -> None:
+        """Delete the members in the reverse order of their kinds. Each one is gone before the next one is deleted.
 
         A ConfigMap that a revision of the program's Deployment mounts stays, because a rollback needs it.
         """
-        for reference in sorted(references, key=lambda one: -self._order.index((one.api_version, one.kind))):
+        members = [reference for reference, item in self._found.items() if is_member(item, self._name) and reference not in kept]
+        for reference in sorted(members, key=lambda one: -self._order.index((one.api_version, one.kind))):
             item, mounted = self._found[reference], []
             if item.get("immutable") and reference.kind == "ConfigMap":
                 labels = member_selector(self._name)

@@ -8,6 +8,7 @@ import gc
 import typing as t
 
 import pytest
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client import ansible_connection
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.check import check_spread
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.options import CheckOptions
 from ansible_collections.onprem.kube_scheduling.plugins.modules import k8s_spread_check
@@ -34,7 +35,7 @@ def test_no_search_for_cycles_runs_until_the_result_is_written(monkeypatch: pyte
     cluster = workers(4)
     cluster.deployment("web", ["worker-1"] * 3)
     snapshot = cluster.snapshot()
-    monkeypatch.setattr(k8s_spread_check, "make_module", lambda _spec: module)
+    monkeypatch.setattr(ansible_connection, "make_module", lambda _spec: module)
     monkeypatch.setattr(k8s_spread_check, "check_options", lambda _params: CheckOptions())
     monkeypatch.setattr(k8s_spread_check, "connect", lambda _module, name: name)
     monkeypatch.setattr(k8s_spread_check, "run_check", lambda _api, options: (snapshot, check_spread(snapshot, options)))
