@@ -7,6 +7,7 @@ Each state can be repeated after an interruption at any place. An object of othe
 
 from __future__ import annotations
 
+import contextlib
 import typing as t
 from collections.abc import Collection, Mapping, Sequence
 
@@ -136,11 +137,8 @@ class ApplySet:
 
         Missing rights are not named here, because they would be named for each object.
         """
-        try:
+        with contextlib.suppress(ForbiddenError):
             self._read()
-        except ForbiddenError as error:
-            if not error.lacks_role:
-                raise
         if self._foreign():
             self.problems.append(self._foreign_text())
         for reference, item in self._wanted.items():
