@@ -30,7 +30,6 @@ __all__ = ["AUTH_ARG_SPEC", "connect", "make_module", "run_module"]
 
 COLLECTION = "onprem.kube_scheduling"
 LIBRARIES = ("kubernetes", "msgspec", "'urllib3>=2'", "PyYAML")
-Client = t.TypeVar("Client", bound=KubeApi)
 IMPORT_ERRORS = {"msgspec": MSGSPEC_IMPORT_ERROR, "urllib3 >= 2": URLLIB3_IMPORT_ERROR, "PyYAML": YAML_IMPORT_ERROR}
 
 
@@ -72,7 +71,8 @@ def make_module(argument_spec: dict[str, t.Any], **options: t.Any) -> t.Any:
 
 def run_module(argument_spec: dict[str, t.Any], execute: t.Callable[[t.Any, dict[str, t.Any]], None], **options: t.Any) -> None:
     """Run a module: ``execute`` fills in the result, which may have failed. After a known error it has what is in it until then."""
-    module, result = make_module(argument_spec, **options), {"changed": False}
+    module = make_module(argument_spec, **options)
+    result: dict[str, t.Any] = {"changed": False}
     try:
         execute(module, result)
     except (ConnectionSettingsError, KubeError, OptionError, OSError) as error:
@@ -81,7 +81,7 @@ def run_module(argument_spec: dict[str, t.Any], execute: t.Callable[[t.Any, dict
     (module.fail_json if result.get("failed") else module.exit_json)(**result)
 
 
-def connect(module: t.Any, *, name: str, client: type[Client] = KubeApi) -> Client:  # type: ignore[assignment]
+def connect(module: t.Any, *, name: str, client: type[KubeApi] = KubeApi) -> KubeApi:
     """Return the API client for the module's options. Results then name the cluster.
 
     ``name`` is the module's name, for the user agent. Raises ConfigurationError, UnreachableError or UnauthorizedError.

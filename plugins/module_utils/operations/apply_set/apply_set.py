@@ -109,7 +109,7 @@ class ApplySet:
         """
         self._read()
         if self._foreign():
-            raise ObjectsError(f"Nothing was applied. {self._foreign_text()}")
+            raise ObjectsError(self._foreign_text())
         for reference, item in self._wanted.items():
             self._apply(reference, item)
         self._delete_members(kept=self._wanted)
@@ -140,7 +140,7 @@ class ApplySet:
         with contextlib.suppress(ForbiddenError):
             self._read()
         if self._foreign():
-            self.problems.append(self._foreign_text())
+            self.problems.append(self._foreign_text().partition(". ")[2])
         for reference, item in self._wanted.items():
             self._note(reference, "unchanged")
             self._try(reference, item)
@@ -185,7 +185,7 @@ class ApplySet:
         labels = " ".join(f"{key}={value}" for key, value in set_labels(self._name, self._given["component"]).items())
         names = ", ".join(reference.text for reference in self._foreign())
         return (
-            f"These objects do not have the labels of this collection, so others may have made them: {names}. "
+            f"Nothing was applied. These objects do not have the labels of this collection, so others may have made them: {names}. "
             f"Delete or rename them. If they are of this collection, restore their labels: kubectl label KIND NAME {labels}"
         )
 

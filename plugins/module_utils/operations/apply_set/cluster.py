@@ -45,7 +45,7 @@ class ObjectsApi(KubeApi):
     def resource(self, api_version: str, kind: str) -> t.Optional[Resource]:
         """Return the resource of a kind, or None if the API server does not know the kind."""
         entry = self._kinds(api_version).get(kind)
-        return entry and Resource(_path(api_version), entry["name"], kind, AnyObject, namespaced=entry["namespaced"])
+        return Resource(_path(api_version), entry["name"], kind, AnyObject, namespaced=entry["namespaced"]) if entry else None
 
     def find(self, reference: Reference) -> t.Optional[Json]:
         """Return an object, or None if there is none."""
