@@ -33,7 +33,7 @@ options:
       - With V(present), write the files of the plan, and wait until the scheduler is healthy. If it is not, restore the earlier manifest,
         and fail. V(kept) or V(restored) must follow.
       - With V(kept), forget the earlier manifest. With V(restored), restore it and fail with O(reason).
-      - With V(tidied), remove the files of the role that no manifest names.
+      - With V(tidied), remove the configurations that no manifest names.
       - With V(extender), call M(onprem.kube_scheduling.static_pod_host) with the options O(extender).
     type: str
     choices: [read, checked, present, kept, restored, tidied, extender]
@@ -42,10 +42,6 @@ options:
     description: The name of the host in the inventory, for messages.
     type: str
     required: true
-  node:
-    description: The name of the Node.
-    type: str
-    default: ""
   manifest_path:
     description: The path of the manifest of kube-scheduler.
     type: path
@@ -71,10 +67,6 @@ options:
   extender_manifest_path:
     description: The path of the manifest of the extenders.
     type: path
-  settings_mark:
-    description: The end of the names of the settings that are used, for O(state=tidied).
-    type: str
-    default: ""
   extender:
     description: The options of M(onprem.kube_scheduling.static_pod_host) for the static pod with the extenders.
     type: dict
@@ -120,20 +112,10 @@ manifest:
   sample: "apiVersion: v1…"
 """
 
-from functools import partial
-from pathlib import Path
-
 from ansible.module_utils.basic import AnsibleModule
 from ansible.module_utils.urls import open_url
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.hosts.common.network import name_problems, port_problems
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.hosts.common.system import (
-    HostError,
-    ask,
-    program_runner,
-    stop_on_signals,
-)
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.hosts.kubeadm_scheduler.reading import Place, read_host
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.hosts.kubeadm_scheduler.scheduler import KubeScheduler
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.hosts.common.system import run_state
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.hosts.kubeadm_scheduler import KubeScheduler
 
 STATES = ["read", "checked", "present", "kept", "restored", "tidied", "extender"]
 
@@ -143,13 +125,11 @@ def argument_spec():
     return {
         "state": {"type": "str", "choices": STATES, "required": True},
         "host": {"type": "str", "required": True},
-        "node": {"type": "str", "default": ""},
         "manifest_path": {"type": "path", "required": True},
         "folder": {"type": "path", "required": True},
         "plan": {"type": "dict", "default": {}},
         **{name: {"type": "list", "elements": "str", "default": []} for name in ("ports", "names")},
         "extender_manifest_path": {"type": "path"},
-        "settings_mark": {"type": "str", "default": ""},
         "extender": {"type": "dict", "default": {}},
         "reason": {"type": "str", "default": ""},
         "timeout": {"type": "int", "default": 180},
@@ -158,33 +138,8 @@ def argument_spec():
 
 def main():
     """Run the module."""
-    module = AnsibleModule(argument_spec(), supports_check_mode=True)
-    given = module.params
-    place = Place(given["host"], given["manifest_path"], given["folder"], given["node"])
-    request = partial(ask, open_url, validate_certs=False, use_proxy=False)  # the certificate of a scheduler is self-signed
-    scheduler = KubeScheduler(place, given["plan"], request, timeout_s=given["timeout"], dry=module.check_mode)
-    run = program_runner(module)
-    stop_on_signals()
-    result = {}
-    try:
-        if given["state"] == "read":
-            result = read_host(place)
-            ports = [] if Path(given["extender_manifest_path"] or "/").exists() else given["ports"]
-            found = [*port_problems(run, ports, own=()), *name_problems(given["names"])]
-            result["problems"] += [f"{place.host}{problem}" for problem in found]
-        elif given["state"] == "checked":
-            result = {"problems": scheduler.check(run)}
-        elif given["state"] == "present":
-            scheduler.present()
-        elif given["state"] == "kept":
-            scheduler.keep()
-        elif given["state"] == "restored":
-            raise HostError(scheduler.restore(given["reason"]))
-        elif given["state"] == "tidied":
-            scheduler.tidy(given["plan"]["file"], given["settings_mark"])
-        module.exit_json(changed=scheduler.changes.changed, diff=scheduler.changes.diffs, **result)
-    except (HostError, OSError) as error:
-        module.fail_json(msg=str(error))
+    # The certificate of a scheduler is self-signed.
+    run_state(AnsibleModule(argument_spec(), supports_check_mode=True), KubeScheduler, open_url, validate_certs=False)
 
 
 if __name__ == "__main__":

@@ -151,14 +151,10 @@ is_there:
   sample: true
 """
 
-import os
-from functools import partial
-from types import SimpleNamespace
-
 from ansible.module_utils.basic import AnsibleModule
 from ansible.module_utils.urls import open_url
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.hosts.common.system import HostError, ask, program_runner
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.hosts.static_pod.installation import StaticPodHost
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.hosts.common.system import run_state
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.hosts.static_pod import StaticPodHost
 
 
 def argument_spec():
@@ -186,24 +182,7 @@ def argument_spec():
 
 def main():
     """Run the module."""
-    module = AnsibleModule(argument_spec(), supports_check_mode=True)
-    os.umask(0o022)
-    state = module.params["state"]
-    run = StaticPodHost(
-        SimpleNamespace(**module.params), program_runner(module), partial(ask, open_url, use_proxy=False), dry=module.check_mode
-    )
-    try:
-        if state == "checked":
-            module.exit_json(changed=False, problems=run.problems())
-        if state == "verified":
-            module.exit_json(changed=False, **run.verified())
-        if state == "absent":
-            run.absent()
-        else:
-            run.present()
-        module.exit_json(changed=run.changes.changed, diff=run.changes.diffs, problems=[])
-    except (HostError, OSError) as error:
-        module.fail_json(msg=str(error))
+    run_state(AnsibleModule(argument_spec(), supports_check_mode=True), StaticPodHost, open_url)
 
 
 if __name__ == "__main__":

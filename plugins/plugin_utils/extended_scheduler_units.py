@@ -43,8 +43,7 @@ def kubeconfigs(given):
         remedy = "set extended_scheduler_scheduler_kubeconfig and extended_scheduler_extender_kubeconfig"
         problems.append(f"there is no ConfigMap kube-system/kubeadm-config, so kubeadm has not made the cluster: {remedy}")
     for user, path in paths.items():
-        data = re.search(r'client-certificate-data: *"?([A-Za-z0-9+/=]+)', texts[user])
-        certificate = (read_certificate(data.group(1)) if data else None) or Certificate(users[user], FOR_EVER_S)
+        certificate = read_certificate(texts[user]) or Certificate(users[user], FOR_EVER_S)
         named, has_expired = certificate.common_name, certificate.not_after < time.time()
         if not path and has_expired:
             remedy = "run the playbook onprem.kube_scheduling.site or onprem.kube_scheduling.scheduler, which makes it"

@@ -27,7 +27,7 @@ ARROWS = {
     "job_templates": {"state"},
     "installation": {"model"},
     # What modules do on managed hosts without a cluster.
-    "hosts": {"scheduler_config"},
+    "hosts": set(),
     # What modules and services share: read, decide, act.
     "operations": {"model", "scheduler", "scheduler_config", "state", "spread", "rescue", "kube"},
 }

@@ -21,7 +21,7 @@ LOST: dict[str, Any] = {"ansible_connection": "ssh", "ansible_host": "127.0.0.1"
 
 def task(state: str, **options: Any) -> dict[str, Any]:
     module = "onprem.kube_scheduling.kubeadm_scheduler_host"
-    return {module: {"state": state, "host": "{{ inventory_hostname }}", "node": "node-of-a-test", **options}, "register": state}
+    return {module: {"state": state, "host": "{{ inventory_hostname }}", **options}, "register": state}
 
 
 def test_hosts_are_read_and_a_lost_one_is_named_and_a_failure_restores_the_manifest(tmp_path: Path) -> None:
@@ -31,7 +31,8 @@ def test_hosts_are_read_and_a_lost_one_is_named_and_a_failure_restores_the_manif
     places = {"manifest_path": str(manifest), "folder": str(tmp_path / "role")}
     wish: dict[str, Any] = {"folder": f"{tmp_path}/role/scheduler", "manifest_path": str(manifest), "kubernetes_version": "1.36.3"}
     wish["profiles"] = [{"schedulerName": "network-traffic"}]
-    planned = "({inventory_hostname: read} | onprem.kube_scheduling.kubeadm_schedulers(**wish)).hosts[inventory_hostname]"
+    hosts = "{inventory_hostname: read | combine({'node': 'node-of-a-test'})}"
+    planned = f"({hosts} | onprem.kube_scheduling.kubeadm_schedulers(**wish)).hosts[inventory_hostname]"
     tasks = [
         task("read", **places),
         {"ansible.builtin.debug": {"msg": "{{ inventory_hostname }} {{ read.problems | join }}"}},

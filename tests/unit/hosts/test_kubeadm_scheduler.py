@@ -7,18 +7,18 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import trustme
 from ansible_collections.onprem.kube_scheduling.plugins.filter.kubeadm_schedulers import kubeadm_schedulers
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.hosts import kubeadm_scheduler
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.hosts.common import static_pod, system
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.hosts.common.files import Changes
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.hosts.common.static_pod import StaticPod
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.hosts.common.system import Answer, HostError
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.hosts.kubeadm_scheduler import reading
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.hosts.kubeadm_scheduler import scheduler as scheduler_module
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.hosts.kubeadm_scheduler.reading import Place, read_host
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.hosts.kubeadm_scheduler.scheduler import KubeScheduler
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.hosts.kubeadm_scheduler import KubeScheduler
 
 from tests.unit.scheduler_config.kubeadm_texts import MANIFEST
 
@@ -36,7 +36,7 @@ class ControlPlane:
         self.manifest.parent.mkdir()
         self.manifest.write_text(MANIFEST)
         self.manifest.chmod(0o600)
-        self.place = Place("cp-1", str(self.manifest), str(folder / "role"), "node-1")
+        self.folder = folder / "role"
         self.refused = ""  # the text of a configuration that the scheduler refuses
         self.logs = folder / "logs"
         self.status = 200
@@ -45,21 +45,36 @@ class ControlPlane:
         self.when_read: Callable[[], None] = lambda: None
 
     def files(self) -> list[str]:
-        folder = Path(self.place.folder)
-        return sorted(str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file())
+        return sorted(str(path.relative_to(self.folder)) for path in self.folder.rglob("*") if path.is_file())
+
+    def read(self) -> dict[str, Any]:
+        return self.scheduler({}).read()
 
     def plan(self, profiles: Sequence[Any] = PROFILES) -> dict[str, Any]:
         """Return the plan of a run that begins now."""
-        folder = str(self.place.configurations)
-        found = kubeadm_schedulers(
-            {"cp-1": read_host(self.place)}, folder=folder, manifest_path="/m.yaml", kubernetes_version="1.36.3", profiles=profiles
-        )
+        wish = {"folder": f"{self.folder}/scheduler", "manifest_path": "/m.yaml", "kubernetes_version": "1.36.3"}
+        found = kubeadm_schedulers({"cp-1": self.read()}, profiles=profiles, **wish)
         assert found["errors"] == []
         plan: dict[str, Any] = found["hosts"]["cp-1"]
         return plan
 
-    def scheduler(self, plan: dict[str, Any] | None = None, *, dry: bool = False) -> KubeScheduler:
-        return KubeScheduler(self.place, plan or self.plan(), lambda url: Answer(self.status, "", "refused"), timeout_s=9, dry=dry)
+    def scheduler(self, plan: dict[str, Any] | None = None, *, dry: bool = False, reason: str = "") -> KubeScheduler:
+        wanted = {
+            "host": "cp-1",
+            "manifest_path": str(self.manifest),
+            "folder": str(self.folder),
+            "plan": self.plan() if plan is None else plan,
+            "ports": [],
+            "names": [],
+            "extender_manifest_path": None,
+            "reason": reason,
+            "timeout": 9,
+        }
+        return KubeScheduler(SimpleNamespace(**wanted), self.run, lambda url: Answer(self.status, "", "refused"), Changes(dry))
+
+    def run(self, words: Sequence[str], data: str | None = None) -> tuple[int, str, str]:
+        assert words[0] == "ss", "no program of another process is run"
+        return 0, "", ""
 
     def processes(self, *commands: Sequence[str]) -> list[int]:
         """Return the processes that StaticPod finds. The number of the process is another one after each end."""
@@ -84,17 +99,23 @@ def host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ControlPlane:
     found = ControlPlane(tmp_path)
     monkeypatch.setattr(static_pod, "LOGS", str(found.logs))
     kubelet = tmp_path / "kubelet.pem"
-    monkeypatch.setattr(reading, "KUBELET", str(kubelet))
+    monkeypatch.setattr(kubeadm_scheduler, "KUBELET", str(kubelet))
     kubelet.write_bytes(trustme.CA().issue_cert("localhost", common_name="system:node:node-1").private_key_and_cert_chain_pem.bytes())
     monkeypatch.setattr(StaticPod, "with_command", lambda _pod, *commands: found.processes(*commands))
     monkeypatch.setattr(system.time, "sleep", lambda _seconds: None)
-    monkeypatch.setattr(scheduler_module.os, "kill", lambda pid, _signal: found.ended.append(pid))
+    monkeypatch.setattr(kubeadm_scheduler.os, "kill", lambda pid, _signal: found.ended.append(pid))
     return found
 
 
 def failure(scheduler: KubeScheduler) -> str:
     with pytest.raises(HostError) as error:
         scheduler.present()
+    return str(error.value)
+
+
+def restored(host: ControlPlane, plan: dict[str, Any]) -> str:
+    with pytest.raises(HostError) as error:
+        host.scheduler(plan, reason="Nobody holds the Lease.").restored()
     return str(error.value)
 
 
@@ -106,8 +127,8 @@ def test_the_files_are_written_and_kept_until_the_controller_has_checked_the_sch
     assert host.files() == ["backup/original.yaml", "backup/previous.yaml", f"scheduler/{name}"]
     assert host.manifest.read_text() == plan["manifest"] and host.manifest.stat().st_mode & 0o777 == 0o600
     assert Path(plan["file"]).read_text() == plan["config"] and Path(plan["file"]).stat().st_mode & 0o777 == 0o644
-    assert Path(host.place.folder, "backup").stat().st_mode & 0o777 == 0o700
-    run.keep()
+    assert Path(host.folder, "backup").stat().st_mode & 0o777 == 0o700
+    run.kept()
     assert host.files() == ["backup/original.yaml", f"scheduler/{name}"] and not host.plan()["changes"]
     assert run.changes.changed and list(host.manifest.parent.iterdir()) == [host.manifest]
 
@@ -116,7 +137,7 @@ def test_check_mode_shows_the_manifest_and_changes_nothing(host: ControlPlane) -
     plan = host.plan()
     run = host.scheduler(plan, dry=True)
     run.present()
-    run.tidy(plan["file"], "")
+    run.tidied()
     assert run.changes.changed and run.changes.diffs[-1]["after"] == plan["manifest"]
     assert host.manifest.read_text() == MANIFEST and host.files() == []
 
@@ -134,7 +155,7 @@ def test_a_scheduler_that_refuses_its_configuration_gets_the_earlier_manifest_wi
 def test_a_scheduler_that_does_not_answer_gets_the_earlier_manifest(host: ControlPlane) -> None:
     first = host.scheduler()
     first.present()
-    first.keep()
+    first.kept()
     before = host.manifest.read_text()
     plan = host.plan(OTHER)
     host.status = 500
@@ -191,20 +212,20 @@ def test_the_manifest_of_another_program_stays(host: ControlPlane) -> None:
     host.manifest.write_text(MANIFEST + "# kubeadm upgrade\n")
     message = failure(run)
     assert f"cp-1: Another program has changed {host.manifest} meanwhile: run the playbook again. Its manifest was not changed" in message
-    assert host.manifest.read_text().endswith("# kubeadm upgrade\n") and not run.is_kept()
+    assert host.manifest.read_text().endswith("# kubeadm upgrade\n") and not run.previous.exists()
     host.manifest.write_text(MANIFEST)
     later = host.scheduler()
     later.present()
     host.manifest.write_text(MANIFEST + "# kubeadm upgrade\n")
-    assert "Another program has changed its manifest, which stays as it is" in later.restore("Nobody holds the Lease.")
-    assert host.manifest.read_text().endswith("# kubeadm upgrade\n") and not later.is_kept()
+    assert "Another program has changed its manifest, which stays as it is" in restored(host, later.plan)
+    assert host.manifest.read_text().endswith("# kubeadm upgrade\n") and not later.previous.exists()
 
 
 def test_a_failure_of_the_controller_restores_the_manifest(host: ControlPlane) -> None:
     run = host.scheduler()
     run.present()
-    assert run.restore("Nobody holds the Lease.") == f"cp-1: Nobody holds the Lease. {RESTORED}"
-    assert host.manifest.read_text() == MANIFEST and not run.is_kept()
+    assert restored(host, run.plan) == f"cp-1: Nobody holds the Lease. {RESTORED}"
+    assert host.manifest.read_text() == MANIFEST and not run.previous.exists()
 
 
 def test_a_control_plane_that_has_joined_gets_its_configuration(host: ControlPlane) -> None:
@@ -212,44 +233,41 @@ def test_a_control_plane_that_has_joined_gets_its_configuration(host: ControlPla
     host.manifest.write_text(host.plan()["manifest"])
     plan = host.plan()
     run = host.scheduler(plan)
-    assert run.check(lambda *_arguments, **_options: pytest.fail("no program of another process is run")) == []
+    assert run.checked() == {"problems": []}
     run.present()
-    run.keep()
+    run.kept()
     assert host.files() == [f"scheduler/{Path(plan['file']).name}"] and host.ended == [] and not host.plan()["changes"]
 
 
 def test_an_edited_configuration_is_written_again_and_its_scheduler_is_restarted(host: ControlPlane) -> None:
     plan = host.plan()
     host.scheduler(plan).present()
-    host.scheduler().keep()
+    host.scheduler().kept()
     Path(plan["file"]).write_text(plan["config"] + "# by hand\n")
     run = host.scheduler()
     run.present()
     assert Path(plan["file"]).read_text() == plan["config"] and host.ended == [100] and not host.plan()["changes"]
-    assert not run.is_kept()
+    assert not run.previous.exists()
 
 
 def test_a_removal_restores_each_byte_and_only_own_files_are_tidied(host: ControlPlane) -> None:
     host.scheduler().present()
-    host.scheduler().keep()
+    host.scheduler().kept()
     removal = host.scheduler(host.plan([]))
     removal.present()
-    removal.keep()
+    removal.kept()
     assert host.manifest.read_text() == MANIFEST
-    extender = Path(host.place.folder, "extender")
-    extender.mkdir()
-    for name in ("extender-1-new.yaml", "extender-1-old.yaml", "token.yaml", "kubeconfig"):
-        (extender / name).touch()
-    removal.tidy("", "-new")
-    assert host.files() == ["backup/original.yaml", "extender/extender-1-new.yaml", "extender/kubeconfig", "extender/token.yaml"]
+    (host.folder / "scheduler" / "token").touch()
+    removal.tidied()
+    assert host.files() == ["backup/original.yaml", "scheduler/token"]
 
 
 def test_the_texts_of_a_host_and_its_node_are_read_without_the_private_key(host: ControlPlane) -> None:
-    found = read_host(host.place)
+    found = host.read()
     assert found["node"] == "node-1" and "PRIVATE" not in str(found) and found["problems"] == []
     assert found["manifest"] == MANIFEST and found["config"] == found["previous"] == ""
-    Path(reading.KUBELET).write_text("")
-    (problem,) = read_host(host.place)["problems"]
+    Path(kubeadm_scheduler.KUBELET).write_text("")
+    (problem,) = host.read()["problems"]
     assert problem.startswith("cp-1: the name of its Node is not known, because ")
 
 
@@ -270,7 +288,7 @@ def test_a_failure_before_the_change_restores_the_manifest_of_an_interrupted_run
 
 def test_a_host_without_a_manifest_is_named(host: ControlPlane) -> None:
     host.manifest.unlink()
-    (problem,) = read_host(host.place)["problems"]
+    (problem,) = host.read()["problems"]
     assert (
         problem.startswith(f"cp-1: {host.manifest} cannot be read ([Errno 2] No such file")
         and "set extended_scheduler_manifest_path" in problem
@@ -285,7 +303,7 @@ def test_the_metadata_of_other_manifests_with_the_name_are_read(host: ControlPla
     (folder / ".hidden.yaml").write_text(metadata)
     (folder / "other.yaml").write_text("metadata:\n  name: own\nspec:\n  containers:\n  - name: kube-scheduler\n")
     (folder / "folder").mkdir()
-    assert read_host(host.place)["others"] == {
+    assert host.read()["others"] == {
         str(folder / "copy.bak"): metadata,
         str(folder / "copy.json"): '{"metadata": {"name": "kube-scheduler"}}',
     }

@@ -11,7 +11,8 @@ from pathlib import Path
 from uuid import uuid4
 
 import pytest
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.hosts.common.static_pod import StaticPod
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.hosts.common import static_pod
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.hosts.common.static_pod import StaticPod, values_of
 
 from tests.integration.workloads import wait_until
 from tests.static_pods import made_cgroup
@@ -30,7 +31,8 @@ def process_in(cgroup: Path) -> Iterator[int]:
 
 
 @pytest.mark.usefixtures("as_root")
-def test_only_a_process_in_the_cgroup_of_the_static_pod_is_found(tmp_path: Path) -> None:
+def test_only_a_process_in_the_cgroup_of_the_static_pod_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(static_pod, "LOGS", str(tmp_path))
     uid, other, tenant = uuid4().hex, uuid4().hex, uuid4()
     (tmp_path / f"kube-system_{NAME}-node-1_{uid}").mkdir()
     # A Deployment in the same namespace, and a static pod with another name.
@@ -40,15 +42,17 @@ def test_only_a_process_in_the_cgroup_of_the_static_pod_is_found(tmp_path: Path)
     others = (f"kubepods/besteffort/pod{tenant}/container/{pod}", f"kubepods/pod{tenant}/a\r0::/{pod}", f"kubepods/pod{other}/x")
     with contextlib.ExitStack() as stack:
         own, *_rest = [stack.enter_context(process_in(stack.enter_context(made_cgroup(cgroup)))) for cgroup in (pod, *others)]
-        found = StaticPod(NAME, logs=str(tmp_path)).environments()
+        found = {pid: values_of(process, "environ") for pid, process in StaticPod(NAME).processes().items()}
         commands = [["sleep", "613"], ["sleep", "614"]]
-        assert [StaticPod(NAME, node, str(tmp_path)).with_command(*commands) for node in ("node-1", "node-2")] == [[own], []]
+        assert [StaticPod(NAME, node).with_command(*commands) for node in ("node-1", "node-2")] == [[own], []]
     assert list(found) == [own] and "MARK=here" in found[own]
-    assert StaticPod(NAME, logs=str(tmp_path / "nowhere")).processes() == {}
+    monkeypatch.setattr(static_pod, "LOGS", str(tmp_path / "nowhere"))
+    assert StaticPod(NAME).processes() == {}
 
 
-def test_the_end_of_the_newest_log_is_that_of_the_program(tmp_path: Path) -> None:
-    pod = StaticPod(NAME, logs=str(tmp_path))
+def test_the_end_of_the_newest_log_is_that_of_the_program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(static_pod, "LOGS", str(tmp_path))
+    pod = StaticPod(NAME)
     assert pod.log_end() == []
     for age, text in enumerate(("broken", "earlier")):
         folder = tmp_path / f"kube-system_{NAME}-node-1_{uuid4().hex}" / "rescuer"

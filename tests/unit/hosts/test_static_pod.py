@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import time
 from collections.abc import Sequence
@@ -12,12 +13,12 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.hosts import static_pod as installation
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.hosts.common import static_pod
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.hosts.common.files import Changes
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.hosts.common.static_pod import StaticPod
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.hosts.common.system import Answer, HostError
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.hosts.static_pod import installation
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.hosts.static_pod.installation import StaticPodHost
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.hosts.static_pod.manifest import MARK, read_pod
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.hosts.static_pod import HEADER, MARK, StaticPodHost
 
 from tests.static_pods import issued_kubeconfig
 
@@ -35,8 +36,8 @@ class Place:
         self.made, self.listeners, self.answer = issued_kubeconfig(), "", GOOD
         self.works, self.images, self.left = True, ["", "1", "2"], 0
         self.asked: list[str] = []
-        monkeypatch.setattr(StaticPod, "environments", lambda _pod: self.processes())
-        monkeypatch.setattr(StaticPod, "processes", lambda _pod: dict.fromkeys(self.processes(), Path("/proc/x")))
+        monkeypatch.setattr(StaticPod, "processes", lambda _pod: {pid: Path("/proc", str(pid)) for pid in self.processes()})
+        monkeypatch.setattr(installation, "values_of", lambda process, _name: self.processes()[int(process.name)])
         monkeypatch.setattr(static_pod, "LOGS", str(folder / "logs"))
         monkeypatch.setattr(time, "sleep", lambda _s: None)
 
@@ -44,7 +45,7 @@ class Place:
         if not self.manifest.exists():
             self.left -= 1
             return {7: []} if self.left >= 0 else {}
-        containers = read_pod(self.manifest.read_text())["spec"]["containers"]
+        containers = json.loads(self.manifest.read_text().removeprefix(HEADER))["spec"]["containers"]
         marks = [{one["name"]: one["value"] for one in container["env"]}[MARK] for container in containers]
         return {7 + n: ["PATH=/", f"{MARK}={mark}"] for n, mark in enumerate(marks) if containers[n]["image"] in self.images}
 
@@ -82,7 +83,7 @@ class Place:
             "nodes": [],
             "leftovers": [],
         }
-        return StaticPodHost(SimpleNamespace(**{**wanted, **given}), self.run, self.ask, dry=dry)
+        return StaticPodHost(SimpleNamespace(**{**wanted, **given}), self.run, self.ask, Changes(dry))
 
     def present(self, **given: Any) -> bool:
         host = self.host(**given)
@@ -284,12 +285,12 @@ def test_a_port_of_another_program_is_refused(place: Place, listeners: str, is_r
     place.present()
     place.listeners = listeners
     refused = ["cp-1: another program uses port 9251, which the static pod needs: set critical_rescuer_port to a free port"]
-    assert place.host().problems() == (refused if is_refused else [])
+    assert place.host().checked()["problems"] == (refused if is_refused else [])
 
 
 def test_a_folder_with_files_of_others_is_refused(place: Place) -> None:
     place.folder.mkdir()
     for name in ("admin.conf", "kubeconfig", ".kubeconfig-aB3", ".kubeconfig.x8_", "config.yml", "config-0123456789ab.yml"):
         (place.folder / name).touch()
-    (problem,) = place.host().problems()
+    (problem,) = place.host().checked()["problems"]
     assert problem.startswith(f"cp-1: critical_rescuer_static_folder is {place.folder}, which has other files (admin.conf): set it to")

@@ -8,14 +8,7 @@ from typing import Any
 
 import pytest
 import yaml
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.hosts.static_pod.manifest import (
-    ANNOTATION,
-    MARK,
-    marked,
-    ports,
-    read_pod,
-    with_earlier,
-)
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.hosts.static_pod import ANNOTATION, MARK, marked, with_earlier
 
 FILES = {"kubeconfig": "a", "config.yml": "b"}
 
@@ -28,7 +21,7 @@ def pod(*numbers: int, **container: Any) -> dict[str, Any]:
 def test_each_container_and_the_annotation_have_the_hash() -> None:
     text, value = marked(pod(1, 2, env=[{"name": "KUBECONFIG", "value": "/x"}]), FILES)
     found = yaml.safe_load(text)
-    assert found == read_pod(text) and found["metadata"] == {"name": "é", "annotations": {ANNOTATION: value}}
+    assert found["metadata"] == {"name": "é", "annotations": {ANNOTATION: value}}
     expected = [{"name": "KUBECONFIG", "value": "/x"}, {"name": MARK, "value": value}]
     assert [container["env"] for container in found["spec"]["containers"]] == [expected] * 2
 
@@ -44,19 +37,18 @@ def test_a_change_of_the_pod_or_of_a_file_changes_the_hash(changed: dict[str, An
 
 def test_earlier_containers_stay_until_a_manifest_without_them() -> None:
     in_use, _value = marked(pod(1, 2, 3), FILES)
-    united, value = marked(with_earlier(pod(1, image="y"), read_pod(in_use)), FILES)
-    containers = read_pod(united)["spec"]["containers"]
+    united, value = marked(with_earlier(pod(1, image="y"), in_use), FILES)
+    containers = yaml.safe_load(united)["spec"]["containers"]
     assert [(one["name"], one.get("image"), one["env"][0]["value"]) for one in containers] == [
         ("extender-1", "y", value),
         ("extender-2", None, value),
         ("extender-3", None, value),
     ]
-    assert ports(read_pod(united)) == [9251, 9252, 9253]
     # A second run changes nothing.
-    assert marked(with_earlier(pod(1, image="y"), read_pod(united)), FILES) == (united, value)
-    assert with_earlier(pod(1), read_pod(marked(pod(1), FILES)[0])) == pod(1)
+    assert marked(with_earlier(pod(1, image="y"), united), FILES) == (united, value)
+    assert with_earlier(pod(1), marked(pod(1), FILES)[0]) == pod(1)
 
 
 @pytest.mark.parametrize("text", ["", "apiVersion: v1\nkind: Pod\n", "[]", "{"])
 def test_a_manifest_of_another_form_has_no_containers(text: str) -> None:
-    assert with_earlier(pod(1), read_pod(text)) == pod(1)
+    assert with_earlier(pod(1), text) == pod(1)

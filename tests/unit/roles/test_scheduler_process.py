@@ -15,6 +15,7 @@ import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 from uuid import uuid4
 
@@ -22,9 +23,9 @@ import pytest
 import yaml
 from ansible_collections.onprem.kube_scheduling.plugins.filter.kubeadm_schedulers import kubeadm_schedulers
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.hosts.common import static_pod
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.hosts.common.files import Changes
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.hosts.common.system import Answer, HostError
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.hosts.kubeadm_scheduler.reading import Place, read_host
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.hosts.kubeadm_scheduler.scheduler import KubeScheduler
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.hosts.kubeadm_scheduler import KubeScheduler
 
 from tests.ended_together import AS_ROOT, namespace_obstacle
 from tests.integration.roles.host_cases import CasesRun, play_cases
@@ -85,10 +86,16 @@ def folder_of_the_kubelet(name: str) -> Iterator[None]:
 def play(folder: Path, words: dict[str, list[str]]) -> CasesRun:
     """Let the scheduler of each case check a configuration."""
     plan = {
-        case: {"config": "{}", "running_words": own, "previous_words": own, "words": own, "is_interrupted": False, "lacks_config": False}
+        case: {
+            "node": NODE,
+            "config": "{}",
+            "is_interrupted": False,
+            "lacks_config": False,
+            **dict.fromkeys(("running_words", "previous_words", "words"), own),
+        }
         for case, own in words.items()
     }
-    options = {"state": "checked", "host": "{{ inventory_hostname }}", "node": NODE, "folder": str(folder), "manifest_path": MANIFEST}
+    options = {"state": "checked", "host": "{{ inventory_hostname }}", "folder": str(folder), "manifest_path": MANIFEST}
     tasks: list[dict[str, Any]] = [
         {"onprem.kube_scheduling.kubeadm_scheduler_host": options | {"plan": "{{ plan[inventory_hostname] }}"}, "register": "found"},
         {"ansible.builtin.fail": {"msg": "{{ found.problems | join }}"}},
@@ -175,19 +182,23 @@ def test_the_processes_of_a_kubelet_show_whether_the_scheduler_is_healthy(tmp_pa
     container = {"name": "kube-scheduler", "command": ["kube-scheduler", "-c", PROGRAM]}
     manifest.write_text(yaml.safe_dump({"metadata": {"name": "kube-scheduler"}, "spec": {"containers": [container]}}))
     monkeypatch.setattr(static_pod, "LOGS", str(logs))
-    place = Place("cp-1", str(manifest), str(folder), NODE)
+
+    def scheduler(plan: dict[str, Any]) -> KubeScheduler:
+        wanted = {"host": "cp-1", "manifest_path": str(manifest), "folder": str(folder), "plan": plan, "timeout": 40}
+        wanted |= {"ports": [], "names": [], "extender_manifest_path": None}
+        return KubeScheduler(SimpleNamespace(**wanted), lambda _words: (0, "", ""), lambda _url: Answer(200, "", ""), Changes(False))
 
     def run(profile: str) -> KubeScheduler:
         given = {"folder": str(folder / "scheduler"), "manifest_path": str(manifest), "kubernetes_version": "1.36.3"}
-        plan = kubeadm_schedulers({"cp-1": read_host(place)}, profiles=[{"schedulerName": profile}], **given)["hosts"]["cp-1"]
-        found = KubeScheduler(place, plan, lambda _url: Answer(200, "", ""), timeout_s=40, dry=False)
+        read = {**scheduler({}).read(), "node": NODE}
+        found = scheduler(kubeadm_schedulers({"cp-1": read}, profiles=[{"schedulerName": profile}], **given)["hosts"]["cp-1"])
         found.present()
         return found
 
     kubelet = Kubelet(manifest, logs)
     kubelet.start()
     try:
-        run("network-traffic").keep()
+        run("network-traffic").kept()
         works = manifest.read_text()
         with pytest.raises(HostError) as error:
             run("refused")

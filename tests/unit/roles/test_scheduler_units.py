@@ -197,7 +197,7 @@ def kubeconfig(name: str = "kube-scheduling-scheduler") -> str:
 def test_kubeconfigs_of_kubeadm_are_read_and_an_expired_one_is_named(given: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
     (problem,) = kubeconfigs(given())[1]
     assert problem.startswith("there is no ConfigMap kube-system/kubeadm-config, so kubeadm has not made the cluster: set extended_")
-    monkeypatch.setattr(extended_scheduler_units, "read_certificate", lambda data: Certificate("anyone", 1))
+    monkeypatch.setattr(extended_scheduler_units, "read_certificate", lambda text: Certificate("anyone", 1) if text else None)
     content = base64.b64encode(kubeconfig().encode()).decode()
     made = {"results": [{"item": "scheduler", "content": content}, {"item": "extender", "failed": True}]}
     texts, problems, missing = kubeconfigs(given(__made=made, __kubeadm_map={"data": {}}))
@@ -231,7 +231,7 @@ def test_given_kubeconfig_that_cannot_be_used_is_named(
     good.write_text("token: a")
     if text is not None:
         path.write_text(text)
-    monkeypatch.setattr(extended_scheduler_units, "read_certificate", lambda data: certificate)
+    monkeypatch.setattr(extended_scheduler_units, "read_certificate", lambda text: certificate if "-data: " in text else None)
     _texts, problems, missing = kubeconfigs(given(__given_kubeconfigs={"scheduler": str(path), "extender": str(good)}))
     assert missing == [] and [one.replace(str(path), "PATH").startswith(problem) for one in problems] == ([True] if problem else []), (
         problems

@@ -75,6 +75,14 @@ class Changes:
         if self.do(not Path(path).is_dir(), lambda: Path(path).mkdir(parents=True)):
             self.do(True, Path(path).chmod, 0o755)
 
+    def own_folder(self, path: str, mode: int, uid: int = -1) -> None:
+        """Make a folder, and give it this mode and this owner."""
+        self.do(not Path(path).is_dir(), lambda: Path(path).mkdir(parents=True))
+        if Path(path).is_dir():
+            found = Path(path).stat()
+            self.do(uid not in (-1, found.st_uid) or uid not in (-1, found.st_gid), os.chown, path, uid, uid)
+            self.do(stat.S_IMODE(found.st_mode) != mode, Path(path).chmod, mode)
+
     def remove(self, path: str) -> bool:
         """Remove a file. Return whether there was one."""
         return self.do(Path(path).is_file(), Path(path).unlink)

@@ -9,10 +9,12 @@ import re
 import signal
 import time
 from collections.abc import Callable, Collection, Sequence
+from functools import partial
 from http.client import HTTPException
+from types import SimpleNamespace
 from typing import Any, NamedTuple, Optional, TypeVar
 
-from .files import read_text
+from .files import Changes, read_text
 
 Run = Callable[..., tuple[int, str, str]]
 """Runs the words of a command, with a text for its input (``data``). Returns the exit code, the output, and the standard error."""
@@ -72,6 +74,23 @@ def stop_on_signals() -> None:
 
     for one in ENDS:
         signal.signal(one, stop)
+
+
+def run_state(module: Any, host_class: Callable[..., Any], open_url: Callable[..., Any], **options: Any) -> None:
+    """Run the method of a host that has the name of the option ``state``, and end the module with its result.
+
+    The host gets the options of the module, and what runs programs, sends requests with more ``options``, and counts changes.
+    """
+    os.umask(0o022)
+    stop_on_signals()
+    request = partial(ask, open_url, use_proxy=False, **options)
+    changes = Changes(module.check_mode)
+    try:
+        host = host_class(SimpleNamespace(**module.params), program_runner(module), request, changes)
+        result = getattr(host, module.params["state"])() or {}
+    except (HostError, OSError) as error:
+        module.fail_json(msg=str(error))
+    module.exit_json(changed=changes.changed, diff=changes.diffs, **result)
 
 
 def run_checked(run: Run, what: str, words: Sequence[str]) -> str:
