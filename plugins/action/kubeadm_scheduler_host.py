@@ -12,34 +12,26 @@ from ansible.plugins.action import ActionBase
 from ansible_collections.onprem.kube_scheduling.plugins.filter.failure_text import failure_text
 
 AGAIN = "run the playbook again as soon as it can be reached, which continues"
+REPAIR = ": repair it, or if it does not return, remove its Node and remove it from the inventory"
+LOST = {"read": REPAIR, "checked": REPAIR, "extender": f", so its extenders are not changed: {AGAIN}"}
+OTHERWISE = f", so its earlier manifest is not restored: {AGAIN}"
 
 
 class ActionModule(ActionBase):
     """The action of kubeadm_scheduler_host."""
 
     def run(self, tmp=None, task_vars=None):
-        """Return the result of the module."""
+        """Return the result of the module. The other hosts are read and checked in spite of a failure."""
         result = super().run(tmp, task_vars)
         given = self._task.args
-        host, state, extender = given["host"], given["state"], given["extender"] if given["state"] == "extender" else None
-        module = "onprem.kube_scheduling.static_pod_host" if extender else None
+        host, state = given["host"], given["state"]
+        module, arguments = ("onprem.kube_scheduling.static_pod_host", given["extender"]) if state == "extender" else (None, None)
         try:
-            result.update(self._execute_module(module_name=module, module_args=extender, task_vars=task_vars))
+            found = self._execute_module(module_name=module, module_args=arguments, task_vars=task_vars)
+            problem = f"{host}: {failure_text(found)}"
         except AnsibleConnectionFailure:
-            result.update(failed=True, msg=f"{host} cannot be reached", unreached=True)
-        if extender and "unreached" in result:
-            result["msg"] += f", so its extenders are not changed: {AGAIN}"
-        elif result.get("failed") and not extender:
-            return _failure(result, host, state, given.get("reason"))
-        return result
-
-
-def _failure(result, host, state, reason):
-    """Return the result of a failure. The other hosts are read and checked in spite of it."""
-    remedy = "repair it, or if it does not return, remove its Node and remove it from the inventory"
-    if state in ("read", "checked"):
-        text = failure_text(result)
-        return {"changed": False, "problems": [f"{text}: {remedy}" if "unreached" in result else f"{host}: {text}"]}
-    if "unreached" in result:
-        result["msg"] = f"{f'{reason} ' if reason else ''}{host} cannot be reached, so its earlier manifest is not restored: {AGAIN}"
-    return result
+            problem = f"{host} cannot be reached{LOST.get(state, OTHERWISE)}"
+            found = {"failed": True, "msg": f"{given.get('reason') or ''} {problem}".strip()}
+        if found.get("failed") and state in ("read", "checked"):
+            found = {"changed": False, "problems": [problem]}
+        return result | found

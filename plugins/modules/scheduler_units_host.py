@@ -102,21 +102,10 @@ text:
   sample: "scheduler-1: The units that worked last run again"
 """
 
-import os
-import socket
-from functools import partial
-from types import SimpleNamespace
-
 from ansible.module_utils.basic import AnsibleModule
 from ansible.module_utils.urls import open_url
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.hosts.common.system import (
-    HostError,
-    ask,
-    program_runner,
-    stop_on_signals,
-)
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.hosts.scheduler_units.host import Host
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.hosts.scheduler_units.installation import Installation
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.hosts.common.system import run_state
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.hosts.scheduler_units import UnitsHost
 
 STATES = ["checked", "present", "accepted", "restored", "absent"]
 
@@ -134,29 +123,8 @@ def argument_spec():
 
 def main():
     """Run the module."""
-    module = AnsibleModule(argument_spec(), supports_check_mode=True)
-    os.umask(0o022)
-    stop_on_signals()
-    given = module.params
-    host = Host(SimpleNamespace(host=given["host"], files=given["files"], **given["variables"]), program_runner(module))
     # The certificates of the programs of this host, and of API servers, are not those of the host.
-    request = partial(ask, open_url, validate_certs=False, use_proxy=False)
-    run = Installation(host, request, dry=module.check_mode)
-    result = {}
-    try:
-        if given["state"] == "checked":
-            result = {**host.found(), "hostname": socket.gethostname()}
-        elif given["state"] == "present":
-            run.present(given["sources"])
-        elif given["state"] == "accepted":
-            run.accept()
-        elif given["state"] == "restored":
-            result = {"text": run.restore()}
-        else:
-            run.absent()
-    except (HostError, OSError) as error:
-        module.fail_json(msg=str(error))
-    module.exit_json(changed=run.changes.changed, diff=run.changes.diffs, **result)
+    run_state(AnsibleModule(argument_spec(), supports_check_mode=True), UnitsHost, open_url, validate_certs=False)
 
 
 if __name__ == "__main__":

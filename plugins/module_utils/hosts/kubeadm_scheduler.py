@@ -19,9 +19,8 @@ from typing import Any
 
 from .common.certificate import read_certificate
 from .common.files import Changes, HostFile, read_text
-from .common.network import name_problems, port_problems
 from .common.static_pod import StaticPod
-from .common.system import Answer, HostError, Run, klog_error, wait_until
+from .common.system import Answer, HostError, Run, klog_error, name_problems, port_problems, wait_until
 
 NAME = "kube-scheduler"
 KUBELET = "/var/lib/kubelet/pki/kubelet-client-current.pem"

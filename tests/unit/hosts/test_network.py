@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import pytest
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.hosts.common.network import name_problems, port_problems
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.hosts.common.system import name_problems, port_problems
 
 LISTENING = """\
 LISTEN 0 4096 127.0.0.1:5401 0.0.0.0:* users:(("nginx",pid=1,fd=6))

@@ -11,12 +11,11 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.hosts.common import network
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.hosts import scheduler_units
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.hosts.common import system
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.hosts.common.files import Changes
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.hosts.common.system import Answer, HostError, Listener
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.hosts.scheduler_units import host as host_module
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.hosts.scheduler_units.host import Host
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.hosts.scheduler_units.installation import Installation
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.hosts.scheduler_units.wanted import MARK
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.hosts.scheduler_units import MARK, UnitsHost
 
 EXTENDER, SECOND, SCHEDULER = (f"kube-scheduling-{name}.service" for name in ("extender-1", "extender-2", "scheduler"))
 GOOD, REFUSED = Answer(200, "ok", ""), Answer(-1, "", "Request failed: refused")
@@ -30,6 +29,7 @@ class Machine:
         self.folder = folder
         self.system = folder / "system"
         self.system.mkdir()
+        (folder / "kube-scheduler").write_text("program")
         self.running: dict[str, str] = {}
         self.commands: list[str] = []
         self.answers = {
@@ -66,7 +66,6 @@ class Machine:
             for name in names
         }
         given = {
-            "host": "host-1",
             "state": "present",
             "program_folder": str(self.folder / "opt"),
             "units_folder": str(folder),
@@ -81,27 +80,23 @@ class Machine:
             "names": [],
             "kubernetes_version": "1.36.3",
         }
-        return SimpleNamespace(**given | {"units": units, "files": files} | variables)
+        sources = {"program": str(self.folder / "kube-scheduler"), "services": "services.tar"}
+        return SimpleNamespace(host="host-1", files=files, sources=sources, variables=given | {"units": units} | variables)
 
-    def host(self, **variables: Any) -> Host:
-        found = Host(self.wanted(**variables), self.run)
-        found.user_of_tasks = self.user
+    def host(self, ask: Callable[[str], Answer] = lambda url: GOOD, *, dry: bool = False, **variables: Any) -> UnitsHost:
+        found = UnitsHost(self.wanted(**variables), self.run, ask, Changes(dry))
+        found.user = self.user
         found.machine = variables.get("machine", "x86_64")
         return found
 
-    def installation(self, ask: Callable[[str], Answer] = lambda url: GOOD, *, dry: bool = False, **variables: Any) -> Installation:
-        return Installation(self.host(**variables), ask, dry=dry)
-
-    def present(self, ask: Callable[[str], Answer] = lambda url: GOOD, **variables: Any) -> Installation:
-        run = self.installation(ask, **variables)
-        program = self.folder / "kube-scheduler"
-        program.write_text("program")
-        run.present({"program": str(program), "services": "services.tar"})
+    def present(self, ask: Callable[[str], Answer] = lambda url: GOOD, **variables: Any) -> UnitsHost:
+        run = self.host(ask, **variables)
+        run.present()
         return run
 
     def install(self, **variables: Any) -> None:
         self.present(**variables)
-        self.installation(**variables).accept()
+        self.host(**variables).accepted()
 
     def run(self, words: Sequence[str]) -> tuple[int, str, str]:
         command = " ".join(words)
@@ -128,8 +123,8 @@ class Machine:
 @pytest.fixture
 def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
     made = Machine(tmp_path)
-    monkeypatch.setattr(host_module, "process_value", lambda run, unit, name: made.running.get(unit, ""))
-    monkeypatch.setattr(network, "listeners", lambda run, ports: made.listeners)
+    monkeypatch.setattr(scheduler_units, "process_value", lambda run, unit, name: made.running.get(unit, ""))
+    monkeypatch.setattr(system, "listeners", lambda run, ports: made.listeners)
     return made
 
 
@@ -160,7 +155,7 @@ def test_units_are_installed_extenders_first_and_a_second_run_changes_nothing(ma
         assert (machine.folder / folder).stat().st_mode & 0o777 == 0o700
     assert (machine.folder / "etc/systemd/scheduler-a/kubeconfig").stat().st_mode & 0o777 == 0o600
     again = machine.present()
-    assert not again.changes.changed and again.host.found()["missing"] == [] and again.host.found()["profiles"] == ["network-traffic"]
+    assert not again.changes.changed and again.checked()["missing"] == [] and again.checked()["profiles"] == ["network-traffic"]
 
 
 @pytest.mark.parametrize("what", ["stopped", "edited unit", "edited file", "removed", "earlier extender", "interrupted"])
@@ -178,13 +173,13 @@ def test_each_difference_is_named_and_repaired(machine: Machine, what: str) -> N
         unit.unlink()
     elif what == "interrupted":
         machine.present(settings="b")
-    assert machine.host().found()["missing"] == [
+    assert machine.host().checked()["missing"] == [
         "host-1: units differ from the variables, or do not run: run the playbook onprem.kube_scheduling.site or "
         "onprem.kube_scheduling.scheduler"
     ]
     machine.commands.clear()
     machine.install()
-    assert machine.host().found()["missing"] == []
+    assert machine.host().checked()["missing"] == []
     expected = {name: text for name, text in texts.items() if "extender-2" not in name} if what == "earlier extender" else texts
     assert machine.texts() == expected
     restarted = {"stopped": {SCHEDULER}, "edited file": {SCHEDULER}, "earlier extender": set()}.get(what)
@@ -231,17 +226,17 @@ def test_later_failure_restores_the_units_that_worked_before_an_interrupted_run(
     before = dict(machine.running)
     machine.present(settings="b")  # the controller was interrupted before it accepted them
     machine.present(settings="c")
-    assert machine.installation(settings="c").restore() == "host-1: The units that worked last run again"
-    assert machine.running == before and machine.installation(settings="c").restore() == ""
+    assert machine.host(settings="c").restored()["text"] == "host-1: The units that worked last run again"
+    assert machine.running == before and machine.host(settings="c").restored()["text"] == ""
 
 
 def test_rollback_that_fails_is_named_and_can_be_repeated(machine: Machine) -> None:
     machine.install()
     machine.present(settings="b")
     machine.answers["systemctl --quiet restart"] = "!Job failed"
-    assert machine.installation(settings="b").restore().startswith("host-1: The rollback failed, too: systemctl restart ")
+    assert machine.host(settings="b").restored()["text"].startswith("host-1: The rollback failed, too: systemctl restart ")
     del machine.answers["systemctl --quiet restart"]
-    assert machine.installation(settings="b").restore() == "host-1: The units that worked last run again"
+    assert machine.host(settings="b").restored()["text"] == "host-1: The units that worked last run again"
 
 
 @pytest.mark.parametrize(
@@ -263,13 +258,13 @@ def test_files_that_a_program_refuses_change_no_unit(machine: Machine, answers: 
 
 
 def test_check_mode_changes_nothing_and_shows_the_units_but_no_key(machine: Machine) -> None:
-    run = machine.installation(dry=True)
-    run.present({})
+    run = machine.host(dry=True)
+    run.present()
     assert run.changes.changed and machine.texts() == {} and not [one for one in machine.commands if "--quiet" in one]
     assert [diff["after_header"] for diff in run.changes.diffs] == [f"{machine.system}/{name}" for name in (EXTENDER, SCHEDULER)]
     machine.install()
     texts = machine.texts()
-    removal = machine.installation(dry=True, state="absent", units=[])
+    removal = machine.host(dry=True, state="absent", units=[])
     removal.absent()
     assert removal.changes.changed and machine.texts() == texts and len(machine.running) == 2
 
@@ -309,11 +304,11 @@ def test_removal_leaves_only_files_of_others(machine: Machine, is_earlier: bool)
         machine.present(settings="b")
     foreign = machine.folder / "opt" / "other"
     foreign.write_text("of others")
-    run = machine.installation(state="absent", units=[])
+    run = machine.host(state="absent", units=[])
     run.absent()
     assert run.changes.changed and machine.texts() == {"opt/other": "of others"} and machine.running == {}
     assert not (machine.folder / "etc").exists()
-    again = machine.installation(state="absent", units=[])
+    again = machine.host(state="absent", units=[])
     again.absent()
     assert not again.changes.changed
 
@@ -348,5 +343,5 @@ def test_each_obstacle_is_named(machine: Machine, changes: dict[str, Any], texts
     (machine.system / SCHEDULER).write_text("[Unit]\n")
     machine.answers = changes.get("answers", {}) | machine.answers | changes.get("answers", {})
     machine.user, machine.listeners = changes.get("user", ""), changes.get("listeners", [])
-    problems = machine.host(**{name: changes[name] for name in ("names", "machine") if name in changes}).found()["problems"]
+    problems = machine.host(**{name: changes[name] for name in ("names", "machine") if name in changes}).checked()["problems"]
     assert len(problems) == len(texts) and all(map(str.startswith, problems, [f"host-1{text}" for text in texts])), problems
