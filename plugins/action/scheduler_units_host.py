@@ -53,15 +53,11 @@ class ActionModule(ProgramAction):
             program = f"kube-scheduler-{checksum[:12]}"
             made, files = units(given, texts, program, lambda unit: self._rendered(unit, task_vars))
         arguments = {**self._task.args, "variables": host_variables(given, program, made), "files": files}
-        first = "checked" if state == "present" else state
         try:
-            found = self._execute_module(module_args={**arguments, "state": first}, task_vars=task_vars)
+            if state == "present" and not self._task.check_mode:
+                arguments["sources"] = self._sources(given, host, file)
+            found = self._execute_module(module_args=arguments, task_vars=task_vars)
             cause = f" cannot be read ({found.get('msg')}): check that its connection can become root"
-            if state == "present" and found.get("missing") and not found["problems"]:
-                if not self._task.check_mode:
-                    archive = extender_archive(given, host, found["python"], found["machine"]) if "services" in found["needs"] else ""
-                    arguments["sources"] = self._brought({"program": file if "program" in found["needs"] else "", "services": archive})
-                found = self._execute_module(module_args=arguments, task_vars=task_vars)
         except AnsibleConnectionFailure:
             found, cause = {"failed": True, "msg": f"{host} cannot be reached"}, LOST
         if state == "checked":
@@ -69,9 +65,14 @@ class ActionModule(ProgramAction):
             nothing = {"changed": False, "problems": [host + cause], "missing": [], "profiles": [], "hostname": ""}
             found = nothing if found.get("failed") else found
             found.update(problems=problems + found["problems"], missing=missing + found["missing"])
-        elif found.get("problems"):
-            found.update(failed=True, msg="\n".join(found["problems"]))
         return result | found
+
+    def _sources(self, given, host, file):
+        """Bring the programs that the host did not have when it was checked. Return their paths there."""
+        checked = given("__found")[host]
+        has_services = "services" not in checked["needs"]
+        archive = "" if has_services else extender_archive(given, host, checked["python"], checked["machine"])
+        return self._brought({"program": file if "program" in checked["needs"] else "", "services": archive})
 
     def _rendered(self, unit, task_vars):
         variables = {**task_vars, "ansible_search_path": self._task.get_search_path(), "__extended_scheduler_unit": unit}

@@ -91,7 +91,7 @@ _value:
 import copy
 import hashlib
 import re
-import typing as t
+from types import SimpleNamespace
 
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.config.go_yaml import YamlTextError, compose
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduler_config.kubeadm_cluster import (
@@ -130,24 +130,14 @@ GAP = (
 MAP_DIFFERS = f"ConfigMap kube-system/kubeadm-config does not have these profiles, so the next kubeadm upgrade would remove them: {RUN}"
 
 
-class Wish(t.NamedTuple):
-    """The configuration that is wanted. Without profiles, the changes of earlier runs are removed."""
-
-    folder: str
-    manifest_path: str
-    kubernetes_version: str
-    profiles: t.Sequence = ()
-    extenders: t.Sequence = ()
-    known_plugins: t.Sequence = ()
-
-
 def kubeadm_schedulers(hosts, *, cluster="", git_version="", objects=(), **wish):
     """Return the plan for the schedulers of all control-plane hosts.
 
     The name of the file has a hash of the configurations of all hosts, so an earlier manifest still finds its own file, and all hosts have
     the same command.
     """
-    hosts, cluster, wish = plain(hosts), plain(cluster), Wish(**plain(wish))
+    hosts, cluster = plain(hosts), plain(cluster)
+    wish = SimpleNamespace(**{"profiles": [], "extenders": [], "known_plugins": [], **plain(wish)})
     objects = {kind: [one for one in plain(objects) if one["kind"] == kind] for kind in ("ConfigMap", "Pod", "Node", "Lease")}
     found, warnings, errors = {}, [], [problem for read in hosts.values() for problem in read.get("problems", ())]
     texts = {"original": "", "previous": "", "config": "", "node": "", "others": {}}
@@ -302,6 +292,8 @@ def _host_plan(read, restored, file, wish):
     # A rollback returns to the last manifest with which the scheduler was healthy. There is one only after an interruption.
     previous = read["previous"] or in_use
     flags = flags_of(_words(wanted))
+    namespace, name = (f"leader-elect-resource-{part}" for part in ("namespace", "name"))
+    lease = {"namespace": flags.get(namespace, CLUSTER_LEASE[0]), "name": flags.get(name, CLUSTER_LEASE[1])}
     used = configuration_in(scheduler_container(pod), wish.folder)
     is_edited = bool(used) and used == file and read["config"] != restored["config"]
     return {
@@ -322,11 +314,7 @@ def _host_plan(read, restored, file, wish):
         "running_words": _words(in_use),
         "is_interrupted": bool(read["previous"]),
         "health_url": _health_url(flags),
-        "elects": flags.get("leader-elect", "true") != "false",
-        "lease": {
-            "namespace": flags.get("leader-elect-resource-namespace", CLUSTER_LEASE[0]),
-            "name": flags.get("leader-elect-resource-name", CLUSTER_LEASE[1]),
-        },
+        "lease": lease if flags.get("leader-elect", "true") != "false" else {},
         "profiles": _profiles(read["config"]),
     }
 

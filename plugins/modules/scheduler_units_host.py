@@ -31,7 +31,7 @@ options:
     description:
       - With V(checked), return each reason why the host cannot be used, and what differs from the variables. Change nothing.
       - With V(present), write the programs and files, let the programs check them, start the units, and wait until they are ready. If they
-        are not, restore the units that worked last, and fail. V(accepted) or V(restored) must follow.
+        are not, restore the units that worked last, and fail. V(checked) must precede, and V(accepted) or V(restored) must follow.
       - With V(accepted), forget the earlier units, and remove what the new ones do not need.
       - With V(restored), restore the earlier units, if they are kept.
       - With V(absent), stop and remove the units and all files of the role.

@@ -119,9 +119,10 @@ def test_the_profiles_in_use_and_the_address_of_the_health_check() -> None:
     in_use = one(**WANTED)
     found = planned({"cp-1": {"manifest": in_use["manifest"], "config": in_use["config"]}})["hosts"]["cp-1"]
     assert found["profiles"] == ["default-scheduler", "network-traffic"]
-    assert found["health_url"] == "https://127.0.0.1:10259/healthz" and found["elects"]
+    assert found["health_url"] == "https://127.0.0.1:10259/healthz"
+    assert found["lease"] == {"namespace": "kube-system", "name": "kube-scheduler"}
     other = MANIFEST.replace("--bind-address=127.0.0.1", "--bind-address=::\n    - --secure-port=1").replace("elect=true", "elect=false")
-    assert one(other)["health_url"] == "https://127.0.0.1:1/healthz" and not one(other)["elects"]
+    assert one(other)["health_url"] == "https://127.0.0.1:1/healthz" and one(other)["lease"] == {}
     assert one(MANIFEST.replace("127.0.0.1", "fd00::1"))["health_url"] == "https://[fd00::1]:10259/healthz"
 
 
