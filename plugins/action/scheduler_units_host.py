@@ -166,23 +166,26 @@ def units(given, texts, program, render):
     """Return the units of a host, the extenders first, and the files of each. ``render`` returns the text of a unit."""
     made, files, port = [], {}, given("secure_port")
 
-    def add(name, description, user, text, **others):
-        unit = {"name": f"kube-scheduling-{name}.service", **others}
-        own = files[unit["name"]] = {f"{user}.yaml": text, "kubeconfig": texts[user]}
+    def add(name, user, text, checks, url, **others):
+        own = {f"{user}.yaml": text, "kubeconfig": texts[user]}
         mark = hashlib.sha256(json.dumps(own, sort_keys=True).encode()).hexdigest()[:12]
-        unit["folder"] = f"{given('__units_folder')}/{name}-{mark}"
-        after = [one["name"] for one in made] if user == "scheduler" else []
-        made.append({**unit, "text": render({**unit, "description": description, "files": list(own), "after": after})})
+        folder, after = f"{given('__units_folder')}/{name}-{mark}", [one["name"] for one in made] if user == "scheduler" else []
+        check = [f"{variable}={value}" for variable, value in others["environment"].items()] + others["words"] + checks
+        rendered = render({"folder": folder, "files": list(own), "after": after, **others})
+        made.append({"name": f"kube-scheduling-{name}.service", "folder": folder, "check": check, "url": url, "text": rendered})
+        files[made[-1]["name"]] = own
 
     for number, (extender, text) in enumerate(zip(given("__files")["extenders"], given("__extender_texts")), 1):
-        description = f"Extender {number} of kube-scheduler, which scores nodes by live signals"
         words = [PYTHON, "-m", "ansible_collections.onprem.kube_scheduling.services", "extender", "--config", "extender.yaml"]
+        others = {"description": f"Extender {number} of kube-scheduler, which scores nodes by live signals", "environment": ENVIRONMENT}
         url = f"http://127.0.0.1:{extender['status_port']}/readyz"
-        add(extender["name"], description, "extender", text, words=words, environment=ENVIRONMENT, url=url)
+        add(extender["name"], "extender", text, ["--check-config"], url, words=words, **others)
     words = [f"{given('program_folder')}/{program}", "--config=scheduler.yaml", "--authentication-kubeconfig=kubeconfig"]
     words += ["--authorization-kubeconfig=kubeconfig", f"--secure-port={port}", f"-v={given('verbosity')}"]
-    description, url = "kube-scheduler beside the scheduler of the cluster, with profiles of its own", f"https://127.0.0.1:{port}/readyz"
-    add("scheduler", description, "scheduler", given("__config"), words=words, environment={}, url=url)
+    others = {"description": "kube-scheduler beside the scheduler of the cluster, with profiles of its own", "environment": {}}
+    # Of two equal options, the last one counts.
+    checks, url = ["--write-config-to=/dev/null", "--secure-port=0"], f"https://127.0.0.1:{port}/readyz"
+    add("scheduler", "scheduler", given("__config"), checks, url, words=words, **others)
     return made, files
 
 

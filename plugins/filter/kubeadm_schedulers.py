@@ -136,9 +136,9 @@ def kubeadm_schedulers(hosts, *, cluster="", git_version="", objects=(), **wish)
     The name of the file has a hash of the configurations of all hosts, so an earlier manifest still finds its own file, and all hosts have
     the same command.
     """
-    hosts, cluster = plain(hosts), plain(cluster)
+    hosts, cluster, objects = plain(hosts), plain(cluster), plain(objects)
     wish = SimpleNamespace(**{"profiles": [], "extenders": [], "known_plugins": [], **plain(wish)})
-    objects = {kind: [one for one in plain(objects) if one["kind"] == kind] for kind in ("ConfigMap", "Pod", "Node", "Lease")}
+    objects = {kind: [one for one in objects if one["kind"] == kind] for kind in ("ConfigMap", "Pod", "Node", "Lease")}
     found, warnings, errors = {}, [], [problem for read in hosts.values() for problem in read.get("problems", ())]
     texts = {"original": "", "previous": "", "config": "", "node": "", "others": {}}
     reads = {host: {**texts, **read} for host, read in hosts.items() if read.get("manifest")}

@@ -44,8 +44,6 @@ _value:
   type: dict
 """
 
-from collections.abc import Mapping
-
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.second_scheduler.configuration import (
     SchedulerVariables,
     extenders_of,
@@ -57,23 +55,24 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.second_sche
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.second_scheduler.mistakes import mistakes_in, shape_mistakes_in
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.second_scheduler.presets import PRESETS
 
-LISTS = ("prometheus_urls", "profiles", "extenders", "learning_agents", "known_plugins")
-MAPPINGS = ("sources", "agent_args")
-OF_MAPPINGS = ("profiles", "extenders")
+TYPES = {
+    **dict.fromkeys(("prometheus_urls", "profiles", "extenders", "learning_agents", "known_plugins"), list),
+    **dict.fromkeys(("sources", "agent_args"), dict),
+}
 
 
 def scheduler_files(variables):
     """Return the files of the scheduler and its extenders, and the mistakes in the variables of the role."""
-    if _has_wrong_type(variables):
-        return _answer()
     texts = {name: str(variables.get(name, "")) for name in ("profile_name", "preset", "weights", "http_timeout")}
-    given = {name: variables.get(name) or type_() for names, type_ in ((LISTS, list), (MAPPINGS, dict)) for name in names}
-    given_variables = SchedulerVariables(
-        **texts,
-        **given,
-        node_exporter_port=int(variables.get("node_exporter_port") or 0),
-        shape=str(variables.get("shape") or "second_scheduler"),
-    )
+    given = {name: variables.get(name) or type_() for name, type_ in TYPES.items()}
+    port, preset = str(variables.get("node_exporter_port") or 0), PRESETS.get(texts["preset"], ())
+    # The argument spec of the role names a wrong type or value.
+    if not port.isdigit() or texts["weights"] not in preset or not all(isinstance(given[name], TYPES[name]) for name in TYPES):
+        return _answer()
+    if not all(isinstance(entry, dict) for name in ("profiles", "extenders") for entry in given[name]):
+        return _answer()
+    shape = str(variables.get("shape") or "second_scheduler")
+    given_variables = SchedulerVariables(**texts, **given, node_exporter_port=int(port), shape=shape)
     mistakes = list(shape_mistakes_in(given_variables))
     if mistakes:
         return _answer(mistakes=mistakes)
@@ -101,18 +100,6 @@ def scheduler_files(variables):
 def _answer(**found):
     lists = {"extenders": [], "profiles": [], "source_hosts": [], "mistakes": []}
     return {"scheduler": {}, "learns": False, "scrapes_nodes": False, **lists, **found}
-
-
-def _has_wrong_type(variables):
-    """Return whether a variable has a type or a value that the argument spec of the role refuses. The role names it."""
-    preset = PRESETS.get(str(variables.get("preset")))
-    if preset is None or str(variables.get("weights")) not in preset or not str(variables.get("node_exporter_port") or 0).isdigit():
-        return True
-    lists = [variables.get(name) or [] for name in LISTS]
-    mappings = [variables.get(name) or {} for name in MAPPINGS]
-    if not all(isinstance(value, list) for value in lists) or not all(isinstance(value, Mapping) for value in mappings):
-        return True
-    return not all(isinstance(entry, Mapping) for name in OF_MAPPINGS for entry in variables.get(name) or [])
 
 
 class FilterModule:

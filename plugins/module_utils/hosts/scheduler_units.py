@@ -56,13 +56,12 @@ JOURNAL_S = 300
 
 
 class Unit(NamedTuple):
-    """A unit with the words of its command line, and the files in its folder. It is ready when ``url`` answers."""
+    """A unit, and the files in its folder, which the command ``check`` checks there. It is ready when ``url`` answers."""
 
     name: str
     text: str
     folder: str
-    words: list[str]
-    environment: dict[str, str]
+    check: list[str]
     url: str
     files: dict[str, str]
 
@@ -76,14 +75,6 @@ class Unit(NamedTuple):
     def host_files(self) -> list[HostFile]:
         """The files in the folder. Only root can read them."""
         return [HostFile(f"{self.folder}/{name}", text, mode=0o600, shown=False) for name, text in self.files.items()]
-
-    @property
-    def check(self) -> list[str]:
-        """The command that checks the files. It runs in their folder, as the unit does in that of its credentials."""
-        # Of two equal options of kube-scheduler, the last one counts.
-        options = ["--check-config"] if self.environment else ["--write-config-to=/dev/null", "--secure-port=0"]
-        values = [f"{name}={value}" for name, value in self.environment.items()]
-        return ["env", f"--chdir={self.folder}", *values, *self.words, *options]
 
 
 def made_units(units: Sequence[Mapping[str, Any]], files: Mapping[str, dict[str, str]], python: str, services: str) -> list[Unit]:
@@ -268,10 +259,11 @@ class UnitsHost:
     def _refusals(self) -> Iterator[str]:
         """Yield a sentence for each program that refuses its files, an unfit kube-scheduler, and each API server that is not reached."""
         for unit in self.units if self.wanted.validate else ():
-            code, _output, error = self.run(unit.check)
+            # The folder is that of the files, as it is that of the credentials for the unit.
+            code, _output, error = self.run(["env", f"--chdir={unit.folder}", *unit.check])
             if code != 0:
                 lines = [klog_error(line) for line in error.splitlines() if line][-3:]
-                refuses = f"{unit.name} refuses its settings" if unit.environment else "kube-scheduler refuses the configuration"
+                refuses = "kube-scheduler refuses the configuration" if unit.name == SCHEDULER else f"{unit.name} refuses its settings"
                 yield f"{self.host}: {refuses}: {' '.join(lines)[:1000]}"
         version = self.run([self.program, "--version"])[1].strip()
         found = re.search(r"v1\.(\d+)", version)
@@ -308,14 +300,15 @@ class UnitsHost:
 
     def _wait(self, unit: Unit) -> None:
         self.started = unit.name
-
-        def is_ready(answer: Answer) -> bool:
-            # A kube-scheduler before 1.31 has no such page. Others are ready when they have listed the nodes and the pods.
-            return answer.status in (200, 404) and self._runs(unit.name)
-
         timeout_s = max(self.wanted.wait_timeout, 1)
-        answer = wait_until(lambda: self.ask(unit.url), is_ready, tries=timeout_s)
-        if not is_ready(answer):
+
+        def look() -> tuple[bool, Answer]:
+            answer = self.ask(unit.url)
+            # A kube-scheduler before 1.31 has no such page. Others are ready when they have listed the nodes and the pods.
+            return answer.status in (200, 404) and self._runs(unit.name), answer
+
+        is_ready, answer = wait_until(look, lambda found: found[0], tries=timeout_s)
+        if not is_ready:
             raise HostError(f"{unit.name} is not ready after {timeout_s} s: {answer}")
 
     def _restore(self, reason: str) -> str:

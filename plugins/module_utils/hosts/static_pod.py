@@ -79,7 +79,11 @@ class StaticPodHost:
             HostFile(str(self.previous), in_use, mode=0o600).write()
         self.changes.put(manifest)
         if not self.changes.dry:
-            self._wait(mark)
+            timeout_s, since_s = wanted.wait_timeout, time.time()
+            tries = timeout_s // DELAY_S + 1
+            reason = wait_until(lambda: self._unready(mark), lambda found: not found, tries=tries, delay_s=DELAY_S) if timeout_s else ""
+            if reason:
+                raise HostError(self._restore(reason, since_s))
             self.previous.unlink(missing_ok=True)
             for name in filter(OWN_FILES.fullmatch, self.names):
                 if name not in text and name not in texts:
@@ -163,13 +167,6 @@ class StaticPodHost:
             if answer.status != 200:
                 return f"http://127.0.0.1:{port}/readyz: {answer}"
         return ""
-
-    def _wait(self, mark: str) -> None:
-        timeout_s, since_s = self.wanted.wait_timeout, time.time()
-        if timeout_s:
-            reason = wait_until(lambda: self._unready(mark), lambda found: not found, tries=timeout_s // DELAY_S + 1, delay_s=DELAY_S)
-            if reason:
-                raise HostError(self._restore(reason, since_s))
 
     def _restore(self, reason: str, since_s: float) -> str:
         """Restore the manifest that worked before. Return the whole message."""

@@ -53,8 +53,7 @@ class Machine:
                     "name": f"kube-scheduling-{name}.service",
                     "text": f"LoadCredential={Path(file).name}:{file}\nExecStart={' '.join(words)} @SERVICES@",
                     "folder": f"{folder}/{name}-{settings}",
-                    "words": words,
-                    "environment": {} if is_scheduler else {"PYTHONPATH": "@SERVICES@"},
+                    "check": [*words, "--write-config-to=/dev/null" if is_scheduler else "--check-config"],
                     "url": f"http://127.0.0.1/{name}",
                 }
             )
