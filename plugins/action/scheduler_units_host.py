@@ -115,18 +115,13 @@ def kubeconfigs(given):
 
 def kube_scheduler(given):
     """Return the path of the kube-scheduler that is given, its SHA-256 sum, and the reason why there is none."""
-    path, archive = given("binary_path"), given("binary_archive")
-    file = Path(path).expanduser()
+    path, wanted = given("binary_path"), given("binary_checksum").removeprefix("sha256:").lower()
+    names = ("extended_scheduler_binary_archive", "extended_scheduler_binary_checksum", RELEASE)
+    packed = ProgramArchive(given("binary_archive"), wanted, "kube-scheduler", *names)
+    file, problem = Path(path).expanduser() if path else packed.program, "" if path else packed.take()
     if path and not file.is_file():
-        return "", "", f"the controller has no file {path}, which extended_scheduler_binary_path names: copy kube-scheduler there"
-    if not path:
-        wanted = given("binary_checksum").removeprefix("sha256:").lower()
-        names = ("extended_scheduler_binary_archive", "extended_scheduler_binary_checksum", RELEASE)
-        packed = ProgramArchive(archive, wanted, "kube-scheduler", *names)
-        file, problem = packed.program, packed.take()
-        if problem:
-            return "", "", problem
-    return str(file), sum_of(file), ""
+        problem = f"the controller has no file {path}, which extended_scheduler_binary_path names: copy kube-scheduler there"
+    return ("", "", problem) if problem else (str(file), sum_of(file), "")
 
 
 def extender_hash():
