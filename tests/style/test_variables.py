@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.installation.rules import site
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.report.text_map import MIN_WIDTH
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.options import MINIMA as RESCUE_MINIMA
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.options import MINIMA as CHECK_MINIMA
@@ -36,11 +37,11 @@ FILES = {
     ],
 }
 """The files that read the variables of a playbook."""
-RULES = ROOT / "plugins" / "module_utils" / "installation" / "rules"
-NO_VARIABLES = {"rebalance_report", "rescue_plan", "rescue_totals", "awx_setup_"} | {
-    file.stem for file in (*FOLDER.glob("tasks/*.yml"), *RULES.glob("*.py"))
+RULES = {name for name in vars(site) if name.startswith("site_")}
+NO_VARIABLES = {"rebalance_report", "rescue_plan", "rescue_totals", "awx_setup_", *RULES} | {
+    file.stem for file in FOLDER.glob("tasks/*.yml")
 }
-"""Filters, a start of names, files of tasks, and rules."""
+"""Filters, a start of names, rules, and files of tasks."""
 MODULES = {"rebalance": ("k8s_spread_check", "k8s_rollout_restart"), "rescue": ("k8s_critical_rescue",)}
 MINIMA = {"rebalance": CHECK_MINIMA | RESTART_MINIMA | {"map_width": MIN_WIDTH}, "rescue": RESCUE_MINIMA}
 OWN = {

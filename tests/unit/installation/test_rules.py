@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 import yaml
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.installation.rules import site
 
 from tools import tables
 from tools.paths import ROOT
@@ -30,8 +31,9 @@ STATIC = {"form": "static_pod"}
 OWN = {"__awx_own_presets": {"always": {}, "weekend": {"days": "Sat-Sun", "times": "00:00-24:00", "time_zone": "UTC"}}}
 
 
-def mistakes(rules: str, variables: dict[str, Any]) -> list[str]:
-    found: list[str] = importlib.import_module(f"{RULES}.{rules}").mistakes(variables)
+def mistakes(rule: str, variables: dict[str, Any]) -> list[str]:
+    rules = site if hasattr(site, rule) else importlib.import_module(f"{RULES}.{rule}")
+    found: list[str] = getattr(rules, rule if rules is site else "mistakes")(variables)
     return found
 
 
@@ -140,7 +142,7 @@ def test_a_disabled_rescuer_and_an_interval_that_is_no_duration_need_no_more() -
         ({"schedule_presets": {"a": {"days": "Mon"}}}, "awx_setup_schedule_presets has a with other values than days, times and time_zone"),
         (
             {"schedule_presets": {"a": {"days": " ", "times": "x", "time_zone": "x"}}},
-            "awx_setup_schedule_presets has a with an empty value (days)",
+            "awx_setup_schedule_presets has a with other values than days, times and time_zone, or with an empty one",
         ),
         ({"schedule_presets": {"a": {}}}, ""),
         ({"schedule_presets": {True: {}}}, "awx_setup_schedule_presets has the name True, which is no text: "),

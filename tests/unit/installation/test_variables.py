@@ -4,17 +4,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.installation.variables import (
-    CheckedVariables,
-    VariableChecks,
-    check_variables,
+from ansible_collections.onprem.kube_scheduling.plugins.action.check_variables import (
+    compared,
     file_mistakes,
     minimum_mistakes,
-    reserved_settings,
+    settings_mistakes,
     unknown_names,
 )
 
@@ -29,16 +27,11 @@ SPEC = {
 }
 
 
-def check_value(name: str, option: Mapping[str, Any], value: Any) -> tuple[Any, list[str]]:
-    """As ansible-core does for these types."""
-    if option["type"] == "int":
-        return (int(value), []) if str(value).isdigit() else (value, [f"argument '{name}' is no int"])
-    return value, []
-
-
-def checked(converted: tuple[str, ...] = (), **given: Any) -> CheckedVariables:
-    checks = VariableChecks(SPEC, "web_", {"web_port": 1}, converted, ["web_word"])
-    return check_variables({"web_name": "x"} | {f"web_{name}": value for name, value in given.items()}, checks, check_value)
+def checked(converted: tuple[str, ...] = (), **given: Any) -> tuple[dict[str, Any], dict[str, list[str]]]:
+    """Return the values, and the mistakes by variable."""
+    options = {"minima": {"web_port": 1}, "converted": converted, "secret": ["web_word"]}
+    values, found = compared({"web_name": "x"} | {f"web_{name}": value for name, value in given.items()}, SPEC, options)
+    return values, found
 
 
 @pytest.mark.parametrize(
@@ -54,15 +47,15 @@ def checked(converted: tuple[str, ...] = (), **given: Any) -> CheckedVariables:
     ],
 )
 def test_a_good_value_has_its_type_and_an_empty_answer_of_a_survey_is_unset(name: str, value: Any, expected: Any) -> None:
-    found = checked(**{name: value})
-    assert found.mistakes == [] and found.wrong == set() and found.values[f"web_{name}"] == expected
+    values, found = checked(**{name: value})
+    assert found == {} and values[f"web_{name}"] == expected
 
 
 @pytest.mark.parametrize(
     ("name", "value", "text"),
     [
         ("port", 0, "web_port is 0: it must be a number, at least 1"),
-        ("port", "few", "argument 'web_port' is no int"),
+        ("port", "few", "unable to convert to int"),
         ("port", None, "web_port is null: remove it, or give it a value"),
         ("color", None, "web_color is null: remove it, or give it a value"),
         ("ports", "80", 'web_ports is "80", which is no list: write web_ports: [VALUE] in a file, or give it to -e as JSON'),
@@ -73,17 +66,18 @@ def test_a_good_value_has_its_type_and_an_empty_answer_of_a_survey_is_unset(name
     ],
 )
 def test_a_wrong_value_is_one_mistake_and_rules_get_the_default(name: str, value: Any, text: str) -> None:
-    found = checked(**{name: value})
-    assert found.mistakes == [text] and found.values[f"web_{name}"] == SPEC[f"web_{name}"].get("default")
+    values, found = checked(**{name: value})
+    ((wrong, (sentence,)),) = found.items()
+    assert wrong == f"web_{name}" and text in sentence and values[f"web_{name}"] == SPEC[f"web_{name}"].get("default")
 
 
 def test_a_text_is_allowed_if_a_module_makes_a_list_of_it_and_a_wrong_name_is_kept() -> None:
-    assert checked(("web_ports",), ports="80,81").values["web_ports"] == "80,81"
-    assert checked(ports="80", port=0).wrong == {"web_ports", "web_port"}
+    assert checked(("web_ports",), ports="80,81")[0]["web_ports"] == [80, 81]
+    assert checked(ports="80", port=0)[1].keys() == {"web_ports", "web_port"}
 
 
 def test_all_mistakes_are_found_at_the_same_time() -> None:
-    assert len(checked(port=0, ports="80", users=None, nam="x", color=None).mistakes) == 5
+    assert len(checked(port=0, ports="80", users=None, color=None)[1]) == 4
 
 
 @pytest.mark.parametrize(
@@ -125,9 +119,11 @@ WRITEABLE, FOREIGN = {"exists": True, "writeable": True}, {"exists": True, "writ
     ],
 )
 def test_a_file_that_cannot_be_written_is_a_mistake(file: dict[str, bool], folder: dict[str, bool], text: str) -> None:
-    assert file_mistakes("path", "b", "/a/b", file, folder) == [text] * bool(text)
+    assert file_mistakes("path", "b", Path("/a/b"), file, folder) == [text] * bool(text)
 
 
 def test_settings_that_the_role_decides_are_named_with_its_variable() -> None:
-    (found,) = reserved_settings("web_settings", {"context": "x", "interval": 1}, "web_")
+    (found,) = settings_mistakes("rebalancer", "web_settings", {"context": "x", "interval": 1}, "web_")
     assert found.startswith("web_settings has context: remove it, because ") and "web_context is the context of the role" in found
+    (found,) = settings_mistakes("rescuer", "web_settings", {"intervall": 1}, "web_")
+    assert found.startswith("web_settings: intervall is not a setting"), found

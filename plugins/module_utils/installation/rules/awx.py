@@ -8,13 +8,13 @@ import json
 import typing as t
 from collections.abc import Iterator, Mapping
 
-READS = ("__awx_own_presets",)
 FIELDS = ["days", "time_zone", "times"]
 
 
 def mistakes(variables: Mapping[str, t.Any]) -> list[str]:
     """Return a sentence for each mistake."""
     values = {name.removeprefix("awx_setup_"): value for name, value in variables.items()}
+    values["own_presets"] = variables["__awx_own_presets"] or {}
     found = []
     if values["credential"] == "kubeconfig" and not values["kubeconfig_path"]:
         found.append("awx_setup_kubeconfig_path is not set: name the kubeconfig")
@@ -24,51 +24,37 @@ def mistakes(variables: Mapping[str, t.Any]) -> list[str]:
 
 
 def _host_mistakes(values: Mapping[str, t.Any]) -> Iterator[str]:
-    yield from _variable_mistakes("awx_setup_clusters", values["clusters"] or {}, "")
-    for group, hosts in (values["nodes"] or {}).items():
-        if isinstance(hosts, Mapping):
-            yield from _variable_mistakes("awx_setup_nodes", hosts, f" in {group}")
-        elif hosts is not None:
+    groups = [("awx_setup_nodes", f" in {group}", group, hosts) for group, hosts in (values["nodes"] or {}).items()]
+    for name, place, group, hosts in [("awx_setup_clusters", "", "", values["clusters"] or {}), *groups]:
+        if not isinstance(hosts, (Mapping, type(None))):
             yield (
-                f"awx_setup_nodes: the value of {group} is no mapping of hosts: write {json.dumps(group)}: {{HOST: {{KEY: VALUE}}}}, or"
+                f"{name}: the value of {group} is no mapping of hosts: write {json.dumps(group)}: {{HOST: {{KEY: VALUE}}}}, or"
                 " {HOST: {}} for a host without variables"
             )
-
-
-def _variable_mistakes(name: str, hosts: Mapping[t.Any, t.Any], place: str) -> Iterator[str]:
-    for host, variables in hosts.items():
-        if variables is not None and not isinstance(variables, Mapping):
-            shown = json.dumps(host)
-            yield (
-                f"{name}: the value of {host}{place} is no mapping of variables: write {shown}: {{KEY: VALUE}}, or {shown}: {{}} for a host"
-                " without variables"
-            )
+            continue
+        for host, variables in (hosts or {}).items():
+            if not isinstance(variables, (Mapping, type(None))):
+                shown = json.dumps(host)
+                yield (
+                    f"{name}: the value of {host}{place} is no mapping of variables: write {shown}: {{KEY: VALUE}}, or {shown}: {{}} for a"
+                    " host without variables"
+                )
 
 
 def _preset_mistakes(values: Mapping[str, t.Any]) -> Iterator[str]:
     presets, preset = values["schedule_presets"] or {}, values["schedule_preset"] or "always"
     for name, given in presets.items():
-        yield from _shape_mistakes(name, given)
-    known = {**(values["__awx_own_presets"] or {}), **presets}
+        is_preset = given == {} or (isinstance(given, Mapping) and sorted(map(str, given)) == FIELDS)
+        if not isinstance(name, str):
+            yield f"awx_setup_schedule_presets has the name {name}, which is no text: write it in quotes"
+        elif not is_preset or not all(isinstance(value, str) and value.strip() for value in given.values()):
+            yield (
+                f"awx_setup_schedule_presets has {name} with other values than days, times and time_zone, or with an empty one: write"
+                f' {json.dumps(name)}: {{days: Mon-Fri, times: "22:00-05:00", time_zone: Europe/Berlin}}, or {json.dumps(name)}: {{}} for'
+                " all the time"
+            )
+    known = {**values["own_presets"], **presets}
     if preset not in known:
         yield f"awx_setup_schedule_preset is {preset}: it must be one of {', '.join(map(str, known))}, or of awx_setup_schedule_presets"
     elif values["schedule_windows"] and preset != "always":
         yield "awx_setup_schedule_preset and awx_setup_schedule_windows are both set: leave one of them out"
-
-
-def _shape_mistakes(name: t.Any, given: t.Any) -> Iterator[str]:
-    shown = json.dumps(name)
-    if not isinstance(name, str):
-        yield f"awx_setup_schedule_presets has the name {name}, which is no text: write it in quotes"
-    elif not isinstance(given, Mapping) or (
-        given and (sorted(map(str, given)) != FIELDS or not all(isinstance(value, str) for value in given.values()))
-    ):
-        yield (
-            f"awx_setup_schedule_presets has {name} with other values than days, times and time_zone: write {shown}: {{days: Mon-Fri,"
-            ' times: "22:00-05:00", time_zone: Europe/Berlin}'
-        )
-    elif empty := [field for field, value in given.items() if not value.strip()]:
-        yield (
-            f"awx_setup_schedule_presets has {name} with an empty value ({', '.join(empty)}): write all three values, or {shown}: {{}} for"
-            " all the time"
-        )

@@ -9,8 +9,6 @@ from collections.abc import Mapping
 
 from ..sentences import CONTROL_PLANE, config_mistakes, host_mistakes, image_mistakes, path_mistakes, secret_mistakes, user_mistakes
 
-READS = ("groups",)
-
 
 def mistakes(variables: Mapping[str, t.Any]) -> list[str]:
     """Return a sentence for each mistake."""

@@ -10,7 +10,6 @@ from collections.abc import Mapping
 
 from ..sentences import CONTROL_PLANE, host_mistakes, path_mistakes, secret_mistakes, user_mistakes
 
-READS = ("groups", "ansible_limit", "__extended_scheduler_limited", "__extended_scheduler_files")
 PATHS = ("manifest_path", "extender_manifest_path", "folder", "program_folder")
 START_S = 60
 

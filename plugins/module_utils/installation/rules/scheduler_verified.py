@@ -12,8 +12,6 @@ import re
 import typing as t
 from collections.abc import Iterator, Mapping
 
-FOUND = tuple(f"__extended_scheduler_{name}" for name in ("missing", "all_errors", "of_plan", "found"))
-READS = ("__extended_scheduler_checked_sources", "__extended_scheduler_hosts", "extended_scheduler_shape", *FOUND)
 START = "extender: "
 SINGLE_NODES = re.compile(f": no fresh value for (?!any of )|^{START}(node_exporter: node |note: )")
 """Such a node gets the median score of the others, for example a control plane without node_exporter. Notes are no problems."""
@@ -41,11 +39,11 @@ def remarks(variables: Mapping[str, t.Any]) -> list[str]:
 
 def _missing(variables: Mapping[str, t.Any]) -> list[str]:
     """Return the sentences about objects, and those about hosts. The second scheduler has none."""
-    missing, errors, plan, hosts = (variables[name] for name in FOUND)
-    if variables["extended_scheduler_shape"] == "second_scheduler":
-        return list(missing)
-    differing = [text for answer in hosts.values() for text in answer.get("missing", ())]
-    return list(dict.fromkeys([*missing, *errors, *plan["missing"], *differing]))
+    found = list(variables["__extended_scheduler_missing"])
+    if variables["extended_scheduler_shape"] != "second_scheduler":
+        found += variables["__extended_scheduler_all_errors"] + variables["__extended_scheduler_of_plan"]["missing"]
+        found += [text for answer in variables["__extended_scheduler_found"].values() for text in answer.get("missing", ())]
+    return list(dict.fromkeys(found))
 
 
 def _checks(variables: Mapping[str, t.Any]) -> Iterator[tuple[str, Mapping[str, t.Any]]]:

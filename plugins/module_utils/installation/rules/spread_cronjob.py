@@ -10,8 +10,6 @@ from collections.abc import Mapping
 from ...model.values.duration import parse_duration
 from ..sentences import config_mistakes, image_mistakes
 
-DEFAULT_INTERVALS = {"cronjob": 0, "deployment": 600}
-
 
 def mistakes(variables: Mapping[str, t.Any]) -> list[str]:
     """Return a sentence for each mistake."""
@@ -22,12 +20,11 @@ def mistakes(variables: Mapping[str, t.Any]) -> list[str]:
     return found + _interval_mistakes(settings.get("interval"), variables["spread_cronjob_form"])
 
 
-def _interval_mistakes(given: t.Any, form: str) -> list[str]:
-    interval = DEFAULT_INTERVALS[form] if given is None else given
+def _interval_mistakes(interval: t.Any, form: str) -> list[str]:
     try:
         seconds = parse_duration(interval)
     except ValueError:
-        return []  # the program names it
+        return []  # there is none, or the program names it
     if form == "cronjob" and seconds > 0:
         return [
             f"spread_cronjob_settings has the interval {interval}: each Job of a CronJob makes one pass, so remove the interval, or set"
