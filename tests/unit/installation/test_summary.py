@@ -4,14 +4,14 @@
 
 from __future__ import annotations
 
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.installation.summary import Program, summary
+from ansible_collections.onprem.kube_scheduling.plugins.action.site_summary import summary
 
-PROGRAMS = {
-    "spread_cronjob": Program("CronJob tools/kube-scheduling-rebalancer", only_logs=True),
-    "critical_rescuer": Program("Deployment tools/kube-scheduling-rescuer"),
-    "extended_scheduler": Program("Deployment kube-system/kube-scheduling-scheduler"),
-    "node_exporter": Program("3 of 3 nodes"),
-}
+PROGRAMS = [
+    {"part": "spread_cronjob", "where": "CronJob tools/kube-scheduling-rebalancer", "only_logs": True},
+    {"part": "critical_rescuer", "where": "Deployment tools/kube-scheduling-rescuer", "only_logs": False},
+    {"part": "extended_scheduler", "where": "Deployment kube-system/kube-scheduling-scheduler", "only_logs": False},
+    {"part": "node_exporter", "where": "3 of 3 nodes", "only_logs": False},
+]
 CLUSTER = "berlin (context admin@berlin, https://10.0.0.10:6443)"
 
 
@@ -34,6 +34,6 @@ def test_it_says_what_is_installed_where_what_has_changed_and_what_comes_next() 
 
 
 def test_after_check_mode_the_next_step_is_the_installation() -> None:
-    text = summary("", PROGRAMS, dict.fromkeys(PROGRAMS, True), is_plan=True)
+    text = summary("", PROGRAMS, {program["part"]: True for program in PROGRAMS}, is_plan=True)
     assert text.startswith("Cluster\n") and "would change" in text
     assert text.splitlines()[-1] == "  ansible-playbook onprem.kube_scheduling.site -i INVENTORY    # makes these changes"
