@@ -10,7 +10,7 @@ from ansible.errors import AnsibleConnectionFailure, AnsibleError
 from ansible.plugins.action import ActionBase
 from ansible_collections.onprem.kube_scheduling.plugins.filter.failure_text import failure_text
 from ansible_collections.onprem.kube_scheduling.plugins.plugin_utils.role_variables import RoleVariables
-from ansible_collections.onprem.kube_scheduling.plugins.plugin_utils.service_image import image_of
+from ansible_collections.onprem.kube_scheduling.plugins.plugin_utils.service_image import ServiceImage
 
 NAMES = {"ctr": "ctr", "socket": "containerd_socket", "folder": "node_folder", "architecture": "architecture"}
 
@@ -25,7 +25,7 @@ class ActionModule(ActionBase):
         arguments = {"node": task_vars["inventory_hostname"], **{option: given(name) for option, name in NAMES.items()}, **self._task.args}
         archive = arguments.pop("archive", "")
         if arguments["state"] == "verified":
-            arguments["image"] = image_of(given).reference
+            arguments["image"] = ServiceImage(given).reference
         found = self._execute_module(module_args=arguments, task_vars=task_vars)
         if found.get("is_missing") and not self._task.check_mode:
             found = self._imported(archive, arguments, task_vars)

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import random
 import re
-import shutil
 import subprocess
 import tempfile
 from functools import cached_property
@@ -35,10 +34,6 @@ MANIFESTS = [f"application/vnd.oci.image.{kind}.v1+json" for kind in ("index", "
 MANIFESTS += [f"application/vnd.docker.distribution.{kind}.v2+json" for kind in ("manifest.list", "manifest")]
 
 
-NAMES = ("delivery", "reference", "registry", "base", "python_version", "architecture", "engine", "build_arguments", "wheelhouse")
-NAMES += ("pip_arguments", "archive_folder")
-
-
 class ImageError(Exception):
     """Says what is wrong with the image, and what to do."""
 
@@ -46,62 +41,61 @@ class ImageError(Exception):
 class ServiceImage:
     """The image that the variables of the role describe. Only one that an engine builds has a tag."""
 
-    def __init__(self, variables):
-        """Take the variables without their prefix."""
-        self.given = variables
-        self.folder = Path(variables["archive_folder"]).expanduser().resolve()
-        self.is_archive = variables["delivery"] == "archive"
-        self.is_built = self.is_archive or bool(variables["delivery"] == "registry" and variables["registry"])
+    def __init__(self, given):
+        """Take a function that returns a variable by its name without the prefix."""
+        self.given = given
+        self.folder = Path(given("archive_folder")).expanduser().resolve()
+        self.is_archive = given("delivery") == "archive"
+        self.is_built = self.is_archive or bool(given("delivery") == "registry" and given("registry"))
 
     @cached_property
     def described(self):
         """The version of the collection, and the tag with the hash of everything that goes into the image."""
         given = self.given
-        return image_context.describe(base=given["base"], python=given["python_version"], architecture=given["architecture"])
+        return image_context.describe(base=given("base"), python=given("python_version"), architecture=given("architecture"))
 
     @cached_property
     def name(self):
         """The name with the tag."""
-        place = REPOSITORY if self.is_archive else f"{self.given['registry']}/services"
+        place = REPOSITORY if self.is_archive else f"{self.given('registry')}/services"
         return f"{place}:{self.described['tag']}"
 
     @property
     def archive(self):
         """The file of the archive."""
-        return self.folder / f"{ARCHIVES}{self.described['tag']}-{self.given['architecture']}.oci.tar"
+        return self.folder / f"{ARCHIVES}{self.described['tag']}-{self.given('architecture')}.oci.tar"
 
     @property
     def reference(self):
         """The name, and the digest if it is known: that of the archive, or of what the engine has pushed."""
         if not self.is_built:
-            return self.given["reference"]
+            return self.given("reference")
         if self.is_archive:
-            return f"{self.name}@{digest_of(self.archive)}" if self.archive.exists() else self.name
-        digest = self._pushed_digest() if self._engine else ""
+            digest = digest_of(self.archive) if self.archive.exists() else ""
+        else:
+            digest = self._pushed_digest() if self._engine else ""
         return f"{self.name}@{digest}" if digest else self.name
 
     def problems(self):
         """Return why the image cannot be delivered. Nothing is built for that."""
         if not self.is_built:
-            return self._missing_in_registry() if self.given["delivery"] == "registry" else []
+            return self._missing_in_registry() if self.given("delivery") == "registry" else []
         if self.is_archive and self.archive.exists():
             return self._changed_archive()
         return self._engine_problems() + ([] if self.is_archive else self._silent_registry())
 
     def deliver(self, dry):
         """Build and save or push the image, or check one that exists. Return whether something has changed."""
-        if not self.is_built or (self.is_archive and self.archive.exists()):
-            problems, needed = self.problems(), False
-        else:
-            problems = self._engine_problems()
-            needed = self.is_archive or (not problems and not self._is_in_engine())
-        if problems:
+        exists = not self.is_built or (self.is_archive and self.archive.exists())
+        if problems := self.problems() if exists else self._engine_problems():
             raise ImageError("\n".join(problems))
-        if not dry and self.is_archive and needed:
+        if exists:
+            return False
+        if not self.is_archive:
+            return self._push(dry)
+        if not dry:
             self._save()
-        elif not dry and self.is_built and not self.is_archive:
-            return self._push(needed)
-        return needed
+        return True
 
     def remove(self, dry):
         """Remove the archives of all versions. Return whether there were some, and which of them cannot be removed."""
@@ -118,7 +112,7 @@ class ServiceImage:
     def _answers(self):
         """The errors of the engines, and the engine that answers with its architecture."""
         errors = []
-        for engine in [self.given["engine"]] if self.given["engine"] in QUESTIONS else QUESTIONS:
+        for engine in [self.given("engine")] if self.given("engine") in QUESTIONS else QUESTIONS:
             code, output, error = _run([engine, *QUESTIONS[engine]])
             if code == 0:
                 return errors, engine, output.strip()
@@ -132,14 +126,14 @@ class ServiceImage:
     def _engine_problems(self):
         errors, engine, architecture = self._answers
         if not engine:
-            copying = f"copy {self.archive.name} and its .sha256 from a machine that has an engine into {self.given['archive_folder']}, or "
+            copying = f"copy {self.archive.name} and its .sha256 from a machine that has an engine into {self.given('archive_folder')}, or "
             return [
                 f"No container engine answers on the controller, and the image {self.name} has to be built there ({'; '.join(errors)}). "
                 f"Install and start docker or podman, or {copying if self.is_archive else ''}{OTHER_DELIVERIES}"
             ]
-        if architecture != self.given["architecture"]:
+        if architecture != self.given("architecture"):
             return [
-                f"{engine} on the controller builds for {architecture}, and service_image_architecture is {self.given['architecture']}: "
+                f"{engine} on the controller builds for {architecture}, and service_image_architecture is {self.given('architecture')}: "
                 f"build on a machine of that architecture, and copy the archive into service_image_archive_folder, or {OTHER_DELIVERIES}"
             ]
         return []
@@ -161,7 +155,7 @@ class ServiceImage:
         The OCI Distribution Specification describes the API. A registry without TLS answers with an error of TLS, and one with TLS
         answers 400 to http.
         """
-        registry = self.given["registry"]
+        registry = self.given("registry")
         host = registry.split("/")[0]
         # Docker Hub has its API under another name.
         if not NAME.match(f"{host}/x") or host in ("docker.io", "index.docker.io"):
@@ -180,7 +174,7 @@ class ServiceImage:
 
         One that wants a login, or that only the nodes reach, is not asked further, because the nodes pull the image.
         """
-        reference = self.given["reference"]
+        reference = self.given("reference")
         parts = NAME.match(reference)
         if not parts:
             return []
@@ -194,43 +188,42 @@ class ServiceImage:
             "instead, so that this role builds the image and pushes it"
         ]
 
-    def _is_in_engine(self):
-        return _run([self._engine, "image", "inspect", self.name])[0] == 0
-
     def _pushed_digest(self):
         """Return the digest with which the engine has pushed the image. An image of another user in the registry does not count."""
-        place = f"{self.given['registry']}/services@"
+        place = f"{self.given('registry')}/services@"
         answer = _run([self._engine, "image", "inspect", "--format", "{{range .RepoDigests}}{{println .}}{{end}}", self.name])[1]
         return next((line.removeprefix(place) for line in answer.split() if line.startswith(place)), "")
 
-    def _push(self, is_new):
+    def _push(self, dry):
+        is_new = _run([self._engine, "image", "inspect", self.name])[0] != 0
+        if dry:
+            return is_new
         if is_new:
             self._build(self.name)
         before = self._pushed_digest()
-        code, output, error = _run([self._engine, "push", self.name])
-        if code != 0:
-            registry = self.given["registry"]
+        try:
+            self._call("push", self.name)
+        except ImageError as error:
+            registry = self.given("registry")
             raise ImageError(
-                f"The image cannot be pushed to {registry}: {_last(error or output)}. Check the name and that the controller reaches the "
-                f"registry, and log in with {self._engine} login {registry.split('/')[0]} as the user that runs Ansible"
-            )
+                f"The image cannot be pushed to {registry}: {error}. Check the name and that the controller reaches the registry, and log "
+                f"in with {self._engine} login {registry.split('/')[0]} as the user that runs Ansible"
+            ) from error
         return is_new or self._pushed_digest() != before
 
     def _save(self):
         # Another run may build the same image at the same time, and removes only its own name from the engine.
         own = f"{REPOSITORY}:build-{random.randrange(10**12)}"
+        self._build(own)
         try:
-            self._build(own)
             self.folder.mkdir(parents=True, exist_ok=True)
             # The archive gets its name when it is complete, so that an interrupted run leaves no part of one.
             with tempfile.TemporaryDirectory(prefix=".unfinished-", dir=self.folder) as folder:
                 saved, made = Path(folder, "saved.tar"), Path(folder, "image.tar")
-                code, output, error = _run([self._engine, "save", "--output", str(saved), own])
-                if code != 0:
-                    raise OSError(_last(error or output))
+                self._call("save", "--output", str(saved), own)
                 write_archive(saved, made, self.name)
                 publish(made, self.archive)
-        except OSError as error:
+        except (ImageError, OSError) as error:
             raise ImageError(
                 f"The image {self.name} cannot be saved in {self.folder} on the controller: {error}. Free disk space there, or set "
                 "service_image_archive_folder to another folder"
@@ -240,31 +233,28 @@ class ServiceImage:
 
     def _build(self, name):
         given = self.given
-        folder = Path(tempfile.mkdtemp(prefix="kube-scheduling-image-"))
         try:
-            wheels = Path(given["wheelhouse"]).expanduser().resolve() if given["wheelhouse"] else folder / "wheels"
-            if not given["wheelhouse"]:
-                target = {"python": given["python_version"], "architecture": given["architecture"]}
-                image_context.download(wheels, **target, pip_arguments=given["pip_arguments"])
-            image_context.assemble(folder / "context", wheelhouse=wheels)
-            command = [self._engine, "build", "--file", str(folder / "context" / "Containerfile"), "--tag", name]
-            arguments = ["--build-arg", f"BASE={given['base']}", "--build-arg", f"VERSION={self.described['version']}"]
-            code, output, error = _run([*command, *arguments, *given["build_arguments"], str(folder / "context")])
-            if code != 0:
-                raise image_context.ContextError(f"{self._engine} build: {_last(error or output, 5)}")
-        except image_context.ContextError as error:
+            with tempfile.TemporaryDirectory(prefix="kube-scheduling-image-", ignore_cleanup_errors=True) as folder:
+                context, wheels = Path(folder, "context"), Path(given("wheelhouse") or f"{folder}/wheels").expanduser().resolve()
+                if not given("wheelhouse"):
+                    target = {"python": given("python_version"), "architecture": given("architecture")}
+                    image_context.download(wheels, **target, pip_arguments=given("pip_arguments"))
+                image_context.assemble(context, wheelhouse=wheels)
+                arguments = ["--build-arg", f"BASE={given('base')}", "--build-arg", f"VERSION={self.described['version']}"]
+                arguments += [*given("build_arguments"), str(context)]
+                self._call("build", "--file", str(context / "Containerfile"), "--tag", name, *arguments, lines=5)
+        except (ImageError, image_context.ContextError) as error:
             reason = without_logins(" ".join(str(error).split()))
             raise ImageError(
-                f"The image {self.name} cannot be built on the controller. {reason}. Check that service_image_base ({given['base']}) can "
-                f"be pulled and has Python {given['python_version']}, or {OTHER_DELIVERIES}"
+                f"The image {self.name} cannot be built on the controller. {reason}. Check that service_image_base ({given('base')}) can "
+                f"be pulled and has Python {given('python_version')}, or {OTHER_DELIVERIES}"
             ) from error
-        finally:
-            shutil.rmtree(folder, ignore_errors=True)
 
-
-def image_of(given):
-    """Return the image of a host, whose variables ``given`` reads."""
-    return ServiceImage({name: given(name) for name in NAMES})
+    def _call(self, command, *words, lines=3):
+        """Run a command of the engine, which must succeed. The error has the last lines of what it has written."""
+        code, output, error = _run([self._engine, command, *words])
+        if code != 0:
+            raise ImageError(f"{self._engine} {command}: {' '.join(without_logins(error or output).strip().splitlines()[-lines:])}")
 
 
 def _run(words):
@@ -274,10 +264,6 @@ def _run(words):
     except FileNotFoundError:
         return 127, "", "not installed"
     return done.returncode, done.stdout, done.stderr
-
-
-def _last(text, lines=3):
-    return " ".join(without_logins(text).strip().splitlines()[-lines:])
 
 
 def _ask(host, place, **options):

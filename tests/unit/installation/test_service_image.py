@@ -38,7 +38,7 @@ def engine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def image(folder: Path, **variables: Any) -> ServiceImage:
     given = {name.removeprefix("service_image_"): value for name, value in DEFAULTS.items()}
-    return ServiceImage(given | {"archive_folder": str(folder / "archives"), "engine": "docker", **variables})
+    return ServiceImage((given | {"archive_folder": str(folder / "archives"), "engine": "docker", **variables}).__getitem__)
 
 
 def test_a_login_in_an_argument_of_the_build_is_not_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
