@@ -85,18 +85,14 @@ def workflow_nodes(workflows):
 def shown_error(answer, secrets):
     """Return the error of a module. One that has six characters in a row of a word of the secrets is not shown."""
     error = str(answer.get("msg") or "unknown error")
-    words = [word for text in texts_of(list((secrets or {}).values())) for word in text.split()]
+    words = [word for text in texts_of(secrets or {}) for word in text.split()]
     if any(word[start : start + 6] in error for word in words if len(word) > 3 for start in range(max(1, len(word) - 5))):
         return "AWX refuses its values. The reason is not shown, because it has one of them: create the object in AWX to read it"
     return error
 
 
 def texts_of(value):
-    """Yield the texts in a value."""
-    if isinstance(value, dict):
-        value = list(value.values())
-    if isinstance(value, list):
-        for one in value:
-            yield from texts_of(one)
-    else:
-        yield str(value)
+    """Return the texts in a value."""
+    if isinstance(value, (dict, list)):
+        return [text for one in (value.values() if isinstance(value, dict) else value) for text in texts_of(one)]
+    return [str(value)]

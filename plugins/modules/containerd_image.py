@@ -109,48 +109,39 @@ def argument_spec():
 
 def present(module, containerd, name):
     """Import, pin and tidy. Return the result."""
-    options, dry = module.params, module.check_mode
-    is_missing = not containerd.is_whole(name)
-    if is_missing and not options["archive"]:
+    archive, dry, is_missing = module.params["archive"], module.check_mode, not containerd.is_whole(name)
+    if is_missing and not archive:
         return {"changed": dry, "is_missing": True}
     if is_missing:
-        remove_abandoned(options["folder"])
-        containerd.import_archive(options["archive"], name)
+        remove_abandoned(module.params["folder"])
+        containerd.change("images", "import", archive)  # containerd compares the content with the digest in the name
+        if not containerd.is_whole(name):
+            raise HostError(f"{archive} has no image {name}, or not its whole content")
     pins = any(image.name == name and PIN not in image.labels for image in containerd.images())
-    old = containerd.removable(name)
     if pins and not dry:
-        containerd.pin(name)
-    if old and not dry:
-        containerd.change("images", "remove", *old)
+        containerd.change("images", "label", name, PIN)
+    is_tidied = containerd.remove_old(name, dry=dry)
     for text in containerd.warnings(pins=pins):
         module.warn(text)
-    return {"changed": is_missing or pins or bool(old), "is_missing": False}
-
-
-def absent(module, containerd, kept):
-    """Remove the images. Return the result."""
-    old = containerd.removable(kept) if Path(containerd.socket).exists() else []
-    if old and not module.check_mode:
-        containerd.change("images", "remove", *old)
-    return {"changed": bool(old)}
+    return {"changed": is_missing or pins or is_tidied, "is_missing": False}
 
 
 def main():
     """Run the module."""
     module = AnsibleModule(argument_spec(), supports_check_mode=True)
-    options = module.params
+    options, state = module.params, module.params["state"]
     containerd = Containerd(options["node"], options["ctr"], options["socket"], program_runner(module))
+    problems, name, result = [], name_on_node(options["image"]), {"changed": False}
     try:
-        problems, state = [], options["state"]
         if state in ("checked", "present"):
             problems = containerd.problems(options["architecture"], options["built_for"])
         elif state == "verified":
             problems = containerd.missing(options["image"])
+        elif Path(options["socket"]).exists():
+            result["changed"] = containerd.remove_old(name, dry=module.check_mode)
         if problems:
             module.fail_json(msg="\n".join(problems))
-        if state in ("present", "absent"):
-            module.exit_json(**(present if state == "present" else absent)(module, containerd, name_on_node(options["image"])))
-        module.exit_json(changed=False)
+        module.exit_json(**(present(module, containerd, name) if state == "present" else result))
     except (HostError, OSError) as error:
         module.fail_json(msg=str(error))
 

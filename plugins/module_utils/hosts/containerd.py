@@ -29,7 +29,7 @@ PIN_VERSION = (1, 7, 3)
 """containerd has the label since 1.7.3 and 1.6.22 (containerd#8718, containerd#8720)."""
 LABEL_VERSION = (1, 7, 10)
 """containerd notices a label that was added after the import since 1.7.10 and 1.6.25 (containerd#9381, containerd#9382)."""
-COPIES, ABANDONED_S = "kube-scheduling-image-*", 86400
+ABANDONED_S = 86400
 
 
 class Image(NamedTuple):
@@ -111,18 +111,18 @@ class Containerd:
         unpinned = f"{self.node} has the image {reference}, which is not pinned, so the kubelet may delete it: {advice}"
         return [] if PIN in labels[0] else [unpinned]
 
-    def import_archive(self, archive: str, name: str) -> None:
-        """Import an archive. containerd compares the content with the digest in the name. Raises HostError."""
-        self.change("images", "import", archive)
-        if not self.is_whole(name):
-            raise HostError(f"{archive} has no image {name}, or not its whole content")
+    def remove_old(self, kept: str, *, dry: bool) -> bool:
+        """Remove the images of this role but one, and but those that containers use. If none is kept, all.
 
-    def pin(self, name: str) -> None:
-        """Let the kubelet keep an image."""
-        self.change("images", "label", name, PIN)
+        Return whether there are some.
+        """
+        names = self.removable(kept)
+        if names and not dry:
+            self.change("images", "remove", *names)
+        return bool(names)
 
     def removable(self, kept: str) -> list[str]:
-        """Return the images of this role but one, and but those that containers use. If none is kept, all."""
+        """Return the names of the images that ``remove_old`` removes."""
         images = self.images()
         candidates = [image for image in images if re.match(f"{re.escape(REPOSITORY)}[:@]", image.name) and image.name != kept]
         if not candidates:
@@ -140,10 +140,10 @@ class Containerd:
         """Return what the version of containerd means for the pin."""
         found = re.search(r"Server:\s+Version:\s+v?(\d+)\.(\d+)\.(\d+)", self.call("version")[1])
         version = tuple(map(int, found.groups())) if found else (0,)
-        shown, wanted = ".".join(map(str, version)), ".".join(map(str, LABEL_VERSION))
+        shown, pinning, wanted = (".".join(map(str, one)) for one in (version, PIN_VERSION, LABEL_VERSION))
         if version < PIN_VERSION:
             return [
-                f"{self.node} has containerd {shown}, and a version before {'.'.join(map(str, PIN_VERSION))} may not tell the kubelet "
+                f"{self.node} has containerd {shown}, and a version before {pinning} may not tell the kubelet "
                 "that the image is pinned: with a full disk the kubelet then deletes the image while no pod runs it, and a CronJob fails "
                 f"until the next run of this role. Update containerd to {wanted} or later, or use service_image_delivery: registry"
             ]
@@ -162,7 +162,7 @@ def name_on_node(reference: str) -> str:
 
 def remove_abandoned(folder: str) -> None:
     """Remove the copies of archives that interrupted runs have left. Another run may have one that it uses."""
-    for copy in Path(folder).glob(COPIES):
+    for copy in Path(folder).glob("kube-scheduling-image-*"):
         # Each user can make a link of this name, and another run can remove its copy meanwhile.
         with contextlib.suppress(OSError):
             if copy.is_dir() and not copy.is_symlink() and time.time() - copy.stat().st_mtime > ABANDONED_S:
