@@ -49,16 +49,58 @@ _value:
   elements: dict
 """
 
+import re
+
 from ansible.errors import AnsibleFilterError
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.job_templates.survey import UnknownVariableError, build_questions
+
+# AWX checks a survey when it is saved (JobTemplateSurveySpec in awx/api/views), and the answers when a job is launched
+# (SurveyJobTemplateMixin in awx/main/models/mixins.py). The API refuses an empty text as an answer for a number, so a number without a
+# default is a question for a text. It accepts no list except that of a multiselect, so a list is a text with one entry a line.
+MAX_TEXT = 1024
+MAX_LINES_TEXT = 16384
+MAX_NUMBER = 2**31 - 1
+MARKUP = {r", see (?=\[)[^.]*": "", r"\[([^\]]+)\]\([^)]*\)": r"\1", r"\b[CVOBIM]\(([^)]*)\)": r"\1", "`": ""}
+"""The markup of guides and of argument specs, and what stays of it. AWX shows a description as it is."""
 
 
 def survey_questions(argument_spec, names, minima=None):
-    """Return the questions. Raises AnsibleFilterError for a variable that a survey cannot ask for."""
-    try:
-        return build_questions(argument_spec, minima or {}, names)
-    except UnknownVariableError as error:
-        raise AnsibleFilterError(f"survey_questions: {error}") from error
+    """Return one question for each name, in this order. Raises AnsibleFilterError for a variable that a survey cannot ask for."""
+    for name in names:
+        if name not in argument_spec:
+            known = ", ".join(sorted(argument_spec))
+            raise AnsibleFilterError(f"survey_questions: the argument spec has no variable {name}; it has {known}")
+    return [_question(name, argument_spec[name], (minima or {}).get(name, 0)) for name in names]
+
+
+def _question(name, option, minimum):
+    description = option.get("description", "")
+    text = description if isinstance(description, str) else " ".join(description)
+    for pattern, kept in MARKUP.items():
+        text = re.sub(pattern, kept, text)
+    title, text = name.replace("_", " ").capitalize(), text.strip()
+    question = {"question_name": title, "question_description": text, "required": False, "variable": name}
+    answer = _answer(name, option, minimum)
+    if answer["type"] == "textarea":
+        question |= {"question_description": f"{text} One entry a line.".strip(), "variable": f"survey_{name}"}
+    return question | answer
+
+
+def _answer(name, option, minimum):
+    """Return the type, the limits, the choices and the default of a question."""
+    kind, default, choices = option.get("type", "str"), option.get("default"), option.get("choices")
+    if kind == "bool":
+        return {"type": "multiplechoice", "choices": ["true", "false"], "default": str(bool(default)).lower()}
+    if kind == "list" and option.get("elements", "str") == "str":
+        limits = {"type": "multiselect", "choices": choices} if choices else {"type": "textarea", "min": 0, "max": MAX_LINES_TEXT}
+        return {**limits, "default": "\n".join(default or [])}
+    if choices and kind != "list":
+        return {"type": "multiplechoice", "choices": [str(choice) for choice in choices], "default": str(default)}
+    if kind == "int" and default is not None:
+        return {"type": "integer", "min": minimum, "max": MAX_NUMBER, "default": int(default)}
+    if kind in ("int", "raw", "str"):
+        return {"type": "text", "min": 0, "max": MAX_TEXT, "default": "" if default is None else str(default)}
+    what = f"is a list of {option['elements']}" if kind == "list" else f"has the type {kind}"
+    raise AnsibleFilterError(f"survey_questions: {name} {what}, for which a survey has no question")
 
 
 class FilterModule:

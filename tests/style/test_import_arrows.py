@@ -24,7 +24,6 @@ ARROWS = {
     "scheduler_config": {"model"},
     "second_scheduler": {"model", "scheduler_config"},
     "report": {"model", "state", "spread", "rescue"},
-    "job_templates": {"state"},
     "installation": {"model"},
     # What modules do on managed hosts without a cluster.
     "hosts": set(),
@@ -41,7 +40,6 @@ PURE_FOLDERS = {
     "report",
     "scheduler_config",
     "second_scheduler",
-    "job_templates",
     "installation",
 }
 

@@ -8,12 +8,7 @@ from typing import Any
 
 import pytest
 from ansible.errors import AnsibleFilterError
-from ansible_collections.onprem.kube_scheduling.plugins.filter.survey_questions import survey_questions as filtered
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.job_templates.survey import (
-    MAX_NUMBER,
-    UnknownVariableError,
-    build_questions,
-)
+from ansible_collections.onprem.kube_scheduling.plugins.filter.survey_questions import MAX_NUMBER, survey_questions
 
 NUMBER = {"type": "integer", "min": 1, "max": MAX_NUMBER, "default": 3}
 TEXT = {"type": "text", "min": 0, "max": 1024}
@@ -45,7 +40,7 @@ TEXT = {"type": "text", "min": 0, "max": 1024}
     ],
 )
 def test_an_option_is_a_question_of_its_type(option: dict[str, Any], expected: dict[str, Any]) -> None:
-    (question,) = build_questions({"web_size": option}, {"web_size": 1}, ["web_size"])
+    (question,) = survey_questions({"web_size": option}, ["web_size"], {"web_size": 1})
     named = {
         "question_name": "Web size",
         "question_description": question["question_description"],
@@ -65,18 +60,18 @@ def test_an_option_is_a_question_of_its_type(option: dict[str, Any], expected: d
     ],
 )
 def test_a_description_has_no_markup(description: str | list[str], expected: str) -> None:
-    (question,) = build_questions({"web": {"type": "str", "description": description}}, {}, ["web"])
+    (question,) = survey_questions({"web": {"type": "str", "description": description}}, ["web"])
     assert question["question_description"] == expected
 
 
 def test_the_description_of_a_list_says_that_each_entry_has_a_line() -> None:
-    (question,) = build_questions({"web": {"type": "list", "description": "The names."}}, {}, ["web"])
+    (question,) = survey_questions({"web": {"type": "list", "description": "The names."}}, ["web"])
     assert question["question_description"] == "The names. One entry a line."
 
 
 def test_the_questions_have_the_order_of_the_names() -> None:
     spec = {name: {"type": "str"} for name in ("a", "b", "c")}
-    assert [question["variable"] for question in build_questions(spec, {}, ["c", "a"])] == ["c", "a"]
+    assert [question["variable"] for question in survey_questions(spec, ["c", "a"])] == ["c", "a"]
 
 
 @pytest.mark.parametrize(
@@ -89,7 +84,5 @@ def test_the_questions_have_the_order_of_the_names() -> None:
 )
 def test_a_variable_without_a_question_is_refused(name: str, text: str) -> None:
     spec = {"deep": {"type": "dict"}, "pairs": {"type": "list", "elements": "dict"}}
-    with pytest.raises(UnknownVariableError, match=text):
-        build_questions(spec, {}, [name])
     with pytest.raises(AnsibleFilterError, match=f"survey_questions: {text}"):
-        filtered(spec, [name])
+        survey_questions(spec, [name])
