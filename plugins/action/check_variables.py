@@ -58,19 +58,16 @@ class ActionModule(ActionBase):
         _validated, options = self.validate_argument_spec(ARGUMENTS)
         variables = Variables(self._templar, task_vars)
         role = Path(task_vars["role_path"]) if options["argument_spec"] is None and "role_path" in task_vars else None
-        spec = self._spec_of(role) if role else options["argument_spec"] or {}
+        spec = options["argument_spec"] or {}
+        if role:
+            document = plain(self._loader.load_from_file(str(role / "meta" / "argument_specs.yml")))
+            spec = document["argument_specs"]["main"]["options"]
         prefix = f"{role.name}_" if role else options["prefix"] or ""
         unused = {f"{prefix}{name}": reason for name, reason in options["without_effect"].items() if f"{prefix}{name}" in task_vars}
         # The result is a fact of an earlier run for the same host.
         names = [name for name in task_vars if spec and re.match(prefix, name) and name not in {*unused, f"{prefix}result"}]
-        given = {name: variables[name] for name in names}
-        mistakes = [
-            f"{name} has a value that cannot be evaluated: {'correct its template' if name in options['secret'] else error}"
-            for name, error in variables.errors.items()
-        ]
-        given = {name: value for name, value in given.items() if name not in variables.errors}
-        mistakes += unknown_names([name for name in given if name not in spec], spec, prefix)
-        values, found = compared(given, spec, options)
+        values, found = compared({name: variables[name] for name in names if name in spec}, spec, options, variables.errors)
+        mistakes = list(unknown_names([name for name in names if name not in spec], spec, prefix))
         mistakes += [text for texts in found.values() for text in texts]
         mistakes += [text for name in options["files"] if values[name] for text in self._file_mistakes(name, values[name], task_vars)]
         if options["settings"]:
@@ -78,22 +75,18 @@ class ActionModule(ActionBase):
             mistakes += [text for label, settings in documents.items() for text in settings_mistakes(program, label, settings, prefix)]
         warnings = [f"{name} has no effect in this role: {reason}" for name, reason in unused.items()]
         # The rules see the default of a wrong variable, which has its own sentence already.
-        wrong = {*variables.errors, *found}
         variables.update(values)
         for name in [role.name] if role else options["rules"]:
             # One file has all rules of the playbooks of the installation.
             rules = site if hasattr(site, name) else importlib.import_module(f"{RULES}.{name}")
             sentences = getattr(rules, name if rules is site else "mistakes")(variables)
-            mistakes += [text for text in sentences if text.partition(" ")[0] not in wrong]
+            mistakes += [text for text in sentences if text.partition(" ")[0] not in found]
             warnings += rules.remarks(variables) if hasattr(rules, "remarks") else []
         mistakes += options["others"]
         # These errors have their cause in the value of a variable, which has a sentence of its own.
         mistakes = mistakes or [f"{name} cannot be evaluated: {error}" for name, error in variables.errors.items()]
         result |= {"changed": False, "failed": bool(mistakes), "msg": "\n".join(mistakes)}
         return {**result, "warnings": warnings} if warnings else result
-
-    def _spec_of(self, role):
-        return plain(self._loader.load_from_file(str(role / "meta" / "argument_specs.yml")))["argument_specs"]["main"]["options"]
 
     def _file_mistakes(self, name, given, task_vars):
         path = Path(given).expanduser().resolve()
@@ -125,16 +118,19 @@ class Variables(dict):
         return self[name]
 
 
-def compared(given, spec, options):
+def compared(given, spec, options, unread):
     """Return the values of all variables of an argument spec, and the mistakes by name.
 
     A variable that is unset or wrong has its default, or None. ``options`` has the ``minima``, and the names that are ``converted`` or
-    ``secret``.
+    ``secret``. ``unread`` has the errors of those that cannot be evaluated.
     """
     values, found = {name: option.get("default") for name, option in spec.items()}, {}
     for name, option in spec.items():
         value = given.get(name)
-        if name not in given or is_unset(value, option):
+        if name in unread:
+            reason = "correct its template" if name in options["secret"] else unread[name]
+            errors = [f"{name} has a value that cannot be evaluated: {reason}"]
+        elif name not in given or is_unset(value, option):
             errors = [f"missing required arguments: {name}"] if option.get("required") else []
         else:
             errors = shape_mistakes(name, value, option, options)

@@ -78,11 +78,10 @@ class ServiceImage:
 
     def problems(self):
         """Return why the image cannot be delivered. Nothing is built for that."""
-        if not self.is_built:
-            return self._missing_in_registry() if self.given("delivery") == "registry" else []
-        if self.is_archive and self.archive.exists():
-            return self._changed_archive()
-        return self._engine_problems() + ([] if self.is_archive else self._silent_registry())
+        if self.is_archive:
+            return self._changed_archive() if self.archive.exists() else self._engine_problems()
+        in_registry = self._registry_problems() if self.given("delivery") == "registry" else []
+        return self._engine_problems() + in_registry if self.is_built else in_registry
 
     def deliver(self, dry):
         """Build and save or push the image, or check one that exists. Return whether something has changed."""
@@ -149,43 +148,34 @@ class ServiceImage:
             "copy both files again from the machine that has built them, or delete both so that the image is built again"
         ]
 
-    def _silent_registry(self):
-        """Return that the registry does not answer. The login is not tried.
+    def _registry_problems(self):
+        """Return that the registry does not answer, or that it does not have the image of others.
 
-        The OCI Distribution Specification describes the API. A registry without TLS answers with an error of TLS, and one with TLS
-        answers 400 to http.
+        The login is not tried, and a registry that only the nodes reach may have their image. The OCI Distribution Specification describes
+        the API. A registry without TLS answers with an error of TLS, and one with TLS answers 400 to http.
         """
-        registry = self.given("registry")
-        host = registry.split("/")[0]
+        registry, reference = self.given("registry"), self.given("reference")
+        parts = NAME.match(f"{registry}/services" if self.is_built else reference)
         # Docker Hub has its API under another name.
-        if not NAME.match(f"{host}/x") or host in ("docker.io", "index.docker.io"):
+        if not parts or parts["host"] in ("docker.io", "index.docker.io"):
             return []
-        # The engine may trust another certificate authority. Nothing secret is sent.
-        status, text = _ask(host, "", validate_certs=False)
-        if status in (200, 400, 401) or re.search("SSL|TLS", text):
-            return []
-        return [
-            f"service_image_registry is {registry}, and the registry {host} does not answer on the controller ({text}): check the name and "
-            f"the network, and set https_proxy if the controller needs a proxy, or {OTHER_DELIVERIES}"
-        ]
-
-    def _missing_in_registry(self):
-        """Return that the registry does not have the image.
-
-        One that wants a login, or that only the nodes reach, is not asked further, because the nodes pull the image.
-        """
-        reference = self.given("reference")
-        parts = NAME.match(reference)
-        if not parts:
-            return []
-        place = f"{parts['path']}/manifests/{parts['digest'] or parts['tag'] or 'latest'}"
-        status, text = _ask(parts["host"], place, headers={"Accept": ", ".join(MANIFESTS)})
+        host, place = parts["host"], f"{parts['path']}/manifests/{parts['digest'] or parts['tag'] or 'latest'}"
+        if self.is_built:
+            # The engine may trust another certificate authority. Nothing secret is sent.
+            status, text = _ask(host, "", validate_certs=False)
+            if status in (200, 400, 401) or re.search("SSL|TLS", text):
+                return []
+            return [
+                f"service_image_registry is {registry}, and the registry {host} does not answer on the controller ({text}): check the name "
+                f"and the network, and set https_proxy if the controller needs a proxy, or {OTHER_DELIVERIES}"
+            ]
+        status, text = _ask(host, place, headers={"Accept": ", ".join(MANIFESTS)})
         # Other servers that answer in the place of the registry have other texts.
         if status != 404 or not re.search("(MANIFEST|NAME|TAG|DIGEST)_(UNKNOWN|INVALID)", text):
             return []
         return [
-            f"The registry {parts['host']} has no image {reference}: check the name, the tag and the digest, or set service_image_registry "
-            "instead, so that this role builds the image and pushes it"
+            f"The registry {host} has no image {reference}: check the name, the tag and the digest, or set service_image_registry instead, "
+            "so that this role builds the image and pushes it"
         ]
 
     def _pushed_digest(self):

@@ -30,7 +30,7 @@ SPEC = {
 def checked(converted: tuple[str, ...] = (), **given: Any) -> tuple[dict[str, Any], dict[str, list[str]]]:
     """Return the values, and the mistakes by variable."""
     options = {"minima": {"web_port": 1}, "converted": converted, "secret": ["web_word"]}
-    values, found = compared({"web_name": "x"} | {f"web_{name}": value for name, value in given.items()}, SPEC, options)
+    values, found = compared({"web_name": "x"} | {f"web_{name}": value for name, value in given.items()}, SPEC, options, {})
     return values, found
 
 

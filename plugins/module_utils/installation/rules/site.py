@@ -13,9 +13,10 @@ from collections.abc import Mapping
 
 Variables = Mapping[str, t.Any]
 NAMES = {"ansible_core": "ansible-core", "kubernetes_core": "kubernetes.core", "kubernetes": "Kubernetes"}
-STATES = ("spread_cronjob_state", "critical_rescuer_state", "extended_scheduler_state")
+REMOVALS = ("spread_cronjob_state", "critical_rescuer_enabled", "critical_rescuer_state", "extended_scheduler_state")
 TAGS = {"preflight", "node_exporter", "service_image", "spread_cronjob", "critical_rescuer", "extended_scheduler"}
-NO = ("false", "no", "off", "n", "f", "0", "0.0")
+REMOVES = ("absent", "true", "yes", "on", "y", "t", "1", "1.0")
+"""The values of these variables with which the roles remove the programs."""
 
 
 def site_tags(variables: Variables) -> list[str]:
@@ -154,12 +155,9 @@ def uninstall(variables: Variables) -> list[str]:
     """Refuse variables of ``-e`` that would keep a program, and a scheduler of hosts that no variable names."""
     found = [
         f"{name} is {variables[name]}: remove it, because this playbook removes the program"
-        for name in STATES
-        if variables[name] != "absent"
+        for name in REMOVALS
+        if str(variables[name]).lower() not in REMOVES
     ]
-    enabled = variables["critical_rescuer_enabled"]
-    if not enabled or str(enabled).lower() in NO:
-        found.append(f"critical_rescuer_enabled is {enabled}: remove it, because the rescuer would stay")
     if "kube-scheduling-extender" in (variables["__site_found_marks"] or ()) and not variables["__site_scheduler_uses_hosts"]:
         found.append(
             "the schedulers of the cluster have profiles of the role, or hosts run the scheduler: set extended_scheduler_shape: kubeadm, or"
