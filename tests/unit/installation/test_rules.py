@@ -33,8 +33,7 @@ OWN = {"__awx_own_presets": {"always": {}, "weekend": {"days": "Sat-Sun", "times
 
 def mistakes(rule: str, variables: dict[str, Any]) -> list[str]:
     rules = site if hasattr(site, rule) else importlib.import_module(f"{RULES}.{rule}")
-    found: list[str] = getattr(rules, rule if rules is site else "mistakes")(variables)
-    return found
+    return list(getattr(rules, rule if rules is site else "mistakes")(variables))
 
 
 def of_role(role: str, given: dict[str, Any], **read: Any) -> list[str]:

@@ -5,31 +5,27 @@
 from __future__ import annotations
 
 import typing as t
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 from ...model.values.duration import parse_duration
 from ..sentences import config_mistakes, image_mistakes
 
 
-def mistakes(variables: Mapping[str, t.Any]) -> list[str]:
-    """Return a sentence for each mistake."""
-    settings = variables["spread_cronjob_settings"] or {}
-    found = config_mistakes("spread_cronjob_settings", settings)
+def mistakes(variables: Mapping[str, t.Any]) -> Iterator[str]:
+    """Yield a sentence for each mistake."""
+    settings, form = variables["spread_cronjob_settings"] or {}, variables["spread_cronjob_form"]
+    yield from config_mistakes("spread_cronjob_settings", settings)
     if variables["spread_cronjob_state"] == "present":
-        found += image_mistakes("spread_cronjob_image", variables["spread_cronjob_image"])
-    return found + _interval_mistakes(settings.get("interval"), variables["spread_cronjob_form"])
-
-
-def _interval_mistakes(interval: t.Any, form: str) -> list[str]:
+        yield from image_mistakes("spread_cronjob_image", variables["spread_cronjob_image"])
+    interval = settings.get("interval")
     try:
         seconds = parse_duration(interval)
     except ValueError:
-        return []  # there is none, or the program names it
+        return  # there is none, or the program names it
     if form == "cronjob" and seconds > 0:
-        return [
+        yield (
             f"spread_cronjob_settings has the interval {interval}: each Job of a CronJob makes one pass, so remove the interval, or set"
             " spread_cronjob_form to deployment"
-        ]
+        )
     if form == "deployment" and seconds == 0:
-        return [f"spread_cronjob_settings has the interval {interval}: a Deployment needs an interval above 0"]
-    return []
+        yield f"spread_cronjob_settings has the interval {interval}: a Deployment needs an interval above 0"
