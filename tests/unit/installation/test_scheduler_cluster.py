@@ -31,7 +31,7 @@ GOOD: dict[str, Any] = {
 
 
 def found(**changes: Any) -> list[str]:
-    return mistakes(GOOD | {name if name in GOOD else f"extended_scheduler_{name}": value for name, value in changes.items()})
+    return list(mistakes(GOOD | {name if name in GOOD else f"extended_scheduler_{name}": value for name, value in changes.items()}))
 
 
 def marked(*shapes: str) -> dict[str, Any]:

@@ -12,7 +12,7 @@ FIELDS = ["days", "time_zone", "times"]
 
 
 def mistakes(variables: Mapping[str, t.Any]) -> Iterator[str]:
-    """Yield a sentence for each mistake. A value may be a password."""
+    """Yield a sentence for each mistake, without the value of a host, which may be a password."""
     kind = variables["awx_setup_credential"]
     if kind == "kubeconfig" and not variables["awx_setup_kubeconfig_path"]:
         yield "awx_setup_kubeconfig_path is not set: name the kubeconfig"

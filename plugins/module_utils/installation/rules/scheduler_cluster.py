@@ -15,12 +15,28 @@ TWO_SCHEDULERS = (
 Variables = Mapping[str, t.Any]
 
 
-def mistakes(variables: Variables) -> list[str]:
-    """Return a sentence for each obstacle. Those of hosts have been found before."""
-    cluster, is_present = variables["__extended_scheduler_cluster"], variables["extended_scheduler_state"] == "present"
-    found = [*_other_shapes(cluster["marked"], variables["extended_scheduler_shape"], is_present=is_present)]
-    found += [*(_unfit(variables, cluster) if is_present else ()), *_missing_files(variables, cluster), *_users(variables)]
-    return found if variables["extended_scheduler_shape"] == "second_scheduler" else found + variables["__extended_scheduler_all_errors"]
+def mistakes(variables: Variables) -> Iterator[str]:
+    """Yield a sentence for each obstacle. Those of hosts have been found before."""
+    cluster, shape = variables["__extended_scheduler_cluster"], variables["extended_scheduler_shape"]
+    is_present = variables["extended_scheduler_state"] == "present"
+    yield from _other_shapes(cluster["marked"], shape, is_present=is_present)
+    if is_present:
+        yield from _unfit(variables, cluster)
+    for item in cluster["missing_files"]:
+        name = f"{item['kind']} {variables['__extended_scheduler_namespace']}/{item['name']}"
+        if not item["exists"]:
+            yield f"the settings name a file of {name}, which does not exist: create it with the key {item['key']}"
+        else:
+            yield f"the settings name the key {item['key']} of {name}, which it does not have: add the key, or correct the path of the file"
+    users = (variables["__extended_scheduler_users"] or {}).get("users")
+    if users and not _is_true(variables["__extended_scheduler_is_forced"]):
+        shown = ", ".join(users[:MOST_SHOWN]) + (", …" if len(users) > MOST_SHOWN else "")
+        yield (
+            f"{', '.join(variables['__extended_scheduler_dropped'])} would be removed, and {len(users)} pods or workloads would wait for "
+            f"it: {shown}: give them another schedulerName, or set extended_scheduler_force: true"
+        )
+    if shape != "second_scheduler":
+        yield from variables["__extended_scheduler_all_errors"]
 
 
 def remarks(variables: Variables) -> list[str]:
@@ -61,25 +77,6 @@ def _unfit(variables: Variables, cluster: Mapping[str, t.Any]) -> Iterator[str]:
         yield (
             f"the cluster has {len(nodes)} nodes, and an extender reads the node_exporters of at most {MOST_SCRAPED} nodes itself: set "
             "extended_scheduler_prometheus_urls"
-        )
-
-
-def _missing_files(variables: Variables, cluster: Mapping[str, t.Any]) -> Iterator[str]:
-    for item in cluster["missing_files"]:
-        name = f"{item['kind']} {variables['__extended_scheduler_namespace']}/{item['name']}"
-        if not item["exists"]:
-            yield f"the settings name a file of {name}, which does not exist: create it with the key {item['key']}"
-        else:
-            yield f"the settings name the key {item['key']} of {name}, which it does not have: add the key, or correct the path of the file"
-
-
-def _users(variables: Variables) -> Iterator[str]:
-    users = (variables["__extended_scheduler_users"] or {}).get("users")
-    if users and not _is_true(variables["__extended_scheduler_is_forced"]):
-        shown = ", ".join(users[:MOST_SHOWN]) + (", …" if len(users) > MOST_SHOWN else "")
-        yield (
-            f"{', '.join(variables['__extended_scheduler_dropped'])} would be removed, and {len(users)} pods or workloads would wait for "
-            f"it: {shown}: give them another schedulerName, or set extended_scheduler_force: true"
         )
 
 

@@ -19,8 +19,14 @@ SINGLE_NODES = re.compile(f": no fresh value for (?!any of )|^{START}(node_expor
 
 def mistakes(variables: Mapping[str, t.Any]) -> list[str]:
     """Return a sentence for what is missing, for each source that fails, and for each agent without any value."""
-    checks = [(place, check) for place, check in _checks(variables) if check.get("rc") == 2]
-    return _missing(variables) + [f"{place}: {line}" for place, check in checks for line in _lines(check, of_single_nodes=False)]
+    found = list(variables["__extended_scheduler_missing"])
+    if variables["extended_scheduler_shape"] != "second_scheduler":
+        found += variables["__extended_scheduler_all_errors"] + variables["__extended_scheduler_of_plan"]["missing"]
+        found += [text for answer in variables["__extended_scheduler_found"].values() for text in answer.get("missing", ())]
+    for place, check in _checks(variables):
+        if check.get("rc") == 2:
+            found += [f"{place}: {line}" for line in _lines(check, of_single_nodes=False)]
+    return list(dict.fromkeys(found))
 
 
 def remarks(variables: Mapping[str, t.Any]) -> list[str]:
@@ -35,15 +41,6 @@ def remarks(variables: Mapping[str, t.Any]) -> list[str]:
             found.append(f"The sources of {place} are not checked: {' '.join(reason.split())[:600]}")
         found += [f"{place}: {line}" for line in _lines(check, of_single_nodes=True)]
     return found
-
-
-def _missing(variables: Mapping[str, t.Any]) -> list[str]:
-    """Return the sentences about objects, and those about hosts. The second scheduler has none."""
-    found = list(variables["__extended_scheduler_missing"])
-    if variables["extended_scheduler_shape"] != "second_scheduler":
-        found += variables["__extended_scheduler_all_errors"] + variables["__extended_scheduler_of_plan"]["missing"]
-        found += [text for answer in variables["__extended_scheduler_found"].values() for text in answer.get("missing", ())]
-    return list(dict.fromkeys(found))
 
 
 def _checks(variables: Mapping[str, t.Any]) -> Iterator[tuple[str, Mapping[str, t.Any]]]:
