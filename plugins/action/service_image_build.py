@@ -23,7 +23,7 @@ class ActionModule(ActionBase):
         try:
             image = ServiceImage(given)
             if state == "checked":
-                result["problems"] = image.problems()
+                result["problems"] = list(image.problems())
             elif state == "present":
                 result["changed"] = image.deliver(self._task.check_mode)
             elif state == "absent":

@@ -77,16 +77,18 @@ class ServiceImage:
         return f"{self.name}@{digest}" if digest else self.name
 
     def problems(self):
-        """Return why the image cannot be delivered. Nothing is built for that."""
-        if self.is_archive:
-            return self._changed_archive() if self.archive.exists() else self._engine_problems()
-        in_registry = self._registry_problems() if self.given("delivery") == "registry" else []
-        return self._engine_problems() + in_registry if self.is_built else in_registry
+        """Yield why the image cannot be delivered. Nothing is built for that."""
+        if self.is_archive and self.archive.exists():
+            yield from self._changed_archive()
+        elif self.is_built:
+            yield from self._engine_problems()
+        if self.given("delivery") == "registry":
+            yield from self._registry_problems()
 
     def deliver(self, dry):
         """Build and save or push the image, or check one that exists. Return whether something has changed."""
         exists = not self.is_built or (self.is_archive and self.archive.exists())
-        if problems := self.problems() if exists else self._engine_problems():
+        if problems := list(self.problems() if exists else self._engine_problems()):
             raise ImageError("\n".join(problems))
         if exists:
             return False
@@ -126,30 +128,29 @@ class ServiceImage:
         errors, engine, architecture = self._answers
         if not engine:
             copying = f"copy {self.archive.name} and its .sha256 from a machine that has an engine into {self.given('archive_folder')}, or "
-            return [
+            yield (
                 f"No container engine answers on the controller, and the image {self.name} has to be built there ({'; '.join(errors)}). "
                 f"Install and start docker or podman, or {copying if self.is_archive else ''}{OTHER_DELIVERIES}"
-            ]
-        if architecture != self.given("architecture"):
-            return [
+            )
+        elif architecture != self.given("architecture"):
+            yield (
                 f"{engine} on the controller builds for {architecture}, and service_image_architecture is {self.given('architecture')}: "
                 f"build on a machine of that architecture, and copy the archive into service_image_archive_folder, or {OTHER_DELIVERIES}"
-            ]
-        return []
+            )
 
     def _changed_archive(self):
         sums = self.archive.with_name(f"{self.archive.name}.sha256")
         expected = (sums.read_text(encoding="utf-8").split() or [""])[0] if sums.exists() else ""
         found = sum_of(self.archive)
-        if found == expected:
-            return []
-        return [
-            f"{self.archive} on the controller has the SHA-256 sum {found}, and {sums} {f'says {expected}' if expected else 'is missing'}: "
-            "copy both files again from the machine that has built them, or delete both so that the image is built again"
-        ]
+        if found != expected:
+            yield (
+                f"{self.archive} on the controller has the SHA-256 sum {found}, and {sums} "
+                f"{f'says {expected}' if expected else 'is missing'}: copy both files again from the machine that has built them, or "
+                "delete both so that the image is built again"
+            )
 
     def _registry_problems(self):
-        """Return that the registry does not answer, or that it does not have the image of others.
+        """Yield that the registry does not answer, or that it does not have the image of others.
 
         The login is not tried, and a registry that only the nodes reach may have their image. The OCI Distribution Specification describes
         the API. A registry without TLS answers with an error of TLS, and one with TLS answers 400 to http.
@@ -158,25 +159,24 @@ class ServiceImage:
         parts = NAME.match(f"{registry}/services" if self.is_built else reference)
         # Docker Hub has its API under another name.
         if not parts or parts["host"] in ("docker.io", "index.docker.io"):
-            return []
-        host, place = parts["host"], f"{parts['path']}/manifests/{parts['digest'] or parts['tag'] or 'latest'}"
+            return
         if self.is_built:
             # The engine may trust another certificate authority. Nothing secret is sent.
-            status, text = _ask(host, "", validate_certs=False)
-            if status in (200, 400, 401) or re.search("SSL|TLS", text):
-                return []
-            return [
-                f"service_image_registry is {registry}, and the registry {host} does not answer on the controller ({text}): check the name "
-                f"and the network, and set https_proxy if the controller needs a proxy, or {OTHER_DELIVERIES}"
-            ]
-        status, text = _ask(host, place, headers={"Accept": ", ".join(MANIFESTS)})
+            status, text = _ask(parts["host"], "", validate_certs=False)
+            if status not in (200, 400, 401) and not re.search("SSL|TLS", text):
+                yield (
+                    f"service_image_registry is {registry}, and the registry {parts['host']} does not answer on the controller ({text}): "
+                    f"check the name and the network, and set https_proxy if the controller needs a proxy, or {OTHER_DELIVERIES}"
+                )
+            return
+        place = f"{parts['path']}/manifests/{parts['digest'] or parts['tag'] or 'latest'}"
+        status, text = _ask(parts["host"], place, headers={"Accept": ", ".join(MANIFESTS)})
         # Other servers that answer in the place of the registry have other texts.
-        if status != 404 or not re.search("(MANIFEST|NAME|TAG|DIGEST)_(UNKNOWN|INVALID)", text):
-            return []
-        return [
-            f"The registry {host} has no image {reference}: check the name, the tag and the digest, or set service_image_registry instead, "
-            "so that this role builds the image and pushes it"
-        ]
+        if status == 404 and re.search("(MANIFEST|NAME|TAG|DIGEST)_(UNKNOWN|INVALID)", text):
+            yield (
+                f"The registry {parts['host']} has no image {reference}: check the name, the tag and the digest, or set "
+                "service_image_registry instead, so that this role builds the image and pushes it"
+            )
 
     def _pushed_digest(self):
         """Return the digest with which the engine has pushed the image. An image of another user in the registry does not count."""

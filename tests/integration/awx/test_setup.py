@@ -261,7 +261,7 @@ WRONG: dict[str, tuple[dict[str, Any], dict[str, str]]] = {
             "unknown preset": "awx_setup_schedule_preset is night: it must be one of always, maintenance-window",
             "preset without a time zone": "awx_setup_schedule_presets has lunch with other values",
             "empty preset": "awx_setup_schedule_presets has maintenance-window with other values than ",
-            "empty time zone": "awx_setup_schedule_presets has dinner with other values than days, times and time_zone, or with an empty one",
+            "empty time zone": "awx_setup_schedule_presets has dinner with other values than days, times and time_zone, or with an empty",
             "wrong cluster": "awx_setup_clusters: the value of prod is no mapping of variables: "
             'write "prod": {KEY: VALUE}, or "prod": {} for a host',
             "wrong node": "awx_setup_nodes: the value of n1 in kube_node is no mapping of variables: "

@@ -61,7 +61,7 @@ def test_a_login_in_an_argument_of_pip_is_not_shown(tmp_path: Path) -> None:
 
 def test_a_plan_builds_nothing_and_names_the_image_without_a_digest(tmp_path: Path) -> None:
     planned = image(tmp_path)
-    assert planned.problems() == [] and planned.deliver(dry=True) and not (tmp_path / "archives").exists()
+    assert list(planned.problems()) == [] and planned.deliver(dry=True) and not (tmp_path / "archives").exists()
     assert planned.reference == f"kube-scheduling.onprem/services:{planned.described['tag']}"
 
 
@@ -93,5 +93,5 @@ def test_only_the_registry_of_an_image_that_names_one_is_asked(
     module = "ansible_collections.onprem.kube_scheduling.plugins.plugin_utils.service_image"
     monkeypatch.setattr(f"{module}.open_url", no_registry)
     # The nodes may reach a registry that the controller does not.
-    assert image(tmp_path, delivery="registry", reference=reference).problems() == []
+    assert list(image(tmp_path, delivery="registry", reference=reference).problems()) == []
     assert len(asked) == is_asked and all("/v2/services/manifests/" in url for url in asked)
