@@ -33,8 +33,8 @@ attributes:
 options:
   state:
     description:
-      - With V(checked), return each reason why the configuration cannot be written, and change nothing.
-      - With V(present), write it. With V(absent), remove it. With V(verified), return what Prometheus does not scrape.
+      - With V(checked), fail with each reason why the configuration cannot be written, and change nothing.
+      - With V(present), write it. With V(absent), remove it. With V(verified), fail with what Prometheus does not scrape.
     type: str
     choices: [checked, present, absent, verified]
     required: true
@@ -48,7 +48,7 @@ options:
     type: str
     default: ""
   variables:
-    description: The variables of the role and the texts of the files. The action sets them.
+    description: The variables of the role and of the scraped hosts, and the texts of the files. The action sets them.
     type: dict
     default: {}
   secrets:
@@ -68,16 +68,9 @@ EXAMPLES = r"""
   onprem.kube_scheduling.node_exporter_prometheus:
     state: checked
     hosts: "{{ groups['kube_node'] }}"
-  register: checked
 """
 
 RETURN = r"""
-problems:
-  description: The reasons why the configuration cannot be written, or what is missing. With one, the task fails.
-  returned: with O(state=checked) and O(state=verified)
-  type: list
-  elements: str
-  sample: ["node-3 is not a target of Prometheus on monitoring: run the playbook onprem.kube_scheduling.site"]
 targets:
   description: The target of each scraped host, as in a file of file_sd.
   returned: with O(state=present)
@@ -89,11 +82,6 @@ username:
   returned: with O(state=present)
   type: str
   sample: prometheus
-present_targets:
-  description: The text of the present file with the targets.
-  returned: with O(state=checked)
-  type: str
-  sample: "# Written by the role …"
 """
 
 import json
@@ -102,10 +90,18 @@ from urllib.parse import quote
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible.module_utils.urls import open_url
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.hosts.common.files import Changes, read_text
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.hosts.common.files import Changes
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.hosts.common.system import HostError, ask, program_runner, wait_until
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.hosts.prometheus.folder import SCRAPE, TARGETS, PrometheusFolder
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.hosts.prometheus.targets import is_scraped, missing_targets
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.hosts.prometheus import (
+    HOST,
+    SCRAPE,
+    PrometheusFolder,
+    is_scraped,
+    missing_targets,
+    object_problems,
+    target_of,
+    target_problems,
+)
 
 
 def argument_spec():
@@ -119,9 +115,16 @@ def argument_spec():
     }
 
 
-def verified(given, login):
-    """Return what Prometheus does not scrape. One that was reloaded scrapes each target within one interval."""
-    url = f"{given['url']}/api/v1/targets?state=active&scrapePool={quote(given['job'])}"
+def missing(given, kept, login):
+    """Return what is missing in the files, and what Prometheus does not scrape. One that was reloaded scrapes all within one interval."""
+    host, advice, found = given["host"], "run the playbook onprem.kube_scheduling.site", []
+    if given["folder"]:
+        known = [one["labels"].get(HOST) for one in kept]
+        found = [f"{name} is not a target of Prometheus on {host}: {advice}" for name in given["hosts"] if name not in known]
+        found = found if kept else [f"{host} has no targets of node_exporter for Prometheus: {advice}"]
+    if not given["url"]:
+        return found
+    name, url = f"Prometheus {given['url']}", f"{given['url']}/api/v1/targets?state=active&scrapePool={quote(given['job'])}"
 
     def look():
         # A redirect would send the password to the other host, too.
@@ -131,11 +134,26 @@ def verified(given, login):
         except (ValueError, KeyError, TypeError):
             return None, answer
 
-    active, answer = wait_until(look, lambda found: is_scraped(found[0], given["kept"]), tries=11, delay_s=3)
-    name = f"Prometheus {given['url']}"
+    active, answer = wait_until(look, lambda latest: is_scraped(latest[0], kept), tries=11, delay_s=3)
     if active is None:
-        return [f"{name} does not answer: {answer}"]
-    return missing_targets(name, f"{given['folder']}/{SCRAPE}", given["kept"], active)
+        return [*found, f"{name} does not answer: {answer}"]
+    return found + missing_targets(name, f"{given['folder']}/{SCRAPE}", kept, active)
+
+
+def targets_of(module, hosts, kept, objects):
+    """Return the targets of the hosts, and the reasons for which they cannot be used."""
+    found = [target_of(name, variables, kept) for name, variables in hosts.items()]
+    targets, without = [one for one in found if one["targets"]], [one["labels"][HOST] for one in found if not one["targets"]]
+    problems = target_problems(targets, [name for name, variables in hosts.items() if variables["reaches_itself"]])
+    unknown = (
+        f"The address of node_exporter is not known for {', '.join(without)}, so Prometheus does not scrape it: run the role on these "
+        "hosts in the same run, or set node_exporter_scrape_address of each host"
+    )
+    if objects != "none":
+        problems += object_problems(targets, objects) + ([unknown] if without else [])
+    elif without:
+        module.warn(unknown)
+    return targets, problems
 
 
 def main():
@@ -143,21 +161,26 @@ def main():
     module = AnsibleModule(argument_spec(), supports_check_mode=True)
     os.umask(0o022)
     state, given, secrets = (module.params[name] for name in ("state", "variables", "secrets"))
-    changes = Changes(module.check_mode)
-    folder = PrometheusFolder(given["folder"], program_runner(module), changes, given["service"], given["promtool"])
-    problems, present_targets = [], ""
+    changes, problems, targets = Changes(module.check_mode), [], []
+    folder = PrometheusFolder(given, program_runner(module), changes)
+    kept = folder.kept() if given["folder"] else []
     try:
-        if state == "checked" and given["folder"]:
-            problems, present_targets = folder.problems(given["host"], given["owner"]), read_text(f"{given['folder']}/{TARGETS}")
-        elif state == "verified":
-            problems = verified(given, secrets)
+        if state == "verified":
+            problems = missing(given, kept, {name: value for name, value in secrets.items() if name != "password"})
+        elif state == "checked":
+            problems = given["problems"] + (folder.problems() if given["folder"] else [])
         elif state == "present":
-            folder.write(given["texts"], secrets["password"], given["owner"])
-        elif state == "absent":
+            targets, problems = targets_of(module, given["hosts"], kept, given["objects"])
+            problems = given["problems"] + problems
+            if given["folder"] and not problems:
+                folder.write(targets, secrets["password"])
+        elif given["folder"]:
             folder.remove()
-        module.exit_json(changed=changes.changed, diff=changes.diffs, problems=problems, present_targets=present_targets)
     except (HostError, OSError) as error:
-        module.fail_json(msg=str(error))
+        problems = [str(error)]
+    if problems:
+        module.fail_json(msg="\n".join(problems))
+    module.exit_json(changed=changes.changed, diff=changes.diffs, targets=targets, username=given["username"])
 
 
 if __name__ == "__main__":

@@ -178,7 +178,7 @@ def test_prometheus_is_reloaded_once_for_changed_files_also_after_an_interruptio
     systemctl.write_text(
         f"""#!/bin/sh
 case "$1" in
-reload) test ! -e {busy} && echo "$2" >> {reloads}
+reload-or-restart) test ! -e {busy} && echo "$2" >> {reloads}
 esac
 """
     )

@@ -7,7 +7,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.hosts.prometheus.targets import (
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.hosts.prometheus import (
     Target,
     is_scraped,
     missing_targets,
@@ -17,8 +17,11 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.hosts.prome
 )
 
 KEPT: list[Target] = [
-    {"targets": ["10.0.0.9:9100"], "labels": {"node": "kept", "__scheme__": "https", "__meta_inventory_hostname": "node-1"}},
+    {"targets": ["10.0.0.9:9100"], "labels": {"node": "kept", "__scheme__": "https", "__meta_inventory_hostname": "Node-1"}},
 ]
+
+
+UNKNOWN = {"address": "", "node": "", "scheme": None, "default_scheme": "http", "path": "/metrics"}
 
 
 @pytest.mark.parametrize(
@@ -26,15 +29,13 @@ KEPT: list[Target] = [
     [
         ({}, [], [], "node-1", "http"),
         ({}, KEPT, ["10.0.0.9:9100"], "kept", "https"),
-        ({"ansible_facts": {"nodename": "Host-1"}}, KEPT, ["10.0.0.9:9100"], "host-1", "https"),
-        ({"node_exporter_result": {"addresses": ["10.0.0.1:9100"], "scheme": "http"}}, KEPT, ["10.0.0.1:9100"], "kept", "http"),
-        ({"node_exporter_scrape_address": "name:1", "kube_override_hostname": "two"}, KEPT, ["name:1"], "two", "https"),
-        ({"node_exporter_kube_node_name": "one", "kube_override_hostname": "two"}, [], [], "one", "http"),
-        ({"node_exporter_tls_server_config": {"cert_file": "/x"}}, [], [], "node-1", "https"),
+        ({"node": "host-1"}, KEPT, ["10.0.0.9:9100"], "host-1", "https"),
+        ({"address": "10.0.0.1:9100", "scheme": "http"}, KEPT, ["10.0.0.1:9100"], "kept", "http"),
+        ({"default_scheme": "https"}, [], [], "node-1", "https"),
     ],
 )
 def test_target_has_what_is_known_last(variables: dict[str, Any], kept: list[Target], address: list[str], node: str, scheme: str) -> None:
-    found = target_of("node-1", variables, kept, "/metrics")
+    found = target_of("Node-1", UNKNOWN | variables, kept)
     assert found["targets"] == address and found["labels"]["node"] == found["labels"]["instance"] == node
     assert found["labels"]["__scheme__"] == scheme and found["labels"]["__metrics_path__"] == "/metrics"
 

@@ -10,12 +10,15 @@ import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Optional
 
 
 @dataclass(frozen=True)
 class HostFile:
-    """The wanted state of a file. An owner of -1 is the one who writes it. A file that is not shown has secrets."""
+    """The wanted state of a file. An owner of -1 is the one who writes it. A file that is not shown has secrets.
+
+    ``check`` is called with the path of the new file before it replaces the present one. It raises HostError to refuse it.
+    """
 
     path: str
     text: str
@@ -23,6 +26,7 @@ class HostFile:
     uid: int = -1
     gid: int = -1
     shown: bool = True
+    check: Optional[Callable[[str], None]] = None
 
     def is_there(self) -> bool:
         """Return whether the file has this content, mode and owner."""
@@ -42,6 +46,8 @@ class HostFile:
                 output.write(self.text)
                 output.flush()
                 os.fsync(descriptor)
+            if self.check:
+                self.check(beside)
             Path(beside).replace(self.path)
         finally:
             Path(beside).unlink(missing_ok=True)
