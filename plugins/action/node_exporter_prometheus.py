@@ -10,7 +10,7 @@ from urllib.parse import unquote, urlsplit
 import yaml
 from ansible.plugins.action import ActionBase
 from ansible_collections.onprem.kube_scheduling.plugins.filter.without_logins import without_logins
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.hosts.node_exporter.wanted import HASH
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.hosts.node_exporter.host import HASH
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.hosts.prometheus import PASSWORD, RULES, SCRAPE, TARGETS
 from ansible_collections.onprem.kube_scheduling.plugins.plugin_utils.role_variables import RoleVariables, plain
 

@@ -22,8 +22,7 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.hosts.commo
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.hosts.common.system import ARCHITECTURES
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.hosts.scheduler_units import PYTHON, SERVICES
 from ansible_collections.onprem.kube_scheduling.plugins.plugin_utils.file_sum import sum_of
-from ansible_collections.onprem.kube_scheduling.plugins.plugin_utils.host_files import ProgramAction
-from ansible_collections.onprem.kube_scheduling.plugins.plugin_utils.program_archive import CACHE, ProgramArchive
+from ansible_collections.onprem.kube_scheduling.plugins.plugin_utils.program_archive import CACHE, ProgramAction, ProgramArchive
 from ansible_collections.onprem.kube_scheduling.plugins.plugin_utils.role_variables import RoleVariables
 
 FOR_EVER_S = 2**63

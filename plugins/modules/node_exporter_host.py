@@ -29,23 +29,22 @@ attributes:
 options:
   state:
     description:
-      - With V(checked), return each reason why the host cannot be used, and change nothing.
-      - With V(written), keep the files that work, and write the new ones. V(present) or V(restored) must follow.
-      - With V(present), write the files, install the program of the archive, start the service, and wait until it answers. If it does
-        not, restore what the host had, and fail.
-      - With V(restored), restore what the host had before V(written), or before an interrupted run, and fail with O(reason).
-      - With V(verified), return what is missing. With V(absent), remove node_exporter.
+      - With V(checked), fail with each reason why the host cannot be used, and change nothing.
+      - With V(present), write the files, install the package or the program of the archive, start the service, and wait until it
+        answers. If it does not, restore what the host had, and fail.
+      - With V(verified), fail with what is missing. With V(absent), remove node_exporter.
     type: str
-    choices: [checked, written, present, restored, verified, absent]
+    choices: [checked, present, verified, absent]
     required: true
   unit:
-    description: The text of the unit, or of the drop-in for the unit of the package.
+    description: The text of the unit, or of the drop-in for the unit of the package, without its command.
     type: str
     default: ""
-  reason:
-    description: The reason for which an earlier task has failed.
-    type: str
-    default: ""
+  problems:
+    description: The reasons that the controller has found. The action sets them.
+    type: list
+    elements: str
+    default: []
   variables:
     description: The variables of the role without their prefix. The action sets them.
     type: dict
@@ -70,17 +69,6 @@ EXAMPLES = r"""
 """
 
 RETURN = r"""
-problems:
-  description: The reasons why the host cannot be used, or what is missing. Each is a sentence with the remedy. With one, the task fails.
-  returned: with O(state=checked) and O(state=verified)
-  type: list
-  elements: str
-  sample: ["node-3: the tasks run as admin, and the role needs root: run the playbook with -b (--become), or set ansible_become: true"]
-program:
-  description: The path of the program, and C(arguments), which are quoted for the unit.
-  returned: with O(state=checked)
-  type: dict
-  sample: {path: /usr/local/bin/node_exporter, arguments: ['"--web.listen-address=0.0.0.0:9100"']}
 is_installed:
   description: Whether the package or the program of the archive is installed in the wanted version.
   returned: with O(state=checked)
@@ -100,63 +88,50 @@ from ansible.module_utils.urls import open_url
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.hosts.common.system import HostError, ask, program_runner
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.hosts.node_exporter.host import Host
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.hosts.node_exporter.installation import Installation
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.hosts.node_exporter.problems import host_problems, missing
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.hosts.node_exporter.wanted import Wanted
-
-STATES = ["checked", "written", "present", "restored", "verified", "absent"]
 
 
 def argument_spec():
     """Return the options."""
     return {
-        "state": {"type": "str", "choices": STATES, "required": True},
+        "state": {"type": "str", "choices": ["checked", "present", "verified", "absent"], "required": True},
         "unit": {"type": "str", "default": ""},
-        "reason": {"type": "str", "default": ""},
+        "problems": {"type": "list", "elements": "str", "default": []},
         "variables": {"type": "dict", "default": {}},
         "basic_auth_users": {"type": "dict", "default": {}, "no_log": True},
     }
-
-
-def checked(host):
-    """Return the reasons why the host cannot be used, and what the unit needs."""
-    path = host.wanted.installed_program if host.wanted.method == "archive" else "/usr/bin/prometheus-node-exporter"
-    program = {"path": path, "arguments": host.wanted.arguments(host.addresses)}
-    return {"changed": False, "problems": host_problems(host), "program": program, "is_installed": host.is_installed()}
 
 
 def main():
     """Run the module."""
     module = AnsibleModule(argument_spec(), supports_check_mode=True)
     os.umask(0o022)
-    state = module.params["state"]
-    wanted = Wanted(**module.params["variables"], basic_auth_users=module.params["basic_auth_users"])
-    host = Host(wanted, program_runner(module))
+    state, users = module.params["state"], module.params["basic_auth_users"]
+    host = Host(program_runner(module), **module.params["variables"], basic_auth_users=users)
 
     def request():
         # The certificate has the names of the host, not its loopback address. The connection does not leave the host. A redirect would send
         # the password to another one.
-        login = {"url_username": wanted.known_user, "url_password": wanted.known_password, "force_basic_auth": True}
-        options = {"validate_certs": False, "follow_redirects": "none", "use_proxy": False, **(login if wanted.known_user else {})}
-        return ask(open_url, wanted.url(host.addresses), **options)
+        user = host.known_user
+        login = {"url_username": user, "url_password": users[user], "force_basic_auth": True} if user else {}
+        return ask(open_url, host.url, validate_certs=False, follow_redirects="none", use_proxy=False, **login)
 
+    run, problems, found = Installation(host, request, dry=module.check_mode), [], {}
     try:
         if state == "checked":
-            module.exit_json(**checked(host))
-        if state == "verified":
-            module.exit_json(changed=False, problems=missing(host, wanted.url(host.addresses), request()))
-        run = Installation(host, request, dry=module.check_mode)
-        if state == "restored":
-            raise HostError(run.restore(module.params["reason"]))
-        if state == "absent":
+            problems = [host.name + text for text in host.problems()] + module.params["problems"]
+            found = {"is_installed": host.is_installed()}
+        elif state == "verified":
+            problems = host.missing(request())
+        elif state == "absent":
             run.absent()
-        elif state == "written":
-            run.write(module.params["unit"])
         else:
             run.present(module.params["unit"])
-        result = run.result() if state == "present" else {}
-        module.exit_json(changed=run.changes.changed, diff=run.changes.diffs, result=result)
+            found = {"result": run.result()}
     except (HostError, OSError) as error:
-        module.fail_json(msg=str(error))
+        problems = [str(error)]
+    if problems:
+        module.fail_json(msg="\n".join(problems))
+    module.exit_json(changed=run.changes.changed, diff=run.changes.diffs, **found)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: onprem.kube_scheduling contributors
-"""Programs in archives, which are files on the controller or URLs."""
+"""Programs of the controller, in archives that are files or URLs, and actions that bring them to hosts."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ansible.module_utils.urls import open_url
+from ansible.plugins.action import ActionBase
 from ansible_collections.onprem.kube_scheduling.plugins.filter.without_logins import without_logins
 from ansible_collections.onprem.kube_scheduling.plugins.plugin_utils.file_sum import sum_of
 
@@ -58,17 +59,17 @@ class ProgramArchive(NamedTuple):
             return self._unreadable(error)
 
     def file_problem(self) -> str:
-        """Return the reason why the archive, which is a file, cannot be used. Nothing is written."""
+        """Return the reason why the archive, if it is a file, cannot be used. Nothing is written."""
         try:
-            return self._sum_problem(Path(self.place).expanduser())
+            return "" if self.is_url else self._sum_problem(Path(self.place).expanduser())
         except OSError as error:
             return self._unreadable(error)
 
     def _unreadable(self, error: Exception) -> str:
-        reason = without_logins(" ".join(str(error).split()))
+        reason = " ".join(str(error).split())
         copy = ", or give the archive as a file on the controller" if self.is_url else ""
-        what = f"{without_logins(self.place)}, which {self.place_variable} names, cannot be read ({reason})"
-        return f"{what}: correct {self.place_variable} or {self.sum_variable}{copy}"
+        what = f"{self.place}, which {self.place_variable} names, cannot be read ({reason})"
+        return without_logins(f"{what}: correct {self.place_variable} or {self.sum_variable}{copy}")
 
     def _sum_problem(self, archive: Path) -> str:
         found = sum_of(archive)
@@ -92,3 +93,17 @@ class ProgramArchive(NamedTuple):
                     shutil.copyfileobj(opened.extractfile(member), output)
             Path(scratch, self.name).replace(self.program)
         return ""
+
+
+class ProgramAction(ActionBase):
+    """An action that brings files to the host."""
+
+    def _brought(self, files):
+        """Copy files to the temporary folder of the host, which Ansible removes. Return their paths there."""
+        folder, found = self._connection._shell.tmpdir or self._make_tmp_path(), {}
+        for name, file in files.items():
+            if file:
+                found[name] = self._connection._shell.join_path(folder, name)
+                self._transfer_file(str(file), found[name])
+        self._fixup_perms2((folder, *found.values()))
+        return found

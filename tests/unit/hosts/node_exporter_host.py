@@ -9,7 +9,6 @@ from typing import Any
 
 import yaml
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.hosts.node_exporter.host import Host
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.hosts.node_exporter.wanted import Wanted
 
 from tools.paths import ROOT
 
@@ -20,8 +19,8 @@ FACTS = {"architecture": "x86_64", "distribution": "Debian", "distribution_versi
 SECURED = {"tls_server_config": {"cert_file": "/etc/tls/cert.pem", "key_file": "/etc/tls/key.pem"}}
 
 
-def wanted(facts: Mapping[str, str] | None = None, **variables: Any) -> Wanted:
-    """Return the wanted node_exporter. The variables have no prefix."""
+def wanted(facts: Mapping[str, str] | None = None, **variables: Any) -> dict[str, Any]:
+    """Return the variables of the role for a host, without their prefix."""
     given = (
         {name.removeprefix("node_exporter_"): value for name, value in DEFAULTS.items()}
         | {"archive_sum": "", "new_program": "", "address": ""}
@@ -29,7 +28,7 @@ def wanted(facts: Mapping[str, str] | None = None, **variables: Any) -> Wanted:
     )
     addresses = given["web_listen_address"]
     given["web_listen_address"] = addresses if isinstance(addresses, list) else [addresses]
-    return Wanted(**given | {"host": "node-3", "facts": FACTS | dict(facts or {})})
+    return given | {"name": "node-3", "facts": FACTS | dict(facts or {})}
 
 
 class HostWith(Host):
@@ -38,10 +37,9 @@ class HostWith(Host):
     uid: int | None = 997
     gid: int | None = 997
 
-    def __init__(self, wanted: Wanted, answers: Mapping[str, str] | None = None, **contents: Any) -> None:
+    def __init__(self, wanted: Mapping[str, Any], answers: Mapping[str, str] | None = None, **contents: Any) -> None:
+        super().__init__(self._answer, **wanted)
         self.answers = answers or {}
-        super().__init__(wanted, self._answer)
-        self.run = self._answer
         self.__dict__.update({"user_of_tasks": "", "listeners": [], "unreadable": {}, "managed": [], "configuration": "", **contents})
 
     def _answer(self, words: Sequence[str]) -> tuple[int, str, str]:

@@ -77,11 +77,11 @@ def test_folder_of_textfile_that_another_tool_has_created_is_not_declared(
         (["2: eno1 inet 10.0.0.7/24 brd 10.0.0.255 scope global eno1", "2: eno1 inet 10.0.0.9/32 scope global eno1"], ["10.0.0.7"]),
         (
             ["2: eno1 inet 10.0.0.7/32 scope global eno1", "2: eno1 inet6 fd00::7/64 scope global dynamic"],
-            ["10.0.0.7", "fd00::7"],
+            ["10.0.0.7", "[fd00::7]"],
         ),
         (
             ["2: eno1 inet6 fd00::9/128 scope global dynamic", "2: eno1 inet6 fd00::7/64 scope global dynamic"],
-            ["fd00::7"],
+            ["[fd00::7]"],
         ),
         (["2: eno1 inet6 fd00::8/64 scope global temporary dynamic", "2: eno1 inet6 fe80::1/64 scope link"], []),
         (["2: ppp0 inet 10.0.0.7 peer 10.0.0.1/32 scope global ppp0"], ["10.0.0.7"]),
@@ -121,7 +121,7 @@ def run(words: Sequence[str]) -> tuple[int, str, str]:
 def test_listener_has_its_process(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
-        (found,) = Host(wanted(web_listen_address=f"0.0.0.0:{port}"), run).listeners
+        (found,) = Host(run, **wanted(web_listen_address=f"0.0.0.0:{port}")).listeners
     assert found.address == f"127.0.0.1:{port}" and found.pids in ((os.getpid(),), (0,))
 
 
@@ -146,4 +146,4 @@ def test_unreadable_file_has_the_reason(tmp_path: Path) -> None:
         )
 
     secured: dict[str, Any] = {"tls_server_config": {"cert_file": "/cert.pem", "key_file": "/key.pem", "client_ca_file": ""}}
-    assert Host(wanted(**secured), answer).unreadable == {"/key.pem": "Permission denied"}
+    assert Host(answer, **wanted(**secured)).unreadable == {"/key.pem": "Permission denied"}

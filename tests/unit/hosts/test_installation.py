@@ -13,7 +13,7 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.hosts.commo
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.hosts.node_exporter import host as host_module
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.hosts.node_exporter import installation
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.hosts.node_exporter.installation import Installation
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.hosts.node_exporter.wanted import UNIT_FILES
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.hosts.node_exporter.host import UNIT_FILES
 
 from tests.unit.hosts.node_exporter_host import HostWith, wanted
 
@@ -49,6 +49,18 @@ class Place:
         host.run = recorded
         return Installation(host, lambda: answer, dry=dry)
 
+    def end(self, error: type[BaseException] | BaseException, unit: str, **contents: Any) -> BaseException:
+        """Let a run end with an error before it knows whether node_exporter answers. Return the error of the run."""
+        run = self.installation(GOOD, **contents)
+
+        def ended() -> Answer:
+            raise error
+
+        run.ask = ended
+        with pytest.raises((KeyboardInterrupt, HostError)) as found:
+            run.present(unit)
+        return found.value
+
     def texts(self) -> dict[str, str]:
         return {str(file.relative_to(self.folder)): file.read_text() for file in sorted(self.folder.rglob("*")) if file.is_file()}
 
@@ -62,6 +74,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Place:
     monkeypatch.setattr(host_module, "PREVIOUS", str(tmp_path / "previous"))
     monkeypatch.setattr(installation, "DROP_IN_FOLDER", str(tmp_path / "package"))
     monkeypatch.setattr(installation, "TRIES", 1)
+    monkeypatch.setattr(installation.time, "sleep", lambda delay_s: None)
     monkeypatch.setattr(files.os, "fchown", lambda *arguments: None)  # the tests need no root
     return Place(tmp_path)
 
@@ -98,12 +111,27 @@ def test_an_upgrade_that_does_not_answer_gets_the_earlier_files_and_is_started_a
 def test_a_rollback_that_fails_is_named_and_the_next_run_repeats_it(place: Place) -> None:
     place.installation(GOOD).present("[Service]")
     before = place.texts()
-    place.installation(GOOD, managed=["package"], answers={"dpkg-query": "installed 1.5.0-1"}).write("[Service]\n# new")
-    failed = place.installation(GOOD, managed=["package"]).restore("Install the package: no such version")
-    assert "Install the package: no such version. The rollback failed, too: apt-get install: no such program. Correct" in failed
+    place.end(KeyboardInterrupt, "[Service]\n# new", managed=["package"], answers={"dpkg-query": "installed 1.5.0-1"})
+    with pytest.raises(HostError, match=r"The rollback failed, too: apt-get: no such program\. Correct"):
+        place.installation(REFUSED, managed=["package"]).present("[Service]\n# new")
     assert place.texts()["package/unit"] == before["package/unit"] and (place.folder / "previous").exists()
-    repeated = place.installation(GOOD, managed=["package"], answers={"apt-get": ""}).restore("No space left on device")
-    assert repeated.endswith("The host has its earlier files and version again. Free disk space (df -h), and run this again")
+    full = place.end(OSError("No space left on device"), "[Service]", managed=["package"], answers={"apt-get": ""})
+    assert str(full).endswith("The host has its earlier files and version again. Free disk space (df -h), and run this again")
+    assert place.texts() == before
+
+
+def test_a_package_is_installed_after_its_drop_in_and_one_that_apt_refuses_is_rolled_back(place: Place) -> None:
+    place.variables["version"] = "1.9"
+    answers = {"dpkg-query": "", "apt-get": "", **STOPPED}
+    place.installation(GOOD, answers=answers).present("[Service]")
+    (install,) = [command for command in place.commands if "apt-get" in command and " install " in command]
+    assert install.endswith(" install prometheus-node-exporter=1.9*") and "--no-install-recommends" in install
+    assert "ExecStart=/usr/bin/prometheus-node-exporter \\\n  \"--collector" in place.texts()["package/unit"]
+    before = place.texts()
+    place.variables["version"] = "9.9"
+    refused = place.installation(GOOD, managed=["package"])
+    with pytest.raises(HostError, match=r"node_exporter 9\.9 is not installed\. apt-get: no such program\. The host has its earlier files"):
+        refused.present("[Service]\n# new")
     assert place.texts() == before
 
 
@@ -119,7 +147,7 @@ def test_service_is_restarted_if_anything_has_changed(change: str, place: Place)
     if change == "edited":
         unit.write_text(unit.read_text() + "# by hand\n")
     if change == "interrupted":
-        place.installation(GOOD, managed=["package"]).write("[Service]")
+        place.end(KeyboardInterrupt, "[Service]", managed=["package"])
     unit.chmod(0o644)
     answers = STOPPED if change == "stopped" else {}
     run = place.installation(

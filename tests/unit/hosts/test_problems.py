@@ -9,25 +9,24 @@ from typing import Any
 import pytest
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.hosts.common.system import Answer
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.hosts.node_exporter.host import Listener
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.hosts.node_exporter.problems import (
-    answer_problem,
-    host_problems,
-    is_answer,
-    missing,
-)
 
 from tests.unit.hosts.node_exporter_host import ARCHIVE, SECURED, HostWith, wanted
 
+HASH = "$2b$10$" + "x" * 53
 CONFLICT = Listener("*:9100", (812,), "cri-containerd-4f.scope", "node_exporter")
 CLIENTS = {"tls_server_config": SECURED["tls_server_config"] | {"client_auth_type": "RequireAndVerifyClientCert"}}
 PRESENT = {"method": "present"}
+
+
+def named(host: HostWith) -> list[str]:
+    return [f"{host.name}{text}" for text in host.problems()]
 
 
 def reasons(
     *listeners: Listener, facts: dict[str, str] | None = None, unreadable: Any = (), managed: Any = (), **variables: Any
 ) -> list[str]:
     host = HostWith(wanted(facts, **variables), listeners=list(listeners), unreadable=dict(unreadable), managed=list(managed))
-    return host_problems(host)
+    return named(host)
 
 
 @pytest.mark.parametrize("variables", [{}, ARCHIVE, PRESENT, SECURED])
@@ -52,7 +51,7 @@ def test_host_is_refused_by_name(facts: dict[str, str], variables: dict[str, Any
 
 @pytest.mark.parametrize("state", ["present", "absent"])
 def test_host_on_which_the_tasks_do_not_run_as_root_is_refused(state: str) -> None:
-    (found,) = host_problems(HostWith(wanted(state=state), user_of_tasks="admin"))
+    (found,) = named(HostWith(wanted(state=state), user_of_tasks="admin"))
     assert found.startswith("node-3: the tasks run as admin, ") and "ansible_become: true" in found
 
 
@@ -109,8 +108,8 @@ def test_unreadable_key_is_refused_with_the_commands(monkeypatch: pytest.MonkeyP
     [
         (Answer(200, "", ""), {}, True),
         (Answer(401, "", "HTTP Error 401: Unauthorized"), {}, False),
-        (Answer(401, "", "HTTP Error 401: Unauthorized"), {"basic_auth_users": {"a": "$2b$10$hash"}}, True),
-        (Answer(401, "", "HTTP Error 401: Unauthorized"), {"basic_auth_users": {"a": "$2b$10$hash", "b": "word"}}, False),
+        (Answer(401, "", "HTTP Error 401: Unauthorized"), {"basic_auth_users": {"a": HASH}}, True),
+        (Answer(401, "", "HTTP Error 401: Unauthorized"), {"basic_auth_users": {"a": HASH, "b": "word"}}, False),
         (Answer(-1, "", "Request failed: <urlopen error [Errno 111] Connection refused>"), CLIENTS, False),
         (Answer(-1, "", "Request failed: The read operation timed out"), CLIENTS, False),
         (Answer(-1, "", "Request failed: [SSL: TLSV13_ALERT_CERTIFICATE_REQUIRED] alert certificate required"), CLIENTS, True),
@@ -121,29 +120,32 @@ def test_unreadable_key_is_refused_with_the_commands(monkeypatch: pytest.MonkeyP
 def test_end_of_the_connection_is_an_answer_only_of_a_server_that_requires_certificates(
     answer: Answer, secured: dict[str, Any], accepted: bool
 ) -> None:
-    assert is_answer(wanted(**secured), answer) is accepted
+    assert HostWith(wanted(**secured)).is_answer(answer) is accepted
+
+
+URL = "http://127.0.0.1:9100/metrics"
+METRICS = 'node_exporter_build_info{version="1"} 1'
 
 
 def test_a_program_that_is_no_node_exporter_is_refused() -> None:
-    url = "http://127.0.0.1:9100/metrics"
-    assert answer_problem(wanted(**PRESENT), url, Answer(200, 'node_exporter_build_info{version="1"} 1', "")) == ""
-    found = answer_problem(wanted(**PRESENT), url, Answer(200, "up 1", ""))
-    assert found.startswith("node-3: http://127.0.0.1:9100/metrics answers, and it is no node_exporter: ")
-    found = answer_problem(wanted(**PRESENT), url, Answer(404, "", "HTTP Error 404: Not Found"))
-    assert "does not answer with metrics (Status code was 404 and not [200]: HTTP Error 404: Not Found)" in found
+    host = HostWith(wanted(**PRESENT))
+    assert host.missing(Answer(200, METRICS, "")) == []
+    (found,) = host.missing(Answer(200, "up 1", ""))
+    assert found.startswith(f"node-3: {URL} answers, and it is no node_exporter: correct node_exporter_web_listen_address, or set ")
+    (found,) = host.missing(Answer(404, "", "HTTP Error 404: Not Found"))
+    assert "does not answer with metrics (Status code was 404 and not [200]: HTTP Error 404: Not Found): start node_exporter there" in found
 
 
 @pytest.mark.parametrize(
-    ("contents", "answer", "variables", "text"),
+    ("contents", "answer", "text"),
     [
-        ({}, Answer(200, "", ""), {}, "node-3 has no prometheus-node-exporter.service of this role"),
-        ({"managed": ["package"]}, Answer(200, "", ""), {}, "node-3: prometheus-node-exporter.service does not run"),
-        ({"managed": ["package"], "configuration": "1"}, Answer(503, "", "x"), {}, "node-3: URL does not answer with metrics (Status code"),
-        ({}, Answer(503, "", "x"), PRESENT, "node-3: URL does not answer with metrics (Status code"),
+        ({}, Answer(200, METRICS, ""), "node-3 has no prometheus-node-exporter.service of this role"),
+        ({"managed": ["package"]}, Answer(200, METRICS, ""), "node-3: prometheus-node-exporter.service does not run"),
+        ({"managed": ["package"], "configuration": "1"}, Answer(503, "", "x"), f"node-3: {URL} does not answer with metrics (Status code"),
+        ({"managed": ["package"], "configuration": "1"}, Answer(200, "up 1", ""), f"node-3: {URL} answers, and it is no node_exporter: run"),
     ],
 )
-def test_what_is_missing_is_named(contents: dict[str, Any], answer: Answer, variables: dict[str, Any], text: str) -> None:
-    (found,) = missing(HostWith(wanted(**variables), **contents), "URL", answer)
+def test_what_is_missing_is_named(contents: dict[str, Any], answer: Answer, text: str) -> None:
+    (found,) = HostWith(wanted(), **contents).missing(answer)
     assert found.startswith(text)
-    good = HostWith(wanted(), managed=["package"], configuration="1")
-    assert missing(good, "URL", Answer(200, "", "")) == []
+    assert HostWith(wanted(), managed=["package"], configuration="1").missing(Answer(200, METRICS, "")) == []

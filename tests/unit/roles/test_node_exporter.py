@@ -20,13 +20,9 @@ from typing import Any
 
 import pytest
 import yaml
+from ansible_collections.onprem.kube_scheduling.plugins.action.node_exporter_host import archive_problem, find_archive, wanted_variables
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.installation.rules import node_exporter
 from ansible_collections.onprem.kube_scheduling.plugins.plugin_utils import role_variables as action
-from ansible_collections.onprem.kube_scheduling.plugins.plugin_utils.node_exporter_role import (
-    archive_problem,
-    find_archive,
-    wanted_variables,
-)
 from ansible_collections.onprem.kube_scheduling.plugins.plugin_utils.program_archive import ProgramArchive
 
 from tests.integration.roles.host_cases import CasesRun, play_role
@@ -45,11 +41,10 @@ ARCHIVE = {
     "node_exporter_archive_path": "/srv/node_exporter-{version}.linux-{architecture}.tar.gz",
     "node_exporter_checksum": f"sha256:{SUM}",
 }
-PROGRAM = {"path": "/usr/bin/prometheus-node-exporter", "arguments": ['"--web.listen-address=0.0.0.0:9100"', '"--x=a\\\\\\"$$"']}
 
 
 def role(**variables: Any) -> RoleVariables:
-    return RoleVariables(ROLE, {"__node_exporter_checked": {"program": PROGRAM}, **variables})
+    return RoleVariables(ROLE, variables)
 
 
 # Variables
@@ -207,9 +202,8 @@ def test_variables_of_the_other_role_are_accepted_with_a_warning(checked: CasesR
 
 def test_drop_in_replaces_the_command_of_the_package_and_the_archive_has_a_whole_unit() -> None:
     drop_in, unit = role().render("unit.j2"), role(**ARCHIVE).render("unit.j2")
-    command = "ExecStart=/usr/bin/prometheus-node-exporter \\\n  " + " \\\n  ".join(PROGRAM["arguments"]) + "\n"
-    assert f"EnvironmentFile=\nExecStart=\n{command}" in drop_in and "[Install]" not in drop_in
-    assert "WantedBy=multi-user.target" in unit and "EnvironmentFile" not in unit and unit.count("ExecStart=") == 1 and command in unit
+    assert "EnvironmentFile=\nExecStart=\n" in drop_in and "[Install]" not in drop_in
+    assert "WantedBy=multi-user.target" in unit and "EnvironmentFile" not in unit and "ExecStart=" not in unit
     hardening = unit[unit.index("NoNewPrivileges") :]
     assert drop_in.endswith(hardening) and "ProtectSystem=strict" in hardening and "CapabilityBoundingSet=\n" in hardening
 
@@ -224,24 +218,26 @@ class Values:
         return value
 
 
-def read(task_vars: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
-    """Return the function that reads a variable of the role, and the variables for the host."""
-    given = action.RoleVariables("node_exporter", Values(), task_vars)
-    return given, wanted_variables(given, task_vars.get("ip"), task_vars)
+def read(task_vars: dict[str, Any]) -> action.RoleVariables:
+    """Return the function that reads a variable of the role."""
+    return action.RoleVariables("node_exporter", Values(), task_vars)
+
+
+HOST = {"inventory_hostname": "node-3", "ansible_facts": {"architecture": "x86_64", "os_family": "Debian"}}
 
 
 def found_archive(architecture: str = "x86_64", **variables: Any) -> ProgramArchive:
-    task_vars = DEFAULTS | {"inventory_hostname": "node-3", "ansible_facts": {"architecture": architecture}} | ARCHIVE | variables
-    found: ProgramArchive = find_archive(*read(task_vars))
+    task_vars = DEFAULTS | HOST | {"ansible_facts": {"architecture": architecture}} | ARCHIVE | variables
+    found: ProgramArchive = find_archive(read(task_vars), task_vars)
     return found
 
 
 def test_values_of_yaml_become_those_that_the_host_expects() -> None:
     given = {"version": 1.9, "web_listen_address": "0.0.0.0:9100", "web_disable_exporter_metrics": "yes"}
-    task_vars = DEFAULTS | {"inventory_hostname": "node-3", "ansible_facts": {"os_family": "Debian"}, "ip": "10.0.0.7"}
-    _given, found = read(task_vars | {f"node_exporter_{name}": value for name, value in given.items()})
+    task_vars = DEFAULTS | HOST | {f"node_exporter_{name}": value for name, value in given.items()}
+    found = wanted_variables(read(task_vars), task_vars)
     assert found["version"] == "1.9" and found["web_listen_address"] == ["0.0.0.0:9100"]
-    assert found["web_disable_exporter_metrics"] is True and found["facts"]["os_family"] == "Debian" and found["address"] == "10.0.0.7"
+    assert found["web_disable_exporter_metrics"] is True and found["facts"]["os_family"] == "Debian"
 
 
 def test_checksum_may_depend_on_the_architecture() -> None:
@@ -249,8 +245,7 @@ def test_checksum_may_depend_on_the_architecture() -> None:
     found = found_archive("aarch64", **sums)
     assert (found.place, found.sum, found.is_url) == ("/srv/node_exporter-1.11.1.linux-arm64.tar.gz", "cd" * 32, False)
     assert found_archive(**sums).sum == SUM
-    variables = {"host": "node-3", "facts": {"architecture": "riscv64"}}
-    no_sum = archive_problem(found_archive("riscv64", **sums), variables)
+    no_sum = archive_problem(found_archive("riscv64", **sums), HOST | {"ansible_facts": {"architecture": "riscv64"}})
     assert no_sum.startswith("node-3 is riscv64, and node_exporter_checksum has no sum for it")
 
 
@@ -258,7 +253,7 @@ def test_an_archive_at_a_url_is_not_read_before_it_is_needed() -> None:
     found = found_archive(node_exporter_archive_path="")
     assert found.is_url and found.place.endswith("/v1.11.1/node_exporter-1.11.1.linux-amd64.tar.gz")
     assert str(found.program).endswith(f"/node_exporter/{SUM[:12]}/node_exporter")
-    assert archive_problem(found, {}) == ""
+    assert archive_problem(found, HOST) == ""
 
 
 # The download on the controller
