@@ -100,14 +100,14 @@ def test_wrong_variables_are_refused_in_one_message(checked: CasesRun) -> None:
     failure = checked.failure("wrong")
     for text in (
         "There is no variable node_exporter_listen_address; the nearest is node_exporter_web_listen_address.",
-        "node_exporter_version is empty: set it",
+        "node_exporter_version is empty: it must be the version of the archive",
         "node_exporter_checksum is ab12: it must be sha256:",
         'node_exporter_enabled_collectors has the item {"netdev": "eth0"}: it must be a name',
         "node_exporter_disabled_collectors has systemd, which node_exporter_enabled_collectors has, too",
         "node_exporter_web_listen_address has ::1:9100: it must be IPv4:port",
         "node_exporter_web_listen_address has 9100: it must be",
         "node_exporter_tls_server_config has no key_file",
-        "node_exporter_config_dir is etc: it must begin with /",
+        'node_exporter_config_dir is "etc": it must begin with /',
         "node_exporter_basic_auth_users has no password for prometheus",
     ):
         assert text in failure, text
@@ -153,8 +153,11 @@ def test_good_values_are_no_mistakes(variables: dict[str, Any]) -> None:
         ("enabled_collectors", [{"netdev": {"device-include": "^eth0$\n"}}], 'has the item {"netdev": {"device-include"'),
         ("enabled_collectors", [{"sysctl": {"include": ["a", "b\n"]}}], "has the item"),
         ("enabled_collectors", [{"netdev": {"device-include": None}}], "has the item"),
-        ("web_listen_address", "0.0.0.0:99999", "has 0.0.0.0:99999: the port"),
-        ("web_listen_address", ":0", "has :0: the port"),
+        ("web_listen_address", "0.0.0.0:99999", "has 0.0.0.0:99999: it must be"),
+        ("web_listen_address", ":0", "has :0: it must be"),
+        ("web_listen_address", [], "has no address: it must be"),
+        ("checksum", {}, "is empty: it must be sha256:"),
+        ("version", "0.18.1", "is 0.18.1: it must be 1.5.0 or later"),
         ("web_listen_address", "0.0.0.0:9100\n", "has 0.0.0.0:9100"),
         ("system_user", "", 'is "": it must be a name'),
         ("system_user", "a b", 'is "a b": it must be a name'),
