@@ -24,7 +24,7 @@ class ActionModule(ActionBase):
         """Return the result of the module."""
         result, read = super().run(tmp, task_vars), RoleVariables("node_exporter", self._templar, task_vars)
         given = {name: str(read(f"prometheus_{name}") or "") for name in NAMES}
-        tls, hosts = read("prometheus_tls_config"), {name: task_vars["hostvars"][name] for name in self._task.args.get("hosts") or []}
+        tls, hosts = read("prometheus_tls_config"), {name: task_vars["hostvars"][name] for name in read("__scraped")}
         all_users = [*(variables.get("node_exporter_basic_auth_users") for variables in hosts.values()), read("basic_auth_users")]
         users = {str(user): str(word) for one in all_users for user, word in (one or {}).items()}
         username = given["username"] = given["username"] or next(iter(users), "")
@@ -41,7 +41,7 @@ class ActionModule(ActionBase):
             "owner": given["user"] if username else "",
             "hosts": {name: self._host(one, name, given, read, task_vars) for name, one in hosts.items()},
             "problems": _mistakes(given, tls, hosts, users, password),
-            "texts": {SCRAPE: _scrape_text(given, tls, folder), RULES: self._task.args.get("rules", "")},
+            "texts": {SCRAPE: _scrape_text(given, tls, folder), RULES: read("__rules")},
         }
         arguments = {
             "state": self._task.args["state"],

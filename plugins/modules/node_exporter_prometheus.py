@@ -38,15 +38,6 @@ options:
     type: str
     choices: [checked, present, absent, verified]
     required: true
-  hosts:
-    description: The names of the scraped hosts in the inventory.
-    type: list
-    elements: str
-    default: []
-  rules:
-    description: The text of the recording rules.
-    type: str
-    default: ""
   variables:
     description: The variables of the role and of the scraped hosts, and the texts of the files. The action sets them.
     type: dict
@@ -67,7 +58,6 @@ EXAMPLES = r"""
 - name: Check the host of Prometheus
   onprem.kube_scheduling.node_exporter_prometheus:
     state: checked
-    hosts: "{{ groups['kube_node'] }}"
 """
 
 RETURN = r"""
@@ -84,76 +74,37 @@ username:
   sample: prometheus
 """
 
-import json
 import os
-from urllib.parse import quote
+from functools import partial
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible.module_utils.urls import open_url
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.hosts.common.files import Changes
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.hosts.common.system import HostError, ask, program_runner, wait_until
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.hosts.prometheus import (
-    HOST,
-    SCRAPE,
-    PrometheusFolder,
-    is_scraped,
-    missing_targets,
-    object_problems,
-    target_of,
-    target_problems,
-)
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.hosts.common.system import HostError, ask, program_runner
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.hosts.prometheus import Prometheus, object_problems, target_problems
 
 
 def argument_spec():
     """Return the options."""
     return {
         "state": {"type": "str", "choices": ["checked", "present", "absent", "verified"], "required": True},
-        "hosts": {"type": "list", "elements": "str", "default": []},
-        "rules": {"type": "str", "default": ""},
         "variables": {"type": "dict", "default": {}},
         "secrets": {"type": "dict", "default": {}, "no_log": True},
     }
 
 
-def missing(given, kept, login):
-    """Return what is missing in the files, and what Prometheus does not scrape. One that was reloaded scrapes all within one interval."""
-    host, advice, found = given["host"], "run the playbook onprem.kube_scheduling.site", []
-    if given["folder"]:
-        known = [one["labels"].get(HOST) for one in kept]
-        found = [f"{name} is not a target of Prometheus on {host}: {advice}" for name in given["hosts"] if name not in known]
-        found = found if kept else [f"{host} has no targets of node_exporter for Prometheus: {advice}"]
-    if not given["url"]:
-        return found
-    name, url = f"Prometheus {given['url']}", f"{given['url']}/api/v1/targets?state=active&scrapePool={quote(given['job'])}"
-
-    def look():
-        # A redirect would send the password to the other host, too.
-        answer = ask(open_url, url, follow_redirects="none" if login else "safe", force_basic_auth=bool(login), **login)
-        try:
-            return json.loads(answer.text)["data"]["activeTargets"], answer
-        except (ValueError, KeyError, TypeError):
-            return None, answer
-
-    active, answer = wait_until(look, lambda latest: is_scraped(latest[0], kept), tries=11, delay_s=3)
-    if active is None:
-        return [*found, f"{name} does not answer: {answer}"]
-    return found + missing_targets(name, f"{given['folder']}/{SCRAPE}", kept, active)
-
-
-def targets_of(module, hosts, kept, objects):
-    """Return the targets of the hosts, and the reasons for which they cannot be used."""
-    found = [target_of(name, variables, kept) for name, variables in hosts.items()]
-    targets, without = [one for one in found if one["targets"]], [one["labels"][HOST] for one in found if not one["targets"]]
-    problems = target_problems(targets, [name for name, variables in hosts.items() if variables["reaches_itself"]])
+def unusable(module, given, targets, without):
+    """Return the reasons for which targets cannot be used. Files may have targets for some of the hosts."""
+    found = target_problems(targets, [name for name, variables in given["hosts"].items() if variables["reaches_itself"]])
     unknown = (
         f"The address of node_exporter is not known for {', '.join(without)}, so Prometheus does not scrape it: run the role on these "
         "hosts in the same run, or set node_exporter_scrape_address of each host"
     )
-    if objects != "none":
-        problems += object_problems(targets, objects) + ([unknown] if without else [])
-    elif without:
+    if given["objects"] != "none":
+        return found + object_problems(targets, given["objects"]) + ([unknown] if without else [])
+    if without:
         module.warn(unknown)
-    return targets, problems
+    return found
 
 
 def main():
@@ -162,20 +113,19 @@ def main():
     os.umask(0o022)
     state, given, secrets = (module.params[name] for name in ("state", "variables", "secrets"))
     changes, problems, targets = Changes(module.check_mode), [], []
-    folder = PrometheusFolder(given, program_runner(module), changes)
-    kept = folder.kept() if given["folder"] else []
+    prometheus = Prometheus(given, program_runner(module), changes)
     try:
         if state == "verified":
-            problems = missing(given, kept, {name: value for name, value in secrets.items() if name != "password"})
-        elif state == "checked":
-            problems = given["problems"] + (folder.problems() if given["folder"] else [])
+            problems = prometheus.missing(partial(ask, open_url), {name: word for name, word in secrets.items() if name != "password"})
         elif state == "present":
-            targets, problems = targets_of(module, given["hosts"], kept, given["objects"])
-            problems = given["problems"] + problems
+            targets, without = prometheus.targets()
+            problems = given["problems"] + unusable(module, given, targets, without)
             if given["folder"] and not problems:
-                folder.write(targets, secrets["password"])
+                prometheus.write(targets, secrets["password"])
+        elif state == "checked":
+            problems = given["problems"] + (prometheus.problems() if given["folder"] else [])
         elif given["folder"]:
-            folder.remove()
+            prometheus.remove()
     except (HostError, OSError) as error:
         problems = [str(error)]
     if problems:

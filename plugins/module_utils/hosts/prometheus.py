@@ -10,14 +10,15 @@ import os
 import re
 import shutil
 from collections import defaultdict
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Optional
+from urllib.parse import quote
 
 from .common.files import Changes, HostFile, read_text
-from .common.system import HostError, Run, run_checked
+from .common.system import Answer, HostError, Run, run_checked, wait_until
 
 TARGETS, RULES, SCRAPE, PASSWORD, LOADED = "targets.yml", "rules.yml", "scrape.yml", "password", "loaded"
 CHECKS = {RULES: "rules", SCRAPE: "config"}
@@ -72,28 +73,12 @@ def object_problems(targets: Sequence[Target], kind: str) -> list[str]:
     return found
 
 
-def is_scraped(active: Optional[Sequence[Target]], targets: Sequence[Target]) -> bool:
-    """Return whether Prometheus knows as many targets, and has scraped each."""
-    return active is not None and len(active) >= len(targets) and all(one["health"] != "unknown" for one in active)
-
-
-def missing_targets(prometheus: str, scrape_file: str, targets: Sequence[Target], active: Sequence[Target]) -> list[str]:
-    """Return what a Prometheus does not scrape. ``active`` are its targets."""
-    known = [one["labels"].get("node") for one in active]
-    remedy = f"name the file {scrape_file} in scrape_config_files of its configuration, and reload it"
-    unknown = [(one["targets"][0], one["labels"]["node"]) for one in targets if one["labels"]["node"] not in known]
-    return [f"{prometheus} does not know the target {address} of the node {node}: {remedy}" for address, node in unknown] + [
-        f"{prometheus} cannot scrape {one['scrapeUrl']} of the node {node}: {one.get('lastError') or 'it was not scraped yet'}"
-        for one, node in zip(active, known)
-        if one["health"] != "up"
-    ]
-
-
 @dataclass
-class PrometheusFolder:
-    """One run for the folder. ``given`` are the variables of the role.
+class Prometheus:
+    """A Prometheus, as its host has it. ``given`` are the variables of the role.
 
-    An empty ``service`` is not reloaded, and without ``promtool`` nothing is checked. An empty ``owner`` of the password is not needed.
+    Without a ``folder`` there are no files. An empty ``service`` is not reloaded, and without ``promtool`` nothing is checked. An empty
+    ``owner`` of the password is not needed.
     """
 
     given: Mapping[str, Any]
@@ -103,9 +88,54 @@ class PrometheusFolder:
     def kept(self) -> list[Target]:
         """Return the targets in the present file. A file that somebody else has written has none."""
         try:
-            found: list[Target] = json.loads(read_text(self._place(TARGETS)).partition("---\n")[2])
+            found: list[Target] = json.loads(read_text(self._place(TARGETS)).partition("---\n")[2]) if self.given["folder"] else []
         except ValueError:
             return []
+        return found
+
+    def targets(self) -> tuple[list[Target], list[str]]:
+        """Return the targets, and the hosts whose address is not known."""
+        kept = self.kept()
+        found = [target_of(name, variables, kept) for name, variables in self.given["hosts"].items()]
+        return [one for one in found if one["targets"]], [one["labels"][HOST] for one in found if not one["targets"]]
+
+    def missing(self, ask: Callable[..., Answer], login: Mapping[str, str]) -> list[str]:
+        """Return what is missing in the files, and what Prometheus does not scrape.
+
+        One that was reloaded scrapes each target within one interval.
+        """
+        given, kept, advice, found = self.given, self.kept(), "run the playbook onprem.kube_scheduling.site", []
+        if given["folder"]:
+            known = [one["labels"].get(HOST) for one in kept]
+            found = [f"{name} is not a target of Prometheus on {given['host']}: {advice}" for name in given["hosts"] if name not in known]
+            found = found if kept else [f"{given['host']} has no targets of node_exporter for Prometheus: {advice}"]
+        if not given["url"]:
+            return found
+        name, url = f"Prometheus {given['url']}", f"{given['url']}/api/v1/targets?state=active&scrapePool={quote(given['job'])}"
+
+        def look() -> tuple[Optional[list[Target]], Answer]:
+            # A redirect would send the password to the other host, too.
+            answer = ask(url, follow_redirects="none" if login else "safe", force_basic_auth=bool(login), **login)
+            try:
+                return json.loads(answer.text)["data"]["activeTargets"], answer
+            except (ValueError, KeyError, TypeError):
+                return None, answer
+
+        def is_scraped(latest: tuple[Optional[list[Target]], Answer]) -> bool:
+            return latest[0] is not None and len(latest[0]) >= len(kept) and all(one["health"] != "unknown" for one in latest[0])
+
+        active, answer = wait_until(look, is_scraped, tries=11, delay_s=3)
+        if active is None:
+            return [*found, f"{name} does not answer: {answer}"]
+        scraped = [one["labels"].get("node") for one in active]
+        remedy = f"name the file {self._place(SCRAPE)} in scrape_config_files of its configuration, and reload it"
+        for address, node in [(one["targets"][0], one["labels"]["node"]) for one in kept]:
+            if node not in scraped:
+                found.append(f"{name} does not know the target {address} of the node {node}: {remedy}")
+        for one, node in zip(active, scraped):
+            if one["health"] != "up":
+                reason = one.get("lastError") or "it was not scraped yet"
+                found.append(f"{name} cannot scrape {one['scrapeUrl']} of the node {node}: {reason}")
         return found
 
     def problems(self) -> list[str]:

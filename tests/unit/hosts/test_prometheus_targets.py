@@ -4,13 +4,16 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
 from typing import Any
 
 import pytest
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.hosts.common.files import Changes
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.hosts.common.system import Answer
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.hosts.prometheus import (
+    Prometheus,
     Target,
-    is_scraped,
-    missing_targets,
     object_problems,
     target_of,
     target_problems,
@@ -71,15 +74,33 @@ def test_an_object_has_one_scheme_one_path_and_a_service_monitor_only_addresses(
     assert mixed.startswith("The hosts have http, https, /metrics, and node_exporter_prometheus_objects needs one scheme and one path")
 
 
-def test_a_target_that_is_not_scraped_is_named() -> None:
+def missing(folder: Path, kept: list[Target], active: list[Target] | None, **given: Any) -> list[str]:
+    """Return what is missing if the file has some targets, and Prometheus others."""
+    variables = {"folder": str(folder), "host": "monitoring", "hosts": ["a", "b"], "url": "URL", "job": "j", **given}
+    (folder / "targets.yml").write_text(f"# by the role\n---\n{json.dumps(kept)}\n")
+    answer = Answer(200, json.dumps({"data": {"activeTargets": active}}), "") if active is not None else Answer(-1, "", "refused")
+    return Prometheus(variables, lambda words: (1, "", ""), Changes(dry=False)).missing(lambda url, **options: answer, {})
+
+
+def test_a_target_that_is_not_scraped_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    waits: list[float] = []
+    monkeypatch.setattr("time.sleep", waits.append)
     targets = [target("a", "10.0.0.1:9100"), target("b", "10.0.0.2:9100")]
     up = {"labels": {"node": "a"}, "health": "up"}
     down = {"labels": {"node": "b"}, "health": "down", "scrapeUrl": "http://10.0.0.2:9100/metrics", "lastError": "refused"}
-    assert missing_targets("Prometheus URL", "scrape.yml", targets, [up, down | {"health": "up"}]) == []
-    (unknown,) = missing_targets("Prometheus URL", "scrape.yml", targets, [up])
-    assert unknown.startswith("Prometheus URL does not know the target 10.0.0.2:9100 of the node b: name the file scrape.yml in ")
-    assert missing_targets("Prometheus URL", "s", targets, [up, down]) == [
-        "Prometheus URL cannot scrape http://10.0.0.2:9100/metrics of the node b: refused"
-    ]
-    assert is_scraped([up, down], targets) and not is_scraped([up], targets) and not is_scraped(None, targets)
-    assert not is_scraped([up, down | {"health": "unknown"}], targets)
+    assert missing(tmp_path, targets, [up, down | {"health": "up"}]) == []
+    assert missing(tmp_path, targets, [up, down]) == ["Prometheus URL cannot scrape http://10.0.0.2:9100/metrics of the node b: refused"]
+    assert not waits
+    (unknown,) = missing(tmp_path, targets, [up])
+    assert unknown.startswith("Prometheus URL does not know the target 10.0.0.2:9100 of the node b: name the file ")
+    assert waits == [3] * 10
+    (new,) = missing(tmp_path, targets, [up, down | {"health": "unknown", "lastError": ""}])
+    assert new.endswith("of the node b: it was not scraped yet") and len(waits) == 20
+    assert missing(tmp_path, targets, None) == ["Prometheus URL does not answer: Status code was -1 and not [200]: refused"]
+
+
+def test_a_host_that_is_no_target_and_a_prometheus_without_targets_are_named(tmp_path: Path) -> None:
+    (host,) = missing(tmp_path, [target("a", "10.0.0.1:9100")], None, url="")
+    assert host.startswith("b is not a target of Prometheus on monitoring: run the playbook")
+    (none,) = missing(tmp_path, [], None, url="")
+    assert none.startswith("monitoring has no targets of node_exporter for Prometheus: run the playbook")

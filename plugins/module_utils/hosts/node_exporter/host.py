@@ -17,7 +17,7 @@ from typing import Any, Optional
 
 from ..common.files import read_text
 from ..common.previous import Previous
-from ..common.system import Answer, Listener, Run, listeners, main_pid, process_value
+from ..common.system import Answer, Listener, Run, listeners, process_value
 
 PACKAGE = "prometheus-node-exporter"
 UNITS = {"package": f"{PACKAGE}.service", "archive": "node_exporter.service"}
@@ -78,12 +78,8 @@ class Host(SimpleNamespace):
 
     @property
     def own_units(self) -> list[str]:
-        """The unit of the method, and that of the other one if this role has written it."""
-        return [unit for method, unit in UNITS.items() if method in (self.method, *self.managed)]
-
-    def runs(self, unit: str) -> bool:
-        """Return whether the service has a process."""
-        return main_pid(self.run, unit) > 0
+        """The unit of the method, and after it that of the other one if this role has written it."""
+        return [self.unit, *(UNITS[method] for method in self.managed if method != self.method)]
 
     @property
     def package_version(self) -> str:

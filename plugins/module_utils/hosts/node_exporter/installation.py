@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from ..common.files import Changes, HostFile, read_text
-from ..common.system import Answer, HostError, journal_end, listens, run_checked, wait_until
+from ..common.system import Answer, HostError, journal_end, listens, main_pid, run_checked, wait_until
 from .host import HASH, MARK, PACKAGE, TMPFILES, UNIT_FILES, UNITS, Host
 
 TRIES = 10
@@ -61,7 +61,7 @@ class Installation:
             is_new |= self._write(unit)
             is_new |= changes.do(needed, self._install_program if has_archive else self._install_package)
             enabled = self.run(["systemctl", "is-enabled", "--quiet", host.unit])[0] == 0
-            changes.do(is_new or not enabled or not host.runs(host.unit), self._start)
+            changes.do(is_new or not enabled or not main_pid(self.run, host.unit), self._start)
             if not self.dry:
                 self.answer = wait_until(self.ask, host.is_answer, tries=TRIES)
                 if not host.is_answer(self.answer):
@@ -69,9 +69,6 @@ class Installation:
         except (HostError, OSError) as error:
             raise HostError(self._restore(str(error))) from error
         self._forget()
-        used = {host.web_config_file: host.web_config(host.basic_auth_users), TMPFILES: host.textfile_dir}
-        for path in [path for path, use in used.items() if not use]:
-            changes.remove(path)
         for method in host.managed:
             if method != host.method:
                 self._uninstall(method)
@@ -108,7 +105,7 @@ class Installation:
         """
         host, changes, group = self.host, self.changes, self.host.system_group
         if not self.dry:
-            units = [one for one in host.own_units if host.runs(one)]
+            units = [one for one in host.own_units if main_pid(self.run, one)]
             host.previous.keep({"package": host.package_version, "managed": host.managed, "units": units})
         comment = OWN_GROUP if host.gid is None else OLDER_GROUP
         self._do(host.gid is None, "Create the group", "groupadd", "--system", group)
@@ -120,10 +117,14 @@ class Installation:
             declared = changes.put(HostFile(TMPFILES, f"d {host.textfile_dir} 2775 root {group} -\n", uid=0, gid=0))
             needed = declared or not Path(host.textfile_dir).is_dir()
             self._do(needed, "Create the folder of the textfile collector", "systemd-tmpfiles", "--create", TMPFILES)
+        elif not host.textfile_dir:
+            changes.remove(TMPFILES)
         web_config = host.web_config(bcrypt_hashes(host.basic_auth_users, read_text(host.web_config_file)))
         if web_config:
             text = json.dumps(web_config, indent=2, ensure_ascii=False) + "\n"
             changes.put(HostFile(host.web_config_file, text, mode=0o640, uid=0, gid=host.gid or 0, shown=False))
+        else:
+            changes.remove(host.web_config_file)
         command = " \\\n  ".join([host.program if host.method == "archive" else f"/usr/bin/{PACKAGE}", *host.arguments()])
         parts = [unit, command, web_config, host.archive_sum if host.method == "archive" else ""]
         configuration = hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
@@ -157,9 +158,8 @@ class Installation:
         run_checked(self.run, "apt-get", ["apt-get", *APT, *words])
 
     def _start(self) -> None:
-        for unit in self.host.own_units:
-            if unit != self.host.unit:
-                run_checked(self.run, "Stop the service of the other method", ["systemctl", "disable", "--now", unit])
+        for unit in self.host.own_units[1:]:
+            run_checked(self.run, "Stop the service of the other method", ["systemctl", "disable", "--now", unit])
         self.started_s = time.time()
         for words in (["daemon-reload"], ["enable", self.host.unit], ["restart", self.host.unit]):
             run_checked(self.run, "Start the service", ["systemctl", *words])
