@@ -14,7 +14,8 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.hosts.node_
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.hosts.prometheus import PASSWORD, RULES, SCRAPE, TARGETS
 from ansible_collections.onprem.kube_scheduling.plugins.plugin_utils.role_variables import RoleVariables, plain
 
-NAMES = ("dir", "user", "service", "promtool", "url", "job", "interval", "username", "password", "objects", "secret", "render_to", "targets")
+NAMES = ("dir", "user", "service", "promtool", "url", "job", "interval", "username", "password")
+NAMES += ("objects", "secret", "render_to", "targets")
 
 
 class ActionModule(ActionBase):

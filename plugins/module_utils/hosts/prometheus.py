@@ -86,7 +86,7 @@ class Prometheus:
     changes: Changes
 
     def kept(self) -> list[Target]:
-        """Return the targets in the present file. A file that somebody else has written has none."""
+        """Return the targets in the present file. A file of another program has none."""
         try:
             found: list[Target] = json.loads(read_text(self._place(TARGETS)).partition("---\n")[2]) if self.given["folder"] else []
         except ValueError:

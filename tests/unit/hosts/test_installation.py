@@ -12,8 +12,8 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.hosts.commo
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.hosts.common.system import Answer, HostError
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.hosts.node_exporter import host as host_module
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.hosts.node_exporter import installation
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.hosts.node_exporter.installation import Installation
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.hosts.node_exporter.host import UNIT_FILES
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.hosts.node_exporter.installation import Installation
 
 from tests.unit.hosts.node_exporter_host import HostWith, wanted
 
@@ -126,7 +126,7 @@ def test_a_package_is_installed_after_its_drop_in_and_one_that_apt_refuses_is_ro
     place.installation(GOOD, answers=answers).present("[Service]")
     (install,) = [command for command in place.commands if "apt-get" in command and " install " in command]
     assert install.endswith(" install prometheus-node-exporter=1.9*") and "--no-install-recommends" in install
-    assert "ExecStart=/usr/bin/prometheus-node-exporter \\\n  \"--collector" in place.texts()["package/unit"]
+    assert 'ExecStart=/usr/bin/prometheus-node-exporter \\\n  "--collector' in place.texts()["package/unit"]
     before = place.texts()
     place.variables["version"] = "9.9"
     refused = place.installation(GOOD, managed=["package"])

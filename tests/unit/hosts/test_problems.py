@@ -142,7 +142,11 @@ def test_a_program_that_is_no_node_exporter_is_refused() -> None:
         ({}, Answer(200, METRICS, ""), "node-3 has no prometheus-node-exporter.service of this role"),
         ({"managed": ["package"]}, Answer(200, METRICS, ""), "node-3: prometheus-node-exporter.service does not run"),
         ({"managed": ["package"], "configuration": "1"}, Answer(503, "", "x"), f"node-3: {URL} does not answer with metrics (Status code"),
-        ({"managed": ["package"], "configuration": "1"}, Answer(200, "up 1", ""), f"node-3: {URL} answers, and it is no node_exporter: run"),
+        (
+            {"managed": ["package"], "configuration": "1"},
+            Answer(200, "up 1", ""),
+            f"node-3: {URL} answers, and it is no node_exporter: run",
+        ),
     ],
 )
 def test_what_is_missing_is_named(contents: dict[str, Any], answer: Answer, text: str) -> None:

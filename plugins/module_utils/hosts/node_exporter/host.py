@@ -204,11 +204,12 @@ class Host(SimpleNamespace):
         """Yield one for each program of others that listens at a wanted address, and for each file that the service cannot read."""
         for found in self.listeners:
             if found.unit not in self.own_units and in_conflict(found.address, self.addresses):
+                unit, other = f"unit {found.unit}" if found.unit else "no unit", "node_exporter_web_listen_address to another port"
                 replaced = self.method == "package" and found.unit == UNITS["archive"]
                 yield (
-                    f": {found.address} is used by {found.program} (PID {found.pids[0]}, {f'unit {found.unit}' if found.unit else 'no unit'}): "
-                    f"{'set node_exporter_method: archive, which replaces it, or ' if replaced else ''}stop it, or set "
-                    "node_exporter_web_listen_address to another port. If it is a node_exporter that stays, set node_exporter_method: present"
+                    f": {found.address} is used by {found.program} (PID {found.pids[0]}, {unit}): "
+                    f"{'set node_exporter_method: archive, which replaces it, or ' if replaced else ''}stop it, or set {other}. "
+                    "If it is a node_exporter that stays, set node_exporter_method: present"
                 )
         user, group = self.system_user, self.system_group
         missing = "" if self.gid is not None else f". The group does not exist yet: groupadd --system {group}"

@@ -249,7 +249,7 @@ def _hash_of(user: str, password: str, kept: str) -> str:
     if len(password.encode()) > LONGEST_PASSWORD_BYTES:
         raise HostError(f"the password of user {user} has more than {LONGEST_PASSWORD_BYTES} bytes, which bcrypt ignores: shorten it")
     name = ctypes.util.find_library("crypt")
-    library = ctypes.CDLL(name) if name else None
+    library: Any = ctypes.CDLL(name) if name else None
     if hasattr(library, "crypt_gensalt"):
         crypt, make_salt = library.crypt, library.crypt_gensalt
         crypt.argtypes, crypt.restype = [ctypes.c_char_p] * 2, ctypes.c_char_p
