@@ -41,23 +41,20 @@ def target_of(host: str, variables: Mapping[str, Any], kept: Sequence[Target]) -
 
 def target_problems(targets: Sequence[Target], reaches_itself: Container[str]) -> list[str]:
     """Return why targets are not one machine each. A target at a loopback address is only good for the hosts of ``reaches_itself``."""
-    by_name, by_url, found = defaultdict(list), defaultdict(list), []
+    by_node, by_url, found = defaultdict(list), defaultdict(list), []
     for one in targets:
         host, address = one["labels"][HOST], one["targets"][0]
-        by_name[one["labels"]["node"]].append(host)
+        by_node[one["labels"]["node"]].append(host)
         by_url[address + one["labels"]["__metrics_path__"]].append(host)
         if re.match(r"127[.]|\[::1\]|localhost:", address) and host not in reaches_itself:
             found.append(
                 f"The target of {host} is {address}, which is another machine for Prometheus: set node_exporter_web_listen_address or "
                 f"node_exporter_scrape_address of {host} to an address that Prometheus reaches"
             )
-    twice = sorted(name for name, hosts in by_name.items() if len(hosts) > 1)
-    if twice:
-        remedy = "set node_exporter_kube_node_name of each host to the name of its Kubernetes node"
-        found.append(f"Several hosts of node_exporter_prometheus_targets have the node name {', '.join(twice)}: {remedy}")
-    remedy = "set node_exporter_scrape_address of each host to an address of this host only"
-    same = [(url, ", ".join(hosts)) for url, hosts in by_url.items() if len(hosts) > 1]
-    return found + [f"{hosts} have the same target {url}, so one machine would count as several nodes: {remedy}" for url, hosts in same]
+    own_name = "set node_exporter_kube_node_name of each host to the name of its Kubernetes node"
+    own_url = "so one machine would count as several nodes: set node_exporter_scrape_address of each host to an address of this host only"
+    found += [f"{', '.join(hosts)} have the same node name {name}: {own_name}" for name, hosts in by_node.items() if len(hosts) > 1]
+    return found + [f"{', '.join(hosts)} have the same target {url}, {own_url}" for url, hosts in by_url.items() if len(hosts) > 1]
 
 
 def object_problems(targets: Sequence[Target], kind: str) -> list[str]:

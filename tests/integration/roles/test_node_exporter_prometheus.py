@@ -305,7 +305,7 @@ def test_all_mistakes_are_named(checked: CasesRun) -> None:
         assert text in checked.failure("wrong"), checked.output
     hashed = checked.failure("hashed")
     assert "node_exporter_prometheus_password is empty" in hashed and "the password of prom " in hashed, checked.output
-    assert "node_exporter_prometheus_targets have the node name twice-a" in checked.failure("twice"), checked.output
+    assert "twice-a, twice-b have the same node name twice-a: set" in checked.failure("twice"), checked.output
 
 
 def test_one_machine_is_not_a_target_of_several_nodes(checked: CasesRun) -> None:
