@@ -594,6 +594,6 @@ def test_the_playbooks_name_hosts_without_node_exporter_and_a_prometheus_without
     (tmp_path / "inventory.json").write_text(json.dumps({"kube_node": {"hosts": nodes}, "kube_control_plane": {"hosts": {}}}))
     failed = ansible_playbook(REPOSITORY / "playbooks" / "site.yml", *arguments, "--tags", "node_exporter", folder=tmp_path)
     text = failed.in_one_line.partition("Nothing was changed. Failed checks:")[2]
-    assert failed.code == 2 and "node_exporter_method is archive, and node_exporter_version is " in text, failed.output
+    assert failed.code == 2 and "node_exporter_version is empty: it must be the version of the archive" in text, failed.output
     assert "localhost has no user nobody-of-this-name: set node_exporter_prometheus_user" in text, failed.output
     assert not (tmp_path / "nowhere").exists()
