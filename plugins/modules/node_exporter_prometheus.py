@@ -81,7 +81,7 @@ from ansible.module_utils.basic import AnsibleModule
 from ansible.module_utils.urls import open_url
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.hosts.common.files import Changes
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.hosts.common.system import HostError, ask, program_runner
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.hosts.prometheus import Prometheus, object_problems, target_problems
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.hosts.prometheus import Prometheus
 
 
 def argument_spec():
@@ -91,20 +91,6 @@ def argument_spec():
         "variables": {"type": "dict", "default": {}},
         "secrets": {"type": "dict", "default": {}, "no_log": True},
     }
-
-
-def unusable(module, given, targets, without):
-    """Return the reasons for which targets cannot be used. Files may have targets for some of the hosts."""
-    found = target_problems(targets, [name for name, variables in given["hosts"].items() if variables["reaches_itself"]])
-    unknown = (
-        f"The address of node_exporter is not known for {', '.join(without)}, so Prometheus does not scrape it: run the role on these "
-        "hosts in the same run, or set node_exporter_scrape_address of each host"
-    )
-    if given["objects"] != "none":
-        return found + object_problems(targets, given["objects"]) + ([unknown] if without else [])
-    if without:
-        module.warn(unknown)
-    return found
 
 
 def main():
@@ -118,8 +104,8 @@ def main():
         if state == "verified":
             problems = prometheus.missing(partial(ask, open_url), {name: word for name, word in secrets.items() if name != "password"})
         elif state == "present":
-            targets, without = prometheus.targets()
-            problems = given["problems"] + unusable(module, given, targets, without)
+            targets, problems = prometheus.targets(module.warn)
+            problems = given["problems"] + problems
             if given["folder"] and not problems:
                 prometheus.write(targets, secrets["password"])
         elif state == "checked":

@@ -90,11 +90,21 @@ class Prometheus:
             return []
         return found
 
-    def targets(self) -> tuple[list[Target], list[str]]:
-        """Return the targets, and the hosts whose address is not known."""
-        kept = self.kept()
-        found = [target_of(name, variables, kept) for name, variables in self.given["hosts"].items()]
-        return [one for one in found if one["targets"]], [one["labels"][HOST] for one in found if not one["targets"]]
+    def targets(self, warn: Callable[[str], None]) -> tuple[list[Target], list[str]]:
+        """Return the targets, and the reasons for which they cannot be used. Files may have targets for some of the hosts."""
+        hosts, kept, objects = self.given["hosts"], self.kept(), self.given["objects"]
+        found = [target_of(name, variables, kept) for name, variables in hosts.items()]
+        targets, without = [one for one in found if one["targets"]], [one["labels"][HOST] for one in found if not one["targets"]]
+        problems = target_problems(targets, [name for name, variables in hosts.items() if variables["reaches_itself"]])
+        unknown = (
+            f"The address of node_exporter is not known for {', '.join(without)}, so Prometheus does not scrape it: run the role on these "
+            "hosts in the same run, or set node_exporter_scrape_address of each host"
+        )
+        if objects != "none":
+            problems += object_problems(targets, objects) + ([unknown] if without else [])
+        elif without:
+            warn(unknown)
+        return targets, problems
 
     def missing(self, ask: Callable[..., Answer], login: Mapping[str, str]) -> list[str]:
         """Return what is missing in the files, and what Prometheus does not scrape.
