@@ -112,7 +112,7 @@ options:
     elements: dict
     default: []
   unneeded_verbs:
-    description: Verbs in O(rights) that are not asked.
+    description: Verbs in O(rights) that are not asked. A right that has only such verbs is asked.
     type: list
     elements: str
     default: []

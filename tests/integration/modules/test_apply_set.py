@@ -243,11 +243,13 @@ def test_what_the_api_server_refuses_and_missing_rights_are_problems_of_a_check(
         {"group": "", "resources": ["configmaps"], "namespaces": [place], "verbs": ["get", "create"], "names": ["x"]},
         {"group": "apps", "resources": ["deployments"], "verbs": ["list"], "asked": False},
         {"group": "apps", "resources": ["daemonsets"], "verbs": ["list"]},
+        {"group": "coordination.k8s.io", "resources": ["leases"], "verbs": ["create"]},
     ]
     asked = nobody.run(MODULE, state="checked", rights=rights, unneeded_verbs=["create"], **options(place, config_map(place)))
     assert problems(asked) == [
         f"the user may not get configmaps named x in namespace {place}: grant the verb",
         "the user may not list daemonsets.apps: grant the verb",
+        "the user may not create leases.coordination.k8s.io: grant the verb",
     ]
     forbidden = nobody.run(MODULE, **options(place, config_map(place)))
     assert forbidden["failed"] and "Grant the verb" in forbidden["msg"], forbidden

@@ -45,7 +45,8 @@ def permission_objects(name: str, namespace: str, permissions: Sequence[Mapping[
 def missing_rights(api: ObjectsApi, rights: Sequence[Mapping[str, t.Any]], unneeded_verbs: t.Collection[str]) -> Iterator[str]:
     """Ask the API server for each right, and yield a sentence for each one that the user does not have."""
     for right in rights:
-        verbs = [verb for verb in right["verbs"] if verb not in unneeded_verbs and right.get("asked", True)]
+        needed = [verb for verb in right["verbs"] if verb not in unneeded_verbs] or right["verbs"]
+        verbs = needed if right.get("asked", True) else []
         # A list without a namespace is of a run that needs the right nowhere.
         for asked in itertools.product(right["resources"], right.get("namespaces", [""]), right.get("names", [""]), verbs):
             resource, namespace, name, verb = map(str, asked)
