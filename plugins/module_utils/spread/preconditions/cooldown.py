@@ -18,11 +18,11 @@ def cooldown_violation(outcome: RestartOutcome, attempts: int, *, now_s: float, 
     """Return the reason if the pause after ``outcome`` is not over at ``now_s`` (seconds since the epoch). None if it is.
 
     ``cooldown_s`` applies after every outcome. After n ``attempts`` without progress the pause is cooldown_s · 2^(n-1). Without a cooldown
-    the time of the outcome does not count, because it is up to a second ahead if two restarts were in one second.
+    an outcome up to a second ahead counts as past: two restarts can be in one second, and the second outcome gets the next one.
     """
     pause_s = Backoff(cooldown_s, cooldown_s * 2**MAX_DOUBLINGS).pause_s(attempts)
     left_s = parse_time(outcome.time) + pause_s - now_s
-    if left_s <= 0 or cooldown_s == 0:
+    if left_s <= (0 if cooldown_s else 1):
         return None
     last = f"cooldown since {outcome.time}: the last result was {outcome.outcome}, attempts {attempts}"
     return Reason("cooldown", f"{last}; next attempt in {int(left_s) + 1} s at the earliest")
