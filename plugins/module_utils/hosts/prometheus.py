@@ -82,18 +82,18 @@ class Prometheus:
     run: Run
     changes: Changes
 
-    def kept(self) -> list[Target]:
-        """Return the targets in the present file. A file of another program has none."""
+    def kept(self) -> Optional[list[Target]]:
+        """Return the targets in the present file. None for a file in another form, as another program or an earlier version writes it."""
+        text = read_text(self._place(TARGETS)) if self.given["folder"] else ""
         try:
-            found: list[Target] = json.loads(read_text(self._place(TARGETS)).partition("---\n")[2]) if self.given["folder"] else []
+            return json.loads(text.partition("---\n")[2]) if text else []
         except ValueError:
-            return []
-        return found
+            return None
 
     def targets(self, warn: Callable[[str], None]) -> tuple[list[Target], list[str]]:
         """Return the targets, and the reasons for which they cannot be used. Files may have targets for some of the hosts."""
         hosts, kept, objects = self.given["hosts"], self.kept(), self.given["objects"]
-        found = [target_of(name, variables, kept) for name, variables in hosts.items()]
+        found = [target_of(name, variables, kept or []) for name, variables in hosts.items()]
         targets, without = [one for one in found if one["targets"]], [one["labels"][HOST] for one in found if not one["targets"]]
         problems = target_problems(targets, [name for name, variables in hosts.items() if variables["reaches_itself"]])
         unknown = (
@@ -102,6 +102,9 @@ class Prometheus:
         )
         if objects != "none":
             problems += object_problems(targets, objects) + ([unknown] if without else [])
+        elif without and kept is None:
+            lost = f"{self._place(TARGETS)} has another form, so the targets of {', '.join(without)} cannot be kept"
+            problems.append(f"{lost}: run the playbook once without --limit")
         elif without:
             warn(unknown)
         return targets, problems
@@ -111,7 +114,7 @@ class Prometheus:
 
         One that was reloaded scrapes each target within one interval.
         """
-        given, kept, advice, found = self.given, self.kept(), "run the playbook onprem.kube_scheduling.site", []
+        given, kept, advice, found = self.given, self.kept() or [], "run the playbook onprem.kube_scheduling.site", []
         if given["folder"]:
             known = [one["labels"].get(HOST) for one in kept]
             found = [f"{name} is not a target of Prometheus on {given['host']}: {advice}" for name in given["hosts"] if name not in known]

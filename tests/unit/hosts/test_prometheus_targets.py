@@ -104,3 +104,16 @@ def test_a_host_that_is_no_target_and_a_prometheus_without_targets_are_named(tmp
     assert host.startswith("b is not a target of Prometheus on monitoring: run the playbook")
     (none,) = missing(tmp_path, [], None, url="")
     assert none.startswith("monitoring has no targets of node_exporter for Prometheus: run the playbook")
+
+
+@pytest.mark.parametrize(("text", "problems"), [("---\n[]\n", 0), ("---\n- targets:\n  - 10.0.0.9:9100\n", 1)])
+def test_targets_in_another_form_are_not_lost_by_a_run_for_other_hosts(tmp_path: Path, text: str, problems: int) -> None:
+    (tmp_path / "targets.yml").write_text(text)
+    host = UNKNOWN | {"reaches_itself": False}
+    given = {"hosts": {"node-1": host}, "folder": str(tmp_path), "objects": "none"}
+    warnings: list[str] = []
+    _targets, found = Prometheus(given, lambda *_: (0, "", ""), Changes(dry=True)).targets(warnings.append)
+    assert len(found) == problems and len(warnings) == 1 - problems
+    assert all("the targets of node-1 cannot be kept: run the playbook once without --limit" in problem for problem in found)
+    given["hosts"] = {"node-1": host | {"address": "10.0.0.1:9100"}}
+    assert Prometheus(given, lambda *_: (0, "", ""), Changes(dry=True)).targets(warnings.append)[1] == []

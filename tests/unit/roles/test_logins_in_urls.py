@@ -13,7 +13,6 @@ from threading import Thread
 from typing import Any
 
 import pytest
-import yaml
 
 from tests.integration.roles.host_cases import CasesRun, play_cases
 
@@ -77,7 +76,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> CasesRun:
     """A run of all cases with `-vvv`. No case shows the login."""
     folder = tmp_path_factory.mktemp("logins")
     expected = {"targets": ["10.0.0.1:9100"], "labels": {"node": "node-1", "__meta_inventory_hostname": "node-1"}}
-    (folder / "targets.yml").write_text(yaml.safe_dump([expected]))
+    (folder / "targets.yml").write_text(f"---\n{json.dumps([expected])}\n")
     down = {"labels": {"node": "node-2"}, "health": "down", "scrapeUrl": "http://10.0.0.2:9100/metrics", "lastError": "refused"}
     with prometheus_with([down]) as address:
         cases = {
