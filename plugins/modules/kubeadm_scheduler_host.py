@@ -100,7 +100,7 @@ EXAMPLES = r"""
 RETURN = r"""
 problems:
   description: The reasons why the host cannot be changed. Each is a sentence with the remedy.
-  returned: with O(state=read) and O(state=checked)
+  returned: success
   type: list
   elements: str
   sample: ["cp-2 cannot be reached: repair it, or if it does not return, remove its Node and remove it from the inventory"]

@@ -74,7 +74,7 @@ EXAMPLES = r"""
 RETURN = r"""
 problems:
   description: The reasons why the host cannot be used. Each is a sentence with the remedy.
-  returned: with O(state=checked)
+  returned: success
   type: list
   elements: str
   sample: ["scheduler-1 has systemd 249, and the units need 252 or later: upgrade the host, or choose another one"]

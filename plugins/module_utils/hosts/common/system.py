@@ -78,7 +78,7 @@ def stop_on_signals() -> None:
 
 
 def run_state(module: Any, host_class: Callable[..., Any], open_url: Callable[..., Any], **options: Any) -> None:
-    """Run the method of a host that has the name of the option ``state``, and end the module with its result.
+    """Run the method of a host that has the name of the option ``state``, and end the module with its result, which has all ``problems``.
 
     The host gets the options of the module, and what runs programs, sends requests with more ``options``, and counts changes.
     """
@@ -88,7 +88,7 @@ def run_state(module: Any, host_class: Callable[..., Any], open_url: Callable[..
     changes = Changes(module.check_mode)
     try:
         host = host_class(SimpleNamespace(**module.params), program_runner(module), request, changes)
-        result = getattr(host, module.params["state"])() or {}
+        result = {"problems": [], **(getattr(host, module.params["state"])() or {})}
     except (HostError, OSError) as error:
         module.fail_json(msg=str(error))
     module.exit_json(changed=changes.changed, diff=changes.diffs, **result)
