@@ -34,17 +34,12 @@ def bind(api: ObjectsApi, probe: Json, *, timeout_s: float, log: str) -> str:
 
     ``log`` is the command that shows the log of the scheduler.
     """
-    pod, profile = reference_of(probe), probe["spec"]["schedulerName"]
-
-    def events(reason: str = "") -> list[Json]:
-        return api.list_plain("v1", "Event", namespace=pod.namespace, fields=f"involvedObject.name={pod.name}{reason}")
-
-    try:
-        api.create_once(PODS, pod.namespace, probe)
-        node = polled(lambda: _spec(api, pod).get("nodeName"), bool, timeout_s)
-        found = polled(lambda: events(",reason=Scheduled"), bool, EVENT_WITHIN_S) if node else events()
-    finally:
-        delete_found(api, [pod])
+    profile = probe["spec"]["schedulerName"]
+    node, found = _bound(api, probe, timeout_s)
+    if node and not found:
+        # The scheduler may have ended before it wrote the Event, as the earlier leader does in a roll-out.
+        again = {**probe["metadata"], "name": f"{probe['metadata']['name']}-again"}
+        node, found = _bound(api, {**probe, "metadata": again}, timeout_s)
     said = " ".join(str(event.get("message") or "") for event in found)
     if not node:
         raise ObjectsError(
@@ -59,6 +54,21 @@ def bind(api: ObjectsApi, probe: Json, *, timeout_s: float, log: str) -> str:
             "another name for the profile"
         )
     return f"{profile} has bound a pod to {node}: {said}"
+
+
+def _bound(api: ObjectsApi, probe: Json, timeout_s: float) -> tuple[str, list[Json]]:
+    """Create a pod, wait until it is bound, and delete it. Return its node and its Events: those of the binding if it was bound."""
+    pod = reference_of(probe)
+
+    def events(reason: str = "") -> list[Json]:
+        return api.list_plain("v1", "Event", namespace=pod.namespace, fields=f"involvedObject.name={pod.name}{reason}")
+
+    try:
+        api.create_once(PODS, pod.namespace, probe)
+        node = polled(lambda: _spec(api, pod).get("nodeName") or "", bool, timeout_s)
+        return node, polled(lambda: events(",reason=Scheduled"), bool, EVENT_WITHIN_S) if node else events()
+    finally:
+        delete_found(api, [pod])
 
 
 def _spec(api: ObjectsApi, reference: Reference) -> Json:

@@ -100,6 +100,19 @@ def test_a_pod_is_deleted_if_its_events_cannot_be_read() -> None:
     assert api.pods == {} and len(api.created) == 1
 
 
+def test_another_pod_is_tried_if_the_scheduler_ended_before_it_wrote_the_event() -> None:
+    api = Api("worker-1", [FAILED])
+    create = api.create_once
+
+    def create_with_event(*given: t.Any) -> None:
+        api.events += [BOUND] if api.created else []
+        create(*given)
+
+    api.create_once = create_with_event  # type: ignore[assignment, method-assign]
+    assert probed(api) == "web has bound a pod to worker-1: assigned"
+    assert len({pod["metadata"]["name"] for pod in api.created}) == 2 and api.pods == {}
+
+
 @pytest.mark.parametrize("holder", ["", "missing"])
 def test_a_lease_that_nobody_holds_is_named(holder: str) -> None:
     with pytest.raises(ObjectsError, match=r"After 0 s nobody holds the Lease kube-system/kube-scheduler\."):
