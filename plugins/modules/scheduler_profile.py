@@ -23,6 +23,7 @@ description:
 extends_documentation_fragment:
   - kubernetes.core.k8s_auth_options
   - onprem.kube_scheduling.attributes
+  - onprem.kube_scheduling.connection
 attributes:
   check_mode:
     description: Can run in check mode and return what would be done without changing the file or the ConfigMap.
@@ -166,12 +167,6 @@ options:
     description:
       - The permissions of the file, such as V('0644'). By default they are not changed, and a new file has V('0600').
     type: raw
-requirements:
-  - python >= 3.9
-  - kubernetes >= 24.2.0
-  - msgspec >= 0.19
-  - PyYAML >= 6.0
-  - urllib3 >= 2.0.2
 notes:
   - The requirements are for the controller. Only O(configmap) needs more than PyYAML, which Ansible itself needs.
   - Unknown fields are refused, also those of an existing configuration, because kube-scheduler refuses fields that it does not know.

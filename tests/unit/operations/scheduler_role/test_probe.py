@@ -101,14 +101,12 @@ def test_a_pod_is_deleted_if_its_events_cannot_be_read() -> None:
 
 
 def test_another_pod_is_tried_if_the_scheduler_ended_before_it_wrote_the_event() -> None:
-    api = Api("worker-1", [FAILED])
-    create = api.create_once
+    class WritesTheSecondEvent(Api):
+        def create_once(self, resource: t.Any, namespace: str, pod: Json) -> None:
+            self.events += [BOUND] if self.created else []
+            super().create_once(resource, namespace, pod)
 
-    def create_with_event(*given: t.Any) -> None:
-        api.events += [BOUND] if api.created else []
-        create(*given)
-
-    api.create_once = create_with_event  # type: ignore[assignment, method-assign]
+    api = WritesTheSecondEvent("worker-1", [FAILED])
     assert probed(api) == "web has bound a pod to worker-1: assigned"
     assert len({pod["metadata"]["name"] for pod in api.created}) == 2 and api.pods == {}
 
