@@ -104,7 +104,7 @@ def test_extenders_that_do_not_end_are_named_and_their_files_stay(tmp_path: Path
         "extended_scheduler_state": "absent",
         "extended_scheduler_shape": "kubeadm",
         "__extended_scheduler_host_state": "extender",
-        "__extended_scheduler_cluster": {"objects": []},
+        "__extended_scheduler_cluster": {"objects": [], "version": "v1.36.0"},
         "__extended_scheduler_found": {},
         "__extended_scheduler_errors": [],
         "__extended_scheduler_end_s": 2,
