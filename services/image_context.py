@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import argparse
 import hashlib
+import importlib.util
 import json
 import re
-import runpy
 import shutil
 import subprocess
 import sys
@@ -70,8 +70,12 @@ def manifest() -> bytes:
 
 
 def collection_version() -> str:
-    version: str = runpy.run_path(str(SERVICES / "common" / "version.py"))["version"]()
-    return version
+    # By its path, because this file is also called by its path and then belongs to no package.
+    spec = importlib.util.spec_from_file_location("version", SERVICES / "common" / "version.py")
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return str(module.version())
 
 
 def content_hash(*, base: str, python: str, architecture: str) -> str:

@@ -23,7 +23,7 @@ IMAGE = {"base": "python:3.13-slim", "python": "3.13", "architecture": "amd64"}
 @pytest.fixture
 def collection(tmp_path: Path) -> Path:
     """A copy of the files from which the image is built."""
-    root = tmp_path / "collection"
+    root = tmp_path / "ansible_collections" / "onprem" / "kube_scheduling"
     for folder in ("services", "plugins/module_utils"):
         shutil.copytree(ROOT / folder, root / folder, ignore=shutil.ignore_patterns("__pycache__"))
     for name in ("galaxy.yml", "LICENSE"):
@@ -49,6 +49,19 @@ def test_an_installed_collection_and_a_clone_have_the_same_tag(collection: Path)
     (collection / "galaxy.yml").unlink()
     (collection / "MANIFEST.json").write_text(json.dumps({"collection_info": {"version": before["version"]}, "format": 1}))
     assert describe(collection) == before
+
+
+def test_ansible_finds_the_version_of_a_collection_that_is_installed(collection: Path) -> None:
+    # The import system of ansible-core takes each file below its collections for a place of modules.
+    program = f"""
+from ansible.utils.collection_loader._collection_finder import _AnsibleCollectionFinder
+_AnsibleCollectionFinder(paths=[{str(collection.parents[2])!r}])._install()
+from ansible_collections.onprem.kube_scheduling.services import image_context
+assert image_context.__file__.startswith({str(collection)!r})
+print(image_context.collection_version())
+"""
+    found = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert found.stdout.strip() == image_context.collection_version(), found.stderr
 
 
 @pytest.mark.parametrize(
