@@ -2,7 +2,7 @@
 # Copyright: onprem.kube_scheduling contributors
 """Counts lines of code in the parts whose size has a limit: all lines but comments, docstrings and blank lines.
 
-    python -m tools.line_counts
+python -m tools.line_counts
 """
 
 from __future__ import annotations
@@ -39,8 +39,11 @@ def code_lines(source: str) -> int:
 
 def _text_lines(tree: ast.Module) -> Iterator[int]:
     for node in ast.walk(tree):
-        is_string = isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)
-        if is_string or (isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) in DOCUMENTATION):
+        if isinstance(node, ast.Expr):
+            is_text = isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)
+        else:
+            is_text = isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) in DOCUMENTATION
+        if is_text and isinstance(node, ast.stmt):
             yield from range(node.lineno, (node.end_lineno or node.lineno) + 1)
 
 
