@@ -160,8 +160,8 @@ image-lock: env ## write services/requirements.txt, the libraries of the image o
 sbom: env ## write dist/services-sbom.cdx.json, the list of the libraries in the image of the services (CycloneDX)
 	@$(PYTHON) -m tools.sbom
 
-tables: env ## write the tables of the playbooks' variables into the guides
-	@$(PYTHON) -m tools.tables
+tables: env ## write the tables and pictures into the guides that are made from the code
+	@PYTHONPATH=.venv/collections $(PYTHON) -m tools.tables
 
 deploy: env ## render the objects of the roles into deploy/, the base for kustomize, and the alerts into a PrometheusRule
 	@$(PYTHON) -m tools.rendered_base

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: onprem.kube_scheduling contributors
-"""Writes tables into the guides: the variables of the playbooks from playbooks/vars, and the rights of the roles' programs."""
+"""Writes tables into the guides: the variables of playbooks, the rights of the roles' programs, and the states of a rescue."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ import yaml
 
 from tools.errors import ToolError, exit_with
 from tools.paths import ROOT
+from tools.rescue_states import states_text
 
 GUIDES = {
     "after_maintenance": "docs/after-maintenance.md",
@@ -49,6 +50,9 @@ INSTALLING_RIGHTS = {
 }
 """The guide with the rights of a playbook's user, and the lists with them, by the name of the playbook. The text is for a whole list."""
 
+STATES = "docs/development/architecture.md"
+"""The page with the states of a rescue."""
+
 CHANGES_HEAD = "| program | resources | verbs | namespace | |\n|---|---|---|---|---|\n"
 PROGRAMS = {"spread_cronjob": "rebalancer", "critical_rescuer": "rescuer", "extended_scheduler": "scheduler"}
 OTHER_PROGRAMS = {"_of_extenders": "extender", "_to_learn": "extender"}
@@ -69,8 +73,9 @@ def main() -> int:
     for playbook, (guide, _lists) in INSTALLING_RIGHTS.items():
         file = ROOT / guide
         file.write_text(with_installing_rights(file.read_text(), playbook))
-    file = ROOT / CHANGES
-    file.write_text(with_changes(file.read_text()))
+    for page, with_part in ((CHANGES, with_changes), (STATES, with_states)):
+        file = ROOT / page
+        file.write_text(with_part(file.read_text()))
     return 0
 
 
@@ -115,6 +120,11 @@ def _variable(namespace: str) -> str:
     """Return the name of the variable that a namespace is, or the namespace itself."""
     found = re.fullmatch(r"{{ (?:__)?(\w+).*}}", namespace)
     return found[1] if found else namespace
+
+
+def with_states(text: str) -> str:
+    """Return the text of the page with the present states of a rescue between its two marks."""
+    return _between(text, "<!-- states of a rescue: `make tables` writes them -->\n", "<!-- end of states -->\n", states_text(), STATES)
 
 
 def _between(text: str, start: str, end: str, table_text: str, guide: str) -> str:

@@ -16,10 +16,10 @@ description:
     set of pods with the lowest priorities that frees enough capacity, never against a PodDisruptionBudget.
   - Reserves the capacity by a taint with the hash of the pod until the pod is bound, and then removes exactly that taint. The next run
     takes over or releases the nodes that a killed run has left held.
-  - Waits for O(settle_time) first, because the preemption of kube-scheduler is faster. A rescue helps where preemption does not, for
-    example among pods of equal priority, for pods that are critical only by annotation, with a profile without preemption, or if the
-    scheduler's victims do not end. The scheduler's preemption may violate PodDisruptionBudgets; C(docs/rescue.md) has the scheduler
-    profile that leaves all evictions to this module.
+  - Waits for O(settle_time) first where kube-scheduler may preempt pods, because its preemption is faster. A rescue helps where
+    preemption does not, for example among pods of equal priority, for pods that are critical only by annotation, with a profile without
+    preemption, or if the scheduler's victims do not end. The scheduler's preemption may violate PodDisruptionBudgets; C(docs/rescue.md)
+    has the scheduler profile that leaves all evictions to this module.
   - Evicts nothing if that would not help. Nodes that are closed for another reason than lack of capacity, a scheduler that is not running
     and a preemption that is under way are reported instead.
   - Only one program evicts pods at a time, the holder of the Lease C(kube-scheduling-rescue) in C(kube-system).
@@ -117,6 +117,8 @@ options:
     description:
       - The time, in seconds or as V(2s), in which the scheduler can bind a pod by itself after it has reported that it finds no node.
       - The time starts again when evictions become possible, when a node opens to the pod, and when the scheduler nominates the pod.
+      - No time passes if the scheduler cannot preempt for the pod. Its C(preemptionPolicy) is Never, no pod has a lower
+        C(spec.priority), or its profile in O(scheduler_config) has no DefaultPreemption.
     type: str
     default: "2"
   hold:

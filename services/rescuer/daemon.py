@@ -13,20 +13,16 @@ from typing import NamedTuple
 
 from ...plugins.module_utils.kube.client.api import KubeApi
 from ...plugins.module_utils.operations.common.config_map_store import ConfigMapStore
-from ...plugins.module_utils.operations.common.leader_lease import LeaderLease, identity
+from ...plugins.module_utils.operations.rescue.attempts import AttemptStore
 from ...plugins.module_utils.operations.rescue.controller import STALE_RETRY_S, RescueController
-from ...plugins.module_utils.operations.rescue.environment import RescueEnvironment, rescue_client, rescue_informer
-from ...plugins.module_utils.operations.rescue.records.attempt_store import AttemptStore
+from ...plugins.module_utils.operations.rescue.environment import open_environment
 from ...plugins.module_utils.operations.rescue.shutdown import RescueShutdown
-from ...plugins.module_utils.operations.rescue.task import CLEARING
 from ...plugins.module_utils.rescue.options import missing_namespaces
 from ..common.health import Health
 from ..common.leadership import TEMPORARY, Leadership
 from ..common.log import Log
 from ..common.signals import ShutdownSignal
-from .hold_ages import HoldAges
-from .leader_work import RescueWork
-from .metrics import Metrics
+from .metrics import HoldAges, Metrics
 from .observer import LogObserver
 from .settings import PROGRAM, Settings
 
@@ -69,27 +65,16 @@ class Daemon:
         self._settings, self._log, self._metrics = settings, log, metrics
         self._cluster = cluster or {}
         self._health, self._shutdown_signal = health, shutdown
-        self._cache = rescue_informer(api, settings.rescue)
-        writer = identity()
-        self._lease = LeaderLease(api, writer)
-        api_of_rescues = rescue_client(api, self._lease)
         self._observer = LogObserver(log, metrics, health, now_s=api.now_s, leading=lambda: self._leadership.leading)
-        environment = RescueEnvironment(
-            api_of_rescues,
-            self._cache,
-            settings.rescue,
-            lease=self._lease,
-            attempts=AttemptStore(api_of_rescues),
-            observer=self._observer,
-            writer=writer,
-            dry_run=settings.dry_run,
-        )
-        self._controller = RescueController(environment, once=False, idle_s=settings.housekeeping_interval)
+        environment = open_environment(api, settings.rescue, self._observer, dry_run=settings.dry_run)
+        self._cache, self._lease = environment.cache, environment.lease
+        attempts = AttemptStore(environment.api)
+        self._controller = RescueController(environment, attempts, once=False, idle_s=settings.housekeeping_interval)
         self._rescue_shutdown = RescueShutdown(self._controller)
         self._leadership = Leadership(
             self._lease,
-            ConfigMapStore(api_of_rescues),
-            RescueWork(self._rescue_shutdown),
+            ConfigMapStore(environment.api),
+            self._rescue_shutdown,
             name=PROGRAM.name,
             log=log,
             on_error=self._observer.on_error,
@@ -234,12 +219,12 @@ class Daemon:
         The same time limits the wait for evictions that may still be carried out, because the next leader does not know of them.
         """
         self._controller.accepts_new = False
-        self._log.info("stopping", leading=self._leadership.leading, clearing=self._controller.is_clearing)
+        self._log.info("stopping", leading=self._leadership.leading, clearing=bool(self._controller.clearing))
         end_at_s = time.monotonic() + self._settings.stop_timeout
-        while self._controller.is_clearing and time.monotonic() < end_at_s and not self._shutdown_signal.force:
+        while self._controller.clearing and time.monotonic() < end_at_s and not self._shutdown_signal.force:
             last = self._reconcile_once()
             self._wait_for_change(last.version, min(last.requeue_after_s, SLICE_S))
-        unfinished = [task.name for task in self._controller.tasks.values() if task.stage == CLEARING]
+        unfinished = [task.name for task in self._controller.clearing]
         if unfinished:
             self._log.warning("stopped before these pods were bound; their nodes are released", pods=unfinished)
         if self._rescue_shutdown.finish_evictions(end_at_s - time.monotonic(), hurried=lambda: self._shutdown_signal.force):

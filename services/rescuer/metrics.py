@@ -5,16 +5,18 @@
 from __future__ import annotations
 
 from collections import Counter as Tally
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 
 from prometheus_client import Counter, Gauge, Histogram
 
 from ...plugins.module_utils.kube.cache.informer import CACHED_RESOURCES, WORKLOAD_RESOURCES
-from ...plugins.module_utils.operations.rescue.task import CLEARING, FAILED, POD_GONE, RESCUED, RescueTask
+from ...plugins.module_utils.operations.rescue.task import FAILED, POD_GONE, RESCUED, RescueTask
 from ...plugins.module_utils.rescue.plan import IMPOSSIBLE, PLANNED, WAITING
+from ...plugins.module_utils.state.hold import Hold
 from ..common.registry import new_registry
 
 PREFIX = "kube_scheduling_rescue_"
+CLEARING = "clearing"
 RESULTS = (RESCUED, FAILED, POD_GONE)
 STATUSES = (WAITING, PLANNED, CLEARING, IMPOSSIBLE)
 BOUND_BUCKETS_S = (0.1, 0.25, 0.5, 1, 2.5, 5, 10, 15, 20, 30, 45, 60, 120, 300, 600)
@@ -85,8 +87,37 @@ class Metrics:
             self.pending.labels(status).set(tally[status])
 
 
+class HoldAges:
+    """The times at which the current holds were made.
+
+    ``now_s`` returns the time of the API server's clock. Each hold has the time of that clock too, so the clocks of the machines on which
+    leaders run do not matter. A hold without a known time counts from the moment at which this process first saw it.
+    """
+
+    def __init__(self, now_s: Callable[[], float]) -> None:
+        self._now_s = now_s
+        self._since_s: dict[tuple[str, Hold], float] = {}
+
+    def update(self, holds: Mapping[str, Hold]) -> None:
+        """Note the current holds, by node name."""
+        now_s = self._now_s()
+        since_s = {}
+        for key in holds.items():
+            known_s = key[1].since_s
+            since_s[key] = known_s if known_s is not None else self._since_s.get(key, now_s)
+        self._since_s = since_s
+
+    def oldest_s(self) -> float:
+        """Return the seconds since the oldest hold was made, up to now, also if no update was possible lately. 0 without a hold.
+
+        A metrics thread calls this.
+        """
+        since_s = self._since_s.values()
+        return max(0.0, self._now_s() - min(since_s)) if since_s else 0.0
+
+
 def _status_of(task: RescueTask) -> str:
     """Return the status label of a task. A task that clears a node counts as clearing, one without a plan yet as waiting."""
-    if task.stage == CLEARING:
+    if task.is_clearing:
         return CLEARING
     return task.status if task.status in STATUSES else WAITING

@@ -12,7 +12,7 @@ from ...plugins.module_utils.model.api.node import Node
 from ...plugins.module_utils.model.reason import Reason
 from ...plugins.module_utils.model.undecodable import Undecodable
 from ...plugins.module_utils.operations.rescue.controller import waited_s
-from ...plugins.module_utils.operations.rescue.observer import RescueObserver
+from ...plugins.module_utils.operations.rescue.environment import RescueObserver
 from ...plugins.module_utils.operations.rescue.task import RESCUED, RescueTask
 from ...plugins.module_utils.rescue.plan import PLANNED, Victim
 from ...plugins.module_utils.state.hold import Hold

@@ -25,8 +25,9 @@ class SchedulerProfile:
     DoNotSchedule that PodTopologySpread adds to pods without constraints. ``disabled_filters`` and ``disabled_pre_filters``: the plugins
     that are not enabled at these extension points. ``unknown``: the reasons why the results of all pods are uncertain, such as a filter
     that is not one of Kubernetes itself. ``extender_resources``: the resources whose pods an extender filters. ``scheduler``: the
-    kube-scheduler that has the profile. Only profiles of one kube-scheduler see each other's nominated pods. ``scores``: the settings of
-    its scores. ``percentage_of_nodes``: the share of the nodes that it scores (``percentageOfNodesToScore``); 0 means adaptive.
+    kube-scheduler that has the profile. Only profiles of one kube-scheduler see each other's nominated pods. ``preempts``: a plugin of it
+    may preempt pods. ``scores``: the settings of its scores. ``percentage_of_nodes``: the share of the nodes that it scores
+    (``percentageOfNodesToScore``); 0 means adaptive.
     """
 
     added_affinity: NodeSelector | None = None
@@ -38,6 +39,7 @@ class SchedulerProfile:
     unknown: Reasons = PASSED
     extender_resources: frozenset[str] = frozenset()
     scheduler: str = ""
+    preempts: bool = True
     # Caches of filter results have profiles in their keys, so the hash is short.
     scores: ScoreSettings = field(default=DEFAULT_SCORES, hash=False)
     percentage_of_nodes: int = field(default=0, hash=False)

@@ -23,6 +23,8 @@ from .versions import ConfigTarget, short_name
 DO_NOT_SCHEDULE = "DoNotSchedule"
 DECIDING_POINTS = ("preEnqueue", "preFilter", "filter", "reserve", "permit")
 """The extension points at which a plugin can keep a pod off a node, or prevent its binding."""
+NOT_PREEMPTING = {"DynamicResources"}
+"""Plugins at the extension point postFilter that preempt no pod."""
 WITHOUT_TABLES = ("v1beta1",)
 """API versions whose default plugins are not in the tables. A configuration is converted from them, which keeps the effect."""
 _FILTERING_EXTENDER = Reason("depends_on_extender", "an extender of the scheduler may reject nodes")
@@ -73,6 +75,7 @@ def _profile_of(
         unknown=tuple(_unknown(enabled, filtering, known)),
         extender_resources=_managed(filtering, "name"),
         scheduler=scheduler,
+        preempts=bool({name for name, _weight in plugins.at("postFilter")} - NOT_PREEMPTING),
         scores=score_settings_of(profile, extenders, plugins, known),
         percentage_of_nodes=number_of(profile.get("percentageOfNodesToScore"), percentage),
     )

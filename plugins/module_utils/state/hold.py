@@ -10,7 +10,7 @@ The annotation is for people. A kubelet may annotate its own Node, so an annotat
 JSON text in the ConfigMap of the rescues, one for each node. Kubelets can write neither taints nor ConfigMaps of kube-system. A record is
 written before its taint and removed after it, so that every taint has a record.
 
-``rescue/hold_policy.py`` has the duration of a hold, ``operations/rescue/executor.py`` makes the deadline of it, and
+``rescue/hold_policy.py`` has the duration of a hold, ``operations/rescue/effects.py`` makes the deadline of it, and
 ``operations/rescue/holds.py`` releases the node after the deadline.
 """
 

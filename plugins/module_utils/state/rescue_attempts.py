@@ -46,6 +46,8 @@ MAX_PODS = 50
 """The number of pods of one owner whose failures are counted. The oldest ones are dropped."""
 LASTS_S = 600
 """A rescue has succeeded if its pod keeps its node for this time."""
+LOST, KEPT, COMPLETED = "lost", "kept", "completed"
+"""The results of ``record_result``."""
 
 
 class VictimRecord(Struct, frozen=True):
@@ -181,35 +183,23 @@ def cancel(entry: AttemptRecord | None, *, now_s: float, pod_uid: str) -> Attemp
     return _if_of_use(_ended(entry, [pod_uid], now_s)) if entry is not None else None
 
 
-def record_lost_node(entry: AttemptRecord | None, *, now_s: float, pod_uid: str) -> AttemptRecord | None:
-    """Record that the rescued pod has lost its node soon. Its rescue counts as a failed attempt."""
-    if entry is None or pod_uid not in entry.rescued:
-        return entry
-    time = format_time(now_s)
-    found = replace(entry, lost=_newest({**entry.lost, pod_uid: time}), rescued=_without(entry.rescued, pod_uid), time=time)
-    return _ended(found, (), now_s)
+def record_result(entry: AttemptRecord | None, result: str, *, now_s: float, pod_uid: str) -> AttemptRecord | None:
+    """Record the result of a rescue after the pod was bound. Return None if the entry is no longer needed.
 
-
-def record_kept_node(entry: AttemptRecord | None, *, now_s: float, pod_uid: str) -> AttemptRecord | None:
-    """Record that the rescued pod has kept its node long enough. Nodes that were lost before its rescue no longer count.
-
-    Return None if the entry is no longer needed.
+    LOST: the pod has lost its node soon, which counts as a failed attempt. KEPT: it has kept its node long enough, and nodes that were lost
+    before its rescue no longer count. COMPLETED: it has finished or was deleted by its owner, which counts as neither.
     """
     if entry is None or pod_uid not in entry.rescued:
         return entry
-    since_s = parse_time(entry.rescued[pod_uid])
-    later = {uid: time for uid, time in entry.lost.items() if parse_time(time) > since_s}
-    return _if_of_use(_ended(replace(entry, lost=later, rescued=_without(entry.rescued, pod_uid)), (), now_s))
-
-
-def record_completed_pod(entry: AttemptRecord | None, *, now_s: float, pod_uid: str) -> AttemptRecord | None:
-    """Record that the rescued pod has finished or was deleted by its owner. Its rescue counts neither as a failure nor as a success.
-
-    Return None if the entry is no longer needed.
-    """
-    if entry is None or pod_uid not in entry.rescued:
-        return entry
-    return _if_of_use(_ended(replace(entry, rescued=_without(entry.rescued, pod_uid)), (), now_s))
+    lost, time = entry.lost, entry.time
+    if result == LOST:
+        time = format_time(now_s)
+        lost = _newest({**lost, pod_uid: time})
+    elif result == KEPT:
+        since_s = parse_time(entry.rescued[pod_uid])
+        lost = {uid: lost_at for uid, lost_at in lost.items() if parse_time(lost_at) > since_s}
+    rescued = {uid: bound_at for uid, bound_at in entry.rescued.items() if uid != pod_uid}
+    return _if_of_use(_ended(replace(entry, lost=lost, rescued=rescued, time=time), (), now_s))
 
 
 def rescue_times_s(entries: Iterable[AttemptRecord]) -> dict[str, float]:
@@ -252,10 +242,6 @@ def _newest_s(entry: AttemptRecord) -> float:
 
 def _knows(entry: AttemptRecord, pod_uid: str) -> bool:
     return any(pod_uid in pods for pods in (entry.under_way, entry.failures, entry.rescued, entry.lost))
-
-
-def _without(entries: dict[str, str], uid: str) -> dict[str, str]:
-    return {known: time for known, time in entries.items() if known != uid}
 
 
 def _cut(entry: AttemptRecord) -> AttemptRecord:

@@ -14,10 +14,9 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.api import KubeApi
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.errors import UnreachableError
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.common.leader_lease import LeaderLease, identity
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.rescue.attempts import AttemptStore
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.rescue.controller import RescueController
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.rescue.environment import RescueEnvironment
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.rescue.observer import RescueObserver
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.rescue.records.attempt_store import AttemptStore
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.rescue.environment import RescueEnvironment, RescueObserver
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.rescue.shutdown import RescueShutdown
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.rescue.task import RescueTask
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.options import rescue_options
@@ -56,11 +55,10 @@ class Program:
             self.cache,
             rescue_options({**QUICK, **options}),
             lease=self.lease,
-            attempts=AttemptStore(self.api),
             observer=RescueObserver(),
             writer="test",
         )
-        self.controller = RescueController(environment, selected=lambda pod: pod.metadata.name == name)
+        self.controller = RescueController(environment, AttemptStore(self.api), selected=lambda pod: pod.metadata.name == name)
         self.cache.start()
         assert self.lease.acquire(30)
 

@@ -73,6 +73,14 @@ def test_a_pod_is_rescued_and_everything_is_counted(scene: Scene, daemons: Start
     assert len(daemon.said("node held")) == len(daemon.said("node released", node=node)) == 1
 
 
+def test_no_settle_time_passes_if_the_scheduler_reports_a_pod_and_preempts_nothing(scene: Scene, daemons: Start) -> None:
+    daemon = daemons("--settle-time=300s")
+    wait_until(lambda: daemon.leads, what="a leader")
+    node = full_node(scene)
+    wait_bound(scene, scene.critical("dns"), node, daemon, timeout_s=60)
+    assert len(scene.evictions()) == 1
+
+
 def test_what_cannot_be_rescued_is_shown_as_such(scene: Scene, daemons: Start) -> None:
     daemon = daemons()
     scene.nodes(cpu="1")

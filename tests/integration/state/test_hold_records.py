@@ -12,8 +12,8 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.api.meta import ObjectMeta
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.api.pod import Pod
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.codec import decode_json, encode_json
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.rescue.records.attempt_store import AttemptStore
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.rescue.records.hold_store import (
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.rescue.attempts import AttemptStore
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.rescue.holds import (
     HoldStore,
     NodeTakenError,
     TooManyHoldsError,

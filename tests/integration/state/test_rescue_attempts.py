@@ -17,7 +17,7 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.open_transport import open_transport
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.api.meta import ObjectMeta, OwnerReference
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.api.pod import Pod
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.rescue.records.attempt_store import AttemptStore
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.rescue.attempts import AttemptStore
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.state.rescue_attempts import (
     AttemptRecord,
     VictimRecord,

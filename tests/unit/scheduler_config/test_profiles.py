@@ -87,6 +87,19 @@ def test_disabled_plugins_of_each_extension_point_are_known(sets: Json, filters:
     assert found.disabled_pre_filters == pre_filters
 
 
+@pytest.mark.parametrize(
+    ("sets", "preempts"),
+    [
+        (plugins("postFilter"), True),
+        (plugins("postFilter", disabled=("DefaultPreemption",)), False),
+        (plugins("multiPoint", disabled=("DefaultPreemption",)), False),
+        (plugins("postFilter", "Foreign", disabled=("*",)), True),
+    ],
+)
+def test_a_profile_preempts_if_a_plugin_may_do_it(sets: Json, preempts: bool) -> None:
+    assert only(plugins=sets).preempts is preempts
+
+
 def test_arguments_of_the_filters_are_read() -> None:
     args = arguments("NodeAffinity", addedAffinity={"requiredDuringSchedulingIgnoredDuringExecution": TERMS})
     args += arguments("NodeResourcesFit", ignoredResources=["example.com/gpu"], ignoredResourceGroups=["example.org"])

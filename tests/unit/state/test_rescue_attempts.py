@@ -5,7 +5,6 @@
 from __future__ import annotations
 
 import re
-import typing as t
 
 import pytest
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.api.meta import OwnerReference
@@ -14,7 +13,10 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.codec
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.values.timestamps import format_time
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.state.hold import size_of
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.state.rescue_attempts import (
+    COMPLETED,
+    KEPT,
     KEPT_FOR_S,
+    LOST,
     MAX_BYTES,
     MAX_ENTRIES,
     MAX_ENTRY_BYTES,
@@ -29,10 +31,8 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.state.rescu
     configmap_patch,
     existing_key,
     read_attempts,
-    record_completed_pod,
     record_failure,
-    record_kept_node,
-    record_lost_node,
+    record_result,
     record_success,
     record_victims,
     start,
@@ -149,17 +149,17 @@ def later(kept: AttemptRecord | None, after_s: float) -> AttemptRecord | None:
 
 
 def test_pod_that_loses_its_node_soon_after_its_rescue_is_a_failed_attempt() -> None:
-    kept = record_lost_node(rescued(None, "a"), now_s=NOW + 60, pod_uid="a")
+    kept = record_result(rescued(None, "a"), LOST, now_s=NOW + 60, pod_uid="a")
     assert kept is not None and (kept.attempts, list(kept.lost), kept.rescued) == (1, ["a"], {})
     reason = attempt_violation(kept, now_s=NOW + 60, max_attempts=3, pod_uid="b")
     assert reason is not None and reason.code == "backoff"
-    assert record_lost_node(kept, now_s=NOW + 90, pod_uid="a") == kept, "writing it twice changes nothing"
+    assert record_result(kept, LOST, now_s=NOW + 90, pod_uid="a") == kept, "writing it twice changes nothing"
 
 
 def test_successes_do_not_clear_the_count_of_lost_nodes() -> None:
     kept: AttemptRecord | None = None
     for number in range(3):
-        kept = record_lost_node(rescued(kept, f"p{number}", at_s=NOW + number), now_s=NOW + number, pod_uid=f"p{number}")
+        kept = record_result(rescued(kept, f"p{number}", at_s=NOW + number), LOST, now_s=NOW + number, pod_uid=f"p{number}")
     assert kept is not None and (kept.attempts, kept.under_way) == (3, {})
     reason = attempt_violation(later(kept, 3000), now_s=NOW + 3000, max_attempts=3, pod_uid="p3")
     assert reason is not None and reason.code == "attempts_used_up"
@@ -167,33 +167,33 @@ def test_successes_do_not_clear_the_count_of_lost_nodes() -> None:
 
 def test_time_alone_makes_no_rescue_last() -> None:
     """Only a pod that was seen on its node after ten minutes has lasted."""
-    before = record_lost_node(rescued(None, "a"), now_s=NOW + 5, pod_uid="a")
+    before = record_result(rescued(None, "a"), LOST, now_s=NOW + 5, pod_uid="a")
     kept = rescued(before, "b", at_s=NOW + 10)
     assert later(kept, 24 * 3600) == kept
 
 
 def test_rescue_that_lasts_clears_the_count_of_nodes_that_were_lost_before_it() -> None:
-    before = record_lost_node(rescued(None, "a"), now_s=NOW + 5, pod_uid="a")
+    before = record_result(rescued(None, "a"), LOST, now_s=NOW + 5, pod_uid="a")
     kept = rescued(before, "b", at_s=NOW + 10)
-    assert record_kept_node(kept, now_s=NOW + 700, pod_uid="b") is None
-    after = record_lost_node(rescued(kept, "c", at_s=NOW + 20), now_s=NOW + 30, pod_uid="c")
+    assert record_result(kept, KEPT, now_s=NOW + 700, pod_uid="b") is None
+    after = record_result(rescued(kept, "c", at_s=NOW + 20), LOST, now_s=NOW + 30, pod_uid="c")
     assert after is not None and after.attempts == 2
-    found = record_kept_node(after, now_s=NOW + 700, pod_uid="b")
+    found = record_result(after, KEPT, now_s=NOW + 700, pod_uid="b")
     assert found is not None and (found.attempts, list(found.lost), found.rescued) == (1, ["c"], {})
 
 
 def test_pod_that_finished_neither_fails_nor_clears_the_count() -> None:
-    before = record_lost_node(rescued(None, "a"), now_s=NOW + 5, pod_uid="a")
-    found = record_completed_pod(rescued(before, "b"), now_s=NOW + 20, pod_uid="b")
+    before = record_result(rescued(None, "a"), LOST, now_s=NOW + 5, pod_uid="a")
+    found = record_result(rescued(before, "b"), COMPLETED, now_s=NOW + 20, pod_uid="b")
     assert found is not None and (found.attempts, found.rescued) == (1, {})
-    assert record_completed_pod(rescued(None, "b"), now_s=NOW + 20, pod_uid="b") is None
+    assert record_result(rescued(None, "b"), COMPLETED, now_s=NOW + 20, pod_uid="b") is None
 
 
-@pytest.mark.parametrize("judge", [record_lost_node, record_kept_node, record_completed_pod])
-def test_only_rescued_pods_are_judged(judge: t.Any) -> None:
+@pytest.mark.parametrize("result", [LOST, KEPT, COMPLETED])
+def test_only_rescued_pods_are_judged(result: str) -> None:
     kept = rescued(None, "a")
-    assert judge(kept, now_s=NOW, pod_uid="b") == kept
-    assert judge(None, now_s=NOW, pod_uid="a") is None
+    assert record_result(kept, result, now_s=NOW, pod_uid="b") == kept
+    assert record_result(None, result, now_s=NOW, pod_uid="a") is None
 
 
 @pytest.mark.parametrize("uid", ["hold.n", "attempt.x", "a/b", "..", "", " ", "\n", "\x00", "x" * 100_000, "\ud800", "\u202e", OWNER])

@@ -5,7 +5,6 @@
 from __future__ import annotations
 
 import copy
-import dataclasses
 import json
 import time
 import typing as t
@@ -34,11 +33,9 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.rescue import run
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.rescue.controller import RescueController
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.rescue.end_of_run import End, end_of_run
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.rescue.environment import RescueEnvironment
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.rescue.observer import RescueObserver
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.rescue.environment import RescueEnvironment, RescueObserver
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.rescue.shutdown import RescueShutdown
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.rescue.task import RescueTask
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.rescue.waits import Settling
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.options import RescueOptions, RescueRequest
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.state.hold import HOLD_ANNOTATION
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.state.rescue_attempts import AttemptRecord, attempt_key
@@ -347,12 +344,12 @@ def retry_now(on: Scene) -> None:
 
 def end_settling(task: RescueTask) -> None:
     """The settle time of the scheduler is over."""
-    task.settling = Settling(0.0)
+    task.settles_at_s = 0.0
 
 
 def end_waits(task: RescueTask) -> None:
     """Each wait for other pods has lasted for its maximum time."""
-    task.waits = dataclasses.replace(task.waits, max_s=-1.0)
+    task.max_wait_s = -1.0
 
 
 def key_of(document: Json) -> str:
@@ -407,11 +404,11 @@ def clear_nomination(on: Scene) -> None:
 
 def again(on: Scene, **options: t.Any) -> RescueController:
     """Another program on the same cluster."""
-    return RescueController(environment_of(on.cluster, on.lease, on.attempts, on.notes, writer="next", **options))
+    return RescueController(environment_of(on.cluster, on.lease, on.notes, writer="next", **options), t.cast(t.Any, on.attempts))
 
 
 def environment_of(
-    cluster: Cluster, lease: Lease, attempts: Attempts, notes: Notes, *, writer: str, dry_run: bool = False, **options: t.Any
+    cluster: Cluster, lease: Lease, notes: Notes, *, writer: str, dry_run: bool = False, **options: t.Any
 ) -> RescueEnvironment:
     """The environment of a program on a cluster in memory."""
     fake: t.Any = cluster
@@ -420,7 +417,6 @@ def environment_of(
         fake,
         RescueOptions(**{"settle_time_s": 0, **options}),
         lease=t.cast(t.Any, lease),
-        attempts=t.cast(t.Any, attempts),
         observer=notes,
         writer=writer,
         dry_run=dry_run,
@@ -438,8 +434,8 @@ def scene(
 ) -> Scene:
     """A rescuer on a cluster in memory."""
     cluster, lease, attempts, notes = Cluster(nodes, pods), Lease(), Attempts(), notes or Notes()
-    environment = environment_of(cluster, lease, attempts, notes, writer="test", dry_run=dry_run, **options)
-    controller = RescueController(environment, once=once)
+    environment = environment_of(cluster, lease, notes, writer="test", dry_run=dry_run, **options)
+    controller = RescueController(environment, t.cast(t.Any, attempts), once=once)
     return Scene(controller, cluster, lease, attempts, notes)
 
 

@@ -4,8 +4,9 @@
 
 from __future__ import annotations
 
+import time
 import typing as t
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from ...kube.client.api import KubeApi
 from ...kube.client.errors import ConflictError, KubeError, NotFoundError, is_permission_error, is_transient
@@ -21,19 +22,96 @@ from ...state.hold import (
     HoldRecord,
     Json,
     JsonPatch,
+    has_space_for,
     held_for_another,
     hold_annotation,
     hold_patch,
+    hold_record_patch,
     is_hold_on,
+    read_hold_records,
     release_patch,
 )
-from ..common.config_map_store import NAME, NAMESPACE
+from ..common.config_map_store import NAME, NAMESPACE, Changes, ConfigMapStore
 from ..common.event_recorder import EventRecorder
 from ..common.guarded_patch import MAX_TRIES, write_guarded
-from .nomination import Nominator, withdraw
-from .observer import RescueObserver
-from .records.hold_store import HoldStore, NodeTakenError
-from .task import CLEARING, WATCHED, RescueTask
+from .environment import RescueObserver
+from .nomination import withdraw
+from .nomination_alone import Nominator
+from .task import WATCHED, RescueTask
+
+READ_EVERY_S = 5.0
+
+
+class HoldNotRecordedError(KubeError):
+    """The record of a hold cannot be written, so no node can be held."""
+
+
+class TooManyHoldsError(KubeError):
+    """There is no space for another record until a hold is released."""
+
+
+class HoldStore:
+    """Stores the hold records. ``records`` has them by node name, as last read or written."""
+
+    def __init__(self, api: KubeApi) -> None:
+        self.records: Mapping[str, HoldRecord] = {}
+        self._store = ConfigMapStore(api)
+        self._read_at_s: t.Optional[float] = None
+        self._led = False
+
+    def read_if_due(self, *, leading: bool) -> None:
+        """Read the records if that is due. A new leader always reads them. Raise KubeError."""
+        now_at_s = time.monotonic()
+        if self._read_at_s is None or (leading and not self._led) or now_at_s - self._read_at_s >= READ_EVERY_S:
+            self.read()
+        self._led = leading
+
+    def read(self) -> None:
+        """Read the records now. Raise KubeError."""
+        self.records = read_hold_records(self._store.read())
+        self._read_at_s = time.monotonic()
+
+    def put(self, record: HoldRecord) -> None:
+        """Write the record of a node.
+
+        Raise NodeTakenError if the node has a record of another hold, TooManyHoldsError, HoldNotRecordedError and KubeError.
+        """
+
+        def change(data: Mapping[str, str]) -> Changes:
+            records = read_hold_records(data)
+            found = records.get(record.node)
+            if found is not None and found.node_uid == record.node_uid and found.hold.uid != record.hold.uid:
+                raise NodeTakenError(f"node {record.node} is held for pod {found.hold.namespace}/{found.hold.pod}")
+            if found is None and not has_space_for(data, record):
+                text = f"{_MAP} has {len(records)} records of holds and no space for more: a rescue waits until one is released"
+                raise TooManyHoldsError(text)
+            return hold_record_patch(data, put=record)
+
+        try:
+            self._update(change)
+        except (NodeTakenError, TooManyHoldsError, ConflictError):
+            raise
+        except KubeError as error:
+            if is_permission_error(error) or is_transient(error):
+                raise
+            text = f"the hold of node {record.node} cannot be recorded in {_MAP}, so that nothing is evicted: {error}"
+            raise HoldNotRecordedError(f"{text}. Delete that ConfigMap: it is created again.") from error
+
+    def remove(self, records: Collection[HoldRecord]) -> None:
+        """Remove exactly these records. Raise KubeError."""
+        if records:
+            self._update(lambda data: hold_record_patch(data, drop=records))
+
+    def _update(self, change: t.Callable[[Mapping[str, str]], Changes]) -> None:
+        self.records = read_hold_records(self._store.update(change))
+
+
+_MAP = f"ConfigMap {NAMESPACE}/{NAME}"
+
+
+class NodeTakenError(KubeError):
+    """The node is held for another pod, or is gone."""
+
 
 RETRY_S = 1.0
 
@@ -93,9 +171,10 @@ class Holds:
 
     def reconcile(
         self, snapshot: ClusterSnapshot, tasks: Mapping[str, RescueTask], *, now_s: float, now_at_s: float, may_write: bool
-    ) -> None:
-        """Take over the holds of pods whose rescue no program continues, and release holds that are no longer needed."""
+    ) -> list[tuple[Node, Hold]]:
+        """Release holds that are no longer needed. Return the holds of pods whose rescue no program continues, to be taken over."""
         self.expired, self.orphaned = [], []
+        left = []
         self._drop_obsolete(snapshot, now_at_s, may_write=may_write)
         for node, hold in self.active(snapshot):
             task = tasks.get(hold.uid)
@@ -103,12 +182,11 @@ class Holds:
                 if not (may_write and self._try_to_release(node, hold, now_at_s)):
                     self.expired.append(node.name)
             elif task is not None and task.stage == WATCHED:
-                if not may_write:
+                if may_write:
+                    left.append((node, hold))
+                else:
                     self.orphaned.append(node.name)
-                    continue
-                ends_at_s = now_at_s + hold.deadline_s - now_s
-                task.start(node.name, hold, give_up_at_s=ends_at_s, hold_ends_at_s=ends_at_s)
-                task.note_attempt()
+        return left
 
     def _try_to_release(self, node: Node, hold: Hold, now_at_s: float) -> bool:
         if now_at_s < self._retry_at_s.get(node.name, 0.0):
@@ -188,13 +266,13 @@ class Holds:
         return True
 
     def _has_expired(self, node: Node, hold: Hold, task: t.Optional[RescueTask], snapshot: ClusterSnapshot, now_s: float) -> bool:
-        if task is not None and task.stage == CLEARING and task.node == node.name:
+        if task is not None and task.is_clearing and task.node == node.name:
             return False  # the end of the task releases the node
         if hold.has_expired(now_s) or not (hold.nominates or hold.taint in (node.spec.taints or ())):
             return True  # an annotation without its taint has no effect
         if task is not None:
             # Another node is being cleared for the task, or this one was cleared without effect, or the task has ended.
-            return task.stage != WATCHED or node.name in task.exclusions.nodes
+            return task.stage != WATCHED or node.name in task.excluded_nodes
         pod = next((pod for pod in snapshot.pods if pod.metadata.uid == hold.uid), None)
         return pod is None or bool(pod.spec.node_name) or pod.terminating or pod.terminal
 

@@ -90,30 +90,15 @@ def _diff(run: RescueResult) -> list[Json]:
 def _hold_diff(change: HoldChange) -> Json:
     node, hold, is_release = change
     header = f"Node {node.name}, {'released from' if is_release else 'held for'} pod {hold.pod_name}"
-    held = _with_hold(node, hold)
-    before, after = (held, _after_release(node, hold)) if is_release else (_before_hold(node, hold), held)
-    return {"before_header": header, "after_header": header, "before": before, "after": after}
-
-
-def _with_hold(node: Node, hold: Hold) -> Json:
-    """Return the annotation and the taints of the node with this hold."""
+    others = [taint_json(taint) for taint in node.spec.taints or () if taint != hold.taint]
     own = [taint_json(hold.taint)] if hold.taint is not None else []
-    return _node_diff(encode_json(hold).decode(), [*_other_taints(node, hold), *own])
-
-
-def _before_hold(node: Node, hold: Hold) -> Json:
-    """Return the annotation and the taints of the node without this hold. The annotation may be another one, which the hold replaces."""
+    held = _node_diff(encode_json(hold).decode(), [*others, *own])
     text = hold_annotation(node)
-    return _node_diff(text if text is not None and decode_hold(text) != hold else None, _other_taints(node, hold))
-
-
-def _after_release(node: Node, hold: Hold) -> Json:
-    """Return the annotation and the taints of the node after the release. The annotation is removed even if it was changed."""
-    return _node_diff(None, _other_taints(node, hold))
-
-
-def _other_taints(node: Node, hold: Hold) -> list[Json]:
-    return [taint_json(taint) for taint in node.spec.taints or () if taint != hold.taint]
+    # A hold replaces another annotation. A release removes the annotation even if it was changed.
+    is_another = not is_release and text is not None and decode_hold(text) != hold
+    free = _node_diff(text if is_another else None, others)
+    before, after = (held, free) if is_release else (free, held)
+    return {"before_header": header, "after_header": header, "before": before, "after": after}
 
 
 def _node_diff(annotation: t.Optional[str], taints: list[Json]) -> Json:

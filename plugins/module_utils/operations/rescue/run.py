@@ -21,16 +21,15 @@ from ...rescue.plan import IMPOSSIBLE, WAITING, Victim
 from ...rescue.plan_reasons import UNEXPLAINED
 from ...state.hold import HOLD_ANNOTATION, NO_SCHEDULE, Hold
 from ..common.config_map_store import NAME, NAMESPACE
-from ..common.leader_lease import ASKED_EVERY_S, LeaderLease, LeaseLostError, identity
+from ..common.leader_lease import ASKED_EVERY_S, LeaderLease, LeaseLostError
+from .attempts import AttemptStore
 from .controller import RescueController
 from .end_of_run import End, RunState, end_of_run
-from .environment import RescueEnvironment, rescue_client, rescue_informer
-from .observer import RescueObserver
-from .records.attempt_store import AttemptStore
+from .environment import RescueObserver, open_environment
 from .result import Eviction, HoldChange, RescueError, RescueResult
 from .selected_pods import named_pods_without_task, selected_pods
 from .shutdown import RescueShutdown
-from .task import CLEARING, FAILED, NOT_LEADER, QUEUED, SETTLING, RescueTask
+from .task import FAILED, NOT_LEADER, QUEUED, SETTLING, RescueTask
 
 LEASE_TIMEOUT_S = 30.0
 """Seconds that a run waits for the Lease of a killed program: its duration, and time for slow answers."""
@@ -82,36 +81,17 @@ class _ResultObserver(RescueObserver):
 
 def run_rescue(api: KubeApi, request: RescueRequest) -> RescueResult:
     """Rescue the pods that need it, or release all nodes. Raise OptionError, RescueError and KubeError."""
-    cache = rescue_informer(api, request.options)
-    result = _run(api, request, cache)
-    return result._replace(undecodable=cache.undecodable)
-
-
-def _run(api: KubeApi, request: RescueRequest, cache: ClusterInformer) -> RescueResult:
-    writer = identity()
-    lease = LeaderLease(api, writer)
-    quick = rescue_client(api, lease)
-    selected = selected_pods(api, request)
     notes = _ResultObserver()
+    environment = open_environment(api, request.options, notes, dry_run=request.dry_run)
+    selected, cache = selected_pods(api, request), environment.cache
     cache.start()
     try:
         missing = missing_namespaces(request.options, cache.snapshot()) if request.state != STATE_RELEASED else ""
         if missing:
             raise OptionError(missing)
-        environment = RescueEnvironment(
-            quick,
-            cache,
-            request.options,
-            lease=lease,
-            attempts=AttemptStore(quick),
-            observer=notes,
-            writer=writer,
-            dry_run=request.dry_run,
-        )
-        shutdown = RescueShutdown(RescueController(environment, selected=selected))
-        if request.state == STATE_RELEASED:
-            return _release_result(shutdown, request, notes)
-        return _rescue_result(shutdown, request, notes)
+        shutdown = RescueShutdown(RescueController(environment, AttemptStore(environment.api), selected=selected))
+        run = _release_result if request.state == STATE_RELEASED else _rescue_result
+        return run(shutdown, request, notes)._replace(undecodable=cache.undecodable)
     finally:
         cache.stop()
 
@@ -247,7 +227,7 @@ def _state_of(shutdown: RescueShutdown, clock: _Clock, lease: LeaderLease) -> Ru
     controller = shutdown.controller
     tasks = list(controller.tasks.values())
     waiting = [task for task in tasks if not task.is_finished and (task.status != IMPOSSIBLE or task.evicted)]
-    cleared_for = {task.uid for task in waiting if task.stage == CLEARING}
+    cleared_for = {task.uid for task in waiting if task.is_clearing}
     now_at_s = time.monotonic()
     # A run that has the Lease, or has not asked for it yet, can begin a rescue. The holder of the Lease is known only after a request.
     has_other_leader = not lease.held and bool(lease.holder)
@@ -258,9 +238,9 @@ def _state_of(shutdown: RescueShutdown, clock: _Clock, lease: LeaderLease) -> Ru
         is_unreadable=_is_unreadable(shutdown),
         has_unexplained=any(task.reason is UNEXPLAINED for task in tasks),
         is_waiting=bool(waiting),
-        is_settling=any(task.status != WAITING or task.settling.ends_at_s >= now_at_s for task in waiting),
+        is_settling=any(task.status != WAITING or task.settles_at_s >= now_at_s for task in waiting),
         can_begin=not has_other_leader and (bool(controller.holds.orphaned) or any(_can_begin(task) for task in waiting)),
-        is_clearing=controller.is_clearing,
+        is_clearing=bool(controller.clearing),
         must_write=bool(shutdown.unrecorded) or any(hold.uid not in cleared_for for hold in shutdown.still_held.values()),
         has_expired_holds=bool(controller.holds.expired),
     )
@@ -271,7 +251,7 @@ def _can_begin(task: RescueTask) -> bool:
     code = task.reason.code if task.reason is not None else ""
     if task.uncertain_evictions:
         return True
-    if task.stage == CLEARING:
+    if task.is_clearing:
         return task.status != WAITING and code != QUEUED
     return task.status not in (WAITING, IMPOSSIBLE) or code in (SETTLING, NOT_LEADER)
 
@@ -283,17 +263,16 @@ def _released_at_the_end(shutdown: RescueShutdown, lease: LeaderLease) -> Iterat
     Evictions that may still be carried out are awaited first, because the next program would not know of them. If that takes too long, the
     nodes stay held and the Lease expires by itself.
     """
+    retry_for_s = 0.0
     try:
         yield
     except KubeError:
-        if shutdown.finish_evictions(EVICTIONS_END_WITHIN_S):
-            _release_own(shutdown, lease)
+        retry_for_s = LEASE_TIMEOUT_S
         raise
     finally:
         try:
-            if shutdown.finish_evictions(EVICTIONS_END_WITHIN_S) and lease.held:
-                with suppress(LeaseLostError):  # the new holder of the Lease releases the nodes
-                    shutdown.release_own_holds()
+            if shutdown.finish_evictions(EVICTIONS_END_WITHIN_S):
+                _release_own(shutdown, lease, retry_for_s)
         finally:
             if shutdown.controller.has_pending_evictions:
                 lease.abandon()
@@ -301,15 +280,18 @@ def _released_at_the_end(shutdown: RescueShutdown, lease: LeaderLease) -> Iterat
                 lease.release()
 
 
-def _release_own(shutdown: RescueShutdown, lease: LeaderLease) -> None:
-    """Release the nodes of a run that ends by an error. Failed writes are repeated for LEASE_TIMEOUT_S."""
-    end_at_s = time.monotonic() + LEASE_TIMEOUT_S
+def _release_own(shutdown: RescueShutdown, lease: LeaderLease, retry_for_s: float) -> None:
+    """Release the nodes of a run that ends. After an error, failed writes are repeated for some time."""
+    end_at_s = time.monotonic() + retry_for_s
     while shutdown.still_held and time.monotonic() < end_at_s:
         with suppress(KubeError, LeaseLostError):
             if lease.acquire(0):
                 shutdown.release_own_holds()
         if shutdown.still_held:
             time.sleep(ASK_AGAIN_S)
+    if lease.held:
+        with suppress(LeaseLostError):  # the new holder of the Lease releases the nodes
+            shutdown.release_own_holds()
 
 
 def _with_held_nodes(error: t.Optional[KubeError], shutdown: RescueShutdown) -> t.Optional[KubeError]:
@@ -334,7 +316,7 @@ def _fail_unfinished(controller: RescueController, error: KubeError) -> None:
     """Finish the open tasks with the error, so that the result has the actions before the error."""
     for task in controller.tasks.values():
         if not task.is_finished and task.status != IMPOSSIBLE:
-            task.finish(FAILED, Reason("error", str(error)))
+            task.status, task.reason = FAILED, Reason("error", str(error))
 
 
 def _held(node_name: str, hold: Hold) -> str:

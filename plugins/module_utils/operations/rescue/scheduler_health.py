@@ -4,7 +4,6 @@
 
 from __future__ import annotations
 
-import math
 import time
 import typing as t
 
@@ -47,23 +46,17 @@ class SchedulerHealth:
 
     def __init__(self, api: KubeApi, cache: ClusterInformer) -> None:
         self._api, self._cache = api, cache
-        self._alive_at_s: dict[str, float] = {}
-        self._silent: dict[str, tuple[float, Reason]] = {}
+        self._answers: dict[tuple[str, str], tuple[float, t.Optional[Reason]]] = {}
 
     def violation(self, pod: Pod, since_s: float, snapshot: ClusterSnapshot) -> t.Optional[Reason]:
         """Return the reason why the pod's scheduler counts as not running. None if it runs, or if nothing shows that it does not."""
-        name, uid, now_at_s = pod.spec.scheduler_name, pod.metadata.uid, time.monotonic()
-        if now_at_s - self._alive_at_s.get(name, -math.inf) < ASKED_EVERY_S:
-            return None
-        asked_at_s, known = self._silent.get(uid, (-math.inf, None))
-        if now_at_s - asked_at_s < ASKED_EVERY_S:
-            return known
-        self._silent = {uid: entry for uid, entry in self._silent.items() if now_at_s - entry[0] < ASKED_EVERY_S}
+        of_scheduler, of_pod, now_at_s = ("scheduler", pod.spec.scheduler_name), ("pod", pod.metadata.uid), time.monotonic()
+        self._answers = {key: answer for key, answer in self._answers.items() if now_at_s - answer[0] < ASKED_EVERY_S}
+        for key in (of_scheduler, of_pod):
+            if key in self._answers:
+                return self._answers[key][1]
         found = self._find_violation(pod, since_s, snapshot, self._api.now_s())
-        if found is None:
-            self._alive_at_s[name] = now_at_s
-        else:
-            self._silent[uid] = now_at_s, found
+        self._answers[of_scheduler if found is None else of_pod] = now_at_s, found
         return found
 
     def _find_violation(self, pod: Pod, since_s: float, snapshot: ClusterSnapshot, now_s: float) -> t.Optional[Reason]:

@@ -17,10 +17,9 @@ from ...model.snapshot import ClusterSnapshot
 from ...model.undecodable import undecodable_of
 from ...rescue.critical import NOT_CRITICAL, is_critical, not_critical_message
 from ...rescue.options import RescueOptions, RescueRequest
-from ...rescue.plan import IMPOSSIBLE, WAITING, RescuePlan
+from ...rescue.plan import IMPOSSIBLE, WAITING
 from .result import RescueError
 from .task import POD_GONE, RESCUED, RescueTask
-from .waits import Settling
 
 
 def selected_pods(api: KubeApi, request: RescueRequest) -> t.Callable[[Pod], bool]:
@@ -56,18 +55,17 @@ def named_pods_without_task(tasks: Container[str], snapshot: ClusterSnapshot, re
 
 
 def _answer(pod: Pod, options: RescueOptions) -> RescueTask:
-    task = RescueTask(pod, 0.0, Settling(0.0))
+    task = RescueTask(pod, 0.0, 0.0)
     undecodable = undecodable_of(pod)
     if pod.spec.node_name:
-        task.finish(RESCUED, Reason("bound", f"it is bound to node {pod.spec.node_name}"))
+        task.status, task.reason = RESCUED, Reason("bound", f"it is bound to node {pod.spec.node_name}")
     elif pod.terminating or pod.terminal:
-        task.finish(POD_GONE, Reason("pod_gone", "it is being deleted, or has finished"))
+        task.status, task.reason = POD_GONE, Reason("pod_gone", "it is being deleted, or has finished")
     elif undecodable is not None:
-        task.set_plan(RescuePlan(pod, IMPOSSIBLE, undecodable.reason))
+        task.status, task.reason = IMPOSSIBLE, undecodable.reason
     elif not is_critical(pod, options):
-        task.set_plan(RescuePlan(pod, IMPOSSIBLE, Reason(NOT_CRITICAL, not_critical_message(pod, options))))
+        task.status, task.reason = IMPOSSIBLE, Reason(NOT_CRITICAL, not_critical_message(pod, options))
     else:
-        task.set_plan(
-            RescuePlan(pod, WAITING, Reason("not_reported_yet", "the scheduler has not reported yet that it finds no node for it"))
-        )
+        text = "the scheduler has not reported yet that it finds no node for it"
+        task.status, task.reason = WAITING, Reason("not_reported_yet", text)
     return task

@@ -9,17 +9,20 @@ import typing as t
 
 from ...kube.client.errors import KubeError
 from ...model.api.node import Node
+from ...model.reason import Reason
+from ...rescue.plan import WAITING
 from ...state.hold import Hold
 from ..common.leader_lease import LeaseLostError
 from .controller import RescueController
-from .task import CLEARING, ENDED, WATCHED, RescueTask
+from .states import apply
+from .task import WATCHED, Event, RescueTask
 
 PENDING_EVICTIONS_POLL_S = 0.05
 """Interval of the check for pending evictions at the end of the program."""
 
 
 class RescueShutdown:
-    """The last steps of a program, for the rescues of one controller."""
+    """The last steps of a program, for the rescues of one controller. It is a ``LeaderWork`` of the services."""
 
     def __init__(self, controller: RescueController) -> None:
         self.controller = controller
@@ -36,37 +39,54 @@ class RescueShutdown:
         for node, hold in self.controller.holds.active(snapshot):
             self.controller.holds.release(node, hold)
         for task in self.controller.tasks.values():
-            task.note_released()
+            task.hold, task.nominated_version = None, ""
 
     def release_own_holds(self) -> None:
         """Release the nodes that this program holds, as last observed. The tasks keep their state. Raise LeaseLostError."""
-        nodes = self.controller.seen_nodes
-        if nodes is None:
+        view = self.controller.view
+        if view is None:
             return
         for task in self.controller.tasks.values():
             if task.uid not in self._kept:
-                self.controller.executor.release_node(task, nodes)
+                self.controller.effects.release_node(task, view.snapshot.nodes)
         for node, hold in self._own_holds():
             self._lease.ensure_held()
             self.controller.holds.release(node, hold)
+
+    @property
+    def pending_write(self) -> str:
+        """The eviction that may still be carried out. The next leader does not know of it, so it must not begin too early."""
+        return "an eviction is not answered yet" if self.controller.has_pending_evictions else ""
+
+    def hand_over(self) -> str:
+        """Release the holds that this program has not finished. Return an error text about what is left. Raise LeaseLostError."""
+        self.release_own_holds()
+        left = ", ".join(sorted(self.still_held))
+        return f"these nodes were not released; the next leader releases them: {left}" if left else ""
+
+    def abandon(self) -> None:
+        """Leave the held nodes to the next leader."""
+        self.controller.abandon_holds()
 
     def keep_holds(self) -> None:
         """Keep the holds of the rescues that have begun. The next program continues these rescues, or releases their nodes.
 
         The program ends then. Its hold records and attempts are complete, as after the end of a killed program.
         """
-        for task in self.controller.in_stage(CLEARING):
+        for task in self.controller.clearing:
             self._kept.add(task.uid)
-            task.set_begun()
+            number = len(task.evicted)
+            pods = "1 pod was" if number == 1 else f"{number or 'no'} pods were"
+            until = f", which is held for it until {task.hold.deadline} at most" if task.hold is not None else ""
+            text = f"{pods} evicted from node {task.node}{until}: run the module again, or run the rescuer, to complete the rescue"
+            task.status, task.reason = WAITING, Reason("rescue_begun", f"{text} and to release the node")
 
     @property
     def still_held(self) -> dict[str, Hold]:
         """The holds of this program that it must release and that are on their nodes as far as it knows, by node name."""
-        cleared = {
-            task.node: task.hold for task in self.controller.in_stage(CLEARING) if task.hold is not None and task.uid not in self._kept
-        }
-        ended = {task.node: task.hold for task in self.controller.in_stage(ENDED) if task.hold is not None}
-        return {**{node.name: hold for node, hold in self._own_holds()}, **ended, **cleared}
+        tasks = [task for task in self.controller.tasks.values() if task.is_finished or (task.is_clearing and task.uid not in self._kept)]
+        held = {task.node: task.hold for task in tasks if task.hold is not None}
+        return {**{node.name: hold for node, hold in self._own_holds()}, **held}
 
     @property
     def unrecorded(self) -> list[RescueTask]:
@@ -90,7 +110,7 @@ class RescueShutdown:
             if unclear:
                 view = self.controller.observe()
                 for task in unclear:
-                    self.controller.executor.resolve_uncertain(task, view)
+                    apply(self.controller.effects, task, Event("unanswered"), view)
         except (KubeError, LeaseLostError) as error:
             self._observer.on_error(f"it is not known which pods were evicted at the end: {error}")
         return True
@@ -100,7 +120,8 @@ class RescueShutdown:
 
         The program ends then, and no node is being cleared for these pods. Attempts with evicted pods have failed.
         """
-        open_tasks = [task for task in self.controller.in_stage(WATCHED) if task.attempt_started and not task.outcome_recorded]
+        tasks = (task for task in self.controller.tasks.values() if task.stage == WATCHED)
+        open_tasks = [task for task in tasks if task.attempt_started and not task.outcome_recorded]
         if not open_tasks or self._dry_run or not self._lease.held:
             return
         try:
@@ -108,7 +129,7 @@ class RescueShutdown:
             for task in open_tasks:
                 self._lease.ensure_held()
                 self.controller.attempts.record_outcome(task, view)
-                task.note_recorded_outcome()
+                task.outcome_recorded = True
         except (KubeError, LeaseLostError) as error:
             self._observer.on_error(f"the results of attempts could not be written at the end of the run: {error}")
 

@@ -109,7 +109,7 @@ def test_pod_that_was_bound_before_the_node_was_held_makes_one_more_plan(times: 
     on.cluster.refuse_patch = come_first
     rounds(on)
     assert sorted(on.cluster.evicted) == evicted and bool(on.cluster.held) == bool(evicted)
-    assert list(the_task(on).exclusions.nodes) == ([] if evicted else ["n"])
+    assert list(the_task(on).excluded_nodes) == ([] if evicted else ["n"])
 
 
 def test_planned_pod_that_may_not_be_evicted_any_more_is_replaced_by_one_other() -> None:
@@ -129,7 +129,7 @@ def test_rest_of_a_plan_is_evicted_also_if_other_pods_cost_less_after_the_first_
     small = [pod(f"small-{number}", "200m", on="n", priority=1) for number in range(2)]
     on = scene([node("n")], [*large, *small, pod("dns", "600m")])
     rounds(on)
-    assert sorted(on.cluster.evicted) == ["large-0", "large-1"] and the_task(on).exclusions.nodes == {}
+    assert sorted(on.cluster.evicted) == ["large-0", "large-1"] and the_task(on).excluded_nodes == {}
 
 
 def test_planned_pod_is_not_replaced_by_several_others() -> None:
@@ -208,7 +208,7 @@ def test_program_that_takes_over_knows_on_which_nodes_pods_were_evicted_without_
         come(on, pod(f"w-{name}", "900m", on=name))
     other = again(on, max_attempts=3)
     other.reconcile()
-    assert the_task(other).failed_nodes == 2 and {"a", "b"} <= set(the_task(other).exclusions.nodes)
+    assert the_task(other).failed_nodes == 2 and {"a", "b"} <= set(the_task(other).excluded_nodes)
     on.cluster.nodes["c"]["spec"]["unschedulable"] = True
     come(on, pod("w-c", "900m", on="c"))
     for _round in range(3):

@@ -26,14 +26,13 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.api.pod import Pod
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.codec import decode_json, encode_json, replace
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.values.timestamps import format_time
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.rescue import eviction_requests as evictions
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.rescue import run
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.rescue import evictions, holds, run
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.rescue.end_of_run import End
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.rescue.records import hold_store as hold_records
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.rescue.result import RescueResult, rescue_result
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.rescue.shutdown import RescueShutdown
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.rescue.task import RescueTask
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.rescue.waits import Settling
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.plan import RescuePlan
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.planner import RescuePlanner
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.state.hold import HOLD_ANNOTATION, make_hold
 
 from tests.unit.support.fakes import Scene, again, end_of, end_settling, full_nodes, key_of, node, pod, retry_now, run_on, scene, under_way
@@ -452,7 +451,7 @@ def test_a_run_whose_api_server_goes_away_before_anything_is_held_fails(monkeypa
 
 def test_a_run_that_holds_a_node_and_can_no_longer_read_the_records_ends(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(run, "LEASE_TIMEOUT_S", 0.5)
-    monkeypatch.setattr(hold_records, "READ_EVERY_S", 0)
+    monkeypatch.setattr(holds, "READ_EVERY_S", 0)
     on = full_nodes("n")
     on.controller.reconcile()
     assert on.cluster.held == ["n"]
@@ -527,7 +526,7 @@ def test_an_attempt_that_cannot_be_counted_keeps_no_node_for_ever(monkeypatch: p
     the_task(on).give_up_at_s = time.monotonic() - 1
     later(the_task(on))
     on.controller.reconcile()
-    assert not on.controller.is_clearing and on.cluster.held == [] and on.cluster.evicted == []
+    assert not on.controller.clearing and on.cluster.held == [] and on.cluster.evicted == []
 
 
 @pytest.mark.parametrize("error", [DENIED, InvalidError("spec.taints: taints must be unique by key and effect", status=422)])
@@ -712,7 +711,7 @@ def test_node_that_the_api_server_has_no_more_is_left() -> None:
     on = full_nodes("n")
     on.cluster.refuse_get = lambda plural, _name: NOT_FOUND if plural == "nodes" else None
     on.controller.reconcile()
-    assert on.cluster.evicted == [] and not on.controller.is_clearing
+    assert on.cluster.evicted == [] and not on.controller.clearing
 
 
 def test_role_without_get_on_pods_ends_the_rescue_with_its_name() -> None:
@@ -790,21 +789,21 @@ def test_nomination_by_the_scheduler_gives_it_its_time_again() -> None:
 
 def test_settle_time_begins_again_only_so_often() -> None:
     """On a cluster where nodes open without end a rescue is delayed by ten settle times in ten minutes."""
-    task = RescueTask(Pod(), 0.0, Settling(0.0))
+    task = RescueTask(Pod(), 0.0, 0.0)
     for second in range(590):
         task.restart_settling(float(second), 2.0)
-    assert task.settling.ends_at_s == 20.0
+    assert task.settles_at_s == 20.0
     task.restart_settling(601.0, 2.0)
-    assert task.settling.ends_at_s == 603.0
+    assert task.settles_at_s == 603.0
 
 
 @pytest.mark.parametrize("settle_time_s", [2.0, 60.0, 300.0, 3600.0])
 def test_a_long_settle_time_leaves_time_for_rescues_on_a_cluster_where_nodes_open_without_end(settle_time_s: float) -> None:
-    task = RescueTask(Pod(), 0.0, Settling(0.0))
+    task = RescueTask(Pod(), 0.0, 0.0)
     free = 0
     for second in range(6000):
         task.restart_settling(float(second), settle_time_s)
-        free += second >= task.settling.ends_at_s
+        free += second >= task.settles_at_s
     assert free >= 2500
 
 
@@ -862,11 +861,11 @@ def test_no_node_is_held_beyond_its_deadline_for_a_pod_that_the_scheduler_no_lon
 
     on.cluster.refuse_eviction = fail_to_schedule
     on.controller.reconcile()
-    assert on.cluster.held == ["n"] and on.cluster.evicted == [] and on.controller.is_clearing
+    assert on.cluster.held == ["n"] and on.cluster.evicted == [] and on.controller.clearing
     the_task(on).hold_ends_at_s = time.monotonic() - 1
     later(the_task(on))
     on.controller.reconcile()
-    assert on.cluster.held == [] and under_way(on) == [] and not on.controller.is_clearing
+    assert on.cluster.held == [] and under_way(on) == [] and not on.controller.clearing
     assert (the_task(on).status, reason_of(on)) == ("failed", "not_cleared")
 
 
@@ -881,7 +880,7 @@ def test_no_node_is_held_beyond_the_deadline_of_its_hold(takes_over: bool, pause
     assert others == [] and on.cluster.held == ["n"]
     working = again(on, wait_timeout_s=3600, evict_timeout_s=3600) if takes_over else on.controller
     working.reconcile()
-    assert working.is_clearing, "it clears the held node"
+    assert working.clearing, "it clears the held node"
     time.sleep(max(0.0, hold.deadline_s + 1.1 - time.time()))
     (task,) = working.tasks.values()
     task.retry_at_s, task.plan_at_s = time.monotonic() + pause_s, 0.0
@@ -951,3 +950,29 @@ def test_eviction_that_is_found_out_after_the_node_was_left_is_told_with_its_nod
         later(the_task(on))
     assert on.cluster.held == [] and len(asked) == 2
     assert any("evicted pod app/v-n from node n for it" in message for message in told), told
+
+
+# --- a pod that fits on its node ----------------------------------------------------------------------------------------
+
+
+def test_pod_that_fits_is_planned_again_only_if_its_node_has_changed_or_after_a_second(monkeypatch: pytest.MonkeyPatch) -> None:
+    on = full_nodes("n", "m")
+    on.controller.reconcile()
+    assert on.cluster.evicted == ["v-n"] and the_task(on).stage == "binding"
+    snapshot, planned = on.cluster.snapshot(), list[str]()
+    replan = RescuePlanner.replan_on_node
+
+    def counted(planner: RescuePlanner, of: Pod, node_name: str, *more: t.Any) -> RescuePlan:
+        planned.append(node_name)
+        return replan(planner, of, node_name, *more)
+
+    monkeypatch.setattr(RescuePlanner, "replan_on_node", counted)
+    monkeypatch.setattr(on.cluster, "snapshot", lambda: snapshot)
+    the_task(on).plan_at_s = time.monotonic() + 60
+    on.controller.reconcile()
+    planned.clear()
+    on.controller.reconcile()
+    assert planned == []
+    the_task(on).plan_at_s = 0.0
+    on.controller.reconcile()
+    assert planned == ["n"]

@@ -13,8 +13,8 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.api.meta import ObjectMeta
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.api.pod import Pod
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.reason import Reason
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.rescue import eviction_requests as evictions
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.rescue.eviction_requests import (
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.rescue import evictions
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.rescue.evictions import (
     EvictionPendingError,
     EvictionRequests,
 )

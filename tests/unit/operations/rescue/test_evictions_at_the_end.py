@@ -16,7 +16,7 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client
     UnreachableError,
 )
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.rescue import run
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.rescue.eviction_requests import EvictionRequests
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.rescue.evictions import EvictionRequests
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.rescue.shutdown import RescueShutdown
 
 from tests.unit.support.fakes import Scene, node, pod, scene

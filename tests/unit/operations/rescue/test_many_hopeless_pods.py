@@ -12,9 +12,7 @@ import pytest
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.errors import KubeError
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.api.pod import Pod
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.reason import Blocker
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.rescue import planning_rounds as module
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.rescue.exclusions import Exclusions
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.rescue.executor import RescueExecutor
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.rescue import controller as module
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.rescue.task import RescueTask
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.plan import RescueContext, RescuePlan
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.plan_reasons import UNEXPLAINED
@@ -125,7 +123,7 @@ def test_what_was_refused_for_one_pod_is_not_taken_for_another(judged: Judged) -
     on = scene([node("n")], [pod("one", "5000m", owner="rs"), pod("two", "5000m", owner="rs")])
     on.controller.reconcile()
     judged.take()
-    case_of(on, "two").exclusions = Exclusions(nodes={"n": math.inf})
+    case_of(on, "two").excluded_nodes = {"n": math.inf}
     due_again(on)
     on.controller.reconcile()
     assert sorted(judged.take()) == ["one", "two"]
@@ -215,7 +213,7 @@ def test_a_write_that_fails_where_reasons_were_to_be_worked_out_ends_no_check(mo
     def refuse(*_of: t.Any) -> bool:
         raise KubeError("the node cannot be written")
 
-    monkeypatch.setattr(RescueExecutor, "start", refuse)
+    monkeypatch.setattr(on.controller.attempts, "load", refuse)
 
     def late(planner: RescuePlanner, of: Pod, context: RescueContext, *, explain: bool = True) -> RescuePlan:
         return judge(planner, of, context, explain=explain) if explain else RescuePlan(of, "impossible", UNEXPLAINED)

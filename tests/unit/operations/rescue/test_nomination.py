@@ -112,7 +112,7 @@ def test_who_has_lost_the_lease_takes_nothing_away() -> None:
     clear_nomination(on)
     on.controller.reconcile()
     on.controller.abandon_holds()
-    assert nominated(on) == "" and not on.controller.is_clearing
+    assert nominated(on) == "" and not on.controller.clearing
 
 
 def test_a_nomination_of_the_scheduler_is_not_changed() -> None:
@@ -236,7 +236,7 @@ def test_a_node_is_not_kept_for_ever_by_a_nomination_that_stays() -> None:
     (task,) = on.controller.tasks.values()
     task.give_up_at_s = time.monotonic() - 1
     on.controller.reconcile()
-    assert task.status == "failed" and not on.controller.is_clearing
+    assert task.status == "failed" and not on.controller.clearing
 
 
 def test_the_taint_that_needed_no_hold_is_removed_meanwhile() -> None:
@@ -245,13 +245,13 @@ def test_the_taint_that_needed_no_hold_is_removed_meanwhile() -> None:
     on = scene([kept], [pod("v1", "450m", on="n"), pod("v2", "450m", on="n"), pod("dns", "900m")])
     on.cluster.refuse_eviction = lambda _name, dry_run: None if dry_run else BudgetError("not now", status=429)
     on.controller.reconcile()
-    assert on.cluster.held == [] and on.controller.is_clearing
+    assert on.cluster.held == [] and on.controller.clearing
     on.cluster.nodes["n"]["spec"]["taints"] = []
     on.cluster.refuse_eviction = lambda _name, _dry_run: None
     (task,) = on.controller.tasks.values()
     task.retry_at_s = 0.0
     on.controller.reconcile()
-    assert on.cluster.evicted == [] and not on.controller.is_clearing
+    assert on.cluster.evicted == [] and not on.controller.clearing
 
 
 @pytest.mark.parametrize("error", [NO_ROLE, InvalidError("no", status=422)])

@@ -7,7 +7,6 @@ from __future__ import annotations
 import threading
 import time
 import typing as t
-from dataclasses import replace
 
 import pytest
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.errors import (
@@ -19,9 +18,11 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.api.pod import Pod
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.reason import Reason
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.values.timestamps import format_time
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.rescue import nomination, run
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.rescue import nomination_alone, run
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.rescue.shutdown import RescueShutdown
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.rescue.task import QUEUED
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.plan import Victim
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.plan_reasons import ANOTHER_POD_FIRST
 
 from tests.unit.support.fakes import CRITICAL, Scene, clear_nomination, end_of, node, nominated, pod, scene, under_way
 
@@ -135,7 +136,7 @@ def test_a_rescue_whose_eviction_was_refused_evicts_nothing_while_another_is_und
 def test_a_rescue_that_has_left_its_node_to_another_rescue_begins_there_again_afterwards() -> None:
     on = left_to_another()
     first = on.controller.tasks["u-first"]
-    assert (first.status, code(on, "first")) == ("waiting", "queued") and first.exclusions.nodes == {}
+    assert (first.status, code(on, "first")) == ("waiting", "queued") and first.excluded_nodes == {}
     assert first.plan_at_s <= time.monotonic() + 1
     again(on)
     assert (first.status, code(on, "first")) == ("waiting", "others_terminating")
@@ -152,7 +153,7 @@ def test_a_wait_for_pods_of_other_nodes_uses_up_no_patience_for_capacity_that_be
     on.controller.reconcile()
     first = on.controller.tasks["u-first"]
     assert code(on, "first") == "others_terminating"
-    past = time.monotonic() + first.waits.max_s + 1
+    past = time.monotonic() + first.max_wait_s + 1
     context = first.context(past)
     assert (context.awaits_terminating, context.awaits_others) == (True, False)
     first.status, first.reason = "waiting", Reason("capacity_becoming_free", "x")
@@ -183,7 +184,7 @@ def test_a_rescue_that_has_waited_long_for_others_is_the_next_to_begin(waited: b
     assert code(on, "other") == "queued" and on.cluster.held == ["n"]
     other = on.controller.tasks["u-other"]
     if waited:
-        other.waits = replace(other.waits, queued_since_s=other.waits.queued_since_s - other.waits.max_s - 1)
+        other.waits[QUEUED] -= other.max_wait_s + 1
     add_third(on, "l")
     again(on)
     assert ("v-l" in on.cluster.evicted) is not waited
@@ -215,7 +216,7 @@ def test_node_of_a_queued_pod_is_not_cleared_for_a_pod_with_a_lower_priority() -
 def test_queued_pod_delays_a_pod_with_a_lower_priority_only_for_a_time() -> None:
     on = queued_on("m")
     third = on.controller.tasks["u-third"]
-    third.waits = replace(third.waits, expected_pods_since_s=third.waits.expected_pods_since_s - third.waits.max_s - 1)
+    third.waits[ANOTHER_POD_FIRST] -= third.max_wait_s + 1
     again(on)
     again(on)
     assert on.cluster.evicted == ["v-m"] and on.cluster.held == ["n", "m"]
@@ -266,7 +267,7 @@ def test_a_rescue_that_a_taint_keeps_waits_with_its_node_while_a_nomination_alon
     first.grace_ends_at_s["u-v-n"] = time.monotonic() + 1
     on.cluster.assume_terminating("u-v-n")
     again(on)
-    assert on.cluster.evicted == [] and set(on.cluster.held) == {"n", "m"} and on.controller.tasks["u-other"].stage == "clearing"
+    assert on.cluster.evicted == [] and set(on.cluster.held) == {"n", "m"} and on.controller.tasks["u-other"].is_clearing
     bind(on, "first", "n")
     again(on)
     assert on.cluster.evicted == ["v-m"]
@@ -332,7 +333,7 @@ class _LateEntry(dict[str, t.Any]):
 def test_a_nomination_that_comes_while_the_renewal_finds_nothing_to_do_is_renewed_immediately(monkeypatch: pytest.MonkeyPatch) -> None:
     on = one_rescue()
     nominations: t.Any = on.controller.nominations
-    monkeypatch.setattr(nomination, "WAIT_S", 2 * DEADLINE_S)
+    monkeypatch.setattr(nomination_alone, "WAIT_S", 2 * DEADLINE_S)
     nominations._kept = _LateEntry(nominations, nominations._kept)
     clear(on)
     with nominations.renewed():

@@ -63,7 +63,7 @@ def test_the_program_that_has_rescued_a_pod_does_not_evict_it_for_another_one(on
     on = one_place(once=once)
     for _call in range(3):
         on.controller.reconcile()
-        on.controller.tasks["u-late"].replan_at(0.0)
+        on.controller.tasks["u-late"].plan_at_s = 0.0
     assert on.cluster.evicted == [] and on.controller.tasks["u-late"].status == "impossible"
     assert "rescued_before" in blockers(on.controller)
     assert ("u-dns" in on.controller.tasks) == once

@@ -1,13 +1,16 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: onprem.kube_scheduling contributors
-"""Each wait of a rescue has a maximum that further reasons to wait do not prolong."""
+"""Each wait of a rescue has a maximum that further reasons to wait do not prolong, and each exclusion ends."""
 
 from __future__ import annotations
 
 import math
 
 import pytest
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.rescue.waits import Settling, Waits
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.api.pod import Pod
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.reason import Reason
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.rescue.task import EXPECTED_NODE, QUEUED, RescueTask
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.plan import WAITING, RescuePlan
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.plan_reasons import (
     ANOTHER_POD_FIRST,
     CAPACITY_BECOMING_FREE,
@@ -15,40 +18,72 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.plan
     OTHERS_TERMINATING,
 )
 
+LOST = Reason("hold_lost", "the taint was removed")
 
-@pytest.mark.parametrize(
-    ("code", "field"),
-    [
-        (CAPACITY_BECOMING_FREE, "capacity_since_s"),
-        (OTHERS_TERMINATING, "others_since_s"),
-        (ANOTHER_POD_FIRST, "expected_pods_since_s"),
-    ],
-)
-def test_the_first_start_of_a_wait_counts(code: str, field: str) -> None:
-    waits = Waits(max_s=10.0).begin(code, 100.0).begin(code, 105.0)
-    starts = {name: getattr(waits, name) for name in ("capacity_since_s", "others_since_s", "expected_pods_since_s", "queued_since_s")}
-    assert {name: since_s for name, since_s in starts.items() if since_s < math.inf} == {field: 100.0}
-    assert not waits.has_ended(getattr(waits, field), 110.0)
-    assert waits.has_ended(getattr(waits, field), 110.1)
+
+def task_with(code: str, *, next_node: str = "") -> RescueTask:
+    """Return a task whose plan waits for this reason."""
+    task = RescueTask(Pod(), 0.0, 0.0, max_wait_s=10.0)
+    task.set_plan(RescuePlan(task.pod, WAITING, Reason(code, ""), next_node=next_node))
+    return task
+
+
+@pytest.mark.parametrize("code", [CAPACITY_BECOMING_FREE, OTHERS_TERMINATING, ANOTHER_POD_FIRST, QUEUED])
+def test_the_first_start_of_a_wait_counts(code: str) -> None:
+    task = task_with(code)
+    task.note_wait(100.0)
+    task.note_wait(105.0)
+    assert task.waits == {code: 100.0}
+    assert (task.has_waited(code, 110.0), task.has_waited(code, 110.1)) == (False, True)
 
 
 def test_a_reason_that_is_no_wait_begins_none() -> None:
-    assert Waits().begin(NO_NODE, 100.0) == Waits()
-
-
-def test_a_wait_that_has_not_begun_has_not_ended() -> None:
-    assert not Waits(max_s=0.0).has_ended(math.inf, 1e9)
+    task = task_with(NO_NODE)
+    task.note_wait(100.0)
+    assert task.waits == {} and not task.has_waited(NO_NODE, 1e9)
 
 
 def test_the_place_in_the_queue_is_kept_until_the_wait_for_other_rescues_ends() -> None:
-    queued = Waits(max_s=10.0).begin_queue(100.0).begin_queue(108.0)
-    assert queued.queued_since_s == 100.0 and queued.end_queue().queued_since_s == math.inf
-    assert queued.end_queue().begin_queue(120.0).queued_since_s == 120.0
+    task = task_with(QUEUED)
+    task.note_wait(100.0)
+    task.set_plan(RescuePlan(task.pod, WAITING, Reason(OTHERS_TERMINATING, "")))
+    task.note_wait(108.0)
+    assert task.waits[QUEUED] == 100.0
+    task.set_plan(RescuePlan(task.pod, WAITING, Reason("fits", "")))
+    task.note_wait(109.0)
+    assert QUEUED not in task.waits
 
 
 def test_a_pod_is_expected_since_the_first_plan_with_a_node() -> None:
-    assert Waits().expect_node(100.0).expect_node(101.0).node_since_s == 100.0
+    task = task_with("fits", next_node="n")
+    task.note_wait(100.0)
+    task.note_wait(101.0)
+    assert task.waits == {EXPECTED_NODE: 100.0} and task.is_expected(110.0) and not task.is_expected(110.1)
 
 
 def test_a_restart_never_ends_the_settle_time_earlier() -> None:
-    assert Settling(50.0).restarted(10.0, 2.0).ends_at_s == 50.0
+    task = RescueTask(Pod(), 0.0, 50.0)
+    task.restart_settling(10.0, 2.0)
+    assert task.settles_at_s == 50.0
+
+
+def test_an_exclusion_ends_at_its_time() -> None:
+    task = RescueTask(Pod(), 0.0, 0.0)
+    task.exclude_node("a", 10.0, LOST)
+    task.excluded_victims["uid"] = 20.0
+    assert [task.context(now_at_s).excluded_nodes for now_at_s in (9.9, 10.0)] == [{"a"}, frozenset()]
+    assert [task.context(now_at_s).excluded_victims for now_at_s in (19.9, 20.0)] == [{"uid"}, frozenset()]
+
+
+def test_a_node_that_was_cleared_without_effect_is_excluded_for_ever() -> None:
+    task = RescueTask(Pod(), 0.0, 0.0)
+    task.excluded_nodes["a"] = math.inf
+    assert task.context(1e12).excluded_nodes == {"a"}
+
+
+def test_the_text_names_the_last_node_only_while_it_is_excluded() -> None:
+    task = RescueTask(Pod(), 0.0, 0.0)
+    task.exclude_node("a", 10.0, LOST)
+    task.exclude_node("b", 5.0, LOST)
+    assert task.context(1.0).note == "; node b was given up: the taint was removed"
+    assert task.context(7.0).note == ""

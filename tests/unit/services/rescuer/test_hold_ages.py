@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.codec import decode_json, encode_json, replace
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.state.hold import Hold, make_hold
-from ansible_collections.onprem.kube_scheduling.services.rescuer.hold_ages import HoldAges
+from ansible_collections.onprem.kube_scheduling.services.rescuer.metrics import HoldAges
 
 from tests.unit.state.test_hold import KEY, NOW, dns
 from tests.unit.support.clock import SetClock

@@ -8,6 +8,7 @@ import logging
 import typing as t
 
 import pytest
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.rescue.environment import RescueEnvironment, RescueObserver
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.options import RescueOptions
 from ansible_collections.onprem.kube_scheduling.services.common import leadership
 from ansible_collections.onprem.kube_scheduling.services.common.health import UNHEALTHY_AFTER_S, Health
@@ -46,19 +47,18 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> SetClock:
 
 
 @pytest.fixture
-def lease(monkeypatch: pytest.MonkeyPatch) -> Lease:
-    made = Lease()
-    monkeypatch.setattr(module, "LeaderLease", lambda *_of: made)
-    return made
+def lease() -> Lease:
+    return Lease()
 
 
 @pytest.fixture
 def start(clock: SetClock, lease: Lease, monkeypatch: pytest.MonkeyPatch) -> t.Callable[[int], tuple[Daemon, Health]]:
     """A daemon that leads, with this interval."""
     cluster: t.Any = Quiet(clock)
-    monkeypatch.setattr(module, "rescue_informer", lambda _api, _options: cluster)
+    held: t.Any = lease
+    environment = RescueEnvironment(cluster, cluster, RescueOptions(), held, RescueObserver(), writer="test")
+    monkeypatch.setattr(module, "open_environment", lambda *_of, **_how: environment)
     monkeypatch.setattr(module, "AttemptStore", lambda _api: Attempts())
-    monkeypatch.setattr(module, "rescue_client", lambda api, _lease: api)
 
     def start(interval: int) -> tuple[Daemon, Health]:
         health = Health(clock.monotonic)

@@ -1,0 +1,470 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Copyright: onprem.kube_scheduling contributors
+"""The effects of the transitions in ``states.py``: all requests of a rescue, and the data that they change.
+
+An effect that cannot be carried out returns the event that follows instead. Otherwise it returns None. Each raises LeaseLostError before a
+write if another program may be active.
+"""
+
+from __future__ import annotations
+
+import math
+import typing as t
+from collections.abc import Mapping
+from dataclasses import replace
+
+from ...kube.client.errors import (
+    ApiError,
+    BudgetError,
+    ConflictError,
+    KubeError,
+    MultipleBudgetsError,
+    NotFoundError,
+    ResponseDecodeError,
+    is_admission_denial,
+    is_permission_error,
+    is_transient,
+    may_have_succeeded,
+)
+from ...model.api.node import Node
+from ...model.reason import Reason
+from ...model.undecodable import UNDECODABLE
+from ...rescue.hold_policy import hold_duration_s, hold_policy
+from ...rescue.plan import BY_NOMINATION, BY_TAINT, IMPOSSIBLE, PLANNED, WAITING, Choice, RescuePlan, Victim
+from ...state.hold import Hold, make_hold
+from ...state.rescue_attempts import attempt_violation
+from ..common.event_recorder import EventRecorder
+from .attempts import AttemptRecorder
+from .environment import ReconcileView, RescueEnvironment
+from .evictions import EvictionPendingError, EvictionRequests, is_evicted, lost_hold_violation, pod_changed_violation, read_node, read_pod
+from .holds import HoldNotRecordedError, Holds, TooManyHoldsError, node_or_stub
+from .nomination import TaskNominations
+from .nomination_alone import Nominator
+from .task import LEFT_ALONE_FOR_S, NO_OTHER_NODE, QUEUED, REPLAN_S, SETTLING, Event, RescueTask, limit_of
+
+EXCLUDE_AFTER_REFUSAL_S = 5.0
+"""Seconds for which a pod is excluded after a budget refused its eviction in a dry run."""
+POSTPONED_FOR_S = 5.0
+"""Seconds until the next plan for a pod whose rescue is not possible now: back-off, used-up attempts, or a full ConfigMap."""
+EXCLUDE_AFTER_DENIAL_S = 60.0
+"""Seconds for which a pod is excluded after another denial, for example by a webhook."""
+RETRY_S = 0.5
+ERROR_RETRY_S = 2.0
+
+Instead = t.Optional[Event]
+
+
+class Effects:
+    """The effects, one method each. All of them have the same parameters."""
+
+    def __init__(
+        self, environment: RescueEnvironment, *, holds: Holds, nominator: Nominator, events: EventRecorder, attempts: AttemptRecorder
+    ) -> None:
+        self._api, self._cache, self._options = environment.api, environment.cache, environment.options
+        self._lease, self._writer = environment.lease, environment.writer
+        self._observer, self._dry_run = environment.observer, environment.dry_run
+        self._holds, self._events, self._attempts = holds, events, attempts
+        self._nominations = TaskNominations(environment, nominator.nominate)
+        self.evictions = EvictionRequests(self._api)
+
+    # --- without a node ---
+
+    def nothing(self, _task: RescueTask, _view: ReconcileView, _event: Event) -> Instead:
+        """Do nothing."""
+        return None
+
+    def hold_back(self, task: RescueTask, view: ReconcileView, event: Event) -> Instead:
+        """Keep the node of the plan for the pod."""
+        assert event.plan is not None
+        choice = event.plan.choice
+        task.last_plan = replace(event.plan, next_node=choice.node if choice is not None else "")
+        task.status, task.reason = WAITING, event.why
+        task.note_wait(view.now_at_s)
+        task.plan_at_s = task.settles_at_s if event.why.code == SETTLING else view.now_at_s + REPLAN_S[WAITING]
+        if task.is_expected(view.now_at_s):
+            view.planner.expect(task.last_plan)
+        return None
+
+    def postpone(self, task: RescueTask, view: ReconcileView, event: Event) -> Instead:
+        """Plan again after five seconds."""
+        task.set_plan(RescuePlan(task.pod, event.status, event.why))
+        task.plan_at_s = view.now_at_s + POSTPONED_FOR_S
+        return None
+
+    def start(self, task: RescueTask, view: ReconcileView, event: Event) -> Instead:
+        """Request all evictions as dry runs, then hold the node."""
+        plan = event.plan
+        assert plan is not None and plan.choice is not None
+        choice = plan.choice
+        attempt = self._attempts.with_results(task, self._attempts.load(task), view)
+        if self._attempts.load_victims(task, attempt) or self._has_rescued_victim(choice, view):
+            return Event("outdated")
+        # If no node is cleared or held for the pod, the last node was given up, and it counts as failed. It does not count if a foreign
+        # taint reserves it, because such a node has no hold.
+        task.count_failed_nodes(task.last_node if plan.hold_method is None or view.planner.has_node_for(task.uid) else "")
+        if choice.node in task.excluded_nodes:
+            return Event("outdated")
+        if task.failed_nodes >= self._options.max_attempts:
+            return _without_effect(task, "")
+        refusal = attempt_violation(attempt, now_s=view.now_s, max_attempts=self._options.max_attempts, pod_uid=task.uid)
+        if refusal is not None:
+            return Event("postponed", refusal, IMPOSSIBLE if refusal.code == "attempts_used_up" else WAITING)
+        for victim in choice.victims:
+            refused = self._request_eviction(task, victim, view, dry_run=True)
+            if refused is not None:
+                return refused
+        refused = self._nominations.violation(task, choice.node, view) if plan.hold_method == BY_NOMINATION else None
+        if refused is not None:
+            return refused
+        task.reset_backoff()
+        if not self._dry_run:
+            self._lease.ensure_held()
+        hold = self._hold_for(task, plan.hold_method, view) if plan.hold_method is not None else None
+        refused = self._place_hold(task, choice, hold, view) if hold is not None else None
+        if refused is not None:
+            return refused
+        if self._dry_run:
+            view.planner.reserve(plan)
+            task.planned_hold = (view.snapshot.nodes[choice.node], hold) if hold is not None else None
+            return Event("planned", plan.reason, PLANNED)
+        self._begin(task, choice.node, hold, view)
+        task.plan_limit = limit_of(choice, view.pods_on(choice.node))
+        self._events.on_pod(task.pod, "RescueStarted", f"{plan.reason.text}, because no node has free capacity for it")
+        return None
+
+    def resume(self, task: RescueTask, view: ReconcileView, _event: Event) -> Instead:
+        """Hold the node again.
+
+        The other program released the node at its end. Without the hold, the replacement of such a pod could use the capacity before the
+        scheduler tries the critical pod again.
+        """
+        attempt = self._attempts.load(task)
+        self._attempts.load_victims(task, attempt)
+        if attempt is None or task.uid not in attempt.under_way:
+            return Event("waits")
+        self.resolve(task, view, _event)
+        ending = {pod.metadata.uid for pod in view.snapshot.pods if pod.terminating}
+        victims = [victim for victim in task.evicted if victim.pod.metadata.uid in ending]
+        node = view.snapshot.nodes.get(victims[-1].pod.spec.node_name) if victims else None
+        hold_method = hold_policy(task.pod, node, victims, self._options).hold_method if node is not None else None
+        if node is None or hold_method is None or node.name in task.excluded_nodes:
+            return Event("waits")
+        self._lease.ensure_held()
+        hold = self._hold_for(task, hold_method, view)
+        self._holds.place(node, hold)
+        self._begin(task, node.name, hold, view)
+        task.attempt_started = task.acted = True
+        self._observer.on_hold(node, hold)
+        return None
+
+    def take_over(self, task: RescueTask, view: ReconcileView, event: Event) -> Instead:
+        """Continue on the node."""
+        assert event.hold is not None
+        ends_at_s = view.now_at_s + event.hold.deadline_s - view.now_s
+        task.begin(event.node, event.hold, give_up_at_s=ends_at_s, hold_ends_at_s=ends_at_s)
+        task.attempt_started = True
+        return None
+
+    # --- on the node that is being cleared ---
+
+    def nominate(self, task: RescueTask, view: ReconcileView, event: Event) -> Instead:
+        """Nominate the pod for the node."""
+        assert event.plan is not None
+        task.set_plan(event.plan)
+        task.note_wait(view.now_at_s)
+        task.plan_at_s = view.now_at_s + REPLAN_S[WAITING]
+        self._nominations.nominate(task, view)
+        return None
+
+    def evict(self, task: RescueTask, view: ReconcileView, event: Event) -> Instead:
+        """Nominate the pod, record the victim, read pod, victim and node from the API server, and request the eviction."""
+        assert event.victim is not None
+        victim = event.victim
+        self._lease.ensure_held()
+        if not self._nominations.nominate(task, view):
+            refused = Reason("not_nominated", "the pod could not be nominated for it")
+            return Event("given_up", refused) if view.now_at_s > task.give_up_at_s else Event("paused")
+        if view.now_at_s < task.settles_at_s:
+            return Event("paused")  # a node has opened: the scheduler may place the pod there
+        if not task.attempt_started or victim.pod.metadata.uid not in task.recorded_victims:
+            self._attempts.record_start(task, victim, view)
+        changed = self._changed_since(task, victim, view)
+        if changed is not None:
+            return changed
+        self._lease.ensure_held()
+        return self._request_eviction(task, victim, view, dry_run=False)
+
+    def keep_node(self, task: RescueTask, _view: ReconcileView, event: Event) -> Instead:
+        """Keep the node, and evict nothing that makes the scheduler try the other pod."""
+        assert event.plan is not None
+        task.set_plan(replace(event.plan, reason=event.why))
+        return None
+
+    def release_for_now(self, task: RescueTask, view: ReconcileView, event: Event) -> Instead:
+        """Release the node, which may be cleared for the pod again."""
+        assert event.plan is not None
+        if not self._release_or_back_off(task, view):
+            return Event("not_released")
+        plan = replace(event.plan, status=WAITING, reason=event.why, next_node=task.node)
+        task.leave_node(view.now_at_s + REPLAN_S[WAITING])
+        task.set_plan(plan)
+        task.note_wait(view.now_at_s)
+        return None
+
+    def plan_again(self, task: RescueTask, view: ReconcileView, event: Event) -> Instead:
+        """Release the node, and plan on all nodes again."""
+        self._observer.on_error(f"node {task.node} is planned again for pod {task.name}: {event.why.text}")
+        if not self._release_or_back_off(task, view):
+            return Event("not_released")
+        task.planned_again.add(task.node)
+        task.leave_node()
+        return None
+
+    def give_up(self, task: RescueTask, view: ReconcileView, event: Event) -> Instead:
+        """Release the node and exclude it."""
+        self._observer.on_error(f"node {task.node} is no longer cleared for pod {task.name}: {event.why.text}")
+        if not self._release_or_back_off(task, view):
+            return Event("failed", event.why) if view.now_at_s > task.give_up_at_s else Event("not_released")
+        task.failed_nodes += task.has_evicted_here
+        task.exclude_node(task.node, math.inf if task.has_evicted_here else view.now_at_s + LEFT_ALONE_FOR_S, event.why)
+        task.leave_node()
+        if task.failed_nodes >= self._options.max_attempts:
+            return _without_effect(task, f"; the last: {event.why.text}")
+        return None
+
+    def abandon(self, task: RescueTask, _view: ReconcileView, _event: Event) -> Instead:
+        """Leave the hold to the next leader."""
+        task.node, task.hold, task.loaded = "", None, False
+        return None
+
+    # --- answers of the API server ---
+
+    def resolve(self, task: RescueTask, view: ReconcileView, _event: Event) -> Instead:
+        """Read the pods whose eviction has no known result."""
+        if task.is_clearing and not task.loaded:
+            self._attempts.load_victims(task, self._attempts.load(task))
+        found = False
+        for uid, victim in list(task.uncertain_evictions.items()):
+            if self.evictions.is_pending(uid):
+                task.retry_at_s = view.now_at_s + RETRY_S
+                continue
+            found = True
+            now = read_pod(self._api, victim.pod)
+            if is_evicted(now):
+                deletion_timestamp = now.metadata.deletion_timestamp if now is not None else None
+                self._note_eviction(task, victim, view, deletion_timestamp=deletion_timestamp, own=uid in task.recorded_victims)
+            del task.uncertain_evictions[uid]
+        if found and not task.uncertain_evictions:
+            task.count_failed_nodes(task.last_node)
+        return None
+
+    def handle_refusal(self, task: RescueTask, view: ReconcileView, event: Event) -> Instead:
+        """Exclude the victim, or request its eviction again later."""
+        error, victim = event.error, event.victim
+        assert error is not None and victim is not None
+        if is_permission_error(error):
+            return Event("failed", Reason("error", str(error)))
+        denied = is_admission_denial(error)
+        if isinstance(error, MultipleBudgetsError):
+            self._exclude(task, victim, math.inf)
+        elif isinstance(error, (NotFoundError, ConflictError)) and not denied:
+            return self._handle_missing(task, view, event)
+        elif isinstance(error, BudgetError) and not denied and not task.is_clearing:
+            self._exclude(task, victim, view.now_at_s + EXCLUDE_AFTER_REFUSAL_S)
+        elif is_transient(error) and not denied:
+            return self._retry_eviction(task, victim, error, view)
+        else:
+            self._observer.on_error(f"{task.name}: {error}")
+            self._exclude(task, victim, view.now_at_s + EXCLUDE_AFTER_DENIAL_S)
+        return None
+
+    def handle_error(self, task: RescueTask, view: ReconcileView, event: Event) -> Instead:
+        """Try again after two seconds. Other pods need not wait for this one.
+
+        The same request would be forbidden again. A node does not stay held after a permanent error, nor if a transient error lasts beyond
+        the time limit of the task.
+        """
+        error = event.error
+        assert error is not None
+        self._observer.on_error(f"{task.name}: {error}")
+        task.retry_at_s = task.plan_at_s = view.now_at_s + ERROR_RETRY_S
+        task.waits.pop(QUEUED, None)
+        has_no_effect = task.is_clearing and (not is_transient(error) or view.now_at_s > task.give_up_at_s)
+        return Event("failed", Reason("error", str(error))) if is_permission_error(error) or has_no_effect else None
+
+    # --- the end ---
+
+    def finish(self, task: RescueTask, view: ReconcileView, event: Event) -> Instead:
+        """Release the node and record the result."""
+        task.status, task.reason = event.status, event.reason
+        if not self._dry_run:
+            if self._lease.held:
+                self.complete(task, view, event)
+            self._observer.on_finished(task)
+        return None
+
+    def complete(self, task: RescueTask, view: ReconcileView, _event: Event) -> Instead:
+        """Repeat the writes that have failed.
+
+        ``Holds.reconcile`` releases the nodes in ``Holds.expired``.
+        """
+        if task.node not in self._holds.expired:
+            self.release_node(task, view.snapshot.nodes)
+        self._attempts.try_to_record_outcome(task, view)
+        return None
+
+    def discard_plan(self, task: RescueTask, _view: ReconcileView, _event: Event) -> Instead:
+        """Plan again, so that the old plan reserves no capacity."""
+        task.status, task.plan_at_s = "", 0.0
+        return None
+
+    def release_node(self, task: RescueTask, nodes: Mapping[str, Node]) -> bool:
+        """Release the task's node if it is held. Return False if that could not be written yet."""
+        if task.hold is None:
+            self._nominations.withdraw(task)
+            return True
+        self._lease.ensure_held()
+        node = node_or_stub(task.node, nodes)
+        if not self._holds.release(node, task.hold, waits=not (task.pod_gone or task.pod.spec.node_name)):
+            return False
+        task.hold, task.nominated_version = None, ""
+        return True
+
+    # --- parts of the effects ---
+
+    def _begin(self, task: RescueTask, node_name: str, hold: t.Optional[Hold], view: ReconcileView) -> None:
+        """Set the node that is cleared from now on. A node without a hold gets the same time."""
+        give_up_at_s, hold_ends_at_s = view.now_at_s + self._options.wait_timeout_s, view.now_at_s + hold_duration_s(self._options)
+        task.begin(node_name, hold, give_up_at_s=give_up_at_s, hold_ends_at_s=hold_ends_at_s)
+
+    def _hold_for(self, task: RescueTask, hold_method: str, view: ReconcileView) -> Hold:
+        deadline_s = view.now_s + hold_duration_s(self._options)
+        key = self._options.hold_taint_key if hold_method == BY_TAINT else ""
+        return make_hold(task.pod, key=key, deadline_s=deadline_s, writer=self._writer, since_s=view.now_s)
+
+    def _has_rescued_victim(self, choice: Choice, view: ReconcileView) -> bool:
+        """Return whether another program has rescued a victim a short time ago, and the planner did not know this."""
+        unknown = self._attempts.rescued_pods(view.now_s) - view.planner.rescued
+        return any(victim.pod.metadata.uid in unknown for victim in choice.victims)
+
+    def _place_hold(self, task: RescueTask, choice: Choice, hold: Hold, view: ReconcileView) -> Instead:
+        """Place the hold. Return the event that follows if that was refused."""
+        node = view.snapshot.nodes[choice.node]
+        try:
+            self._holds.place(node, hold, dry_run=self._dry_run)
+        except TooManyHoldsError as error:
+            return Event("postponed", Reason("too_many_holds", str(error)), WAITING)
+        except HoldNotRecordedError as error:
+            return Event("failed", Reason("error", str(error)))
+        except KubeError as error:
+            if is_permission_error(error) or is_transient(error):
+                raise
+            # The node has another hold, or the refusal is about this node: another node may be possible.
+            self._observer.on_error(f"{task.name}: {error}")
+            task.exclude_node(choice.node, view.now_at_s + LEFT_ALONE_FOR_S, Reason("error", str(error)))
+            task.plan_at_s = view.now_at_s + RETRY_S
+            return Event("outdated")
+        if not self._dry_run:
+            self._events.on_node(node, "RescueHold", f"held for critical pod {task.name}")
+            task.acted = True
+            self._observer.on_hold(node, hold)
+        return None
+
+    def _changed_since(self, task: RescueTask, victim: Victim, view: ReconcileView) -> Instead:
+        """Return the event that follows if the pod does not wait any more, the victim may not be evicted, or the node is not held.
+
+        The state of all three is read from the API server.
+        """
+        try:
+            waits, there, node = read_pod(self._api, task.pod), read_pod(self._api, victim.pod), read_node(self._api, task.node)
+        except ResponseDecodeError as error:
+            return Event("given_up", Reason(UNDECODABLE, str(error)))
+        changed = pod_changed_violation(waits, task.pod, task.node)
+        if changed is not None:
+            self._observer.on_error(f"{task.name}: {changed.text}; the watch is behind")
+            task.retry_at_s = view.now_at_s + RETRY_S
+            return Event("stale")
+        if there is None or there.terminating:
+            self._assume_terminating(victim, there.metadata.deletion_timestamp if there is not None else None)
+            return Event("stale")
+        if node is None:
+            return Event("given_up", Reason("node_gone", f"node {task.node} is gone"))
+        immune, closed = view.planner.current_violations(waits or task.pod, there, node, task.context(view.now_at_s))
+        closed = closed or lost_hold_violation(node, task.hold)
+        if closed is not None:
+            return Event("given_up", closed)
+        if immune is not None or there.spec.node_name != task.node:
+            self._exclude(task, victim, view.now_at_s + EXCLUDE_AFTER_REFUSAL_S)
+            return Event("stale")
+        return None
+
+    def _request_eviction(self, task: RescueTask, victim: Victim, view: ReconcileView, *, dry_run: bool) -> Instead:
+        """Request the eviction, or check it by a dry run. Return the event that follows if it was not granted."""
+        try:
+            self.evictions.request(victim, dry_run=dry_run)
+        except KubeError as error:
+            if not dry_run and may_have_succeeded(error):
+                task.uncertain_evictions[victim.pod.metadata.uid] = victim
+            return Event("refused", victim=victim, error=error)
+        if not dry_run:
+            self._note_eviction(task, victim, view)
+        return None
+
+    def _note_eviction(
+        self, task: RescueTask, victim: Victim, view: ReconcileView, *, deletion_timestamp: t.Optional[str] = None, own: bool = True
+    ) -> None:
+        """Record that the pod was evicted for the task. An eviction by another program is not reported again."""
+        self._assume_terminating(victim, deletion_timestamp)
+        task.evicted.append(victim)
+        task.grace_ends_at_s[victim.pod.metadata.uid] = view.now_at_s + victim.grace_period_s
+        task.reset_backoff()
+        if not own:
+            return
+        task.acted = True
+        self._observer.on_evicted(task, victim)
+        metadata, node = victim.pod.metadata, victim.pod.spec.node_name  # the task may have another node by now
+        self._events.on_pod(victim.pod, "EvictedForCriticalPod", f"evicted from node {node} to free capacity for critical pod {task.name}")
+        self._events.on_pod(task.pod, "RescueEviction", f"evicted pod {metadata.namespace}/{metadata.name} from node {node} for it")
+
+    def _handle_missing(self, task: RescueTask, view: ReconcileView, event: Event) -> Instead:
+        """Handle 404 or 409: the pod is gone or terminating and releases its capacity, or its budget was being written or deleted."""
+        assert event.victim is not None and event.error is not None
+        now = read_pod(self._api, event.victim.pod)
+        if now is None or now.terminating:
+            self._assume_terminating(event.victim, now.metadata.deletion_timestamp if now is not None else None)
+            return None
+        return self._retry_eviction(task, event.victim, event.error, view)
+
+    def _retry_eviction(self, task: RescueTask, victim: Victim, error: KubeError, view: ReconcileView) -> Instead:
+        if isinstance(error, EvictionPendingError):  # not a refusal: the answer is pending
+            task.retry_at_s = task.plan_at_s = view.now_at_s + RETRY_S
+            return None
+        # The eviction may have been carried out, which is checked first.
+        refused_for_s = 0.0 if task.first_refused_at_s is None else view.now_at_s - task.first_refused_at_s
+        is_first = task.first_refused_at_s is None and victim.pod.metadata.uid in task.uncertain_evictions
+        if is_first or refused_for_s < self._options.evict_timeout_s:
+            task.back_off(view.now_at_s, error.retry_after_s if isinstance(error, ApiError) else None)
+            task.plan_at_s = task.retry_at_s
+            return None
+        self._observer.on_error(f"{task.name}: {error}")
+        if task.is_clearing:
+            return Event("given_up", Reason("evict_timeout", f"refused for {self._options.evict_timeout_s} s: {error}"))
+        self._exclude(task, victim, view.now_at_s + EXCLUDE_AFTER_DENIAL_S)
+        task.reset_backoff()
+        return None
+
+    def _release_or_back_off(self, task: RescueTask, view: ReconcileView) -> bool:
+        released = self.release_node(task, view.snapshot.nodes)
+        if not released:
+            task.back_off(view.now_at_s)
+        return released
+
+    def _assume_terminating(self, victim: Victim, deletion_timestamp: t.Optional[str]) -> None:
+        self._cache.assume_terminating(victim.pod.metadata.uid, deletion_timestamp or "")
+
+    def _exclude(self, task: RescueTask, victim: Victim, until_s: float) -> None:
+        task.excluded_victims[victim.pod.metadata.uid] = until_s
+
+
+def _without_effect(task: RescueTask, last: str) -> Event:
+    return Event("failed", Reason(NO_OTHER_NODE, f"pods were evicted without effect on {task.failed_nodes} nodes{last}"))

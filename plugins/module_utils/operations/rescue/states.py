@@ -1,0 +1,96 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# Copyright: onprem.kube_scheduling contributors
+"""The states of a rescue, and the transitions between them.
+
+In each step the controller decides which event has ended the wait in the present state of a rescue. This table has the effect of the event
+and the state that follows. ``effects.py`` has the effects.
+"""
+
+from __future__ import annotations
+
+import typing as t
+
+from .effects import Effects, Instead
+from .environment import ReconcileView
+from .task import BINDING, ENDED, EVICTING, WATCHED, Event, RescueTask
+
+REMOVED = "removed"
+"""Not a state of a rescue: it is not kept any more."""
+
+STATES = {
+    WATCHED: "a plan whose evictions can begin",
+    EVICTING: "the end of the victims, of which one after the other is evicted",
+    BINDING: "the scheduler, which binds the pod to the node",
+    ENDED: "the last writes: the release of the node, and the record of the result",
+}
+"""The states, each with what the rescue waits for."""
+
+CLEARING = (EVICTING, BINDING)
+"""The states in which a node is being cleared for the pod."""
+BEFORE_THE_END = (WATCHED, *CLEARING)
+
+Effect = t.Callable[[Effects, RescueTask, ReconcileView, Event], Instead]
+
+
+class Transition(t.NamedTuple):
+    """A row of the table.
+
+    ``meaning``: what has ended the wait. ``after``: the state that follows; empty if the state stays the same. ``outdates``: the cluster
+    must be observed again before the next step.
+    """
+
+    states: tuple[str, ...]
+    event: str
+    meaning: str
+    effect: Effect
+    after: str = ""
+    outdates: bool = True
+
+
+TRANSITIONS = (
+    # The plan, while no node is being cleared.
+    Transition((WATCHED,), "waits", "it fits, or other pods must end first", Effects.nothing, outdates=False),
+    Transition((WATCHED,), "impossible", "no eviction helps", Effects.nothing, outdates=False),
+    Transition((WATCHED,), "held_back", "settle time, no Lease, or another rescue is first", Effects.hold_back, outdates=False),
+    Transition((WATCHED,), "possible", "evictions help", Effects.start, EVICTING),
+    Transition((WATCHED,), "resumable", "pods end that another program has evicted for it", Effects.resume, EVICTING),
+    Transition((WATCHED,), "hold_found", "another program has held a node for it", Effects.take_over, EVICTING),
+    # The answers to a start that is not possible now.
+    Transition((WATCHED,), "postponed", "back-off, or no space for a hold", Effects.postpone, outdates=False),
+    Transition((WATCHED,), "outdated", "the plan is outdated", Effects.nothing),
+    Transition((WATCHED,), "planned", "all dry runs were granted in check mode", Effects.finish, ENDED, outdates=False),
+    # The plan on the node that is being cleared.
+    Transition(CLEARING, "evict", "a victim must be evicted", Effects.evict, EVICTING),
+    Transition(CLEARING, "fits", "the pod fits", Effects.nominate, BINDING, outdates=False),
+    Transition(CLEARING, "queued", "another rescue is first, and a taint holds the node", Effects.keep_node, outdates=False),
+    Transition(CLEARING, "another_first", "another rescue is first, and no taint holds the node", Effects.release_for_now, WATCHED),
+    Transition(CLEARING, "outdated", "the plan was outdated before the first eviction", Effects.plan_again, WATCHED),
+    Transition(CLEARING, "given_up", "evictions do not help there any more", Effects.give_up, WATCHED),
+    Transition(CLEARING, "lease_lost", "the Lease is lost", Effects.abandon, WATCHED),
+    # The answers to an eviction or a release.
+    Transition(CLEARING, "paused", "settle time, or no nomination yet", Effects.nothing, outdates=False),
+    Transition(CLEARING, "stale", "the watch is behind", Effects.nothing),
+    Transition(CLEARING, "not_released", "the node cannot be released yet", Effects.nothing, outdates=False),
+    Transition(BEFORE_THE_END, "refused", "an eviction is refused", Effects.handle_refusal),
+    Transition(BEFORE_THE_END, "unanswered", "an eviction has no known result", Effects.resolve),
+    Transition(BEFORE_THE_END, "error", "another request has failed", Effects.handle_error, outdates=False),
+    # The end.
+    Transition(BEFORE_THE_END, "over", "bound, gone, or not critical any more", Effects.finish, ENDED),
+    Transition(BEFORE_THE_END, "failed", "no other node, a time limit, or a forbidden request", Effects.finish, ENDED),
+    Transition((ENDED,), "unwritten", "a last write is due", Effects.complete, outdates=False),
+    Transition((ENDED,), "expired", "the plan of a dry run is old", Effects.discard_plan, WATCHED),
+    Transition((ENDED,), "done", "nothing is left to write", Effects.nothing, REMOVED, outdates=False),
+)
+"""The table. An effect that cannot be carried out returns the event that follows instead, and the state stays the same."""
+
+_ROWS = {(state, row.event): row for row in TRANSITIONS for state in row.states}
+
+
+def apply(effects: Effects, task: RescueTask, event: Event, view: ReconcileView) -> bool:
+    """Carry out the transition of the event. Return whether the cluster must be observed again."""
+    row = _ROWS[task.stage, event.name]
+    instead = row.effect(effects, task, view, event)
+    if instead is not None:
+        return apply(effects, task, instead, view)
+    task.stage = row.after or task.stage
+    return row.outdates
