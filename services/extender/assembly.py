@@ -28,7 +28,7 @@ from .http.scheduler_api import SchedulerApi
 from .http.server import HttpServer, Listener
 from .http.unprofiled_pods import UnprofiledPods
 from .interface import Query
-from .learned.learned_state import LearnedState
+from .learned.learned_state import LearnedState, learning_agents
 from .metrics import Metrics
 from .pauses import RequestPause
 from .recording.recorder import Recorder
@@ -62,7 +62,7 @@ class Extender:
         self._tls = TlsWatch(tls) if tls is not None else None
         self._tls_error = ""
         self._server = self._make_server(settings, make_context(tls) if tls is not None else None)
-        self._learned = LearnedState(settings.sources.kubernetes, settings.profiles, log, self._metrics.on_state_error)
+        self._learned = LearnedState(settings.sources.kubernetes, learning_agents(settings.profiles), log, self._metrics.on_state_error)
 
     def run(self) -> None:
         """Serve until a signal requests the end. Raises ThreadDiedError, and any error of this program itself."""
@@ -155,7 +155,7 @@ class Extender:
         self._metrics.refused_agents.set(len(settings.refused))
         for text in (*settings.refused, *settings.notes):
             self._log.warning(text)
-        self._learned.replace(settings.sources.kubernetes, settings.profiles)
+        self._learned.replace(settings.sources.kubernetes, learning_agents(settings.profiles))
         self._engine.reconfigure(settings.profiles)
         if settings.sources == before.sources:
             self._sources.set_queries(queries)

@@ -73,11 +73,6 @@ def limited_requests(requests: Mapping[str, T]) -> Mapping[str, T]:
     return {name: requests[name] for name in _shortest(lengths, FIRST_RESOURCES, MAX_RESOURCES, MAX_RESOURCE_CHARACTERS)}
 
 
-def limited_name(name: str) -> str:
-    """Return the beginning of a name, with the maximum length of a name."""
-    return name[:MAX_NAME]
-
-
 def _shortest(lengths: Mapping[str, int], first: frozenset[str], most: int, characters: int) -> list[str]:
     """Return the names within the limits: those of ``first``, followed by those with the least length. ``lengths`` are in characters."""
     kept = []

@@ -16,12 +16,14 @@ from ..common.log import Log
 from ..common.registry import new_registry
 from .engine.fragments import SCORES
 from .engine.profile_state import ProfileState
-from .request_times import PREFIX, AnsweredRequests
 from .sources.view import ClusterView
+
+PREFIX = "kube_scheduling_extender_"
 
 NO_PROFILE = ""
 """The label of requests for pods without a profile. Their scheduler names are not labels, because anybody can choose them."""
 
+REQUEST_BUCKETS_S = (0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1)
 JUDGE_BUCKETS_S = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5)
 
 
@@ -38,8 +40,15 @@ class Metrics:
         self._define_program(registry)
 
     def _define_requests(self, registry: CollectorRegistry) -> None:
-        self.answered = AnsweredRequests()
-        registry.register(self.answered)
+        labels = ["profile", "verb"]
+        self.requests = Counter(f"{PREFIX}requests", "Answered requests of the scheduler.", labels, registry=registry)
+        self.request_seconds = Histogram(
+            f"{PREFIX}request_seconds",
+            "Seconds from the end of the request to its answer.",
+            labels,
+            buckets=REQUEST_BUCKETS_S,
+            registry=registry,
+        )
         self.refused = Counter(f"{PREFIX}refused_requests", "Requests that were not answered with 200.", ["code"], registry=registry)
         self.neutral = Counter(
             f"{PREFIX}neutral_answers",
@@ -86,6 +95,11 @@ class Metrics:
         self.configuration_valid.set(1)
         for result in ("success", "failure"):
             self.reloads.labels(result)
+
+    def on_answer(self, profile: str, verb: str, seconds: float) -> None:
+        """Note an answered request. This takes 3 µs."""
+        self.requests.labels(profile, verb).inc()
+        self.request_seconds.labels(profile, verb).observe(seconds)
 
     def on_state_error(self, _text: str) -> None:
         """Note a failure to load or save what agents have learned."""

@@ -50,7 +50,7 @@ def ignore(*_arguments: object) -> None:
 class SchedulerApi:
     """Answers bodies with bodies. Each handler raises BadRequestError for a body that cannot be used.
 
-    ``pauses`` are told of each request and of its end. ``on_no_profile`` receives the scheduler name of each pod without a profile.
+    ``pauses`` are told of each request. ``on_no_profile`` receives the scheduler name of each pod without a profile.
     """
 
     def __init__(
@@ -65,7 +65,7 @@ class SchedulerApi:
     ) -> None:
         self._on_no_profile = on_no_profile
         self._engine, self._metrics, self._recent = engine, metrics, recent
-        self._count = metrics.answered.count
+        self._count = metrics.on_answer
         self._names = KnownNames()
         self._handlers: dict[str, Handler] = {
             "/scheduler/filter": self.filter,
@@ -248,10 +248,7 @@ def _recorded(path: str, handler: Handler, record: Record) -> Handler:
 
 def _noted(handler: Handler, pauses: RequestPause) -> Handler:
     def handle(body: bytes) -> bytes:
-        pauses.begin_request()
-        try:
-            return handler(body)
-        finally:
-            pauses.end_request()
+        pauses.note_request()
+        return handler(body)
 
     return handle

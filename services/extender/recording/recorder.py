@@ -108,11 +108,8 @@ class Recorder:
             try:
                 yield
             except Exception as error:
-                self._end_by(error)
-
-    def _end_by(self, error: Exception) -> None:
-        self._log.warning("the recording has ended, because the file cannot be written", error=str(error))
-        self._close()
+                self._log.warning("the recording has ended, because the file cannot be written", error=str(error))
+                self._close()
 
     def _close(self) -> None:
         file, self._file = self._file, None
@@ -124,25 +121,20 @@ class Recorder:
             self._log.warning("the end of the recording is missing", error=str(error))
 
 
-def _lock(descriptor: int, file: Path) -> None:
-    """Prevent that a second extender empties the recording, for example one that then ends because its address is in use."""
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        raise OSError(f"another process writes the recording {file}") from None
-
-
 def _opened(file: Path) -> t.BinaryIO:
     """Return the empty file, which only its owner can read. Raises OSError, also if another process writes it."""
     # A link could lead to any file of this user.
     descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW, 0o600)
     try:
         if stat.S_ISREG(os.fstat(descriptor).st_mode):
-            _lock(descriptor, file)
+            # A second extender must not empty the recording, for example one that then ends because its address is in use.
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             os.ftruncate(descriptor, 0)
         # The mode of a file that exists already does not follow from that of os.open.
         os.fchmod(descriptor, 0o600)
         return os.fdopen(descriptor, "wb")
-    except BaseException:
+    except BaseException as error:
         os.close(descriptor)
+        if isinstance(error, BlockingIOError):
+            raise OSError(f"another process writes the recording {file}") from None
         raise

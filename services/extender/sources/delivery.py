@@ -10,13 +10,16 @@ from __future__ import annotations
 
 import itertools
 import threading
+import typing as t
 from collections.abc import Callable
 from dataclasses import replace
 
-from ..interface import NodeView, Outcome, PodView
+from ..interface import NodeView, PodView
 from .kubernetes.pod_tracker import PodChanges
 from .source_log import SourceLog
 from .view import ClusterView, ViewListener
+
+T = t.TypeVar("T")
 
 PodsOn = Callable[[str], tuple[PodView, ...]]
 """Returns the newest pods on a node. It is called under the lock."""
@@ -50,15 +53,16 @@ class Delivery:
         with self._lock:
             self._changed = set()
 
-    def deliver(self, nodes: dict[str, NodeView], pods_on: PodsOn, make: Callable[[int, dict[str, NodeView]], ClusterView]) -> ClusterView:
-        """Deliver a view, and return it. ``make`` receives the version of the view and its nodes."""
+    def deliver(self, view: ClusterView, pods_on: PodsOn) -> ClusterView:
+        """Deliver a view, and return it with its version, and with the nodes that have changed since ``note_changes``."""
+        nodes = dict(view.nodes)
         with self._lock:
             for name in (self._changed or set()) & nodes.keys():
                 nodes[name] = replace(nodes[name], pods=pods_on(name))
             self._nodes, self._has_view, self._changed = nodes, True, set()
-            view = make(next(VERSIONS), dict(nodes))
+            view = replace(view, version=next(VERSIONS), nodes=dict(nodes))
         with self._delivering:
-            self._call("a new view could not be used", lambda: self._listener.on_view(view))
+            self._call("a new view could not be used", self._listener.on_view, view)
         with self._lock:
             changed, self._changed = self._changed, None
             for name in changed & nodes.keys():
@@ -77,19 +81,16 @@ class Delivery:
             node = self._nodes[name] = replace(self._nodes[name], pods=pods_on(name))
             self._pass_node(node)
         for outcome in changes.outcomes:
-            self._pass_outcome(outcome)
+            self._call(f"the outcome of pod {outcome.pod.name} could not be used", self._listener.on_outcome, outcome)
 
     def _pass_node(self, node: NodeView) -> None:
-        self._call(f"the change of the pods on node {node.name} could not be used", lambda: self._listener.on_node(node))
+        self._call(f"the change of the pods on node {node.name} could not be used", self._listener.on_node, node)
 
-    def _pass_outcome(self, outcome: Outcome) -> None:
-        self._call(f"the outcome of pod {outcome.pod.name} could not be used", lambda: self._listener.on_outcome(outcome))
-
-    def _call(self, what: str, call: Callable[[], None]) -> None:
+    def _call(self, what: str, method: Callable[[T], None], argument: T) -> None:
         """Call the listener. An error in it, or in an agent, must not end the thread of a source."""
         if self._is_stopped:
             return
         try:
-            call()
+            method(argument)
         except Exception as error:
             self._log.failed(what, error)

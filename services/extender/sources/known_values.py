@@ -4,9 +4,8 @@
 
 from __future__ import annotations
 
-import itertools
 import typing as t
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from ..interface import Query, Series
 from .packed_series import ByNode, Numbers, PackedSeries
@@ -29,46 +28,43 @@ class KnownValues:
     def __init__(self) -> None:
         self._known: dict[Query, _Known] = {}
 
-    def retain_only(self, queries: t.Container[Query]) -> None:
-        """Forget the values of other queries."""
-        self._known = {query: known for query, known in self._known.items() if query in queries}
+    def update(self, queries: Iterable[Query], values: Mapping[Query, ByNode], now_s: float) -> None:
+        """Take over the values of a refresh. Nodes and queries that have no new values keep the last ones for some time.
 
-    def update(self, values: Mapping[Query, ByNode], now_s: float) -> None:
-        """Take over the values of a refresh. Nodes that have no new values keep the last ones for some time."""
+        The values of other queries than ``queries`` are forgotten.
+        """
+        before, self._known = self._known, {}
         numbers: Numbers = {}
-        for query, by_node in values.items():
-            before = self._known.get(query)
-            missing = _missing(before.by_node, by_node) if before is not None else []
-            kept = list(_still_known(missing, now_s, keeps_ageless=False))
-            self._known[query] = _Known(now_s, PackedSeries.of_nodes(itertools.chain(kept, by_node.items()), numbers) if kept else by_node)
-        for query, known in list(self._known.items()):
-            if query not in values:
+        for query in queries:
+            known, found = before.get(query), values.get(query)
+            if found is not None:
+                kept = _still_known(_missing(known.by_node, found), now_s) if known is not None else {}
+                self._known[query] = _Known(now_s, PackedSeries.of_nodes({**kept, **found}, numbers) if kept else found)
+            elif known is not None:
                 keeps_ageless = now_s - known.read_at_s < KEPT_WITHOUT_AGE_S
-                kept_now = _still_known(known.by_node.items(), now_s, keeps_ageless=keeps_ageless)
-                self._known[query] = _Known(known.read_at_s, PackedSeries.of_nodes(kept_now, numbers))
+                kept = _still_known(known.by_node.items(), now_s, keeps_ageless=keeps_ageless)
+                self._known[query] = _Known(known.read_at_s, PackedSeries.of_nodes(kept, numbers))
 
     def by_query(self) -> dict[Query, ByNode]:
         """Return the values of each query by node."""
         return {query: known.by_node for query, known in self._known.items()}
 
 
-def _missing(before: ByNode, by_node: ByNode) -> list[tuple[str, Sequence[Series]]]:
+def _missing(before: ByNode, by_node: ByNode) -> Iterable[tuple[str, Sequence[Series]]]:
     """Return the nodes that have no new values, with their last ones."""
     if isinstance(by_node, PackedSeries) and by_node.has_nodes_of(before):
-        return []
-    return [(node, before[node]) for node in before if node not in by_node]
+        return ()
+    return ((node, before[node]) for node in before if node not in by_node)
 
 
 def _still_known(
-    found: Iterable[tuple[str, Sequence[Series]]], now_s: float, *, keeps_ageless: bool
-) -> Iterator[tuple[str, Sequence[Series]]]:
+    found: Iterable[tuple[str, Sequence[Series]]], now_s: float, *, keeps_ageless: bool = False
+) -> dict[str, Sequence[Series]]:
     """Return the nodes with the series that are not too old. Those of unknown age are kept only if ``keeps_ageless``."""
     oldest_s = now_s - KEPT_S
 
     def is_kept(series: Series) -> bool:
         return keeps_ageless if series.measured_at_s is None else series.measured_at_s > oldest_s
 
-    for node, of_node in found:
-        kept = [series for series in of_node if is_kept(series)]
-        if kept:
-            yield node, kept
+    kept = {node: [series for series in of_node if is_kept(series)] for node, of_node in found}
+    return {node: of_node for node, of_node in kept.items() if of_node}

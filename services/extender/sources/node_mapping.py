@@ -88,11 +88,8 @@ class NodeMapper:
 
     def needs_nodenames(self, labels: LabelSet) -> bool:
         """Return whether ``node_uname_info`` may find the node of this label set."""
-        if self._table.is_known and self.node_of(labels) is not None:  # almost all label sets
-            return False
-        if UNAME not in self._rules or INSTANCE not in labels.labels:
-            return False
-        return self._table.is_known or (self.node_label == INSTANCE and _is_ip_address(_host(labels.labels[INSTANCE])))
+        self.node_of(labels)
+        return bool(labels.why) and UNAME in self._rules and INSTANCE in labels.labels
 
     def node_of(self, labels: LabelSet) -> str | None:
         """Return the name of the node. If it is None, ``labels.why`` has the reason."""
@@ -101,14 +98,15 @@ class NodeMapper:
         return labels.node
 
     def _find(self, labels: Mapping[str, str]) -> tuple[str | None, str, bool]:
-        """Return the node, the reason if there is none, and whether the rule is not a weak one."""
+        """Return the node, the reason if there is none or if it is only assumed, and whether the rule is not a weak one."""
         value = labels.get(self.node_label, "")
         nodename = self._nodenames.get(labels.get(INSTANCE, ""), "") if UNAME in self._rules else ""
         if not value and not nodename:
             return None, f"it has no label {self.node_label}", False
         if not self._table.is_known:
             assumed = self._assumed(value, nodename)
-            return assumed, "", assumed != nodename
+            is_address = self.node_label == INSTANCE and _is_ip_address(_host(value))
+            return assumed, "its label has an address" if is_address else "", assumed != nodename
         for rule, what, names in self._candidates(value, nodename):
             if len(names) == 1:
                 return names[0], "", rule not in WEAK_RULES

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from ..interface import Query
@@ -23,16 +24,10 @@ class Unmapped:
     listed: list[UnmappedSeries] = field(default_factory=list)
     count: int = 0
 
-    def add(self, series: UnmappedSeries) -> None:
-        """Count the series, and list it if the list is not full."""
-        self.count += 1
-        if len(self.listed) < MAX_LISTED:
-            self.listed.append(series)
-
-    def add_all(self, others: Unmapped) -> None:
-        """Count the series of one query."""
-        self.count += others.count
-        self.listed += others.listed[: MAX_LISTED - len(self.listed)]
+    def add(self, source: str, query: Query, series: Sequence[tuple[Mapping[str, str], str]]) -> None:
+        """Count the series of a query, and list them until the list is full. ``series``: the labels and the reason of each."""
+        self.count += len(series)
+        self.listed += [UnmappedSeries(source, query, labels, why) for labels, why in series[: MAX_LISTED - len(self.listed)]]
 
 
 @dataclass

@@ -4,19 +4,21 @@
 
 from __future__ import annotations
 
+import contextlib
+import gc
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from ....plugins.module_utils.kube.client.api import KubeApi
 from ....plugins.module_utils.kube.client.errors import KubeError
+from ....plugins.module_utils.model.gc_pause import gc_paused
 from ...common.allocator import release_free_memory
 from ...common.log import Log
 from ..interface import Annotation, NodeView, PodView, Query
 from ..pauses import Pause, no_pause
 from .clock import Clock
 from .delivery import Delivery
-from .garbage_collection import LongLivedObjects
 from .known_values import KnownValues
 from .kubernetes.connection import open_kube_api
 from .kubernetes.kubernetes import ClusterWatch
@@ -26,15 +28,18 @@ from .node_exporter.node_exporter import NodeExporterSource
 from .node_mapping import NodeTable
 from .prometheus.prometheus import PrometheusSource
 from .readings import Readings
-from .settings import SourceSettings
+from .settings import KubernetesSettings, SourceSettings
 from .source_log import SourceLog
 from .view import NO_CLUSTER, ClusterView, ViewListener
-from .view_builder import ClusterViews, views_without_cluster
+from .view_builder import views_of_cluster, views_without_cluster
 
 SYNC_WAIT_S = 10.0
 """Seconds that a refresh waits for the first lists of nodes and pods. Later refreshes have them."""
 
 JOIN_S = 5.0
+
+COLLECTED_EVERY = 240
+"""Refreshes between two full collections, which is an hour by default. They find the cycles that were excluded by mistake."""
 
 
 class Sources:
@@ -60,15 +65,16 @@ class Sources:
         self._log = SourceLog(log)
         self._clock = clock
         self._api = api
+        self._has_cluster = api is not None or settings.kubernetes is not None
         self._lock = threading.RLock()
         self._watch: ClusterWatch | None = None
         self._values = KnownValues()
-        self._cluster_views = ClusterViews(self._log.ageless, self._log.wrong_time, pause)
+        self._pause = pause
         self._delivery = Delivery(listener, self._log, self._lock)
         self._wake = threading.Event()
         self._stopping = False
         self._refreshing = threading.Lock()
-        self._collector = LongLivedObjects()
+        self._refreshes = 0
         self._thread = threading.Thread(target=self._run, name="refresh sources", daemon=True)
         self._prometheus = (
             PrometheusSource(settings.prometheus, on_warning=self._on_warning, pause=pause, clock=clock)
@@ -110,7 +116,7 @@ class Sources:
 
         After ``stop`` the view is empty, and the listener does not receive it.
         """
-        with self._refreshing, self._collector.refreshing():
+        with self._refreshing, self._collecting_later():
             queries, errors = self._queries, dict[str, str]()
             watch = self._connected(errors)
             readings = self._read(watch, queries)
@@ -119,24 +125,38 @@ class Sources:
             if self._stopping:
                 return ClusterView()
             errors |= {name: found.error for name, found in readings.items() if found.problems}
-            errors |= self._unanswered(queries)
-            now_s = self._clock()
-            self._values.retain_only(set(queries))
-            self._values.update({query: by_node for found in readings.values() for query, by_node in found.values.items()}, now_s)
+            is_measured = self._prometheus is not None or self._node_exporter is not None
+            errors |= unanswered_queries(queries, is_measured=is_measured, has_cluster=self._has_cluster)
+            values = {query: by_node for found in readings.values() for query, by_node in found.values.items()}
+            self._values.update(queries, values, self._clock())
             return self._deliver(watch, queries, readings, errors)
 
     # --- one refresh ---
 
+    @contextlib.contextmanager
+    def _collecting_later(self) -> Iterator[None]:
+        """Run a refresh without garbage collections, and exclude the objects that exist then from the collections of the whole process.
+
+        A view of 5,000 nodes has hundreds of thousands of objects that live until the next view. Their reference counts release them. A
+        full collection that visits them takes 70 ms and more, and a request of the scheduler would wait for it.
+        """
+        with gc_paused():
+            try:
+                yield
+            finally:
+                self._refreshes += 1
+                if self._refreshes % COLLECTED_EVERY == 0:
+                    gc.unfreeze()
+                    gc.collect()
+                gc.freeze()
+
     def _connected(self, errors: dict[str, str]) -> ClusterWatch | None:
-        """Return the watch of the cluster, or None if there is none or the API server was never reached."""
-        if self._settings.kubernetes is None and self._api is None:
+        """Return the watch of the cluster, or None if there is none or the settings of the connection cannot be used."""
+        if not self._has_cluster:
             return None
         if self._watch is None:
             try:
-                if self._api is None and self._settings.kubernetes is not None:
-                    self._api = open_kube_api(self._settings.kubernetes)
-                if self._api is None:
-                    return None
+                self._api = self._api or open_kube_api(self._settings.kubernetes or KubernetesSettings())
                 watch = ClusterWatch(self._api, self._lock, self._on_pods, clock=self._clock)
             except KubeError as error:
                 errors[ClusterWatch.name] = str(error)
@@ -166,12 +186,6 @@ class Sources:
             readings[NodeExporterSource.name] = self._node_exporter.read(queries, nodes)
         return readings
 
-    def _unanswered(self, queries: tuple[Query, ...]) -> dict[str, str]:
-        """Return the error of the queries for which no source is configured."""
-        is_measured = self._prometheus is not None or self._node_exporter is not None
-        has_cluster = self._settings.kubernetes is not None or self._api is not None
-        return unanswered_queries(queries, is_measured=is_measured, has_cluster=has_cluster)
-
     def _deliver(
         self, watch: ClusterWatch | None, queries: tuple[Query, ...], readings: dict[str, Readings], errors: dict[str, str]
     ) -> ClusterView:
@@ -179,16 +193,13 @@ class Sources:
         unmapped = [series for found in readings.values() for series in found.unmapped.listed]
         count = sum(found.unmapped.count for found in readings.values())
         self._log.errors(errors)
-        self._log.unmapped(count, unmapped[0].why if unmapped else "")
+        if unmapped:
+            self._log.once("series belong to no node, or to several; --check-sources lists them", example=unmapped[0].why)
         self._delivery.note_changes()
         nodes = self._made_nodes(watch, queries)
-
         cluster = NO_CLUSTER if self._api is None else self._api.cluster
-
-        def view(version: int, nodes: dict[str, NodeView]) -> ClusterView:
-            return ClusterView(version, nodes, errors, unmapped, self._clock(), count, cluster)
-
-        return self._delivery.deliver(nodes, watch.tracker.pods_on if watch is not None else no_pods, view)
+        view = ClusterView(0, nodes, errors, unmapped, self._clock(), count, cluster)
+        return self._delivery.deliver(view, watch.tracker.pods_on if watch is not None else no_pods)
 
     def _made_nodes(self, watch: ClusterWatch | None, queries: tuple[Query, ...]) -> dict[str, NodeView]:
         """Return the nodes of the view. The lock is held for short times only, because the watches wait for it."""
@@ -207,7 +218,7 @@ class Sources:
                 return watch.tracker.pods_on(name)
 
         annotations = [query for query in queries if isinstance(query, Annotation)]
-        return self._cluster_views.make(values, nodes, annotations, pods_on, clock)
+        return views_of_cluster(values, nodes, annotations, pods_on, clock, self._log, self._pause)
 
     def _on_pods(self, changes: PodChanges) -> None:
         """Deliver the changes of pods. The watch calls it under the lock."""

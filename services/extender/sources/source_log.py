@@ -35,19 +35,6 @@ class SourceLog:
                 self._log.info("the source has no problem any more", source=source)
         self._errors = kinds
 
-    def unmapped(self, count: int, example: str) -> None:
-        """Log once that series belong to no node."""
-        if count:
-            self.once("series belong to no node, or to several; --check-sources lists them", example=example)
-
-    def ageless(self, key: str) -> None:
-        """Log once that the values of an annotation have no time."""
-        self.once("the annotation has no time, so the age of its values is unknown; write value,time", annotation=key)
-
-    def wrong_time(self, key: str) -> None:
-        """Log once that values of an annotation are not used, because their time is in the future."""
-        self.once("the time of the annotation is in the future, so its value is not used; check the clock", annotation=key)
-
     def once(self, message: str, **fields: str) -> None:
         """Log a warning, unless it was logged before."""
         key = f"{message} {sorted(fields.items()) if 'example' not in fields else ''}"

@@ -13,8 +13,12 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.open_transport import open_transport
 from ansible_collections.onprem.kube_scheduling.services.extender.agents.registry import build_agent
 from ansible_collections.onprem.kube_scheduling.services.extender.interface import Agent, Demand, Outcome, PodView
-from ansible_collections.onprem.kube_scheduling.services.extender.learned.learned_state import LearnedState
-from ansible_collections.onprem.kube_scheduling.services.extender.learned.state_keeper import NAME, NAMESPACE, StateKeeper
+from ansible_collections.onprem.kube_scheduling.services.extender.learned.learned_state import (
+    NAME,
+    NAMESPACE,
+    LearnedState,
+    learning_agents,
+)
 from ansible_collections.onprem.kube_scheduling.services.extender.sources.settings import KubernetesSettings
 
 from lab.cluster import Cluster
@@ -56,7 +60,7 @@ class Notes:
 
 
 class Program(t.NamedTuple):
-    keeper: StateKeeper
+    state: LearnedState
     agent: Agent
     warnings: list[str]
 
@@ -76,7 +80,11 @@ def program(cluster: Cluster) -> Program:
     notes: t.Any = Notes()
     agent = build_agent("reward")
     api = KubeApi(open_transport(user_agent="test", kubeconfig=str(kubeconfig)))
-    return Program(StateKeeper.connected(api, {"*.reward": agent}, notes), agent, notes.warnings)
+    return Program(
+        LearnedState(KubernetesSettings(), {"*.reward": agent}, notes, lambda _text: None, connect=lambda _kubernetes: api),
+        agent,
+        notes.warnings,
+    )
 
 
 def learn(agent: Agent, nodes: int) -> None:
@@ -88,23 +96,24 @@ def learn(agent: Agent, nodes: int) -> None:
 def test_a_state_survives_a_restart_with_the_least_rights(cluster: Cluster) -> None:
     cluster.apply(ROLE)
     first = program(cluster)
-    assert first.keeper.load() and first.keeper.save()
+    assert first.state.save()
     learn(first.agent, 2000)
     other = program(cluster)
-    assert other.keeper.load() and other.keeper.save() and not other.keeper.is_writer
-    first.keeper.stop()
+    assert other.state.save() and not other.state.is_writer
+    first.state.stop()
     second = program(cluster)
-    assert second.keeper.load() and second.agent.save() == first.agent.save()
-    assert other.keeper.save() and other.keeper.is_writer, "the Lease was released"
-    other.keeper.stop()
+    assert second.state.save() and second.agent.save() == first.agent.save()
+    second.state.stop()
+    assert other.state.save() and other.state.is_writer, "the Lease was released"
+    other.state.stop()
     assert first.warnings == second.warnings == other.warnings == []
 
 
 def test_a_missing_role_is_a_warning_with_a_remedy(cluster: Cluster) -> None:
     on = program(cluster)
     learn(on.agent, 1)
-    assert not on.keeper.load() and not on.keeper.save()
-    on.keeper.stop()
+    assert not on.state.save()
+    on.state.stop()
     (warning,) = on.warnings
     assert "was not loaded" in warning and f"configmaps {NAME}" in warning.replace('"', "")
 
@@ -116,19 +125,20 @@ def test_another_kubeconfig_while_the_program_runs_loses_nothing(cluster: Cluste
     other.write_text(kubeconfig.read_text())
     agent, errors = build_agent("reward"), list[str]()
     profiles = {"*": profile(agent, name="*")}
-    state = LearnedState(KubernetesSettings(str(kubeconfig)), profiles, quiet_log(), errors.append)
+    state = LearnedState(KubernetesSettings(str(kubeconfig)), learning_agents(profiles), quiet_log(), errors.append)
 
     def is_connected() -> bool:
-        return state._connection is not None and state._connection._keeper is not None
+        cluster = state._cluster
+        return cluster is not None and cluster.settings == state._kubernetes and bool(cluster.restored)
 
     state.start()
     wait_until(is_connected, timeout_s=CONNECTED_WITHIN_S, what="the first connection")
     learn(agent, 3)
-    state.replace(KubernetesSettings(str(other)), profiles)
+    state.replace(KubernetesSettings(str(other)), learning_agents(profiles))
     learn(agent, 5)
     wait_until(is_connected, timeout_s=CONNECTED_WITHIN_S, what="the second connection")
     state.stop()
     restarted = program(cluster)
-    assert restarted.keeper.load() and restarted.agent.save() == agent.save()
-    restarted.keeper.stop()
+    assert restarted.state.save() and restarted.agent.save() == agent.save()
+    restarted.state.stop()
     assert errors == restarted.warnings == []

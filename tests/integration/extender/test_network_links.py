@@ -18,8 +18,7 @@ import pytest
 from ansible_collections.onprem.kube_scheduling.services.extender.agents.network.devices import PROPERTIES
 from ansible_collections.onprem.kube_scheduling.services.extender.agents.registry import build_agent
 from ansible_collections.onprem.kube_scheduling.services.extender.interface import Agent, NodeView, Series
-from ansible_collections.onprem.kube_scheduling.services.extender.sources.kubernetes.metadata import Identity
-from ansible_collections.onprem.kube_scheduling.services.extender.sources.kubernetes.node_objects import NodeIdentity, NodeRecord
+from ansible_collections.onprem.kube_scheduling.services.extender.sources.kubernetes.node_objects import Identity, NodeIdentity, NodeRecord
 from ansible_collections.onprem.kube_scheduling.services.extender.sources.node_exporter.node_exporter import NodeExporterSource
 from ansible_collections.onprem.kube_scheduling.services.extender.sources.settings import NodeExporterSettings
 

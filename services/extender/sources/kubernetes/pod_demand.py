@@ -14,7 +14,6 @@ from ...memory_limits import limited_requests
 
 INGRESS_BANDWIDTH = "kubernetes.io/ingress-bandwidth"
 EGRESS_BANDWIDTH = "kubernetes.io/egress-bandwidth"
-BANDWIDTHS = (INGRESS_BANDWIDTH, EGRESS_BANDWIDTH)
 
 LEAST_BANDWIDTH, MOST_BANDWIDTH = 1_000, 10**15
 """Bits per second, 1k and 1P. The bandwidth plugin of Kubernetes refuses a pod whose annotation is outside these limits."""
@@ -25,7 +24,7 @@ def demand_of(pod: Pod, annotations: Mapping[str, str], *, from_status: bool = T
 
     ``from_status``: as for ``pod_requests``. Raises QuantityError if a request is not a quantity.
     """
-    ingress, egress = (_bandwidth(annotations, key) for key in BANDWIDTHS)
+    ingress, egress = (_bandwidth(annotations, key) for key in (INGRESS_BANDWIDTH, EGRESS_BANDWIDTH))
     return Demand(limited_requests(pod_requests(pod, from_status=from_status)), ingress, egress)
 
 

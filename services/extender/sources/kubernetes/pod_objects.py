@@ -1,74 +1,40 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: onprem.kube_scheduling contributors
-"""Pods as the sources need them: the node, the demand, the labels, the time of the binding and the outcome.
-
-The structs belong to this file, so that those of the rescuer need no field for the extender.
-"""
+"""Pods as the sources need them: the node, the demand, the labels, the time of the binding and the outcome."""
 
 from __future__ import annotations
 
-import hashlib
 import typing as t
 from collections.abc import Hashable, Mapping
 
 from .....plugins.module_utils.kube.client.resources import PODS
-from .....plugins.module_utils.model.api.meta import ApiStruct, Condition, OwnerReference, ResourceList, controller_of
-from .....plugins.module_utils.model.api.pod import Container, ContainerStatus, Pod, PodSpec, PodStatus, ResourceRequirements
-from .....plugins.module_utils.model.codec import Struct, encode_json, field
+from .....plugins.module_utils.model.api.meta import Condition
+from .....plugins.module_utils.model.api.pod import ContainerStatus, Pod, PodStatus
+from .....plugins.module_utils.model.codec import Struct, field
 from .....plugins.module_utils.model.values.quantity_check import check_quantities
 from .....plugins.module_utils.model.values.timestamps import read_time
-from .....plugins.module_utils.scheduler.pod_requests import RESIZE_PENDING
 from ...interface import Demand
 from ...memory_limits import limited_labels
-from .metadata import Identity, Metadata
-from .pod_demand import BANDWIDTHS, demand_of
+from .node_objects import Identity
+from .pod_demand import demand_of
 from .pod_owner import owner_name
 
 CRASH_LOOP = "CrashLoopBackOff"
 ENDED_PHASES = ("Succeeded", "Failed")
 
 
-class _PodMetadata(Metadata, frozen=True):
-    creation_timestamp: str | None = None
-    owner_references: tuple[OwnerReference, ...] | None = None
-
-    @property
-    def controller(self) -> OwnerReference | None:
-        """Return the owner whose ``controller`` is true, or None."""
-        return controller_of(self.owner_references)
-
-
-class _Spec(ApiStruct, frozen=True):
-    node_name: str = ""
-    scheduler_name: str = "default-scheduler"
-    containers: tuple[Container, ...] = ()
-    init_containers: tuple[Container, ...] | None = None
-    resources: ResourceRequirements | None = None
-    overhead: ResourceList | None = None
-
-
-class _Condition(ApiStruct, frozen=True):
-    type: str = ""
-    status: str = ""
-    reason: str = ""
+class _Condition(Condition, frozen=True):
     last_transition_time: str | None = None
 
 
-class _Status(ApiStruct, frozen=True):
-    phase: str = ""
+class _Status(PodStatus, frozen=True):
     start_time: str | None = None
     conditions: tuple[_Condition, ...] | None = None
-    container_statuses: tuple[ContainerStatus, ...] | None = None
-    init_container_statuses: tuple[ContainerStatus, ...] | None = None
-    resources: ResourceRequirements | None = None
-    allocated_resources: ResourceList | None = None
 
 
-class WatchedPod(ApiStruct, frozen=True):
-    """The fields of a pod that are read. The type is decoded and then converted to a ``PodRecord``."""
+class WatchedPod(Pod, frozen=True):
+    """A pod with the times of its binding. It is decoded and then converted to a ``PodRecord``."""
 
-    metadata: _PodMetadata = field(default_factory=_PodMetadata)
-    spec: _Spec = field(default_factory=_Spec)
     status: _Status = field(default_factory=_Status)
 
 
@@ -124,14 +90,6 @@ class SharedParts:
         key = (frozenset(demand.requests.items()), demand.ingress_bits_per_s, demand.egress_bits_per_s)
         return t.cast(Demand, self._parts.setdefault(key, demand))
 
-    def demand_of(self, pod: WatchedPod) -> Demand:
-        """Return the demand of a pod. It is calculated once for pods that are equal in what it depends on. Raises QuantityError."""
-        key = _demand_digest(pod)
-        found = self._parts.get(key)
-        if found is None:
-            found = self._parts[key] = self.demand(_demand(pod))
-        return t.cast(Demand, found)
-
     def keep(self, labels: Mapping[str, str], demand: Demand) -> None:
         """Keep these parts, which another instance has returned."""
         self._parts.setdefault(frozenset(labels.items()), labels)
@@ -143,49 +101,19 @@ class SharedParts:
 
 def pod_record_of(pod: WatchedPod, shared: SharedParts) -> PodRecord:
     """Return the record of a pod. Raises QuantityError if one of its requests is not a quantity."""
+    check_quantities(pod)
     metadata, spec, status = pod.metadata, pod.spec, pod.status
     return PodRecord(
         metadata=Identity(metadata.name, shared.text(metadata.namespace), metadata.uid, metadata.resource_version),
         node=shared.text(spec.node_name),
         scheduler_name=shared.text(spec.scheduler_name),
         labels=shared.labels(metadata.labels or {}),
-        demand=shared.demand_of(pod),
+        demand=shared.demand(demand_of(pod, metadata.annotations or {})),
         bound_time_s=_bound_time(pod),
         ended=status.phase in ENDED_PHASES,
         succeeded=_succeeded(status),
         owner=shared.text(owner_name(metadata.controller, metadata.labels or {})),
     )
-
-
-def _demand_digest(pod: WatchedPod) -> bytes:
-    """Return a digest of everything that the demand of a pod depends on. It is calculated faster than the demand."""
-    spec, status, annotations = pod.spec, pod.status, pod.metadata.annotations or {}
-    reported = [
-        [(entry.name, entry.resources, entry.allocated_resources) for entry in containers or ()]
-        for containers in (status.container_statuses, status.init_container_statuses)
-    ]
-    resize = [entry.reason for entry in status.conditions or () if entry.type == RESIZE_PENDING]
-    declared = [annotations.get(key) for key in BANDWIDTHS]
-    of_pod = (spec.resources, spec.overhead, status.resources, status.allocated_resources)
-    source = encode_json((spec.containers, spec.init_containers, of_pod, reported, resize, declared))
-    # The source itself can have a megabyte.
-    return hashlib.sha256(source).digest()
-
-
-def _demand(pod: WatchedPod) -> Demand:
-    check_quantities(pod)
-    spec, status = pod.spec, pod.status
-    counted = Pod(
-        spec=PodSpec(containers=spec.containers, init_containers=spec.init_containers, resources=spec.resources, overhead=spec.overhead),
-        status=PodStatus(
-            conditions=tuple(Condition(entry.type, entry.status, entry.reason) for entry in status.conditions or ()),
-            container_statuses=status.container_statuses,
-            init_container_statuses=status.init_container_statuses,
-            resources=status.resources,
-            allocated_resources=status.allocated_resources,
-        ),
-    )
-    return demand_of(counted, pod.metadata.annotations or {})
 
 
 def _bound_time(pod: WatchedPod) -> float | None:

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 
 from .....plugins.module_utils.model.api.meta import OwnerReference
 from .....plugins.module_utils.model.well_known import POD_TEMPLATE_HASH
-from ...memory_limits import limited_name
+from ...memory_limits import MAX_NAME
 
 SCHEDULED_TIME = re.compile(r"-[0-9]{8,}$")
 """The end of the name of a CronJob's Job: minutes since 1970 (kubernetes ``cronjob/utils.go``, getJobName)."""
@@ -22,7 +22,7 @@ def owner_name(controller: OwnerReference | None, labels: Mapping[str, str]) -> 
     """
     if controller is None:
         return ""
-    name = limited_name(controller.name)
+    name = controller.name[:MAX_NAME]
     if controller.kind == "ReplicaSet" and labels.get(POD_TEMPLATE_HASH):
         return name.removesuffix("-" + labels[POD_TEMPLATE_HASH])
     return SCHEDULED_TIME.sub("", name) if controller.kind == "Job" else name

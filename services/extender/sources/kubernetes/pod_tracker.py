@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 import typing as t
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import replace
 
 from .....plugins.module_utils.kube.cache.store import ADDED, Store, key_of
@@ -37,8 +37,6 @@ class PodTracker:
 
     def __init__(self) -> None:
         self._by_node: dict[str, dict[str, PodView]] = {}
-        self._ended: dict[str, dict[str, float]] = {}
-        """The time of the end of each pod that has ended, by node and then by uid, the first end first."""
         self._last_outcomes: dict[str, bool] = {}
         self._changed: set[str] = set()
         self._outcomes: list[Outcome] = []
@@ -64,7 +62,10 @@ class PodTracker:
         view = _view(after, bound_at_s, ended_at_s)
         # A pod that ended before it was seen uses nothing.
         if known is not None or is_bound_now or not after.ended:
-            self._put(known, view, after.node)
+            if known is None or known.demand != view.demand or known.ended_at_s != view.ended_at_s:
+                self._changed.add(after.node)
+            if known != view:
+                self._by_node.setdefault(after.node, {})[view.uid] = view
             if after.ended:
                 self._end(after, clock)
         self._note_outcome(after, view, clock.now_s, reports)
@@ -77,25 +78,11 @@ class PodTracker:
 
     def forget_ended(self, now_s: float) -> None:
         """Remove the pods that ended more than ten minutes ago."""
-        old = [(node, uid) for node, ended in self._ended.items() for uid, at_s in ended.items() if now_s - at_s > KNOWN_AFTER_END_S]
-        for node, uid in old:
-            self._forget(node, uid)
-
-    def _forget(self, node: str, uid: str) -> None:
-        """Remove a pod that has ended."""
-        for by_node in (self._ended, self._by_node):
-            pods: dict[str, t.Any] = by_node.get(node, {})
-            pods.pop(uid, None)
+        for node, pods in list(self._by_node.items()):
+            for view in [view for view in pods.values() if view.ended_at_s is not None and now_s - view.ended_at_s > KNOWN_AFTER_END_S]:
+                del pods[view.uid]
             if not pods:
-                by_node.pop(node, None)
-
-    def _put(self, known: PodView | None, view: PodView, node: str) -> None:
-        if known is None or known.demand != view.demand or known.ended_at_s != view.ended_at_s:
-            self._changed.add(node)
-        if view.ended_at_s is None:
-            self._ended.get(node, {}).pop(view.uid, None)
-        if known != view:
-            self._by_node.setdefault(node, {})[view.uid] = view
+                del self._by_node[node]
 
     def _end(self, record: PodRecord, clock: Clock) -> None:
         pods = self._by_node.get(record.node, {})
@@ -103,10 +90,9 @@ class PodTracker:
         if known is None or known.ended_at_s is not None:
             return
         pods[known.uid] = replace(known, ended_at_s=clock.now_s)
-        ended = self._ended.setdefault(record.node, {})
-        ended[known.uid] = clock.now_s
+        ended = {view.uid: view.ended_at_s for view in pods.values() if view.ended_at_s is not None}
         if len(ended) > MAX_ENDED:
-            self._forget(record.node, next(iter(ended)))
+            del pods[min(ended, key=ended.__getitem__)]
         self._changed.add(record.node)
 
     def _note_outcome(self, record: PodRecord, view: PodView, now_s: float, reports: bool) -> None:
@@ -149,7 +135,7 @@ class TrackedPodStore(Store):
                 if before.get(key) is not record:
                     self._tracker.note(before.get(key), record, clock, is_bound_now=False, reports=self._was_listed)
         self._was_listed = True
-        self._forget_unused(self._items.values())
+        self._forget_unused()
         return changed
 
     def apply(self, change: str, item: t.Any) -> bool:
@@ -161,7 +147,7 @@ class TrackedPodStore(Store):
         if after is not before:
             # A pod is ADDED when it gets its node. If an earlier version could not be decoded, it is MODIFIED.
             self._tracker.note(before, after, self._clock(), is_bound_now=change == ADDED)
-        self._forget_unused(self._items.values())
+        self._forget_unused()
         return changed
 
     def _interned(self, item: t.Any) -> PodRecord | Undecodable:
@@ -170,12 +156,12 @@ class TrackedPodStore(Store):
         except QuantityError as error:
             return as_undecodable(self.resource.kind, item, str(error))
 
-    def _forget_unused(self, records: Iterable[PodRecord]) -> None:
+    def _forget_unused(self) -> None:
         """Remove the shared parts that no pod has any more. They are found by making them again."""
         if len(self._shared) <= self._most_parts:
             return
         shared = SharedParts()
-        for record in records:
+        for record in self._items.values():
             shared.keep(record.labels, record.demand)
         self._shared = shared
         self._most_parts = max(LEAST_PARTS, 2 * len(shared))

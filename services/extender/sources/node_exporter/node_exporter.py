@@ -4,12 +4,13 @@
 
 from __future__ import annotations
 
+import re
 import time
 import typing as t
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from functools import partial
+from functools import lru_cache, partial
 
 from ...interface import Expression, Gauge, LabelMatch, Query, Rate, Series
 from ...memory_limits import MAX_LINE_BYTES, MAX_SERIES
@@ -18,7 +19,6 @@ from ..kubernetes.node_objects import NodeRecord
 from ..prometheus.promql import shown_promql
 from ..readings import Readings
 from ..settings import NodeExporterSettings
-from .conditions import meets
 from .counters import CounterHistory
 from .exposition import ExpositionError, Measurement, collectors_of, parse_exposition
 
@@ -110,7 +110,7 @@ class NodeExporterSource:
         """Return the answer, or the error as a text.
 
         An exception in a future has a reference to itself by its traceback. The body in its frames would be kept for 240 refreshes, because
-        garbage collections exclude it (see ``garbage_collection.py``).
+        garbage collections exclude it (see ``refresher.py``).
         """
         try:
             return self._scrape(reader, query, wanted)
@@ -138,9 +138,8 @@ class NodeExporterSource:
         for node, scrape in scrapes.items():
             for metric, window_s in windows.items():
                 for labels, value in scrape.measurements.get(metric, ()):
-                    if any(query.metric == metric and meets(labels, query.conditions) for query in rates):
-                        history = self._counters.setdefault(_key(node, metric, labels), CounterHistory())
-                        history.add(scrape.at_s, value, window_s)
+                    history = self._counters.setdefault(_key(node, metric, labels), CounterHistory())
+                    history.add(scrape.at_s, value, window_s)
         now_s = self._clock()
         self._counters = _limited(
             {key: history for key, history in self._counters.items() if key[1] in windows and now_s - history.newest_s <= windows[key[1]]}
@@ -149,7 +148,7 @@ class NodeExporterSource:
     def _series(self, node: str, query: Rate | Gauge, scrape: _Scrape) -> list[Series]:
         found = []
         for labels, value in scrape.measurements.get(query.metric, ()):
-            if not meets(labels, query.conditions):
+            if not _meets(labels, query.conditions):
                 continue
             if isinstance(query, Gauge):
                 found.append(Series(labels, value, scrape.at_s))
@@ -179,9 +178,20 @@ def _wanted(queries: Iterable[Rate | Gauge]) -> Wanted:
         conditions.setdefault(query.metric, []).append(query.conditions)
 
     def is_wanted(metric: str, labels: Mapping[str, str]) -> bool:
-        return any(meets(labels, one) for one in conditions[metric])
+        return any(_meets(labels, one) for one in conditions[metric])
 
     return {metric: partial(is_wanted, metric) for metric in conditions}
+
+
+def _meets(labels: Mapping[str, str], conditions: Iterable[LabelMatch]) -> bool:
+    """Return whether the labels of a series meet all conditions. Raises ``re.error`` for a pattern that is not valid."""
+    return all(_matches(one.pattern, labels.get(one.label, "")) != one.negative for one in conditions)
+
+
+@lru_cache(maxsize=16384)
+def _matches(pattern: str, value: str) -> bool:
+    """Return whether the whole value matches. The same devices are asked for on every node."""
+    return re.fullmatch(pattern, value) is not None
 
 
 def _limited(counters: dict[HistoryKey, CounterHistory]) -> dict[HistoryKey, CounterHistory]:

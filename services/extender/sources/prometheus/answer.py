@@ -3,8 +3,8 @@
 """Decode the answers of Prometheus' API in short steps.
 
 The answer for a cluster of 5,000 nodes has several megabytes. One call would hold the interpreter for 15 ms and more, and a request of the
-scheduler would wait for it. So the series are decoded in parts. Of a part with the same series as in the last answer only the values are
-decoded.
+scheduler would wait for it. So the series are decoded in parts. Of a part whose series are all known only the values are decoded: 130,000
+series then take 0.1 s and not 0.7 s.
 """
 
 from __future__ import annotations
@@ -12,9 +12,10 @@ from __future__ import annotations
 import math
 import re
 import typing as t
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping
 
 from .....plugins.module_utils.model.codec import DecodeError, Raw, Struct, decode_json, field
+from .label_sets import LabelSet
 
 PART_BYTES = 16 * 1024
 """The size of a part. It is decoded in about 0.1 ms."""
@@ -59,13 +60,6 @@ class QueryAnswer(Struct, rename="camel", frozen=True):
     warnings: list[str] | None = None
 
 
-class KnownRows(t.NamedTuple):
-    """The values of a part whose labels are known, and the time of the evaluation in seconds since the epoch."""
-
-    values: list[float]
-    evaluated_at_s: float
-
-
 def decode_answer(body: bytes | bytearray) -> tuple[QueryAnswer, Iterator[bytes]]:
     """Return an answer and its series in parts, each a JSON list. Raises DecodeError."""
     split = _split(body)
@@ -81,25 +75,31 @@ def decode_samples(part: bytes) -> list[Sample]:
     return decode_json(list[Sample], part)
 
 
-def known_rows(part: bytes, metrics: Sequence[bytes], start: int) -> KnownRows | None:
-    """Return the values of a part whose series have the labels ``metrics[start:]``, in this order. None if anything differs.
+class KnownRows(t.NamedTuple):
+    """The series of a part: their label sets, their values, and the time of the evaluation in seconds since the epoch."""
 
-    Known labels are JSON, and everything else has to match. So a part that is not valid JSON differs.
+    labels: list[LabelSet]
+    values: list[float]
+    evaluated_at_s: float
+
+
+def known_rows(part: bytes, known: Mapping[bytes, LabelSet]) -> KnownRows | None:
+    """Return the rows of a part if the labels of all its series are ``known``, by their JSON, and all values are finite. Otherwise None.
+
+    Known labels are JSON, and everything else has to match. So None is returned for a part that is not valid JSON.
     """
-    if start >= len(metrics) or not part.startswith(_BEFORE_LABELS):
+    if not part.startswith(_BEFORE_LABELS) or part[-1:] != b"]":
         return None
     # Every series ends like one that another series follows.
     texts = _AFTER_LABELS.split(b'%b,{"metric":' % part[len(_BEFORE_LABELS) : -1])
-    end = texts.pop()
-    labels, times, values = texts[0::3], texts[1::3], texts[2::3]
-    if end or part[-1:] != b"]" or labels != metrics[start : start + len(labels)]:
+    if texts.pop():
         return None
     try:
-        numbers = list(map(float, values))
-    except ValueError:
+        labels, values = list(map(known.__getitem__, texts[0::3])), list(map(float, texts[2::3]))
+    except (KeyError, ValueError):
         return None
     # The sum is not finite if a number is not.
-    return KnownRows(numbers, float(times[-1])) if math.isfinite(sum(numbers)) else None
+    return KnownRows(labels, values, float(texts[-2])) if math.isfinite(sum(values)) else None
 
 
 def finite(text: str) -> float | None:

@@ -5,22 +5,20 @@
 from __future__ import annotations
 
 import time
-import typing as t
 from array import array
-from collections.abc import Callable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator
 from urllib.parse import urlencode, urlsplit
 
 from .....plugins.module_utils.model.codec import DecodeError
-from ...memory_limits import answer_bytes
+from ...memory_limits import MAX_LINE_BYTES, MAX_SERIES, answer_bytes, long_label_violation
 from ...pauses import Pause, no_pause, with_pauses
 from ..http_reader import Answer, AnswerTooLargeError, HttpReader, SourceError
 from ..settings import PrometheusSettings
 from .answer import QueryAnswer, decode_answer, decode_samples, finite, known_rows
-from .label_sets import INSTANCE, LabelSet, LabelSets
+from .label_sets import INSTANCE, LabelSet, LabelSets, Target
 from .promql import count_text, shown_promql
-from .row_limit import Crowded, RowLimit, Rows
-from .row_orders import NO_ROWS, RowOrder, RowOrders
-from .target_parts import TargetParts
+from .target_parts import TOO_MANY, Crowded, Rows, TargetParts
 
 PATH = "/api/v1/query"
 SERVER_SHARE = 0.9
@@ -36,20 +34,6 @@ class QueryError(SourceError):
     """The query itself is refused, or has another type of result."""
 
 
-class VectorRows(t.NamedTuple):
-    """The finite values of a vector, with the label set of each.
-
-    ``sent_at_s``: monotonic. The server evaluated the query after this time. ``evaluated_at_s``: the time of the evaluation by Prometheus'
-    clock, in seconds since the epoch; None for an empty vector. ``crowded``: the targets that have too much, and no row here.
-    """
-
-    order: RowOrder
-    values: array[float]
-    sent_at_s: float
-    evaluated_at_s: float | None
-    crowded: Sequence[Crowded] = ()
-
-
 class PrometheusClient:
     """The Prometheus servers of the settings. ``on_warning`` receives each warning of an answer. Used by one thread.
 
@@ -61,7 +45,6 @@ class PrometheusClient:
         self,
         settings: PrometheusSettings,
         label_sets: LabelSets,
-        orders: RowOrders,
         *,
         node_of: Callable[[LabelSet], str | None],
         on_warning: Callable[[str], None] = lambda _text: None,
@@ -72,14 +55,14 @@ class PrometheusClient:
         self._max_answer_bytes = settings.max_answer_bytes
         self._readers = [HttpReader(url, settings.login, timeout_s=settings.timeout_s) for url in settings.urls]
         self._target_labels = tuple(dict.fromkeys((settings.node_label, INSTANCE)))
-        self._parts = TargetParts(self._target_labels, label_sets, node_of)
-        self._label_sets, self._orders, self._pause = label_sets, orders, pause
+        self._parts = TargetParts(self._target_labels, node_of)
+        self._label_sets, self._pause = label_sets, pause
         self._server_timeout_s = max(0.1, settings.timeout_s * SERVER_SHARE)
         self._on_warning = on_warning
         self._clock = clock
         self.rows_read = 0
 
-    def query(self, promql: str) -> VectorRows:
+    def query(self, promql: str) -> Rows:
         """Return the vector of a query. Raises SourceError with the errors of all servers that were asked."""
         # Only texts: a list of exceptions is in a frame of their tracebacks, so the bodies in the frames would be kept.
         errors, unreachable = list[str](), True
@@ -95,7 +78,8 @@ class PrometheusClient:
                 continue
             self._prefer(reader)
             self.rows_read += len(rows.values)
-            return VectorRows(self._orders.only(promql, rows.labels), rows.values, sent_at_s, rows.evaluated_at_s, rows.crowded)
+            self._label_sets.note_use(with_pauses(rows.labels, self._pause))
+            return rows._replace(sent_at_s=sent_at_s)
         raise SourceError("; ".join(errors), unreachable=unreachable)
 
     @property
@@ -117,18 +101,18 @@ class PrometheusClient:
         """Return the rows of a query. If the answer is too large, the targets are asked in parts."""
         limit = self._max_answer_bytes or answer_bytes(self.nodes)
         try:
-            return self._read(reader, promql, self._orders.before(promql), limit)
+            return self._read(reader, promql, limit)
         except AnswerTooLargeError as error:
             too_large = AnswerTooLargeError(str(error))  # without the frames, which have the body
         try:
-            counted = self._read(reader, count_text(promql, self._target_labels), NO_ROWS, limit)
+            counted = self._read(reader, count_text(promql, self._target_labels), limit)
         except QueryError:  # not a vector
             raise too_large from None
         if not counted.labels:
             raise too_large
-        return self._parts.read(promql, counted, limit, lambda part, left: self._read(reader, part, NO_ROWS, left))
+        return self._parts.read(promql, counted, limit, lambda part, left: self._read(reader, part, left))
 
-    def _read(self, reader: HttpReader, promql: str, before: RowOrder, limit: int) -> Rows:
+    def _read(self, reader: HttpReader, promql: str, limit: int) -> Rows:
         form = urlencode([("query", promql), ("timeout", f"{self._server_timeout_s * 1000:.0f}ms")]).encode()
         self._pause()
         response = reader.request("POST", PATH, max_bytes=limit, form=form)
@@ -144,33 +128,64 @@ class PrometheusClient:
             found = answer.data.result_type or "unknown"
             raise QueryError(f"the result of {shown_promql(promql)} is of the type {found}: a vector is expected")
         try:
-            return self._rows(parts, before)
+            return self._rows(parts)
         except DecodeError as error:
             raise SourceError(f"the result of {shown_promql(promql)} from {reader.url} cannot be decoded: {error}") from error
 
-    def _rows(self, parts: Iterator[bytes], before: RowOrder) -> Rows:
-        """Return the rows. ``before``: the order of the last answer."""
-        labels, values = list[LabelSet](), array("d")
-        evaluated_at_s, label_sets, limit = None, self._label_sets, RowLimit(self._label_sets)
+    def _rows(self, parts: Iterator[bytes]) -> Rows:
+        """Return the rows. Targets with too many series, or with too long labels, have none."""
+        labels, values, evaluated_at_s = list[LabelSet](), array("d"), None
+        known, crowded = self._label_sets.known, dict[Target, Crowded]()
+        new: Counter[Target] = Counter()
         for part in parts:
-            known = known_rows(part, before.metrics, len(labels))
-            if known is not None:
-                labels += before.labels[len(labels) : len(labels) + len(known.values)]
-                values.extend(known.values)
-                evaluated_at_s = known.evaluated_at_s
+            found = known_rows(part, known)
+            if found is not None:
+                labels += found.labels
+                values.extend(found.values)
+                evaluated_at_s = found.evaluated_at_s
                 self._pause()
                 continue
             for sample in with_pauses(decode_samples(part), self._pause):
-                pair = sample.value
-                value = finite(pair[1]) if pair is not None else None
-                one = label_sets.get(bytes(sample.metric)) if value is not None else None
-                if pair is not None and value is not None and one is not None and limit.admits(one):
-                    label_sets.keep(one)
+                value = finite(sample.value[1]) if sample.value is not None else None
+                if sample.value is None or value is None:
+                    continue
+                metric = bytes(sample.metric)
+                one = known.get(metric) or self._admitted(metric, new, crowded)
+                if one is not None:
                     labels.append(one)
                     values.append(value)
-                    evaluated_at_s = pair[0]  # the same in all samples of a vector
-        used, used_values = limit.without_crowded(labels, values, self._pause)
-        return Rows(used, used_values, evaluated_at_s, tuple(limit.crowded.values()))
+                    evaluated_at_s = sample.value[0]  # the same in all samples of a vector
+        return self._without_crowded(Rows(labels, values, evaluated_at_s, crowded))
+
+    def _admitted(self, metric: bytes, new: Counter[Target], crowded: dict[Target, Crowded]) -> LabelSet | None:
+        """Return a new label set, or None if its target has too much. ``new`` counts those of each target."""
+        one = self._label_sets.made(metric)
+        if one.target in crowded:
+            return None
+        new[one.target] += 1
+        if len(metric) > MAX_LINE_BYTES:
+            why = f"the labels of a series have more than {MAX_LINE_BYTES} bytes"
+        else:
+            why = TOO_MANY if new[one.target] > MAX_SERIES else long_label_violation(one.labels)
+        if why:
+            crowded[one.target] = Crowded(one, why)
+            return None
+        self._label_sets.keep(one)
+        return one
+
+    def _without_crowded(self, rows: Rows) -> Rows:
+        """Return the rows without those of crowded targets."""
+        numbers = Counter(one.target for one in with_pauses(rows.labels, self._pause))
+        if not rows.crowded and max(numbers.values(), default=0) <= MAX_SERIES:
+            return rows
+        used = Rows([], array("d"), rows.evaluated_at_s, rows.crowded)
+        for one, value in with_pauses(zip(rows.labels, rows.values, strict=True), self._pause):
+            if numbers[one.target] > MAX_SERIES:
+                used.crowded.setdefault(one.target, Crowded(one, TOO_MANY))
+            if one.target not in used.crowded:
+                used.labels.append(one)
+                used.values.append(value)
+        return used
 
 
 def _decoded(reader: HttpReader, answer: Answer) -> tuple[QueryAnswer, Iterator[bytes]]:

@@ -56,90 +56,86 @@ class SeriesLabels(Mapping[str, str]):
         return repr(dict(self))
 
 
+Target = tuple[str, str]
+"""The values of the label of the node and of ``instance``: one exporter."""
+
+
 class LabelSet:
     """The labels of one or more series. ``metric``: their JSON as Prometheus writes it.
 
     ``subject``: the labels without those of the target. Two series of one node and one query with the same subject measure the same.
-    ``node``: the node's name, or None if ``why`` tells the reason. ``is_own``: the label of the node itself has its name or address, and no
-    other series had to tell it. These hold for ``table``, the number of the table of nodes.
+    ``node``: the node's name, or None. ``why``: the reason if there is no node, or if its name is only assumed. ``is_own``: the label of
+    the node itself has its name or address, and no other series had to tell it. These hold for ``table``, the number of the table of nodes.
     """
 
-    __slots__ = ("is_own", "labels", "metric", "node", "subject", "table", "used_in", "why")
+    __slots__ = ("is_own", "labels", "metric", "node", "subject", "table", "target", "used_in", "why")
 
-    def __init__(self, metric: bytes, labels: SeriesLabels, subject: tuple[str, ...], used_in: int) -> None:
-        self.metric = metric
-        self.labels = labels
-        self.subject = subject
+    def __init__(self, metric: bytes, labels: SeriesLabels, target: Target, subject: tuple[str, ...]) -> None:
+        self.metric, self.labels, self.target, self.subject = metric, labels, target, subject
         self.node: str | None = None
         self.why = ""
         self.is_own = False
         self.table = -1
-        self.used_in = used_in
+        self.used_in = 0
 
     def note_node(self, node: str | None, why: str, is_own: bool, table: int) -> None:
         """Keep the result of the mapping by a table."""
         self.node, self.why, self.is_own, self.table = node, why, is_own, table
 
 
-class Target(t.NamedTuple):
-    """The values of the label of the node and of ``instance``: one exporter."""
-
-    node: str
-    instance: str
-
-
 class LabelSets:
-    """All label sets by the bytes that Prometheus writes. It writes equal labels in the same order. ``node_label`` is a target's label."""
+    """All label sets. ``known``: by the bytes that Prometheus writes. It writes equal labels in the same order.
+
+    ``node_label`` is a target's label.
+    """
 
     def __init__(self, node_label: str) -> None:
         self._node_label = node_label
         self._target_labels = TARGET_LABELS | {node_label}
-        self._sets: dict[bytes, LabelSet] = {}
-        self._texts: dict[tuple[str, ...], tuple[str, ...]] = {}
+        self.known: dict[bytes, LabelSet] = {}
+        self._parts: dict[tuple[str, ...], tuple[str, ...]] = {}
         """The subjects and the names of labels, each once."""
+        self._targets: dict[Target, Target] = {}
         self._refresh = 0
 
-    def __len__(self) -> int:
-        return len(self._sets)
+    def made(self, metric: bytes) -> LabelSet:
+        """Return a new label set. Raises DecodeError if its values are not texts.
 
-    def get(self, metric: bytes) -> LabelSet:
-        """Return the label set of the JSON object ``metric``. Raises DecodeError if its values are not texts.
-
-        A new label set is not kept before ``keep``, because an exporter can have more series than may be used.
+        It is not kept before ``keep``, because an exporter can have more series than may be used.
         """
-        return self._sets.get(metric) or self._made(metric)
-
-    def keep(self, labels: LabelSet) -> None:
-        """Keep a label set, so that the next series with these labels has the same one."""
-        if labels.metric not in self._sets:
-            self._sets[labels.metric] = labels
-            labels.subject = self._texts.setdefault(labels.subject, labels.subject)
-            labels.labels.names = self._texts.setdefault(labels.labels.names, labels.labels.names)
-
-    def target_of(self, labels: LabelSet) -> Target:
-        """Return the target of the series."""
-        return Target(labels.labels.get(self._node_label, ""), labels.labels.get(INSTANCE, ""))
-
-    def names_without(self, name: str) -> set[str] | None:
-        """Return the names of the labels of all series. Return None if one of the series has this label, or if there is no series."""
-        if not self._sets or any(name in one.labels.names for one in self._sets.values()):
-            return None
-        return {known for one in self._sets.values() for known in one.labels.names}
-
-    def end_refresh(self, used: Iterable[LabelSet]) -> None:
-        """Note the label sets of this refresh, and remove those that were not used for some refreshes."""
-        for one in used:
-            one.used_in = self._refresh
-        self._refresh += 1
-        oldest = self._refresh - UNUSED_REFRESHES
-        unused = [metric for metric, labels in self._sets.items() if labels.used_in < oldest]
-        for metric in unused:
-            del self._sets[metric]
-        if unused:
-            self._texts = {texts: texts for one in self._sets.values() for texts in (one.subject, one.labels.names)}
-
-    def _made(self, metric: bytes) -> LabelSet:
         # Most labels and values occur in many series.
         labels = {sys.intern(name): sys.intern(value) for name, value in decode_json(dict[str, str], metric).items()}
         subject = tuple(part for name in sorted(labels) if name not in self._target_labels for part in (name, labels[name]))
-        return LabelSet(metric, SeriesLabels(tuple(labels), tuple(labels.values())), subject, self._refresh)
+        target = labels.get(self._node_label, ""), labels.get(INSTANCE, "")
+        return LabelSet(metric, SeriesLabels(tuple(labels), tuple(labels.values())), target, subject)
+
+    def keep(self, one: LabelSet) -> None:
+        """Keep a label set, so that the next series with these labels has the same one."""
+        self.known[one.metric] = one
+        one.target = self._targets.setdefault(one.target, one.target)
+        one.subject = self._parts.setdefault(one.subject, one.subject)
+        one.labels.names = self._parts.setdefault(one.labels.names, one.labels.names)
+
+    def names_without(self, name: str) -> set[str] | None:
+        """Return the names of the labels of all series. Return None if one of the series has this label, or if there is no series."""
+        if not self.known or any(name in one.labels.names for one in self.known.values()):
+            return None
+        return {known for one in self.known.values() for known in one.labels.names}
+
+    def note_use(self, used: Iterable[LabelSet]) -> None:
+        """Note that this refresh has these label sets."""
+        refresh = self._refresh
+        for one in used:
+            one.used_in = refresh
+
+    def end_refresh(self) -> None:
+        """Remove the label sets that were not used for some refreshes."""
+        self._refresh += 1
+        oldest = self._refresh - UNUSED_REFRESHES
+        unused = [metric for metric, one in self.known.items() if one.used_in < oldest]
+        for metric in unused:
+            del self.known[metric]
+        if unused:
+            kept = self.known.values()
+            self._parts = {part: part for one in kept for part in (one.subject, one.labels.names)}
+            self._targets = {one.target: one.target for one in kept}

@@ -9,7 +9,6 @@ of a value is therefore the time of the evaluation minus ``timestamp()`` of the 
 from __future__ import annotations
 
 import time
-import typing as t
 from collections.abc import Callable, Iterable, Sequence
 
 from .....plugins.module_utils.model.values.shown import shown_value
@@ -17,15 +16,14 @@ from ...interface import Expression, Gauge, Query, Rate
 from ...pauses import Pause, no_pause, with_pauses
 from ..http_reader import SourceError
 from ..node_mapping import NodeMapper, NodeTable, nodenames_of
-from ..packed_series import ByNode, Layouts, Numbers, PackedSeries
+from ..packed_series import ByNode, Numbers
 from ..readings import Readings
 from ..settings import PrometheusSettings
-from .client import PrometheusClient, VectorRows
-from .label_sets import LabelSets
+from .client import PrometheusClient
+from .label_sets import LabelSet, LabelSets
 from .promql import shown_promql, time_text, uname_text, value_text
-from .row_orders import RowOrder, RowOrders
-from .row_selection import RowCollector, RowSelection, picked
-from .times import NO_TIMES, Times
+from .row_selection import NO_TIMES, Selection, Selector, Times, times_of
+from .target_parts import Rows
 
 UNSELECTED = (
     "sources.prometheus has no selector, and the nodes of some series are known only from node_uname_info or from a short name: a pod that"
@@ -36,13 +34,6 @@ SHOWN_LABELS = 20
 """The names of labels in an error text."""
 
 PrometheusQuery = Rate | Gauge | Expression
-
-
-class _SelectionKey(t.NamedTuple):
-    order: RowOrder
-    times: RowOrder
-    mapping: int
-    numbers: Numbers
 
 
 class PrometheusSource:
@@ -63,16 +54,16 @@ class PrometheusSource:
     ) -> None:
         self._pause = pause
         self._label_sets = LabelSets(settings.node_label)
-        self._layouts, self._orders = Layouts(), RowOrders()
         self._mapper = NodeMapper(settings.node_label, settings.node_rules)
         self._client = PrometheusClient(
-            settings, self._label_sets, self._orders, node_of=self._mapper.node_of, on_warning=on_warning, pause=pause, clock=clock
+            settings, self._label_sets, node_of=self._mapper.node_of, on_warning=on_warning, pause=pause, clock=clock
         )
         self._node_label, self._selector = settings.node_label, settings.selector
         self._on_warning = on_warning
         self._numbers: Numbers = {}
-        self._selections: dict[PrometheusQuery, tuple[_SelectionKey, RowSelection]] = {}
-        """The rows that the last refresh has used."""
+        self._selections: list[Selection] = []
+        self._used: list[Selection] = []
+        """The selections of the last refresh, and those of this one. Selecting again in each refresh of 5,000 nodes would take 0.5 s."""
         self._times: tuple[str, Times] = ("", NO_TIMES)
         """The last times that were read, with their query."""
         self._asked_nodenames = False
@@ -94,15 +85,13 @@ class PrometheusSource:
                 break
             self._client.prefer_next()
         self._note_missing_label(readings)
-        self._label_sets.end_refresh(with_pauses(self._orders.used(), self._pause))
-        self._orders.end_refresh()
-        self._layouts.end_refresh()
-        self._selections = {query: self._selections[query] for query in asked if query in self._selections}
+        self._label_sets.end_refresh()
+        self._selections = self._used if nodes.is_known else []
         return readings
 
     def _read_all(self, asked: Sequence[PrometheusQuery]) -> Readings:
         readings = Readings()
-        self._asked_nodenames = False
+        self._asked_nodenames, self._used = False, []
         # Queries with the same times follow each other, so that the times are read once and only one set of them needs memory.
         for query in sorted(asked, key=lambda query: time_text(query, self._node_label, self._selector)):
             try:
@@ -125,39 +114,30 @@ class PrometheusSource:
 
     def _by_node(self, query: PrometheusQuery, readings: Readings) -> ByNode:
         rows = self._client.query(value_text(query, self._selector))
-        self._learn_nodenames(rows.order, readings)
         self._note_crowded(query, rows, readings)
         times = self._times_of(query, readings)
-        if isinstance(query, Expression):
-            self._learn_nodenames(times.order, readings)
-        # If all of these are the same objects as in the last refresh, the same rows are used.
-        key = _SelectionKey(rows.order, times.order, self._mapper.version, self._numbers)
-        known_key, selection = self._selections.get(query, (None, None))
-        if selection is None or known_key != key or not times.is_complete:
-            selection, is_fixed = self._selected(query, rows.order, times)
-            self._selections.pop(query, None)
-            if is_fixed:
-                self._selections[query] = key, selection
-        readings.unmapped.add_all(selection.unmapped)
+        selection = self._selection(query, rows.labels, times, readings)
+        readings.unmapped.add(PrometheusSource.name, query, selection.rejected)
         if not self._selector and selection.has_weak_nodes:
             self._on_warning(UNSELECTED)
-        values, at_s = picked(rows.values, selection.rows, self._pause), picked(times.values, selection.time_rows, self._pause)
-        return PackedSeries(self._layouts.only(selection.layout), self._numbers, values, at_s)
+        return selection.series(rows, times, self._numbers, self._pause)
 
-    def _selected(self, query: PrometheusQuery, order: RowOrder, times: Times) -> tuple[RowSelection, bool]:
-        """Return the rows that are used, and whether other values and times would not change them."""
-        collector = RowCollector(query, PrometheusSource.name, len(order), times.values)
-        node_of, finder = self._mapper.node_of, times.finder(self._mapper, self._pause, of_nodes=isinstance(query, Expression))
-        for number, labels in with_pauses(enumerate(order.labels), self._pause):
-            node = node_of(labels)
-            if node is None:
-                collector.add_unmapped(labels)
-                continue
-            # A rate still has a value for the length of its window after the raw series has ended. Such a value is not used.
-            time_row = finder.row_of(labels, node)
-            if time_row is not None:
-                collector.add(node, labels, number, time_row)
-        return collector.selection(self._numbers, self._layouts, self._pause), collector.is_fixed and finder.is_fixed
+    def _selection(self, query: PrometheusQuery, labels: list[LabelSet], times: Times, readings: Readings) -> Selection:
+        """Return the rows that are used. Queries about the same series, and the next refresh, have the same."""
+        by_node = isinstance(query, Expression)
+        selection = self._known_selection(labels, times, by_node=by_node)
+        if selection is None or selection.needs_nodenames:
+            self._learn_nodenames([*labels, *times.labels] if by_node else labels, readings)
+            selection = self._known_selection(labels, times, by_node=by_node)
+        if selection is None:
+            selection = Selector(times, self._mapper, self._pause, by_node=by_node).select(labels, self._numbers)
+        if selection.is_fixed and not any(one is selection for one in self._used):
+            self._used.append(selection)
+        return selection
+
+    def _known_selection(self, labels: list[LabelSet], times: Times, *, by_node: bool) -> Selection | None:
+        wanted = self._mapper.version, by_node, labels, times.labels
+        return next((one for one in (*self._used, *self._selections) if one.made_for == wanted and not times.early), None)
 
     def _times_of(self, query: PrometheusQuery, readings: Readings) -> Times:
         """Return the times of the newest samples. The last ones that were read are kept, because several queries have the same."""
@@ -167,26 +147,23 @@ class PrometheusSource:
         if self._times[0] != text:
             rows = self._client.query(text)
             self._note_crowded(query, rows, readings)
-            self._times = text, Times.of(rows, self._pause)
+            self._times = text, times_of(rows, self._pause)
             early = self._times[1].early
-            if early > 0:
+            if early:
                 problem = f"{early} series of {shown_promql(text)} are not used: their times are after the time of Prometheus"
                 readings.problems.append(problem)
         return self._times[1]
 
-    def _note_crowded(self, query: PrometheusQuery, rows: VectorRows, readings: Readings) -> None:
+    def _note_crowded(self, query: PrometheusQuery, rows: Rows, readings: Readings) -> None:
         """Add a problem for each target of which no row is used."""
-        for labels, why in rows.crowded:
-            node, target = self._mapper.node_of(labels), self._label_sets.target_of(labels)
-            name = f"node {node}" if node else f"{self._node_label} {shown_value(target.node or target.instance)}"
+        for (label, instance), (labels, why) in rows.crowded.items():
+            node = self._mapper.node_of(labels)
+            name = f"node {node}" if node else f"{self._node_label} {shown_value(label or instance)}"
             readings.problems.append(f"{name} has no values of {shown_promql(query[0])}: {why}")
 
-    def _learn_nodenames(self, order: RowOrder, readings: Readings) -> None:
+    def _learn_nodenames(self, label_sets: Iterable[LabelSet], readings: Readings) -> None:
         """Read ``node_uname_info`` if one of the label sets may need it, at most one time in a refresh."""
-        if self._asked_nodenames or order.mapped_by == self._mapper.version:
-            return
-        if not any(map(self._mapper.needs_nodenames, with_pauses(order.labels, self._pause))):
-            order.mapped_by = self._mapper.version
+        if self._asked_nodenames or not any(map(self._mapper.needs_nodenames, with_pauses(label_sets, self._pause))):
             return
         self._asked_nodenames = True
         try:
@@ -194,4 +171,4 @@ class PrometheusSource:
         except SourceError as error:
             readings.problems.append(str(error))
         else:
-            self._mapper.use_nodenames(nodenames_of(rows.order.labels))
+            self._mapper.use_nodenames(nodenames_of(rows.labels))

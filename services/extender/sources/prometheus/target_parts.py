@@ -1,21 +1,24 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: onprem.kube_scheduling contributors
-"""The rows of a query whose answer is too large, asked for some targets at a time.
+"""The rows of a query, and those of a query whose answer is too large, asked for some targets at a time.
 
 One exporter can have a thousand long series, and a tenant can have any number of pods. The other targets keep their values.
 """
 
 from __future__ import annotations
 
+import typing as t
 from array import array
 from collections.abc import Callable
 from itertools import groupby
 
 from ...memory_limits import MAX_SERIES
 from ..http_reader import AnswerTooLargeError
-from .label_sets import LabelSet, LabelSets, Target
+from .label_sets import LabelSet, Target
 from .promql import part_text
-from .row_limit import TOO_LARGE, TOO_MANY, Crowded, Rows
+
+TOO_MANY = f"it has more than {MAX_SERIES} series"
+TOO_LARGE = "an answer with its series is larger than the limit"
 
 MOST_REFUSED = 30
 """The answers to one query that may be too large. The targets of the last ones are unknown, and asked apart in the next refresh."""
@@ -27,11 +30,32 @@ Counted = tuple[LabelSet, float]
 """A target, and the number of its series."""
 
 
+class Crowded(t.NamedTuple):
+    """A target whose rows are not used: one of its label sets, and the reason."""
+
+    labels: LabelSet
+    why: str
+
+
+class Rows(t.NamedTuple):
+    """The finite values of a vector, with the label set of each.
+
+    ``evaluated_at_s``: the time of the evaluation by Prometheus' clock, in seconds since the epoch; None for an empty vector. ``crowded``:
+    the targets that have too much, and no row here. ``sent_at_s``: monotonic. The server evaluated the query after this time.
+    """
+
+    labels: list[LabelSet]
+    values: array[float]
+    evaluated_at_s: float | None
+    crowded: dict[Target, Crowded]
+    sent_at_s: float = 0.0
+
+
 class TargetParts:
     """Reads the targets in parts. ``node_of`` returns the node of a target, or None."""
 
-    def __init__(self, target_labels: tuple[str, ...], label_sets: LabelSets, node_of: Callable[[LabelSet], str | None]) -> None:
-        self._target_labels, self._target_of, self._node_of = target_labels, label_sets.target_of, node_of
+    def __init__(self, target_labels: tuple[str, ...], node_of: Callable[[LabelSet], str | None]) -> None:
+        self._target_labels, self._node_of = target_labels, node_of
         self._suspects: frozenset[Target] = frozenset()
         """The targets that made an answer too large before."""
 
@@ -41,10 +65,10 @@ class TargetParts:
         Targets of nodes are first, and then those with the fewest series. A part whose answer is too large is halved. ``counted``: the
         targets, with their numbers of series. ``ask`` returns the rows of a query with a limit.
         """
-        found = Rows([], array("d"), None, crowded := list(counted.crowded))
+        found = Rows([], array("d"), None, dict(counted.crowded))
         targets = sorted(zip(counted.labels, counted.values, strict=True), key=lambda target: (*self._rank(target), target[1]))
-        crowded += (Crowded(one, TOO_MANY) for one, number in targets if number > MAX_SERIES)
-        suspects, refused = self._suspects.intersection(map(self._target_of, counted.labels)), 0
+        found.crowded.update((one.target, Crowded(one, TOO_MANY)) for one, number in targets if number > MAX_SERIES)
+        suspects, refused = self._suspects.intersection(one.target for one in counted.labels), 0
         enough = limit // 4  # many targets could be refused one by one, because each is larger than what is left
         waiting = [list(group) for _rank, group in groupby((one for one in targets if one[1] <= MAX_SERIES), self._rank)][::-1]
         while waiting:
@@ -59,11 +83,11 @@ class TargetParts:
                 waiting += [part[middle:], part[:middle]]
                 continue
             if rows is None:
-                crowded += (Crowded(one, TOO_LARGE) for one, _number in part)
-                suspects |= {self._target_of(one) for one, _number in part}
+                found.crowded.update((one.target, Crowded(one, TOO_LARGE)) for one, _number in part)
+                suspects |= {one.target for one, _number in part}
                 continue
             limit -= sum(ROW_BYTES + len(one.metric) for one in rows.labels)
-            crowded += rows.crowded
+            found.crowded.update(rows.crowded)
             found.labels.extend(rows.labels)
             found.values.extend(rows.values)
             found = found._replace(evaluated_at_s=found.evaluated_at_s or rows.evaluated_at_s)
@@ -72,7 +96,7 @@ class TargetParts:
 
     def _rank(self, target: Counted) -> tuple[bool, bool]:
         """Return the least value for the targets that are asked first: those of nodes, and of these those that are not suspects."""
-        return self._node_of(target[0]) is None, self._target_of(target[0]) in self._suspects
+        return self._node_of(target[0]) is None, target[0].target in self._suspects
 
     def _text(self, promql: str, part: list[Counted]) -> str:
         texts = ([one.labels.get(name, "") for name in self._target_labels] for one, _number in part)

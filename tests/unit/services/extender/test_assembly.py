@@ -20,7 +20,7 @@ import yaml
 from ansible_collections.onprem.kube_scheduling.services.common.signals import ShutdownSignal
 from ansible_collections.onprem.kube_scheduling.services.extender import assembly
 from ansible_collections.onprem.kube_scheduling.services.extender.config.settings import read_inputs, read_settings
-from ansible_collections.onprem.kube_scheduling.services.extender.learned import state_connection
+from ansible_collections.onprem.kube_scheduling.services.extender.learned import learned_state
 
 from tests.unit.services.extender.extender_objects import quiet_log, view
 from tests.unit.services.extender.learned.state_server import Server as StateServer
@@ -143,7 +143,7 @@ def test_a_changed_certificate_is_taken_over_while_the_program_runs(tmp_path: Pa
 
 def test_a_cluster_that_is_added_or_changed_in_file_keeps_what_the_agents_learn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     servers = {name: StateServer() for name in ("first", "second")}
-    monkeypatch.setattr(state_connection, "open_kube_api", lambda kubernetes: servers[kubernetes.context])
+    monkeypatch.setattr(learned_state, "open_kube_api", lambda kubernetes: servers[kubernetes.context])
     profiles = {"quiet": {"agents": [{"name": "reward"}]}}
 
     def sources(context: str) -> dict[str, object]:
@@ -159,5 +159,5 @@ def test_a_cluster_that_is_added_or_changed_in_file_keeps_what_the_agents_learn(
 
 def is_connected(program: Running, context: str) -> bool:
     """Return whether the state of the agents is kept in this cluster."""
-    connection = program.extender._learned._connection
-    return connection is not None and connection._kubernetes.context == context and connection._keeper is not None
+    cluster = program.extender._learned._cluster
+    return cluster is not None and cluster.settings.context == context and bool(cluster.written)

@@ -4,13 +4,9 @@
 
 from __future__ import annotations
 
-import itertools
-import threading
-import time
 from collections.abc import Callable, Sequence
 
 import pytest
-from ansible_collections.onprem.kube_scheduling.services.extender import pauses
 from ansible_collections.onprem.kube_scheduling.services.extender.engine.engine import Engine
 from ansible_collections.onprem.kube_scheduling.services.extender.engine.recent_pods import RecentPods
 from ansible_collections.onprem.kube_scheduling.services.extender.http.messages.request_parts import BadRequestError
@@ -19,10 +15,9 @@ from ansible_collections.onprem.kube_scheduling.services.extender.interface impo
 from ansible_collections.onprem.kube_scheduling.services.extender.metrics import Metrics
 from ansible_collections.onprem.kube_scheduling.services.extender.pauses import (
     BATCH,
-    LEAST_SLICE_S,
     LONGEST_S,
-    MOST_SLICE_S,
     REST,
+    SLICE_S,
     RequestPause,
     free_with_pauses,
     with_pauses,
@@ -40,7 +35,7 @@ class Times:
         self.now_s = 0.0
         self.waits_s: list[float] = []
 
-    def work(self, pause: RequestPause, seconds: float = LEAST_SLICE_S) -> None:
+    def work(self, pause: RequestPause, seconds: float = SLICE_S) -> None:
         self.now_s += seconds
         pause()
 
@@ -52,9 +47,7 @@ def times() -> Times:
 
 @pytest.fixture
 def pause(times: Times) -> RequestPause:
-    found = RequestPause(times.waits_s.append, lambda: times.now_s)
-    found()
-    return found
+    return RequestPause(times.waits_s.append, lambda: times.now_s)
 
 
 def test_the_work_continues_immediately_without_requests(times: Times, pause: RequestPause) -> None:
@@ -64,55 +57,30 @@ def test_the_work_continues_immediately_without_requests(times: Times, pause: Re
 
 
 def test_a_short_part_of_the_work_has_no_pause(times: Times, pause: RequestPause) -> None:
-    pause.begin_request()
+    pause.note_request()
     for _ in range(3):
-        times.work(pause, LEAST_SLICE_S / 2)
-    assert times.waits_s == [LONGEST_S]
+        times.work(pause, SLICE_S / 2)
+    assert times.waits_s == [pytest.approx(REST * SLICE_S)]
 
 
-@pytest.mark.parametrize(("worked_s", "waits_s"), [(0.001, REST * 0.001), (1.0, LONGEST_S)])
-def test_a_pause_after_requests_is_a_multiple_of_the_work_before_it(
-    times: Times, pause: RequestPause, worked_s: float, waits_s: float
+@pytest.mark.parametrize(("worked_s", "rest_s"), [(0.001, REST * 0.001), (1.0, LONGEST_S)])
+def test_a_rest_after_requests_is_a_multiple_of_the_work_before_it(
+    times: Times, pause: RequestPause, worked_s: float, rest_s: float
 ) -> None:
-    pause.begin_request()
-    pause.end_request()
+    pause.note_request()
+    pause.note_request()
     times.work(pause, worked_s)
     times.work(pause, worked_s)
-    assert times.waits_s == [pytest.approx(waits_s), 0], "no further request has come"
+    assert times.waits_s == [pytest.approx(rest_s), 0], "no further request has come"
 
 
-def test_a_pause_lasts_until_the_request_is_answered(times: Times, pause: RequestPause) -> None:
-    pause.begin_request()
-    times.work(pause)
-    times.work(pause)
-    pause.end_request()
-    times.work(pause)
-    assert times.waits_s == [LONGEST_S, LONGEST_S, 0]
-
-
-def test_a_request_that_fails_is_answered_too(times: Times, pause: RequestPause) -> None:
+def test_each_request_of_the_scheduler_is_noted(times: Times, pause: RequestPause) -> None:
     metrics = Metrics(quiet_log())
     api = SchedulerApi(Engine({}, metrics), metrics, RecentPods(), pauses=pause)
     with pytest.raises(BadRequestError):
         api.handler("/scheduler/filter")(b"{")
     times.work(pause)
-    assert times.waits_s == [pytest.approx(REST * LEAST_SLICE_S)]
-
-
-def test_an_answer_ends_a_pause(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pauses, "LONGEST_S", 600.0)
-    clock = itertools.count(0, MOST_SLICE_S)
-    pause = RequestPause(clock=lambda: next(clock))
-    pause()
-    pause.begin_request()
-    thread = threading.Thread(target=lambda: [pause() for _ in range(3)], daemon=True)
-    thread.start()
-    deadline_s = time.monotonic() + 60.0
-    while thread.is_alive() and time.monotonic() < deadline_s:
-        pause.end_request()
-        pause.begin_request()
-        time.sleep(0.001)
-    assert not thread.is_alive()
+    assert times.waits_s == [pytest.approx(REST * SLICE_S)]
 
 
 def test_all_items_are_returned_with_pauses_between_them() -> None:

@@ -10,7 +10,7 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.resources import CONFIG_MAPS, LEASES
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.codec import encode_json
 from ansible_collections.onprem.kube_scheduling.services.extender.interface import Agent, Demand, Outcome, PodView
-from ansible_collections.onprem.kube_scheduling.services.extender.learned.state_keeper import NAME, NAMESPACE
+from ansible_collections.onprem.kube_scheduling.services.extender.learned.learned_state import NAME, NAMESPACE
 
 
 class Server:

@@ -17,9 +17,9 @@ from ansible_collections.onprem.kube_scheduling.services.common.log import set_u
 from ansible_collections.onprem.kube_scheduling.services.extender.agents.registry import build_agent
 from ansible_collections.onprem.kube_scheduling.services.extender.engine.profile import ConfiguredAgent
 from ansible_collections.onprem.kube_scheduling.services.extender.interface import Agent
-from ansible_collections.onprem.kube_scheduling.services.extender.learned import state_connection
+from ansible_collections.onprem.kube_scheduling.services.extender.learned import learned_state
+from ansible_collections.onprem.kube_scheduling.services.extender.learned.agent_states import decode_state, state_key
 from ansible_collections.onprem.kube_scheduling.services.extender.learned.learned_state import LearnedState, learning_agents
-from ansible_collections.onprem.kube_scheduling.services.extender.learned.state_texts import decode_state, state_key
 from ansible_collections.onprem.kube_scheduling.services.extender.sources.settings import KubernetesSettings
 
 from tests.unit.services.extender.extender_objects import ScoreAgent, profile
@@ -42,7 +42,7 @@ class Started:
         log = set_up_log("extender", form="json", level="info", stream=self.text)
         found = [build_agent(one) if isinstance(one, str) else one for one in agents]
         profiles = {"quiet": profile(ConfiguredAgent(ScoreAgent()), *found)}
-        self.state = LearnedState(kubernetes, profiles, log, self.errors.append)
+        self.state = LearnedState(kubernetes, learning_agents(profiles), log, self.errors.append)
         self.state.start()
 
 
@@ -75,7 +75,7 @@ def test_without_a_connection_the_loss_is_said_once() -> None:
 def test_an_api_server_that_is_down_is_reported_and_does_not_hold_up_the_end(nobody_listens: KubernetesSettings) -> None:
     started = Started(nobody_listens, "reward")
     wait_for(lambda: bool(started.errors))
-    started.state.replace(nobody_listens, {"quiet": profile(build_agent("reward"))})
+    started.state.replace(nobody_listens, learning_agents({"quiet": profile(build_agent("reward"))}))
     started.state.stop()
 
 
@@ -90,7 +90,7 @@ WAIT_S = 20.0
 def servers(monkeypatch: pytest.MonkeyPatch) -> dict[str | None, Server]:
     """The API servers by the context."""
     found: dict[str | None, Server] = {"old": Server(), "new": Server()}
-    monkeypatch.setattr(state_connection, "open_kube_api", lambda kubernetes: found[kubernetes.context])
+    monkeypatch.setattr(learned_state, "open_kube_api", lambda kubernetes: found[kubernetes.context])
     return found
 
 
@@ -109,7 +109,7 @@ def test_an_api_server_that_does_not_answer_does_not_hold_up_the_start(servers: 
 
 
 def replace(started: Started, kubernetes: KubernetesSettings | None, *agents: Agent) -> None:
-    started.state.replace(kubernetes, {"quiet": profile(ConfiguredAgent(ScoreAgent()), *agents)})
+    started.state.replace(kubernetes, learning_agents({"quiet": profile(ConfiguredAgent(ScoreAgent()), *agents)}))
 
 
 def wait_for(condition: Callable[[], bool]) -> None:
@@ -120,7 +120,8 @@ def wait_for(condition: Callable[[], bool]) -> None:
 
 
 def wait_until_connected(started: Started) -> None:
-    wait_for(lambda: started.state._connection is not None and started.state._connection._keeper is not None)
+    state = started.state
+    wait_for(lambda: state._cluster is not None and state._cluster.settings == state._kubernetes and bool(state._cluster.restored))
 
 
 def saved(server: Server) -> bytes | None:
@@ -213,4 +214,4 @@ def test_nothing_is_connected_after_the_end(servers: dict[str | None, Server]) -
     started = Started(OLD, "reward")
     started.state.stop()
     replace(started, NEW, build_agent("reward"))
-    assert not servers["new"].kept and started.state._connection is not None and not started.state._connection.is_of(NEW)
+    assert not servers["new"].kept

@@ -11,8 +11,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 from ansible_collections.onprem.kube_scheduling.services.extender.interface import Gauge
-from ansible_collections.onprem.kube_scheduling.services.extender.sources.kubernetes.metadata import Identity
-from ansible_collections.onprem.kube_scheduling.services.extender.sources.kubernetes.node_objects import NodeRecord
+from ansible_collections.onprem.kube_scheduling.services.extender.sources.kubernetes.node_objects import Identity, NodeRecord
 from ansible_collections.onprem.kube_scheduling.services.extender.sources.node_exporter.node_exporter import NodeExporterSource
 from ansible_collections.onprem.kube_scheduling.services.extender.sources.node_mapping import NodeIdentity, NodeTable
 from ansible_collections.onprem.kube_scheduling.services.extender.sources.prometheus.prometheus import PrometheusSource

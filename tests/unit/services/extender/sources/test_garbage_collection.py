@@ -8,8 +8,9 @@ import gc
 import weakref
 
 import pytest
-from ansible_collections.onprem.kube_scheduling.services.extender.sources import garbage_collection
-from ansible_collections.onprem.kube_scheduling.services.extender.sources.garbage_collection import LongLivedObjects
+from ansible_collections.onprem.kube_scheduling.services.extender.sources import refresher
+
+from tests.unit.services.extender.sources.source_listener import Listener, Make
 
 
 class Cycle:
@@ -17,27 +18,28 @@ class Cycle:
         self.own = self
 
 
-def test_a_refresh_runs_without_collections_and_its_objects_are_excluded() -> None:
-    frozen = gc.get_freeze_count()
-    with LongLivedObjects().refreshing():
-        assert not gc.isenabled()
-    assert gc.isenabled() and gc.get_freeze_count() > frozen
+def test_a_refresh_runs_without_collections_and_its_objects_are_excluded(make: Make, listener: Listener) -> None:
+    frozen, enabled = gc.get_freeze_count(), list[bool]()
+    listener.on_view = lambda _view: enabled.append(gc.isenabled())  # type: ignore[method-assign]
+    make(prometheus=False).refresh_once()
+    assert enabled == [False] and gc.isenabled() and gc.get_freeze_count() > frozen
 
 
-def test_the_collector_is_enabled_after_an_error() -> None:
-    with pytest.raises(RuntimeError), LongLivedObjects().refreshing():
-        raise RuntimeError
+def test_the_collector_is_enabled_after_an_error(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(refresher, "unanswered_queries", None)
+    with pytest.raises(TypeError):
+        make(prometheus=False).refresh_once()
     assert gc.isenabled()
 
 
-def test_a_cycle_is_released_by_a_later_full_collection(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(garbage_collection, "FULL_EVERY", 2)
+def test_a_cycle_is_released_by_a_later_full_collection(make: Make, listener: Listener, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(refresher, "COLLECTED_EVERY", 2)
     released: list[bool] = []
-    objects = LongLivedObjects()
-    with objects.refreshing():
-        weakref.finalize(Cycle(), released.append, True)
+    sources = make(prometheus=False)
+    listener.on_view = lambda _view: weakref.finalize(Cycle(), released.append, True)  # type: ignore[method-assign]
+    sources.refresh_once()
     gc.collect()
     assert not released
-    with objects.refreshing():
-        pass
+    listener.on_view = lambda _view: None  # type: ignore[method-assign]
+    sources.refresh_once()
     assert released

@@ -30,7 +30,7 @@ NODES = NodeTable(
 
 
 def labels(**given: str) -> LabelSet:
-    return LabelSets("instance").get(json.dumps(given).encode())
+    return LabelSets("instance").made(json.dumps(given).encode())
 
 
 def mapped(instance: str, nodename: str = "", rules: tuple[str, ...] = NODE_RULES) -> tuple[str | None, str]:

@@ -87,7 +87,7 @@ def test_a_node_that_changes_while_a_view_is_made_is_in_the_view(
     sources = make()
     for _ in range(views):
         sources.refresh_once()
-    made = sources._cluster_views.make
+    made = refresher.views_of_cluster
 
     def slow(*arguments: t.Any) -> dict[str, NodeView]:
         found = made(*arguments)
@@ -97,7 +97,7 @@ def test_a_node_that_changes_while_a_view_is_made_is_in_the_view(
         assert not found["a"].pods
         return found
 
-    monkeypatch.setattr(sources._cluster_views, "make", slow)
+    monkeypatch.setattr(refresher, "views_of_cluster", slow)
     assert [one.name for one in sources.refresh_once().nodes["a"].pods] == ["web"]
 
 

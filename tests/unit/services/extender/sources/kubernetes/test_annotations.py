@@ -5,13 +5,7 @@
 from __future__ import annotations
 
 import pytest
-from ansible_collections.onprem.kube_scheduling.services.extender.sources.kubernetes.annotations import (
-    AnnotatedValue,
-    may_be_value,
-    parse_annotation,
-)
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from ansible_collections.onprem.kube_scheduling.services.extender.sources.kubernetes.node_objects import AnnotatedValue, parse_annotation
 
 
 @pytest.mark.parametrize(
@@ -37,10 +31,3 @@ from hypothesis import strategies as st
 )
 def test_value_and_time(text: str, found: AnnotatedValue | None) -> None:
     assert parse_annotation(text) == found
-
-
-@settings(max_examples=50, deadline=None)
-@given(st.text(max_size=70) | st.from_regex(r"[0-9.,eE+-]{0,20}"))
-def test_a_text_that_has_a_value_is_kept(text: str) -> None:
-    if parse_annotation(text) is not None:
-        assert may_be_value(text)

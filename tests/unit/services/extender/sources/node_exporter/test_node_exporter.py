@@ -10,8 +10,7 @@ from collections.abc import Iterator
 import pytest
 from ansible_collections.onprem.kube_scheduling.services.extender.interface import Expression, Gauge, LabelMatch, Query, Rate, Series
 from ansible_collections.onprem.kube_scheduling.services.extender.sources.http_reader import HttpReader
-from ansible_collections.onprem.kube_scheduling.services.extender.sources.kubernetes.metadata import Identity
-from ansible_collections.onprem.kube_scheduling.services.extender.sources.kubernetes.node_objects import NodeRecord
+from ansible_collections.onprem.kube_scheduling.services.extender.sources.kubernetes.node_objects import Identity, NodeRecord
 from ansible_collections.onprem.kube_scheduling.services.extender.sources.node_exporter.counters import MAX_SAMPLES, CounterHistory
 from ansible_collections.onprem.kube_scheduling.services.extender.sources.node_exporter.exposition import (
     ExpositionError,

@@ -64,7 +64,7 @@ def test_label_sets_beyond_the_limit_are_not_kept(server: Server) -> None:
     for refresh in range(8):
         expose(server, range(3000), start=f"e{refresh}x")
         source.read([RECEIVED], NODES)
-    assert len(source._label_sets) <= 5 * 1024 + 2 and len(source._label_sets._texts) <= 5 * 1024 + 8
+    assert len(source._label_sets.known) <= 5 * 1024 + 2 and len(source._label_sets._parts) <= 5 * 1024 + 8
 
 
 @pytest.mark.parametrize(

@@ -1,19 +1,18 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: onprem.kube_scheduling contributors
-"""A source that knows the rows of the last refresh returns the same as a new one."""
+"""A source that knows the series of the last refresh returns the same as a new one."""
 
 from __future__ import annotations
 
 import random
 import typing as t
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import pytest
 from ansible_collections.onprem.kube_scheduling.services.extender.interface import Expression, Gauge, Query, Rate
 from ansible_collections.onprem.kube_scheduling.services.extender.sources.node_mapping import NodeIdentity, NodeTable
 from ansible_collections.onprem.kube_scheduling.services.extender.sources.prometheus import answer, client
 from ansible_collections.onprem.kube_scheduling.services.extender.sources.prometheus.prometheus import PrometheusSource
-from ansible_collections.onprem.kube_scheduling.services.extender.sources.prometheus.row_selection import RowCollector
 from ansible_collections.onprem.kube_scheduling.services.extender.sources.readings import Readings
 from ansible_collections.onprem.kube_scheduling.services.extender.sources.settings import PrometheusSettings
 from hypothesis import HealthCheck, given, settings
@@ -118,59 +117,58 @@ def test_a_source_that_knows_the_last_refresh_returns_the_same_as_a_new_one(
 
 
 @pytest.fixture
-def whole_paths(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[], tuple[int, int]]]:
-    """Return the number of parts that were decoded as a whole and of queries whose rows were selected, since the last call."""
-    calls = {"parts": 0, "queries": 0}
-    decode, selection = client.decode_samples, RowCollector.selection
+def decoded(monkeypatch: pytest.MonkeyPatch) -> Callable[[], int]:
+    """Return the number of parts that were decoded as a whole since the last call."""
+    calls: list[None] = []
+    decode = client.decode_samples
 
-    def counted_decode(part: bytes) -> t.Any:
-        calls["parts"] += 1
+    def counted(part: bytes) -> t.Any:
+        calls.append(None)
         return decode(part)
 
-    def counted_selection(self: RowCollector, *arguments: t.Any) -> t.Any:
-        calls["queries"] += 1
-        return selection(self, *arguments)
-
-    def counted() -> tuple[int, int]:
-        found = calls["parts"], calls["queries"]
-        calls.update(parts=0, queries=0)
+    def number() -> int:
+        found = len(calls)
+        calls.clear()
         return found
 
-    monkeypatch.setattr(client, "decode_samples", counted_decode)
-    monkeypatch.setattr(RowCollector, "selection", counted_selection)
-    yield counted
+    monkeypatch.setattr(client, "decode_samples", counted)
+    return number
 
 
 ROWS_OF_NODES: list[Row] = [({"instance": f"{node}:1", "device": device}, "1", 5.0) for node in "abcd" for device in "pq"]
 
 
-def test_only_values_and_times_are_decoded_of_the_series_of_the_last_refresh(
-    server: Server, whole_paths: Callable[[], tuple[int, int]]
-) -> None:
+def test_only_values_and_times_are_decoded_of_known_series(server: Server, decoded: Callable[[], int]) -> None:
     cluster: Cluster = {"received": ROWS_OF_NODES, "speed": ROWS_OF_NODES, "free": ROWS_OF_NODES[::2]}
     source, numbers = source_of(server), random.Random(1)
     fill(server, cluster, "")
     source.read(QUERIES, TABLES[0])
-    source.read(QUERIES, TABLES[0])
-    whole_paths()
-    for _refresh in range(3):
-        cluster = changed(cluster, "values", numbers)
+    decoded()
+    for change in ("values", "order", "remove"):
+        cluster = changed(cluster, change, numbers)
         fill(server, cluster, "")
         readings = source.read(QUERIES, TABLES[0])
-        parts, queries = whole_paths()
-        assert (parts, queries) == (0, 0)
-        value = float(cluster["received"][1][1])
-        assert readings.values[RECEIVED]["a"][1].value == value and readings.unmapped.count == 6
+        assert decoded() == 0
+        expected = {labels["device"]: float(value) for labels, value, _age_s in cluster["received"] if labels["instance"] == "a:1"}
+        assert {one.labels["device"]: one.value for one in readings.values[RECEIVED]["a"]} == expected
 
 
-def test_a_row_that_is_no_number_costs_only_its_part(server: Server, whole_paths: Callable[[], tuple[int, int]]) -> None:
+def test_queries_and_refreshes_with_the_same_series_share_their_layout(server: Server) -> None:
+    other, source = Rate("received", 300), source_of(server)
+    fill(server, {"received": ROWS_OF_NODES, "speed": [], "free": []}, "")
+    server.vectors["rate(received[300s])"] = server.vectors["rate(received[60s])"]
+    layouts = {id(source.read([RECEIVED, other], TABLES[0]).values[query]._labels) for query in (RECEIVED, other) for _refresh in range(2)}
+    assert len(layouts) == 1
+
+
+def test_a_row_that_is_no_number_costs_only_its_part(server: Server, decoded: Callable[[], int]) -> None:
     nan = [(labels, "NaN" if number == 3 else value, age_s) for number, (labels, value, age_s) in enumerate(ROWS_OF_NODES)]
     fill(server, {"received": nan, "speed": ROWS_OF_NODES, "free": []}, "")
     source = source_of(server)
     for _refresh in range(3):
-        whole_paths()
+        decoded()
         assert len(source.read([RECEIVED], TABLES[0]).values[RECEIVED]["b"]) == 1
-    assert whole_paths() == (1, 0)
+    assert decoded() == 1
 
 
 def test_the_newer_of_two_series_is_used_also_if_it_was_the_older_one_before(server: Server) -> None:
@@ -218,3 +216,20 @@ def test_host_names_are_read_for_known_rows_whose_node_has_gone(server: Server) 
     fill(server, {"received": [], "speed": [], "free": [({"instance": "c:1"}, "1", 5.0)]}, "")
     server.vectors["node_uname_info"] = [({"instance": "c:1", "nodename": "b"}, "1")]
     assert [list(source.read([AGELESS], NodeTable(map(NodeIdentity, names))).values[AGELESS]) for names in ("abc", "ab")] == [["c"], ["b"]]
+
+
+def test_host_names_are_read_in_each_refresh_until_the_nodes_of_the_times_are_known(server: Server) -> None:
+    source = source_of(server)
+    server.vectors["free"] = [({"instance": "a:1"}, "1")]
+    server.vectors["max by (instance) (timestamp(raw))"] = [({"instance": "10.0.0.9:1"}, str(NOW_S - 5))]
+    assert not source.read([FREE], TABLES[0]).values[FREE]
+    server.vectors["node_uname_info"] = [({"instance": "10.0.0.9:1", "nodename": "a"}, "1")]
+    assert source.read([FREE], TABLES[0]).values[FREE]["a"][0].measured_at_s == 4995.0
+
+
+def test_a_series_that_has_ended_is_not_used_because_another_query_has_no_times(server: Server) -> None:
+    source = source_of(server)
+    server.vectors["free"] = server.vectors["load"] = [({"instance": "a:1"}, "1")]
+    for _refresh in range(2):
+        found = source.read([AGELESS, FREE], TABLES[0]).values
+        assert list(found[AGELESS]) == ["a"] and not found[FREE]

@@ -8,7 +8,8 @@ import json
 import sys
 
 import pytest
-from ansible_collections.onprem.kube_scheduling.services.extender.sources.kubernetes import metadata, node_objects
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.api.meta import ObjectMeta
+from ansible_collections.onprem.kube_scheduling.services.extender.sources.kubernetes import node_objects
 from ansible_collections.onprem.kube_scheduling.services.extender.sources.prometheus.label_sets import (
     UNUSED_REFRESHES,
     LabelSet,
@@ -20,7 +21,7 @@ from hypothesis import strategies as st
 
 @given(st.dictionaries(st.text(max_size=3), st.text(max_size=3), max_size=4))
 def test_labels_are_the_same_as_a_dictionary(labels: dict[str, str]) -> None:
-    found = LabelSets("instance").get(json.dumps(labels).encode()).labels
+    found = LabelSets("instance").made(json.dumps(labels).encode()).labels
     assert found == labels and dict(found) == labels and len(found) == len(labels) and repr(found) == repr(labels)
     for name in (*labels, "absent"):
         assert found.get(name, "none") == labels.get(name, "none") and (name in found) == (name in labels)
@@ -32,20 +33,21 @@ def test_the_names_of_labels_are_kept_once_also_after_other_label_sets_were_remo
     sets = LabelSets("instance")
 
     def of(instance: str) -> LabelSet:
-        found = sets.get(json.dumps({"instance": instance, "device": "eth0"}).encode())
+        found = sets.made(json.dumps({"instance": instance, "device": "eth0"}).encode())
         sets.keep(found)
         return found
 
     first, _removed = of("a"), of("b")
     for _refresh in range(UNUSED_REFRESHES + 1):
-        sets.end_refresh([first])
-    assert len(sets) == 1
+        sets.note_use([first])
+        sets.end_refresh()
+    assert list(sets.known) == [first.metric]
     assert of("c").labels.names is first.labels.names and sys.getsizeof(first.labels) < sys.getsizeof({"a": ""})
 
 
 def test_nodes_of_one_type_share_their_allocatable_resources() -> None:
     def allocatable(name: str, cpu: str) -> object:
-        meta = metadata.Metadata(name=name)
+        meta = ObjectMeta(name=name)
         return node_objects._record_of(node_objects._Node(metadata=meta, status=node_objects._Status(allocatable={"cpu": cpu}))).allocatable
 
     assert allocatable("a", "4") is allocatable("b", "4") == {"cpu": 4000}

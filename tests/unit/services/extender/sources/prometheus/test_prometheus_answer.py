@@ -11,6 +11,7 @@ import pytest
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.codec import DecodeError
 from ansible_collections.onprem.kube_scheduling.services.extender.sources.prometheus import answer as prometheus_answer
 from ansible_collections.onprem.kube_scheduling.services.extender.sources.prometheus.answer import decode_answer, decode_samples, known_rows
+from ansible_collections.onprem.kube_scheduling.services.extender.sources.prometheus.label_sets import LabelSets
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -47,7 +48,9 @@ def test_parts_have_all_series(label_sets: list[dict[str, str]], warnings: list[
         assert series_of(data)[0] == expected
 
 
+SETS = LabelSets("instance")
 METRICS = [b'{"instance":"a"}', b'{"instance":"b"}', b"{}"]
+LABEL_SETS = {metric: SETS.made(metric) for metric in METRICS[1:]}
 
 
 def part_of(*rows: tuple[bytes, bytes, bytes]) -> bytes:
@@ -56,9 +59,9 @@ def part_of(*rows: tuple[bytes, bytes, bytes]) -> bytes:
 
 def test_of_known_series_the_values_are_decoded() -> None:
     part = part_of((METRICS[1], b"5.25", b"-1.5"), (METRICS[2], b"5.25", b"2e3"))
-    assert known_rows(part, METRICS, 1) == ([-1.5, 2000.0], 5.25)
+    assert known_rows(part, LABEL_SETS) == (list(LABEL_SETS.values()), [-1.5, 2000.0], 5.25)
     assert [sample.value for sample in decode_samples(part)] == [(5.25, "-1.5"), (5.25, "2e3")]
-    assert known_rows(part_of((METRICS[0], b"7", b"0")), METRICS, 0) == ([0.0], 7.0)
+    assert known_rows(part_of((METRICS[2], b"7", b"0")), LABEL_SETS) == ([LABEL_SETS[METRICS[2]]], [0.0], 7.0)
 
 
 KNOWN = (METRICS[1], b"5", b"1")
@@ -69,7 +72,6 @@ KNOWN = (METRICS[1], b"5", b"1")
     [
         part_of((METRICS[0], b"5", b"1")),
         part_of(KNOWN, (METRICS[0], b"5", b"1")),
-        part_of(KNOWN, (METRICS[2], b"5", b"1"), KNOWN),
         part_of((METRICS[1], b"5", b"NaN")),
         part_of((METRICS[1], b"5", b"+Inf")),
         part_of((METRICS[1], b"5", b"1e999")),
@@ -89,7 +91,7 @@ KNOWN = (METRICS[1], b"5", b"1")
     ],
 )
 def test_a_part_that_differs_from_the_known_series_is_not_taken(part: bytes) -> None:
-    assert known_rows(part, METRICS, 1) is None
+    assert known_rows(part, LABEL_SETS) is None
 
 
 def test_a_long_answer_has_several_parts() -> None:

@@ -16,14 +16,15 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client
     UnreachableError,
 )
 from ansible_collections.onprem.kube_scheduling.services.extender.interface import Agent
-from ansible_collections.onprem.kube_scheduling.services.extender.learned.state_keeper import StateKeeper
-from ansible_collections.onprem.kube_scheduling.services.extender.learned.state_texts import (
+from ansible_collections.onprem.kube_scheduling.services.extender.learned.agent_states import (
     MAX_STATE_BYTES,
     StateTextError,
     decode_state,
     encode_state,
     state_key,
 )
+from ansible_collections.onprem.kube_scheduling.services.extender.learned.learned_state import LearnedState
+from ansible_collections.onprem.kube_scheduling.services.extender.sources.settings import KubernetesSettings
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -44,7 +45,7 @@ class Notes:
 
 
 class On(t.NamedTuple):
-    keeper: StateKeeper
+    state: LearnedState
     agent: Agent
     notes: Notes
     errors: list[str]
@@ -56,7 +57,8 @@ def program(server: Server, **agents: Agent) -> On:
     errors: list[str] = []
     api: t.Any = server
     own = agents or {KEY: agent("reward")}
-    return On(StateKeeper.connected(api, own, notes, on_error=errors.append), next(iter(own.values())), notes, errors)
+    state = LearnedState(KubernetesSettings(), own, notes, errors.append, connect=lambda _kubernetes: api)
+    return On(state, next(iter(own.values())), notes, errors)
 
 
 @pytest.fixture
@@ -66,70 +68,71 @@ def server() -> Server:
 
 def test_learned_rewards_survive_a_restart(server: Server) -> None:
     first = program(server)
-    assert first.keeper.load()
+    assert first.state.save()
     learn(first.agent, times=3)
-    first.keeper.start()
-    first.keeper.stop()
+    first.state.start()
+    first.state.stop()
     assert server.holder is None, "the next process need not wait for the end of the Lease"
     second = program(server)
-    assert second.keeper.load() and second.agent.save() == first.agent.save()
+    assert second.state.save() and second.agent.save() == first.agent.save()
     assert not first.errors and not second.errors
 
 
 def test_only_the_holder_of_the_lease_writes(server: Server) -> None:
     leader, follower = program(server), program(server)
-    assert leader.keeper.load() and follower.keeper.load()
+    assert leader.state.save() and follower.state.save()
     learn(leader.agent)
-    assert leader.keeper.save() and leader.keeper.is_writer
+    assert leader.state.save() and leader.state.is_writer
     learn(follower.agent, "other")
     before = server.data
-    assert follower.keeper.save() and not follower.keeper.is_writer and server.data == before
-    leader.keeper.stop()
-    assert follower.keeper.save() and server.data != before
-    follower.keeper.stop()
+    assert follower.state.save() and not follower.state.is_writer and server.data == before
+    leader.state.stop()
+    assert follower.state.save() and server.data != before
+    follower.state.stop()
 
 
 def test_an_unchanged_state_is_not_written_again(server: Server) -> None:
     on = program(server)
     learn(on.agent)
-    assert on.keeper.save() and on.keeper.save()
+    assert on.state.save() and on.state.save()
     assert len(server.patches) == 1
-    on.keeper.stop()
+    on.state.stop()
 
 
 def test_a_conflict_is_repeated_and_the_keys_of_others_stay(server: Server) -> None:
     on = program(server)
     learn(on.agent)
     server.before_patch = [lambda: server.change_data(foreign="x")]
-    assert on.keeper.save()
+    assert on.state.save()
     assert server.data["foreign"] == "x" and decode_state(server.data[state_key(KEY)]) == on.agent.save()
-    on.keeper.stop()
+    on.state.stop()
 
 
 def test_a_forbidden_write_is_logged_once_counted_and_tried_again(server: Server) -> None:
     on = program(server)
     learn(on.agent)
     server.refuse = lambda verb, plural: ForbiddenError("denied", status=403) if verb != "get" else None
-    assert not on.keeper.save() and not on.keeper.save()
+    assert not on.state.save() and not on.state.save()
     assert [one.endswith(" not saved: denied") for one in on.notes.warnings] == [True] and len(on.errors) == 2
     server.refuse = lambda _verb, _plural: None
-    assert on.keeper.save() and server.data
-    on.keeper.stop()
+    assert on.state.save() and server.data
+    on.state.stop()
 
 
 def test_nothing_is_written_before_the_saved_state_was_loaded(server: Server) -> None:
     first = program(server)
     learn(first.agent, times=5)
-    first.keeper.stop()
+    assert first.state.save()
+    first.state.stop()
     saved = server.data
     second = program(server)
     server.refuse = lambda _verb, _plural: UnreachableError("no answer")
-    assert not second.keeper.load()
-    second.keeper.stop()
+    assert not second.state.save()
+    second.state.stop()
     assert server.data == saved and [one.endswith(" not loaded: no answer") for one in second.notes.warnings] == [True]
     server.refuse = lambda _verb, _plural: None
-    assert second.keeper.save() and second.agent.save() == first.agent.save() and server.data == saved
-    second.keeper.stop()
+    assert second.state.save() and second.agent.save() == first.agent.save() and server.data == saved
+    second.state.stop()
 
 
 def test_a_program_that_loses_the_lease_during_a_conflict_does_not_write(server: Server) -> None:
@@ -137,27 +140,29 @@ def test_a_program_that_loses_the_lease_during_a_conflict_does_not_write(server:
     learn(on.agent)
 
     def lose() -> None:
-        on.keeper._lease.abandon()
+        assert on.state._cluster is not None
+        on.state._cluster.lease.abandon()
         server.change_data(foreign="x")
 
     server.before_patch = [lose]
-    assert on.keeper.save()
+    assert on.state.save()
     assert server.data == {"foreign": "x"}
-    on.keeper.stop()
+    on.state.stop()
 
 
 @pytest.mark.parametrize("text", ["", "v1:", "v1:!!!", "v2:AAAA", "v1:AAAA", encode_state(b"no JSON"), encode_state(b'{"version":1}')[:-8]])
 def test_a_damaged_state_is_reported_and_replaced(server: Server, text: str) -> None:
     first = program(server)
-    first.keeper.stop()
+    assert first.state.save()
+    first.state.stop()
     server.change_data(**{state_key(KEY): text, "other": encode_state(b"x")})
     on = program(server)
-    assert on.keeper.load()
+    assert not on.state.save()
     assert len(on.notes.warnings) == 1 and on.notes.warnings[0].startswith(f"the saved state of agent {KEY} is not used: ")
     learn(on.agent)
-    assert on.keeper.save() and decode_state(server.data[state_key(KEY)]) == on.agent.save()
+    assert on.state.save() and decode_state(server.data[state_key(KEY)]) == on.agent.save()
     assert decode_state(server.data["other"]) == b"x"
-    on.keeper.stop()
+    on.state.stop()
 
 
 class Broken(Agent):
@@ -182,43 +187,43 @@ class Broken(Agent):
 def test_keys_of_removed_profiles_are_dropped_beyond_the_limit(server: Server, size: int, dropped: bool) -> None:
     on = program(server)
     learn(on.agent)
-    assert on.keeper.save()
+    assert on.state.save()
     server.change_data(**{"removed.reward": "x" * size})
     learn(on.agent)
-    assert on.keeper.save()
+    assert on.state.save()
     assert set(server.data) == ({KEY} if dropped else {KEY, "removed.reward"})
-    on.keeper.stop()
+    on.state.stop()
 
 
 def test_a_broken_agent_does_not_prevent_others_from_being_saved(server: Server) -> None:
     on = program(server, good=agent("reward"), broken=Broken())
     learn(on.agent)
-    assert not on.keeper.save()
+    assert not on.state.save()
     assert on.errors == ["the state of agent broken is not saved: KeyError: 'broken'"]
     assert set(server.data) == {"good"}
-    on.keeper.stop()
+    on.state.stop()
 
 
 def test_states_beyond_the_limit_are_not_saved(server: Server) -> None:
     incompressible = random.Random(1).randbytes(MAX_STATE_BYTES - 1)
     on = program(server, long=Broken(b"x" * (MAX_STATE_BYTES + 1)), good=agent("reward"), noise=Broken(incompressible))
-    learn(on.keeper._agents["good"])
-    assert not on.keeper.save()
+    learn(on.state._agents["good"])
+    assert not on.state.save()
     assert "good" in server.data and "long" not in server.data
     assert sum(map(len, server.data.values())) <= MAX_STATE_BYTES
     assert on.errors[0] == "the state of agent long is not saved: the state has 524289 bytes, and the maximum is 524288"
-    on.keeper.stop()
+    on.state.stop()
 
 
 def test_a_reload_of_the_configuration_keeps_what_was_learned(server: Server) -> None:
     on = program(server)
-    on.keeper.load()
+    assert on.state.save()
     learn(on.agent)
     new, second = agent("reward", rate=0.5), agent("reward")
-    on.keeper.replace_agents({KEY: new, "second": second})
+    on.state.replace(KubernetesSettings(), {KEY: new, "second": second})
     assert new.save() == on.agent.save() != second.save()
-    assert on.keeper.save() and set(server.data) == {KEY, "second"}
-    on.keeper.stop()
+    assert on.state.save() and set(server.data) == {KEY, "second"}
+    on.state.stop()
 
 
 @given(st.binary(max_size=2000))
@@ -246,3 +251,14 @@ def test_a_text_that_unpacks_to_more_than_the_limit_is_refused() -> None:
 def test_keys_are_valid_and_differ(one: str, other: str) -> None:
     assert re.fullmatch(r"[-._a-zA-Z0-9]+", state_key(one))
     assert (state_key(one) == state_key(other)) == (one == other)
+
+
+def test_an_agent_that_comes_back_has_what_was_saved(server: Server) -> None:
+    on = program(server)
+    learn(on.agent)
+    assert on.state.save()
+    on.state.replace(KubernetesSettings(), {})
+    back = agent("reward")
+    on.state.replace(KubernetesSettings(), {KEY: back})
+    assert on.state.save() and back.save() == on.agent.save()
+    on.state.stop()
