@@ -19,12 +19,6 @@ COLLECTION = Path("ansible_collections", "onprem", "kube_scheduling")
 ANSIBLE_ONLY = ("plugins/module_utils/kube/client/ansible_connection.py",)
 """Files that import Ansible, which is not in the image. Only Ansible's modules import them."""
 
-IMPORTED_BY_NAME = ("uvicorn.lifespan.off",)
-"""Modules that a library imports only while it runs, by a name in its settings."""
-
-TRIED = ("uvicorn/supervisors/watchfilesreload.py",)
-"""Files that a library reads at each start, although their import fails without a library that the image does not need."""
-
 
 def import_all(root: Path) -> None:
     """Import each module of the collection below ``root``, and the libraries' modules that it needs."""
@@ -32,14 +26,11 @@ def import_all(root: Path) -> None:
     for file in sorted(collection.rglob("*.py")):
         if file.relative_to(collection).as_posix() not in ANSIBLE_ONLY:
             importlib.import_module(".".join(file.relative_to(root).with_suffix("").parts))
-    for name in IMPORTED_BY_NAME:
-        importlib.import_module(name)
 
 
 def imported_files(root: Path) -> list[Path]:
-    """Return the sources below ``root`` of the modules that are imported, and those of TRIED."""
-    files = {root / name for name in TRIED if (root / name).exists()}
-    files |= {Path(file) for module in list(sys.modules.values()) if (file := getattr(module, "__file__", None))}
+    """Return the sources below ``root`` of the modules that are imported."""
+    files = {Path(file) for module in list(sys.modules.values()) if (file := getattr(module, "__file__", None))}
     return sorted(file for file in files if file.suffix == ".py" and file.is_relative_to(root))
 
 

@@ -6,12 +6,12 @@ from __future__ import annotations
 
 import asyncio
 import platform
-import ssl
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from ..common.health import Health
+from ..common.http.server import HttpServer
 from ..common.log import Log
 from ..common.signals import ShutdownSignal
 from ..common.version import version
@@ -21,11 +21,10 @@ from .engine.engine import Engine
 from .engine.profile import Profile
 from .engine.recent_pods import RecentPods
 from .http.app import App
-from .http.connection.tls import TlsWatch, make_context
-from .http.connection.tls_renewal import renew
 from .http.pages.status_api import StatusApi
 from .http.scheduler_api import SchedulerApi
-from .http.server import HttpServer, Listener
+from .http.server import run_servers
+from .http.tls import TlsWatch
 from .http.unprofiled_pods import UnprofiledPods
 from .interface import Query
 from .learned.learned_state import LearnedState, learning_agents
@@ -61,7 +60,7 @@ class Extender:
         tls = settings.server.tls
         self._tls = TlsWatch(tls) if tls is not None else None
         self._tls_error = ""
-        self._server = self._make_server(settings, make_context(tls) if tls is not None else None)
+        self._servers = self._make_servers(settings)
         self._learned = LearnedState(settings.sources.kubernetes, learning_agents(settings.profiles), log, self._metrics.on_state_error)
 
     def run(self) -> None:
@@ -70,7 +69,7 @@ class Extender:
         self._learned.start()
         self._sources.start()
         try:
-            self._server.run(self._background, self._on_started)
+            run_servers(self._servers, self._shutdown, self._background, self._on_started)
         finally:
             self._health.set_unready(["it has ended"])
             self._sources.stop()
@@ -83,7 +82,8 @@ class Extender:
     def _make_sources(self, settings: Settings) -> Sources:
         return Sources(settings.sources, queries_of(settings.profiles), self._recorder or self._engine, self._log, pause=self._pause)
 
-    def _make_server(self, settings: Settings, context: ssl.SSLContext | None) -> HttpServer:
+    def _make_servers(self, settings: Settings) -> Sequence[HttpServer]:
+        """Return the server for the scheduler, and that of the second address if there is one."""
         recent = RecentPods()
         status_api = StatusApi(
             self._engine,
@@ -95,23 +95,26 @@ class Extender:
         )
         record = self._recorder.record if self._recorder is not None else None
         unprofiled = UnprofiledPods(self._log)
-        self._api = SchedulerApi(self._engine, self._metrics, recent, record, pauses=self._pause, on_no_profile=unprofiled.note)
-        server = settings.server
-        most, timeout_s = server.max_body_bytes, server.request_timeout_s
-        app = App(self._api, status_api, self._metrics, self._log, max_body_bytes=most, request_timeout_s=timeout_s)
-        main = Listener(settings.listen, app, head_s=timeout_s)
-        status = None
+        api = SchedulerApi(self._engine, self._metrics, recent, record, pauses=self._pause, on_no_profile=unprofiled.note)
+        app = App(api, status_api, self._metrics, self._log)
+        context = self._tls.context if self._tls is not None else None
+        limits = settings.server
+        servers = [HttpServer(settings.listen, app, context, max_body_bytes=limits.max_body_bytes, head_s=limits.request_timeout_s)]
         if settings.status is not None:
-            status = Listener(settings.status, App(None, status_api, self._metrics, self._log))
-        self._addresses = {"address": str(main.address), "status_address": str(status.address) if status is not None else None}
-        return HttpServer(main, context, status, self._shutdown)
+            servers.append(HttpServer(settings.status, App(None, status_api, self._metrics, self._log)))
+        return servers
 
     # --- the event loop ---
 
     def _on_started(self) -> None:
-        settings = self._settings
+        addresses = [str(server.address) for server in self._servers]
         self._log.info(
-            "serving", **self._addresses, tls=settings.server.tls is not None, profiles=list(settings.profiles), version=version()
+            "serving",
+            address=addresses[0],
+            status_address=addresses[1] if len(addresses) > 1 else None,
+            tls=self._tls is not None,
+            profiles=list(self._settings.profiles),
+            version=version(),
         )
 
     async def _background(self) -> None:
@@ -121,7 +124,6 @@ class Extender:
             self._shutdown.raise_thread_errors()
             self._health.heartbeat()
             self._health.set_unready(self._unready_reasons())
-            await asyncio.to_thread(self._api.learn_names)
             beat += 1
             if beat % FILES_EVERY == 0:
                 await self._take_over_files()
@@ -169,7 +171,7 @@ class Extender:
         if self._tls is None:
             return
         try:
-            change = await renew(self._tls, self._server)
+            change = await asyncio.to_thread(self._tls.change)
         except OSError as error:
             # A pair that is half written is tried again, without a line for each attempt.
             if str(error) != self._tls_error:
@@ -182,6 +184,7 @@ class Extender:
             self._faults.remove(CERTIFICATE_FAULT)
         self._tls_error = ""
         if change is not None:
+            self._servers[0].replace_context(change.context, end_connections=change.authority)
             self._metrics.reloads.labels("success").inc()
             self._log.info("the certificate was read again", certificate=change.pair, client_authority=change.authority)
 

@@ -9,9 +9,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-CGROUP = Path("/sys/fs/cgroup")
-"""The cgroup of the container (cgroup v2). On a machine itself, this folder has no ``memory.max``."""
-MIB = 2**20
+from ..common.cgroup import CGROUP, MIB, memory_limit
+
 LEAST_BYTES = 64 * MIB
 """The memory of an extender for a small cluster."""
 
@@ -21,11 +20,10 @@ def memory_shortage(cgroup: Path = CGROUP) -> str:
 
     The second one needs about as much as the first. Pages of files do not count, because the kernel can drop them.
     """
-    try:
-        limit = int((cgroup / "memory.max").read_text())
-        lines = (cgroup / "memory.stat").read_text().splitlines()
-    except (OSError, ValueError):
-        return ""  # no container, no limit ("max"), or cgroup v1
+    limit = memory_limit(cgroup)
+    if limit is None:
+        return ""
+    lines = (cgroup / "memory.stat").read_text().splitlines()
     used = sum(int(number) for name, _blank, number in (line.partition(" ") for line in lines) if name in ("anon", "kernel"))
     needed = max(LEAST_BYTES, used)
     if limit - used >= needed:

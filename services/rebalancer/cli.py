@@ -13,8 +13,8 @@ from ...plugins.module_utils.kube.client.early_denials import EarlyDenials
 from ...plugins.module_utils.kube.client.errors import ConfigurationError
 from ...plugins.module_utils.kube.client.http.transport import Transport
 from ...plugins.module_utils.kube.client.open_transport import open_transport
-from ..common.endpoints import Endpoints
 from ..common.health import Health
+from ..common.http.endpoints import Endpoints
 from ..common.leadership import TEMPORARY
 from ..common.log import Log
 from ..common.program_run import API, CONFIGURATION, GOOD_ORDER, run_program

@@ -12,8 +12,8 @@ from ...plugins.module_utils.kube.client.early_denials import EarlyDenials
 from ...plugins.module_utils.kube.client.errors import ConfigurationError
 from ...plugins.module_utils.kube.client.open_transport import open_transport
 from ...plugins.module_utils.model.option_values import OptionError
-from ..common.endpoints import Endpoints
 from ..common.health import Health
+from ..common.http.endpoints import Endpoints
 from ..common.leadership import TEMPORARY
 from ..common.log import Log
 from ..common.program_run import API, CONFIGURATION, GOOD_ORDER, run_program

@@ -66,6 +66,7 @@ IMPURE_MODULES = {
 THIRD_PARTY = {
     "ansible": {ANSIBLE_CONNECTION},
     "ansible_collections.kubernetes": {ANSIBLE_CONNECTION},
+    "httptools": {"services/common/http/connection.py"},
     "kubernetes": {"kube/client/config/kubernetes_client.py"},
     "msgspec": {"model/codec.py"},
     "numpy": {
@@ -77,8 +78,7 @@ THIRD_PARTY = {
     },
     "oauthlib": {"kube/client/config/kubernetes_client.py"},  # an error of the kubernetes client, which needs it
     "urllib3": {"kube/client/http/connection.py"},
-    "uvicorn": {"services/extender/http/connection/connections.py", "services/extender/http/server.py"},
-    "uvloop": {"services/extender/http/server.py"},
+    "uvloop": {"services/common/http/endpoints.py", "services/extender/http/server.py"},
     "yaml": {
         "kube/client/config/yaml_text.py",
         "services/common/yaml_document.py",

@@ -75,7 +75,6 @@ __all__ = [
     "decode_object",
     "decode_parts",
     "decode_watch_event",
-    "decoder_of_known_texts",
     "encode_json",
     "field",
     "fields_of",
@@ -136,35 +135,6 @@ def decode_json(kind: type[T], data: bytes | str) -> T:
         return t.cast(T, decoder.decode(data))
     except (ValidationError, MsgspecDecodeError, UnicodeDecodeError, RecursionError) as error:
         raise _decode_error(kind, error) from error
-
-
-def decoder_of_known_texts(kind: type[T], attribute: str, key: str, texts: t.Sequence[str]) -> t.Callable[[bytes], T | None] | None:
-    """Return a decoder of ``kind`` that returns these very texts in a list of texts, and None for a message that does not match.
-
-    ``attribute`` and ``key``: the list in the struct and in the message. It may be null. A known text is neither made nor hashed again. Any
-    other text in the list does not match. The result is None if there are no texts, or if one of them cannot be in JSON.
-    """
-    import msgspec
-
-    if not texts:
-        return None
-    # typing keeps the last 128 types that are made with brackets, each with all its texts.
-    literal: t.Any = t.cast(t.Any, t.Literal[""]).copy_with(tuple(texts))
-    known = list[literal] | None
-    with _making:
-        try:
-            narrowed = msgspec.defstruct(kind.__name__, [(attribute, known, field(default=None, name=key))], bases=(kind,))
-            decoder = msgspec.json.Decoder(narrowed)
-        except UnicodeEncodeError:
-            return None
-
-    def decode(data: bytes) -> T | None:
-        try:
-            return t.cast(T, decoder.decode(data))
-        except (ValidationError, MsgspecDecodeError, UnicodeDecodeError, RecursionError):
-            return None
-
-    return decode
 
 
 def convert(kind: type[T], value: t.Any) -> T:

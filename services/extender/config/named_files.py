@@ -12,7 +12,7 @@ import typing as t
 from pathlib import Path
 
 from ....plugins.module_utils.kube.client.errors import KubeError
-from ..http.connection.tls import TlsFiles
+from ..http.tls import TlsFiles
 from ..settings_errors import ErrorList, FileSettingError, SettingPath
 from ..sources.kubernetes.connection import open_kube_api
 from ..sources.settings import KubernetesSettings, LoginSettings, SourceSettings

@@ -6,7 +6,8 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
+from functools import partial
 
 from ..engine.engine import Engine
 from ..engine.fragments import answer_of
@@ -17,13 +18,12 @@ from ..engine.recent_pods import RecentPod, RecentPods
 from ..interface import PodView
 from ..metrics import NO_PROFILE, Metrics
 from ..pauses import RequestPause
-from .messages.ordinary_args import KnownNames
 from .messages.preemption_wire import preemption_answer, read_preemption_request
-from .messages.request_parts import MOST_NODES, BadRequestError
-from .messages.request_pod import RequestPod
+from .messages.request_parts import MOST_NODES, BadRequestError, RequestPod
 from .messages.wire import NodesRequest, filter_answer, read_nodes_request
 
-PREDICATES, PRIORITIES = "/scheduler/predicates/", "/scheduler/priorities/"
+ROOT = "/scheduler/"
+PREDICATES, PRIORITIES = f"{ROOT}predicates/", f"{ROOT}priorities/"
 ORIGINAL_NAMES = {
     "safe-overload": "safe_overload",
     "safe-balance": "safe_balance",
@@ -36,7 +36,7 @@ ORIGINAL_NAMES = {
 
 Handler = Callable[[bytes], bytes]
 Record = Callable[[str, bytes], None]
-"""Receives the verb and the body of each request, for the recorder."""
+"""Receives the path and the body of each request, for the recorder."""
 
 
 class NoSuchPathError(LookupError):
@@ -63,27 +63,16 @@ class SchedulerApi:
         pauses: RequestPause | None = None,
         on_no_profile: Callable[[str], None] = ignore,
     ) -> None:
-        self._on_no_profile = on_no_profile
+        self._on_no_profile, self._record, self._pauses = on_no_profile, record or ignore, pauses or RequestPause()
         self._engine, self._metrics, self._recent = engine, metrics, recent
-        self._count = metrics.on_answer
-        self._names = KnownNames()
-        self._handlers: dict[str, Handler] = {
-            "/scheduler/filter": self.filter,
-            "/scheduler/prioritize": self.prioritize,
-            "/scheduler/preempt": self.preempt,
+        self._handlers = {
+            ROOT + verb: self._handler(ROOT + verb, verb, answer_to)
+            for verb, answer_to in (("filter", self._filter), ("prioritize", self._prioritize), ("preempt", self._preempt))
         }
-        for path, agent in ORIGINAL_NAMES.items():
-            self._handlers[PREDICATES + path] = self._original(self._original_filter, agent)
-            self._handlers[PRIORITIES + path] = self._original(self._original_prioritize, agent)
-        if record is not None:
-            self._handlers = {path: _recorded(path, handler, record) for path, handler in self._handlers.items()}
-        if pauses is not None:
-            self._handlers = {path: _noted(handler, pauses) for path, handler in self._handlers.items()}
-
-    @property
-    def handlers(self) -> Mapping[str, Handler]:
-        """Return the handlers by path."""
-        return self._handlers
+        for name, agent in ORIGINAL_NAMES.items():
+            for prefix, answer_for in ((PREDICATES, self._original_filter), (PRIORITIES, self._original_prioritize)):
+                verb = f"{prefix.removeprefix(ROOT)}{agent}"
+                self._handlers[prefix + name] = self._handler(prefix + name, verb, partial(answer_for, agent))
 
     def handler(self, path: str) -> Handler:
         """Return the handler of a path. Raises NoSuchPathError."""
@@ -92,65 +81,63 @@ class SchedulerApi:
             raise NoSuchPathError(f"there is no path {path}: {_remedy(path)}")
         return found
 
-    def learn_names(self) -> None:
-        """Prepare for requests with the names of the newest nodes. It can take some milliseconds, and may run in another thread."""
-        self._names.learn(self._engine.current.nodes.names)
+    def _handler(self, path: str, verb: str, answer_to: Callable[[bytes], tuple[str, bytes]]) -> Handler:
+        """Return the handler of a verb, which is recorded, pauses the work in the background, and is counted by its profile."""
+        def handle(body: bytes) -> bytes:
+            self._pauses.note_request()
+            self._record(path, body)
+            began_at_s = time.perf_counter()
+            profile, answer = answer_to(body)
+            self._metrics.on_answer(profile, verb, time.perf_counter() - began_at_s)
+            return answer
 
-    def prioritize(self, body: bytes) -> bytes:
+        return handle
+
+    # --- the verbs: each returns the name of the profile, and the answer ---
+
+    def _prioritize(self, body: bytes) -> tuple[str, bytes]:
         """Return an integer score from 0 to 10 for each node."""
-        began_at_s = time.perf_counter()
-        request = read_nodes_request(body, self._most_nodes(), self._names.args)
+        request = read_nodes_request(body, self._most_nodes())
         pod = request.pod
         state = self._engine.state_for(pod.scheduler_name)
         if state is None:
             self._on_no_profile(pod.scheduler_name)
-            answer = answer_of(self._engine.neutral_table, request.names)
-            self._count(NO_PROFILE, "prioritize", time.perf_counter() - began_at_s)
-            return answer
+            return NO_PROFILE, answer_of(self._engine.neutral_table, request.names)
         view = _view_of(pod)
         answer = answer_of(state.table(pod.key, view), request.names)
         if state.is_neutral:
             self._metrics.neutral.labels(state.profile.name).inc()
         self._remember(request, state, view)
-        self._count(state.profile.name, "prioritize", time.perf_counter() - began_at_s)
-        return answer
+        return state.profile.name, answer
 
-    def filter(self, body: bytes) -> bytes:
+    def _filter(self, body: bytes) -> tuple[str, bytes]:
         """Return the nodes on which the pod may run, and the reason for each other node."""
-        began_at_s = time.perf_counter()
-        request = read_nodes_request(body, self._most_nodes(), self._names.args)
+        request = read_nodes_request(body, self._most_nodes())
         state = self._engine.state_for(request.pod.scheduler_name)
-        failed: dict[str, str] = {}
         if state is None:
             self._on_no_profile(request.pod.scheduler_name)
+            return NO_PROFILE, _filtered(request, {})
+        view, failed = _view_of(request.pod), dict[str, str]()
+        if state.profile.filters:
+            self._remember(request, state, view)
+            scores = state.scores(view)
+            if scores.may_reject:
+                failed = scores.rejections(request.names, state.nodes.numbers)
         else:
-            view = _view_of(request.pod)
-            if state.profile.filters:
+            # No node is rejected, so a demand that cannot be read must not stop the pod.
+            with contextlib.suppress(BadRequestError):
                 self._remember(request, state, view)
-                scores = state.scores(view)
-                if scores.may_reject:
-                    failed = scores.rejections(request.names, state.nodes.numbers)
-            else:
-                # No node is rejected, so a demand that cannot be read must not stop the pod.
-                with contextlib.suppress(BadRequestError):
-                    self._remember(request, state, view)
-        answer = _filtered(request, failed)
-        self._count(_label(state), "filter", time.perf_counter() - began_at_s)
-        return answer
+        return state.profile.name, _filtered(request, failed)
 
-    def preempt(self, body: bytes) -> bytes:
+    def _preempt(self, body: bytes) -> tuple[str, bytes]:
         """Return the nodes whose victims may be deleted."""
-        began_at_s = time.perf_counter()
         request = read_preemption_request(body, self._most_nodes())
         state = self._engine.state_for(request.pod.scheduler_name)
-        names = list(request.candidates)
         if state is None:
             self._on_no_profile(request.pod.scheduler_name)
-        else:
-            names = allowed_nodes(state, request.candidates, _view_of(request.pod), self._metrics.on_agent_error)
-        answer = preemption_answer(request.candidates, names)
-        self._count(_label(state), "preempt", time.perf_counter() - began_at_s)
-        return answer
+            return NO_PROFILE, preemption_answer(request.candidates, list(request.candidates))
+        names = allowed_nodes(state, request.candidates, _view_of(request.pod), self._metrics.on_agent_error)
+        return state.profile.name, preemption_answer(request.candidates, names)
 
     def _most_nodes(self) -> int:
         """Return the nodes that a request may have. Nodes are created faster than the extender learns of them."""
@@ -165,29 +152,21 @@ class SchedulerApi:
 
     # --- the paths of the original systems ---
 
-    def _original(self, handler: Callable[[str, bytes], bytes], agent: str) -> Handler:
-        return lambda body: handler(agent, body)
-
-    def _original_filter(self, agent: str, body: bytes) -> bytes:
-        began_at_s = time.perf_counter()
-        request = read_nodes_request(body, self._most_nodes(), self._names.args)
+    def _original_filter(self, agent: str, body: bytes) -> tuple[str, bytes]:
+        request = read_nodes_request(body, self._most_nodes())
         state, number = self._find(agent, request.pod.scheduler_name)
         view = _view_of(request.pod)
         rejections = state.scores(view).parts[number].rejections
         self._remember(request, state, view)
-        answer = _filtered(request, {name: rejections[name] for name in request.names if name in rejections})
-        self._count(state.profile.name, f"predicates/{agent}", time.perf_counter() - began_at_s)
-        return answer
+        failed = {name: rejections[name] for name in request.names if name in rejections}
+        return state.profile.name, _filtered(request, failed)
 
-    def _original_prioritize(self, agent: str, body: bytes) -> bytes:
-        began_at_s = time.perf_counter()
-        request = read_nodes_request(body, self._most_nodes(), self._names.args)
+    def _original_prioritize(self, agent: str, body: bytes) -> tuple[str, bytes]:
+        request = read_nodes_request(body, self._most_nodes())
         state, number = self._find(agent, request.pod.scheduler_name)
         view = _view_of(request.pod)
         self._remember(request, state, view)
-        answer = answer_of(state.original_table(number, view), request.names)
-        self._count(state.profile.name, f"priorities/{agent}", time.perf_counter() - began_at_s)
-        return answer
+        return state.profile.name, answer_of(state.original_table(number, view), request.names)
 
     def _find(self, agent: str, scheduler_name: str) -> tuple[ProfileState, int]:
         """Return the state with the agent, and its number among the agents that judge nodes.
@@ -232,23 +211,3 @@ def _filtered(request: NodesRequest, failed: dict[str, str]) -> bytes:
             nodes = [node for name, node in zip(names, nodes, strict=True) if name not in failed]
         names = [name for name in names if name not in failed]
     return filter_answer(names, nodes, failed)
-
-
-def _label(state: ProfileState | None) -> str:
-    return state.profile.name if state is not None else NO_PROFILE
-
-
-def _recorded(path: str, handler: Handler, record: Record) -> Handler:
-    def handle(body: bytes) -> bytes:
-        record(path, body)
-        return handler(body)
-
-    return handle
-
-
-def _noted(handler: Handler, pauses: RequestPause) -> Handler:
-    def handle(body: bytes) -> bytes:
-        pauses.note_request()
-        return handler(body)
-
-    return handle

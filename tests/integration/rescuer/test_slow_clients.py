@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from ansible_collections.onprem.kube_scheduling.services.common.http_server import MAX_CONNECTIONS
+from ansible_collections.onprem.kube_scheduling.services.common.http.limits import MAX_OF_ADDRESS
 
 from tests.integration.rescuer.conftest import Start
 from tests.integration.workloads import wait_until
@@ -26,7 +26,7 @@ def test_probes_and_scrapes_are_answered_beside_1000_slow_clients_and_memory_thr
             assert daemon.ask("/readyz")[0] == 200
             assert daemon.metric("leader") == 0
         assert daemon.threads() <= threads + FEW
-        assert daemon.open_files() <= files + MAX_CONNECTIONS + FEW
+        assert daemon.open_files() <= files + MAX_OF_ADDRESS + FEW
         assert daemon.resident_mb() <= memory_mb + MEMORY_MB
         wait_until(lambda: crowd.connected == 0, timeout_s=60, what="all slow clients are closed")
     wait_until(lambda: daemon.open_files() <= files + FEW, what="no connection is left")

@@ -33,8 +33,9 @@ from ansible_collections.onprem.kube_scheduling.services.extender.sources.kubern
 from ansible_collections.onprem.kube_scheduling.services.extender.sources.node_mapping import NodeTable
 from ansible_collections.onprem.kube_scheduling.services.extender.sources.prometheus.prometheus import PrometheusSource
 from ansible_collections.onprem.kube_scheduling.services.extender.sources.settings import PrometheusSettings
+from ansible_collections.onprem.kube_scheduling.services.extender.sources.source_log import SourceLog
 from ansible_collections.onprem.kube_scheduling.services.extender.sources.view import ClusterView
-from ansible_collections.onprem.kube_scheduling.services.extender.sources.view_builder import ClusterViews
+from ansible_collections.onprem.kube_scheduling.services.extender.sources.view_builder import views_of_cluster
 
 from tests.soak.placement.cluster import Cluster
 from tests.soak.placement.contenders import Contender
@@ -81,7 +82,7 @@ class OwnExtender(Contender):
         self._api = SchedulerApi(self._engine, metrics, RecentPods())
         self._source = PrometheusSource(PrometheusSettings((server.url,)), clock=lambda: self.cluster.now_s)
         self._values = KnownValues()
-        self._views = ClusterViews(_ignore, _ignore)
+        self._log = SourceLog(log)
         self._nodes = _nodes(cluster)
         self._table = NodeTable([record.identity for record in self._nodes.values()])
         self._tracker = PodTracker()
@@ -93,9 +94,10 @@ class OwnExtender(Contender):
         self._server.now_s = self.cluster.now_s
         readings = self._source.read(self._queries, self._table)
         assert not readings.error and not readings.unmapped.count, readings.error
-        self._values.update(readings.values, self.cluster.now_s)
+        self._values.update(self._queries, readings.values, self.cluster.now_s)
         self._tracker.forget_ended(self.cluster.now_s)
-        views = self._views.make(self._values.by_query(), self._nodes, (), self._tracker.pods_on, self._moment())
+        pods_on, moment = self._tracker.pods_on, self._moment()
+        views = views_of_cluster(self._values.by_query(), self._nodes, (), pods_on, moment, self._log, no_pause)
         self._version += 1
         self._engine.on_view(ClusterView(self._version, views, refreshed_at_s=self.cluster.now_s))
 
@@ -109,7 +111,7 @@ class OwnExtender(Contender):
 
     def points(self, pod: Pod) -> Integers:
         body = json.dumps({"Pod": self._object(pod), "Nodes": None, "NodeNames": self.cluster.names}).encode()
-        answer = json.loads(self._api.prioritize(body))
+        answer = json.loads(self._api.handler("/scheduler/prioritize")(body))
         assert [entry["Host"] for entry in answer] == self.cluster.names
         return POINTS * np.array([entry["Score"] for entry in answer], dtype=np.int64)
 
@@ -172,9 +174,6 @@ class OwnExtenderWithFreeShare(OwnExtender):
 
 OWN = (OwnExtender, OwnExtenderWithDeclaredBandwidth, OwnExtenderWithLongWindow, OwnExtenderWithFreeShare)
 
-
-def _ignore(_key: str) -> None:
-    """Ignore an annotation: the agent reads none."""
 
 
 def _nodes(cluster: Cluster) -> dict[str, NodeRecord]:

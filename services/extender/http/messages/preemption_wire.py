@@ -9,13 +9,7 @@ from collections.abc import Mapping
 
 from .....plugins.module_utils.model.codec import Raw, Struct, encode_json, field
 from ...interface import Victims
-from .request_parts import MOST_NODES, BadRequestError, TooManyNodesError, decoded, pod_of, renamed, with_exact_keys
-from .request_pod import ABSENT, RequestPod
-
-VICTIM_KEYS = {name.lower(): name for name in ("Pods", "NumPDBViolations")}
-POD_KEYS: Mapping[str, Mapping[str, str]] = {"NodeNameToVictims": {}, "NodeNameToMetaVictims": {"uid": "UID"}}
-"""The keys of a victim. Whole pods are ordinary Kubernetes JSON."""
-TYPE = "ExtenderPreemptionArgs"
+from .request_parts import ABSENT, MOST_NODES, BadRequestError, RequestPod, TooManyNodesError, decoded, pod_of
 
 
 class MetaPod(Struct):
@@ -27,7 +21,7 @@ class MetaPod(Struct):
 class MetaVictims(Struct):
     """The victims on a node, with the number of violated PodDisruptionBudgets.
 
-    Go always writes both keys. An absent one has another case, and no budget may look kept because of that.
+    Go always writes both keys. Without one of them the request is refused, so that no budget looks kept.
     """
 
     pods: list[MetaPod] | None = field(name="Pods")
@@ -70,29 +64,14 @@ class PreemptionRequest(t.NamedTuple):
 
 def read_preemption_request(body: bytes, most: int = MOST_NODES) -> PreemptionRequest:
     """Return the request in a body, which may have ``most`` nodes. Raises BadRequestError."""
-    args = _preemption_args(body)
+    args = decoded(PreemptionArgs, body, "ExtenderPreemptionArgs")
     pod = pod_of(args.pod)
-    if len(args.meta or args.victims or ()) > most:
-        raise TooManyNodesError(most)
-    if args.meta:
-        return PreemptionRequest(pod, {name: _victims(one) for name, one in args.meta.items()})
-    if args.victims is None and args.meta is None:
+    candidates: Mapping[str, MetaVictims | PodVictims | None] = args.meta or args.victims or {}
+    if args.meta is None and args.victims is None:
         raise BadRequestError("the body has neither NodeNameToMetaVictims nor NodeNameToVictims: one of them is expected")
-    return PreemptionRequest(pod, {name: _victims(_meta(one)) for name, one in (args.victims or {}).items()})
-
-
-def _preemption_args(body: bytes) -> PreemptionArgs:
-    try:
-        args = decoded(PreemptionArgs, body, TYPE)
-    except BadRequestError as error:
-        try:
-            exact = _preemption_with_exact_keys(body)
-        except BadRequestError:
-            raise error from None
-        return decoded(PreemptionArgs, exact, TYPE)
-    if args.pod is ABSENT or (args.victims is None and args.meta is None):
-        return decoded(PreemptionArgs, _preemption_with_exact_keys(body), TYPE)
-    return args
+    if len(candidates) > most:
+        raise TooManyNodesError(most)
+    return PreemptionRequest(pod, {name: _victims(found) for name, found in candidates.items()})
 
 
 def preemption_answer(candidates: Mapping[str, Victims], names: list[str]) -> bytes:
@@ -102,41 +81,8 @@ def preemption_answer(candidates: Mapping[str, Victims], names: list[str]) -> by
     return b'{"NodeNameToMetaVictims":%b}' % encode_json(result)
 
 
-def _meta(victims: PodVictims | None) -> MetaVictims | None:
-    return None if victims is None else MetaVictims([MetaPod(pod.metadata.uid) for pod in victims.pods or ()], victims.violations)
-
-
-def _victims(victims: MetaVictims | None) -> Victims:
-    if victims is None:
+def _victims(found: MetaVictims | PodVictims | None) -> Victims:
+    if found is None:
         return Victims((), 0)
-    return Victims([pod.uid for pod in victims.pods or ()], victims.violations)
-
-
-# --- keys in another case -----------------------------------------------------------------------------------------------
-
-
-def _preemption_with_exact_keys(body: bytes) -> bytes:
-    parts = with_exact_keys(body)
-    for key, pod_keys in POD_KEYS.items():
-        if key in parts:
-            parts[key] = _victims_with_exact_keys(parts[key], pod_keys)
-    return encode_json(parts)
-
-
-def _victims_with_exact_keys(data: Raw, pod_keys: Mapping[str, str]) -> t.Any:
-    nodes: dict[str, dict[str, t.Any] | None] = {}
-    for name, victims in (decoded(VictimsByNode, b'{"nodes":%b}' % bytes(data), TYPE).nodes or {}).items():
-        if victims is None:
-            nodes[name] = None
-            continue
-        parts = nodes[name] = renamed(victims, VICTIM_KEYS)
-        pods = parts.get("Pods")
-        if isinstance(pods, list):
-            parts["Pods"] = [renamed(pod, pod_keys) if isinstance(pod, dict) else pod for pod in pods]
-    return nodes
-
-
-class VictimsByNode(Struct):
-    """The victims on each node, with keys in any case."""
-
-    nodes: dict[str, dict[str, t.Any] | None] | None = None
+    uids = [pod.metadata.uid if isinstance(pod, VictimPod) else pod.uid for pod in found.pods or ()]
+    return Victims(uids, found.violations)

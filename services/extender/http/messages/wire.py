@@ -2,19 +2,16 @@
 # Copyright: onprem.kube_scheduling contributors
 """The messages of filter and prioritize: ExtenderArgs and ExtenderFilterResult of k8s.io/kube-scheduler ``extender/v1/types.go``.
 
-Go writes the keys of these types capitalised, and reads them in any case. The pods and nodes inside are ordinary Kubernetes JSON.
-``ordinary_args`` decodes the bodies that kube-scheduler writes, in one pass. A body that it cannot decode is decoded here, in a slow way.
+Go writes the keys of these types capitalised. The pods and nodes inside are ordinary Kubernetes JSON.
 """
 
 from __future__ import annotations
 
 import typing as t
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 from .....plugins.module_utils.model.codec import Raw, Struct, encode_json, field
-from .ordinary_args import NodesArgs, OrdinaryArgs, ordinary_args
-from .request_parts import MOST_NODES, BadRequestError, TooManyNodesError, decoded, limited, pod_of, with_exact_keys
-from .request_pod import ABSENT, RequestPod
+from .request_parts import ABSENT, MOST_NODES, BadRequestError, RequestPod, TooManyNodesError, decoded, pod_of
 
 LARGE_BODY = 4 * 1024 * 1024
 """The bytes from which names are counted before they are decoded. 20,000 names have at most 5 MB."""
@@ -38,10 +35,18 @@ class NodeName(Struct):
     metadata: NodeMeta
 
 
-class ExtenderArgs(NodesArgs):
-    """The body of filter and prioritize, with a pod in any form."""
+class NodeList(Struct):
+    """A NodeList. Each node stays undecoded, because the answer contains it unchanged."""
+
+    items: list[Raw] | None = None
+
+
+class ExtenderArgs(Struct):
+    """The body of filter and prioritize. The pod stays undecoded, because it can have fields that cannot be read."""
 
     pod: Raw = field(default=ABSENT, name="Pod")
+    node_names: list[str] | None = field(default=None, name="NodeNames")
+    nodes: NodeList | None = field(default=None, name="Nodes")
 
 
 class NodesRequest(t.NamedTuple):
@@ -52,32 +57,19 @@ class NodesRequest(t.NamedTuple):
     nodes: list[Raw] | None
 
 
-def read_nodes_request(
-    body: bytes, most: int = MOST_NODES, ordinary: Callable[[bytes], OrdinaryArgs | None] = ordinary_args
-) -> NodesRequest:
-    """Return the request in a body, which may have ``most`` nodes. ``ordinary``: as ``ordinary_args``. Raises BadRequestError."""
+def read_nodes_request(body: bytes, most: int = MOST_NODES) -> NodesRequest:
+    """Return the request in a body, which may have ``most`` nodes. Raises BadRequestError."""
     if len(body) > LARGE_BODY and bytes(decoded(NamesPart, body).names).count(b",") >= most:
         raise TooManyNodesError(most)
-    found = ordinary(body)
-    args: NodesArgs
-    if found is None or found.pod is None or (found.node_names is None and found.nodes is None):
-        pod, args = _unusual(body)
-    else:
-        pod, args = RequestPod(found.pod, lambda: bytes(decoded(ExtenderArgs, body).pod)), found
-    if args.node_names is not None:
-        return NodesRequest(pod, limited(args.node_names, most), None)
-    if args.nodes is None:
-        raise BadRequestError("the body has neither NodeNames nor Nodes: one of them is expected")
-    nodes = limited(args.nodes.items or [], most)
-    return NodesRequest(pod, [decoded(NodeName, node).metadata.name for node in nodes], nodes)
-
-
-def _unusual(body: bytes) -> tuple[RequestPod, NodesArgs]:
-    """Return pod and nodes of a body with null in the pod, with keys in another case, or with an error. Raises BadRequestError."""
     args = decoded(ExtenderArgs, body)
-    if args.pod is ABSENT or (args.node_names is None and args.nodes is None):
-        args = decoded(ExtenderArgs, encode_json(with_exact_keys(body)))
-    return pod_of(args.pod), args
+    pod, names, nodes = pod_of(args.pod), args.node_names, None
+    if names is None:
+        if args.nodes is None:
+            raise BadRequestError("the body has neither NodeNames nor Nodes: one of them is expected")
+        nodes = args.nodes.items or []
+    if len(names or nodes or ()) > most:
+        raise TooManyNodesError(most)
+    return NodesRequest(pod, [decoded(NodeName, node).metadata.name for node in nodes or ()] if names is None else names, nodes)
 
 
 def filter_answer(names: list[str], nodes: list[Raw] | None, failed: Mapping[str, str]) -> bytes:

@@ -10,12 +10,11 @@ from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from urllib.parse import parse_qs
 
-from prometheus_client import CollectorRegistry, generate_latest
-from prometheus_client.exposition import choose_encoder
+from prometheus_client import CollectorRegistry
 
 from .....plugins.module_utils.model.codec import encode_json
-from ....common.endpoints import ODD_VERSION
 from ....common.health import Health
+from ....common.http.messages import Response, metrics_response, probe_response
 from ...engine.engine import Engine
 from ...engine.explanation import IN_TREE_WEIGHTS, as_json, explain_pod, explain_profile
 from ...engine.recent_pods import RecentPod, RecentPods
@@ -24,7 +23,7 @@ from .explain_page import NO_POD, NOT_ASKED, explain_page, unknown_pod_page, wro
 from .faults import fault_parts, faults_as_json, faults_text
 from .status_page import error_parts, status_page
 
-TEXT, JSON, HTML = "text/plain; charset=utf-8", "application/json", "text/html; charset=utf-8"
+JSON, HTML = "application/json", "text/html; charset=utf-8"
 # The pages have no script, and no other site may show them in a frame.
 PAGE_HEADERS = (
     (b"content-security-policy", b"default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'"),
@@ -39,17 +38,8 @@ MAX_SHOWN = 60
 PAGES, SCRAPES = "pages", "scrapes"
 """The kinds of slow answers. Each kind has a thread."""
 
-PageHandler = Callable[[bytes, Mapping[bytes, bytes]], "Response"]
+PageHandler = Callable[[bytes, Mapping[bytes, bytes]], Response]
 """Receives the query and the headers of a request."""
-
-
-class Response(t.NamedTuple):
-    """An answer: the status code, the content type, the body, and further headers."""
-
-    status: int
-    content_type: str
-    body: bytes
-    headers: tuple[tuple[bytes, bytes], ...] = ()
 
 
 class StatusApi:
@@ -92,21 +82,17 @@ class StatusApi:
         return SCRAPES if path == "/metrics" else PAGES
 
     def _healthz(self, _query: bytes, _headers: Mapping[bytes, bytes]) -> Response:
-        return _probe(self._health.unhealthy_reason, "ok")
+        return probe_response(self._health.unhealthy_reason)
 
     def _readyz(self, _query: bytes, _headers: Mapping[bytes, bytes]) -> Response:
         neutral = [name for name, state in self._engine.current.states.items() if state.is_neutral]
         notes = [f"no value is known for the profiles {', '.join(neutral)}: their nodes are equal"] if neutral else []
         if self._faults.current:
             notes.append(faults_text(self._faults.current))
-        return _probe(self._health.unready_reason, f"ok, but {'; '.join(notes)}" if notes else "ok")
+        return probe_response(self._health.unready_reason, f"ok, but {'; '.join(notes)}" if notes else "ok")
 
-    def _metrics(self, _query: bytes, headers: Mapping[bytes, bytes]) -> Response:
-        accept = headers.get(b"accept", b"").decode("latin-1")
-        if ODD_VERSION.search(accept):
-            accept = ""
-        encode, content_type = choose_encoder(accept)
-        return Response(200, content_type, encode(self._registry) if encode is not generate_latest else generate_latest(self._registry))
+    def _metrics(self, query: bytes, headers: Mapping[bytes, bytes]) -> Response:
+        return metrics_response(self._registry, query, headers)
 
     def _explain(self, query: bytes, headers: Mapping[bytes, bytes]) -> Response:
         namespace, slash, name = _parameter(query, "pod").partition("/")
@@ -155,10 +141,6 @@ class StatusApi:
 
     def _fault_parts(self) -> list[str]:
         return fault_parts(self._faults.current, self._faults.clock())
-
-
-def _probe(wrong: str, text: str) -> Response:
-    return Response(503 if wrong else 200, TEXT, f"{wrong or text}\n".encode())
 
 
 def _pod(pod: RecentPod) -> dict[str, t.Any]:

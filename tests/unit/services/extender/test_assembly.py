@@ -49,7 +49,7 @@ class Running:
 
     def get(self, path: str) -> tuple[int, str]:
         """Return an answer of the address for people."""
-        connection = http.client.HTTPConnection(str(self.extender._addresses["status_address"]), timeout=WAIT_S)
+        connection = http.client.HTTPConnection(str(self.extender._servers[1].address), timeout=WAIT_S)
         connection.request("GET", path)
         answer = connection.getresponse()
         text = answer.read().decode()
@@ -60,7 +60,7 @@ class Running:
         """Return whether a client of the address for the scheduler trusts its certificate."""
         context = ssl.create_default_context()
         authority.configure_trust(context)
-        connection = http.client.HTTPSConnection(str(self.extender._addresses["address"]), timeout=WAIT_S, context=context)
+        connection = http.client.HTTPSConnection(str(self.extender._servers[0].address), timeout=WAIT_S, context=context)
         try:
             connection.request("GET", "/healthz")
             return connection.getresponse().status == http.client.OK

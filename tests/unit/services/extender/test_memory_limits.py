@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import pytest
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.codec import decode_object, encode_json
-from ansible_collections.onprem.kube_scheduling.services.extender.http.messages.request_pod import RequestPod
+from ansible_collections.onprem.kube_scheduling.services.extender.http.messages.request_parts import RequestPod
 from ansible_collections.onprem.kube_scheduling.services.extender.memory_limits import (
     MAX_LABEL_CHARACTERS,
     MAX_LABELS,
@@ -96,6 +96,6 @@ def test_a_watched_pod_has_limited_resources_and_a_limited_owner() -> None:
 
 
 def test_the_pod_of_a_request_has_limited_resources_and_a_limited_owner() -> None:
-    found = RequestPod.of(encode_json(hostile_pod())).view
+    found = RequestPod(encode_json(hostile_pod())).view
     assert found.demand.requests["cpu"] == 2000 and len(found.demand.requests) <= MAX_RESOURCES
     assert found.owner == "o" * MAX_NAME

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import trustme
 from ansible_collections.onprem.kube_scheduling.services.extender.cli import main
-from ansible_collections.onprem.kube_scheduling.services.extender.http.connection.tls import TlsFiles, make_context
+from ansible_collections.onprem.kube_scheduling.services.extender.http.tls import TlsFiles, make_context
 from cryptography.hazmat.primitives import serialization
 
 SOURCE = """

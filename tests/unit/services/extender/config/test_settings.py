@@ -15,7 +15,7 @@ from ansible_collections.onprem.kube_scheduling.services.common.settings import 
 from ansible_collections.onprem.kube_scheduling.services.extender.agents.registry import load_agent
 from ansible_collections.onprem.kube_scheduling.services.extender.config.settings import Settings, read_inputs, read_settings
 from ansible_collections.onprem.kube_scheduling.services.extender.config.watch import ConfigWatch
-from ansible_collections.onprem.kube_scheduling.services.extender.http.connection.tls import TlsFiles
+from ansible_collections.onprem.kube_scheduling.services.extender.http.tls import TlsFiles
 from ansible_collections.onprem.kube_scheduling.services.extender.interface import Gauge
 from ansible_collections.onprem.kube_scheduling.services.extender.metrics import Metrics
 from ansible_collections.onprem.kube_scheduling.services.extender.reload_faults import FILE_FAULT, ReloadFaults

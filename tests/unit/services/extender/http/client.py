@@ -1,6 +1,6 @@
 # Copyright: onprem.kube_scheduling contributors
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Calls the ASGI application without a network, and checks what every answer must have."""
+"""Calls the application without a network."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import typing as t
 from collections.abc import Mapping, Sequence
 
 from ansible_collections.onprem.kube_scheduling.services.common.health import Health
+from ansible_collections.onprem.kube_scheduling.services.common.http.messages import Request, Response
 from ansible_collections.onprem.kube_scheduling.services.extender.engine.engine import Engine
 from ansible_collections.onprem.kube_scheduling.services.extender.engine.profile import Profile
 from ansible_collections.onprem.kube_scheduling.services.extender.engine.recent_pods import RecentPods
@@ -41,57 +42,31 @@ class Answer(t.NamedTuple):
 
 
 class Client:
-    """An application with these profiles. ``chunks`` in ``post``: the body in several messages."""
+    """An application with these profiles."""
 
-    def __init__(self, *profiles: Profile, scheduler: bool = True, **limits: t.Any) -> None:
+    def __init__(self, *profiles: Profile, scheduler: bool = True) -> None:
         self.metrics, self.health, self.recent = Metrics(quiet_log()), Health(), RecentPods()
         self.engine: Engine = engine(*profiles, metrics=self.metrics)
         self.faults = ReloadFaults()
         status_api = StatusApi(self.engine, self.recent, self.metrics.registry, self.health, self.faults, {"version": "1.2.3"})
         self.api = SchedulerApi(self.engine, self.metrics, self.recent)
-        self.app = App(self.api if scheduler else None, status_api, self.metrics, quiet_log(), **limits)
+        self.app = App(self.api if scheduler else None, status_api, self.metrics, quiet_log())
 
-    def post(self, path: str, body: bytes = b"", headers: Sequence[tuple[bytes, bytes]] = JSON_TYPE, **more: t.Any) -> Answer:
-        return self.call("POST", path, [body], headers, **more)
+    def post(self, path: str, body: bytes = b"", headers: Sequence[tuple[bytes, bytes]] = JSON_TYPE) -> Answer:
+        return self.call("POST", path, body, headers)
 
     def get(self, path: str, *, accept: str = "*/*", method: str = "GET") -> Answer:
-        return self.call(method, path, [b""], [(b"accept", accept.encode())])
+        return self.call(method, path, headers=[(b"accept", accept.encode())])
 
-    def call(self, method: str, target: str, chunks: Sequence[bytes], headers: Sequence[tuple[bytes, bytes]], **more: t.Any) -> Answer:
-        return asyncio.run(self.ask(method, target, chunks, headers, **more))
+    def call(self, method: str, target: str, body: bytes = b"", headers: Sequence[tuple[bytes, bytes]] = ()) -> Answer:
+        return asyncio.run(self.ask(method, target, body, headers))
 
-    async def ask(
-        self, method: str, target: str, chunks: Sequence[bytes] = (b"",), headers: Sequence[tuple[bytes, bytes]] = (), **more: t.Any
-    ) -> Answer:
+    async def ask(self, method: str, target: str, body: bytes = b"", headers: Sequence[tuple[bytes, bytes]] = ()) -> Answer:
         path, _mark, query = target.partition("?")
-        scope = {"type": "http", "method": method, "path": path, "query_string": query.encode(), "headers": list(headers)}
-        return await _call(self.app, scope, chunks, **more)
-
-
-async def _call(app: App, scope: Mapping[str, t.Any], chunks: Sequence[bytes], *, complete: bool = True, gone: bool = False) -> Answer:
-    messages = [{"type": "http.request", "body": chunk, "more_body": True} for chunk in chunks]
-    if complete:
-        messages[-1]["more_body"] = False
-    if gone:
-        messages.append({"type": "http.disconnect"})
-    sent: list[Mapping[str, t.Any]] = []
-
-    async def receive() -> Mapping[str, t.Any]:
-        if not messages:
-            await asyncio.sleep(60)
-        return messages.pop(0)
-
-    async def send(message: Mapping[str, t.Any]) -> None:
-        sent.append(message)
-
-    await app(scope, receive, send)
-    if not sent:
-        return Answer(0, {}, b"")
-    start, body = sent
-    headers = {name.decode(): value.decode() for name, value in start["headers"]}
-    assert start["type"] == "http.response.start" and body["type"] == "http.response.body"
-    assert headers["content-length"] == str(len(body["body"]))
-    return Answer(start["status"], headers, body["body"])
+        found = self.app.answer(Request(method, path, query.encode(), dict(headers), body))
+        response = found if isinstance(found, Response) else await found
+        texts = {name.decode(): value.decode() for name, value in response.headers}
+        return Answer(response.status, {**texts, "content-type": response.content_type}, response.body)
 
 
 def preemption(scheduler: str = PROFILE, **violations: int) -> bytes:

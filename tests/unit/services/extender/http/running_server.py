@@ -10,11 +10,14 @@ import contextlib
 import socket
 import ssl
 import threading
+import typing as t
 from collections.abc import Awaitable, Callable, Iterator
 
 from ansible_collections.onprem.kube_scheduling.services.common.addresses import Address
+from ansible_collections.onprem.kube_scheduling.services.common.http.server import HttpServer
 from ansible_collections.onprem.kube_scheduling.services.common.signals import ShutdownSignal
-from ansible_collections.onprem.kube_scheduling.services.extender.http.server import HttpServer, Listener
+from ansible_collections.onprem.kube_scheduling.services.extender.config.settings import MAX_BODY_BYTES
+from ansible_collections.onprem.kube_scheduling.services.extender.http.server import run_servers
 
 from tests.unit.services.extender.extender_objects import ScoreAgent, names_body, profile, scores_in, view
 from tests.unit.services.extender.http.client import Client
@@ -28,19 +31,20 @@ ANSWER = {"a": 1, "b": 6}
 class Running:
     """A server in a thread."""
 
-    def __init__(self, context: ssl.SSLContext | None = None, *, head_s: float = 10.0, **limits: float) -> None:
-        client = Client(profile(ScoreAgent()), **limits)
+    def __init__(self, context: ssl.SSLContext | None = None, *, head_s: float = 10.0, max_body_bytes: int = MAX_BODY_BYTES) -> None:
+        self.client = client = Client(profile(ScoreAgent()))
         client.engine.on_view(view({"a": 1.0, "b": 6.0}))
-        self.app = client.app
-        self.main = Listener(Address("127.0.0.1", 0), client.app, head_s=head_s)
+        self.main = HttpServer(Address("127.0.0.1", 0), client.app, context, max_body_bytes=max_body_bytes, head_s=head_s)
         status = Client(profile(ScoreAgent()), scheduler=False)
-        self.status = Listener(Address("127.0.0.1", 0), status.app)
+        self.status = HttpServer(Address("127.0.0.1", 0), status.app)
         self.signal = ShutdownSignal()
-        self.server = HttpServer(self.main, context, self.status, self.signal)
         self._started, self._in_loop, self._loop = threading.Event(), threading.Event(), asyncio.AbstractEventLoop()
-        self.thread = threading.Thread(target=lambda: self.server.run(self._background, self._started.set), daemon=True)
+        self.thread = threading.Thread(target=self._run, daemon=True)
         self.thread.start()
         assert self._started.wait(10) and self._in_loop.wait(10)
+
+    def _run(self) -> None:
+        run_servers((self.main, self.status), self.signal, self._background, self._started.set)
 
     async def _background(self) -> None:
         self._loop = asyncio.get_running_loop()
@@ -61,7 +65,7 @@ class Running:
 
 
 @contextlib.contextmanager
-def running(context: ssl.SSLContext | None = None, **limits: float) -> Iterator[Running]:
+def running(context: ssl.SSLContext | None = None, **limits: t.Any) -> Iterator[Running]:
     server = Running(context, **limits)
     try:
         yield server

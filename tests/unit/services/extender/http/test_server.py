@@ -4,15 +4,15 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import json
+import time
 from dataclasses import dataclass
 
 import pytest
-from ansible_collections.onprem.kube_scheduling.services.extender.http.connection import connections
-from ansible_collections.onprem.kube_scheduling.services.extender.http.connection.connections import LimitedProtocol, replace_another
-from ansible_collections.onprem.kube_scheduling.services.extender.http.server import KEEP_ALIVE_S
+from ansible_collections.onprem.kube_scheduling.services.common.http import connection as one_connection
+from ansible_collections.onprem.kube_scheduling.services.common.http import limits
+from ansible_collections.onprem.kube_scheduling.services.common.http.limits import Limits
 
 from tests.unit.services.extender.extender_objects import names_body, scores_in
 from tests.unit.services.extender.http.running_server import ANSWER, HEAD, REQUEST, ask, is_closed, receive, running
@@ -27,25 +27,17 @@ def test_one_connection_has_many_requests_and_answers_have_only_two_headers() ->
         assert names == [b"content-type", b"content-length"] and scores_in(body) == ANSWER
 
 
-def test_a_connection_is_closed_when_it_was_idle_for_the_whole_time() -> None:
-    with running() as server, server.connect() as connection:
-        assert ask(connection) == ANSWER
-        (protocol,) = server.main._server.server_state.connections
-        assert isinstance(protocol, LimitedProtocol)
-        # The answer may be here before the server has set the timer.
-        server.in_loop(lambda: asyncio.sleep(0))
-        first = protocol.timeout_keep_alive_task
-        assert ask(connection) == ANSWER
-        assert protocol.timeout_keep_alive_task is first is not None, "an answer needs no new timer"
-        server.in_loop(lambda: end_of_timer(protocol))
-        assert ask(connection) == ANSWER, "the timer continues after the last answer"
-        protocol.active_at_s -= KEEP_ALIVE_S
-        server.in_loop(lambda: end_of_timer(protocol))
-        assert connection.recv(1) == b""
-
-
-async def end_of_timer(protocol: LimitedProtocol) -> None:
-    protocol.timeout_keep_alive_handler()
+def test_a_connection_is_closed_when_it_was_idle_for_the_whole_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(one_connection, "IDLE_S", 0.8)
+    with running() as server, server.connect() as used, server.connect() as unused, server.connect() as dripping:
+        for _ in range(4):
+            with contextlib.suppress(OSError):
+                dripping.sendall(b"\r\n")
+            assert ask(used) == ANSWER, "each request begins the time again"
+            time.sleep(0.5)
+        assert is_closed(unused) and is_closed(dripping)
+        assert ask(used) == ANSWER
+        assert is_closed(used)
 
 
 def test_a_body_that_is_too_large_does_not_stop_the_next_request() -> None:
@@ -72,7 +64,7 @@ def error_in(head: bytes, body: bytes) -> str:
     return str(answer["error"])
 
 
-NOT_HTTP = connections.NOT_HTTP.text
+NOT_HTTP = one_connection.NOT_HTTP[1]
 
 
 @pytest.mark.parametrize(
@@ -125,7 +117,7 @@ def test_a_second_signal_ends_the_wait_for_a_request() -> None:
 
 @pytest.mark.parametrize("limit", ["MAX_OF_ADDRESS", "MAX_CONNECTIONS"])
 def test_a_new_connection_replaces_the_one_that_was_idle_for_the_longest_time(monkeypatch: pytest.MonkeyPatch, limit: str) -> None:
-    monkeypatch.setattr(connections, limit, 3)
+    monkeypatch.setattr(limits, limit, 3)
     with running() as server, contextlib.ExitStack() as stack:
         first, second, third = (stack.enter_context(server.connect()) for _ in range(3))
         assert [ask(one) for one in (second, third, first)] == [ANSWER] * 3
@@ -145,6 +137,7 @@ class Connected:
     address: str
     precedence: int
     active_at_s: float
+    waiting_bytes: int = 0
     dropped: bool = False
 
     def drop(self) -> None:
@@ -152,14 +145,13 @@ class Connected:
 
 
 def test_handshakes_from_many_addresses_displace_no_complete_connection(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(connections, "MAX_CONNECTIONS", 8)
+    monkeypatch.setattr(limits, "MAX_CONNECTIONS", 8)
     scheduler = [Connected("10.0.0.1", 1, number) for number in range(3)]
-    open_ones: set[Connected] = set(scheduler)
-    for number in range(20):
-        handshake = Connected(f"10.0.1.{number}", 0, 100.0 + number)
-        open_ones.add(handshake)
-        replace_another(handshake, open_ones)
-    assert open_ones.issuperset(scheduler) and not any(one.dropped for one in scheduler) and len(open_ones) == 8
+    open_ones = Limits[Connected](0, 10.0)
+    for number, one in enumerate([*scheduler, *(Connected(f"10.0.1.{number}", 0, 100.0 + number) for number in range(20))]):
+        open_ones.add(one)
+        assert len(open_ones.connections) == min(number + 1, 8)
+    assert open_ones.connections.issuperset(scheduler) and not any(one.dropped for one in scheduler)
 
 
 def test_a_header_that_is_not_complete_in_time_ends_the_connection() -> None:
@@ -182,7 +174,7 @@ def test_a_header_that_begins_behind_another_request_has_the_same_time_limit() -
             assert ask(connection, REQUEST.removeprefix(begin)) == ANSWER
 
 
-LONG = b"x" * connections.MAX_HEAD_BYTES
+LONG = b"x" * one_connection.MAX_HEAD_BYTES
 
 
 @pytest.mark.parametrize(

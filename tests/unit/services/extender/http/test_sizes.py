@@ -4,7 +4,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import socket
 import typing as t
 
 import pytest
@@ -66,3 +68,45 @@ def test_ten_megabytes_that_are_no_json_have_a_short_error() -> None:
         answer = client.post("/scheduler/filter", body)
         assert answer.status == 400 and "the body is not ExtenderArgs" in answer.json["error"] and len(answer.body) < 1000
     assert client.post("/scheduler/filter", names_body(["a"])).json["NodeNames"] == ["a"]
+
+
+def error_of(connection: socket.socket, request: bytes) -> tuple[bytes, str]:
+    """Return the status and the text of an answer after which the connection is closed."""
+    connection.sendall(request)
+    head, body = receive(connection)
+    assert b"connection: close" in head
+    return head.split()[1], json.loads(body)["error"]
+
+
+CHUNKED = HEAD.replace(b"Content-Length: %d", b"Transfer-Encoding: chunked")
+
+
+@pytest.mark.parametrize(
+    "request_bytes",
+    [HEAD % 70_000, HEAD % 65_537, HEAD % 10**15, CHUNKED + (b"9c40\r\n" + b" " * 40_000 + b"\r\n") * 2],
+    ids=["length", "one byte too many", "very large", "chunks"],
+)
+def test_a_body_that_is_too_large_is_refused_before_it_is_received(request_bytes: bytes) -> None:
+    with running(max_body_bytes=65_536) as server, server.connect() as connection:
+        status, text = error_of(connection, request_bytes)
+        assert status == b"413" and "more than 65536 bytes" in text
+
+
+def test_a_body_that_does_not_end_is_refused_and_a_client_that_is_gone_gets_no_answer() -> None:
+    with running(head_s=0.2) as server, server.connect() as connection:
+        with server.connect() as gone:
+            gone.sendall(HEAD % 100 + b"{")
+        assert error_of(connection, HEAD % 100 + b"{") == (b"408", "the body was not complete after 0.2 s")
+        with server.connect() as other:
+            assert ask(other) == ANSWER
+
+
+def test_the_bytes_of_all_bodies_together_are_limited() -> None:
+    with running(max_body_bytes=65_536, head_s=1.0) as server, contextlib.ExitStack() as stack:
+        unfinished = [stack.enter_context(server.connect()) for _ in range(6)]
+        for one in unfinished:
+            one.sendall(HEAD % 65_000 + b" " * 60_000)
+        answers = [receive(one)[0].split()[1] for one in unfinished]
+        assert sorted(answers) == [b"408"] * 4 + [b"503"] * 2
+        with server.connect() as other:
+            assert ask(other) == ANSWER

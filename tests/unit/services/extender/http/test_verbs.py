@@ -102,15 +102,6 @@ def test_a_binding_changes_the_next_answer(client: Client) -> None:
     assert scores_in(client.post(PRIORITIZE, names_body(["b", "c"])).body) == {"b": 6, "c": 3}
 
 
-def test_known_names_change_no_answer() -> None:
-    client = Client(profile(ConfiguredAgent(ScoreAgent(), filters=True)))
-    client.engine.on_view(view(VALUES))
-    bodies = [names_body([*VALUES, *more]) for more in ((), ("unknown",), ())]
-    expected = [client.post(path, body).body for path in (PRIORITIZE, FILTER) for body in bodies]
-    client.api.learn_names()
-    assert [client.post(path, body).body for path in (PRIORITIZE, FILTER) for body in bodies] == expected
-
-
 class Foo(ScoreAgent):
     """The name that the path foo stands for, with the rounding of the original."""
 

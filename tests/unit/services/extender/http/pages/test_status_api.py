@@ -9,7 +9,7 @@ import threading
 from datetime import UTC, datetime
 
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.cluster_identity import ClusterIdentity
-from ansible_collections.onprem.kube_scheduling.services.extender.http.slow_answers import MAX_WAITING
+from ansible_collections.onprem.kube_scheduling.services.extender.http.app import MAX_WAITING
 from ansible_collections.onprem.kube_scheduling.services.extender.reload_faults import FILE_FAULT
 
 from tests.unit.services.extender.extender_objects import (

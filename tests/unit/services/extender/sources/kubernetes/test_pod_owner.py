@@ -8,7 +8,7 @@ import json
 import typing as t
 
 import pytest
-from ansible_collections.onprem.kube_scheduling.services.extender.http.messages.request_pod import RequestPod
+from ansible_collections.onprem.kube_scheduling.services.extender.http.messages.request_parts import RequestPod
 from ansible_collections.onprem.kube_scheduling.services.extender.sources.kubernetes.pod_objects import (
     POD_RESOURCE,
     SharedParts,
@@ -34,5 +34,5 @@ def test_the_owner_has_no_hash_of_a_revision_and_no_time_of_a_run(kind: str, nam
     owners = [{"kind": "Machine", "name": "other"}, *([{"kind": kind, "name": name, "controller": True}] if kind else [])]
     metadata: dict[str, t.Any] = {"name": "x", "namespace": "app", "uid": "u", "labels": labels, "ownerReferences": owners}
     data = json.dumps({"metadata": metadata, "spec": {"containers": [{"name": "main"}]}}).encode()
-    assert RequestPod.of(data).view.owner == owner
+    assert RequestPod(data).view.owner == owner
     assert pod_record_of(POD_RESOURCE.read(data), SharedParts()).owner == owner

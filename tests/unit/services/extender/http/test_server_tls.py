@@ -10,9 +10,8 @@ from pathlib import Path
 
 import pytest
 import trustme
-from ansible_collections.onprem.kube_scheduling.services.extender.http.connection import connections, handshakes
-from ansible_collections.onprem.kube_scheduling.services.extender.http.connection.tls import TlsChange, TlsFiles, TlsWatch, make_context
-from ansible_collections.onprem.kube_scheduling.services.extender.http.connection.tls_renewal import renew
+from ansible_collections.onprem.kube_scheduling.services.common.http import connection, limits
+from ansible_collections.onprem.kube_scheduling.services.extender.http.tls import TlsFiles, TlsWatch, make_context
 
 from tests.unit.services.extender.http.running_server import ANSWER, Running, ask, is_closed, receive, running
 
@@ -64,8 +63,16 @@ def test_only_clients_with_a_certificate_of_the_authority_are_admitted(certifica
             assert receive(connection)[1] == b"ok\n"
 
 
+def test_pages_and_requests_take_turns_on_one_connection(certificates: Certificates) -> None:
+    with running(make_context(certificates.files)) as server, server.connect(certificates.client(certificates.client_ca)) as connection:
+        for _ in range(3):
+            connection.sendall(b"GET /status HTTP/1.1\r\nHost: x\r\n\r\n")
+            assert receive(connection)[1].startswith(b'{"cluster"')
+            assert ask(connection) == ANSWER
+
+
 def test_a_handshake_that_is_not_complete_in_time_ends_the_connection(certificates: Certificates, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(handshakes, "HANDSHAKE_S", 0.2)
+    monkeypatch.setattr(connection, "HANDSHAKE_S", 0.2)
     with running(make_context(certificates.files)) as server, server.connect() as silent, server.connect() as other:
         other.sendall(b"GET / HTTP/1.1\r\n\r\n")
         assert is_closed(silent)
@@ -77,7 +84,7 @@ def test_a_handshake_that_is_not_complete_in_time_ends_the_connection(certificat
 def test_unfinished_handshakes_are_replaced_before_all_other_connections(
     certificates: Certificates, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(connections, "MAX_OF_ADDRESS", 3)
+    monkeypatch.setattr(limits, "MAX_OF_ADDRESS", 3)
     client = certificates.client(certificates.client_ca)
     with running(make_context(certificates.files)) as server, server.connect(client) as idle, contextlib.ExitStack() as stack:
         assert ask(idle) == ANSWER
@@ -92,7 +99,7 @@ def test_unfinished_handshakes_are_replaced_before_all_other_connections(
 def test_a_new_tls_connection_replaces_an_idle_one_and_not_its_own_handshake(
     certificates: Certificates, monkeypatch: pytest.MonkeyPatch, limit: str
 ) -> None:
-    monkeypatch.setattr(connections, limit, 3)
+    monkeypatch.setattr(limits, limit, 3)
     client = certificates.client(certificates.client_ca)
     with running(make_context(certificates.files)) as server, contextlib.ExitStack() as stack:
         open_ones = [stack.enter_context(server.connect(client)) for _ in range(2)]
@@ -114,13 +121,15 @@ def test_a_new_authority_ends_the_handshakes_that_have_begun(certificates: Certi
 
 def renewed(server: Running, watch: TlsWatch) -> tuple[bool, bool] | None:
     """Renew, and return whether the pair and the authority have changed."""
-    found: list[TlsChange | None] = []
+    change = watch.change()
+    if change is None:
+        return None
 
     async def call() -> None:
-        found.append(await renew(watch, server.server))
+        server.main.replace_context(change.context, end_connections=change.authority)
 
     server.in_loop(call)
-    return None if found[0] is None else (found[0].pair, found[0].authority)
+    return change.pair, change.authority
 
 
 def test_a_changed_certificate_is_used_for_new_connections_and_open_ones_continue(certificates: Certificates) -> None:
