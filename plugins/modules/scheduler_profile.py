@@ -117,7 +117,7 @@ options:
     type: str
   api_version:
     description:
-      - The API version of the configuration, such as V(v1) or V(kubescheduler.config.k8s.io/v1beta3). V(v1beta1) to V(v1) are supported.
+      - The API version of the configuration, such as V(v1) or V(kubescheduler.config.k8s.io/v1beta3). V(v1beta2) to V(v1) are supported.
       - A configuration of another version is converted if nothing is lost. Otherwise the module fails and names what would be lost.
       - By default it is the newest one that O(kubernetes_version) reads.
     type: str

@@ -41,7 +41,7 @@ class Rules:
     """For each package that is not Python's own, with all below it, the files that may import it."""
 
     circles: Mapping[str, str]
-    """Files that may import a folder beside their own although it imports theirs, and that folder."""
+    """Files that may import a part of their folder although it imports theirs, and that part."""
 
 
 @dataclass(frozen=True)
@@ -66,43 +66,45 @@ def violations(root: Path, rules: Rules) -> list[str]:
 
 
 def circles(root: Path, excepted: Mapping[str, str]) -> list[str]:
-    """One sentence for each import between two folders of one folder of module_utils if the imported folder also imports the other one.
+    """One sentence for each import between two parts of one folder if the imported part also imports the other one.
 
-    It may do so through further folders. Files of the folder above are not followed.
+    The parts of a folder are its files and its folders. A part may import another one through further parts. So a folder may import a file
+    of the folder above it only if that file does not need the folder.
     """
-    imports = [
-        (imported, pair) for imported, pair in _imports_between_folders(root) if excepted.get(_in_module_utils(imported.file)) != pair[1]
-    ]
+    imports = [found for found in _imports_between_parts(root) if excepted.get(_in_module_utils(found[0].file)) != found[1][1]]
     targets: dict[str, set[str]] = {}
-    for _imported, (folder, other) in imports:
-        targets.setdefault(folder, set()).add(other)
+    for _imported, (part, other) in imports:
+        targets.setdefault(part, set()).add(other)
+    reached = {part: _reached_from(part, targets) for part in targets}
     found = [
-        f"{imported.file}:{imported.line}: {folder} must not import {other}, which imports it"
-        for imported, (folder, other) in imports
-        if folder in _reached_from(other, targets)
+        f"{imported.file}:{imported.line}: {part} must not import {other}, which imports it"
+        for imported, (part, other) in imports
+        if part in reached.get(other, ())
     ]
     return list(dict.fromkeys(found))  # a statement that imports several names counts once
 
 
-def _imports_between_folders(root: Path) -> Iterator[tuple[Import, tuple[str, str]]]:
-    """Imports from one folder to another one of the same folder, with both folders."""
-    base = root / SOURCES[0]
-    for file in sorted(base.rglob("*.py")):
-        own = file.relative_to(base).parent.parts
-        for imported in imports_of(root, file):
-            if _within(imported.module, MODULE_UTILS):
-                other = _folders_in(base, imported.module.removeprefix(MODULE_UTILS).lstrip(".").split("."))
-                same = next((number for number, (one, two) in enumerate(zip(own, other, strict=False)) if one != two), None)
-                if same is not None:
-                    yield imported, ("/".join(own[: same + 1]), "/".join(other[: same + 1]))
+def _imports_between_parts(root: Path) -> Iterator[tuple[Import, tuple[str, str]]]:
+    """Imports from one part of a folder to another part of the same folder, with both parts."""
+    for source in SOURCES:
+        base, package = root / source, f"{COLLECTION}.{source.replace('/', '.')}"
+        for file in sorted(base.rglob("*.py")):
+            own = file.relative_to(base).parts
+            for imported in imports_of(root, file):
+                if _within(imported.module, package):
+                    other = _path_of(base, imported.module.removeprefix(package).lstrip(".").split("."))
+                    same = next((number for number, (one, two) in enumerate(zip(own, other, strict=False)) if one != two), None)
+                    if same is not None:
+                        yield imported, ("/".join(own[: same + 1]), "/".join(other[: same + 1]))
 
 
-def _folders_in(base: Path, parts: list[str]) -> list[str]:
-    """The leading parts that are folders."""
+def _path_of(base: Path, names: list[str]) -> list[str]:
+    """The folders and the file of a module. The last names may be those in the file."""
     count = 0
-    while count < len(parts) and base.joinpath(*parts[: count + 1]).is_dir():
+    while count < len(names) and base.joinpath(*names[: count + 1]).is_dir():
         count += 1
-    return parts[:count]
+    file = [f"{name}.py" for name in names[count : count + 1]]
+    return names[:count] + [name for name in file if base.joinpath(*names[:count], name).is_file()]
 
 
 def _reached_from(folder: str, targets: Mapping[str, set[str]]) -> set[str]:

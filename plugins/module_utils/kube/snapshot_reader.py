@@ -14,7 +14,7 @@ from ..model.gc_pause import gc_paused
 from ..model.interning import Interner, one_for_each
 from ..model.pod_template import pod_of_workload
 from ..model.scheduler_profile import DEFAULT_PROFILES, Profiles
-from ..model.snapshot import ClusterSnapshot, Skipped, owner_key
+from ..model.snapshot import ClusterObjects, ClusterSnapshot, Skipped, owner_key
 from ..model.undecodable import Undecodable
 from .background import run_in_background
 from .client import resources
@@ -87,7 +87,7 @@ class _SnapshotReader:
             asking += [pod for pod in pods if not pod.spec.node_name]
         asking = one_for_each(asking, "containers", "init_containers", "volumes")
         claims, storage = self._storage() if any(map(mounts_claims, asking)) else ([], None)
-        return ClusterSnapshot(
+        objects = ClusterObjects(
             nodes=nodes,
             namespaces=namespaces,
             pods=pods,
@@ -105,10 +105,8 @@ class _SnapshotReader:
             services=known_services,
             skipped=sorted(self._skipped, key=lambda entry: (entry.namespace, entry.resource)),
             undecodable=sorted(self._undecodable, key=lambda one: (one.kind, one.metadata.namespace, one.metadata.name)),
-            read_at_s=self._api.now_s(),
-            profiles=profiles,
-            server_version=self._api.server_version,
         )
+        return ClusterSnapshot(objects, read_at_s=self._api.now_s(), profiles=profiles, server_version=self._api.server_version)
 
     def _list(self, resource: Resource, **how: t.Any) -> list[t.Any]:
         return self._api.list_all(resource, undecodable=self._undecodable, **how)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 import typing as t
 from collections.abc import Iterable
+from dataclasses import dataclass
 
 from .api.device import DeviceClass
 from .api.namespace import LimitRange, Namespace, ResourceQuota
@@ -68,52 +69,61 @@ class Indexes(t.NamedTuple):
         )
 
 
+@dataclass(frozen=True)
+class ClusterObjects:
+    """The objects of a cluster as they were read, and what could not be read.
+
+    ``storage`` is None if it was not read, because no pod mounts a claim. ``device_classes`` is None if they could not be read, and
+    ``services`` is None if they were not read.
+    ``skipped``: the resources that could not be read. ``undecodable``: the objects that could not be decoded. For each of them that is a
+    pod, ``pods`` contains an ``UndecodablePod``. ``complete_pods`` is false if some pods could not be read.
+    """
+
+    nodes: Iterable[Node] = ()
+    pods: Iterable[Pod] = ()
+    namespaces: Iterable[Namespace] = ()
+    deployments: Iterable[Workload] = ()
+    stateful_sets: Iterable[Workload] = ()
+    replica_sets: Iterable[Workload] = ()
+    jobs: Iterable[Job] = ()
+    budgets: Iterable[PodDisruptionBudget] = ()
+    quotas: Iterable[ResourceQuota] = ()
+    autoscalers: Iterable[HorizontalPodAutoscaler] = ()
+    limit_ranges: Iterable[LimitRange] = ()
+    claims: Iterable[PersistentVolumeClaim] = ()
+    storage: t.Optional[Storage] = None
+    device_classes: t.Optional[Iterable[DeviceClass]] = ()
+    services: t.Optional[Iterable[Service]] = None
+    skipped: Iterable[Skipped] = ()
+    undecodable: Iterable[Undecodable] = ()
+    complete_pods: bool = True
+
+
 class ClusterSnapshot:
     """Nodes, pods, workloads and the objects that limit changes to them. Read only.
 
-    ``complete_pods`` is false if some pods could not be read. Then the free capacity of the nodes is not known. ``undecodable_pods`` has,
-    by node name, a pod that could not be decoded. The free capacity of that node is not known.
-    ``skipped``: the resources that could not be read. ``storage`` is None if it was not read, because no pod mounts a claim.
-    ``device_classes`` is None if they could not be read. ``services_by_namespace`` is None if they were not read.
-    ``jobs`` are by namespace and uid.
-    ``undecodable``: the objects that could not be decoded. For each of them that is a pod, ``pods`` contains an ``UndecodablePod``.
-    ``indexes``: the indexes of these nodes, pods and claims, if the caller already has them.
+    ``complete_pods`` is false if the node of some pod is not known. Then the free capacity of the nodes is not known. ``undecodable_pods``
+    has, by node name, a pod that could not be decoded. The free capacity of that node is not known. ``jobs`` are by namespace and uid.
+    ``indexes``: the indexes of the nodes, pods and claims, if the caller already has them.
     ``read_at_s``: seconds since the epoch by the API server's clock. ``profiles``: the known profiles of the cluster's schedulers.
     ``server_version``: the version of the API server, such as v1.36.3, or empty if it is not known.
     """
 
     def __init__(
         self,
+        objects: ClusterObjects,
         *,
-        nodes: Iterable[Node] = (),
-        pods: Iterable[Pod] = (),
-        namespaces: Iterable[Namespace] = (),
-        deployments: Iterable[Workload] = (),
-        stateful_sets: Iterable[Workload] = (),
-        replica_sets: Iterable[Workload] = (),
-        budgets: Iterable[PodDisruptionBudget] = (),
-        quotas: Iterable[ResourceQuota] = (),
-        autoscalers: Iterable[HorizontalPodAutoscaler] = (),
-        jobs: Iterable[Job] = (),
-        claims: Iterable[PersistentVolumeClaim] = (),
-        storage: Storage | None = None,
-        limit_ranges: Iterable[LimitRange] = (),
-        device_classes: Iterable[DeviceClass] | None = (),
-        services: Iterable[Service] | None = None,
-        skipped: Iterable[Skipped] = (),
-        undecodable: Iterable[Undecodable] = (),
-        complete_pods: bool = True,
         indexes: Indexes | None = None,
         read_at_s: float = 0.0,
         profiles: Profiles = DEFAULT_PROFILES,
         server_version: str = "",
     ) -> None:
-        self.pods: tuple[Pod, ...] = tuple(pods)
-        self.namespaces: dict[str, Namespace] = {namespace.metadata.name: namespace for namespace in namespaces}
-        self.deployments: tuple[Workload, ...] = tuple(deployments)
-        self.stateful_sets: tuple[Workload, ...] = tuple(stateful_sets)
-        self.skipped: tuple[Skipped, ...] = tuple(skipped)
-        self.undecodable: tuple[Undecodable, ...] = tuple(undecodable)
+        self.pods: tuple[Pod, ...] = tuple(objects.pods)
+        self.namespaces: dict[str, Namespace] = {namespace.metadata.name: namespace for namespace in objects.namespaces}
+        self.deployments: tuple[Workload, ...] = tuple(objects.deployments)
+        self.stateful_sets: tuple[Workload, ...] = tuple(objects.stateful_sets)
+        self.skipped: tuple[Skipped, ...] = tuple(objects.skipped)
+        self.undecodable: tuple[Undecodable, ...] = tuple(objects.undecodable)
         self._undecodable_by_kind = _group(self.undecodable, lambda one: one.kind)
         # One object for each key is sufficient. The name and the namespace are empty if they cannot be read.
         self._undecodable_places = {(one.kind, one.metadata.namespace): one for one in reversed(self.undecodable)}
@@ -123,27 +133,28 @@ class ClusterSnapshot:
         }
         # A pod whose node cannot be read may be on any node.
         placed_somewhere = any(one.node_name is None and not one.finished for one in self.undecodable_of("Pod"))
-        self.complete_pods = complete_pods and not placed_somewhere
-        self.storage = storage
-        self.jobs: dict[OwnerKey, Job] = {(job.metadata.namespace, job.metadata.uid): job for job in jobs}
-        self.device_classes = None if device_classes is None else tuple(device_classes)
+        self.complete_pods = objects.complete_pods and not placed_somewhere
+        self.storage = objects.storage
+        self.jobs: dict[OwnerKey, Job] = {(job.metadata.namespace, job.metadata.uid): job for job in objects.jobs}
+        self.device_classes = None if objects.device_classes is None else tuple(objects.device_classes)
         self.read_at_s = read_at_s
         self.profiles = profiles
         self._server_version = _VERSION.match(server_version)
 
-        known = indexes if indexes is not None else Indexes.of(nodes, self.pods, claims)
+        known = indexes if indexes is not None else Indexes.of(objects.nodes, self.pods, objects.claims)
         self.nodes = known.nodes
         self.pods_by_node = known.pods_by_node
         self.pods_by_owner = known.pods_by_owner
         self.claims = known.claims
-        self.all_replica_sets: tuple[Workload, ...] = tuple(replica_sets)
+        self.all_replica_sets: tuple[Workload, ...] = tuple(objects.replica_sets)
         self.replica_sets_by_owner = _group(self.all_replica_sets, owner_key)
         self.workloads_by_namespace = _group((*self.deployments, *self.stateful_sets), lambda workload: workload.metadata.namespace)
-        self.budgets_by_namespace = _group(budgets, lambda budget: budget.metadata.namespace)
-        self.quotas_by_namespace = _group(quotas, lambda quota: quota.metadata.namespace)
-        self.autoscalers_by_namespace = _group(autoscalers, lambda autoscaler: autoscaler.metadata.namespace)
+        self.budgets_by_namespace = _group(objects.budgets, lambda budget: budget.metadata.namespace)
+        self.quotas_by_namespace = _group(objects.quotas, lambda quota: quota.metadata.namespace)
+        self.autoscalers_by_namespace = _group(objects.autoscalers, lambda autoscaler: autoscaler.metadata.namespace)
+        services = objects.services
         self.services_by_namespace = None if services is None else _group(services, lambda service: service.metadata.namespace)
-        self.limit_ranges_by_namespace = _group(limit_ranges, lambda limit_range: limit_range.metadata.namespace)
+        self.limit_ranges_by_namespace = _group(objects.limit_ranges, lambda limit_range: limit_range.metadata.namespace)
         self._results: dict[t.Callable[..., t.Any], t.Any] = {}
         # Caches, because these are read several times for each workload.
         self._current: dict[tuple[str, str], Workload | None] = {}

@@ -9,8 +9,7 @@ from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 
 from ..model.api.node import Node
 from ..model.api.pod import Pod
-from ..model.bounded_cache import BoundedCache
-from ..model.identity_cache import IdentityDict, are_same_objects
+from ..model.caches import BoundedCache, IdentityDict, are_same_objects
 from ..model.reason import Reasons
 from ..model.snapshot import ClusterSnapshot
 from .affinity_term_index import AffinityTermIndex

@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from ..model.identity_cache import IdentityCache
+from ..model.caches import IdentityCache
 from ..model.snapshot import ClusterSnapshot
 
 MAX_NODE_LISTS = 16

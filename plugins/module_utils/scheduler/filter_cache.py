@@ -8,13 +8,11 @@ import typing as t
 from collections.abc import Collection, Hashable, Mapping
 
 from ..model.api.pod import Pod
-from ..model.bounded_cache import BoundedCache
-from ..model.identity_cache import IdentityCache
+from ..model.caches import BoundedCache, IdentityCache
 from ..model.reason import Reasons
 from ..model.scheduler_profile import SchedulerProfile
 from ..model.snapshot import ClusterSnapshot
-from .filters.node_ports import host_ports
-from .node_info import NodeInfo
+from .node_info import NodeInfo, host_ports
 from .pod_requests import pod_requests
 from .static_signature import static_signature
 

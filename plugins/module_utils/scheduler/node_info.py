@@ -8,10 +8,24 @@ import typing as t
 from collections.abc import Collection, Iterable
 
 from ..model.api.node import Node
-from ..model.api.pod import Pod
-from .filters.node_ports import HostPort, UsedPorts, host_ports
+from ..model.api.pod import Container, Pod, is_sidecar
 from .pod_requests import POD_SLOTS, pod_requests, scored_on_node
 from .storage.storage_index import AttachedVolumes
+
+ANY_ADDRESS = "0.0.0.0"
+
+Port = tuple[str, int]
+"""Protocol and number."""
+
+UsedPorts = dict[Port, tuple[str, ...]]
+"""The addresses on which a host port is in use, by port."""
+
+
+class HostPort(t.NamedTuple):
+    """A host port that a pod requires, with its address."""
+
+    port: Port
+    address: str
 
 
 class PodLoad(t.NamedTuple):
@@ -115,6 +129,24 @@ def _used_ports(loads: Iterable[PodLoad]) -> UsedPorts:
         for port, address in load.ports:
             used[port] = (*used.get(port, ()), address)
     return used
+
+
+def host_ports(pod: Pod) -> tuple[HostPort, ...]:
+    """Return the host ports of containers that run as long as the pod; with ``hostNetwork`` every container port is a host port.
+
+    Source: kubernetes ``pkg/scheduler/util/utils.go`` (GetHostPorts) and ``core/v1/defaults.go`` (defaultHostNetworkPorts).
+    """
+    found: list[HostPort] = []
+    for container in (*pod.spec.containers, *filter(is_sidecar, pod.spec.init_containers or ())):
+        found.extend(_ports_of(container, host_network=pod.spec.host_network))
+    return tuple(found)
+
+
+def _ports_of(container: Container, *, host_network: bool) -> Iterable[HostPort]:
+    for port in container.ports or ():
+        number = port.host_port or (port.container_port if host_network else 0)
+        if number > 0:
+            yield HostPort((port.protocol or "TCP", number), port.host_ip or ANY_ADDRESS)
 
 
 def pod_key(pod: Pod) -> str:

@@ -14,7 +14,7 @@ import typing as t
 from collections.abc import Iterable, Sequence
 
 from ..model.api.node import Node
-from ..model.identity_cache import IdentityCache
+from ..model.caches import IdentityCache
 from ..model.well_known import REGION, ZONE
 
 MIN_FEASIBLE = 100

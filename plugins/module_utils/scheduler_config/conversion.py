@@ -1,29 +1,19 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: onprem.kube_scheduling contributors
-"""A configuration in another API version, or the parts that would be lost (kubernetes ``pkg/scheduler/apis/config`` 1.22 to 1.25)."""
+"""A configuration in another API version, or the parts that would be lost (kubernetes ``pkg/scheduler/apis/config`` 1.23 to 1.25)."""
 
 from __future__ import annotations
 
 import copy
 import typing as t
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 
 from .decoding import type_problems
 from .problem import UNKNOWN_FIELD, SchedulerConfigError
 from .values import Config, list_of, mapping_of, number_of, text_of
-from .versions import GROUP, SERVED, ConfigTarget, full_name, short_name
+from .versions import GROUP, ConfigTarget, full_name, short_name
 
-SCORING = "set the type in scoringStrategy of NodeResourcesFit"
-REMOVED_IN_V1BETA2 = {
-    "NodeLabel": "use addedAffinity of NodeAffinity",
-    "ServiceAffinity": "use pod affinity in the workloads",
-    "NodePreferAvoidPods": "use taints of the nodes",
-    "NodeResourcesLeastAllocated": SCORING,
-    "NodeResourcesMostAllocated": SCORING,
-    "RequestedToCapacityRatio": SCORING,
-}
-"""The plugins that v1beta2 does not have any more, and what replaces each."""
-REMOVED_IN_V1 = {"SelectorSpread": "use PodTopologySpread, which is enabled by default"}
+REMOVED_IN_V1 = "SelectorSpread"
 WEIGHTS_OF_V1BETA3 = {"InterPodAffinity": (1, 2), "NodeAffinity": (1, 2), "TaintToleration": (1, 3)}
 """The default weights before and since v1beta3."""
 OLD_ADDRESSES = ("healthzBindAddress", "metricsBindAddress")
@@ -41,19 +31,18 @@ def convert_config(config: Mapping[str, t.Any], target: ConfigTarget) -> tuple[C
     notes: _NoteTexts = []
     if source == target.api_version:
         return result, notes
-    order = list(SERVED)
     lost: list[str] = []
-    first, last = order.index(source), order.index(target.api_version)
-    for version in order[first + 1 : last + 1]:
-        steps, more = _STEPS[version](result)
-        lost += steps
-        notes += more
+    if target.is_since(source):
+        if source == "v1beta2":
+            notes += _to_v1beta3(result)
+        if target.api_version == "v1":
+            lost += _remove_selector_spread(result)
+    else:
+        lost += _later_fields(result, ConfigTarget(source, None), target)
+        if target.api_version == "v1beta2":
+            notes += _weight_notes(result, backwards=True)
     result["apiVersion"] = full_name(target.api_version)
     _rename_argument_versions(result, target)
-    if last < first:
-        lost += _later_fields(result, ConfigTarget(source, None), target)
-        if order.index("v1beta3") in range(last + 1, first + 1):
-            notes += _weight_notes(result, backwards=True)
     if lost:
         raise SchedulerConfigError(
             "\n".join(f"{part}; then run this again, or set api_version to {source} if the scheduler reads it" for part in lost)
@@ -61,30 +50,12 @@ def convert_config(config: Mapping[str, t.Any], target: ConfigTarget) -> tuple[C
     return result, [f"{note} (converted from {source} to {target.api_version})" for note in notes]
 
 
-def _to_v1beta2(config: Config) -> tuple[list[str], _NoteTexts]:
-    lost = _remove_plugins(config, REMOVED_IN_V1BETA2, "v1beta2", renamed={"NodeResourcesLeastAllocated": "NodeResourcesFit"})
-    for _path, profile in _profiles(config):
-        for entry in map(mapping_of, list_of(profile.get("pluginConfig"))):
-            args = entry.get("args")
-            # v1beta1 derives the type from the constraints.
-            if entry.get("name") == "PodTopologySpread" and isinstance(args, dict) and args.get("defaultConstraints"):
-                args["defaultingType"] = args.get("defaultingType") or "List"
-    return lost, []
-
-
-def _to_v1beta3(config: Config) -> tuple[list[str], _NoteTexts]:
+def _to_v1beta3(config: Config) -> _NoteTexts:
     notes = _weight_notes(config, backwards=False)
     for name in OLD_ADDRESSES:
         if config.pop(name, None):
             notes.append(f"{name}: it is removed; kube-scheduler serves health and metrics only on its secure port since Kubernetes 1.23")
-    return [], notes
-
-
-def _to_v1(config: Config) -> tuple[list[str], _NoteTexts]:
-    return _remove_plugins(config, REMOVED_IN_V1, "v1", renamed={}), []
-
-
-_STEPS: dict[str, Callable[[Config], tuple[list[str], _NoteTexts]]] = {"v1beta2": _to_v1beta2, "v1beta3": _to_v1beta3, "v1": _to_v1}
+    return notes
 
 
 def _profiles(config: Config) -> Iterator[tuple[str, dict[str, t.Any]]]:
@@ -93,29 +64,21 @@ def _profiles(config: Config) -> Iterator[tuple[str, dict[str, t.Any]]]:
             yield f"profiles[{number}]", profile
 
 
-def _remove_plugins(config: Config, removed: Mapping[str, str], version: str, renamed: Mapping[str, str]) -> list[str]:
-    """Return the places where removed plugins are enabled or have arguments, and remove them from the lists of disabled plugins."""
+def _remove_selector_spread(config: Config) -> list[str]:
+    """Return the places where SelectorSpread is enabled or has arguments, and remove it from the lists of disabled plugins."""
+    remedy = f"v1 does not have the plugin {REMOVED_IN_V1}: use PodTopologySpread, which is enabled by default"
     lost = []
     for path, profile in _profiles(config):
         for point, plugin_set in mapping_of(profile.get("plugins")).items():
-            for name in _names(mapping_of(plugin_set).get("enabled")):
-                if name in removed:
-                    lost.append(f"{path}.plugins.{point}.enabled: {version} does not have the plugin {name}: {removed[name]}")
-            if isinstance(plugin_set, dict) and list_of(plugin_set.get("disabled")):
-                plugin_set["disabled"] = list(_still_disabled(plugin_set["disabled"], removed, renamed))
+            if REMOVED_IN_V1 in _names(mapping_of(plugin_set).get("enabled")):
+                lost.append(f"{path}.plugins.{point}.enabled: {remedy}")
+            disabled = list_of(mapping_of(plugin_set).get("disabled"))
+            if disabled:
+                plugin_set["disabled"] = [one for one in disabled if mapping_of(one).get("name") != REMOVED_IN_V1]
         for number, name in enumerate(_names(profile.get("pluginConfig"))):
-            if name in removed:
-                lost.append(f"{path}.pluginConfig[{number}]: {version} does not have the plugin {name}: {removed[name]}")
+            if name == REMOVED_IN_V1:
+                lost.append(f"{path}.pluginConfig[{number}]: {remedy}")
     return lost
-
-
-def _still_disabled(entries: list[t.Any], removed: Mapping[str, str], renamed: Mapping[str, str]) -> Iterator[t.Any]:
-    for entry in entries:
-        name = text_of(mapping_of(entry).get("name"))
-        if name in renamed:
-            yield {**entry, "name": renamed[name]}
-        elif name not in removed:
-            yield entry
 
 
 def _names(entries: t.Any) -> list[str]:

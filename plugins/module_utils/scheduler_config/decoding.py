@@ -73,7 +73,7 @@ def _fields_of(struct: str, target: ConfigTarget) -> dict[str, str]:
 
 
 def _applies(struct: str, key: str, span: tuple[int, int], target: ConfigTarget) -> bool:
-    api_version, minor = LATER_FIELDS.get((struct, key), ("v1beta1", 0))
+    api_version, minor = LATER_FIELDS.get((struct, key), ("v1beta2", 0))
     if not target.is_since(api_version) or (target.minor is not None and target.minor < minor):
         return False
     return target.has(span) if target.has_tables else span[0] == OLDEST

@@ -11,7 +11,6 @@ from ..model.api.node import NodeSelector
 from ..model.codec import decode_json, encode_json
 from ..model.reason import Reason
 from ..model.scheduler_profile import SchedulerProfile
-from .conversion import convert_config
 from .plugin_sets import EnabledPlugins, KnownPlugins
 from .plugin_tables import PLUGINS
 from .problem import SchedulerConfigError, problems_text
@@ -25,8 +24,6 @@ DECIDING_POINTS = ("preEnqueue", "preFilter", "filter", "reserve", "permit")
 """The extension points at which a plugin can keep a pod off a node, or prevent its binding."""
 NOT_PREEMPTING = {"DynamicResources"}
 """Plugins at the extension point postFilter that preempt no pod."""
-WITHOUT_TABLES = ("v1beta1",)
-"""API versions whose default plugins are not in the tables. A configuration is converted from them, which keeps the effect."""
 _FILTERING_EXTENDER = Reason("depends_on_extender", "an extender of the scheduler may reject nodes")
 
 
@@ -39,9 +36,6 @@ def profiles_of(config: t.Any, scheduler: str) -> dict[str, SchedulerProfile]:
     if not isinstance(config, Mapping):
         raise SchedulerConfigError("it is not a KubeSchedulerConfiguration; its content must begin with apiVersion, kind and profiles")
     target = ConfigTarget(short_name(config.get("apiVersion")), None)
-    if target.api_version in WITHOUT_TABLES:
-        target = ConfigTarget("v1beta2", None)
-        config = convert_config(config, target)[0]
     foreign = frozenset(_plugin_names(config)) - PLUGINS.keys()
     problems = [problem for problem in config_problems(config, target, foreign) if problem.is_refused_by_scheduler]
     if problems:

@@ -12,9 +12,9 @@ from .problem import SchedulerConfigError
 
 GROUP = "kubescheduler.config.k8s.io"
 KIND = "KubeSchedulerConfiguration"
-SERVED = {"v1beta1": (19, 22), "v1beta2": (22, 27), "v1beta3": (23, 28), "v1": (25, None)}
+SERVED = {"v1beta2": (22, 27), "v1beta3": (23, 28), "v1": (25, None)}
 """For each API version, the first and the last minor version of Kubernetes 1 that reads it. The newest one is last."""
-OLDEST_MINOR = 19
+OLDEST_MINOR = 22
 
 _VERSION = re.compile(r"v?1\.([0-9]{1,3})(?:\.[0-9]+)?(?:[-+].*)?")
 

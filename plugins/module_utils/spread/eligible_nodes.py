@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from ..model.api.node import Node
 from ..model.api.pod import Pod
 from ..model.api.workload import Workload
-from ..model.identity_cache import IdentityDict
+from ..model.caches import IdentityDict
 from ..model.scheduler_profile import DEFAULT_PROFILE, SchedulerProfile
 from ..model.snapshot import ClusterSnapshot
 from ..scheduler.static_filters import static_filters

@@ -26,7 +26,7 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.opti
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.restart.decision import decide_restart
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.restart.options import EVICT_SURPLUS, RestartOptions
 
-from tests.unit.support.cluster import NOW, ClusterBuilder, struct
+from tests.unit.support.cluster import NOW, ClusterBuilder, snapshot_of, struct
 
 _FIELDS = {
     "Node": "nodes",
@@ -97,7 +97,7 @@ def _cluster(resource: Resource, odd: Any, chance: random.Random) -> ClusterSnap
     elif not isinstance(odd, Undecodable) and resource.kind in _STORAGE:
         storage[_STORAGE[resource.kind]].append(odd)
     undecodable = undecodable_of(odd)
-    return ClusterSnapshot(**parts, storage=Storage(**storage), undecodable=[undecodable] if undecodable is not None else (), read_at_s=NOW)
+    return snapshot_of(**parts, storage=Storage(**storage), undecodable=[undecodable] if undecodable is not None else (), read_at_s=NOW)
 
 
 def _placed(pod: Pod, chance: random.Random) -> Pod:

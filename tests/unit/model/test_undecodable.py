@@ -16,13 +16,14 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.api.w
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.codec import DecodeError, decode_watch_event, force_setattr
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.interning import Interner
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.json_parts import elements, members, without_deep_parts
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.snapshot import ClusterSnapshot
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.undecodable import (
     Undecodable,
     UndecodablePod,
     undecodable_of,
     undecodable_results,
 )
+
+from tests.unit.support.cluster import snapshot_of
 
 Json = dict[str, t.Any]
 
@@ -179,7 +180,7 @@ def budget_with(**spec: t.Any) -> Undecodable:
     ids=["selects", "does not select", "unreadable labels", "no selector object", "everything", "nothing"],
 )
 def test_selector_of_an_undecodable_budget_counts_where_it_can_be_read(spec: Json, labels: Labels, selected: bool) -> None:
-    snapshot = ClusterSnapshot(undecodable=[budget_with(**spec)])
+    snapshot = snapshot_of(undecodable=[budget_with(**spec)])
     assert (snapshot.undecodable_budget(pod_in("app", labels)) is not None) == selected
     assert snapshot.undecodable_budget(pod_in("other", labels)) is None
 
@@ -190,7 +191,7 @@ def pod_in(namespace: str, labels: Labels) -> Pod:
 
 def test_budget_whose_namespace_cannot_be_read_may_select_pods_of_every_namespace() -> None:
     found = read(resources.BUDGETS, {"metadata": {"name": "b", "namespace": 5}, "spec": {"selector": {}}})
-    assert ClusterSnapshot(undecodable=[found]).undecodable_budget(pod_in("anywhere", {})) is found
+    assert snapshot_of(undecodable=[found]).undecodable_budget(pod_in("anywhere", {})) is found
     assert found.selector == LabelSelector()
 
 
@@ -211,7 +212,7 @@ def test_owner_of_an_undecodable_object_is_known_or_may_be_any(owners: t.Any, ui
     found = read(resources.REPLICA_SETS, value)
     deployment = Workload(metadata=ObjectMeta(namespace="app", name="web", uid=uid))
     force_setattr(deployment, "kind", "Deployment")
-    assert (ClusterSnapshot(undecodable=[found]).undecodable_revision(deployment) is found) == belongs
+    assert (snapshot_of(undecodable=[found]).undecodable_revision(deployment) is found) == belongs
 
 
 @pytest.mark.parametrize(
@@ -220,7 +221,7 @@ def test_owner_of_an_undecodable_object_is_known_or_may_be_any(owners: t.Any, ui
 )
 def test_an_object_whose_place_cannot_be_read_may_be_any(namespace: str, name: str, found: bool) -> None:
     one = Undecodable(kind="ResourceQuota", metadata=ObjectMeta(namespace=namespace, name=name))
-    snapshot = ClusterSnapshot(undecodable=[one])
+    snapshot = snapshot_of(undecodable=[one])
     assert (snapshot.undecodable_named("ResourceQuota", "app", "a") is one) == found
     assert (snapshot.undecodable_in("app", "LimitRange", "ResourceQuota") is one) == (namespace in ("app", ""))
     assert snapshot.undecodable_named("LimitRange", "app", "a") is None and snapshot.undecodable_in("app", "LimitRange") is None

@@ -13,6 +13,7 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.codec
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.snapshot import ClusterSnapshot
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.options import RescueOptions
 
+from tests.unit.support.cluster import snapshot_of
 from tests.unit.support.objects import CRITICAL, Json, affinity_term, anti_affinity, budget, job, node, pending, pod_affinity, running
 
 HOST = "kubernetes.io/hostname"
@@ -48,7 +49,7 @@ def random_cluster(random: Random, *, most_pods: int = 7) -> Cluster:
         budgets.append(budget("all", {}, allowed=2, healthy=9))
     jobs = [job("batch", {"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget"}]})] if chance(random, 50) else []
     pod = _critical(random)
-    snapshot = ClusterSnapshot(nodes=nodes, pods=[*pods, pod], budgets=budgets, jobs=jobs)
+    snapshot = snapshot_of(nodes=nodes, pods=[*pods, pod], budgets=budgets, jobs=jobs)
     options = _options(random)
     rescued = frozenset(one.metadata.uid for one in pods if one.spec.priority == CRITICAL and chance(random, 30))
     return Cluster(snapshot, pod, options, rescued)

@@ -8,11 +8,11 @@ import typing as t
 
 import pytest
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.api.pod import Pod
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.snapshot import ClusterSnapshot
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.options import RescueOptions
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.plan import RescueContext, RescuePlan
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.planner import RescuePlanner
 
+from tests.unit.support.cluster import snapshot_of
 from tests.unit.support.objects import CRITICAL, NOW, TOLERATION, named_pod, small_node
 
 
@@ -22,7 +22,7 @@ def pending(name: str, cpu: str, priority: int = CRITICAL) -> Pod:
 
 def plans(first: Pod, second: Pod, pods: t.Sequence[Pod], nodes: t.Sequence[str] = ("n",)) -> tuple[RescuePlan, RescuePlan]:
     """The plans of two pods on one snapshot. The first one is expected to get its node."""
-    snapshot = ClusterSnapshot(nodes=[small_node(name) for name in nodes], pods=[*pods, first, second])
+    snapshot = snapshot_of(nodes=[small_node(name) for name in nodes], pods=[*pods, first, second])
     planner = RescuePlanner(snapshot, RescueOptions(allow_equal_priority=True), now_s=NOW)
     one = planner.plan_rescue(first, RescueContext())
     planner.expect(one)
@@ -77,7 +77,7 @@ def test_pod_does_not_wait_for_itself() -> None:
     """It was expected after the end of a terminating pod, which is not awaited any longer."""
     first = pending("first", "300m")
     pods = [named_pod("leaving", "300m", on="n", ends_in_s=2.0), named_pod("victim", "700m", on="n")]
-    planner = RescuePlanner(ClusterSnapshot(nodes=[small_node("n")], pods=[*pods, first]), RescueOptions(), now_s=NOW)
+    planner = RescuePlanner(snapshot_of(nodes=[small_node("n")], pods=[*pods, first]), RescueOptions(), now_s=NOW)
     planner.expect(planner.plan_rescue(first, RescueContext()))
     assert planner.plan_rescue(first, RescueContext(awaits_terminating=False)).status == "planned"
 

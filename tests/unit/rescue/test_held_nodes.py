@@ -10,12 +10,12 @@ import pytest
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.api.meta import ObjectMeta
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.api.node import Node
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.codec import encode_json, replace
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.snapshot import ClusterSnapshot
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.undecodable import Undecodable
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.held_nodes import HeldNodes, held_nodes
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.options import RescueOptions
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.state.hold import HOLD_ANNOTATION, Hold, HoldRecord, make_hold
 
+from tests.unit.support.cluster import snapshot_of
 from tests.unit.support.objects import node, pending, running
 
 KEY = "CriticalAddonsOnly"
@@ -32,7 +32,7 @@ def held_node(annotation: Hold | str | None = None, taint: dict[str, str] | None
 
 def look(the_node: Node, record: Hold | None = None, pods: t.Sequence[t.Any] = (POD,), **options: t.Any) -> HeldNodes:
     records = {"n": HoldRecord("n", "uid-n", record)} if record is not None else {}
-    return held_nodes(ClusterSnapshot(nodes=[the_node], pods=pods), records, RescueOptions(**options))
+    return held_nodes(snapshot_of(nodes=[the_node], pods=pods), records, RescueOptions(**options))
 
 
 def taint(hold: Hold = HOLD, **other: str) -> dict[str, str]:
@@ -49,13 +49,13 @@ def test_a_record_proves_a_hold_whatever_the_annotation_says(annotation: Hold | 
 @pytest.mark.parametrize("name", ["n", ""])
 def test_the_record_of_a_node_that_cannot_be_decoded_is_a_hold(name: str) -> None:
     unreadable = Undecodable(kind="Node", metadata=ObjectMeta(name=name), message="spec")
-    snapshot = ClusterSnapshot(undecodable=[unreadable])
+    snapshot = snapshot_of(undecodable=[unreadable])
     assert held_nodes(snapshot, {"n": HoldRecord("n", "uid-n", HOLD)}, RescueOptions()) == HeldNodes({"n": HOLD}, [], [])
 
 
 def test_the_record_of_a_node_that_is_gone_is_obsolete() -> None:
     record = HoldRecord("n", "uid-n", HOLD)
-    assert held_nodes(ClusterSnapshot(), {"n": record}, RescueOptions()) == HeldNodes({}, [], [record])
+    assert held_nodes(snapshot_of(), {"n": record}, RescueOptions()) == HeldNodes({}, [], [record])
 
 
 @pytest.mark.parametrize(

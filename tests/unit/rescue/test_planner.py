@@ -11,7 +11,7 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.api.n
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.api.pod import Pod
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.codec import decode_json, encode_json, replace
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.reason import Reason
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.snapshot import ClusterSnapshot, Skipped
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.snapshot import Skipped
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.options import RescueOptions
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.plan import (
     BY_NOMINATION,
@@ -25,6 +25,7 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.plan
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.planner import RescuePlanner
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.state.hold import HOLD_ANNOTATION, Hold, make_hold
 
+from tests.unit.support.cluster import snapshot_of
 from tests.unit.support.objects import NOW, TOLERATION, Json, named_pod, small_node
 
 KEY = "CriticalAddonsOnly"
@@ -49,7 +50,7 @@ def judge(
     held: dict[str, Hold] | None = None,
     **options: t.Any,
 ) -> RescuePlan:
-    snapshot = ClusterSnapshot(nodes=nodes, pods=[*pods, the_pod], skipped=skipped)
+    snapshot = snapshot_of(nodes=nodes, pods=[*pods, the_pod], skipped=skipped)
     return RescuePlanner(snapshot, RescueOptions(**options), now_s=NOW, held=held).plan_rescue(the_pod, context or RescueContext())
 
 
@@ -151,7 +152,7 @@ def test_pods_that_the_program_has_evicted_count_by_its_own_clock() -> None:
     """The API server that wrote the time of deletion may have another clock."""
     pods = [named_pod("web", "800m", on="n", ends_in_s=3600)]
     the_pod = critical()
-    snapshot = ClusterSnapshot(nodes=[small_node("n")], pods=[*pods, the_pod])
+    snapshot = snapshot_of(nodes=[small_node("n")], pods=[*pods, the_pod])
 
     def code(evicted: dict[str, float]) -> str:
         return RescuePlanner(snapshot, RescueOptions(), now_s=NOW, evicted=evicted).plan_rescue(the_pod, RescueContext()).reason.code
@@ -296,7 +297,7 @@ def test_budgets_that_may_not_be_read_are_no_permission() -> None:
 def test_plans_of_one_snapshot_do_not_collide() -> None:
     first, second = critical(), named_pod("metrics", "500m", priority=2_000_000_000, tolerations=[TOLERATION])
     pods = [named_pod("a", "800m", on="n1"), named_pod("b", "800m", on="n2")]
-    snapshot = ClusterSnapshot(nodes=[small_node("n1"), small_node("n2")], pods=[*pods, first, second])
+    snapshot = snapshot_of(nodes=[small_node("n1"), small_node("n2")], pods=[*pods, first, second])
     planner = RescuePlanner(snapshot, RescueOptions(), now_s=NOW)
     judgements = []
     for one in (first, second):

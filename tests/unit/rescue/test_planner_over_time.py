@@ -27,6 +27,7 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduler.f
 
 from tests.unit.rescue.random_clusters import APPS, Cluster, chance, random_cluster
 from tests.unit.rescue.search.test_against_brute_force import SOAK
+from tests.unit.support.cluster import snapshot_of
 from tests.unit.support.objects import budget
 from tests.unit.support.searches import victim_search
 
@@ -52,9 +53,7 @@ class Looks:
 
     def snapshot(self) -> ClusterSnapshot:
         """The cluster as it is now."""
-        return ClusterSnapshot(
-            nodes=self._nodes.values(), pods=[*self._pods, *self.critical], budgets=self._budgets.values(), jobs=self._jobs
-        )
+        return snapshot_of(nodes=self._nodes.values(), pods=[*self._pods, *self.critical], budgets=self._budgets.values(), jobs=self._jobs)
 
     def rescued(self) -> frozenset[str]:
         """The pods that were rescued a short time ago, others at each call."""

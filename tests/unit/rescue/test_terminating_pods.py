@@ -7,11 +7,11 @@ from __future__ import annotations
 import typing as t
 
 import pytest
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.snapshot import ClusterSnapshot
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.values.timestamps import format_time
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.terminating_pods import longest_wait_s, terminating_pods
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.victims.pod_traits import own_grace_period_s
 
+from tests.unit.support.cluster import snapshot_of
 from tests.unit.support.objects import running
 
 NOW = 1_767_225_600.0
@@ -20,7 +20,7 @@ GRACE_S = 10
 
 def group_of(deletion_timestamp: str | None, *, evicted: dict[str, float] | None = None, **more: t.Any) -> str:
     pod = running("n", name="web", metadata={"deletionTimestamp": deletion_timestamp} if deletion_timestamp else None, **more)
-    found = terminating_pods(ClusterSnapshot(pods=[pod]), NOW, grace_period_s=GRACE_S, evicted=evicted)
+    found = terminating_pods(snapshot_of(pods=[pod]), NOW, grace_period_s=GRACE_S, evicted=evicted)
     return "soon" if found.ending_soon else "staying" if found.not_ending_soon else ""
 
 

@@ -10,12 +10,12 @@ import typing as t
 import pytest
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client import resources
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.api.pod import Pod
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.snapshot import ClusterSnapshot
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.undecodable import Undecodable, undecodable_of
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.options import RescueOptions
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.plan import IMPOSSIBLE, PLANNED, RescueContext, RescuePlan
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.planner import RescuePlanner
 
+from tests.unit.support.cluster import snapshot_of
 from tests.unit.support.objects import CRITICAL, NOW, TOLERATION, named_pod, named_pod_json, small_node
 
 Json = dict[str, t.Any]
@@ -41,7 +41,7 @@ DNS = named_pod("dns", "500m", priority=CRITICAL, tolerations=[TOLERATION])
 
 def judge(pods: t.Sequence[Pod], *undecodable: Undecodable, nodes: t.Sequence[str] = ("a",), critical: Pod = DNS) -> RescuePlan:
     found = [one for one in map(undecodable_of, pods) if one is not None]
-    snapshot = ClusterSnapshot(nodes=map(small_node, nodes), pods=[*pods, critical], undecodable=[*undecodable, *found])
+    snapshot = snapshot_of(nodes=map(small_node, nodes), pods=[*pods, critical], undecodable=[*undecodable, *found])
     return RescuePlanner(snapshot, RescueOptions(), now_s=NOW).plan_rescue(critical, RescueContext())
 
 
@@ -104,7 +104,7 @@ def test_undecodable_node_is_no_candidate() -> None:
 
 def test_nodes_that_cannot_be_decoded_are_counted_among_the_blockers() -> None:
     high = named_pod("high", "800m", on="n", priority=2_100_000_000)
-    snapshot = ClusterSnapshot(nodes=[small_node("n")], pods=[high, DNS], undecodable=[odd(resources.NODES, "m", namespace="")])
+    snapshot = snapshot_of(nodes=[small_node("n")], pods=[high, DNS], undecodable=[odd(resources.NODES, "m", namespace="")])
     plan = RescuePlanner(snapshot, RescueOptions(), now_s=NOW).plan_rescue(DNS, RescueContext())
     assert sum(blocker.nodes for blocker in plan.blockers if blocker.reason.text == "it cannot be decoded") == 1
 
@@ -112,7 +112,7 @@ def test_nodes_that_cannot_be_decoded_are_counted_among_the_blockers() -> None:
 def test_pods_under_several_undecodable_budgets_are_told_without_an_error() -> None:
     budgets = [odd(resources.BUDGETS, "a"), odd(resources.BUDGETS, "b", namespace="other")]
     pods = [named_pod("x", "400m", on="n"), named_pod("y", "400m", on="n", namespace="other")]
-    snapshot = ClusterSnapshot(nodes=[small_node("n")], pods=[*pods, DNS], undecodable=budgets)
+    snapshot = snapshot_of(nodes=[small_node("n")], pods=[*pods, DNS], undecodable=budgets)
     plan = RescuePlanner(snapshot, RescueOptions(), now_s=NOW).plan_rescue(DNS, RescueContext())
     (blocker,) = [one for one in plan.blockers if "pods there" in one.reason.text]
     assert "app/a" in blocker.reason.text and "other/b" in blocker.reason.text

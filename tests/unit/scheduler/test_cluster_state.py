@@ -11,11 +11,10 @@ import pytest
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.api.pod import Pod
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.codec import replace
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.interning import Interner
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.snapshot import ClusterSnapshot
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduler.cluster_state import ClusterState
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduler.feasibility import FilterRunner, find_feasible
 
-from tests.unit.support.cluster import cluster_state
+from tests.unit.support.cluster import cluster_state, snapshot_of
 from tests.unit.support.objects import affinity_term, anti_affinity, claim, container, csi, mounts, node, pod, pod_affinity, stored, volume
 
 BIG = {"cpu": "3"}
@@ -144,13 +143,13 @@ def test_unchanged_nodes_are_taken_over_from_an_earlier_placement() -> None:
     first, second = pod(BIG, on="node-1"), pod(BIG, on="node-2")
     earlier = cluster_state(NODES, [first, second])
     infos = {found.name: earlier.info(found.name) for found in NODES}
-    same = ClusterState.of(ClusterSnapshot(nodes=NODES, pods=[first, second]), earlier)
+    same = ClusterState.of(snapshot_of(nodes=NODES, pods=[first, second]), earlier)
     assert all(same.info(name) is info for name, info in infos.items())
-    less = ClusterState.of(ClusterSnapshot(nodes=NODES, pods=[first]), earlier)
+    less = ClusterState.of(snapshot_of(nodes=NODES, pods=[first]), earlier)
     assert less.info("node-1") is infos["node-1"]
     assert less.info("node-2").requested == {}
     resized = replace(second, spec=replace(second.spec, containers=pod({"cpu": "1"}).spec.containers))
-    changed = ClusterState.of(ClusterSnapshot(nodes=[node("node-1", allocatable={"cpu": "9"}), NODES[1]], pods=[first, resized]), earlier)
+    changed = ClusterState.of(snapshot_of(nodes=[node("node-1", allocatable={"cpu": "9"}), NODES[1]], pods=[first, resized]), earlier)
     assert changed.info("node-1").allocatable["cpu"] == 9000
     assert changed.info("node-2").requested == {"cpu": 1000}
 
@@ -164,12 +163,12 @@ def test_what_happens_in_a_fork_is_not_taken_over() -> None:
 
 def test_volumes_are_attached_by_the_newer_snapshot() -> None:
     user = pod(on="node-1", volumes=mounts("data"))
-    old = ClusterSnapshot(
+    old = snapshot_of(
         nodes=NODES, pods=[user], claims=[claim(to="one")], storage=stored(volume("one", **csi("1")), volume("two", **csi("2")))
     )
     earlier = ClusterState.of(old)
     assert earlier.storage.attached(earlier.info("node-1")).volumes == {("csi.example.com", "1")}
-    new = ClusterSnapshot(nodes=NODES, pods=[user], claims=[claim(to="two")], storage=old.storage)
+    new = snapshot_of(nodes=NODES, pods=[user], claims=[claim(to="two")], storage=old.storage)
     now = ClusterState.of(new, earlier)
     assert now.storage.attached(now.info("node-1")).volumes == {("csi.example.com", "2")}
 
@@ -183,7 +182,7 @@ def test_what_an_earlier_placement_knew_changes_no_verdict(seed: int) -> None:
     pods = [interner.intern_pod(_of_some_template(chance)) for _number in range(8)]
     earlier: ClusterState | None = None
     for _step in range(6):
-        snapshot = ClusterSnapshot(nodes=chance.sample(nodes, chance.randint(2, 4)), pods=pods)
+        snapshot = snapshot_of(nodes=chance.sample(nodes, chance.randint(2, 4)), pods=pods)
         following = ClusterState.of(snapshot, earlier)
         for template in TEMPLATES:
             asked = pod(**template)

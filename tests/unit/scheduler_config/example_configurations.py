@@ -32,7 +32,7 @@ leaderElection:
 """),
     "customScheduler": Example(
         """\
-apiVersion: kubescheduler.config.k8s.io/v1beta1
+apiVersion: kubescheduler.config.k8s.io/v1beta2
 kind: KubeSchedulerConfiguration
 clientConnection:
   kubeconfig: /etc/scheduler.conf

@@ -48,15 +48,6 @@ def test_the_versions_of_arguments_are_converted_too() -> None:
     assert found["profiles"][0]["pluginConfig"][0]["args"]["apiVersion"] == full_name("v1")
 
 
-def test_the_type_of_default_constraints_that_v1beta1_derives_is_written() -> None:
-    constraint = {"maxSkew": 1, "topologyKey": "rack", "whenUnsatisfiable": "ScheduleAnyway"}
-    old = of_version(
-        "v1beta1", profiles=[profile(plugins=WEIGHTS, pluginConfig=arguments("PodTopologySpread", defaultConstraints=[constraint]))]
-    )
-    found, _notes = converted(old)
-    assert found["profiles"][0]["pluginConfig"][0]["args"] == {"defaultConstraints": [constraint], "defaultingType": "List"}
-
-
 def test_addresses_that_are_not_served_any_more_are_removed_with_a_note() -> None:
     found, notes = converted(
         of_version("v1beta2", profiles=[profile(plugins=WEIGHTS)], healthzBindAddress="0.0.0.0:10251", metricsBindAddress="")
@@ -65,32 +56,18 @@ def test_addresses_that_are_not_served_any_more_are_removed_with_a_note() -> Non
     assert len(notes) == 1 and notes[0].startswith("healthzBindAddress: it is removed;")
 
 
-@pytest.mark.parametrize(
-    ("version", "plugin", "remedy"),
-    [
-        ("v1beta1", "NodeResourcesMostAllocated", ".*scoringStrategy of NodeResourcesFit"),
-        ("v1beta1", "NodeLabel", "use addedAffinity of NodeAffinity"),
-        ("v1beta3", "SelectorSpread", "use PodTopologySpread"),
-    ],
-)
-def test_a_plugin_that_the_newer_version_lacks_is_named(version: str, plugin: str, remedy: str) -> None:
-    for fields in ({"plugins": plugins("score", plugin)}, {"pluginConfig": arguments(plugin, resources=[])}):
-        with pytest.raises(
-            SchedulerConfigError, match=rf"profiles\[0\]\.plugin.*does not have the plugin {plugin}: {remedy}.*api_version to {version}"
-        ):
-            converted(of_version(version, profiles=[profile(**fields)]))
+@pytest.mark.parametrize("version", ["v1beta2", "v1beta3"])
+@pytest.mark.parametrize("fields", [{"plugins": plugins("score", "SelectorSpread")}, {"pluginConfig": arguments("SelectorSpread")}])
+def test_a_plugin_that_the_newer_version_lacks_is_named(version: str, fields: Json) -> None:
+    text = rf"profiles\[0\]\.plugin.*does not have the plugin SelectorSpread: use PodTopologySpread.*api_version to {version}"
+    with pytest.raises(SchedulerConfigError, match=text):
+        converted(of_version(version, profiles=[profile(**fields)]))
 
 
 def test_a_removed_plugin_that_is_only_disabled_is_not_listed_any_more() -> None:
-    old = of_version("v1beta1", profiles=[profile(plugins=plugins("score", disabled=("NodeLabel", "SelectorSpread", "ImageLocality")))])
+    old = of_version("v1beta2", profiles=[profile(plugins=plugins("score", disabled=("SelectorSpread", "ImageLocality")))])
     found, _notes = converted(old)
     assert found["profiles"][0]["plugins"]["score"]["disabled"] == [{"name": "ImageLocality"}]
-
-
-def test_the_default_plugin_for_free_resources_stays_disabled_under_its_new_name() -> None:
-    old = of_version("v1beta1", profiles=[profile(plugins=plugins("score", disabled=("NodeResourcesLeastAllocated",)))])
-    found, _notes = converted(old)
-    assert found["profiles"][0]["plugins"]["score"]["disabled"] == [{"name": "NodeResourcesFit"}]
 
 
 @pytest.mark.parametrize(

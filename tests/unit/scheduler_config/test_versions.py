@@ -23,7 +23,6 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduler_c
         ("1.25.16", "v1"),
         ("1.24", "v1beta3"),
         ("v1.22.17", "v1beta2"),
-        ("1.21", "v1beta1"),
         ("1.99", "v1"),
     ],
 )
@@ -36,7 +35,7 @@ def test_forms_of_a_kubernetes_version(text: str) -> None:
     assert minor_of(text) == 36
 
 
-@pytest.mark.parametrize("text", ["36", "2.1", "latest", "1.x", "", "1.18", "1.36."])
+@pytest.mark.parametrize("text", ["36", "2.1", "latest", "1.x", "", "1.21", "1.36."])
 def test_another_text_is_no_version(text: str) -> None:
     with pytest.raises(SchedulerConfigError, match="kubernetes_version: "):
         minor_of(text)
@@ -44,7 +43,7 @@ def test_another_text_is_no_version(text: str) -> None:
 
 def test_the_served_versions_are_those_of_each_release() -> None:
     assert [served_by(minor) for minor in (22, 24, 26, 28, 29)] == [
-        ["v1beta1", "v1beta2"],
+        ["v1beta2"],
         ["v1beta2", "v1beta3"],
         ["v1beta2", "v1beta3", "v1"],
         ["v1beta3", "v1"],
@@ -64,9 +63,9 @@ def test_both_forms_of_an_api_version(text: str) -> None:
     assert target_of(None, text) == ConfigTarget("v1beta3", None) and target_of("1.27", text) == ConfigTarget("v1beta3", 27)
 
 
-@pytest.mark.parametrize("text", ["v2", "v1alpha1", "kubescheduler.config.k8s.io/v1alpha2", "apps/v1", "kubescheduler.config.k8s.io/"])
+@pytest.mark.parametrize("text", ["v2", "v1beta1", "kubescheduler.config.k8s.io/v1alpha2", "apps/v1", "kubescheduler.config.k8s.io/"])
 def test_another_api_version_is_refused_with_the_supported_ones(text: str) -> None:
-    with pytest.raises(SchedulerConfigError, match=r"use one of kubescheduler\.config\.k8s\.io/v1beta1, "):
+    with pytest.raises(SchedulerConfigError, match=r"use one of kubescheduler\.config\.k8s\.io/v1beta2, "):
         target_of(None, text)
     with pytest.raises(SchedulerConfigError, match="use one of"):
         short_name(None)
@@ -77,7 +76,7 @@ def test_a_version_after_the_tables_uses_the_newest_one() -> None:
 
 
 def test_a_version_before_the_tables_has_none() -> None:
-    assert not ConfigTarget("v1beta3", 24).has_tables and not ConfigTarget("v1beta1", None).has_tables
+    assert not ConfigTarget("v1beta3", 24).has_tables
 
 
 def test_without_a_kubernetes_version_the_tables_of_all_versions_that_read_the_api_version_apply() -> None:

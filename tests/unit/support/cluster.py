@@ -13,7 +13,8 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.api.p
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.api.storage import PersistentVolumeClaim
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.api.workload import HorizontalPodAutoscaler, Workload
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.codec import decode_json, encode_json, force_setattr
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.snapshot import ClusterSnapshot
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.scheduler_profile import DEFAULT_PROFILES, Profiles
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.snapshot import ClusterObjects, ClusterSnapshot, Indexes
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduler.cluster_state import ClusterState
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduler.feasibility import Feasibility, find_feasible
 
@@ -30,6 +31,19 @@ def struct(kind: type[t.Any], value: Json) -> t.Any:
 def revision_of(deployment: str) -> str:
     """The first revision of a Deployment of the ClusterBuilder. In a namespace, each pod template has a hash of its own."""
     return "hash1" if deployment == "web" else f"{deployment}-hash1"
+
+
+def snapshot_of(
+    *,
+    indexes: Indexes | None = None,
+    read_at_s: float = 0.0,
+    profiles: Profiles = DEFAULT_PROFILES,
+    server_version: str = "",
+    **objects: t.Any,
+) -> ClusterSnapshot:
+    """A snapshot with these objects, by the fields of ClusterObjects."""
+    found = ClusterObjects(**objects)
+    return ClusterSnapshot(found, indexes=indexes, read_at_s=read_at_s, profiles=profiles, server_version=server_version)
 
 
 class ClusterBuilder:
@@ -235,7 +249,7 @@ class ClusterBuilder:
 
     def snapshot(self, **options: t.Any) -> ClusterSnapshot:
         """Return the snapshot that a reader would return."""
-        return ClusterSnapshot(
+        return snapshot_of(
             nodes=self.nodes,
             pods=self.pods,
             namespaces=self.namespaces,
@@ -270,7 +284,7 @@ def cluster_state(nodes: list[Node], pods: t.Iterable[Pod] = (), *, namespaces: 
     known = [
         decode_json(Namespace, encode_json({"metadata": {"name": name, "labels": labels}})) for name, labels in (namespaces or {}).items()
     ]
-    return ClusterState.of(ClusterSnapshot(nodes=nodes, pods=pods, namespaces=known, **snapshot))
+    return ClusterState.of(snapshot_of(nodes=nodes, pods=pods, namespaces=known, **snapshot))
 
 
 def feasibility_of(pod: Pod, nodes: list[Node], pods: t.Iterable[Pod] = (), **snapshot: t.Any) -> Feasibility:

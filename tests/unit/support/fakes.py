@@ -41,7 +41,7 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.state.hold 
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.state.rescue_attempts import AttemptRecord, attempt_key
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.state.restart_outcome import OUTCOME_ANNOTATION
 
-from tests.unit.support.cluster import ClusterBuilder, struct
+from tests.unit.support.cluster import ClusterBuilder, snapshot_of, struct
 from tests.unit.support.objects import CRITICAL, TOLERATION, Json, named_pod_json, small_node_json
 
 Meddler = t.Callable[[Json], None]
@@ -193,7 +193,7 @@ class Cluster:
         if self.broken is not None:
             raise self.broken
         nodes = [decode_json(Node, encode_json(item)) for item in self.nodes.values()]
-        return ClusterSnapshot(nodes=nodes, pods=[decode_json(Pod, encode_json(item)) for item in self.pods.values()])
+        return snapshot_of(nodes=nodes, pods=[decode_json(Pod, encode_json(item)) for item in self.pods.values()])
 
     def pod(self, uid: str) -> Pod | None:
         found = [item for item in self.pods.values() if item["metadata"]["uid"] == uid]

@@ -12,7 +12,6 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.api.p
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.budgets.ledger import PdbLedger
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.reason import Blocker, Reason
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.scheduler_profile import DEFAULT_PROFILES
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.snapshot import ClusterSnapshot
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.eviction_rules.eviction_filter import (
     EvictionFilter,
     node_pod_of,
@@ -26,6 +25,8 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.sear
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.search.victim_search import VictimSearch
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduler.cluster_state import ClusterState
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduler.node_info import PodLoad
+
+from tests.unit.support.cluster import snapshot_of
 
 Json = dict[str, t.Any]
 
@@ -45,7 +46,7 @@ def search(
     **snapshot: t.Any,
 ) -> VictimSearch:
     """The search for the pod in a cluster of these nodes and pods."""
-    read = ClusterSnapshot(nodes=nodes, pods=[*pods, pod], **snapshot)
+    read = snapshot_of(nodes=nodes, pods=[*pods, pod], **snapshot)
     return victim_search(
         pod, ClusterState.of(read), options or RescueOptions(), budgets=PdbLedger(read), excluded_victims=frozenset(excluded_victims)
     )

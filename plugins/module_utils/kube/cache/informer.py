@@ -12,10 +12,10 @@ from collections.abc import Iterable, Sequence
 from ...model.api.node import Node
 from ...model.api.pod import Pod
 from ...model.api.storage import PersistentVolumeClaim, Storage
+from ...model.caches import IdentityCache
 from ...model.gc_pause import gc_paused
-from ...model.identity_cache import IdentityCache
 from ...model.scheduler_profile import DEFAULT_PROFILES, Profiles
-from ...model.snapshot import ClusterSnapshot, Indexes, OwnerKey, Skipped
+from ...model.snapshot import ClusterObjects, ClusterSnapshot, Indexes, OwnerKey, Skipped
 from ...model.undecodable import Undecodable
 from ...model.values.timestamps import format_time, read_time
 from ..client import resources
@@ -206,7 +206,7 @@ class ClusterInformer:
             self._raise_broken()
             if self._pods.expire_assumptions():
                 self._note_change()
-            return ClusterSnapshot(
+            objects = ClusterObjects(
                 pods=self._pods.items(),
                 namespaces=self._items(resources.NAMESPACES),
                 budgets=self._items(resources.BUDGETS),
@@ -218,6 +218,9 @@ class ClusterInformer:
                 device_classes=None if self._is_skipped(resources.DEVICE_CLASSES) else self._items(resources.DEVICE_CLASSES),
                 skipped=self._skipped(),
                 undecodable=self.undecodable,
+            )
+            return ClusterSnapshot(
+                objects,
                 indexes=self._indexes(),
                 read_at_s=self._api.now_s(),
                 profiles=self._profiles,

@@ -16,7 +16,7 @@ from collections.abc import Hashable, Iterable
 
 from ..api.pod import Pod
 from ..api.policy import PodDisruptionBudget
-from ..identity_cache import are_same_objects
+from ..caches import are_same_objects
 from ..messages import pluralize
 from ..reason import Reason
 from ..snapshot import ClusterSnapshot

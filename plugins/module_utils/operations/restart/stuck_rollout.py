@@ -10,7 +10,7 @@ from ...kube.client.resources import PODS, REPLICA_SETS
 from ...model.api.meta import LabelSelector
 from ...model.api.workload import Workload
 from ...model.selectors.label_selector import as_query
-from ...model.snapshot import ClusterSnapshot
+from ...model.snapshot import ClusterObjects, ClusterSnapshot
 from ...spread.stuck_pods import new_pods, stuck_container
 
 
@@ -25,5 +25,5 @@ def stuck_container_of_rollout(api: KubeApi, workload: Workload) -> str:
         replica_sets = api.list_all(REPLICA_SETS, namespace=namespace, label_selector=selector) if is_deployment else []
     except ForbiddenError:
         return ""
-    snapshot = ClusterSnapshot(pods=pods, deployments=[workload], replica_sets=replica_sets)
+    snapshot = ClusterSnapshot(ClusterObjects(pods=pods, deployments=[workload], replica_sets=replica_sets))
     return stuck_container(new_pods(workload, snapshot))

@@ -107,11 +107,11 @@ class Diagnosis:
         most = self._context.options.max_victims
         unbounded = replace(self._context, options=replace(self._context.options, max_victims=None), result_cache={})
         attempt = NodeCandidate(name, shortage, unbounded)
-        while not attempt.is_verified:
-            if not attempt.refine():
-                self._nodes[_TOGETHER] += 1
-                return
-        if most is not None and len(attempt.victims) > most:
+        for _bound in attempt.bounds():
+            pass
+        if attempt.victims is None:
+            self._nodes[_TOGETHER] += 1
+        elif most is not None and len(attempt.victims) > most:
             self._nodes[Reason(MAX_VICTIMS, f"more than {most} pods would have to be evicted")] += 1
 
     def _protected_text(self, code: str) -> str:

@@ -12,7 +12,8 @@ from ...model.scheduler_profile import DEFAULT_PROFILES, Profiles
 from ...model.selectors.label_selector import matches
 from ...scheduler.affinity_term_index import required_pod_affinity
 from ...scheduler.cluster_state import ClusterState
-from ...scheduler.feasibility import FilterResult, FilterRunner
+from ...scheduler.feasibility import FilterRunner
+from ...scheduler.pod_filters import FilterResult
 
 
 class EvictionDryRun:

@@ -13,8 +13,8 @@ from bisect import bisect_left
 from collections.abc import Iterable, Mapping
 
 from ...model.api.pod import Pod
-from ...model.bounded_cache import BoundedCache
 from ...model.budgets.ledger import BudgetKey, PdbLedger
+from ...model.caches import BoundedCache
 from ...scheduler.cluster_state import ClusterState
 from ...scheduler.node_info import NodeInfo
 from ..eviction_rules.eviction_filter import NodePods, pods_of_node, priority_violation

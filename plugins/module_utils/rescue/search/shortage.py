@@ -9,15 +9,17 @@ from collections.abc import Iterable
 
 from ...model.api.pod import Pod
 from ...model.budgets.ledger import BudgetKey
-from ...model.identity_cache import IdentityDict
+from ...model.caches import IdentityDict
 from ...model.scheduler_profile import DEFAULT_PROFILE, Profiles
 from ...scheduler.cluster_state import ClusterState
 from ...scheduler.filters import node_resources_fit
-from ...scheduler.filters.node_ports import clashes, host_ports
+from ...scheduler.filters.node_ports import clashes
 from ...scheduler.filters.node_resources_fit import asked_for
-from ...scheduler.node_info import NodeInfo, PodLoad, pod_key
+from ...scheduler.node_info import NodeInfo, PodLoad, host_ports, pod_key
 from ..victims.node_pod import NodePod
-from .amounts import Amounts
+
+Amounts = tuple[int, ...]
+"""The amounts by kind of capacity: resources, pod slots, host ports."""
 
 Shape = tuple[int, Amounts, t.Optional[BudgetKey]]
 """The fields ``priority``, ``frees`` and ``budget`` of an ``EvictablePod``."""

@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 from ...model.api.pod import Pod
 from ...model.budgets.ledger import BudgetKey
 from ..victims.cost import NO_VICTIM, PRIORITY_OFFSET, PriorityCost
-from .amounts import Amounts
+from .shortage import Amounts
 
 Rank = tuple[t.Any, ...]
 """The fields of a cost from ``evicted_last`` to ``ages``, or empty."""
@@ -61,9 +61,6 @@ class VictimSet(t.NamedTuple):
     names: tuple[tuple[str, str], ...]
     numbers: tuple[int, ...]
     pods: tuple[Pod, ...]
-
-
-EMPTY_SET = VictimSet(PriorityCost(NO_VICTIM, 0, 0), (), (), (), ())
 
 
 class SubsetSearch:

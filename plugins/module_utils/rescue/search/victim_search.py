@@ -3,15 +3,16 @@
 """Finds the node and the victims with the lowest cost for a pod.
 
 The search over the nodes is best first. Each node has a lower bound of its cost. Only the node with the lowest bound is computed further,
-until its bound is a cost that the scheduler's filters have confirmed. The cost is ``cost.Cost``. It is the lowest one on nodes with up to
+until its victims are known and the scheduler's filters accept them. The cost is ``cost.Cost``. It is the lowest one on nodes with up to
 ``node_candidate.MAX_EXACT_PODS`` evictable pods. For more pods, the victims are a minimal set.
 """
 
 from __future__ import annotations
 
 import typing as t
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from heapq import heapify, heappop, heapreplace
+from itertools import islice
 
 from ...model.api.node import Node
 from ...model.api.pod import Pod
@@ -94,19 +95,20 @@ class VictimSearch:
 
         A pod that fits without evictions has no victims. The result is also None if ``unknown`` is not empty.
         """
-        heap: list[tuple[LowerBound, int, NodeCandidate]] = []
+        heap: list[tuple[LowerBound, int, Iterator[LowerBound], NodeCandidate]] = []
         for position, name in enumerate(self.reachable_nodes(node_names) if not self.context.dry_run.unknown else ()):
             if not self._closed(name):
-                candidate = self._candidate(name)
-                if candidate.refine():
-                    heap.append((candidate.lower_bound, position, candidate))
+                candidate = NodeCandidate(name, self.shortage_on(name), self.context)
+                bounds = candidate.bounds()
+                heap.extend((bound, position, bounds, candidate) for bound in islice(bounds, 1))
         heapify(heap)
         while heap:
-            _key, position, candidate = heap[0]
-            if candidate.is_verified:
-                return self._choice(candidate)
-            if candidate.refine():
-                heapreplace(heap, (candidate.lower_bound, position, candidate))
+            _bound, position, bounds, candidate = heap[0]
+            if candidate.victims is not None:
+                return self._choice(candidate.node_name, candidate.victims)
+            higher = next(bounds, None)
+            if higher is not None:
+                heapreplace(heap, (higher, position, bounds, candidate))
             else:
                 heappop(heap)
         return None
@@ -159,15 +161,12 @@ class VictimSearch:
         info = self._cluster_state.info(name)
         return self._demand.shortage_on(info, self.eviction_filter.evictable_pods(pods_of_node(info, self._options).evictable))
 
-    def _candidate(self, name: str) -> NodeCandidate:
-        return NodeCandidate(name, self.shortage_on(name), self.context)
-
-    def _choice(self, candidate: NodeCandidate) -> Choice:
+    def _choice(self, node_name: str, pods: Iterable[Pod]) -> Choice:
         victims = (
             Victim(pod, effective_priority(pod, self._options), self._reason(pod), victim_grace_period_s(pod, self._options))
-            for pod in candidate.victims
+            for pod in pods
         )
-        return Choice(candidate.node_name, tuple(victims))
+        return Choice(node_name, tuple(victims))
 
     def _reason(self, pod: Pod) -> Reason:
         priority, own = effective_priority(pod, self._options), effective_priority(self._pod, self._options)

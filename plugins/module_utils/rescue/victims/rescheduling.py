@@ -8,8 +8,8 @@ import typing as t
 from bisect import bisect_left
 
 from ...model.api.pod import Pod, PodStatus
+from ...model.caches import IdentityDict
 from ...model.codec import replace
-from ...model.identity_cache import IdentityDict
 from ...model.scheduler_profile import DEFAULT_PROFILE, DEFAULT_PROFILES, Profiles
 from ...scheduler.affinity_term_index import required_anti_affinity, required_pod_affinity
 from ...scheduler.cluster_state import ClusterState

@@ -8,7 +8,7 @@ import typing as t
 from collections.abc import Iterable
 
 from ...model.api.pod import Pod
-from ...model.identity_cache import IdentityDict
+from ...model.caches import IdentityDict
 from ...model.scheduler_profile import DEFAULT_PROFILES, Profiles
 from ...model.snapshot import OwnerKey
 from ...scheduler.cluster_state import ClusterState

@@ -1,55 +1,15 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: onprem.kube_scheduling contributors
-"""The host ports of pods, and the nodes on which they are free (kubernetes ``plugins/nodeports/node_ports.go``)."""
+"""The nodes on which the host ports of a pod are free (kubernetes ``plugins/nodeports/node_ports.go``)."""
 
 from __future__ import annotations
 
 import typing as t
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
-from ...model.api.pod import Container, Pod, is_sidecar
+from ...model.api.pod import Pod
 from ...model.reason import PASSED, Reason, Reasons
-
-ANY_ADDRESS = "0.0.0.0"
-
-Port = tuple[str, int]
-"""Protocol and number."""
-
-UsedPorts = dict[Port, tuple[str, ...]]
-"""The addresses on which a host port is in use, by port."""
-
-
-class HostPort(t.NamedTuple):
-    """A host port that a pod requires, with its address."""
-
-    port: Port
-    address: str
-
-
-class HasUsedPorts(t.Protocol):
-    """A node with the host ports that its pods use: a ``NodeInfo``."""
-
-    @property
-    def used_ports(self) -> UsedPorts:
-        """The addresses by port."""
-
-
-def host_ports(pod: Pod) -> tuple[HostPort, ...]:
-    """Return the host ports of containers that run as long as the pod; with ``hostNetwork`` every container port is a host port.
-
-    Source: kubernetes ``pkg/scheduler/util/utils.go`` (GetHostPorts) and ``core/v1/defaults.go`` (defaultHostNetworkPorts).
-    """
-    found: list[HostPort] = []
-    for container in (*pod.spec.containers, *filter(is_sidecar, pod.spec.init_containers or ())):
-        found.extend(_ports_of(container, host_network=pod.spec.host_network))
-    return tuple(found)
-
-
-def _ports_of(container: Container, *, host_network: bool) -> Iterable[HostPort]:
-    for port in container.ports or ():
-        number = port.host_port or (port.container_port if host_network else 0)
-        if number > 0:
-            yield HostPort((port.protocol or "TCP", number), port.host_ip or ANY_ADDRESS)
+from ..node_info import ANY_ADDRESS, HostPort, NodeInfo, Port, host_ports
 
 
 def clashes(wanted: HostPort, used: Mapping[Port, tuple[str, ...]]) -> bool:
@@ -63,13 +23,13 @@ def clashes(wanted: HostPort, used: Mapping[Port, tuple[str, ...]]) -> bool:
 TAKEN: Reasons = (Reason("host_ports", "node(s) didn't have free ports for the requested pod ports"),)
 
 
-def pre_filter(pod: Pod) -> t.Callable[[HasUsedPorts], Reasons] | None:
+def pre_filter(pod: Pod) -> t.Callable[[NodeInfo], Reasons] | None:
     """Return the check that rejects nodes on which a host port of the pod is in use. Return None if the pod has no host ports."""
     wanted = host_ports(pod)
     if not wanted:
         return None
 
-    def check(info: HasUsedPorts) -> Reasons:
+    def check(info: NodeInfo) -> Reasons:
         used = info.used_ports
         return TAKEN if used and any(clashes(port, used) for port in wanted) else PASSED
 

@@ -14,7 +14,7 @@ from collections.abc import Iterable
 
 from ...model.api.node import ContainerImage, StatusWithImages
 from ...model.api.pod import Pod
-from ...model.identity_cache import IdentityDict
+from ...model.caches import IdentityDict
 from ...model.reason import PASSED, Reason, Reasons
 from ...model.snapshot import ClusterSnapshot
 from .interface import MAX_NODE_SCORE

@@ -8,8 +8,7 @@ import typing as t
 from collections import Counter
 from collections.abc import Hashable, Mapping, Sequence
 
-from ...model.bounded_cache import BoundedCache
-from ...model.identity_cache import IdentityCache
+from ...model.caches import BoundedCache, IdentityCache
 from ...model.snapshot import ClusterSnapshot
 
 

@@ -29,6 +29,7 @@ from ..preconditions.shared_volume import shared_volume_violation
 from ..rollout import partition
 from ..skew_cost import SkewCost, skew_cost
 from ..topology.topology import Topology
+from .drawn_restart import DrawnRestart
 from .draws import Draw, Draws, depends_on, waits_for_end
 from .next_pods import NextPods
 from .old_pods import after_ends, can_be_removed_in_other_orders, ending_pods
@@ -218,18 +219,9 @@ class RestartPredictor:
         decides: t.Optional[t.Callable[[Sequence[str]], bool]] = None,
         draw: t.Optional[Draw] = None,
     ) -> SimulatedRestart:
-        return RestartSimulation(
-            workload,
-            self._snapshot,
-            next_pods,
-            eligible,
-            self._topology,
-            self._keys,
-            max_surge=max_surge,
-            accept_unknown=accept_unknown,
-            decides=decides,
-            draw=draw,
-        ).run()
+        args = (workload, self._snapshot, next_pods, eligible, self._topology, self._keys)
+        options: dict[str, t.Any] = {"max_surge": max_surge, "accept_unknown": accept_unknown, "decides": decides}
+        return (DrawnRestart(draw, *args, **options) if draw is not None else RestartSimulation(*args, **options)).run()
 
     def _decides(self, before: SkewCost, eligible: tuple[str, ...]) -> t.Optional[t.Callable[[Sequence[str]], bool]]:
         """Return a function that decides from the first new replicas that a restart is better than ``before``, the skew cost now.

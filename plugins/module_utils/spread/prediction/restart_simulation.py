@@ -2,17 +2,17 @@
 # Copyright: onprem.kube_scheduling contributors
 """Simulation of a restart on a fork of the cluster state: the order of old pods, and the nodes of the new ones.
 
-Without a draw, each new pod gets the feasible node with the lowest load, so the result is the best that a restart can reach. With a draw,
-it gets the node that the scheduler chooses by its scores.
+``RestartSimulation`` has the best result that a restart can reach: each new pod gets the feasible node with the lowest load. A subclass has
+the draws of the scheduler and of the controllers (``drawn_restart.py``).
 """
 
 from __future__ import annotations
 
+import random
 import typing as t
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from dataclasses import replace as replace_fields
-from functools import partial
 
 from ...model.api.pod import Pod
 from ...model.api.workload import Workload
@@ -23,12 +23,11 @@ from ...scheduler.cluster_state import ClusterState
 from ...scheduler.feasibility import Feasibility
 from ..rollout import partition, rollout_bounds, update_strategy_type
 from ..topology.topology import Topology
-from .draws import Draw, terminating_copy
+from .draws import terminating_copy
 from .least_loaded_node import LeastLoadedNode, ReplicaCounts
 from .next_pods import NextPods
-from .old_pods import OldPods, can_be_removed_in_other_orders, ending_pods
+from .old_pods import OldPods, ending_pods
 from .preemption import may_preempt
-from .scored_node import ScoredNode
 
 
 @dataclass(frozen=True)
@@ -67,13 +66,13 @@ class _PreemptionError(Exception):
 
 
 class RestartSimulation:
-    """A simulated restart of one workload.
+    """A simulated restart of one workload, with the best result that it can reach.
 
     It replaces the replicas that exist, even if the spec requires more. If a rollout is in progress, it is continued to its end.
     ``candidates`` are the nodes that may run its pods, in the snapshot's order. ``max_surge`` is the strategy's surge as far as quotas
     admit it. With ``accept_unknown``, nodes with unknown filter results count as feasible, which gives the upper bound. ``decides`` is
     called with the nodes of the first new replicas once all later ones certainly have capacity. If it returns True, the simulation ends
-    early. ``draw``: the random choices of the scheduler and of the controllers.
+    early.
     """
 
     def __init__(
@@ -88,9 +87,7 @@ class RestartSimulation:
         max_surge: int,
         accept_unknown: bool,
         decides: t.Optional[t.Callable[[Sequence[str]], bool]] = None,
-        draw: t.Optional[Draw] = None,
     ) -> None:
-        self._draw = draw
         self._workload = workload
         self._snapshot = snapshot
         self._next_pods = next_pods
@@ -111,13 +108,12 @@ class RestartSimulation:
     def run(self) -> SimulatedRestart:
         """Simulate the restart to its end, or to the point where no node is feasible for a new pod.
 
-        Raise NodeUnknownError if a draw cannot tell on which node a pod runs.
+        Raise NodeUnknownError if it is not known on which node a pod runs.
         """
         stuck: t.Optional[Feasibility] = None
         preempts = certainly = False
         earlier = self._terminating
-        # In the best case, all pods that were terminating before have ended.
-        self._end([pod for pod in self._terminating if self._draw is None or self._draw.has_ended(immediately=True)])
+        self._end(self._ended_at_begin())
         try:
             if self._workload.kind == "StatefulSet":
                 self._replace_by_ordinal()
@@ -157,8 +153,7 @@ class RestartSimulation:
         bounds = rollout_bounds(self._workload)
         pods = self._old_pods()
         self._count_old(pods)
-        order = self._draw.removal_order() if self._draw is not None and can_be_removed_in_other_orders(pods) else None
-        old = self._old = OldPods(pods, self._counts.per_node, self._snapshot.read_at_s, order)
+        old = self._old = OldPods(pods, self._counts.per_node, self._snapshot.read_at_s, self._removal_order(pods))
         wanted = self._keep_new_pods(pods)
 
         def place_in_free_slots(most: int = wanted) -> None:
@@ -171,11 +166,11 @@ class RestartSimulation:
             # New pods have become ready since. The controller first creates the additional pods, and then removes old ones.
             placed = len(self._new)
             self._begin_step()
-            ready = placed if self._draw is None else self._draw.ready(ready, placed)
-            place_in_free_slots(1 if self._draw is not None and self._draw.removes_early else wanted)
+            ready = self._ready(ready, placed)
+            place_in_free_slots(self._placed_before_removal(wanted))
             removed = old.take(len(old) + ready - (replicas - bounds.max_unavailable))
             for pod in removed:
-                self._remove_old_pod(pod, uses_node=self._draw is not None and not self._draw.has_ended_at_removal(pod, len(removed)))
+                self._remove_old_pod(pod, uses_node=not self._has_ended_at_removal(pod, len(removed)))
             if len(self._new) == placed == ready:
                 self._place()
             place_in_free_slots()
@@ -226,11 +221,6 @@ class RestartSimulation:
         self._counts.per_node[pod.spec.node_name] -= 1
         self._old.recount(pod.spec.node_name)
 
-    def _begin_step(self) -> None:
-        """Remove the terminating pods that have ended since the last step of the rollout."""
-        if self._draw is not None and self._terminating:
-            self._end([pod for pod in self._terminating if self._draw.has_ended(immediately=False)])
-
     def _end(self, pods: Sequence[Pod]) -> None:
         """Remove these terminating pods from their nodes."""
         for pod in pods:
@@ -265,15 +255,13 @@ class RestartSimulation:
             return
         # The scheduler tries again when a pod has ended.
         while self._terminating:
-            self._end(self._terminating if self._draw is None else self._draw.end_next(self._terminating))
+            self._end(self._end_next())
             if self._try_to_place():
                 return
         raise _NoCapacity(self._filter_runner.feasibility(self._candidates))
 
     def _try_to_place(self) -> bool:
-        # Draws are made only if the filter results of the simulation without a draw allow a restart.
-        if self._draw is None and self._first is None:
-            self._first = self._filter_runner.feasibility(self._candidates)
+        self._note_first()
         if self._find_node is None:
             self._find_node = self._make_node_finder()
         node = self._find_node()
@@ -291,11 +279,6 @@ class RestartSimulation:
 
     def _make_node_finder(self) -> t.Callable[[], t.Optional[str]]:
         """Return a function that returns the node of the next pod like the present one, or None if no node is feasible."""
-        if self._draw is not None:
-            eligible = self._topology.as_set(self._candidates)
-            scorer = self._next_pods.scores(self._cluster_state, self._ordinal)
-            scored = ScoredNode(self._pod, self._cluster_state, self._filter_runner, scorer, eligible)
-            return partial(scored.find, self._draw, accept_unknown=self._accept_unknown)
         return LeastLoadedNode(
             self._filter_runner,
             self._cluster_state,
@@ -310,6 +293,40 @@ class RestartSimulation:
         self._new.append(node)
         self._counts.add(node)
         self._old.recount(node)
+
+    # --- what is not known, here with the best result -------------------------------------------------------------------------
+
+    def _note_first(self) -> None:
+        """Record the filter results for the first new pod. Others than the best restart are simulated only if these allow one."""
+        if self._first is None:
+            self._first = self._filter_runner.feasibility(self._candidates)
+
+    def _ended_at_begin(self) -> Sequence[Pod]:
+        """Return the pods that were terminating before, and have ended."""
+        return self._terminating
+
+    def _begin_step(self) -> None:
+        """Remove the terminating pods that have ended since the last step of the rollout."""
+
+    def _removal_order(self, _pods: Sequence[Pod]) -> t.Optional[random.Random]:
+        """Return the generator for the order in which old pods of one rank are removed. None means by their age."""
+        return None
+
+    def _ready(self, _before: int, placed: int) -> int:
+        """Return how many of the ``placed`` new pods are ready in the next step, if ``_before`` were ready in the step before."""
+        return placed
+
+    def _placed_before_removal(self, wanted: int) -> int:
+        """Return the most new pods of a step that are placed before its old pods are removed. ``wanted``: all of them."""
+        return wanted
+
+    def _has_ended_at_removal(self, _pod: Pod, _removed: int) -> bool:
+        """Return whether the pod has ended when the pods that replace the ``_removed`` pods of one step are placed."""
+        return True
+
+    def _end_next(self) -> Sequence[Pod]:
+        """Return those of the terminating pods that end when a new pod finds no node."""
+        return self._terminating
 
 
 def _with_unknown(first: Feasibility, unknown: Reasons, node: str, unknown_of_node: Reasons) -> Feasibility:

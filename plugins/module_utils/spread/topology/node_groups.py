@@ -8,7 +8,7 @@ import typing as t
 from collections.abc import Collection, Mapping, Sequence
 
 from ...model.api.node import Node
-from ...model.identity_cache import IdentityCache
+from ...model.caches import IdentityCache
 from ...scheduler.filters.spread_domains import domain_of
 
 SMALL = 16

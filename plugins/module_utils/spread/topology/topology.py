@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import combinations
 
 from ...model.api.node import Node
-from ...model.identity_cache import IdentityCache
+from ...model.caches import IdentityCache
 from ...model.reason import Reason
 from ...model.snapshot import ClusterSnapshot
 from ..distribution import Distribution

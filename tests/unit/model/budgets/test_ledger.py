@@ -8,8 +8,9 @@ import typing as t
 
 import pytest
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.budgets.ledger import PdbLedger
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.snapshot import ClusterSnapshot, Skipped
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.snapshot import Skipped
 
+from tests.unit.support.cluster import snapshot_of
 from tests.unit.support.objects import budget, running
 from tests.unit.support.searches import exceeded
 
@@ -17,7 +18,7 @@ WEB = {"app": "web"}
 
 
 def ledger(*budgets: t.Any, **snapshot: t.Any) -> PdbLedger:
-    return PdbLedger(ClusterSnapshot(budgets=budgets, **snapshot))
+    return PdbLedger(snapshot_of(budgets=budgets, **snapshot))
 
 
 def code(budgets: PdbLedger, **pod: t.Any) -> str:

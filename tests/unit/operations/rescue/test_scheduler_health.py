@@ -10,10 +10,10 @@ import pytest
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.errors import ForbiddenError, NotFoundError
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.api.coordination import Event, Lease, LeaseSpec
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.api.pod import Pod
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.snapshot import ClusterSnapshot
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.values.timestamps import format_time
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.rescue.scheduler_health import SchedulerHealth
 
+from tests.unit.support.cluster import snapshot_of
 from tests.unit.support.objects import NOW, named_pod
 
 
@@ -71,7 +71,7 @@ def code(
     the_pod = seen("dns")
     api: t.Any = Api(renewed_ago_s, event_ago_s, holder, lease=lease)
     cache: t.Any = Cache({other.metadata.uid: NOW - reported_ago_s for other in others if not other.spec.node_name}, bound_ago_s)
-    reason = SchedulerHealth(api, cache).violation(the_pod, NOW - ago_s, ClusterSnapshot(nodes=[], pods=[the_pod, *others]))
+    reason = SchedulerHealth(api, cache).violation(the_pod, NOW - ago_s, snapshot_of(nodes=[], pods=[the_pod, *others]))
     return reason.code if reason is not None else None
 
 

@@ -8,11 +8,11 @@ import typing as t
 
 import pytest
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.budgets.ledger import PdbLedger
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.snapshot import ClusterSnapshot
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.eviction_rules.eviction_filter import EvictionFilter
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.eviction_rules.grace_period import victim_grace_period_s
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.options import RescueOptions
 
+from tests.unit.support.cluster import snapshot_of
 from tests.unit.support.objects import CRITICAL, budget, pending, running
 from tests.unit.support.searches import immunity
 
@@ -25,7 +25,7 @@ HOST_PATH = [{"name": "logs", "hostPath": {"path": "/var/log"}}]
 def code(
     pod: t.Any, *, critical: t.Any = None, excluded_victims: t.Iterable[str] = (), rescued: t.Iterable[str] = (), **options: t.Any
 ) -> str:
-    budgets = PdbLedger(ClusterSnapshot(budgets=[budget("db", {"app": "db"}, allowed=0)]))
+    budgets = PdbLedger(snapshot_of(budgets=[budget("db", {"app": "db"}, allowed=0)]))
     chosen = RescueOptions(**options)
     rules = EvictionFilter(critical or pending(), chosen, budgets, frozenset(excluded_victims), rescued=frozenset(rescued))
     reason = immunity(rules, pod, chosen)

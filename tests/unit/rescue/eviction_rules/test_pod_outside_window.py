@@ -23,7 +23,7 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.plan
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.planner import RescuePlanner
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.state.maintenance_window import WINDOW_ANNOTATION, _zone
 
-from tests.unit.support.cluster import Json, struct
+from tests.unit.support.cluster import Json, snapshot_of, struct
 from tests.unit.support.objects import pending, running, small_node
 
 NOW = 1_767_225_600.0
@@ -58,7 +58,7 @@ def code(snapshot: ClusterSnapshot, *, now_s: float = NOW, **pod: t.Any) -> str:
 
 def deployed(own: str | None, of_namespace: str | None, *, copied: str | None = None) -> ClusterSnapshot:
     """A Deployment whose ReplicaSet has the uid that ``running`` gives to its owner."""
-    return ClusterSnapshot(
+    return snapshot_of(
         namespaces=[namespace(of_namespace)],
         deployments=[workload("Deployment", "d-web", own)],
         replica_sets=[workload("ReplicaSet", "uid-web", copied, owner=("Deployment", "d-web"))],
@@ -82,9 +82,9 @@ def deployed(own: str | None, of_namespace: str | None, *, copied: str | None = 
 )
 def test_window_of_workload_or_namespace_protects_the_pod(own: str | None, of_namespace: str | None, expected: str) -> None:
     assert code(deployed(own, of_namespace)) == expected
-    stateful = ClusterSnapshot(namespaces=[namespace(of_namespace)], stateful_sets=[workload("StatefulSet", "uid-web", own)])
+    stateful = snapshot_of(namespaces=[namespace(of_namespace)], stateful_sets=[workload("StatefulSet", "uid-web", own)])
     assert code(stateful, kind="StatefulSet") == expected
-    alone = ClusterSnapshot(namespaces=[namespace(of_namespace)], replica_sets=[workload("ReplicaSet", "uid-web", own)])
+    alone = snapshot_of(namespaces=[namespace(of_namespace)], replica_sets=[workload("ReplicaSet", "uid-web", own)])
     assert code(alone) == expected
     assert pod_outside_window_violation(running("node-1"), None) is None, "windows do not count without respect_windows"
 
@@ -102,23 +102,23 @@ def test_window_counts_at_the_given_time() -> None:
 @pytest.mark.parametrize(
     ("missing", "snapshot"),
     [
-        ("ReplicaSet", ClusterSnapshot(namespaces=[namespace(OPEN)], deployments=[workload("Deployment", "d-web", OPEN)])),
+        ("ReplicaSet", snapshot_of(namespaces=[namespace(OPEN)], deployments=[workload("Deployment", "d-web", OPEN)])),
         (
             "Deployment",
-            ClusterSnapshot(
+            snapshot_of(
                 namespaces=[namespace(OPEN)], replica_sets=[workload("ReplicaSet", "uid-web", OPEN, owner=("Deployment", "d-web"))]
             ),
         ),
         (
             "namespace",
-            ClusterSnapshot(
+            snapshot_of(
                 deployments=[workload("Deployment", "d-web")],
                 replica_sets=[workload("ReplicaSet", "uid-web", owner=("Deployment", "d-web"))],
             ),
         ),
         (
             "ReplicaSet in the same namespace",
-            ClusterSnapshot(namespaces=[namespace(OPEN)], replica_sets=[workload("ReplicaSet", "uid-web", OPEN, place="other")]),
+            snapshot_of(namespaces=[namespace(OPEN)], replica_sets=[workload("ReplicaSet", "uid-web", OPEN, place="other")]),
         ),
     ],
 )
@@ -130,7 +130,7 @@ def test_pod_is_protected_if_its_window_is_not_known(missing: str, snapshot: Clu
 @pytest.mark.parametrize(("window", "expected"), [(OPEN, ""), (CLOSED, "outside_window"), (None, "")])
 def test_window_of_the_namespace_counts_for_a_controller_of_another_api_group(kind: str, window: str | None, expected: str) -> None:
     """Its kind may have the name of a kind of Kubernetes. Its objects are not read."""
-    snapshot = ClusterSnapshot(namespaces=[namespace(window)])
+    snapshot = snapshot_of(namespaces=[namespace(window)])
     assert code(snapshot, kind=kind, api_version="apps.kruise.io/v1beta1") == expected
     assert code(snapshot, kind=kind) == "unknown_window", "a controller of Kubernetes is read, and this one is missing"
 
@@ -138,7 +138,7 @@ def test_window_of_the_namespace_counts_for_a_controller_of_another_api_group(ki
 def test_window_of_the_replica_set_counts_if_a_deployment_of_another_api_group_controls_it() -> None:
     def of(version: str) -> ClusterSnapshot:
         owned = workload("ReplicaSet", "uid-web", CLOSED, owner=("Deployment", "d-web"), version=version)
-        return ClusterSnapshot(namespaces=[namespace(OPEN)], replica_sets=[owned])
+        return snapshot_of(namespaces=[namespace(OPEN)], replica_sets=[owned])
 
     assert code(of("example.org/v1")) == "outside_window"
     assert code(of("apps/v1")) == code(of("extensions/v1beta1")) == "unknown_window"
@@ -168,14 +168,14 @@ def test_pod_is_protected_with_a_code_of_its_own_if_the_machine_has_no_time_zone
 
 @pytest.mark.parametrize("pod", [{"owner": ""}, {"kind": "Job"}, {"kind": "Virtual"}], ids=str)
 def test_only_the_namespace_counts_for_pods_without_a_workload(pod: t.Any) -> None:
-    assert code(ClusterSnapshot(namespaces=[namespace(CLOSED)]), **pod) == "outside_window"
-    assert code(ClusterSnapshot(namespaces=[namespace(OPEN)]), **pod) == ""
+    assert code(snapshot_of(namespaces=[namespace(CLOSED)]), **pod) == "outside_window"
+    assert code(snapshot_of(namespaces=[namespace(OPEN)]), **pod) == ""
 
 
 def plan(window: str | None, **options: t.Any) -> RescuePlan:
     """The plan for a critical pod on a full node, whose only pod is in a namespace with this window."""
     pod = pending("500m", tolerations=[{"key": "CriticalAddonsOnly", "operator": "Exists"}])
-    snapshot = ClusterSnapshot(
+    snapshot = snapshot_of(
         nodes=[small_node("node-1")],
         pods=[running("node-1", "600m"), pod],
         namespaces=[namespace(window)],

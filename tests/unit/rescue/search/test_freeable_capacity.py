@@ -11,7 +11,6 @@ import pytest
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.api.node import Node
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.api.pod import Pod
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.budgets.ledger import PdbLedger
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.snapshot import ClusterSnapshot
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.eviction_rules.eviction_filter import (
     EvictionFilter,
     preemptor_of,
@@ -28,6 +27,7 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduler.c
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduler.filters import taint_toleration
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduler.node_info import NodeInfo
 
+from tests.unit.support.cluster import snapshot_of
 from tests.unit.support.objects import CRITICAL, affinity_term, anti_affinity, budget, node, pending, pod_affinity, running
 
 NODES = 30
@@ -43,7 +43,7 @@ def crowd() -> tuple[list[Node], list[Pod]]:
 
 def planner(*pods: Pod) -> RescuePlanner:
     nodes, others = crowd()
-    return RescuePlanner(ClusterSnapshot(nodes=nodes, pods=[*others, *pods]), RescueOptions(), now_s=NOW_S)
+    return RescuePlanner(snapshot_of(nodes=nodes, pods=[*others, *pods]), RescueOptions(), now_s=NOW_S)
 
 
 @pytest.fixture
@@ -82,7 +82,7 @@ def test_where_the_pods_that_may_go_free_too_little_no_set_of_them_is_sought(cal
     agents = [running(name, "50m", kind="DaemonSet") for name in (one.name for one in nodes)]
     important = [running(name, "10m", priority=CRITICAL + 1) for name in (one.name for one in nodes)]
     hopeless = pending("950m")
-    snapshot = ClusterSnapshot(nodes=nodes, pods=[*others, *agents, *important, hopeless])
+    snapshot = snapshot_of(nodes=nodes, pods=[*others, *agents, *important, hopeless])
     plan = RescuePlanner(snapshot, RescueOptions(), now_s=NOW_S).plan_rescue(hopeless, RescueContext())
     assert plan.status == IMPOSSIBLE
     assert {blocker.reason.code for blocker in plan.blockers} == {"insufficient_cpu", "daemon_set", "higher_priority"}
@@ -157,10 +157,10 @@ def test_freeable_capacity_follows_the_disruptions_that_a_budget_allows() -> Non
 def test_only_nodes_on_which_something_has_changed_are_worked_out_again(calls: Counter[str]) -> None:
     nodes, others = crowd()
     hopeless = pending("1500m")
-    before = RescuePlanner(ClusterSnapshot(nodes=nodes, pods=[*others, hopeless]), RescueOptions(), now_s=NOW_S)
+    before = RescuePlanner(snapshot_of(nodes=nodes, pods=[*others, hopeless]), RescueOptions(), now_s=NOW_S)
     assert before.plan_rescue(hopeless, RescueContext(), explain=False).status == IMPOSSIBLE
     assert calls["_capacity_of"] == NODES
-    after = RescuePlanner(ClusterSnapshot(nodes=nodes, pods=[*others[1:], hopeless]), RescueOptions(), now_s=NOW_S, earlier=before)
+    after = RescuePlanner(snapshot_of(nodes=nodes, pods=[*others[1:], hopeless]), RescueOptions(), now_s=NOW_S, earlier=before)
     assert after.plan_rescue(hopeless, RescueContext(), explain=False).status == IMPOSSIBLE
     assert calls["_capacity_of"] == NODES + 1
 
@@ -179,7 +179,7 @@ def test_no_set_of_victims_is_searched_if_only_protected_pods_have_the_capacity(
     pods = [running(name, "800m", **SORTS[sort]) for name in names] + [running(name, "100m") for name in names]
     hopeless = [pending(f"{300 + number}m", name=f"hopeless-{number}") for number in range(PODS)]
     nodes = [node(name, allocatable=ROOM) for name in names]
-    snapshot = ClusterSnapshot(nodes=nodes, pods=[*pods, *hopeless], budgets=[budget("kept", {"app": "kept"}, allowed=0)])
+    snapshot = snapshot_of(nodes=nodes, pods=[*pods, *hopeless], budgets=[budget("kept", {"app": "kept"}, allowed=0)])
     planned = RescuePlanner(snapshot, RescueOptions(), now_s=NOW_S)
     assert {planned.plan_rescue(pod, RescueContext(), explain=False).status for pod in hopeless} == {IMPOSSIBLE}
     assert not calls["evictable_pods"] and calls["_capacity_of"] == NODES, "the pods share what is known of the nodes"
@@ -199,14 +199,14 @@ def test_for_pods_that_rules_about_other_pods_keep_off_no_set_of_victims_is_soug
     }[rule]
     hopeless = [pending(f"{500 + number}m", name=f"hopeless-{number}", **more) for number in range(PODS)]
     web = [running(name, "850m") for name in names]
-    planned = RescuePlanner(ClusterSnapshot(nodes=nodes, pods=[*agents, *web, *hopeless]), RescueOptions(), now_s=NOW_S)
+    planned = RescuePlanner(snapshot_of(nodes=nodes, pods=[*agents, *web, *hopeless]), RescueOptions(), now_s=NOW_S)
     assert {planned.plan_rescue(pod, RescueContext(), explain=False).status for pod in hopeless} == {IMPOSSIBLE}
     assert not calls["evictable_pods"] and not calls["without_pods"]
 
 
 def reach_of(pods: list[Pod], *, priority: int = CRITICAL, **how: t.Any) -> FreeableCapacity:
     options = how.get("options", RescueOptions())
-    snapshot = ClusterSnapshot(nodes=[node("n", allocatable=ROOM)], pods=pods, budgets=how.get("budgets", ()))
+    snapshot = snapshot_of(nodes=[node("n", allocatable=ROOM)], pods=pods, budgets=how.get("budgets", ()))
     importance = preemptor_of(pending(priority=priority), options)
     reaches: FreeableCapacityCache = how.get("reaches") or FreeableCapacityCache()
     return reaches.of(importance, options, ClusterState.of(snapshot), PdbLedger(snapshot))

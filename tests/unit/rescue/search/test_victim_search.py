@@ -11,10 +11,10 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.api.n
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.api.pod import Pod, PodStatus
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.budgets.ledger import PdbLedger
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.codec import replace
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.snapshot import ClusterSnapshot
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.options import RescueOptions
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduler.cluster_state import ClusterState
 
+from tests.unit.support.cluster import snapshot_of
 from tests.unit.support.objects import (
     CRITICAL,
     affinity_term,
@@ -130,7 +130,7 @@ def test_the_pod_that_has_the_claim_for_one_pod_leaves_it_to_the_other() -> None
 
 def test_what_another_plan_takes_from_a_budget_is_gone() -> None:
     here = [running(name, "900m", labels=WEB) for name in ("a-1", "b-1")]
-    snapshot = ClusterSnapshot(nodes=[A, B], pods=here, budgets=[budget("web", WEB, allowed=1)])
+    snapshot = snapshot_of(nodes=[A, B], pods=here, budgets=[budget("web", WEB, allowed=1)])
     budgets, cluster_state = PdbLedger(snapshot), ClusterState.of(snapshot)
     first = victim_search(pending(), cluster_state, RescueOptions(), budgets=budgets).best()
     assert first is not None
@@ -228,7 +228,7 @@ def test_a_node_nominated_for_another_critical_pod_is_full() -> None:
 
 def test_the_cluster_state_is_as_it_was() -> None:
     pods = [running("a-1", "450m", name="one", labels=WEB), running("a-1", "450m", name="two")]
-    snapshot = ClusterSnapshot(nodes=[A], pods=pods)
+    snapshot = snapshot_of(nodes=[A], pods=pods)
     cluster_state = ClusterState.of(snapshot)
     options = RescueOptions()
     asked = pending("600m", affinity=anti_affinity(WEB, namespaces=["app"]))
@@ -240,7 +240,7 @@ def test_the_cluster_state_is_as_it_was() -> None:
 
 def test_what_is_kept_with_a_node_is_by_the_options_and_the_pods_of_the_time() -> None:
     here = [running("a-1", "900m", name="bare", owner="")]
-    snapshot = ClusterSnapshot(nodes=[A], pods=here)
+    snapshot = snapshot_of(nodes=[A], pods=here)
     cluster_state = ClusterState.of(snapshot)
 
     def found(cluster_state: ClusterState, **options: t.Any) -> list[str] | None:
@@ -250,10 +250,10 @@ def test_what_is_kept_with_a_node_is_by_the_options_and_the_pods_of_the_time() -
     assert found(cluster_state) is None
     assert found(cluster_state, allow_bare_pods=True) == ["bare"]
     assert found(cluster_state) is None
-    same = ClusterState.of(ClusterSnapshot(nodes=[A], pods=here), cluster_state)
+    same = ClusterState.of(snapshot_of(nodes=[A], pods=here), cluster_state)
     assert found(same, allow_bare_pods=True) == ["bare"]
     ending = replace(here[0], metadata=replace(here[0].metadata, deletion_timestamp="2026-02-01T00:00:00Z"))
-    changed = ClusterState.of(ClusterSnapshot(nodes=[A], pods=[ending]), same)
+    changed = ClusterState.of(snapshot_of(nodes=[A], pods=[ending]), same)
     assert found(changed, allow_bare_pods=True) is None
     now = same.fork()
     now.remove(here[0])
@@ -262,7 +262,7 @@ def test_what_is_kept_with_a_node_is_by_the_options_and_the_pods_of_the_time() -
 
 def test_a_pod_of_another_plan_uses_its_capacity() -> None:
     here = [running("a-1", "900m", name="one"), running("b-1", "900m", name="two", priority=3)]
-    snapshot = ClusterSnapshot(nodes=[A, B], pods=here)
+    snapshot = snapshot_of(nodes=[A, B], pods=here)
     cluster_state = ClusterState.of(snapshot).fork()
     cluster_state.remove(here[0])
     cluster_state.assign(pending("900m", name="before", owner="other"), "a-1")
@@ -304,7 +304,7 @@ def test_a_crowd_gives_way_no_more_than_it_must(number: int, cpu: str, extra: t.
     choice = judged.best()
     assert choice is not None
     victims = [victim.pod for victim in choice.victims]
-    ledger = PdbLedger(ClusterSnapshot(budgets=budgets))
+    ledger = PdbLedger(snapshot_of(budgets=budgets))
     assert exceeded(ledger, victims) == {}
     for kept in (None, *victims):
         others = [pod for pod in pods if pod is kept or pod not in victims]

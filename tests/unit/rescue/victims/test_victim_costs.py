@@ -11,7 +11,6 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.api.m
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.api.pod import Pod
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.api.workload import Job
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.codec import replace
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.snapshot import ClusterSnapshot
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.eviction_rules.eviction_filter import node_pod_of
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.options import RescueOptions
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.victims.rescheduling import ReschedulingCheck
@@ -19,6 +18,7 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.vict
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduler.cluster_state import ClusterState
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduler.node_info import PodLoad
 
+from tests.unit.support.cluster import snapshot_of
 from tests.unit.support.objects import affinity_term, anti_affinity, claim, job, mounts, node, pod_affinity, running, stored, volume
 
 HOST = "kubernetes.io/hostname"
@@ -29,7 +29,7 @@ OTHER = {"action": "Ignore", "onPodConditions": [{"type": "ConfigIssue"}]}
 
 def costs(pods: t.Iterable[Pod], *, cpu: str = "4", nodes: t.Sequence[str] = ("a-1", "a-2", "b-1"), **snapshot: t.Any) -> VictimCosts:
     made = [node(name, labels={HOST: name, "zone": name[0]}, allocatable={"cpu": cpu}) for name in nodes]
-    return costs_in(ClusterState.of(ClusterSnapshot(nodes=made, pods=pods, **snapshot)))
+    return costs_in(ClusterState.of(snapshot_of(nodes=made, pods=pods, **snapshot)))
 
 
 def costs_in(cluster_state: ClusterState) -> VictimCosts:
@@ -130,7 +130,7 @@ def test_pods_of_another_namespace_with_the_uid_of_the_controller_are_no_sibling
 
 def test_pods_that_have_left_the_cluster_state_are_no_siblings() -> None:
     pods = [running("a-1") for _number in range(3)]
-    cluster_state = ClusterState.of(ClusterSnapshot(nodes=[node("a-1")], pods=pods)).fork()
+    cluster_state = ClusterState.of(snapshot_of(nodes=[node("a-1")], pods=pods)).fork()
     cluster_state.remove(pods[0])
     assert costs_in(cluster_state).cost_of([pods[1]]).remaining_ready == -1
 
@@ -140,7 +140,7 @@ def test_pods_that_have_left_the_cluster_state_are_no_siblings() -> None:
 
 def fits(pod: Pod, *others: Pod, cpu: str = "4") -> bool:
     made = [node(name, labels={HOST: name, "zone": name[0]}, allocatable={"cpu": cpu}) for name in ("a-1", "a-2", "b-1")]
-    elsewhere = ReschedulingCheck(ClusterState.of(ClusterSnapshot(nodes=made, pods=[pod, *others])))
+    elsewhere = ReschedulingCheck(ClusterState.of(snapshot_of(nodes=made, pods=[pod, *others])))
     assert elsewhere.has_capacity(pod) or not elsewhere.fits_elsewhere(pod)
     return elsewhere.fits_elsewhere(pod)
 
@@ -185,6 +185,6 @@ def test_pods_of_one_template_do_not_share_their_node() -> None:
     first = running("a-1", "3")
     second = running("a-2", "3")
     made = [node(name, labels={HOST: name}) for name in ("a-1", "a-2")]
-    elsewhere = ReschedulingCheck(ClusterState.of(ClusterSnapshot(nodes=made, pods=[first, second, running("a-2", "1")])))
+    elsewhere = ReschedulingCheck(ClusterState.of(snapshot_of(nodes=made, pods=[first, second, running("a-2", "1")])))
     assert not elsewhere.fits_elsewhere(first)
     assert not elsewhere.fits_elsewhere(second)

@@ -14,6 +14,7 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.api.w
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.snapshot import ClusterSnapshot
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduler.cluster_state import ClusterState
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduler.feasibility import FilterRunner, find_feasible
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduler.pod_filters import PodFilters
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.check import check_spread
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.options import CheckOptions
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.spread.prediction.draws import MAX_DRAWS
@@ -202,13 +203,13 @@ def test_a_full_zone_is_not_checked_again_for_every_pod(spec: Json, keys: list[s
 
 def test_workloads_that_are_alike_share_the_answers_about_nodes(monkeypatch: pytest.MonkeyPatch) -> None:
     nodes, workloads = 60, 10
-    asked = CountedCalls(FilterRunner._run_node_local_filters)
+    asked = CountedCalls(PodFilters.rejection)
     cluster = ClusterBuilder()
     for number in range(nodes):
         cluster.node(f"worker-{number}", labels={ZONE: "abc"[number % 3]})
     for number in range(workloads):
         cluster.deployment(f"web-{number}", [f"worker-{number}"] * 4)
-    monkeypatch.setattr(FilterRunner, "_run_node_local_filters", asked)
+    monkeypatch.setattr(PodFilters, "rejection", asked)
     report = check_spread(cluster.snapshot(), CheckOptions(topology_keys=[ZONE]))
     assert report.count("collapsed") == workloads and all(line.restartable for line in report.workloads)
     # For each workload only the nodes on which one of its simulations has changed something.

@@ -13,7 +13,6 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
-from ..http.connection import HttpError
 from .connection_settings import ConnectionSettings, Pem
 from .files import ConnectionSettingsError
 from .kubeconfig_settings import context_of_kubeconfig, settings_without_login
@@ -79,10 +78,11 @@ def _without_secrets() -> Iterator[None]:
     """
     from kubernetes import client, config
     from oauthlib.oauth2 import OAuth2Error
+    from urllib3.exceptions import HTTPError
 
     try:
         yield
-    except (config.ConfigException, client.OpenApiException, OAuth2Error, HttpError, *MALFORMED) as error:
+    except (config.ConfigException, client.OpenApiException, OAuth2Error, HTTPError, *MALFORMED) as error:
         name = type(error).__name__
         raise ConnectionSettingsError(f"the login by exec or auth-provider failed in the kubernetes client ({name})") from None
 

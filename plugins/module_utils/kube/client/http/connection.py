@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: onprem.kube_scheduling contributors
-"""HTTP requests to one API server over persistent connections. Only this file imports urllib3.
+"""HTTP requests to one API server over persistent connections. Only this file sends requests with urllib3.
 
 After an answer 401, and after a failed TLS handshake, the settings are read again, because certificates and tokens are renewed while a
 daemon runs for months. No other request is sent a second time here.

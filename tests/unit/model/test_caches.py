@@ -1,13 +1,24 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: onprem.kube_scheduling contributors
-"""A value is computed once for the same objects, and never returned for others."""
+"""A value is computed once for the same key or objects, and never returned for others. A cache keeps what was used last."""
 
 from __future__ import annotations
 
 import gc
 from functools import partial
 
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.identity_cache import IdentityCache, IdentityDict
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.caches import BoundedCache, IdentityCache, IdentityDict
+
+
+def test_values_that_were_used_last_are_kept_and_others_are_made_again() -> None:
+    made: list[str] = []
+    recent: BoundedCache[str, str] = BoundedCache(2)
+
+    def ask(key: str) -> str:
+        return recent.get(key, lambda: made.append(key) or key.upper())  # type: ignore[func-returns-value]
+
+    assert [ask(key) for key in ("a", "b", "a", "c", "a", "b")] == ["A", "B", "A", "C", "A", "B"]
+    assert made == ["a", "b", "c", "b"]
 
 
 def test_value_is_computed_once_for_the_same_objects_and_key() -> None:

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: onprem.kube_scheduling contributors
-"""Values by the identity of objects, for objects whose hash is slow, such as a tuple of thousands of names.
+"""Caches of bounded size, and values by the identity of objects whose hash is slow, such as a tuple of thousands of names.
 
-An entry holds its objects. They are not freed as long as the entry exists, so no other object gets their ids. The objects must not change.
-Two equal objects that are not the same one make two entries, which costs time and is never wrong.
+An entry by identity holds its objects. They are not freed as long as the entry exists, so no other object gets their ids. The objects must
+not change. Two equal objects that are not the same one make two entries, which costs time and is never wrong.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import operator
 import typing as t
 from collections.abc import Hashable, Sequence
 
+K = t.TypeVar("K", bound=Hashable)
 V = t.TypeVar("V")
 
 
@@ -33,6 +34,25 @@ class IdentityDict(dict[t.Any, tuple[object, V]], t.Generic[V]):
         return value
 
 
+class BoundedCache(t.Generic[K, V]):
+    """The ``most`` values that were used last, by key."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._values: dict[K, V] = {}
+
+    def get(self, key: K, make: t.Callable[[], V]) -> V:
+        """Return the value of the key. If the key is not in the cache, call ``make`` for the value."""
+        try:
+            value = self._values.pop(key)
+        except KeyError:
+            value = make()
+            while len(self._values) >= self._most:
+                del self._values[next(iter(self._values))]
+        self._values[key] = value
+        return value
+
+
 class IdentityCache(t.Generic[V]):
     """The values that were used last, at most ``most``, by the identity of the objects from which they are computed.
 
@@ -40,16 +60,8 @@ class IdentityCache(t.Generic[V]):
     """
 
     def __init__(self, most: int) -> None:
-        self._most = most
-        self._entries: IdentityDict[V] = IdentityDict()
+        self._entries: BoundedCache[Hashable, tuple[object, V]] = BoundedCache(most)
 
     def get(self, objects: tuple[object, ...], make: t.Callable[[], V], *, key: Hashable = None) -> V:
         """Return the value for exactly these objects and this key. If it is not in the cache, call ``make`` for it."""
-        identity = (key, *map(id, objects))
-        try:
-            value = self._entries.pop(identity)[1]
-        except KeyError:
-            value = make()
-            while len(self._entries) >= self._most:
-                del self._entries[next(iter(self._entries))]
-        return self._entries.keep(identity, objects, value)
+        return self._entries.get((key, *map(id, objects)), lambda: (objects, make()))[1]
