@@ -203,7 +203,7 @@ def settings_mistakes(program, label, settings, prefix):
     Variables of the environment do not count, and files that the settings name are not read: the controller does not have them.
     """
     # The libraries of the programs are needed only here.
-    common = importlib.import_module(f"{COLLECTION}.services.common.settings")
+    error_type = importlib.import_module(f"{COLLECTION}.services.common.typed_settings").SettingsError
     reader = importlib.import_module(f"{COLLECTION}.services.{'extender.config' if program == 'extender' else program}.settings")
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder, "settings.yml")
@@ -212,9 +212,10 @@ def settings_mistakes(program, label, settings, prefix):
             inputs = [f"--config={file}"], {}
             read = reader.read_settings(reader.read_inputs(*inputs)) if program == "extender" else reader.read_settings(*inputs)
             texts = list(getattr(read, "refused", ()))  # agents that the extender leaves out
-        except common.SettingsError as error:
-            texts = [str(one) for one in common.errors_of(error)]
-    start = f"file {file}"
-    found = [f"{label}: {text.removeprefix(start).lstrip(':, ')}" if text.startswith(start) else text for text in texts]
+        except error_type as error:
+            texts = error.errors
+    # The lines of the file are not those of the caller.
+    start = re.compile(f"file {re.escape(str(file))}(, line [0-9]+)?[:,]? ")
+    found = [start.sub(f"{label}: ", text) for text in texts]
     reserved = {name: reason.format(prefix=prefix) for name, reason in RESERVED.items() if name in settings}
     return found + [f"{label} has {name}: remove it, because {reason}" for name, reason in reserved.items()]

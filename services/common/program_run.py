@@ -9,8 +9,9 @@ import typing as t
 from collections.abc import Callable
 
 from .log import Log, set_up_log
-from .settings import Program, SettingsError, errors_of
+from .settings import Program
 from .signals import ShutdownSignal
+from .typed_settings import SettingsError
 
 GOOD_ORDER, FAILED, CONFIGURATION, API = 0, 1, 2, 3
 """The exit codes."""
@@ -40,7 +41,7 @@ def run_program(program: Program, read_settings: Callable[[], S], work: Callable
     try:
         settings = read_settings()
     except SettingsError as error:
-        for one in errors_of(error):
+        for one in error.errors:
             print(f"{program.name}: {one}", file=sys.stderr)
         return CONFIGURATION
     if settings.check_config:

@@ -8,86 +8,66 @@ The environment has precedence over FILE, and the command line over both.
 from __future__ import annotations
 
 import argparse
-import contextlib
 import re
 import typing as t
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Callable, Mapping, Sequence
 
-from ...plugins.module_utils.kube.client.config.files import ConnectionSettingsError
 from ...plugins.module_utils.model.option_values import OptionError
 from ...plugins.module_utils.model.values.nearest import nearest
-from ...plugins.module_utils.model.values.shown import shown_key
-from .addresses import Address, parse_address
-from .options import SWITCH, Option
-from .yaml_document import YamlDocument, read_yaml, repeated_keys
+from .document import Document, read_document
+from .kinds import SWITCH, TEXT, Kind, names, one_of, text
+from .typed_settings import WRONG, Mistake, Mistakes, SettingsError, read_value
+
+LOG_LEVELS = ("debug", "info", "warning", "error")
+LOG_FORMATS = ("json", "text")
 
 T = t.TypeVar("T")
 
 
-class SettingsError(ValueError):
-    """A setting cannot be used. The text names it, its origin, and the values that can be used."""
+class Option(t.NamedTuple):
+    """One option of a program. If there is no ``original_flag``, the flag is derived from the name.
+
+    ``may_be_empty``: an empty variable of the environment counts.
+    """
+
+    name: str
+    kind: Kind
+    help: str
+    original_flag: str = ""
+    may_be_empty: bool = False
+
+    @property
+    def flag(self) -> str:
+        """Return the flag on the command line."""
+        return self.original_flag or "--" + self.name.replace("_", "-")
 
 
-class SettingsErrors(SettingsError):
-    """One or several settings cannot be used. ``errors``: an error for each."""
-
-    def __init__(self, errors: Sequence[SettingsError]) -> None:
-        super().__init__("; ".join(map(str, errors)))
-        self.errors = tuple(errors)
-
-
-class ErrorCollector:
-    """Collects the errors of settings that do not depend on each other, so that one run names all of them."""
-
-    def __init__(self) -> None:
-        self.errors: list[SettingsError] = []
-
-    @contextlib.contextmanager
-    def collected(self) -> Iterator[None]:
-        """Collect the SettingsError that ends the block, and continue after the block."""
-        try:
-            yield
-        except SettingsError as error:
-            self.errors += errors_of(error)
-
-    def raise_any(self) -> None:
-        """Raise SettingsErrors if there was an error."""
-        if self.errors:
-            raise SettingsErrors(self.errors)
-
-
-def errors_of(error: SettingsError) -> tuple[SettingsError, ...]:
-    """Return an error for each setting that cannot be used."""
-    return error.errors if isinstance(error, SettingsErrors) else (error,)
-
-
-class Given(t.NamedTuple):
-    """A value as it was found, and the place where it was found."""
-
-    value: t.Any
-    origin: str
-
-
-def origin_of(name: str, given: Mapping[str, Given]) -> str:
-    """Return the origin of the setting without its name, because the texts of these errors begin with the name."""
-    return f"{given[name].origin.removesuffix(f', {name}')}: " if name in given else ""
-
-
-def parse_given(option: Option, given: Given) -> t.Any:
-    try:
-        return option.kind.parse(given.value)
-    except ValueError as error:
-        raise SettingsError(f"{given.origin}: {error}") from error
+SCHEDULER_CONFIG = Option(
+    "scheduler_config",
+    names(),
+    "the configurations of kube-scheduler: paths of files, or configmap:NAMESPACE/NAME/KEY (the default profile)",
+)
+LOG_FORMAT = Option("log_format", one_of(*LOG_FORMATS), "one JSON object a line, or readable text (json)")
+CONNECTION_AND_LOG = (
+    Option("kubeconfig", text("FILE"), "the connection (the pod's service account, otherwise as kubectl)"),
+    Option("context", TEXT, "the kubeconfig's context"),
+    LOG_FORMAT,
+    Option("log_level", one_of(*LOG_LEVELS), "the lowest level of the lines that are written (info)"),
+)
+"""The options for the connection and the log, which the rebalancer and the rescuer have."""
 
 
 class Program(t.NamedTuple):
-    """A program with settings: its ``name``, such as rescuer, and its help. ``example`` is a line of FILE with a setting."""
+    """A program with settings: its ``name``, such as rescuer, and its help. ``example`` is a line of FILE with a setting.
+
+    ``sections``: the names of the settings of FILE that have no flag.
+    """
 
     name: str
     description: str
     options: Sequence[Option]
     example: str
+    sections: tuple[str, ...] = ()
 
     @property
     def command(self) -> str:
@@ -99,70 +79,114 @@ class Program(t.NamedTuple):
         """Return the prefix of its environment variables."""
         return f"{self.name.upper()}_"
 
-    def is_service_link(self, variable: str) -> bool:
-        """Return whether the kubelet has set the variable for a Service whose name begins like the program's name."""
-        return bool(re.fullmatch(self.prefix + r"(\w+_)?(SERVICE_HOST|SERVICE_PORT(_\w+)?|PORT(_\d+_(TCP|UDP|SCTP)(_\w+)?)?)", variable))
+
+class Given(t.NamedTuple):
+    """A text of the command line or of the environment, and the name of the flag or variable."""
+
+    value: str
+    origin: str
 
 
-def read_values(
-    program: Program, arguments: Sequence[str], environment: Mapping[str, str], errors: ErrorCollector
-) -> tuple[dict[str, t.Any], dict[str, Given]]:
-    """Return the values of the given settings by name, and the settings as they were given. What cannot be used is in ``errors``.
+class Inputs(t.NamedTuple):
+    """The flags and the variables of a program by the names of their settings, and FILE. They do not change while the program runs."""
 
-    Flags have precedence over variables, and variables over FILE. Raises SystemExit after --help.
+    program: Program
+    flags: Mapping[str, Given]
+    variables: Mapping[str, Given]
+    mistakes: tuple[Mistake, ...]
+
+    @property
+    def file(self) -> str:
+        """Return the path of FILE, or an empty text if there is none."""
+        found = self.flags.get("config") or self.variables.get("config")
+        return found.value if found is not None else ""
+
+
+class Values(t.NamedTuple):
+    """The values of the options that are given and can be used, FILE, and the mistakes up to now."""
+
+    inputs: Inputs
+    document: Document
+    options: dict[str, t.Any]
+    mistakes: Mistakes
+
+    def shown(self, mistake: Mistake) -> str:
+        """Return a mistake for people, with the flag, the variable, or the place in FILE."""
+        name = mistake.path[0] if mistake.path else ""
+        given = self.inputs.flags.get(str(name)) or self.inputs.variables.get(str(name))
+        return f"{given.origin}{mistake.problem}" if given is not None else self.document.shown(mistake)
+
+    def raise_any(self) -> None:
+        """Raise SettingsError if there are mistakes."""
+        if self.mistakes:
+            raise SettingsError(*map(self.shown, self.mistakes))
+
+
+def read_settings(
+    program: Program, arguments: Sequence[str], environment: Mapping[str, str], build: Callable[[Mapping[str, t.Any]], T]
+) -> T:
+    """Return the settings that ``build`` makes of the values of the options. Raises SettingsError, and SystemExit after --help.
+
+    After an OptionError, whose text begins with the name of the option, ``build`` is called again without that option, so that the error
+    has all wrong values.
     """
-    flags, variables = flags_given(program, arguments, errors), variables_given(program, environment, errors)
-    config = flags.pop("config", None) or variables.pop("config", None)
-    given = {**(_from_file(program, config, errors) if config else {}), **variables, **flags}
-    values = {}
-    for option in program.options:
-        if option.name in given:
-            with errors.collected():
-                values[option.name] = parse_given(option, given[option.name])
-    return values, given
-
-
-def collect_options(
-    build: Callable[[Mapping[str, t.Any]], T], values: Mapping[str, t.Any], given: Mapping[str, Given], errors: ErrorCollector
-) -> T | None:
-    """Return the options that ``build`` makes of the values. None if it raises an OptionError that is not about one of them.
-
-    After an OptionError, whose text begins with the name of the option, ``build`` is called again without that option, so that the errors
-    have all wrong values.
-    """
-    left = dict(values)
+    values = read_values(read_inputs(program, arguments, environment))
+    left = dict(values.options)
     while True:
         try:
-            return build(left)
+            settings = build(left)
+            break
         except OptionError as error:
-            name = re.split(r"\W", str(error), maxsplit=1)[0]
-            errors.errors.append(SettingsError(f"{origin_of(name, given)}{error}"))
-            if left.pop(name, None) is None:
-                return None
+            known = [option.name for option in program.options]
+            values.mistakes.add_named((), str(error), known)
+            wrong = values.mistakes[-1].path
+            if not wrong or left.pop(str(wrong[0]), None) is None:
+                break
+    values.raise_any()
+    return settings
 
 
-def listen_address(text: str) -> Address | None:
-    """Return the address of the option ``listen_address``, or None for an empty text. Raises OptionError."""
+def read_inputs(program: Program, arguments: Sequence[str], environment: Mapping[str, str]) -> Inputs:
+    """Return the flags and the variables. Raises SystemExit after --help."""
+    mistakes = Mistakes()
+    flags, variables = _flags_given(program, arguments, mistakes), _variables_given(program, environment, mistakes)
+    return Inputs(program, flags, variables, tuple(mistakes))
+
+
+def read_values(inputs: Inputs) -> Values:
+    """Return the values of the options. Raises SettingsError if FILE cannot be read."""
+    mistakes = Mistakes(inputs.mistakes)
     try:
-        return parse_address(text) if text else None
-    except ValueError as error:
-        raise OptionError(str(error)) from error
+        document = read_document(inputs.file) if inputs.file else Document()
+    except SettingsError as error:
+        raise SettingsError(*map(str, mistakes), *error.errors) from None
+    program, of_file = inputs.program, Mistakes(document.mistakes)
+    of_file.add_unknown((), document.content, [*(option.name for option in program.options), *program.sections])
+    # They are about FILE, also if a flag or a variable replaces the value.
+    mistakes += [Mistake((), document.shown(one)) for one in of_file]
+    given = {**document.content, **{name: one.value for name, one in {**inputs.variables, **inputs.flags}.items()}}
+    values = {}
+    for option in program.options:
+        if given.get(option.name) is not None:
+            value = read_value(option.kind, given[option.name], (option.name,), mistakes)
+            if value is not WRONG:
+                values[option.name] = value
+    return Values(inputs, document, values, mistakes)
 
 
-def flags_given(program: Program, arguments: Sequence[str], errors: ErrorCollector) -> dict[str, Given]:
+def _flags_given(program: Program, arguments: Sequence[str], mistakes: Mistakes) -> dict[str, Given]:
     """Return the settings of the command line by name. Raises SystemExit after --help."""
     parser = _parser(program)
     try:
         found, unknown = parser.parse_known_args(arguments)
     except argparse.ArgumentError as error:
-        errors.errors.append(SettingsError(str(error)))
+        mistakes.add((), str(error))
         return {}
-    known = ["--config", *(option.flag for option in program.options)]
+    flags = {"config": "--config", **{option.name: option.flag for option in program.options}}
     # A word after an unknown flag is probably its value.
     for flag in (word.partition("=")[0] for number, word in enumerate(unknown) if word.startswith("-") or not number):
-        errors.errors.append(SettingsError(f"{flag} is not a flag{nearest(flag, known)}"))
-    names = {"config": "--config", **{option.name: option.flag for option in program.options}}
-    return {name: Given(value, f"flag {names[name]}") for name, value in vars(found).items() if value is not None}
+        mistakes.add((), f"{flag} is not a flag{nearest(flag, flags.values())}")
+    return {name: Given(value, f"flag {flags[name]}") for name, value in vars(found).items() if value is not None}
 
 
 def _parser(program: Program) -> argparse.ArgumentParser:
@@ -183,47 +207,17 @@ def _parser(program: Program) -> argparse.ArgumentParser:
     return parser
 
 
-def variables_given(program: Program, environment: Mapping[str, str], errors: ErrorCollector) -> dict[str, Given]:
+def _variables_given(program: Program, environment: Mapping[str, str], mistakes: Mistakes) -> dict[str, Given]:
     """Return the settings of the environment by name."""
     prefix = program.prefix
-    known = {f"{prefix}CONFIG": "config", **{option.variable(prefix): option.name for option in program.options}}
-    may_be_empty = {option.variable(prefix) for option in program.options if option.may_be_empty}
+    known = {f"{prefix}CONFIG": "config", **{prefix + option.name.upper(): option.name for option in program.options}}
+    may_be_empty = {option.name for option in program.options if option.may_be_empty}
+    # The kubelet sets such variables for a Service whose name begins like the name of the program.
+    service_link = re.compile(prefix + r"(\w+_)?(SERVICE_HOST|SERVICE_PORT(_\w+)?|PORT(_\d+_(TCP|UDP|SCTP)(_\w+)?)?)")
     found = {}
     for variable, value in sorted(environment.items()):
-        if not variable.startswith(prefix):
-            continue
-        if variable in known:
-            if value or variable in may_be_empty:
-                found[known[variable]] = Given(value, f"variable {variable}")
-        elif not program.is_service_link(variable):
-            errors.errors.append(SettingsError(f"variable {variable} is not a setting{nearest(variable, known)}"))
+        if variable in known and (value or known[variable] in may_be_empty):
+            found[known[variable]] = Given(value, f"variable {variable}")
+        elif variable.startswith(prefix) and variable not in known and not service_link.fullmatch(variable):
+            mistakes.add((), f"variable {variable} is not a setting{nearest(variable, known)}")
     return found
-
-
-def _from_file(program: Program, config: Given, errors: ErrorCollector) -> dict[str, Given]:
-    content, root = None, None
-    with errors.collected():
-        content, root = _content_of(program, config)
-    if content is None:
-        return {}
-    for twice in repeated_keys(root):
-        errors.errors.append(SettingsError(f"file {config.value}: {twice.name}{twice.problem}"))
-    known = [option.name for option in program.options]
-    for key in content:
-        if key not in known:
-            text = f"file {config.value}: {shown_key(key)} is not a setting{nearest(str(key), known)}"
-            errors.errors.append(SettingsError(text))
-    return {key: Given(value, f"file {config.value}, {key}") for key, value in content.items() if key in known and value is not None}
-
-
-def _content_of(program: Program, config: Given) -> YamlDocument:
-    """Return FILE, whose content is a mapping or None. Raises SettingsError."""
-    try:
-        document = read_yaml(Path(config.value).read_bytes())
-    except OSError as error:
-        raise SettingsError(f"{config.origin}: {config.value} cannot be read: {error}") from error
-    except ConnectionSettingsError as error:
-        raise SettingsError(f"{config.origin}: {config.value} cannot be read: {error}") from None
-    if document.content is not None and not isinstance(document.content, dict):
-        raise SettingsError(f"file {config.value} is not a mapping: its settings are expected as NAME: VALUE, such as {program.example}")
-    return document

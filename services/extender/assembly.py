@@ -100,8 +100,8 @@ class Extender:
         context = self._tls.context if self._tls is not None else None
         limits = settings.server
         servers = [HttpServer(settings.listen, app, context, max_body_bytes=limits.max_body_bytes, head_s=limits.request_timeout_s)]
-        if settings.status is not None:
-            servers.append(HttpServer(settings.status, App(None, status_api, self._metrics, self._log)))
+        if settings.status_address is not None:
+            servers.append(HttpServer(settings.status_address, App(None, status_api, self._metrics, self._log)))
         return servers
 
     # --- the event loop ---

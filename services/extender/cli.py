@@ -11,15 +11,13 @@ from collections.abc import Mapping, Sequence
 
 from ..common.allocator import limit_free_memory
 from ..common.log import Log, set_up_log
-from ..common.settings import SettingsError, errors_of
 from ..common.signals import ShutdownSignal
+from ..common.typed_settings import SettingsError
 from .assembly import Extender, queries_of
 from .check_sources import NoListener, report_on
-from .config.named_files import check_named_files
-from .config.options import PROGRAM
-from .config.settings import Inputs, Settings, read_inputs, read_settings
+from .config.named_files import named_file_mistakes
+from .config.settings import PROGRAM, Inputs, Settings, read_inputs, read_settings
 from .container_memory import memory_shortage
-from .settings_errors import ErrorList
 from .sources.missing import missing_sources
 from .sources.refresher import Sources
 
@@ -41,7 +39,7 @@ def main(arguments: Sequence[str], environment: Mapping[str, str]) -> int:
         inputs = read_inputs(arguments, environment)
         settings = read_settings(inputs)
     except SettingsError as error:
-        for one in errors_of(error):
+        for one in error.errors:
             print(f"extender: {one}", file=sys.stderr)
         return CONFIGURATION
     # The kubelet shows the last line of a program that ends, so that it must not be a traceback.
@@ -74,7 +72,9 @@ def _serve(inputs: Inputs, settings: Settings, log: Log, shutdown: ShutdownSigna
         extender = Extender(inputs, settings, log, shutdown)
     except OSError as error:
         log.error(
-            f"cannot start: {error}{REMEDIES.get(error.errno, '')}", listen=str(settings.listen), status_address=str(settings.status or "")
+            f"cannot start: {error}{REMEDIES.get(error.errno, '')}",
+            listen=str(settings.listen),
+            status_address=str(settings.status_address or ""),
         )
         return CONFIGURATION
     extender.run()
@@ -83,9 +83,8 @@ def _serve(inputs: Inputs, settings: Settings, log: Log, shutdown: ShutdownSigna
 
 
 def _check_config(settings: Settings) -> int:
-    errors = ErrorList()
-    check_named_files(settings.sources, settings.server.tls, errors)
-    problems = [*settings.refused, *map(settings.document.shown, errors.errors)]
+    mistakes = named_file_mistakes(settings.sources, settings.server.tls)
+    problems = [*settings.refused, *map(settings.values.shown, mistakes)]
     for text in problems:
         print(f"extender: {text}", file=sys.stderr)
     used = [one.agent for profile in settings.profiles.values() for one in profile.agents]
@@ -96,7 +95,7 @@ def _check_config(settings: Settings) -> int:
     for profile in settings.profiles.values():
         agents = ", ".join(f"{one.name} (weight {one.weight:g}{', filter' if one.filters else ''})" for one in profile.agents)
         print(f"profile {profile.name}: {agents}; unknown nodes: {profile.unknown}")
-    print(f"{settings.document.file} can be used")
+    print(f"{settings.values.document.file} can be used")
     return GOOD_ORDER
 
 

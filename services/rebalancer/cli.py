@@ -64,14 +64,14 @@ def _run(settings: Settings, transport: Transport, log: Log, shutdown: ShutdownS
     passes = Passes(settings, api, log=log, health=health, shutdown=shutdown)
     if not settings.interval:
         return passes.run()
-    if settings.listen is None:
+    if settings.listen_address is None:
         return _loop(settings.interval, passes, health, shutdown, log)
     registry = new_registry()
     registry.register(passes.last)
     try:
-        endpoints = Endpoints(settings.listen, registry, health)
+        endpoints = Endpoints(settings.listen_address, registry, health)
     except (OSError, UnicodeError) as error:
-        log.error(f"listen_address is {settings.listen}: {error}")
+        log.error(f"listen_address is {settings.listen_address}: {error}")
         return CONFIGURATION
     log.info("serving metrics and health", address=str(endpoints.address))
     try:

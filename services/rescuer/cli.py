@@ -33,11 +33,11 @@ def main(arguments: Sequence[str], environment: Mapping[str, str]) -> int:
 def _serve(settings: Settings, log: Log, shutdown: ShutdownSignal) -> int:
     metrics, health = Metrics(), Health()
     endpoints = None
-    if settings.listen is not None:
+    if settings.listen_address is not None:
         try:
-            endpoints = Endpoints(settings.listen, metrics.registry, health)
+            endpoints = Endpoints(settings.listen_address, metrics.registry, health)
         except (OSError, UnicodeError) as error:
-            log.error(f"listen_address is {settings.listen}: {error}")
+            log.error(f"listen_address is {settings.listen_address}: {error}")
             return CONFIGURATION
         log.info("serving metrics and health", address=str(endpoints.address))
     try:

@@ -109,7 +109,7 @@ def test_a_broken_file_is_visible_at_the_top_and_disappears_after_the_repair(pag
     page.open(f"{pages.status}/status")
     (shown,) = page.value(ALERTS)
     assert shown.startswith("FILE cannot be used: ") and " Since 20" in shown
-    assert "line 8, profiles.quiet.agents[0].args.best is a text: a number is expected" in shown
+    assert "line 8, profiles.quiet.agents[0].args.best is 'low': it must be a number" in shown
     assert page.value(f"{ALERT}.getBoundingClientRect().top < document.querySelector('table').getBoundingClientRect().top")
     assert page.value(f"getComputedStyle({ALERT}).borderLeftStyle") == "solid"
     assert page.table()[0][0] == "node-a", "the previous settings are in use"

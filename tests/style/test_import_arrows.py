@@ -72,7 +72,7 @@ THIRD_PARTY = {
     "numpy": {
         f"services/extender/agents/{name}.py"
         for name in (
-            *("arrays", "pigeon", "packing/objectives", "packing/placements", "packing/table"),
+            *("arrays", *(f"original/{file}" for file in ("pigeon", "packing/objectives", "packing/placements", "packing/table"))),
             *("safe_balance", "safe_overload", "safe/beta", "safe/model", "safe/table"),
         )
     },
@@ -82,9 +82,8 @@ THIRD_PARTY = {
     "uvloop": {"services/common/http/endpoints.py", "services/extender/http/server.py"},
     "yaml": {
         "kube/client/config/yaml_text.py",
-        "services/common/yaml_document.py",
+        "services/common/document.py",
         "services/kubectl_spread/output.py",
-        "services/extender/config/document.py",
     },
 }
 

@@ -11,17 +11,14 @@ from __future__ import annotations
 import typing as t
 
 from ....plugins.module_utils.model.codec import Struct
+from ...common.kinds import whole
 from ..interface import Agent, Judgement, NodeView, PodView, Victims
-from .arguments import check_range
 
 
 class BudgetsArgs(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """``max_violations``: the number of violations that preemption may cause on a node."""
 
-    max_violations: int = 0
-
-    def __post_init__(self) -> None:
-        check_range("max_violations", self.max_violations, 0, 2**31)
+    max_violations: t.Annotated[int, whole(0, 2**31)] = 0
 
 
 class Budgets(Agent):

@@ -8,13 +8,11 @@ the same value have nearly the same score.
 
 from __future__ import annotations
 
-import math
 import typing as t
 from collections.abc import Sequence
 
-from ....plugins.module_utils.model.codec import field
 from ..interface import BEST_SCORE, Agent, Expression, Judgement, NodeView, PodView, Query
-from .arguments import Duration, ValueAgeArgs
+from .arguments import Seconds, ValueAgeArgs
 from .measurements import read_value
 
 
@@ -32,13 +30,12 @@ class MetricArgs(ValueAgeArgs, frozen=True, kw_only=True, forbid_unknown_fields=
     reject_below: float | None = None
     unit: str = ""
     timestamp_of: str = ""
-    max_age: Duration = field(default=90, name="max_age_s")
+    max_age_s: Seconds = 90
 
     def __post_init__(self) -> None:
-        super().__post_init__()
         if not self.query.strip():
             raise ValueError("query is empty: give a PromQL expression")
-        if not (math.isfinite(self.best) and math.isfinite(self.worst)) or self.best == self.worst:
+        if self.best == self.worst:
             raise ValueError(f"best is {self.best} and worst is {self.worst}: they must be different numbers")
         if self.reject_above is not None and self.reject_below is not None and self.reject_above < self.reject_below:
             raise ValueError(f"reject_above is {self.reject_above} and reject_below is {self.reject_below}: every value would be rejected")

@@ -62,10 +62,10 @@ class NetworkTraffic(Agent):
 
     def __init__(self, args: NetworkTrafficArgs) -> None:
         super().__init__(args)
-        self._directions, self._window_s = args.directions, args.window_s
+        self._directions, self._window_s = args.directions, args.window
         self._by_rate = args.normalise == RELATIVE
         self._entries = [(re.compile(entry.nodes), DeviceFilter(entry.device, args.excluded)) for entry in args.entries]
-        self._overrides = [(re.compile(entry.nodes), re.compile(entry.device), entry.bytes_per_s) for entry in args.speeds]
+        self._overrides = [(re.compile(entry.nodes), re.compile(entry.device), entry.speed) for entry in args.speeds]
         matching = "|".join(f"(?:{entry.device})" for entry in args.entries)
         conditions = (LabelMatch("device", matching), *([LabelMatch("device", args.excluded, negative=True)] if args.excluded else []))
         self._rates = {direction: Rate(COUNTERS[direction], self._window_s, conditions) for direction in self._directions}
@@ -182,7 +182,7 @@ class NetworkTraffic(Agent):
     def _estimate(self, of_nodes: Sequence[Sequence[Traffic]], direction: str, assumed_speed: float) -> float:
         """Return the bytes per second of a new pod that declares none."""
         if self.args.estimate != AUTO:
-            return float(self.args.estimate_bytes_per_s)
+            return float(self.args.estimate)
         return automatic_estimate((one for found in of_nodes for one in found if one.direction == direction), assumed_speed)
 
     def _direction(self, node: NodeView, direction: str, rates: Mapping[str, Series], known: Mapping[str, Device], now_s: float) -> Traffic:

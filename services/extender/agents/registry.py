@@ -7,32 +7,34 @@ Only the modules of the requested agents are imported, so that a broken agent th
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import re
 import typing as t
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from importlib.metadata import EntryPoint, entry_points
 
+from ....plugins.module_utils.model.codec import Struct, fields_of
 from ....plugins.module_utils.model.values.nearest import nearest
 from ....plugins.module_utils.model.values.shown import shown_value
+from ...common.typed_settings import Mistakes, SettingPath, read
 from ..interface import Agent
-from .arguments import ArgumentError, argument_error, read_arguments
 
 _PLAIN_NAME = re.compile(r"[\w.-]{1,60}")
 
 GROUP = "onprem_kube_scheduling.agents"
 BUILT_IN = {
-    "budgets": "Budgets",
-    "congestion": "Congestion",
-    "metric": "Metric",
-    "network_traffic": "NetworkTraffic",
-    "pigeon": "Pigeon",
-    "reward": "Reward",
-    "safe_balance": "SafeBalance",
-    "safe_overload": "SafeOverload",
-    "template": "Template",
+    "budgets": "budgets.Budgets",
+    "congestion": "original.congestion.Congestion",
+    "metric": "metric.Metric",
+    "network_traffic": "network_traffic.NetworkTraffic",
+    "pigeon": "original.pigeon.Pigeon",
+    "reward": "original.reward.Reward",
+    "safe_balance": "safe_balance.SafeBalance",
+    "safe_overload": "safe_overload.SafeOverload",
+    "template": "template.Template",
 }
-"""The class of each agent of this folder. Its module has the name of the agent."""
+"""The module of each agent of this folder, with its class. Those in ``original`` are from the original systems."""
 
 
 class AgentError(ValueError):
@@ -44,7 +46,8 @@ def load_agent(name: str) -> type[Agent]:
     found = _load_built_in(name) if name in BUILT_IN else _load_entry_point(name)
     if not isinstance(found, type) or not issubclass(found, Agent):
         raise AgentError(f"agent {name}: its entry point is {found!r}, and a subclass of interface.Agent is expected")
-    if not isinstance(getattr(found, "args_type", None), type):
+    args_type = getattr(found, "args_type", None)
+    if not (isinstance(args_type, type) and issubclass(args_type, Struct)):
         raise AgentError(
             f"agent {name}: the class {found.__qualname__} has no args_type: set it to a frozen msgspec.Struct, which has no fields if the"
             " agent has no arguments"
@@ -59,19 +62,42 @@ def load_agent(name: str) -> type[Agent]:
 
 
 def build_agent(name: str, args: Mapping[str, t.Any] | None = None) -> Agent:
-    """Return an agent with its ``args`` of FILE. Raises AgentError, which names the agent and the argument.
+    """Return an agent with its ``args`` of FILE. Raises AgentError, which names the agent and its wrong arguments."""
+    kind, mistakes = load_agent(name), Mistakes()
+    arguments = read_arguments(kind, args or {}, (), mistakes)
+    agent = start_agent(kind, arguments, (), mistakes) if arguments is not None else None
+    if agent is None or mistakes:
+        raise AgentError(f"agent {name}, args: {'; '.join(map(str, mistakes))}")
+    return agent
 
-    The cause of the error is an ArgumentError if the arguments cannot be used. Otherwise the code of the agent has failed.
+
+def read_arguments(kind: type[Agent], args: Mapping[str, t.Any], path: SettingPath, mistakes: Mistakes) -> t.Any:
+    """Return the arguments of an agent, or None for wrong ones, whose mistakes are added. Raises AgentError if the agent's code fails."""
+    with agent_code(f"agent {kind.name} cannot be started"):
+        return read(kind.args_type, args, path, mistakes)
+
+
+def start_agent(kind: type[Agent], args: t.Any, path: SettingPath, mistakes: Mistakes) -> Agent | None:
+    """Return an agent, or None if it cannot use its arguments together. Raises AgentError if its code fails."""
+    with agent_code(f"agent {kind.name} cannot be started"):
+        try:
+            return kind(args)
+        except ValueError as error:
+            mistakes.add_named(path, str(error), [one.encode_name for one in fields_of(kind.args_type)])
+            return None
+
+
+@contextlib.contextmanager
+def agent_code(problem: str) -> Iterator[None]:
+    """Raise AgentError with this text if the code of an agent raises an error, so that the other agents continue.
+
+    The code of other packages may raise anything, and so may a library, such as numpy on a processor without the instructions that it
+    needs.
     """
-    kind = load_agent(name)
     try:
-        return kind(read_arguments(kind.args_type, args))
-    except ArgumentError as error:
-        raise AgentError(f"agent {name}, args: {error}") from error
-    except ValueError as error:
-        raise AgentError(f"agent {name}, args: {error}") from argument_error(args or {}, str(error))
-    except Exception as error:  # the code of other packages may raise anything, and the other agents must continue
-        raise AgentError(f"agent {name} cannot be started: {_text_of(error)}") from error
+        yield
+    except Exception as error:
+        raise AgentError(f"{problem}: {type(error).__name__}: {error}") from error
 
 
 def agent_names() -> list[str]:
@@ -80,18 +106,15 @@ def agent_names() -> list[str]:
 
 
 def _load_built_in(name: str) -> t.Any:
-    try:
-        return getattr(importlib.import_module(f"{__package__}.{name}"), BUILT_IN[name])
-    except Exception as error:  # a library may raise anything, such as numpy on a processor without the instructions that it needs
-        raise AgentError(f"agent {name} cannot be imported: {_text_of(error)}") from error
+    module, _, of_class = BUILT_IN[name].rpartition(".")
+    with agent_code(f"agent {name} cannot be imported"):
+        return getattr(importlib.import_module(f"{__package__}.{module}"), of_class)
 
 
 def _load_entry_point(name: str) -> t.Any:
     entry = _entry_point(name)
-    try:
+    with agent_code(f"agent {name} cannot be imported from {entry.value}"):
         return entry.load()
-    except Exception as error:  # the import of another package may raise anything
-        raise AgentError(f"agent {name} cannot be imported from {entry.value}: {_text_of(error)}") from error
 
 
 def _entry_point(name: str) -> EntryPoint:
@@ -103,7 +126,3 @@ def _entry_point(name: str) -> EntryPoint:
     names = agent_names()
     better = nearest(name, names) or f"; the agents are {', '.join(names)}, and an agent of your own needs its package in this environment"
     raise AgentError(f"there is no agent {name if _PLAIN_NAME.fullmatch(name) else shown_value(name)}{better}")
-
-
-def _text_of(error: BaseException) -> str:
-    return f"{type(error).__name__}: {error}"

@@ -10,17 +10,14 @@ from __future__ import annotations
 import typing as t
 
 from ....plugins.module_utils.model.codec import Struct
-from ..interface import BEST_SCORE, Agent, Judgement, NodeView, PodView
-from .arguments import check_range
+from ...common.kinds import number
+from ..interface import Agent, Judgement, NodeView, PodView
 
 
 class TemplateArgs(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """``score``: the score of each node, 0 to 10."""
 
-    score: float = 1.0
-
-    def __post_init__(self) -> None:
-        check_range("score", self.score, 0, BEST_SCORE)
+    score: t.Annotated[float, number(0, 10)] = 1.0
 
 
 class Template(Agent):

@@ -7,226 +7,145 @@ from __future__ import annotations
 import typing as t
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
-from ....plugins.module_utils.model.codec import encode_json
-from ....plugins.module_utils.model.values.shown import shown_value
-from ...common.settings import SettingsError
-from ..agents.arguments import ArgumentError
-from ..agents.registry import AgentError, build_agent, load_agent
+from ....plugins.module_utils.model.codec import Struct, field
+from ...common.kinds import Text, one_of, positive
+from ...common.settings import Values
+from ...common.typed_settings import Mistake, SettingPath, read
+from ..agents.registry import AgentError, agent_code, load_agent, read_arguments, start_agent
 from ..engine.profile import ANY_SCHEDULER, MEDIAN, UNKNOWN_POLICIES, ConfiguredAgent, Profile
 from ..interface import Agent, Query
-from ..settings_errors import ErrorList, FileSettingError, SettingPath
 from ..sources.missing import prometheus_violation
 from ..sources.settings import SourceSettings
-from ..sources.settings_section import Section
-from .document import Document
 
 MAX_WEIGHT = 1_000_000
-PROFILE_KEYS = ("agents", "unknown")
 PROFILES = ("profiles",)
-AGENT_KEYS = ("name", "weight", "filter", "args")
 
 
-@dataclass(frozen=True)
-class AgentEntry:
-    """An agent as FILE describes it, at ``path``."""
+class AgentEntry(Struct, frozen=True):
+    """An agent as FILE describes it."""
 
-    path: SettingPath
+    REMEDY = "; an argument of the agent belongs below args"
+
+    name: Text
+    weight: t.Annotated[float, positive(MAX_WEIGHT)] = 1.0
+    filter: bool = False
+    args: dict[str, t.Any] = field(default_factory=dict)
+
+
+class ProfileEntry(Struct, frozen=True):
+    """A profile as FILE describes it. ``agents`` are read one by one, so that each can be used without the others."""
+
+    agents: tuple[t.Any, ...] = ()
+    unknown: t.Annotated[str, one_of(*UNKNOWN_POLICIES)] = MEDIAN
+
+    def __post_init__(self) -> None:
+        if not self.agents:
+            raise ValueError("agents is empty: name at least one agent, such as [{name: network_traffic}]")
+
+
+class BuiltAgent(t.NamedTuple):
+    """An agent of a profile, with the arguments from which it was made."""
+
+    profile: str
     name: str
-    weight: float
-    filters: bool
-    args: Mapping[str, t.Any]
-
-
-@dataclass(frozen=True)
-class ProfileEntry:
-    """A profile as FILE describes it."""
-
-    name: str
-    unknown: str
-    agents: tuple[AgentEntry, ...]
-
-
-AgentKey = tuple[str, str, bytes]
-
-
-class Built(t.NamedTuple):
-    """The profiles with their agents. ``refused``: sentences about agents that are left out, because they cannot be used.
-
-    ``notes``: sentences about settings without an effect. ``agents``: the agents by the profile, the name and the arguments, for the next
-    reading of FILE.
-    """
-
-    profiles: Mapping[str, Profile]
-    refused: tuple[str, ...]
-    notes: tuple[str, ...]
-    agents: Mapping[AgentKey, Agent]
-
-
-def read_profiles(document: Document, errors: ErrorList) -> tuple[ProfileEntry, ...]:
-    """Return the profiles of FILE. Those that cannot be used, and their agents, are left out, with an error. Raises FileSettingError."""
-    value = document.content.get("profiles")
-    if isinstance(value, list) and value:
-        expected = "a mapping is expected, with the schedulerName of each profile as the key, such as web: {agents: […]}"
-        raise FileSettingError(PROFILES, f" is a list: {expected}")
-    if not isinstance(value, Mapping) or not value:
-        raise FileSettingError(PROFILES, f': at least one profile is expected, by its schedulerName, or "{ANY_SCHEDULER}" for all pods')
-    found = []
-    for name, entry in value.items():
-        with errors.collected():
-            found.append(_profile(name, entry, errors))
-    return tuple(found)
+    args: t.Any
+    agent: Agent
 
 
 class ProfileBuilder:
     """Makes the profiles with their agents.
 
     ``original_args``: arguments of the original's variables by the name of the agent. They apply to every profile. ``sources``: the
-    sources of FILE, or None if they cannot be used. ``known``: the agents
-    of the last reading. One whose arguments are the same is used again, because it may have learned something.
+    sources of FILE, or None if they cannot be used. ``known``: the agents of the last reading. One whose arguments are the same is used
+    again, because it may have learned something.
+
+    The results: ``refused`` has the agents that are left out, because their code fails. ``notes`` are about settings without an effect.
+    ``agents`` are those of all profiles, for the next reading of FILE.
     """
 
     def __init__(
         self,
-        document: Document,
+        values: Values,
         original_args: Mapping[str, Mapping[str, t.Any]],
         sources: SourceSettings | None,
-        errors: ErrorList,
-        known: Mapping[AgentKey, Agent] | None = None,
+        known: Sequence[BuiltAgent],
     ) -> None:
-        self._document, self._original_args, self._sources, self._errors = document, original_args, sources, errors
-        self._known = known or {}
-        self._refused: list[SettingsError] = []
-        self._notes: list[str] = []
-        self._used: dict[AgentKey, Agent] = {}
+        self._mistakes, self._original_args, self._sources, self._known = values.mistakes, original_args, sources, known
+        self.refused: list[Mistake] = []
+        self.notes: list[Mistake] = []
+        self.agents: list[BuiltAgent] = []
 
-    def build(self, entries: Sequence[ProfileEntry]) -> Built:
+    def build(self, profiles: t.Any) -> dict[str, Profile]:
         """Return the profiles.
 
-        An agent whose code fails is left out, and the others continue. Wrong arguments are errors, and so is a FILE all of whose agents are
-        left out.
+        An agent whose code fails is left out, and the others continue. Wrong arguments are mistakes, and so is a FILE all of whose agents
+        are left out.
         """
-        profiles = {entry.name: self._profile(entry) for entry in entries}
-        if self._refused and (self._errors.errors or not self._used):
-            self._errors.errors += self._refused
-        return Built(profiles, tuple(map(self._document.shown, self._refused)), tuple(self._notes), self._used)
+        if isinstance(profiles, list) and profiles:
+            expected = "a mapping is expected, with the schedulerName of each profile as the key, such as web: {agents: […]}"
+            self._mistakes.add(PROFILES, f" is a list: {expected}")
+            return {}
+        if not isinstance(profiles, Mapping) or not profiles:
+            self._mistakes.add(PROFILES, f': at least one profile is expected, by its schedulerName, or "{ANY_SCHEDULER}" for all pods')
+            return {}
+        found = {name: self._profile(name, entry) for name, entry in profiles.items()}
+        if self.refused and (self._mistakes or not self.agents):
+            self._mistakes += self.refused
+        return found
 
-    def _profile(self, entry: ProfileEntry) -> Profile:
+    def _profile(self, name: str, value: t.Any) -> Profile:
+        path = (*PROFILES, name)
+        if not name:
+            self._mistakes.add(PROFILES, f' has an empty name: a schedulerName is expected, or "{ANY_SCHEDULER}"')
+        entry = read(ProfileEntry, value, path, self._mistakes)
         agents: list[ConfiguredAgent] = []
-        for one in entry.agents:
-            with self._errors.collected():
-                agents += self._configured(entry.name, one)
-        return Profile(entry.name, _labelled(agents), entry.unknown)
+        for number, one in enumerate(entry.agents if entry is not None else ()):
+            path_of_agent = (*path, "agents", number)
+            try:
+                agents += self._configured(name, path_of_agent, one)
+            except AgentError as error:
+                self.refused.append(Mistake((*path_of_agent, "name"), f": {error}"))
+        return Profile(name, _labelled(agents), entry.unknown if entry is not None else MEDIAN)
 
-    def _configured(self, profile: str, entry: AgentEntry) -> list[ConfiguredAgent]:
-        """Return the agent, or nothing for one whose code fails. Raises FileSettingError."""
-        args = {**entry.args, **self._original_args.get(entry.name, {})}
-        try:
-            key = (profile, entry.name, encode_json(args))
-        except ValueError:  # Python does not write a number with thousands of digits.
-            raise FileSettingError((*entry.path, "args"), " has a number with too many digits") from None
-        agent = self._known.get(key) or _agent(entry, args, self._refused, self._errors)
+    def _configured(self, profile: str, path: SettingPath, value: t.Any) -> list[ConfiguredAgent]:
+        """Return the agent, or nothing if it has a mistake. Raises AgentError if its code fails."""
+        entry = read(AgentEntry, value, path, self._mistakes)
+        if entry is None:
+            return []
+        kind = load_agent(entry.name)
+        if entry.filter and not kind.can_filter:
+            self._mistakes.add((*path, "filter"), f" is true: the agent {entry.name} has no filter")
+        given, args_path = {**entry.args, **self._original_args.get(entry.name, {})}, (*path, "args")
+        args = read_arguments(kind, given, args_path, self._mistakes)
+        if args is None:
+            return []
+        agent = self._kept(profile, entry.name, args) or start_agent(kind, args, args_path, self._mistakes)
         if agent is None:
             return []
-        try:
-            _check_queries(entry, agent)
-            notes = _notes(entry, agent)
-        except AgentError as error:
-            self._refused.append(_refusal(entry, error))
-            return []
-        if self._sources is not None:
-            _check_sources(entry, agent, self._sources)
-        self._used[key] = agent
-        self._notes += [self._document.shown(note) for note in notes]
-        return [ConfiguredAgent(agent, entry.weight, entry.filters)]
+        _check_queries(agent)
+        with agent_code(f"the filter of the agent {entry.name} cannot be used"):
+            reason = agent.ineffective_filter if entry.filter else ""
+        if reason:
+            self.notes.append(Mistake((*path, "filter"), f" is true, and rejects no node: {reason}"))
+        unanswered = prometheus_violation(agent, self._sources) if self._sources is not None else ""
+        if unanswered:
+            self._mistakes.add((*path, "name"), f": {unanswered}")
+        self.agents.append(BuiltAgent(profile, entry.name, args, agent))
+        return [ConfiguredAgent(agent, entry.weight, entry.filter)]
+
+    def _kept(self, profile: str, name: str, args: t.Any) -> Agent | None:
+        """Return the agent of the last reading with these arguments, or None."""
+        return next((one.agent for one in self._known if one[:3] == (profile, name, args)), None)
 
 
-def _profile(name: t.Any, value: t.Any, errors: ErrorList) -> ProfileEntry:
-    if not isinstance(name, str) or not name:
-        raise FileSettingError(PROFILES, f' has the name {shown_value(name)}: a schedulerName is expected, or "{ANY_SCHEDULER}"')
-    section = Section(value, (*PROFILES, name), PROFILE_KEYS, errors)
-    agents = value.get("agents")
-    if not isinstance(agents, list) or not agents:
-        section.refuse("agents", "must be a list with at least one agent, such as [{name: network_traffic}]")
-        agents = []
-    entries = []
-    for number, one in enumerate(agents):
-        with errors.collected():
-            entries += _entry((*section.path, "agents", number), one, errors)
-    return ProfileEntry(name, section.choice("unknown", MEDIAN, UNKNOWN_POLICIES), tuple(entries))
-
-
-def _entry(path: SettingPath, value: t.Any, errors: ErrorList) -> list[AgentEntry]:
-    """Return the agent, or nothing if its name or its arguments cannot be used. Raises FileSettingError for a value that is no mapping."""
-    section = Section(value, path, AGENT_KEYS, errors, remedy="; an argument of the agent belongs below args")
-    weight = value.get("weight")
-    if weight is None:
-        weight = 1
-    if isinstance(weight, bool) or not isinstance(weight, int | float) or not 0 < weight <= MAX_WEIGHT:
-        section.refuse("weight", f"is {shown_value(weight)}: a number above 0 and at most {MAX_WEIGHT} is expected")
-        weight = 1
-    name, filters, args = section.text("name"), section.switch("filter"), value.get("args")
-    if "name" not in section:
-        errors.add(path, " has no name: name the agent, such as network_traffic")
-    if args is not None and (not isinstance(args, Mapping) or not all(isinstance(key, str) for key in args)):
-        section.refuse("args", "must be a mapping of arguments by their names")
-        return []
-    return [AgentEntry(path, name, float(weight), filters, args or {})] if name else []
-
-
-def _agent(entry: AgentEntry, args: Mapping[str, t.Any], refused: list[SettingsError], errors: ErrorList) -> Agent | None:
-    """Return the agent, or None for one whose code fails. Raises FileSettingError for wrong arguments."""
-    try:
-        kind = load_agent(entry.name)
-    except AgentError as error:
-        refused.append(_refusal(entry, error))
-        return None
-    if entry.filters and not kind.can_filter:
-        errors.add((*entry.path, "filter"), f" is true: the agent {entry.name} has no filter")
-    try:
-        return build_agent(entry.name, args)
-    except AgentError as error:
-        wrong = error.__cause__
-        if isinstance(wrong, ArgumentError):
-            raise FileSettingError((*entry.path, "args", *wrong.place), wrong.problem) from None
-        refused.append(_refusal(entry, error))
-        return None
-
-
-def _refusal(entry: AgentEntry, error: AgentError) -> FileSettingError:
-    """Return the sentence about an agent that is left out."""
-    return FileSettingError((*entry.path, "name"), f": {error}")
-
-
-def _notes(entry: AgentEntry, agent: Agent) -> list[FileSettingError]:
-    """Return notes about settings of an agent without an effect. They have the type of an error, so that they are shown with the line.
-
-    Raises AgentError.
-    """
-    try:
-        reason = agent.ineffective_filter if entry.filters else ""
-    except Exception as error:  # the code of other packages may raise anything
-        raise AgentError(f"the filter of the agent {entry.name} cannot be used: {type(error).__name__}: {error}") from error
-    return [FileSettingError((*entry.path, "filter"), f" is true, and rejects no node: {reason}")] if reason else []
-
-
-def _check_queries(entry: AgentEntry, agent: Agent) -> None:
+def _check_queries(agent: Agent) -> None:
     """Raise AgentError if the queries of an agent cannot be used. Later nobody could refuse the agent alone."""
-    try:
+    with agent_code(f"the queries of the agent {agent.name} cannot be used"):
         wrong = [query for query in agent.queries if not isinstance(query, Query)]
         hash(tuple(agent.queries))
-    except Exception as error:  # the code of other packages may raise anything
-        raise AgentError(f"the queries of the agent {entry.name} cannot be used: {type(error).__name__}: {error}") from error
     if wrong:
-        raise AgentError(f"the agent {entry.name} has the query {wrong[0]!r}, which is none of interface.Query")
-
-
-def _check_sources(entry: AgentEntry, agent: Agent, sources: SourceSettings) -> None:
-    """Raise FileSettingError if the agent never knows a node, because Prometheus is not configured."""
-    reason = prometheus_violation(agent, sources)
-    if reason:
-        raise FileSettingError((*entry.path, "name"), f": {reason}")
+        raise AgentError(f"the agent {agent.name} has the query {wrong[0]!r}, which is none of interface.Query")
 
 
 def _labelled(agents: Sequence[ConfiguredAgent]) -> tuple[ConfiguredAgent, ...]:

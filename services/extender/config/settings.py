@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: onprem.kube_scheduling contributors
-"""The checked settings of the extender, from FILE, the environment and the flags."""
+"""The options of the extender, and its checked settings from FILE, the environment and the flags."""
 
 from __future__ import annotations
 
@@ -9,57 +9,75 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from ....plugins.module_utils.model.values.nearest import nearest
-from ....plugins.module_utils.model.values.shown import shown_key
-from ...common.addresses import Address, parse_address
-from ...common.options import Option
-from ...common.settings import ErrorCollector, Given, SettingsError, SettingsErrors, errors_of, flags_given, parse_given, variables_given
+from ....plugins.module_utils.model.codec import Struct
+from ...common import settings
+from ...common.addresses import ADDRESS, NO_ADDRESS, Address
+from ...common.kinds import SWITCH, exact_seconds, text, whole
+from ...common.settings import LOG_FORMAT, Option, Program, Values, read_values
+from ...common.typed_settings import SettingsError, read
+from ..agents.original.variables import LEVEL, Original, read_original, with_original
 from ..engine.profile import Profile
 from ..http.tls import TlsFiles
-from ..interface import Agent
-from ..settings_errors import ErrorList, FileSettingError
-from ..sources.settings import SourceSettings, read_source_settings
-from ..sources.settings_section import Section
-from .document import Document, read_document
-from .options import FILE_ONLY, OPTIONS, PROGRAM
-from .original import Original, read_original, with_original
-from .profiles import AgentKey, ProfileBuilder, ProfileEntry, read_profiles
+from ..sources.settings import SourceSettings
+from .profiles import BuiltAgent, ProfileBuilder
 
-DEFAULT_LISTEN = "0.0.0.0:8080"
+DEFAULT_LISTEN = Address("0.0.0.0", 8080)
 MAX_BODY_BYTES = 32 * 1024 * 1024
 """About 3,000 whole nodes. With nodeCacheCapable a request with 5,000 nodes has 150 kB."""
 
 REQUEST_TIMEOUT_S = 10.0
-LEAST_BODY_BYTES, MOST_BODY_BYTES = 64 * 1024, 1024 * 1024 * 1024
-LONGEST_REQUEST_S = 300.0
+
+OPTIONS = (
+    Option("listen", ADDRESS, "the address for the scheduler; :8080 for all addresses (0.0.0.0:8080)"),
+    Option(
+        "status_address",
+        NO_ADDRESS,
+        "a second address for people, probes and Prometheus, without TLS; it does not serve the scheduler (none)",
+        may_be_empty=True,
+    ),
+    Option("log_level", LEVEL, "the lowest level of the lines (info)"),
+    LOG_FORMAT,
+    Option("record", text("FILE"), "write the requests of the scheduler to this file, to develop an agent with them"),
+    Option("check_config", SWITCH, "check the settings and end: 0 good, 2 bad"),
+    Option("check_sources", SWITCH, "read the sources once, print the values of each node and end: 0 good, 2 bad"),
+)
+"""The settings that have a flag and a variable. The others are only in FILE."""
+
+PROGRAM = Program(
+    "extender",
+    "Scores and filters nodes for kube-scheduler by live signals.",
+    OPTIONS,
+    example="listen: 0.0.0.0:8080",
+    sections=("sources", "profiles", "server"),
+)
 
 
-@dataclass(frozen=True)
-class ServerSettings:
+class ServerSettings(Struct, frozen=True):
     """The settings of the server that are only in FILE. Without ``tls`` the main address has no TLS."""
 
     tls: TlsFiles | None = None
-    max_body_bytes: int = MAX_BODY_BYTES
-    request_timeout_s: float = REQUEST_TIMEOUT_S
+    max_body_bytes: t.Annotated[int, whole(64 * 1024, 1024 * 1024 * 1024)] = MAX_BODY_BYTES
+    request_timeout_s: t.Annotated[float, exact_seconds(0.1, 300)] = REQUEST_TIMEOUT_S
 
 
 @dataclass(frozen=True)
 class Settings:
     """The settings of the extender.
 
-    ``status`` is None if there is no second address. ``agents``: the agents by profile, name and arguments. ``refused``: sentences about
-    agents that are left out, because they cannot be used. ``notes``: sentences about settings that are ignored or have no effect.
+    ``values``: the settings as they were given. ``status_address`` is None if there is no second address. ``agents``: the agents of the
+    profiles with their arguments. ``refused``: sentences about agents that are left out, because they cannot be used. ``notes``:
+    sentences about settings that are ignored or have no effect.
     """
 
-    document: Document
-    listen: Address
-    status: Address | None
+    values: Values
     server: ServerSettings
     sources: SourceSettings
     profiles: Mapping[str, Profile]
-    agents: Mapping[AgentKey, Agent]
+    agents: Sequence[BuiltAgent]
     refused: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
+    listen: Address = DEFAULT_LISTEN
+    status_address: Address | None = None
     log_format: str = "json"
     log_level: str = "info"
     record: str = ""
@@ -70,133 +88,55 @@ class Settings:
 class Inputs(t.NamedTuple):
     """The inputs of the settings other than FILE. They do not change while the program runs."""
 
-    file: str
-    variables: Mapping[str, Given]
-    flags: Mapping[str, Given]
+    given: settings.Inputs
     original: Original
 
 
 def read_inputs(arguments: Sequence[str], environment: Mapping[str, str]) -> Inputs:
     """Return the flags and the variables. Raises SettingsError, and SystemExit after --help."""
-    errors = ErrorCollector()
-    flags, variables = flags_given(PROGRAM, arguments, errors), variables_given(PROGRAM, environment, errors)
-    errors.raise_any()
-    config = flags.pop("config", None) or variables.pop("config", None)
-    if config is None:
-        raise SettingsError("--config FILE is missing: FILE has the profiles and the sources")
+    given = settings.read_inputs(PROGRAM, arguments, environment)
+    if not given.file:
+        raise SettingsError(*map(str, given.mistakes), "--config FILE is missing: FILE has the profiles and the sources")
     try:
-        original = read_original(environment, Path(config.value).parent)
+        return Inputs(given, read_original(environment, Path(given.file).parent))
     except ValueError as error:
-        raise SettingsError(str(error)) from None
-    return Inputs(config.value, variables, flags, original)
+        raise SettingsError(*map(str, given.mistakes), str(error)) from None
 
 
 def read_settings(inputs: Inputs, before: Settings | None = None) -> Settings:
-    """Return the checked settings. ``before``: the settings in use, whose agents are used again. Raises SettingsError."""
-    document = read_document(inputs.file)
-    try:
-        return _settings(document, inputs, before)
-    except SettingsError as error:
-        raise SettingsErrors([SettingsError(document.shown(one)) for one in errors_of(error)]) from None
-
-
-def _settings(document: Document, inputs: Inputs, before: Settings | None) -> Settings:
-    """Return the settings. Raises SettingsErrors with all errors that do not depend on each other."""
-    errors = ErrorList()
-    errors.errors += document.errors
-    with errors.collected():
-        _check_names(document)
-    values, given = _values(document, inputs, errors)
-    listen, status = Address("", 0), None
-    with errors.collected():
-        listen = _address("listen", values.pop("listen", DEFAULT_LISTEN), given)
-    with errors.collected():
-        text = values.pop("status_address", "")
-        status = _address("status_address", text, given) if text else None
-    server = ServerSettings()
-    sources: SourceSettings | None = None
-    with errors.collected():
-        server = _server(document, errors)
-    with errors.collected():
-        sources = read_source_settings(document.content.get("sources"))
-    entries: tuple[ProfileEntry, ...] = ()
-    with errors.collected():
-        entries = read_profiles(document, errors)
-    known = before.agents if before is not None else None
-    built = ProfileBuilder(document, inputs.original.args, sources, errors, known).build(entries)
-    errors.raise_any()
+    """Return the checked settings. ``before``: the settings in use, whose agents are used again. Raises SettingsError with all mistakes."""
+    original = inputs.original
+    values = read_values(inputs.given)
+    options, content, mistakes = values.options, values.document.content, values.mistakes
+    server = read(ServerSettings, content.get("server"), ("server",), mistakes)
+    sources = read(SourceSettings, _sources(content), ("sources",), mistakes)
+    builder = ProfileBuilder(values, original.args, sources, before.agents if before is not None else ())
+    profiles = builder.build(content.get("profiles"))
+    values.raise_any()
+    assert server is not None and sources is not None, "without a mistake there are settings"
+    if original.log_level is not None and "log_level" not in inputs.given.flags:
+        options["log_level"] = original.log_level
+    if "listen" not in inputs.given.flags:
+        options["listen"] = with_original(options.get("listen", DEFAULT_LISTEN), original)
+    unused = sorted(original.args) if not {one.name for one in builder.agents} & set(original.args) else []
     return Settings(
-        document,
-        listen if "listen" in inputs.flags else with_original(listen, inputs.original),
-        status,
+        values,
         server,
-        sources or SourceSettings(),
-        built.profiles,
-        built.agents,
-        built.refused,
-        (*inputs.original.notes, *_unused(inputs.original, built.agents), *built.notes),
-        **values,
+        sources,
+        profiles,
+        builder.agents,
+        tuple(map(values.shown, builder.refused)),
+        (
+            *original.notes,
+            *([f"variables for the agents {', '.join(unused)} are ignored: no profile of FILE has one of these agents"] if unused else []),
+            *map(values.shown, builder.notes),
+        ),
+        **options,
     )
 
 
-def _values(document: Document, inputs: Inputs, errors: ErrorList) -> tuple[dict[str, t.Any], dict[str, Given]]:
-    """Return the values of the options by their names, and the variables and flags. A value that cannot be used is left out."""
-    given = {**inputs.variables, **inputs.flags}
-    values = {}
-    for option in OPTIONS:
-        in_file = document.content.get(option.name)
-        with errors.collected():
-            if option.name in given:
-                values[option.name] = parse_given(option, given[option.name])
-            elif in_file is not None:
-                values[option.name] = _parsed(option, in_file)
-    if inputs.original.log_level is not None and "log_level" not in inputs.flags:
-        values["log_level"] = inputs.original.log_level
-    return values, given
-
-
-def _check_names(document: Document) -> None:
-    known = (*(option.name for option in OPTIONS), *FILE_ONLY)
-    unknown = [key for key in document.content if key not in known]
-    if unknown:
-        raise SettingsErrors([FileSettingError((key,), f" is not a setting{nearest(shown_key(key), known)}") for key in unknown])
-
-
-def _parsed(option: Option, value: t.Any) -> t.Any:
-    """Return the value of an option of FILE. Raises FileSettingError."""
-    try:
-        return option.kind.parse(value)
-    except ValueError as error:
-        raise FileSettingError((option.name,), f": {error}") from None
-
-
-def _address(name: str, text: str, given: Mapping[str, Given]) -> Address:
-    try:
-        return parse_address(text, name)
-    except ValueError as error:
-        if name in given:
-            raise SettingsError(f"{given[name].origin}: {error}") from None
-        # The text of the error begins with the name.
-        raise FileSettingError((name,), str(error).removeprefix(name)) from None
-
-
-def _server(document: Document, errors: ErrorList) -> ServerSettings:
-    value = document.content.get("server")
-    section = Section({} if value is None else value, ("server",), ("tls", "max_body_bytes", "request_timeout_s"), errors)
-    timeout_s = section.seconds("request_timeout_s", REQUEST_TIMEOUT_S, 0.1, LONGEST_REQUEST_S)
-    most = section.integer("max_body_bytes", MAX_BODY_BYTES, LEAST_BODY_BYTES, MOST_BODY_BYTES)
-    tls = section.section("tls", ("cert_file", "key_file", "client_ca_file"))
-    if tls is None:
-        return ServerSettings(None, most, timeout_s)
-    for key in ("cert_file", "key_file"):
-        if key not in tls:
-            tls.refuse(key, "is missing")
-    return ServerSettings(TlsFiles(tls.text("cert_file"), tls.text("key_file"), tls.text("client_ca_file")), most, timeout_s)
-
-
-def _unused(original: Original, agents: Mapping[AgentKey, Agent]) -> list[str]:
-    """Return sentences about variables of the original for agents that no profile has."""
-    names = {name for _profile, name, _args in agents}
-    if not original.args or names & set(original.args):
-        return []
-    return [f"variables for the agents {', '.join(sorted(original.args))} are ignored: no profile of FILE has one of these agents"]
+def _sources(content: Mapping[str, t.Any]) -> t.Any:
+    """Return the sources. A Prometheus without settings is not one that is absent: its urls are missing."""
+    given: t.Any = content.get("sources")
+    has_empty = isinstance(given, Mapping) and "prometheus" in given and given["prometheus"] is None
+    return {**given, "prometheus": {}} if has_empty else given

@@ -4,14 +4,14 @@
 
 from __future__ import annotations
 
+from ...common.document import digest_of
 from ...common.log import Log
-from ...common.settings import SettingsError, errors_of
+from ...common.typed_settings import SettingsError
 from ..metrics import Metrics
 from ..reload_faults import FILE_FAULT, ReloadFaults
-from .document import digest_of
 from .settings import Inputs, Settings, read_settings
 
-RESTART_NEEDED = ("listen", "status", "log_format", "log_level", "record", "server")
+RESTART_NEEDED = ("listen", "status_address", "log_format", "log_level", "record", "server")
 """The settings that take effect only at the next start."""
 
 
@@ -22,7 +22,7 @@ class ConfigWatch:
         self._inputs, self.settings = inputs, settings
         self._at_start = settings
         self._metrics, self._faults, self._log = metrics, faults, log
-        self._digest = settings.document.digest
+        self._file, self._digest = inputs.given.file, settings.values.document.digest
 
     def changed(self) -> Settings | None:
         """Return the new settings if FILE has changed and can be used.
@@ -30,16 +30,16 @@ class ConfigWatch:
         The content is compared, because the kubelet changes a mounted ConfigMap by a link to another folder.
         """
         try:
-            digest = digest_of(self._inputs.file)
+            digest = digest_of(self._file)
         except OSError as error:
-            self._refuse(b"", [f"file {self._inputs.file} cannot be read: {error.strerror or error}"])
+            self._refuse(b"", [f"file {self._file} cannot be read: {error.strerror or error}"])
             return None
         if digest == self._digest:
             return None
         try:
             settings = read_settings(self._inputs, self.settings)
         except SettingsError as error:
-            self._refuse(digest, list(map(str, errors_of(error))))
+            self._refuse(digest, list(error.errors))
             return None
         # Otherwise the same FILE would fail again every few seconds.
         except Exception as error:
@@ -62,4 +62,4 @@ class ConfigWatch:
         self._metrics.configuration_valid.set(0)
         self._metrics.reloads.labels("failure").inc()
         self._faults.note(FILE_FAULT, errors)
-        self._log.error(FILE_FAULT, file=self._inputs.file, error="; ".join(errors))
+        self._log.error(FILE_FAULT, file=self._file, error="; ".join(errors))

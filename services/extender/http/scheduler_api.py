@@ -83,6 +83,7 @@ class SchedulerApi:
 
     def _handler(self, path: str, verb: str, answer_to: Callable[[bytes], tuple[str, bytes]]) -> Handler:
         """Return the handler of a verb, which is recorded, pauses the work in the background, and is counted by its profile."""
+
         def handle(body: bytes) -> bytes:
             self._pauses.note_request()
             self._record(path, body)

@@ -6,18 +6,19 @@ from __future__ import annotations
 
 import ssl
 import typing as t
-from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 
+from ....plugins.module_utils.model.codec import Struct
+from ...common.kinds import Text
 
-@dataclass(frozen=True)
-class TlsFiles:
+
+class TlsFiles(Struct, frozen=True):
     """The PEM files of the server. With ``client_ca_file`` a client needs a certificate that this authority has signed."""
 
-    cert_file: str
-    key_file: str
-    client_ca_file: str = ""
+    cert_file: Text
+    key_file: Text
+    client_ca_file: Text = ""
 
 
 class TlsChange(t.NamedTuple):

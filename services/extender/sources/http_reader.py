@@ -136,8 +136,9 @@ def _authorization(login: LoginSettings) -> Authorization:
     try:
         if login.bearer_token_file:
             return TokenFile(Path(login.bearer_token_file))
-        if login.username:
-            return basic(login.username, read_file(Path(login.password_file)).decode("utf-8", "replace").rstrip("\r\n"))
+        if login.basic_auth is not None:
+            user, password = login.basic_auth.username, login.basic_auth.password_file
+            return basic(user, read_file(Path(password)).decode("utf-8", "replace").rstrip("\r\n"))
     except ConnectionSettingsError as error:
         raise ConnectionSettingsError(f"{setting}: {error}") from None
     return no_authorization

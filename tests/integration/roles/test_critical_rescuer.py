@@ -156,7 +156,7 @@ def test_all_mistakes_are_named_and_nothing_is_changed(cluster: Cluster, role: R
         "critical_rescuer_image is empty",
         "critical_rescuer_settings has kubeconfig",
         "there is no host for it",
-        "critical_rescuer_settings: hold: 'rope' is not one of auto, taint, none",
+        "critical_rescuer_settings: hold is 'rope': it must be one of auto, taint, none",
         "critical_rescuer_settings: max_victimes is not a setting; the nearest is max_victims",
     ):
         assert text in run.failure("wrong"), run.failure("wrong")

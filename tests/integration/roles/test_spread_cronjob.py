@@ -155,7 +155,7 @@ def test_all_wrong_variables_and_settings_are_named_in_one_message(cluster: Clus
         "spread_cronjob_wait_timeout is 0: ",
         "spread_cronjob_image is empty: ",
         "spread_cronjob_settings: max_worklods is not a setting; the nearest is max_workloads",
-        "spread_cronjob_settings: strategy: 'evict' is not one of ",
+        "spread_cronjob_settings: strategy is 'evict': it must be one of ",
         "spread_cronjob_settings has the interval ",
     ):
         assert text in run.failure("wrong"), run.failure("wrong")

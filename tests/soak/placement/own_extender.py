@@ -32,7 +32,7 @@ from ansible_collections.onprem.kube_scheduling.services.extender.sources.kubern
 from ansible_collections.onprem.kube_scheduling.services.extender.sources.kubernetes.pod_tracker import PodTracker, TrackedPodStore
 from ansible_collections.onprem.kube_scheduling.services.extender.sources.node_mapping import NodeTable
 from ansible_collections.onprem.kube_scheduling.services.extender.sources.prometheus.prometheus import PrometheusSource
-from ansible_collections.onprem.kube_scheduling.services.extender.sources.settings import PrometheusSettings
+from ansible_collections.onprem.kube_scheduling.services.extender.sources.settings import DEFAULT_REFRESH_S, PrometheusSettings
 from ansible_collections.onprem.kube_scheduling.services.extender.sources.source_log import SourceLog
 from ansible_collections.onprem.kube_scheduling.services.extender.sources.view import ClusterView
 from ansible_collections.onprem.kube_scheduling.services.extender.sources.view_builder import views_of_cluster
@@ -66,7 +66,7 @@ class OwnExtender(Contender):
 
     name: ClassVar[str] = "this extender"
     args: ClassVar[Mapping[str, Any]] = {}
-    refresh_s = int(PrometheusSettings.refresh_s)
+    refresh_s = int(DEFAULT_REFRESH_S)
     declares: ClassVar[bool] = False
 
     def __init__(self, cluster: Cluster, server: QueryServer) -> None:
@@ -173,7 +173,6 @@ class OwnExtenderWithFreeShare(OwnExtender):
 
 
 OWN = (OwnExtender, OwnExtenderWithDeclaredBandwidth, OwnExtenderWithLongWindow, OwnExtenderWithFreeShare)
-
 
 
 def _nodes(cluster: Cluster) -> dict[str, NodeRecord]:

@@ -4,8 +4,10 @@
 
 from __future__ import annotations
 
+import contextlib
+import typing as t
+
 from .....plugins.module_utils.model.values.quantity import QuantityError, parse_quantity, value
-from .....plugins.module_utils.model.values.shown import shown_value
 
 BITS_PER_BYTE = 8
 
@@ -15,21 +17,17 @@ SPEED_METRIC = "node_network_speed_bytes"
 _UNITS = ((1e12, "Tbit/s"), (1e9, "Gbit/s"), (1e6, "Mbit/s"), (1e3, "kbit/s"), (1.0, "bit/s"))
 
 
-def bytes_per_s(name: str, bits: int | str, *, other: str = "") -> float:
-    """Return the bytes per second of a quantity in bits per second, such as 10G. Raises ValueError that names the argument.
-
-    ``other``: another value that the argument may have, for the text of the error.
-    """
-    try:
-        found = value(parse_quantity(str(bits)))
-    except QuantityError:
-        or_other = f", or {other}" if other else ""
+def bytes_per_s(bits: t.Any) -> float:
+    """Return the bytes per second of a quantity in bits per second, such as 10G. Raises ValueError."""
+    found = None
+    with contextlib.suppress(QuantityError):
+        if isinstance(bits, (int, str)) and not isinstance(bits, bool):
+            found = value(parse_quantity(str(bits)))
+    if found is None or found < 0:
         raise ValueError(
-            f"{name} is {shown_value(bits)}: bits per second are expected as a number with at most one of the letters k, M, G and T,"
-            f" such as 10G, 2.5G or 500M, without bit or bit/s{or_other}"
-        ) from None
-    if found < 0:
-        raise ValueError(f"{name} is {bits}: it must be at least 0")
+            "bits per second are expected as a number with at most one of the letters k, M, G and T, such as 10G, 2.5G or 500M,"
+            " without bit or bit/s"
+        )
     return found / BITS_PER_BYTE
 
 

@@ -7,8 +7,9 @@ from __future__ import annotations
 import typing as t
 
 from .....plugins.module_utils.model.codec import Struct
+from ....common.kinds import number, seconds
 from ...interface import Annotation, Expression, Query
-from ..arguments import Duration, ValueAgeArgs, check_range, seconds
+from ..arguments import Percent, ValueAgeArgs
 
 CPU, MEMORY = "cpu", "memory"
 RESOURCES = (CPU, MEMORY)
@@ -17,7 +18,7 @@ MILLI = 1000.0
 RATE_WINDOW = "2m"
 """The window of the rates whose mean and deviation are taken. A rate over the whole window is too small after the start of a node."""
 
-SHORTEST_WINDOW_S = 60
+Window = t.Annotated[int, seconds(60)]
 """The mean of CPU has one point for each minute of its window."""
 
 
@@ -29,18 +30,13 @@ class ResourceArgs(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     ``forecast_free`` has no default. ``timestamp_of`` is the selector of the raw series behind replaced expressions.
     """
 
-    percentile: float | None = None
-    window: Duration | None = None
+    percentile: Percent | None = None
+    window: Window | None = None
     mean_free: str = ""
     deviation: str = ""
     forecast_free: str = ""
     capacity: str = ""
     timestamp_of: str = ""
-
-    def __post_init__(self) -> None:
-        check_range("percentile", self.percentile, 0, 100)
-        if self.window is not None:
-            seconds("window", self.window, least=SHORTEST_WINDOW_S)
 
     @property
     def has_expressions(self) -> bool:
@@ -57,23 +53,17 @@ class SafeArgs(ValueAgeArgs, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     ``window``; 0 means none, and own expressions have none. ``count_new_pods``: add the requests of pods that the mean does not show yet.
     """
 
-    utilisation: float = 90.0
-    percentile: float = 30.0
-    forecast_weight: float = 20.0
+    utilisation: t.Annotated[float, number(1, 100)] = 90.0
+    percentile: Percent = 30.0
+    forecast_weight: Percent = 20.0
     source: t.Literal["prometheus", "annotations"] = "prometheus"
-    window: Duration = "1h"
-    short_window: Duration = "5m"
+    window: Window = 3600
+    short_window: t.Annotated[int, seconds(0)] = 300
     cpu: ResourceArgs = ResourceArgs()
     memory: ResourceArgs = ResourceArgs()
     count_new_pods: bool = True
 
     def __post_init__(self) -> None:
-        super().__post_init__()
-        check_range("utilisation", self.utilisation, 1, 100)
-        check_range("percentile", self.percentile, 0, 100)
-        check_range("forecast_weight", self.forecast_weight, 0, 100)
-        seconds("window", self.window, least=SHORTEST_WINDOW_S)
-        seconds("short_window", self.short_window, least=0)
         for resource in RESOURCES:
             if self.source == ANNOTATIONS and self.of(resource).has_expressions:
                 raise ValueError(f"{resource} has PromQL expressions, and source is annotations: remove one of them")
@@ -90,14 +80,12 @@ class SafeArgs(ValueAgeArgs, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     def window_s(self, resource: str) -> int:
         """Return the window of mean and deviation in seconds."""
         own = self.of(resource).window
-        return seconds("window", self.window if own is None else own)
+        return self.window if own is None else own
 
     def short_window_s(self, resource: str) -> int:
         """Return the short window in seconds; 0 if it is not used."""
-        short = seconds("short_window", self.short_window, least=0)
-        own = self.of(resource)
-        usable = self.source == PROMETHEUS and not own.mean_free and short < self.window_s(resource)
-        return short if usable else 0
+        usable = self.source == PROMETHEUS and not self.of(resource).mean_free and self.short_window < self.window_s(resource)
+        return self.short_window if usable else 0
 
 
 class ResourceQueries(t.NamedTuple):

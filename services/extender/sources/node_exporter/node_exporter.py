@@ -104,7 +104,7 @@ class NodeExporterSource:
         known = self._readers.get(node)
         if known is not None and known.url == url:
             return known
-        return HttpReader(url, settings.login, timeout_s=settings.timeout_s)
+        return HttpReader(url, settings, timeout_s=settings.timeout_s)
 
     def _scrape_or_error(self, reader: HttpReader, query: list[tuple[str, str]], wanted: Wanted) -> _Scrape | str:
         """Return the answer, or the error as a text.

@@ -53,7 +53,7 @@ class PrometheusClient:
     ) -> None:
         self.nodes: int | None = None
         self._max_answer_bytes = settings.max_answer_bytes
-        self._readers = [HttpReader(url, settings.login, timeout_s=settings.timeout_s) for url in settings.urls]
+        self._readers = [HttpReader(url, settings, timeout_s=settings.timeout_s) for url in settings.urls]
         self._target_labels = tuple(dict.fromkeys((settings.node_label, INSTANCE)))
         self._parts = TargetParts(self._target_labels, node_of)
         self._label_sets, self._pause = label_sets, pause

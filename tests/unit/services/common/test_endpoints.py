@@ -238,5 +238,5 @@ def test_addresses(text: str, host: str, port: int) -> None:
 
 @pytest.mark.parametrize("text", ["9235", "host", "host:", "::1:80", "host:65536", "a b:80", "[::1]"])
 def test_no_addresses(text: str) -> None:
-    with pytest.raises(ValueError, match="listen_address"):
+    with pytest.raises(ValueError, match="write it as HOST:PORT"):
         parse_address(text)

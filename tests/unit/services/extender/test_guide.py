@@ -20,14 +20,14 @@ import pytest
 import trustme
 import yaml
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.codec import fields_of
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.values.duration import parse_duration
 from ansible_collections.onprem.kube_scheduling.services.common.log import set_up_log
-from ansible_collections.onprem.kube_scheduling.services.extender.agents.pigeon import scores_of_objective
+from ansible_collections.onprem.kube_scheduling.services.extender.agents.original.pigeon import scores_of_objective
+from ansible_collections.onprem.kube_scheduling.services.extender.agents.original.variables import IGNORED_VARIABLES, VARIABLES
 from ansible_collections.onprem.kube_scheduling.services.extender.agents.registry import BUILT_IN, build_agent, load_agent
 from ansible_collections.onprem.kube_scheduling.services.extender.agents.safe.beta import overload_risk
 from ansible_collections.onprem.kube_scheduling.services.extender.cli import main
-from ansible_collections.onprem.kube_scheduling.services.extender.config.options import OPTIONS
-from ansible_collections.onprem.kube_scheduling.services.extender.config.original import IGNORED_VARIABLES, VARIABLES
-from ansible_collections.onprem.kube_scheduling.services.extender.config.settings import DEFAULT_LISTEN, ServerSettings, Settings
+from ansible_collections.onprem.kube_scheduling.services.extender.config.settings import OPTIONS, ServerSettings, Settings
 from ansible_collections.onprem.kube_scheduling.services.extender.engine.explanation import IN_TREE_WEIGHTS, POINTS
 from ansible_collections.onprem.kube_scheduling.services.extender.http.scheduler_api import ORIGINAL_NAMES
 from ansible_collections.onprem.kube_scheduling.services.extender.interface import Judgement, NodeView, Series
@@ -119,7 +119,7 @@ def test_the_table_of_an_agent_has_its_arguments_and_defaults(agent: str) -> Non
         if field.required:
             assert default == "required"
         elif known:
-            assert known == [as_text(field.default)], name
+            assert known == [as_text(field.default)] or parse_duration(known[0]) == field.default, name
         else:
             assert name == "device" or (default == "–" and not isinstance(field.default, (int, float))), name
 
@@ -137,16 +137,16 @@ def test_the_settings_with_a_flag() -> None:
     defaults = {field.name: field.default for field in dataclasses.fields(Settings)}
     for name in ("log_level", "log_format", "check_config", "check_sources"):
         assert rows[name][0] == f"`{as_text(defaults[name])}`"
-    assert rows["listen"][0] == f"`{DEFAULT_LISTEN}`" and rows["status_address"][0] == rows["record"][0] == "none"
+    assert rows["listen"][0] == f"`{Settings.listen}`" and rows["status_address"][0] == rows["record"][0] == "none"
 
 
 LOGIN = {"bearer_token_file", "basic_auth", "tls"}
-KINDS: dict[str, tuple[type, set[str]]] = {
-    "sources.prometheus.": (PrometheusSettings, LOGIN),
-    "sources.kubernetes.": (KubernetesSettings, set()),
-    # The guide names these four in the row of refresh_s.
-    "sources.node_exporter.": (NodeExporterSettings, set()),
-    "server.": (ServerSettings, set()),
+KINDS: dict[str, type] = {
+    "sources.prometheus.": PrometheusSettings,
+    "sources.kubernetes.": KubernetesSettings,
+    # The guide names its login and timeout_s in the row of refresh_s.
+    "sources.node_exporter.": NodeExporterSettings,
+    "server.": ServerSettings,
 }
 
 
@@ -155,12 +155,14 @@ def test_the_settings_that_are_only_in_file(prefix: str) -> None:
     section = GUIDE[GUIDE.index("These settings are only in FILE:") :].partition("\n\n## ")[0]
     rows = dict(re.findall(r"^\| `([\w.]+)` \| (.*?) \|", section, re.MULTILINE))
     documented = {name.removeprefix(prefix): default for name, default in rows.items() if name.startswith(prefix)}
-    kind, others = KINDS[prefix]
-    fields = {field.name: field.default for field in dataclasses.fields(kind)} | dict.fromkeys(others)
-    fields.pop("login", None)
+    kind = KINDS[prefix]
+    fields = {field.name: field.default for field in fields_of(kind)}
     if prefix == "sources.node_exporter.":
         assert "So are `timeout_s`, `bearer_token_file`, `basic_auth` and `tls`." in section
-        assert fields.pop("timeout_s") == PrometheusSettings.timeout_s and fields["refresh_s"] == PrometheusSettings.refresh_s
+        others = {field.name: field.default for field in fields_of(PrometheusSettings)}
+        assert fields.pop("timeout_s") == others["timeout_s"] and fields["refresh_s"] == others["refresh_s"]
+        for name in LOGIN:
+            fields.pop(name)
     assert set(documented) == set(fields)
     for name, default in documented.items():
         if default.startswith("`"):

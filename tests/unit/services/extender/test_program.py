@@ -90,7 +90,7 @@ def test_a_source_that_an_agent_needs_is_noted(tmp_path: Path, capsys: pytest.Ca
             "profiles: {quiet: {agents: [{name: metric, args: {query: up, best: 1, worst: 0}}]}}",
             "line 1, profiles.quiet.agents[0].name: the agent metric needs sources.prometheus: add sources.prometheus with the URL",
         ),
-        ("profiles: {quiet: {}}", "line 1, profiles.quiet.agents must be a list"),
+        ("profiles: {quiet: {}}", "line 1, profiles.quiet.agents is empty: name at least one"),
         (
             "server: {tls: {cert_file: /no, key_file: /no}}\nprofiles: {quiet: {agents: [{name: template}]}}",
             "line 1, server.tls.cert_file: the file /no cannot be read: No such file or directory",
@@ -132,7 +132,6 @@ def test_all_errors_of_a_file_are_told_in_one_run(tmp_path: Path, capsys: pytest
         (2, "log_levl"),
         (3, "log_format"),
         (4, "server.max_body_bytes"),
-        (5, "sources"),
         (6, "sources.prometheus.selectr"),
         (6, "sources.prometheus.tmeout_s"),
         (6, "sources.prometheus.urls"),
@@ -318,7 +317,7 @@ def test_the_program_serves_takes_over_a_changed_file_and_ends_in_order(tmp_path
         wait_for(lambda: b"extender_configuration_valid 0.0" in ask(running.status_address, "GET", "/metrics"))
         page = ask(running.status_address, "GET", "/status?format=html")
         assert b"<strong>FILE cannot be used: the previous settings stay in use.</strong>" in page
-        assert b"line 1, profiles.quiet is 5: a mapping with agents, unknown is expected" in page
+        assert b"line 1, profiles.quiet is 5: it must be a mapping with agents, unknown" in page
         assert scores(running.address) == {"a": 0}
         file.write_text(FILE.format(name="quiet", score=7))
         wait_for(lambda: b"extender_configuration_valid 1.0" in ask(running.status_address, "GET", "/metrics"))

@@ -7,7 +7,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from ansible_collections.onprem.kube_scheduling.services.extender.agents.arrays import Floats
-from ansible_collections.onprem.kube_scheduling.services.extender.agents.packing.objectives import (
+from ansible_collections.onprem.kube_scheduling.services.extender.agents.original.packing.objectives import (
     Shares,
     binpack,
     consolidate,

@@ -9,7 +9,7 @@ import typing as t
 from dataclasses import replace
 
 import pytest
-from ansible_collections.onprem.kube_scheduling.services.extender.agents.reward import (
+from ansible_collections.onprem.kube_scheduling.services.extender.agents.original.reward import (
     MAX_ENTRIES,
     MAX_STATE_BYTES,
     WorkloadType,

@@ -7,22 +7,27 @@ from __future__ import annotations
 import typing as t
 
 import pytest
-from ansible_collections.onprem.kube_scheduling.services.common.settings import SettingsError
+from ansible_collections.onprem.kube_scheduling.services.common.typed_settings import Mistakes, SettingsError
+from ansible_collections.onprem.kube_scheduling.services.common.typed_settings import read as read_type
 from ansible_collections.onprem.kube_scheduling.services.extender.sources.settings import (
+    BasicAuth,
     KubernetesSettings,
-    LoginSettings,
     NodeExporterSettings,
     PrometheusSettings,
     SourceSettings,
     TlsSettings,
-    read_source_settings,
 )
 
 URLS = ["http://127.0.0.1:9090"]
 
 
 def read(**sources: t.Any) -> SourceSettings:
-    return read_source_settings(sources)
+    mistakes = Mistakes()
+    settings = read_type(SourceSettings, sources, ("sources",), mistakes)
+    if mistakes:
+        raise SettingsError(*map(str, mistakes))
+    assert settings is not None
+    return settings
 
 
 def test_defaults_are_those_of_the_design() -> None:
@@ -30,7 +35,7 @@ def test_defaults_are_those_of_the_design() -> None:
         urls=("http://127.0.0.1:9090",), refresh_s=15.0, timeout_s=5.0, node_label="instance"
     )
     assert read(kubernetes={}).kubernetes == KubernetesSettings(None, None)
-    assert read_source_settings(None) == SourceSettings()
+    assert read() == SourceSettings()
 
 
 def test_every_setting_is_read() -> None:
@@ -53,7 +58,8 @@ def test_every_setting_is_read() -> None:
         node_rules=("name", "address"),
         selector='job="node-exporter"',
         max_answer_bytes=4096,
-        login=LoginSettings("", "user", "/run/password", TlsSettings("ca", "cert", "key", "one", True)),
+        basic_auth=BasicAuth("user", "/run/password"),
+        tls=TlsSettings("ca", "cert", "key", "one", True),
     )
     settings = read(kubernetes={"kubeconfig": "k", "context": "c"}, node_exporter={"port": 8445, "scheme": "https", "max_nodes": 20})
     assert settings.kubernetes == KubernetesSettings("k", "c")
@@ -66,18 +72,19 @@ def test_every_setting_is_read() -> None:
         ({"prometeus": {}}, ("sources.prometeus", "the nearest is prometheus")),
         ({"prometheus": {"urls": URLS, "refresh": 5}}, ("sources.prometheus.refresh is not a setting", "refresh_s")),
         ({"prometheus": {}}, ("sources.prometheus.urls is missing", "http://127.0.0.1:9090")),
-        ({"prometheus": {"urls": []}}, ("sources.prometheus.urls is an empty list",)),
-        ({"prometheus": {"urls": [*URLS, "127.0.0.1:9090"]}}, (f"urls has the entry [{len(URLS)}], which is not a URL such as",)),
+        ({"prometheus": {"urls": []}}, ("sources.prometheus.urls is missing",)),
+        ({"prometheus": {"urls": [b"x"]}}, ("sources.prometheus.urls[0] is a value of the type bytes: it must be a URL",)),
+        ({"prometheus": {"urls": [*URLS, "127.0.0.1:9090"]}}, (f"urls[{len(URLS)}] is a text: it must be a URL such as",)),
         ({"prometheus": {"urls": URLS, "timeout_s": 0}}, ("timeout_s is 0", "from 0.1 to 60 seconds")),
-        ({"prometheus": {"urls": URLS, "refresh_s": "soon"}}, ("refresh_s cannot be used", "'soon' is not a duration")),
+        ({"prometheus": {"urls": URLS, "refresh_s": "soon"}}, ("refresh_s is 'soon': it must be a time from 1 to",)),
         ({"prometheus": {"urls": URLS, "refresh_s": float("nan")}}, ("refresh_s is nan",)),
         ({"prometheus": {"urls": URLS, "node_label": "no-label"}}, ("node_label is 'no-label'",)),
         ({"prometheus": {"urls": URLS, "node_rules": ["guess"]}}, ("'guess'", "short_name")),
         ({"prometheus": {"urls": URLS, "selector": "{job='node'}"}}, ("selector is \"{job='node'}\"", "without braces", 'job="node"')),
         ({"prometheus": {"urls": URLS, "tls": {"cert_file": "c"}}}, ("tls.key_file is missing", "cert_file")),
         ({"prometheus": {"urls": URLS, "basic_auth": {"username": "u"}}}, ("basic_auth.password_file is missing",)),
-        ({"prometheus": {"urls": URLS, "tls": {"insecure_skip_verify": "yes"}}}, ("true or false is expected",)),
-        ({"prometheus": 5}, ("sources.prometheus is 5: a mapping with urls",)),
+        ({"prometheus": {"urls": URLS, "tls": {"insecure_skip_verify": "perhaps"}}}, ("it must be true or false",)),
+        ({"prometheus": 5}, ("sources.prometheus is 5: it must be a mapping with ", "urls")),
         ({"node_exporter": {}}, ("add sources.kubernetes",)),
         ({"kubernetes": {}, "node_exporter": {"max_nodes": 500}}, ("max_nodes is 500", "from 1 to 200")),
         ({"kubernetes": {}, "node_exporter": {"scheme": "ftp"}}, ("scheme is 'ftp'", "http, https")),
@@ -86,7 +93,7 @@ def test_every_setting_is_read() -> None:
 )
 def test_a_wrong_setting_is_refused_by_name(sources: t.Any, parts: tuple[str, ...]) -> None:
     with pytest.raises(SettingsError) as raised:
-        read_source_settings(sources)
+        read(**sources)
     text = str(raised.value)
     assert text.startswith("sources")
     assert not [part for part in parts if part not in text], text

@@ -13,7 +13,7 @@ from ansible_collections.onprem.kube_scheduling.services.extender.interface impo
 from ansible_collections.onprem.kube_scheduling.services.extender.sources.node_mapping import NodeIdentity, NodeTable
 from ansible_collections.onprem.kube_scheduling.services.extender.sources.prometheus.prometheus import PrometheusSource
 from ansible_collections.onprem.kube_scheduling.services.extender.sources.readings import Readings
-from ansible_collections.onprem.kube_scheduling.services.extender.sources.settings import LoginSettings, PrometheusSettings
+from ansible_collections.onprem.kube_scheduling.services.extender.sources.settings import BasicAuth, PrometheusSettings
 
 from tests.unit.services.extender.sources.prometheus_server import Server, redirect_to, status
 
@@ -276,7 +276,7 @@ def test_without_data_on_any_server_the_values_are_empty(new_server: Callable[[]
 def test_a_token_is_sent_and_not_shown(server: Server, tmp_path: Path) -> None:
     token = tmp_path / "token"
     token.write_text("very-secret-token\n")
-    source = source_of(server, login=LoginSettings(bearer_token_file=str(token)))
+    source = source_of(server, bearer_token_file=str(token))
     server.fault = status(500, "the token very-secret-token is odd")
     (problem,) = source.read([RECEIVED], NODES).problems
     assert server.credentials == ["Bearer very-secret-token"] and "very-secret-token" not in problem
@@ -284,7 +284,7 @@ def test_a_token_is_sent_and_not_shown(server: Server, tmp_path: Path) -> None:
 
 def test_basic_auth_is_sent_and_a_missing_file_is_a_problem_of_one_refresh(server: Server, tmp_path: Path) -> None:
     password = tmp_path / "password"
-    source = source_of(server, login=LoginSettings(username="user", password_file=str(password)))
+    source = source_of(server, basic_auth=BasicAuth("user", str(password)))
     (problem,) = source.read([RECEIVED], NODES).problems
     assert str(password) in problem and not server.asked
     password.write_text("pass\n")

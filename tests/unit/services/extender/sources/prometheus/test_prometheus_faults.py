@@ -12,7 +12,7 @@ from ansible_collections.onprem.kube_scheduling.services.extender.interface impo
 from ansible_collections.onprem.kube_scheduling.services.extender.sources.node_mapping import NodeIdentity, NodeTable
 from ansible_collections.onprem.kube_scheduling.services.extender.sources.prometheus.prometheus import PrometheusSource
 from ansible_collections.onprem.kube_scheduling.services.extender.sources.readings import Readings
-from ansible_collections.onprem.kube_scheduling.services.extender.sources.settings import LoginSettings, PrometheusSettings
+from ansible_collections.onprem.kube_scheduling.services.extender.sources.settings import BasicAuth, PrometheusSettings
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -77,12 +77,12 @@ def test_a_server_that_is_down_is_named(server: Server) -> None:
 @pytest.mark.parametrize(
     ("login", "setting"),
     [
-        (LoginSettings(bearer_token_file="/missing/file"), "bearer_token_file"),
-        (LoginSettings(username="me", password_file="/missing/file"), "basic_auth.password_file"),
+        ({"bearer_token_file": "/missing/file"}, "bearer_token_file"),
+        ({"basic_auth": BasicAuth("me", "/missing/file")}, "basic_auth.password_file"),
     ],
 )
-def test_a_missing_file_of_a_login_is_named_with_its_setting(server: Server, login: LoginSettings, setting: str) -> None:
-    (problem,) = PrometheusSource(PrometheusSettings((server.url,), login=login)).read([RECEIVED], NODES).problems
+def test_a_missing_file_of_a_login_is_named_with_its_setting(server: Server, login: dict[str, t.Any], setting: str) -> None:
+    (problem,) = PrometheusSource(PrometheusSettings((server.url,), **login)).read([RECEIVED], NODES).problems
     assert problem == f"no request was sent to {server.url}: {setting}: the file /missing/file cannot be read: No such file or directory"
     assert not server.asked
 

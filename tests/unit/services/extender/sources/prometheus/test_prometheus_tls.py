@@ -13,7 +13,7 @@ import trustme
 from ansible_collections.onprem.kube_scheduling.services.extender.interface import Rate
 from ansible_collections.onprem.kube_scheduling.services.extender.sources.node_mapping import NodeIdentity, NodeTable
 from ansible_collections.onprem.kube_scheduling.services.extender.sources.prometheus.prometheus import PrometheusSource
-from ansible_collections.onprem.kube_scheduling.services.extender.sources.settings import LoginSettings, PrometheusSettings, TlsSettings
+from ansible_collections.onprem.kube_scheduling.services.extender.sources.settings import PrometheusSettings, TlsSettings
 
 from tests.unit.services.extender.sources.prometheus_server import Server
 
@@ -51,7 +51,7 @@ def serve_tls(server: Server, authority: Authority, *, name: str = "127.0.0.1", 
 def problems(server: Server, **tls: t.Any) -> list[str]:
     texts: dict[str, t.Any] = {key: value if isinstance(value, bool) else str(value) for key, value in tls.items()}
     url = server.url.replace("http:", "https:")
-    source = PrometheusSource(PrometheusSettings((url,), timeout_s=5.0, login=LoginSettings(tls=TlsSettings(**texts))))
+    source = PrometheusSource(PrometheusSettings((url,), timeout_s=5.0, tls=TlsSettings(**texts)))
     readings = source.read([RECEIVED], NodeTable([NodeIdentity("a")]))
     assert bool(readings.values.get(RECEIVED)) != bool(readings.problems)
     return readings.problems

@@ -15,9 +15,10 @@ import typing as t
 from collections import Counter
 from collections.abc import Hashable, Iterable, Sequence
 
-from ....plugins.module_utils.model.codec import DecodeError, Struct, decode_json, encode_json
-from ..interface import BEST_SCORE, Agent, Judgement, NodeView, Outcome, PodView, Scores
-from .arguments import Duration, check_range, seconds
+from .....plugins.module_utils.model.codec import DecodeError, Struct, decode_json, encode_json
+from ....common.kinds import number
+from ...interface import BEST_SCORE, Agent, Judgement, NodeView, Outcome, PodView, Scores
+from ..arguments import Seconds
 
 TYPE_LABELS = ("podtype", "app", "name")
 """The labels that tell the type of workload, the first that is present.
@@ -41,14 +42,9 @@ class RewardArgs(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     ``exploration``: the weight of the bonus of nodes with few observations; 0 switches it off.
     """
 
-    rate: float = 0.1
-    half_life: Duration = "24h"
-    exploration: float = 0.05
-
-    def __post_init__(self) -> None:
-        check_range("rate", self.rate, 0.001, 1)
-        check_range("exploration", self.exploration, 0, 10)
-        seconds("half_life", self.half_life)
+    rate: t.Annotated[float, number(0.001, 1)] = 0.1
+    half_life: Seconds = 24 * 3600
+    exploration: t.Annotated[float, number(0, 10)] = 0.05
 
 
 class RewardEntry(t.NamedTuple):
@@ -97,7 +93,7 @@ class Reward(Agent):
 
     def __init__(self, args: RewardArgs) -> None:
         super().__init__(args)
-        self._half_life_s = seconds("half_life", args.half_life)
+        self._half_life_s = args.half_life
         # Outcomes come in a thread of the sources, and requests in another one.
         self._lock = threading.Lock()
         # By workload, then by node.

@@ -14,10 +14,10 @@ from collections.abc import Hashable, Sequence
 
 import numpy as np
 
-from ....plugins.module_utils.model.codec import Struct
-from ..interface import BEST_SCORE, Agent, Judgement, NodeView, PodView, Scores
-from .arguments import check_range
-from .arrays import Booleans, Floats
+from .....plugins.module_utils.model.codec import Struct
+from ....common.kinds import whole
+from ...interface import BEST_SCORE, Agent, Judgement, NodeView, PodView, Scores
+from ..arrays import Booleans, Floats
 from .packing.objectives import binpack, consolidate, load_balance
 from .packing.placements import NewestPlacements, Placements
 from .packing.table import PigeonReader
@@ -37,14 +37,14 @@ class PigeonArgs(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     resource for gpu.
     """
 
-    num_resources: int = 2
+    num_resources: t.Annotated[int, whole(1, 5)] = 2
     policy_objective: t.Literal["A_BINPACK", "LOAD_BALANCE", "CONSOLIDATE"] = "A_BINPACK"
-    policy_resource_index: int = 0
+    policy_resource_index: t.Annotated[int, whole(0, 4)] = 0
     gpu_resource: str = "nvidia.com/gpu"
 
     def __post_init__(self) -> None:
-        check_range("num_resources", self.num_resources, 1, 5)
-        check_range("policy_resource_index", self.policy_resource_index, 0, self.num_resources - 1)
+        if self.policy_resource_index >= self.num_resources:
+            raise ValueError(f"policy_resource_index is {self.policy_resource_index}: it must be below num_resources, {self.num_resources}")
 
 
 class Pigeon(Agent):

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ...interface import NodeView
-from ..arrays import Booleans, Floats
+from ....interface import NodeView
+from ...arrays import Booleans, Floats
 from .objectives import Shares, variation_of_demands
 from .table import MEMORY, PigeonReader, PigeonTable
 

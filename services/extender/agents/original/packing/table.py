@@ -10,8 +10,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from ...interface import Demand, NodeView, PodView
-from ..arrays import Floats
+from ....interface import Demand, NodeView, PodView
+from ...arrays import Floats
 
 CPU, MEMORY, PODS, GPU, STORAGE = range(5)
 DEFAULT_MILLICORES = 10.0

@@ -12,9 +12,10 @@ import math
 import typing as t
 from collections.abc import Sequence
 
-from ..interface import BEST_SCORE, Agent, Annotation, Expression, Judgement, NodeView, PodView, Query
-from .arguments import ValueAgeArgs, check_positive
-from .measurements import read_value
+from ....common.kinds import positive
+from ...interface import BEST_SCORE, Agent, Annotation, Expression, Judgement, NodeView, PodView, Query
+from ..arguments import ValueAgeArgs
+from ..measurements import read_value
 
 
 class CongestionArgs(ValueAgeArgs, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -26,11 +27,9 @@ class CongestionArgs(ValueAgeArgs, frozen=True, kw_only=True, forbid_unknown_fie
     annotation: str = "congestion-factor"
     query: str = ""
     timestamp_of: str = ""
-    max: float = 100.0
+    max: t.Annotated[float, positive()] = 100.0
 
     def __post_init__(self) -> None:
-        super().__post_init__()
-        check_positive("max", self.max)
         if not (self.annotation or self.query):
             raise ValueError("annotation is empty: give an annotation or a query")
 

@@ -6,16 +6,28 @@ from __future__ import annotations
 
 import re
 import typing as t
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
-from ...common.addresses import Address
-from ...common.options import LOG_LEVELS
-from .options import LEVELS_OF_ORIGINAL
+from ....common.addresses import Address
+from ....common.kinds import Kind, one_of, whole
+from ....common.settings import LOG_LEVELS
 
+LEVELS_OF_ORIGINAL = {"trace": "debug", "alert": "error"}
+"""The levels of kube-safe-scheduler that this program does not have, and the nearest of its levels."""
+
+
+def _parse_level(value: t.Any) -> t.Any:
+    """Return a level of the log in lower case. Raises ValueError."""
+    level = value.strip().lower() if isinstance(value, str) else ""
+    return one_of(*LOG_LEVELS).parse(LEVELS_OF_ORIGINAL.get(level, level))
+
+
+LEVEL = Kind(_parse_level, "|".join((*LOG_LEVELS, *LEVELS_OF_ORIGINAL)))
 SERVICE_LINK = re.compile(r"(tcp|udp|sctp)://.*")
 PIGEON_FILE = "pigeon.cfg"
-OBJECTIVES = ("A_BINPACK", "LOAD_BALANCE", "CONSOLIDATE")
+OBJECTIVE = one_of("A_BINPACK", "LOAD_BALANCE", "CONSOLIDATE")
+PORT = whole(1, 65535)
 
 
 class AgentVariable(t.NamedTuple):
@@ -23,7 +35,7 @@ class AgentVariable(t.NamedTuple):
 
     agents: tuple[str, ...]
     argument: str
-    parse: Callable[[str], t.Any]
+    kind: Kind
 
 
 class Original(t.NamedTuple):
@@ -39,33 +51,21 @@ class Original(t.NamedTuple):
     notes: tuple[str, ...]
 
 
-def _integer(text: str, least: int, most: int) -> int:
-    if not re.fullmatch(r"[0-9]{1,9}", text) or not least <= int(text) <= most:
-        raise ValueError(f"a whole number from {least} to {most} is expected")
-    return int(text)
-
-
-def _objective(text: str) -> str:
-    if text not in OBJECTIVES:
-        raise ValueError(f"one of {', '.join(OBJECTIVES)} is expected")
-    return text
-
-
 SAFE = ("safe_overload", "safe_balance")
 VARIABLES = {
-    "SAFEUTILIZATION": AgentVariable(SAFE, "utilisation", lambda text: _integer(text, 1, 100)),
-    "SAFEPERCENTILE": AgentVariable(SAFE, "percentile", lambda text: _integer(text, 0, 100)),
-    "SAFEFORECASTWEIGHT": AgentVariable(SAFE, "forecast_weight", lambda text: _integer(text, 0, 100)),
-    "CONGESTION_FACTOR_MAX": AgentVariable(("congestion",), "max", lambda text: _integer(text, 1, 999_999_999)),
-    "NUM_RESOURCES": AgentVariable(("pigeon",), "num_resources", lambda text: _integer(text, 1, 5)),
-    "POLICY_OBJECTIVE": AgentVariable(("pigeon",), "policy_objective", _objective),
+    "SAFEUTILIZATION": AgentVariable(SAFE, "utilisation", whole(1, 100)),
+    "SAFEPERCENTILE": AgentVariable(SAFE, "percentile", whole(0, 100)),
+    "SAFEFORECASTWEIGHT": AgentVariable(SAFE, "forecast_weight", whole(0, 100)),
+    "CONGESTION_FACTOR_MAX": AgentVariable(("congestion",), "max", whole(1, 999_999_999)),
+    "NUM_RESOURCES": AgentVariable(("pigeon",), "num_resources", whole(1, 5)),
+    "POLICY_OBJECTIVE": AgentVariable(("pigeon",), "policy_objective", OBJECTIVE),
 }
 IGNORED_VARIABLES = {"SAFEPRINTTABLE": "/explain has the table"}
 """The variables of the original without a setting, with the reason."""
 
 PIGEON_KEYS = {
-    "policyResourceIndex": AgentVariable(("pigeon",), "policy_resource_index", lambda text: _integer(text, 0, 4)),
-    "policyObjective": AgentVariable(("pigeon",), "policy_objective", _objective),
+    "policyResourceIndex": AgentVariable(("pigeon",), "policy_resource_index", whole(0, 4)),
+    "policyObjective": AgentVariable(("pigeon",), "policy_objective", OBJECTIVE),
 }
 
 
@@ -73,26 +73,21 @@ def read_original(environment: Mapping[str, str], folder: Path) -> Original:
     """Return the values. ``folder`` is the place of pigeon.cfg. A value that cannot be used is ignored, as in the original, with a note."""
     notes: list[str] = []
     args: dict[str, dict[str, t.Any]] = {}
-    for key, text in _pigeon_lines(folder, notes):
-        _apply(f"{PIGEON_FILE}, {key}", text, PIGEON_KEYS[key], args, notes)
-    for name, variable in VARIABLES.items():
-        if environment.get(name):
-            _apply(f"variable {name}", environment[name].strip(), variable, args, notes)
+    given = [(f"{PIGEON_FILE}, {key}", text, PIGEON_KEYS[key]) for key, text in _pigeon_lines(folder, notes)]
+    given += [(f"variable {name}", environment[name].strip(), VARIABLES[name]) for name in VARIABLES if environment.get(name)]
+    for origin, text, variable in given:
+        try:
+            value = variable.kind.parse(text)
+        except ValueError as error:
+            notes.append(f"{origin} is {text!r} and is ignored: {error}")
+            continue
+        for agent in variable.agents:
+            args.setdefault(agent, {})[variable.argument] = value
     for name, reason in IGNORED_VARIABLES.items():
         if environment.get(name):
             notes.append(f"variable {name} is {environment[name].strip()!r} and is ignored: {reason}")
     host = environment.get("HTTP_HOST", "").strip() or None
     return Original(host, _port(environment, notes), _level(environment, notes), args, tuple(notes))
-
-
-def _apply(origin: str, text: str, variable: AgentVariable, args: dict[str, dict[str, t.Any]], notes: list[str]) -> None:
-    try:
-        value = variable.parse(text)
-    except ValueError as error:
-        notes.append(f"{origin} is {text!r} and is ignored: {error}")
-        return
-    for agent in variable.agents:
-        args.setdefault(agent, {})[variable.argument] = value
 
 
 def _pigeon_lines(folder: Path, notes: list[str]) -> list[tuple[str, str]]:
@@ -119,18 +114,18 @@ def _port(environment: Mapping[str, str], notes: list[str]) -> int | None:
         )
         return None
     try:
-        return _integer(text, 1, 65535)
+        return int(PORT.parse(text))
     except ValueError as error:
         raise ValueError(f"variable HTTP_PORT is {text!r}: {error}") from None
 
 
 def _level(environment: Mapping[str, str], notes: list[str]) -> str | None:
-    text = environment.get("LOG_LEVEL", "").strip().lower()
-    level = LEVELS_OF_ORIGINAL.get(text, text)
-    if not level or level in LOG_LEVELS:
-        return level or None
-    notes.append(f"variable LOG_LEVEL is {text!r} and is ignored: it is one of {', '.join((*LEVELS_OF_ORIGINAL, *LOG_LEVELS))}")
-    return None
+    text = environment.get("LOG_LEVEL", "").strip()
+    try:
+        return str(LEVEL.parse(text)) if text else None
+    except ValueError as error:
+        notes.append(f"variable LOG_LEVEL is {text!r} and is ignored: {error}")
+        return None
 
 
 def with_original(listen: Address, original: Original) -> Address:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..arrays import Floats
+from ...arrays import Floats
 
 
 @dataclass(frozen=True, slots=True)
