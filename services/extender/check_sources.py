@@ -143,9 +143,9 @@ def _unknown(rows: ProfileRows, failed: Mapping[str, str]) -> Iterator[str]:
 
 
 def _notes(state: ProfileState) -> Iterator[str]:
-    for one, prepared in zip(state.profile.judging, state.prepared, strict=True):
-        for text in state.evaluator.notes(one, prepared, state.nodes.views):
-            yield f"profile {state.profile.name}, agent {one.name}: {text}"
+    for agent in state.agents:
+        for text in agent.notes():
+            yield f"profile {state.profile.name}, agent {agent.name}: {text}"
 
 
 def _without_series(rows: ProfileRows, profile: Profile, view: ClusterView, selector: str) -> Iterator[str]:

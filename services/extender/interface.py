@@ -168,7 +168,7 @@ class Agent:
 
     ``args``: a frozen msgspec.Struct that checks the agent's ``args`` of FILE; its defaults are the agent's defaults. The constructor
     raises ValueError with a sentence if a combination of arguments cannot be used.
-    ``per_demand``: the score depends on the pod that is scheduled. The engine then calls ``score_all`` for each new demand.
+    ``per_demand``: the score depends on the pod that is scheduled. The engine then calls ``scores`` or ``score_all`` for each new demand.
     """
 
     name: t.ClassVar[str] = ""
@@ -220,7 +220,10 @@ class Agent:
         return None
 
     def score_all(self, prepared: t.Any, nodes: Sequence[NodeView], pod: PodView, now_s: float) -> Sequence[Judgement]:
-        """Return the judgements on all nodes, in their order. An agent that is ``per_demand`` overrides it if ``judge`` is too slow."""
+        """Return the judgements on these nodes, in their order. An agent that is ``per_demand`` overrides it if ``judge`` is too slow.
+
+        The nodes are those of the view, or those that have changed since the last call, unless the agent ``compares_nodes``.
+        """
         return [self.judge(prepared, node, pod, now_s) for node in nodes]
 
     def scores(self, prepared: t.Any, nodes: Sequence[NodeView], pod: PodView, now_s: float) -> Scores | None:
@@ -229,14 +232,6 @@ class Agent:
         An agent that is ``per_demand`` overrides it if the texts take a large part of the time.
         """
         return None
-
-    def judge_demands(self, prepared: t.Any, node: NodeView, pods: Sequence[PodView], now_s: float) -> Sequence[Judgement]:
-        """Return the judgements on one node for several pods, in their order.
-
-        The engine can call it for all cached demands after a pod was bound to the node, unless the agent ``compares_nodes``. An agent that
-        is ``per_demand`` overrides it if one call of ``judge`` for each pod is too slow.
-        """
-        return [self.judge(prepared, node, pod, now_s) for pod in pods]
 
     def notes(self, prepared: t.Any, nodes: Sequence[NodeView], now_s: float) -> Sequence[str]:
         """Return sentences about what is doubtful in the judgements, such as an assumed value. ``--check-sources`` prints them.

@@ -12,21 +12,15 @@ from collections.abc import Callable, Mapping
 from ..interface import NodeView, Outcome
 from ..pauses import Pause, free_with_pauses, no_pause
 from ..sources.view import ClusterView
-from .evaluation import Evaluator
-from .fragments import Fragments, Table
+from .agent_calls import AgentObserver
+from .fragments import Table
 from .nodes import Nodes
 from .profile import ANY_SCHEDULER, Profile
 from .profile_state import ProfileState
 
 
-class EngineObserver(t.Protocol):
-    """Receives what happens in the engine. The methods are called in the threads of the sources."""
-
-    def on_agent_error(self, agent: str, error: Exception) -> None:
-        """Note an error of an agent."""
-
-    def on_judged(self, profile: str, agent: str, seconds: float) -> None:
-        """Note the time in which an agent judged all nodes."""
+class EngineObserver(AgentObserver, t.Protocol):
+    """Receives what happens in the engine. The methods are called in the threads of the sources, and those of agents also in others."""
 
     def on_refreshed(self, view: ClusterView, states: Mapping[str, ProfileState]) -> None:
         """Note a new view and its scores."""
@@ -55,9 +49,7 @@ class Engine:
         pause: Pause = no_pause,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._profiles, self._observer, self._pause = profiles, observer, pause
-        self._evaluator = Evaluator(observer.on_agent_error, clock)
-        self._fragments = Fragments()
+        self._profiles, self._observer, self._pause, self._clock = profiles, observer, pause, clock
         self._refreshing = threading.Lock()
         """Is held for a whole calculation."""
         self._writing = threading.Lock()
@@ -66,8 +58,7 @@ class Engine:
         """The nodes that were replaced since the calculation began, and None if there is no calculation."""
         self.neutral_table = Table((), (), 0)
         """The table of pods without a profile: all nodes have the score 0."""
-        self.current = Current(ClusterView(), {}, Nodes((), self._fragments))
-        self.current = self._made(self.current.view, {})
+        self.current = self._calculated(ClusterView(), Nodes(()))
 
     @property
     def has_refreshed(self) -> bool:
@@ -82,13 +73,13 @@ class Engine:
     def on_view(self, view: ClusterView) -> None:
         """Calculate all scores again. Nodes that are replaced meanwhile are replaced in the scores before."""
         with self._refreshing:
-            self._replace(view)
+            self._refresh(view)
 
     def reconfigure(self, profiles: Mapping[str, Profile]) -> None:
         """Take over other profiles, and calculate all scores again."""
         with self._refreshing:
             self._profiles = profiles
-            self._replace(self.current.view)
+            self._refresh(self.current.view)
 
     def on_node(self, node: NodeView) -> None:
         """Judge one node again. A node that is not in the view is judged with the next view."""
@@ -107,50 +98,47 @@ class Engine:
                     except Exception as error:
                         self._observer.on_agent_error(one.name, error)
 
-    def _replace(self, view: ClusterView) -> None:
+    def _refresh(self, view: ClusterView) -> None:
+        before = self.current
         with self._writing:
-            # Nodes that were replaced since the last view are in the new view. A reload has the same view, so it takes the newest nodes.
-            newest = {node.name: node for node in self.current.nodes.views} if view is self.current.view else view.nodes
             self._replaced = {}
-        current = self._made(view, newest)
-        self._replace_changed(current)
-        # These calculations know the nodes that were replaced until now. Later ones have to be judged for each demand.
+            # From now on replaced nodes are noted. Those that were replaced before are in the view, or in the scores before after a reload.
+            newest = list(before.nodes.views if view is before.view else view.nodes.values())
+        current = self._calculated(view, Nodes(newest, before.nodes))
         for name, state in current.states.items():
-            if name in self.current.states:
-                state.take_over_demands(self.current.states[name], self._pause)
-        self._replace_changed(current)
-        old_nodes = list(self.current.nodes.views)
-        with self._writing:
-            for node in self._replaced.values():
-                _replace_node(current, node)
-            self.neutral_table, self.current, self._replaced = self._made_neutral_table(current.nodes), current, None
+            if name in before.states:
+                state.take_over_demands(before.states[name], self._pause)
+        while not self._took_over(current):
+            self._pause()
+        old_nodes = list(before.nodes.views)
+        del before
         free_with_pauses(old_nodes, self._pause)
-        self._fragments.retain_only(current.nodes.numbers)
         self._observer.on_refreshed(view, current.states)
 
-    def _replace_changed(self, current: Current) -> None:
-        """Replace the nodes that were replaced since the calculation began."""
-        while self._replaced:
-            with self._writing:
+    def _calculated(self, view: ClusterView, nodes: Nodes) -> Current:
+        states = {
+            name: ProfileState(profile, nodes, self._observer, pause=self._pause, clock=self._clock)
+            for name, profile in self._profiles.items()
+        }
+        return Current(view, states, nodes)
+
+    def _took_over(self, current: Current) -> bool:
+        """Take over the new scores and return True, or one of the nodes that were replaced during the calculation and return False."""
+        with self._writing:
+            if self._replaced:
                 _replace_node(current, self._replaced.popitem()[1])
-            self._pause()
-
-    def _made(self, view: ClusterView, nodes: Mapping[str, NodeView]) -> Current:
-        shared = Nodes(list(nodes.values()), self._fragments)
-        return Current(view, {name: self._made_state(profile, shared) for name, profile in self._profiles.items()}, shared)
-
-    def _made_state(self, profile: Profile, nodes: Nodes) -> ProfileState:
-        return ProfileState(profile, nodes, self._fragments, self._evaluator, pause=self._pause, observe=self._observer.on_judged)
-
-    def _made_neutral_table(self, nodes: Nodes) -> Table:
-        return Table(nodes.names, [fragments[0] for fragments in nodes.fragments], 0)
+                return False
+            self.neutral_table = Table(current.nodes.names, [fragments[0] for fragments in current.nodes.fragments], 0)
+            self.current, self._replaced = current, None
+            return True
 
 
 def _replace_node(current: Current, node: NodeView) -> None:
     number = current.nodes.numbers.get(node.name)
-    # The sources pass a node that has changed during a refresh again after it.
-    if number is None or current.nodes.views[number] is node:
+    if number is None:
         return
     current.nodes.views[number] = node
     for state in current.states.values():
-        state.replace_node(number, node)
+        state.replace_node(number)
+    # The last step: from now on requests judge the node for their demands, and have the new scores of the other agents.
+    current.nodes.replaced.append(number)

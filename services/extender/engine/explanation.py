@@ -5,17 +5,16 @@
 from __future__ import annotations
 
 import math
-import typing as t
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 
 from ..interface import Judgement, PodView
-from .demand_scores import DemandScores
-from .dithering import OFFSETS
+from .agent_calls import EMPTY_POD
+from .dithering import OFFSETS, rounded
 from .engine import Engine
-from .judges import EMPTY_POD
 from .profile import ConfiguredAgent
 from .profile_state import ProfileState
 from .recent_pods import RecentPod
+from .scores import DemandScores, agent_scores
 
 POINTS = 10
 """Points of a node in the scheduler for each point of an extender with the weight 1: MaxNodeScore / MaxExtenderPriority (100 / 10)."""
@@ -94,28 +93,29 @@ class ProfileRows:
 def explain_pod(engine: Engine, pod: RecentPod, weight: float) -> ProfileRows | None:
     """Return the scores that the pod would get now. Return None if its profile is not configured any more."""
     state = engine.state_for(pod.scheduler_name)
-    return None if state is None else _rows(state, pod.view, pod.table, weight)
+    return None if state is None else _rows(state, pod.view or EMPTY_POD, pod.table, weight)
 
 
 def explain_profile(state: ProfileState) -> ProfileRows:
     """Return the scores of a pod without requests."""
-    return _rows(state, None, 0, 1.0)
+    return _rows(state, EMPTY_POD, 0, 1.0)
 
 
-def as_json(rows: ProfileRows) -> dict[str, t.Any]:
-    """Return the rows as plain values."""
-    return asdict(rows)
-
-
-def _rows(state: ProfileState, pod: PodView | None, table: int, weight: float) -> ProfileRows:
-    scores = state.scores_for_people(pod)
-    parts = _agent_rows(state, pod or EMPTY_POD)
-    points = POINTS * weight
-    numbers = range(len(state.nodes.names))
-    nodes = [_node_row(state, scores, number, table, points, [part[number] for part in parts]) for number in numbers]
+def _rows(state: ProfileState, pod: PodView, table: int, weight: float) -> ProfileRows:
+    profile, names, views, now_s = state.profile, state.nodes.names, list(state.nodes.views), state.clock()
+    judgements = [agent.judge(views, pod) for agent in state.agents]
+    # The scores that do not depend on the pod have the median of the refresh, which the answers have too.
+    parts = [
+        agent_scores(views, found) if one.agent.per_demand else part for (one, part), found in zip(state.parts, judgements, strict=True)
+    ]
+    scores = DemandScores(profile, pod, parts, state.nodes)
+    rejections = scores.rejections(names)
+    nodes = []
+    for number, (name, total) in enumerate(zip(names, scores.totals(), strict=True)):
+        score = rounded(total, table)
+        agents = [_agent_row(one, found[number], now_s) for one, found in zip(profile.judging, judgements, strict=True)]
+        nodes.append(NodeRow(name, total, score, score * POINTS * weight, rejections.get(name, ""), agents))
     nodes.sort(key=lambda row: (-row.exact, row.node))
-    profile = state.profile
-    has_scores = any(one.agent.can_score for one in profile.judging)
     return ProfileRows(
         profile.name,
         profile.unknown,
@@ -124,20 +124,10 @@ def _rows(state: ProfileState, pod: PodView | None, table: int, weight: float) -
         OFFSETS[table],
         scores.is_neutral,
         profile.filters,
-        has_scores,
+        any(one.agent.can_score for one in profile.judging),
         bool(profile.judging),
         nodes,
     )
-
-
-def _agent_rows(state: ProfileState, pod: PodView) -> list[list[AgentRow]]:
-    """Return the rows of each agent, by the number of the node."""
-    evaluator, now_s = state.evaluator, state.evaluator.clock()
-    found = []
-    for one, prepared in zip(state.profile.judging, state.prepared, strict=True):
-        judgements = evaluator.judge_all(one, prepared, state.nodes.views, pod)
-        found.append([_agent_row(one, judgement, now_s) for judgement in judgements])
-    return found
 
 
 def _agent_row(one: ConfiguredAgent, judgement: Judgement, now_s: float) -> AgentRow:
@@ -154,11 +144,6 @@ def _agent_row(one: ConfiguredAgent, judgement: Judgement, now_s: float) -> Agen
         one.agent.can_score,
         one.filters,
     )
-
-
-def _node_row(state: ProfileState, scores: DemandScores, number: int, table: int, points: float, agents: list[AgentRow]) -> NodeRow:
-    name, score = state.nodes.names[number], scores.rounded(number, table)
-    return NodeRow(name, scores.total(number), score, score * points, scores.rejection(number, name), agents)
 
 
 def _finite(number: float | None) -> float | None:

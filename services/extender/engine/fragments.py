@@ -18,25 +18,10 @@ def fragment(name: str, score: int) -> bytes:
     return b'{"Host":%b,"Score":%d}' % (encode_json(name), score)
 
 
-class Fragments:
-    """The fragments of the known nodes. All tables of all profiles share them, so that a table needs only its own dictionary."""
-
-    def __init__(self) -> None:
-        self._by_name: dict[str, tuple[bytes, ...]] = {}
-
-    def of(self, name: str) -> tuple[bytes, ...]:
-        """Return the fragments of a node, by score."""
-        found = self._by_name.get(name)
-        if found is None:
-            start = b'{"Host":%b,"Score":' % encode_json(name)
-            found = self._by_name[name] = tuple(b"%b%d}" % (start, score) for score in SCORES)
-        return found
-
-    def retain_only(self, names: Iterable[str]) -> None:
-        """Forget the other nodes."""
-        wanted = set(names)  # A request may add a node meanwhile, so the list is a copy.
-        for name in [name for name in list(self._by_name) if name not in wanted]:
-            self._by_name.pop(name, None)
+def fragments_of(name: str) -> tuple[bytes, ...]:
+    """Return the fragments of one node, by score."""
+    start = b'{"Host":%b,"Score":' % encode_json(name)
+    return tuple(b"%b%d}" % (start, score) for score in SCORES)
 
 
 class Table:

@@ -4,17 +4,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 
 from ..interface import NodeView
-from .fragments import Fragments
+from .fragments import fragments_of
 
 
 class Nodes:
-    """The nodes of a view, with the fragments of each. ``numbers``: the place of each node, by its name. All profiles share it."""
+    """The nodes of a view, with the fragments of each. All profiles share it. ``before``: the nodes whose fragments are used again.
 
-    def __init__(self, views: Sequence[NodeView], fragments: Fragments) -> None:
+    ``numbers``: the place of each node, by its name. ``replaced``: the numbers of the nodes that were replaced since the refresh, in this
+    order. Scores and tables keep the number of replacements that they know. A request judges the nodes of the later ones for its demand,
+    so a binding needs no calculation for demands that nobody asks for.
+    """
+
+    def __init__(self, views: Iterable[NodeView], before: Nodes | None = None) -> None:
         self.views = list(views)
         self.names = [node.name for node in self.views]
         self.numbers = {name: number for number, name in enumerate(self.names)}
-        self.fragments = list(map(fragments.of, self.names))
+        known = dict(zip(before.names, before.fragments, strict=True)) if before is not None else {}
+        self.fragments: list[tuple[bytes, ...]] = [known.get(name) or fragments_of(name) for name in self.names]
+        self.replaced: list[int] = []
+
+    def replaced_since(self, position: int) -> list[int]:
+        """Return the nodes that were replaced since ``replaced`` had this length, each once."""
+        return list(dict.fromkeys(self.replaced[position:]))

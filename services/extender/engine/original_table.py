@@ -4,80 +4,64 @@
 
 from __future__ import annotations
 
-import threading
 import typing as t
-from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from ..interface import Judgement, NodeView, PodView
+from ..interface import Judgement, PodView
 from ..memory_limits import limited_labels
-from ..pauses import no_pause
-from .evaluation import NOT_KNOWN, Evaluator
-from .fragments import SCORES, Fragments, Table
-from .judges import Judges
-from .profile import ConfiguredAgent
+from .agent_calls import EMPTY_POD, NOT_KNOWN, AgentCalls
+from .fragments import SCORES, Table
+from .nodes import Nodes
 
 MAX_TABLES = 32
 """Tables that are kept for one profile."""
 
 
 class OriginalTable:
-    """A table without dithering. ``pod`` is None if the agent does not depend on the pod."""
+    """A table without dithering, for pods with the demand of ``pod``."""
 
-    def __init__(
-        self,
-        one: ConfiguredAgent,
-        prepared: t.Any,
-        pod: PodView | None,
-        nodes: Sequence[NodeView],
-        fragments: Fragments,
-        evaluator: Evaluator,
-    ) -> None:
-        self._one, self._prepared, self._pod = one, prepared, pod
-        self._fragments, self._evaluator = fragments, evaluator
-        judgements = evaluator.judge_all(one, prepared, nodes, pod, no_pause)
-        rows = [fragments.of(node.name)[self._score(judgement)] for node, judgement in zip(nodes, judgements, strict=True)]
-        self.table = Table([node.name for node in nodes], rows, self._score(NOT_KNOWN))
+    def __init__(self, agent: AgentCalls, nodes: Nodes, pod: PodView) -> None:
+        self._agent, self._nodes, self._pod = agent, nodes, pod
+        self._updated = len(nodes.replaced)
+        self.table = Table((), (), self._score(NOT_KNOWN))
+        self._judge(range(len(nodes.names)))
 
-    def replace(self, node: NodeView) -> None:
-        """Judge one node again."""
-        judgement = self._evaluator.judge(self._one, self._prepared, node, self._pod)
-        self.table.fragments[node.name] = self._fragments.of(node.name)[self._score(judgement)]
+    def update(self) -> None:
+        """Judge the nodes that were replaced since the last update. An agent that compares nodes judges all nodes."""
+        newest = len(self._nodes.replaced)
+        if self._updated < newest:
+            compares_nodes = self._agent.compares_nodes
+            self._judge(range(len(self._nodes.names)) if compares_nodes else self._nodes.replaced_since(self._updated))
+            self._updated = newest
+
+    def _judge(self, numbers: Sequence[int]) -> None:
+        nodes = self._nodes
+        judgements = self._agent.judge([nodes.views[number] for number in numbers], self._pod)
+        for number, judgement in zip(numbers, judgements, strict=True):
+            self.table.fragments[nodes.names[number]] = nodes.fragments[number][self._score(judgement)]
 
     def _score(self, judgement: Judgement) -> int:
-        score = self._evaluator.original_score(self._one, judgement)
-        return min(SCORES[-1], max(SCORES[0], score))
+        return min(SCORES[-1], max(SCORES[0], self._agent.original_score(judgement)))
 
 
 class OriginalTables:
-    """The kept tables of a profile. The lock protects them, as that of ``KeptDemands`` protects the demands."""
+    """The kept tables of a profile for one view. Only the thread of the requests uses them."""
 
-    def __init__(self, judges: Judges, fragments: Fragments) -> None:
-        self._judges, self._fragments = judges, fragments
-        self._lock = threading.Lock()
-        self._tables: OrderedDict[tuple[int, t.Hashable], OriginalTable] = OrderedDict()
+    def __init__(self, agents: Sequence[AgentCalls], nodes: Nodes) -> None:
+        self._agents, self._nodes = agents, nodes
+        self._tables: dict[tuple[int, t.Hashable], OriginalTable] = {}
 
     def table(self, number: int, pod: Callable[[], PodView]) -> Table:
         """Return the table of one agent that judges nodes, by its number. ``pod`` is called only if its scores depend on the pod."""
-        judges, one = self._judges, self._judges.profile.judging[number]
-        view = pod() if one.agent.per_demand else None
-        key = (number, None if view is None else judges.key(number, view))
-        with self._lock:
-            found = self._tables.get(key)
-            if found is None:
-                kept = view and replace(view, labels=limited_labels(view.labels))
-                found = OriginalTable(one, judges.prepared[number], kept, judges.nodes.views, self._fragments, judges.evaluator)
-                self._tables[key] = found
-                if len(self._tables) > MAX_TABLES:
-                    self._tables.popitem(last=False)
-            self._tables.move_to_end(key)
-            return found.table
-
-    def replace(self, node: NodeView) -> None:
-        """Judge one node again. The tables of agents that compare nodes are made again when a request needs them."""
-        with self._lock:
-            for key in [key for key in self._tables if key[0] in self._judges.comparing]:
-                del self._tables[key]
-            for table in self._tables.values():
-                table.replace(node)
+        agent = self._agents[number]
+        view = pod() if agent.per_demand else EMPTY_POD
+        key = (number, agent.demand_key(view) if agent.per_demand else None)
+        found = self._tables.pop(key, None)
+        if found is None:
+            found = OriginalTable(agent, self._nodes, replace(view, labels=limited_labels(view.labels)))
+        found.update()
+        self._tables[key] = found
+        if len(self._tables) > MAX_TABLES:
+            del self._tables[next(iter(self._tables))]
+        return found.table

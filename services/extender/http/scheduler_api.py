@@ -11,7 +11,6 @@ from functools import partial
 
 from ..engine.engine import Engine
 from ..engine.fragments import answer_of
-from ..engine.preemption import allowed_nodes
 from ..engine.profile import Profile
 from ..engine.profile_state import ProfileState
 from ..engine.recent_pods import RecentPod, RecentPods
@@ -121,9 +120,7 @@ class SchedulerApi:
         view, failed = _view_of(request.pod), dict[str, str]()
         if state.profile.filters:
             self._remember(request, state, view)
-            scores = state.scores(view)
-            if scores.may_reject:
-                failed = scores.rejections(request.names, state.nodes.numbers)
+            failed = state.scores(view).rejections(request.names)
         else:
             # No node is rejected, so a demand that cannot be read must not stop the pod.
             with contextlib.suppress(BadRequestError):
@@ -137,7 +134,7 @@ class SchedulerApi:
         if state is None:
             self._on_no_profile(request.pod.scheduler_name)
             return NO_PROFILE, preemption_answer(request.candidates, list(request.candidates))
-        names = allowed_nodes(state, request.candidates, _view_of(request.pod), self._metrics.on_agent_error)
+        names = state.allowed_nodes(request.candidates, _view_of(request.pod))
         return state.profile.name, preemption_answer(request.candidates, names)
 
     def _most_nodes(self) -> int:
@@ -167,7 +164,7 @@ class SchedulerApi:
         state, number = self._find(agent, request.pod.scheduler_name)
         view = _view_of(request.pod)
         self._remember(request, state, view)
-        return state.profile.name, answer_of(state.original_table(number, view), request.names)
+        return state.profile.name, answer_of(state.originals.table(number, view), request.names)
 
     def _find(self, agent: str, scheduler_name: str) -> tuple[ProfileState, int]:
         """Return the state with the agent, and its number among the agents that judge nodes.

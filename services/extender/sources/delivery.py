@@ -3,7 +3,7 @@
 """The delivery of views, of changed nodes and of outcomes to the listener of the sources.
 
 The thread of the refresh delivers views. The threads of the watch deliver the nodes whose pods have changed. A node that changes while a
-view is made, or while the listener takes it over, is delivered immediately and again after the view.
+view is made is delivered immediately, and its newest state is in the view.
 """
 
 from __future__ import annotations
@@ -34,6 +34,7 @@ class Delivery:
     def __init__(self, listener: ViewListener, log: SourceLog, lock: threading.RLock) -> None:
         self._listener, self._log, self._lock = listener, log, lock
         self._nodes: dict[str, NodeView] = {}
+        """The nodes of the last view, in their newest state."""
         self._has_view = False
         self._changed: set[str] | None = None
         """The nodes that have changed since a refresh began to make its view, and None if there is none."""
@@ -59,14 +60,10 @@ class Delivery:
         with self._lock:
             for name in (self._changed or set()) & nodes.keys():
                 nodes[name] = replace(nodes[name], pods=pods_on(name))
-            self._nodes, self._has_view, self._changed = nodes, True, set()
-            view = replace(view, version=next(VERSIONS), nodes=dict(nodes))
+            self._nodes, self._has_view, self._changed = nodes, True, None
+            view = replace(view, version=next(VERSIONS), nodes=nodes)
         with self._delivering:
             self._call("a new view could not be used", self._listener.on_view, view)
-        with self._lock:
-            changed, self._changed = self._changed, None
-            for name in changed & nodes.keys():
-                self._pass_node(nodes[name])
         return view
 
     # --- the threads of the watch, under the lock ---
@@ -78,13 +75,11 @@ class Delivery:
         if not self._has_view:
             return
         for name in changes.nodes & self._nodes.keys():
+            # First in the view: the listener may not have begun to take it over.
             node = self._nodes[name] = replace(self._nodes[name], pods=pods_on(name))
-            self._pass_node(node)
+            self._call(f"the change of the pods on node {name} could not be used", self._listener.on_node, node)
         for outcome in changes.outcomes:
             self._call(f"the outcome of pod {outcome.pod.name} could not be used", self._listener.on_outcome, outcome)
-
-    def _pass_node(self, node: NodeView) -> None:
-        self._call(f"the change of the pods on node {node.name} could not be used", self._listener.on_node, node)
 
     def _call(self, what: str, method: Callable[[T], None], argument: T) -> None:
         """Call the listener. An error in it, or in an agent, must not end the thread of a source."""

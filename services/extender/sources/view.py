@@ -27,8 +27,9 @@ class UnmappedSeries(t.NamedTuple):
 class ClusterView:
     """The nodes by name after a refresh. Every refresh makes a new view with a greater ``version``, also if every source failed.
 
-    ``errors``: the error of each source that failed in this refresh, by the name of the source. ``refreshed_at_s``: monotonic seconds.
-    ``unmapped`` lists a limited number of series, and ``unmapped_count`` counts all of them. ``cluster`` may be empty.
+    ``nodes`` has the newest state of each node until the next view. ``errors``: the error of each source that failed in this refresh, by
+    the name of the source. ``refreshed_at_s``: monotonic seconds. ``unmapped`` lists a limited number of series, and ``unmapped_count``
+    counts all of them. ``cluster`` may be empty.
     """
 
     version: int = 0
@@ -43,8 +44,8 @@ class ClusterView:
 class ViewListener(t.Protocol):
     """Receives what the sources find. The methods are called in the threads of the sources.
 
-    ``on_view`` is called by one thread at a time, and so are the others. They can be called while ``on_view`` runs: nodes that change
-    meanwhile are passed again when it has returned.
+    ``on_view`` is called by one thread at a time, and so are the others. They can be called while ``on_view`` runs. Before ``on_node`` is
+    called with a node of the newest view, the node is replaced in the view.
     """
 
     def on_view(self, view: ClusterView) -> None:

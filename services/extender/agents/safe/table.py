@@ -97,12 +97,6 @@ class SafeTable:
         problems |= {rows[number]: texts for number, texts in new.problems.items()}
         return SafeTable(tuple(nodes), self.index, problems, *arrays)
 
-    def repeated(self, times: int) -> SafeTable:
-        """Return the table of one node with its row several times."""
-        arrays = (np.repeat(values, times, axis=0) for values in self._arrays)
-        problems = dict.fromkeys(range(times), self.problems[0]) if self.problems else {}
-        return SafeTable(tuple(self.nodes) * times, self.index, problems, *arrays)
-
     @property
     def _arrays(self) -> tuple[Floats, Floats, Floats, Floats]:
         return self.capacity, self.used, self.deviation, self.times
@@ -145,8 +139,8 @@ class LoadReader:
         if known is not None and changed is not None and all(nodes[row].name == known.nodes[row].name for row in changed):
             if not changed:
                 return known
-            return known.with_rows(nodes, changed, [self._loads(nodes[row], now_s) for row in changed])
-        return make_table(nodes, ((known.load_of(node) if known else None) or self._loads(node, now_s) for node in nodes))
+            return known.with_rows(nodes, changed, [self.loads(nodes[row], now_s, known) for row in changed])
+        return make_table(nodes, (self.loads(node, now_s, known) if known is not None else self._loads(node, now_s) for node in nodes))
 
     def loads(self, node: NodeView, now_s: float, known: SafeTable) -> Loads:
         """Return the loads of one node. They are read one time for each change of the node."""

@@ -7,6 +7,7 @@ from __future__ import annotations
 import re
 import typing as t
 from collections.abc import Callable, Mapping
+from dataclasses import asdict
 from datetime import UTC, datetime
 from urllib.parse import parse_qs
 
@@ -16,7 +17,7 @@ from .....plugins.module_utils.model.codec import encode_json
 from ....common.health import Health
 from ....common.http.messages import Response, metrics_response, probe_response
 from ...engine.engine import Engine
-from ...engine.explanation import IN_TREE_WEIGHTS, as_json, explain_pod, explain_profile
+from ...engine.explanation import IN_TREE_WEIGHTS, explain_pod, explain_profile
 from ...engine.recent_pods import RecentPod, RecentPods
 from ...reload_faults import ReloadFaults
 from .explain_page import NO_POD, NOT_ASKED, explain_page, unknown_pod_page, wrong_request_page
@@ -119,7 +120,7 @@ class StatusApi:
             page = explain_page(view.cluster.line, pod, rows, [*self._fault_parts(), *error_parts(view)])
             return Response(200, HTML, page, PAGE_HEADERS)
         about = {"cluster": view.cluster.fields(), "pod": _pod(pod)}
-        values = {**about, **as_json(rows), "errors": dict(view.errors), "in_tree_weights": IN_TREE_WEIGHTS}
+        values = {**about, **asdict(rows), "errors": dict(view.errors), "in_tree_weights": IN_TREE_WEIGHTS}
         return Response(200, JSON, encode_json(values))
 
     def _status(self, query: bytes, headers: Mapping[bytes, bytes]) -> Response:
@@ -132,7 +133,7 @@ class StatusApi:
         values = {
             "cluster": current.view.cluster.fields(),
             "faults": faults_as_json(self._faults.current),
-            "profiles": [as_json(rows) for rows in profiles],
+            "profiles": [asdict(rows) for rows in profiles],
             "recent": recent,
             "errors": dict(current.view.errors),
             "unmapped_series": current.view.unmapped_count,

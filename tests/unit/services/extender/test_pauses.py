@@ -110,7 +110,7 @@ def engine_with(pause: Callable[[], None], agent: ScoreAgent) -> Engine:
 def score_of(engine: Engine, name: str) -> float:
     state = engine.state_for(PROFILE)
     assert state is not None
-    return state.scores(pod_view).totals[state.nodes.numbers[name]]
+    return state.scores(pod_view).totals()[state.nodes.numbers[name]]
 
 
 @pytest.mark.parametrize("agent", [ScoreAgent, DemandAgent])
@@ -151,6 +151,6 @@ def test_there_are_pauses_while_an_agent_visits_all_nodes_and_none_later() -> No
     engine = engine_with(lambda: pauses.append(None), Visitor())
     engine.on_view(view(dict.fromkeys(NAMES, 8.0)))
     state = engine.state_for(PROFILE)
-    assert state is not None and state.prepared[0] == len(NAMES)
+    assert state is not None and state.agents[0].prepared == len(NAMES)
     count = len(pauses)
     assert len(list(kept[-1])) == len(NAMES) and len(pauses) == count

@@ -156,8 +156,6 @@ def test_a_changed_node_is_read_again_without_a_refresh() -> None:
     expected = list(judgements(of, changed, waiting).values())
     assert of.score_all(prepared, changed, waiting, NOW_S) == expected
     assert of.judge(prepared, changed[0], waiting, NOW_S) == expected[0]
-    other = pod(requests={"cpu": 200})
-    assert of.judge_demands(prepared, changed[0], [waiting, other], NOW_S)[0] == expected[0]
     assert list(of.score_all(prepared, nodes, waiting, NOW_S)) == list(judgements(of, nodes, waiting).values())
     assert of.score_all(prepared, changed[1:], waiting, NOW_S)[0].score is not None
     assert of.judge(prepared, loaded("new"), waiting, NOW_S).score is None

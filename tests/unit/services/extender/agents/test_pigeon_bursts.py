@@ -58,7 +58,7 @@ def ask(one: Engine, waiting: PodView, uid: str) -> dict[str, int]:
 
 
 def ask_original(one: Engine, waiting: PodView) -> dict[str, int]:
-    return scores(state_of(one).original_table(0, lambda: waiting))
+    return scores(state_of(one).originals.table(0, lambda: waiting))
 
 
 @pytest.mark.parametrize("objective", ["A_BINPACK", "LOAD_BALANCE", "CONSOLIDATE"])

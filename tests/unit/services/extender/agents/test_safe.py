@@ -5,11 +5,13 @@
 from __future__ import annotations
 
 import typing as t
+from collections.abc import Iterator
 from dataclasses import replace
 
 import numpy as np
 import promql_parser
 import pytest
+from ansible_collections.onprem.kube_scheduling.services.extender.agents.safe import model
 from ansible_collections.onprem.kube_scheduling.services.extender.agents.safe.arguments import SafeArgs, resource_queries
 from ansible_collections.onprem.kube_scheduling.services.extender.interface import Agent, Annotation, Expression, NodeView, PodView
 
@@ -39,6 +41,14 @@ def at(name: str, mean: float, deviation: float, *, resource: str = "cpu", pods:
 
 def safe(name: str, **args: t.Any) -> Agent:
     return agent(name, **{"source": "annotations", **args})
+
+
+@pytest.fixture(autouse=True, scope="module")
+def arrays_for_few_nodes() -> Iterator[None]:
+    """Compute few nodes as many nodes are. ``judge`` has the result of the other way."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(model, "FEW", 0)
+        yield
 
 
 @pytest.mark.parametrize("resource", ["cpu", "memory"])
@@ -115,8 +125,8 @@ def test_a_node_without_one_of_the_values_is_unknown_and_the_value_is_named(name
     assert fast is not None and [np.isnan(score) for score in fast.scores] == [*[True] * (len(nodes) - 1), False]
     assert set(fast.rejections) <= {len(nodes) - 1}
     for one in nodes:
-        alone, (of_demand,) = of.judge(prepared, one, pod(), NOW_S), of.judge_demands(prepared, one, [pod()], NOW_S)
-        assert [alone.explanation, of_demand.explanation] == [found[one.name].explanation] * 2
+        alone = of.judge(prepared, one, pod(), NOW_S)
+        assert alone.explanation == found[one.name].explanation
         assert not (alone.rejection and alone.score is None)
 
 
@@ -156,10 +166,6 @@ def test_a_changed_node_is_read_again_without_a_refresh() -> None:
     assert [one.value for one in of.score_all(prepared, nodes, pod(), NOW_S)] == [pytest.approx(0.5), pytest.approx(0.7)]
     assert of.judge(prepared, changed[1], None, NOW_S).value == pytest.approx(0.7)
     assert of.score_all(prepared, [], pod(), NOW_S) == []
-    demands = [pod(requests={"cpu": cpu}) for cpu in (0, 1000, 2000)]
-    found = of.judge_demands(prepared, changed[1], demands, NOW_S)
-    assert [one.value for one in found] == [pytest.approx(0.7), pytest.approx(0.8), pytest.approx(0.9)]
-    assert list(of.judge_demands(prepared, changed[1], [], NOW_S)) == []
 
 
 def test_scores_of_all_nodes_are_those_of_each() -> None:

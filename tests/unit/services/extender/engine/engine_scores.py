@@ -33,4 +33,4 @@ def totals(one: Engine) -> dict[str, float]:
     """Return the exact scores of a pod without requests."""
     state = one.state_for(PROFILE)
     assert state is not None
-    return dict(zip(state.nodes.names, state.scores(lambda: pod_view()).totals, strict=True))
+    return dict(zip(state.nodes.names, state.scores(lambda: pod_view()).totals(), strict=True))

@@ -7,9 +7,10 @@ from __future__ import annotations
 import time
 import typing as t
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
-from ansible_collections.onprem.kube_scheduling.services.extender.engine import kept_demands
+from ansible_collections.onprem.kube_scheduling.services.extender.engine import profile_state
 from ansible_collections.onprem.kube_scheduling.services.extender.engine.dithering import TABLES
 from ansible_collections.onprem.kube_scheduling.services.extender.engine.fragments import answer_of
 from ansible_collections.onprem.kube_scheduling.services.extender.engine.profile import ConfiguredAgent
@@ -83,8 +84,8 @@ def test_a_replaced_node_changes_in_the_tables_of_each_demand() -> None:
 
 
 def test_the_kept_demands_and_tables_are_limited(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kept_demands, "MAX_DEMANDS", 3)
-    monkeypatch.setattr(kept_demands, "MAX_TABLE_BYTES", 0)
+    monkeypatch.setattr(profile_state, "MAX_DEMANDS", 3)
+    monkeypatch.setattr(profile_state, "MAX_TABLE_BYTES", 0)
     one = engine(profile(DemandAgent()))
     one.on_view(view({"a": 9.0, "b": 9.0, "c": 9.0}))
     for round_ in range(2):
@@ -93,7 +94,7 @@ def test_the_kept_demands_and_tables_are_limited(monkeypatch: pytest.MonkeyPatch
                 assert scores(one, uid=f"u{round_}{number}", cpu=cores * 1000)["a"] == 9 - cores
     state = one.state_for(PROFILE)
     assert state is not None
-    demands = state._kept._demands.values()
+    demands = state._demands.values()
     assert len(demands) == 3 and sum(len(demand.tables) for demand in demands) <= TABLES
     assert all(demand.is_used for demand in demands)
     one.on_node(node("a", 0.0))
@@ -127,33 +128,30 @@ def test_only_agents_that_learn_observe_outcomes() -> None:
     assert seen == [outcome]
 
 
-def test_a_replaced_node_is_judged_for_all_demands_without_requests_in_one_call(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kept_demands, "MOST_LATE", 2)
+def test_the_nodes_that_were_replaced_since_the_last_request_are_judged_in_one_call() -> None:
     calls = []
 
     class Many(DemandAgent):
-        def judge_demands(self, prepared: object, node: NodeView, pods: Sequence[PodView], now_s: float) -> Sequence[Judgement]:
-            calls.append([pod.demand.requests["cpu"] for pod in pods])
-            return super().judge_demands(prepared, node, pods, now_s)
+        def score_all(self, prepared: object, nodes: Sequence[NodeView], pod: PodView, now_s: float) -> Sequence[Judgement]:
+            calls.append(([node.name for node in nodes], pod.demand.requests.get("cpu", 0)))
+            return super().score_all(prepared, nodes, pod, now_s)
 
     one = engine(profile(ScoreAgent(), Many()))
-    one.on_view(view({"a": 9.0, "b": 9.0}))
-    scores(one, cpu=2000), scores(one, cpu=4000), scores(one, cpu=1000)
-    one.on_node(node("a", 6.0))
-    one.on_node(node("b", 9.0))
-    assert calls == []
-    scores(one, cpu=1000)
-    one.on_node(node("b", 9.0))
-    assert calls == [[2000, 4000]]
-    assert [scores(one, cpu=cpu, names=("a", "b")) for cpu in (2000, 4000)] == [{"a": 5, "b": 8}, {"a": 4, "b": 7}]
+    one.on_view(view({"a": 9.0, "b": 9.0, "c": 9.0}))
+    scores(one, cpu=2000), scores(one, cpu=4000)
+    calls.clear()
+    for name, value in (("a", 6.0), ("b", 8.0), ("a", 7.0)):
+        one.on_node(node(name, value))
+    assert calls == [(["a"], 0), (["b"], 0), (["a"], 0)], "for a pod without requests"
+    calls.clear()
+    assert [scores(one, cpu=cpu) for cpu in (2000, 4000)] == [{"a": 6, "b": 7, "c": 8}, {"a": 5, "b": 6, "c": 7}]
+    assert calls == [(["a", "b"], 2000), (["a", "b"], 4000)]
 
 
-def test_an_agent_that_fails_for_a_replaced_node_does_not_know_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kept_demands, "MOST_LATE", 0)
-
+def test_an_agent_that_fails_for_a_replaced_node_does_not_know_it() -> None:
     class Short(DemandAgent):
-        def judge_demands(self, prepared: object, node: NodeView, pods: Sequence[PodView], now_s: float) -> Sequence[Judgement]:
-            return ()
+        def score_all(self, prepared: object, nodes: Sequence[NodeView], pod: PodView, now_s: float) -> Sequence[Judgement]:
+            return super().score_all(prepared, nodes, pod, now_s) if len(nodes) > 1 else ()
 
     one = engine(profile(Short()))
     one.on_view(view({"a": 9.0, "b": 3.0, "c": 3.0}))
@@ -168,24 +166,20 @@ CHANGES = st.lists(
 
 
 @settings(max_examples=50, deadline=None)
-@given(changes=CHANGES, most_late=st.integers(0, 4))
-def test_replaced_nodes_and_requests_in_any_order_give_the_scores_of_a_new_calculation(
-    changes: list[tuple[t.Any, t.Any]], most_late: int
-) -> None:
+@given(changes=CHANGES)
+def test_replaced_nodes_and_requests_in_any_order_give_the_scores_of_a_new_calculation(changes: list[tuple[t.Any, t.Any]]) -> None:
     """A change is a node with its new value, or a request with its cores and the number of its pod."""
     profiles = profile(DemandAgent(), ConfiguredAgent(ScoreAgent(), 2)), profile(ScoreAgent(), name="static")
     one, values = engine(*profiles), dict.fromkeys(NAMES, 5.0)
     one.on_view(view(dict(values)))
     asked = {(0, 0)}
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(kept_demands, "MOST_LATE", most_late)
-        for what, value in changes:
-            if what in NAMES:
-                values[what] = value
-                one.on_node(node(what, value))
-            else:
-                asked.add((what, value))
-                scores(one, cpu=what * 1000, uid=f"u{value}")
+    for what, value in changes:
+        if what in NAMES:
+            values[what] = value
+            one.on_node(node(what, value))
+        else:
+            asked.add((what, value))
+            scores(one, cpu=what * 1000, uid=f"u{value}")
     other = engine(*profiles)
     other.on_view(view(dict(values)))
     for cores, number in asked:
@@ -205,6 +199,16 @@ def test_the_nodes_that_an_agent_prepares_do_not_change_with_a_binding() -> None
     one.on_view(view({"a": 5.0}))
     state = one.state_for(PROFILE)
     assert state is not None
-    (before,) = state.prepared[0]
+    (before,) = state.agents[0].prepared
     one.on_node(node("a", 1.0))
-    assert state.prepared[0] == (before,) and state.nodes.views != [before]
+    assert state.agents[0].prepared == (before,) and state.nodes.views != [before]
+
+
+def test_a_node_that_changes_before_the_engine_begins_with_its_view_is_not_lost() -> None:
+    one, nodes = engine(profile(ScoreAgent())), {"a": node("a", 5.0)}
+    one.on_view(view({"a": 5.0}))
+    newest = replace(view({}, version=2), nodes=nodes)
+    nodes["a"] = node("a", 1.0)
+    one.on_node(nodes["a"])
+    one.on_view(newest)
+    assert scores(one, names=("a",)) == {"a": 1}

@@ -9,8 +9,8 @@ import json
 
 import pytest
 from ansible_collections.onprem.kube_scheduling.services.common.log import set_up_log
-from ansible_collections.onprem.kube_scheduling.services.extender.engine.agent_scores import NEUTRAL
 from ansible_collections.onprem.kube_scheduling.services.extender.engine.profile import ConfiguredAgent
+from ansible_collections.onprem.kube_scheduling.services.extender.engine.scores import NEUTRAL
 from ansible_collections.onprem.kube_scheduling.services.extender.interface import Judgement, NodeView, PodView
 from ansible_collections.onprem.kube_scheduling.services.extender.metrics import Metrics
 
@@ -53,8 +53,7 @@ def test_if_no_value_is_known_all_nodes_are_equal_and_none_is_rejected(unknown: 
     assert state is not None and state.is_neutral
     assert len(set(scores(one).values())) == 1
     assert totals(one) == {"a": NEUTRAL, "b": NEUTRAL}
-    assert state.scores(no_pod).rejection(0, "a") == ""
-    assert state.scores(no_pod).rejections(["a", "b", "x"], state.nodes.numbers) == {}
+    assert state.scores(no_pod).rejections(["a", "b", "x"]) == {}
 
 
 def test_a_profile_whose_agents_depend_on_the_pod_is_neutral_without_values() -> None:

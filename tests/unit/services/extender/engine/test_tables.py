@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import json
 
-from ansible_collections.onprem.kube_scheduling.services.extender.engine.agent_scores import scores_of
 from ansible_collections.onprem.kube_scheduling.services.extender.engine.dithering import (
     OFFSETS,
     TABLES,
@@ -15,7 +14,9 @@ from ansible_collections.onprem.kube_scheduling.services.extender.engine.ditheri
     step_of,
     table_of,
 )
-from ansible_collections.onprem.kube_scheduling.services.extender.engine.fragments import Fragments, Table, answer_of, fragment
+from ansible_collections.onprem.kube_scheduling.services.extender.engine.fragments import Table, answer_of, fragment, fragments_of
+from ansible_collections.onprem.kube_scheduling.services.extender.engine.nodes import Nodes
+from ansible_collections.onprem.kube_scheduling.services.extender.engine.scores import agent_scores
 from ansible_collections.onprem.kube_scheduling.services.extender.interface import Judgement
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -67,8 +68,7 @@ def test_the_table_of_a_pod_depends_only_on_its_uid_and_all_tables_are_used() ->
 
 
 def test_an_answer_has_a_score_for_each_name_in_its_order() -> None:
-    fragments = Fragments()
-    table = Table(["a", "b"], [fragments.of("a")[3], fragments.of("b")[10]], default=5)
+    table = Table(["a", "b"], [fragments_of("a")[3], fragments_of("b")[10]], default=5)
     answer = json.loads(answer_of(table, ["b", "unknown", "a", "b"]))
     assert answer == [{"Host": "b", "Score": 10}, {"Host": "unknown", "Score": 5}, {"Host": "a", "Score": 3}, {"Host": "b", "Score": 10}]
     assert set(table.fragments) == {"a", "b"}
@@ -80,18 +80,16 @@ def test_an_answer_has_a_score_for_each_name_in_its_order() -> None:
 def test_a_name_with_any_character_is_valid_json() -> None:
     for name in ('quo"te', "back\\slash", "zeile\n", "ä€", ""):
         assert json.loads(fragment(name, 7)) == {"Host": name, "Score": 7}
-        assert json.loads(Fragments().of(name)[7]) == {"Host": name, "Score": 7}
+        assert json.loads(fragments_of(name)[7]) == {"Host": name, "Score": 7}
 
 
-def test_fragments_of_removed_nodes_are_forgotten() -> None:
-    fragments = Fragments()
-    kept, removed = fragments.of("kept"), fragments.of("removed")
-    fragments.retain_only(["kept"])
-    assert fragments.of("kept") is kept
-    assert fragments.of("removed") is not removed
+def test_the_next_view_has_the_fragments_of_known_nodes() -> None:
+    before = Nodes([node("kept", 1.0), node("removed", 1.0)])
+    after = Nodes([node("new", 1.0), node("kept", 2.0)], before)
+    assert after.fragments[1] is before.fragments[0] and after.fragments[0] == fragments_of("new")
 
 
 def test_equal_rejections_are_kept_once() -> None:
     judgements = [Judgement(0.0, rejection="".join(("too ", "busy"))) for _node in range(3)]
-    found = scores_of([node(name, None) for name in "abc"], judgements).rejections
+    found = agent_scores([node(name, None) for name in "abc"], judgements).rejections
     assert found == dict.fromkeys("abc", "too busy") and len({id(text) for text in found.values()}) == 1

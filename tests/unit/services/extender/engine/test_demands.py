@@ -7,7 +7,7 @@ from __future__ import annotations
 import typing as t
 
 import pytest
-from ansible_collections.onprem.kube_scheduling.services.extender.engine import kept_demands
+from ansible_collections.onprem.kube_scheduling.services.extender.engine import profile_state
 from ansible_collections.onprem.kube_scheduling.services.extender.engine.dithering import TABLES
 from ansible_collections.onprem.kube_scheduling.services.extender.engine.engine import Engine
 from ansible_collections.onprem.kube_scheduling.services.extender.engine.fragments import answer_of
@@ -46,7 +46,7 @@ def ask(one: Engine, uid: str = "u1", cpu: int = 0) -> dict[str, int]:
 
 
 def kept(one: Engine) -> t.Any:
-    return list(state_of(one)._kept._demands.values())
+    return list(state_of(one)._demands.values())
 
 
 def test_demands_share_the_scores_of_an_agent_with_equal_keys() -> None:
@@ -59,7 +59,7 @@ def test_demands_share_the_scores_of_an_agent_with_equal_keys() -> None:
             ask(one, uid, cpu)
     assert (by_cpu.calls, by_pod.calls) == (2 * 3, 2 * 3)
     assert len(kept(one)) == 4
-    assert [demand.total(0) for demand in kept(one)] == [(7 + 8) / 2, (7 + 4) / 2, (6 + 8) / 2, (6 + 4) / 2]
+    assert [demand.totals([0])[0] for demand in kept(one)] == [(7 + 8) / 2, (7 + 4) / 2, (6 + 8) / 2, (6 + 4) / 2]
 
 
 def test_a_node_is_judged_once_for_all_demands_with_the_same_scores() -> None:
@@ -67,8 +67,8 @@ def test_a_node_is_judged_once_for_all_demands_with_the_same_scores() -> None:
     one = engine(profile(by_cpu, by_pod))
     one.on_view(view(dict.fromkeys(NAMES, 8.0)))
     before = {uid: ask(one, uid, 1000) for uid in ("u1", "u2", "u4")}
-    by_cpu.calls = by_pod.calls = 0
     one.on_node(node("b", 0.0))
+    by_cpu.calls = by_pod.calls = 0
     after = {uid: ask(one, uid, 1000) for uid in before}
     assert (by_cpu.calls, by_pod.calls) == (1, 3)
     assert all(after[uid]["b"] == 0 for uid in after)
@@ -85,7 +85,7 @@ def test_a_new_demand_with_known_scores_knows_the_replaced_nodes() -> None:
 
 
 def test_a_refresh_calculates_only_the_demands_that_were_asked_for_last(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kept_demands, "MAX_TAKEN_OVER", 3)
+    monkeypatch.setattr(profile_state, "MAX_TAKEN_OVER", 3)
     agent = DemandAgent()
     one = engine(profile(agent))
     one.on_view(view(dict.fromkeys(NAMES, 9.0)))
@@ -101,7 +101,7 @@ def test_a_refresh_calculates_only_the_demands_that_were_asked_for_last(monkeypa
 
 
 def test_no_more_tables_are_kept_than_their_limit(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kept_demands, "MAX_TABLE_BYTES", 0)
+    monkeypatch.setattr(profile_state, "MAX_TABLE_BYTES", 0)
     one = engine(profile(DemandAgent()))
     one.on_view(view(dict.fromkeys(NAMES, 9.0)))
     for cores in (1, 2):
@@ -116,13 +116,13 @@ def test_no_more_tables_are_kept_than_their_limit(monkeypatch: pytest.MonkeyPatc
 def test_the_bytes_of_the_kept_scores_are_limited(monkeypatch: pytest.MonkeyPatch) -> None:
     rejecting = ConfiguredAgent(DemandAgent(), 1, True)
     # Three scores, and a step for each node.
-    monkeypatch.setattr(kept_demands, "MAX_SCORE_BYTES", 4 * len(NAMES) * (4 + 1))
+    monkeypatch.setattr(profile_state, "MAX_SCORE_BYTES", 4 * len(NAMES) * (4 + 1))
     one = engine(profile(rejecting))
     one.on_view(view(dict.fromkeys(NAMES, 9.0)))
     for cores in range(8):
         assert ask(one, "u1", cores * 1000)["a"] == 9 - cores
     assert len(kept(one)) == 4
-    assert len(state_of(one)._kept._shared.late(0)[0]) == 4, "the scores of the other demands were released"
+    assert len(state_of(one)._shared) == 4, "the scores of the other demands were released"
     one.on_view(view(dict.fromkeys(NAMES, 1.0), version=2))
     ask(one, "u1", 1000)
     assert len(kept(one)) == 1, "the texts of three rejected nodes are longer than the limit, and the demand of the request stays"
