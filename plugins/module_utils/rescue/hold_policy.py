@@ -11,6 +11,7 @@ from ..model.api.pod import Pod
 from ..model.reason import Reason
 from ..scheduler.filters.taint_toleration import tolerates
 from ..state.hold import NO_SCHEDULE, Hold, hold_taint, is_foreign_taint
+from .nomination_alone import can_be_held
 from .options import NONE, TAINT, RescueOptions
 from .plan import BY_NOMINATION, BY_TAINT, Victim
 
@@ -41,7 +42,7 @@ def hold_policy(pod: Pod, node: Node, victims: t.Sequence[Victim], options: Resc
         return HoldPolicy(BY_NOMINATION)
     if tolerates_hold(pod, options):
         return HoldPolicy(BY_TAINT)
-    if options.hold != TAINT and len(victims) <= 1 and all(respects_nomination(victim.pod, pod) for victim in victims):
+    if options.hold != TAINT and can_be_held(victims, pod):
         return HoldPolicy(BY_NOMINATION, needs_quiet_cluster=True)
     return HoldPolicy(violation=no_toleration_reason(pod, options.hold_taint_key))
 
@@ -49,15 +50,6 @@ def hold_policy(pod: Pod, node: Node, victims: t.Sequence[Victim], options: Resc
 def hold_duration_s(options: RescueOptions) -> int:
     """Return the seconds from the placement of a hold to its deadline: the wait for the scheduler, and the wait for refused evictions."""
     return options.wait_timeout_s + options.evict_timeout_s
-
-
-def respects_nomination(victim: Pod, pod: Pod) -> bool:
-    """Return whether the pod that replaces the victim must respect a nomination of the pod.
-
-    Its ``spec.priority`` must be lower, because the scheduler does not use the annotation that makes a pod critical. It must have the same
-    scheduler, because a scheduler knows only the nominations of its own pods.
-    """
-    return (victim.spec.priority or 0) < (pod.spec.priority or 0) and victim.spec.scheduler_name == pod.spec.scheduler_name
 
 
 def tolerates_hold(pod: Pod, options: RescueOptions) -> bool:

@@ -16,7 +16,6 @@ from .plan import IMPOSSIBLE, PLANNED, WAITING, Choice, RescueContext, RescuePla
 
 NO_NODE = "no_node"
 CAPACITY_BECOMING_FREE = "capacity_becoming_free"
-OTHERS_TERMINATING = "others_terminating"
 ANOTHER_POD_FIRST = "another_pod_first"
 UNEXPLAINED = Reason(NO_NODE, "no eviction makes the pod fit on a node")
 HELD = Reason("held_for_another", "node(s) are being cleared for another critical pod")
@@ -43,15 +42,6 @@ def pod_names(pods: Iterable[Pod]) -> str:
 def waiting(pod: Pod, code: str, text: str, *, expected_node: str = "", next_node: str = "") -> RescuePlan:
     """Return the plan to evict nothing now, with the code and the text of its reason."""
     return RescuePlan(pod, WAITING, Reason(code, text), expected_node=expected_node, next_node=next_node)
-
-
-def ending_first_text(ending: t.Sequence[Pod], node_name: str) -> str:
-    """Return why no eviction on the node is requested before these terminating pods have ended."""
-    more = f" and {len(ending) - 1} other pods" if len(ending) > 1 else ""
-    return (
-        f"{pod_names(ending[:1])}{more} must end first: only the nomination would reserve the capacity of node {node_name}, and the "
-        "scheduler can clear it when a pod ends. A pod that tolerates the taint of the hold does not wait for this"
-    )
 
 
 def expected_first_text(expected: RescuePlan) -> str:

@@ -8,8 +8,7 @@ The order of the checks follows from the reasons for which a pod is pending: evi
 from __future__ import annotations
 
 import typing as t
-from collections.abc import Collection, Iterable, Mapping
-from dataclasses import replace
+from collections.abc import Collection, Mapping
 
 from ..model.api.node import Node
 from ..model.api.pod import Pod
@@ -21,22 +20,18 @@ from ..model.undecodable import undecodable_of
 from ..scheduler.cluster_state import ClusterState
 from ..scheduler.feasibility import FilterRunner
 from ..state.hold import Hold
-from .awaited_pods import AwaitedPods
 from .critical import effective_priority
-from .eviction_rules.eviction_filter import preemptor_of
 from .eviction_rules.pod_outside_window import MaintenanceWindows
-from .expected_pods import ExpectedPods
-from .hold_policy import HoldPolicy, has_permanent_taint, hold_policy, no_toleration_reason, respects_nomination, tolerates_hold
+from .hold_policy import HoldPolicy, has_permanent_taint, hold_policy, no_toleration_reason, tolerates_hold
+from .nomination_alone import single_victim_plan, unsuitable_victims, with_one_victim
 from .options import RescueOptions
-from .plan import BY_NOMINATION, IMPOSSIBLE, WAITING, Choice, RescueContext, RescuePlan
+from .plan import IMPOSSIBLE, WAITING, Choice, RescueContext, RescuePlan
 from .plan_reasons import (
     ANOTHER_POD_FIRST,
     CAPACITY_BECOMING_FREE,
     HELD,
-    OTHERS_TERMINATING,
     UNEXPLAINED,
     cleared_first_text,
-    ending_first_text,
     expected_first_text,
     no_eviction_helps_reason,
     planned,
@@ -80,8 +75,7 @@ class RescuePlanner:
         self._held = held or {}
         self._in_use = {**{name: hold.uid for name, hold in self._held.items()}, **(in_use or {})}
         self._terminating = terminating_pods(snapshot, now_s, grace_period_s=options.grace_period_s, evicted=evicted)
-        self._awaited = AwaitedPods(self._terminating.ending_soon, frozenset(evicted or ()))
-        self._expected = ExpectedPods()
+        self._expected: dict[str, RescuePlan] = {}
         self._budgets = PdbLedger(snapshot)
         self._windows = MaintenanceWindows(snapshot, now_s) if options.respect_windows else None
         for pods in self._terminating.ending_soon.values():
@@ -126,7 +120,7 @@ class RescuePlanner:
                 return promised
         if context.scheduler_down is not None:
             return waiting(pod, context.scheduler_down.code, context.scheduler_down.text)
-        feasible = self._filter_runner(pod, context).feasibility(self._candidates(pod, context, None)).feasible
+        feasible = self._feasible(pod, context, self._candidates(pod, context, None))
         if feasible:
             return self._wait_for_scheduler(pod, feasible, context)
         if planned_victims:
@@ -170,7 +164,7 @@ class RescuePlanner:
     def expect(self, plan: RescuePlan) -> None:
         """Plan no evictions on the expected node or the next node of the plan for the pods that get it later than this one."""
         if plan.expected_node or plan.next_node:
-            self._expected.add(plan, effective_priority(plan.pod, self._options))
+            self._expected[plan.pod.metadata.uid] = plan
 
     # --- why it is pending ---
 
@@ -183,10 +177,10 @@ class RescuePlanner:
         name = pod.status.nominated_node_name
         if not name or name not in self._snapshot.nodes or name in context.excluded_nodes:
             return context, None
-        if self._filter_runner(pod, context).feasibility((name,)).feasible:
+        if self._feasible(pod, context, (name,)):
             why = (
                 "where terminating pods free the capacity for it"
-                if self._awaited.on_node(name, context)
+                if self._terminating.awaited_on(name, context)
                 else "which has enough free capacity"
             )
             return context, waiting(pod, "preemption_under_way", f"it is nominated for node {name}{self._rescue_holding(name, pod)}, {why}")
@@ -208,12 +202,12 @@ class RescuePlanner:
         if search.unknown:
             return undecidable(pod, search.unknown)
         candidates = self._candidates(pod, context, names)
-        feasible = search.feasible(search.reachable_nodes(candidates))
+        feasible = self._feasible(pod, context, search.reachable_nodes(candidates))
         if feasible:
             return self._wait_for_scheduler(pod, feasible, context)
         if names is not None:
             return self._plan_evictions(pod, context, candidates, search, others=False, explain=explain)
-        expected = self._expected.before(pod, effective_priority(pod, self._options)) if context.awaits_expected else {}
+        expected = self._expected_before(pod) if context.awaits_expected else {}
         if expected:
             plan = self._plan_evictions(pod, context, [name for name in candidates if name not in expected], search, explain=False)
             if plan.status != IMPOSSIBLE:
@@ -223,6 +217,19 @@ class RescuePlanner:
             return plan
         return waiting(pod, ANOTHER_POD_FIRST, expected_first_text(expected[plan.choice.node]))
 
+    def _expected_before(self, pod: Pod) -> dict[str, RescuePlan]:
+        """Return the nodes that another pod is expected to get before this one, each with the plan of one such pod.
+
+        The other pod has a higher priority, or it has the same priority and needs no evictions. If both have the same priority and the
+        other one needs evictions, this pod does not wait for it.
+        """
+        own, found = effective_priority(pod, self._options), {}
+        for uid, plan in self._expected.items():
+            priority = effective_priority(plan.pod, self._options)
+            if uid != pod.metadata.uid and (priority > own or (plan.expected_node and priority == own)):
+                found[plan.expected_node or plan.next_node] = plan
+        return found
+
     def _plan_evictions(
         self, pod: Pod, context: RescueContext, candidates: Collection[str], search: VictimSearch, *, others: bool = True, explain: bool
     ) -> RescuePlan:
@@ -231,7 +238,7 @@ class RescuePlanner:
         if choice is None:
             return self._no_eviction_helps(pod, context, candidates, search, others=others, explain=explain)
         policy = self._hold_policy_of(pod, choice)
-        if policy.violation is None and not (policy.needs_quiet_cluster and self._awaited.in_cluster(context)):
+        if policy.violation is None and not (policy.needs_quiet_cluster and self._terminating.awaited_in_cluster(context)):
             return planned(pod, choice, context.note, hold_method=policy.hold_method)
         # The cheapest set cannot be held. Nodes where a foreign taint of this key keeps other pods off need no hold, so they are tried
         # first.
@@ -245,27 +252,14 @@ class RescuePlanner:
     def _plan_single_victim(
         self, pod: Pod, context: RescueContext, candidates: Collection[str], violation: t.Optional[Reason]
     ) -> RescuePlan:
-        """Return a plan with one victim, to be evicted while no other pod ends.
-
-        A nomination does not hold capacity that becomes free in parts, or that becomes free after a failed attempt. Each end of a pod in
-        the cluster makes the scheduler try the pod. After a failed attempt it clears the nomination.
-        """
-        options = self._options.after(context.evicted_count)
-        most = 1 if options.max_victims is None else min(1, options.max_victims)
-        unsuitable = (other.metadata.uid for other in self._snapshot.pods if other.spec.node_name and not respects_nomination(other, pod))
-        context = context._replace(excluded_victims=context.excluded_victims.union(unsuitable))
-        choice = self._if_holdable(pod, self._search(pod, context, replace(options, max_victims=most)).best(candidates))
-        if choice is None:
+        """Return a plan with one victim, for a pod that does not tolerate the taint of a hold."""
+        excluded = context.excluded_victims.union(unsuitable_victims(self._snapshot.pods, pod))
+        options = with_one_victim(self._options.after(context.evicted_count))
+        choice = self._search(pod, context._replace(excluded_victims=excluded), options).best(candidates)
+        if choice is None or self._hold_policy_of(pod, choice).violation is not None:
             violation = violation or no_toleration_reason(pod, self._options.hold_taint_key)
             return RescuePlan(pod, IMPOSSIBLE, violation, blockers=(Blocker(violation, len(candidates)),))
-        ending = self._awaited.in_cluster(context)
-        if ending:
-            return waiting(pod, OTHERS_TERMINATING, ending_first_text(ending, choice.node), next_node=choice.node)
-        return planned(pod, choice, context.note, hold_method=BY_NOMINATION)
-
-    def _if_holdable(self, pod: Pod, choice: t.Optional[Choice]) -> t.Optional[Choice]:
-        """Return the choice if its node can be held for the pod. Otherwise return None."""
-        return choice if choice is not None and self._hold_policy_of(pod, choice).violation is None else None
+        return single_victim_plan(pod, choice, self._terminating.awaited_in_cluster(context), context.note)
 
     def _hold_policy_of(self, pod: Pod, choice: Choice) -> HoldPolicy:
         return hold_policy(pod, self._snapshot.nodes[choice.node], choice.victims, self._options, self._held.get(choice.node))
@@ -277,7 +271,7 @@ class RescuePlanner:
 
         ``others``: also check the nodes that are being cleared for other pods; such a node may be open to this pod afterwards.
         """
-        blockers = (*_blockers_on(search, candidates), *unchecked_nodes(self._snapshot, self._in_use, pod, context)) if explain else ()
+        blockers = (*Diagnosis(search).explain(candidates), *unchecked_nodes(self._snapshot, self._in_use, pod, context)) if explain else ()
         busy = (name for name, owner in self._in_use.items() if owner != pod.metadata.uid)
         taken = [name for name in busy if name not in context.excluded_nodes] if others else []
         if taken and (search.best(taken) is not None or not tolerates_hold(pod, self._options)):
@@ -286,17 +280,13 @@ class RescuePlanner:
         return RescuePlan(pod, IMPOSSIBLE, no_eviction_helps_reason(blockers, context.note) if explain else UNEXPLAINED, blockers=blockers)
 
     def _search(self, pod: Pod, context: RescueContext, options: RescueOptions) -> VictimSearch:
-        cluster_state, profiles = self._awaited.cluster_state(self.cluster_state, context), profiles_for(pod, self._snapshot)
-        demand = PodDemand(pod, cluster_state, profiles)
-        capacity = self._capacities.of(preemptor_of(pod, options), options, cluster_state, self._budgets)
         return VictimSearch(
             pod,
-            cluster_state,
+            self._terminating.cluster_state(self.cluster_state, context),
             options,
-            demand=demand,
-            with_capacity=capacity.nodes_with_capacity(demand.requests),
+            capacities=self._capacities,
             budgets=self._budgets,
-            profiles=profiles,
+            profiles=profiles_for(pod, self._snapshot),
             excluded_victims=context.excluded_victims,
             held=self._held,
             windows=self._windows,
@@ -304,7 +294,7 @@ class RescuePlanner:
         )
 
     def _wait_for_scheduler(self, pod: Pod, feasible: t.Sequence[str], context: RescueContext) -> RescuePlan:
-        soon = [name for name in feasible if self._awaited.on_node(name, context)]
+        soon = [name for name in feasible if self._terminating.awaited_on(name, context)]
         if len(soon) == len(feasible):
             text = f"terminating pods free enough capacity on node {soon[0]}"
             return waiting(pod, CAPACITY_BECOMING_FREE, text, expected_node=soon[0])
@@ -325,14 +315,15 @@ class RescuePlanner:
             and self._in_use.get(name, uid) == uid
         ]
 
-    def _filter_runner(self, pod: Pod, context: RescueContext) -> FilterRunner:
-        return FilterRunner(pod, self._awaited.cluster_state(self.cluster_state, context), profiles_for(pod, self._snapshot))
+    def _feasible(self, pod: Pod, context: RescueContext, names: t.Sequence[str]) -> t.Sequence[str]:
+        """Return those of the nodes on which the pod fits without evictions."""
+        cluster_state, profiles = self._terminating.cluster_state(self.cluster_state, context), profiles_for(pod, self._snapshot)
+        demand = PodDemand(pod, cluster_state, profiles)
+        # Few nodes have capacity when a pod needs a rescue, and the filters take five times as long for each node.
+        free = [name for name in names if demand.has_free(cluster_state.info(name))]
+        return FilterRunner(pod, cluster_state, profiles).feasibility(free).feasible if free else ()
 
 
 def profiles_for(pod: Pod, snapshot: ClusterSnapshot) -> Profiles:
     """Return the known profiles and that of the pod. If it is not known, it is assumed to have the filters of the default profile."""
     return {**snapshot.profiles, pod.spec.scheduler_name: snapshot.profile_of(pod)}
-
-
-def _blockers_on(search: VictimSearch, node_names: Iterable[str]) -> tuple[Blocker, ...]:
-    return Diagnosis(search.eviction_filter, search.context).explain(node_names, search.closed_reasons, search.shortage_on)

@@ -1,16 +1,21 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: onprem.kube_scheduling contributors
-"""Terminating pods: those that free their capacity soon, and those whose capacity is still in use."""
+"""Terminating pods: those that free their capacity soon, and those whose capacity is still in use.
+
+The plan of a pod awaits the first ones: their capacity counts as free.
+"""
 
 from __future__ import annotations
 
 import math
 import typing as t
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from ..model.api.pod import Pod
 from ..model.snapshot import ClusterSnapshot
 from ..model.values.timestamps import read_time
+from ..scheduler.cluster_state import ClusterState
+from .plan import RescueContext
 
 MARGIN_S = 15
 """The seconds that a pod may need after its grace period: a kubelet needs some seconds, and the clocks of API servers differ."""
@@ -23,12 +28,45 @@ PREEMPTED = "PreemptionByScheduler"
 class TerminatingPods(t.NamedTuple):
     """The terminating pods by node.
 
-    ``ending_soon``: they end within the time that an eviction on another node would take, so their capacity counts as free.
-    ``not_ending_soon``: they end later, or should have ended already, so their capacity counts as used.
+    ``ending_soon``: they end within the time that an eviction on another node would take, so their capacity can count as free.
+    ``not_ending_soon``: they end later, or should have ended already, so their capacity counts as used. ``evicted``: the uids of the pods
+    that this program has evicted.
     """
 
     ending_soon: dict[str, list[Pod]]
     not_ending_soon: dict[str, list[Pod]]
+    evicted: Collection[str]
+
+    def awaited_on(self, node_name: str, context: RescueContext) -> list[Pod]:
+        """Return the terminating pods of the node whose capacity counts as free for the pod of the context."""
+        pods = self.ending_soon.get(node_name, ())
+        return [pod for pod in pods if context.awaits_terminating or self._is_awaited(pod, context)]
+
+    def awaited_in_cluster(self, context: RescueContext) -> list[Pod]:
+        """Return the terminating pods of the cluster that end soon, even if the pod cannot use their nodes."""
+        pods = (pod for group in self.ending_soon.values() for pod in group)
+        return [pod for pod in pods if context.awaits_others or self._is_awaited(pod, context)]
+
+    def cluster_state(self, without_ending: ClusterState, context: RescueContext) -> ClusterState:
+        """Return the cluster state without the pods whose capacity counts as free.
+
+        ``without_ending``: the cluster state without all pods that end soon.
+        """
+        if context.awaits_terminating:
+            return without_ending
+        cluster_state = without_ending.fork()
+        for pods in self.ending_soon.values():
+            for pod in pods:
+                if not self._is_awaited(pod, context):
+                    cluster_state.restore(pod)
+        return cluster_state
+
+    def _is_awaited(self, pod: Pod, context: RescueContext) -> bool:
+        """Return whether this program has evicted the pod, or the scheduler has preempted it on the nominated node.
+
+        The condition of the scheduler counts only there, because a kubelet can forge it.
+        """
+        return pod.metadata.uid in self.evicted or (pod.spec.node_name == context.nominated_node and is_preempted(pod))
 
 
 def terminating_pods(
@@ -39,7 +77,7 @@ def terminating_pods(
     ``grace_period_s``: the longest grace period of a victim. ``evicted``: the remaining seconds of the grace period, by the uid of each pod
     that this program has evicted. For the other pods they follow from ``deletionTimestamp``, which includes the grace period.
     """
-    found = TerminatingPods({}, {})
+    found = TerminatingPods({}, {}, frozenset(evicted or ()))
     for pod in snapshot.pods:
         if pod.metadata.deletion_timestamp is not None and pod.spec.node_name and not pod.terminal:
             left_s = (evicted or {}).get(pod.metadata.uid)

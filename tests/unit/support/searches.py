@@ -11,17 +11,14 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.api.n
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.api.pod import Pod
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.budgets.ledger import PdbLedger
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.reason import Blocker, Reason
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.scheduler_profile import DEFAULT_PROFILES
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.eviction_rules.eviction_filter import (
     EvictionFilter,
     node_pod_of,
-    preemptor_of,
 )
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.options import RescueOptions
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.plan import Choice
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.search.diagnosis import Diagnosis
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.search.freeable_capacity import FreeableCapacityCache
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.search.shortage import PodDemand
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.search.victim_search import VictimSearch
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduler.cluster_state import ClusterState
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduler.node_info import PodLoad
@@ -62,16 +59,12 @@ def victim_search(
     **how: t.Any,
 ) -> VictimSearch:
     """The search for the pod in a cluster state."""
-    demand = PodDemand(pod, cluster_state, DEFAULT_PROFILES)
-    reach = (reaches or FreeableCapacityCache()).of(preemptor_of(pod, options), options, cluster_state, budgets)
-    return VictimSearch(
-        pod, cluster_state, options, demand=demand, with_capacity=reach.nodes_with_capacity(demand.requests), budgets=budgets, **how
-    )
+    return VictimSearch(pod, cluster_state, options, capacities=reaches or FreeableCapacityCache(), budgets=budgets, **how)
 
 
 def blockers(search: VictimSearch) -> tuple[Blocker, ...]:
     """Return the reasons for which no eviction helps on any node."""
-    return Diagnosis(search.eviction_filter, search.context).explain(None, search.closed_reasons, search.shortage_on)
+    return Diagnosis(search).explain(None)
 
 
 def names(choice: Choice | None) -> list[str] | None:

@@ -4,7 +4,7 @@
 
 Source: kubernetes ``pkg/registry/core/pod/storage/eviction.go``. A dry run of each eviction does not show that several evictions together
 exceed a budget. In a rescue, ``rescue/search/subset_search.py`` keeps the victims of one plan within ``disruptions_left``. For more than 16
-pods, ``_LargeSets`` in ``rescue/search/node_candidate.py`` does this. ``reserve`` counts the victims of earlier plans. The evictions of
+pods, ``NodeCandidate`` in ``rescue/search/node_candidate.py`` does this. ``reserve`` counts the victims of earlier plans. The evictions of
 ``operations/restart/eviction.py`` are made one after the other.
 """
 

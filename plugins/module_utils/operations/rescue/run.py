@@ -10,7 +10,6 @@ import typing as t
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
-from ...kube.cache.informer import ClusterInformer
 from ...kube.client.api import KubeApi
 from ...kube.client.errors import KubeError, is_transient
 from ...model.api.node import Node
@@ -338,11 +337,14 @@ def _would_release(controller: RescueController, notes: _ResultObserver) -> list
 
 def _release_result(shutdown: RescueShutdown, request: RescueRequest, notes: _ResultObserver) -> RescueResult:
     """Release all nodes. Return the result, also after an error if a node was released before it. Raise KubeError otherwise."""
-    cache, lease = shutdown.controller.environment.cache, shutdown.controller.environment.lease
+    holds, snapshot = shutdown.controller.holds, shutdown.controller.environment.cache.snapshot()
     try:
+        holds.refresh(snapshot, leading=False)
+        held = holds.active(snapshot)
         if request.dry_run:
-            return notes.plan([], _would_release_all(shutdown.controller, cache))
-        _release_all(shutdown, cache, lease)
+            return notes.plan([], [HoldChange(node, hold, is_release=True) for node, hold in held])
+        if held:
+            _release_all(shutdown)
     except KubeError as error:
         if not notes.has_any:
             raise
@@ -350,23 +352,9 @@ def _release_result(shutdown: RescueShutdown, request: RescueRequest, notes: _Re
     return notes.result([])
 
 
-def _would_release_all(controller: RescueController, cache: ClusterInformer) -> list[HoldChange]:
-    """Return the nodes that a run with ``state=released`` would release."""
-    return [HoldChange(node, hold, is_release=True) for node, hold in _all_held(controller, cache)]
-
-
-def _all_held(controller: RescueController, cache: ClusterInformer) -> list[tuple[Node, Hold]]:
-    """Return every node with a hold of any program."""
-    snapshot = cache.snapshot()
-    controller.holds.refresh(snapshot, leading=False)
-    return controller.holds.active(snapshot)
-
-
-def _release_all(shutdown: RescueShutdown, cache: ClusterInformer, lease: LeaderLease) -> None:
+def _release_all(shutdown: RescueShutdown) -> None:
     """Release all nodes. Raise RescueError and KubeError."""
-    controller = shutdown.controller
-    if not _all_held(controller, cache):
-        return
+    cache, lease = shutdown.controller.environment.cache, shutdown.controller.environment.lease
     if not lease.acquire(LEASE_TIMEOUT_S):
         raise RescueError(
             f"the rescuer or module run {lease.holder} has the Lease {NAMESPACE}/{NAME} and does the rescues. Stop it first "
@@ -379,7 +367,7 @@ def _release_all(shutdown: RescueShutdown, cache: ClusterInformer, lease: Leader
         raise RescueError(str(error)) from error
     finally:
         lease.release()
-    left = controller.holds.active(cache.snapshot())
+    left = shutdown.controller.holds.active(cache.snapshot())
     if left:
         nodes = "; ".join(_held(node.name, hold) for node, hold in left)
         raise RescueError(f"not every hold could be removed: {nodes}. Run the task again when the nodes can be written.")

@@ -17,8 +17,9 @@ from ...model.api.node import Node
 from ...model.api.pod import Pod
 from ...model.backoff import Backoff
 from ...model.reason import Reason
+from ...rescue.nomination_alone import OTHERS_TERMINATING
 from ...rescue.plan import IMPOSSIBLE, PLANNED, WAITING, Choice, RescueContext, RescuePlan, Victim
-from ...rescue.plan_reasons import ANOTHER_POD_FIRST, CAPACITY_BECOMING_FREE, NO_NODE, OTHERS_TERMINATING, UNEXPLAINED, pod_names
+from ...rescue.plan_reasons import ANOTHER_POD_FIRST, CAPACITY_BECOMING_FREE, NO_NODE, UNEXPLAINED, pod_names
 from ...state.hold import Hold
 from ...state.rescue_attempts import attempt_key
 

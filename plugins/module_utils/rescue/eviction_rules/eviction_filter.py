@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 import typing as t
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 
 from ...model.api.pod import Pod, mounts_claims
@@ -38,6 +38,8 @@ from .terminating import terminating_violation
 from .undecodable import undecodable_violation
 from .would_preempt import would_preempt_violation
 from .would_return import ReturnCheck, would_return_violation
+
+Rule = Callable[[NodePod], t.Optional[Reason]]
 
 _OPTIONAL = (CRITICAL, EQUAL_PRIORITY)
 
@@ -163,6 +165,15 @@ class EvictionFilter:
         self._excluded_victims = frozenset(excluded_victims)
         self._preemptor = preemptor_of(pod, options)
         self._owner = owner_key(pod)
+        further_rules = (
+            (self._owner is not None, lambda node_pod: same_controller_violation(node_pod, self._owner)),
+            (self._preemptor.evicts_equals, lambda node_pod: would_return_violation(node_pod, return_check)),
+            (windows is not None, lambda node_pod: pod_outside_window_violation(node_pod.pod, windows)),
+            (bool(self._rescued), lambda node_pod: rescued_before_violation(node_pod, self._preemptor, self._rescued)),
+            (bool(self._excluded_victims), lambda node_pod: excluded_violation(node_pod, self._excluded_victims)),
+        )
+        # The rules for this pod that can apply to pods which priorities, options and budgets allow to evict.
+        self._further_rules: list[Rule] = [rule for can_apply, rule in further_rules if can_apply]
 
     def eviction_violation(self, node_pod: NodePod) -> t.Optional[Reason]:
         """Return the reason why the pod may not be evicted, budgets included. Return None if it may.
@@ -179,23 +190,13 @@ class EvictionFilter:
             return NOT_SAFE_TO_EVICT
         return for_pod or node_pod.options_violation or self._current_violation(node_pod)
 
-    def evictable_pods(self, movable: Iterable[NodePod]) -> list[tuple[NodePod, t.Optional[BudgetKey]]]:
+    def evictable_pods(self, allowed: Sequence[tuple[NodePod, t.Optional[BudgetKey]]]) -> Sequence[tuple[NodePod, t.Optional[BudgetKey]]]:
         """Return the pods that may be evicted, each with the budget that its eviction counts against.
 
-        ``movable``: pods without a fixed violation and without an options violation.
+        ``allowed``: pods that may be evicted by their own properties, the options, the priorities and the budgets.
         """
-        status, excluded_victims, windows, rescued = self._budgets.status, self._excluded_victims, self._windows, self._rescued
-        found: list[tuple[NodePod, t.Optional[BudgetKey]]] = []
-        for node_pod in movable:
-            pod = node_pod.pod
-            outside = windows is not None and pod_outside_window_violation(pod, windows) is not None
-            if not outside and self._violation_for_pod(node_pod) is None and pod.metadata.uid not in excluded_victims:
-                if rescued and rescued_before_violation(node_pod, self._preemptor, rescued) is not None:
-                    continue
-                violation, budget = status(pod, node_pod.budget_status_key)
-                if violation is None:
-                    found.append((node_pod, budget))
-        return found
+        rules = self._further_rules
+        return [one for one in allowed if not any(rule(one[0]) for rule in rules)] if rules else allowed
 
     def _violation_for_pod(self, node_pod: NodePod) -> t.Optional[Reason]:
         """Return the reason why the pod may not be evicted for the pod that needs the capacity."""

@@ -6,15 +6,16 @@ from __future__ import annotations
 
 import typing as t
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import replace
 
 from ...model.budgets.ledger import BUDGET, SEVERAL_BUDGETS
 from ...model.reason import Blocker, Reason, Reasons
-from ..eviction_rules.eviction_filter import EvictionFilter, pods_of_node
+from ..eviction_rules.eviction_filter import pods_of_node
 from ..victims.node_pod import NodePod
-from .node_candidate import NodeCandidate, SearchContext
+from .node_candidate import NodeCandidate
 from .shortage import Shortage
+from .victim_search import VictimSearch
 
 MAX_VICTIMS = "max_victims"
 MAX_TEXTS = 2
@@ -29,10 +30,8 @@ _OF_SEVERAL = {
 class Diagnosis:
     """Collects the reasons that close nodes to one pod."""
 
-    def __init__(self, eviction_filter: EvictionFilter, context: SearchContext) -> None:
-        self._cluster_state = context.cluster_state
-        self._eviction_filter = eviction_filter
-        self._context = context
+    def __init__(self, search: VictimSearch) -> None:
+        self._search, self._context = search, search.context
         self._nodes: Counter[Reason] = Counter()
         # The number of nodes for each set of reasons: of nodes that are closed for other causes than their pods, and of nodes that would be
         # closed even without their pods.
@@ -43,25 +42,19 @@ class Diagnosis:
         self._protected_pods: Counter[str] = Counter()
         self._words: dict[str, set[str]] = {}
 
-    def explain(
-        self, node_names: t.Optional[Iterable[str]], closed_on: Callable[[str], Reasons], shortage_on: Callable[[str], Shortage]
-    ) -> tuple[Blocker, ...]:
+    def explain(self, node_names: t.Optional[Iterable[str]]) -> tuple[Blocker, ...]:
         """Return the reasons why no eviction helps on these nodes, or on all nodes for None. The search has found no victims there.
 
         If no eviction would help, these are the scheduler's reasons. Otherwise they are what is still missing after all allowed evictions,
         and the eviction rules that protect the other pods; options may change some of these rules. The reason with the most nodes comes
         first.
         """
-        for name in self._cluster_state.in_order(node_names):
-            closed = closed_on(name)
+        for name in self._context.cluster_state.in_order(node_names):
+            closed = self._search.unknown or self._search.closed_on(name)
             if closed:
-                self.add_closed(closed)
+                self._closed[closed] += 1
             else:
-                self.add(name, shortage_on)
-        return self.blockers()
-
-    def blockers(self) -> tuple[Blocker, ...]:
-        """Return the collected blockers. The blocker with the most nodes comes first."""
+                self._add(name)
         counted = Counter(self._nodes)
         for reasons, nodes in self._closed.items():
             counted.update(dict.fromkeys(reasons, nodes))
@@ -71,14 +64,10 @@ class Diagnosis:
         found += [Blocker(Reason(code, self._protected_text(code)), nodes) for code, nodes in self._protected_nodes.items()]
         return tuple(sorted(found, key=lambda blocker: (-blocker.nodes, blocker.reason.code, blocker.reason.text)))
 
-    def add_closed(self, reasons: Reasons) -> None:
-        """Add a node that is closed independent of its pods."""
-        self._closed[reasons] += 1
-
-    def add(self, name: str, shortage_on: Callable[[str], Shortage]) -> None:
+    def _add(self, name: str) -> None:
         """Add a node that is closed because of its pods, or because of a filter that depends on them."""
         dry_run = self._context.dry_run
-        info = self._cluster_state.info(name)
+        info = self._context.cluster_state.info(name)
         node_pods = pods_of_node(info, self._context.options).all_pods
         empty = dry_run.filter_result_on_empty(name) if len(node_pods) == len(info.pods) else None
         rejected, unknown = empty or dry_run.filter_result(name, [node_pod.pod for node_pod in node_pods])
@@ -86,8 +75,8 @@ class Diagnosis:
             self._closed_empty[rejected] += 1
             self._closed[unknown] += 1
             return
-        shortage = shortage_on(name)
-        rejected, unknown = dry_run.filter_result(name, [pod.pod for pod in shortage.evictable])
+        shortage = self._search.shortage_on(name)
+        rejected, unknown = dry_run.filter_result(name, [pod.node_pod.pod for pod in shortage.evictable])
         if not rejected and not unknown:
             self._add_joint(name, shortage)
             return
@@ -96,7 +85,7 @@ class Diagnosis:
         self._count_protected(node_pods)
 
     def _count_protected(self, node_pods: Iterable[NodePod]) -> None:
-        staying = [reason for reason in map(self._eviction_filter.eviction_violation, node_pods) if reason is not None]
+        staying = [reason for reason in map(self._search.eviction_filter.eviction_violation, node_pods) if reason is not None]
         self._protected_pods.update(reason.code for reason in staying)
         self._protected_nodes.update({reason.code for reason in staying})
         for reason in staying:

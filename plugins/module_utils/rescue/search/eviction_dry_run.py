@@ -28,10 +28,6 @@ class EvictionDryRun:
         self.unknown = self._runner.unknown
         self._affinity_selectors = [term.label_selector for term in required_pod_affinity(pod)]
 
-    def feasible(self, node_names: Iterable[str]) -> t.Sequence[str]:
-        """Return the nodes that are surely feasible without evictions."""
-        return self._runner.feasibility(node_names).feasible
-
     def filter_result(self, node_name: str, without: Iterable[Pod]) -> FilterResult:
         """Return the result for the node without these pods. Each of them is on its node of the snapshot."""
         gone = list(without)

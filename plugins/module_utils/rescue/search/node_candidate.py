@@ -13,12 +13,12 @@ from ...model.api.pod import Pod
 from ...model.budgets.ledger import PdbLedger
 from ...scheduler.cluster_state import ClusterState
 from ..options import RescueOptions
-from ..victims.cost import NO_VICTIM, PRIORITY_OFFSET, PriorityCost
+from ..victims.cost import NO_VICTIM, PRIORITY_OFFSET, Cost, PriorityCost
 from ..victims.node_pod import NodePod
 from ..victims.victim_costs import VictimCosts
 from .eviction_dry_run import EvictionDryRun
-from .shortage import Amounts, EvictablePod, Shape, Shortage
-from .subset_search import InterchangeablePods, SearchLimits, SubsetSearch, VictimSet
+from .shortage import EvictablePod, Shape, Shortage
+from .subset_search import Group, Rank, SearchLimits, SubsetSearch, VictimSet
 
 MAX_EXACT_PODS = 16
 """The largest number of evictable pods on a node for which the best set is found. For more pods it is a minimal set of a limited search."""
@@ -57,22 +57,22 @@ class NodeCandidate:
     """A node and the cheapest victims there.
 
     ``victims``: the cheapest set, the lowest priorities first. It is None until ``bounds`` has found it. The set is the cheapest one for up
-    to ``MAX_EXACT_PODS`` evictable pods. For more, it is a minimal set.
+    to ``MAX_EXACT_PODS`` evictable pods. For more, it is a minimal set: none of its pods can be kept, and a cheaper set may exist.
     """
 
     def __init__(self, node_name: str, shortage: Shortage, context: SearchContext) -> None:
         self.node_name = node_name
-        self.victims: t.Optional[tuple[Pod, ...]] = None
+        self.victims: t.Optional[tuple[NodePod, ...]] = None
         self._missing = shortage.missing
         self._evictable = shortage.evictable
         self._context = context
+        self._costs = context.costs
 
     def bounds(self) -> Iterator[LowerBound]:
         """Yield lower bounds of the cost of the cheapest victims, each of them at least as high as the one before.
 
         The last bound is their cost, and ``victims`` is set then. If no set of victims makes the pod fit, the bounds end without victims.
         """
-        context, costs = self._context, self._context.costs
         # By capacity alone: the lowest priority up to which all pods together free enough.
         considered = self._considered()
         if considered is None:
@@ -92,19 +92,19 @@ class NodeCandidate:
         yield by_priority.priority_cost
         yield self._bound_by_single_pods(considered, by_priority.priority_cost)
         # The cheapest set by capacity, with all fields of its cost.
-        if context.needs_full_filters and self._is_always_rejected():
+        if self._context.needs_full_filters and self._is_always_rejected():
             return
         victims = self._cheapest_by_capacity(considered, by_priority)
-        yield costs.cost_of(victims)
+        yield self._cost_of(victims)
         if not self._fits(victims):
             # A filter that is not about capacity has rejected the set.
-            context.needs_full_filters = True
+            self._context.needs_full_filters = True
             accepted = None if self._is_always_rejected() else self._cheapest_accepted()
             if accepted is None:
                 return
             victims = accepted
-        self.victims = tuple(_in_eviction_order(victims, costs))
-        yield costs.cost_of(victims)
+        self.victims = tuple(pod.node_pod for pod in self._in_eviction_order(victims))
+        yield self._cost_of(victims)
 
     # --- by capacity alone ------------------------------------------------------------------------------------------------
 
@@ -124,13 +124,16 @@ class NodeCandidate:
         return considered if max(short, default=0) <= 0 else None
 
     def _cheapest_by_priority(self, considered: list[EvictablePod]) -> t.Optional[VictimSet]:
-        """Return the cheapest set if only the priorities count. Return None if there is none within the limits."""
+        """Return the cheapest set if only the priorities count. Return None if there is none within the limits.
+
+        Its pods may be those of another node. Their numbers for each shape are right for this node, too.
+        """
         key = (self._missing, tuple([pod.shape for pod in considered]))
         cache = self._context.result_cache
         if key not in cache:
-            groups = _equivalent_by_priority(considered)
+            groups = _groups_by_shape(considered)
             found = self._search(considered, groups)
-            cache[key] = found or (self._large_sets(considered).minimal_set(groups) if _is_large(considered) else None)
+            cache[key] = found or (self._minimal_set(considered, groups) if _is_large(considered) else None)
         return cache[key]
 
     def _bound_by_single_pods(self, considered: list[EvictablePod], priority_cost: PriorityCost) -> LowerBound:
@@ -138,7 +141,7 @@ class NodeCandidate:
 
         On nodes with the same pods this is much faster than a search: with 1,000 of them a plan takes a fifth of the time.
         """
-        costs, number = self._context.costs, priority_cost.number
+        costs, number = self._costs, priority_cost.number
         node_pods = self._possible_victims(considered, number)
         return (
             *priority_cost,
@@ -163,187 +166,153 @@ class NodeCandidate:
         enough = {freed for freed in frees if all(map(ge, freed, least))}
         return [pod.node_pod for pod in considered if pod.frees in enough]
 
-    def _cheapest_by_capacity(self, considered: list[EvictablePod], by_priority: VictimSet) -> list[Pod]:
+    def _cheapest_by_capacity(self, considered: list[EvictablePod], by_priority: VictimSet) -> Sequence[EvictablePod]:
         """Return the cheapest set that frees enough. ``by_priority``: the cheapest one if only the priorities count."""
-        costs = self._context.costs
-        costs.add_node_pods(pod.node_pod for pod in considered)
-        groups = _equivalent_by_rank(considered, costs)
-        found = self._search(considered, groups, rank=costs.tie_breakers, ceiling=by_priority.priority_cost)
-        sets = [list(found.pods)] if found is not None else []
-        if _is_large(considered):
-            large = self._large_sets(considered)
-            first = large.first_in_order(_equivalent_by_priority(considered), by_priority.numbers)
-            sets = [large.without_unneeded(pods) for pods in (*sets, first)]
-        return min(sets, key=costs.cost_of)
+        groups = self._groups_by_rank(considered)
+        found = self._search(considered, groups, rank=self._rank, ceiling=by_priority.priority_cost)
+        sets = [found.pods] if found is not None else []
+        if not _is_large(considered):
+            return sets[0]
+        first = [
+            pod
+            for group, number in zip(_groups_by_shape(considered), by_priority.numbers)
+            for pod in self._in_eviction_order(group)[:number]
+        ]
+        return min((self._without_unneeded(pods, self._free_enough) for pods in (*sets, first)), key=self._cost_of)
 
     # --- with all filters -------------------------------------------------------------------------------------------------
 
-    def _cheapest_accepted(self) -> t.Optional[list[Pod]]:
+    def _cheapest_accepted(self) -> t.Optional[Sequence[EvictablePod]]:
         """Return the cheapest set that all filters accept, among all sets of the evictable pods. Return None if there is none."""
-        context, evictable = self._context, self._evictable
-        context.costs.add_node_pods(pod.node_pod for pod in evictable)
-        if _is_large(evictable):
-            return self._large_sets(evictable).accepted_set(self._fits)
+        if _is_large(self._evictable):
+            return self._accepted_set()
         search = SubsetSearch(
-            _equivalent_by_rank(evictable, context.costs, one_by_one=True),
+            self._groups_by_rank(self._evictable, one_by_one=True),
             self._missing,
-            context.limits(evictable),
-            rank=context.costs.tie_breakers,
+            self._context.limits(self._evictable),
+            rank=self._rank,
             accepts=self._fits,
-            monotone=context.dry_run.is_monotone(pod.pod for pod in evictable),
+            monotone=self._context.dry_run.is_monotone(_pods(self._evictable)),
         )
         found = search.run()
-        return list(found.pods) if found is not None else None
+        return found.pods if found is not None else None
 
     def _is_always_rejected(self) -> bool:
         """Return whether no eviction opens the node. Return False if that is not known."""
-        everybody = [pod.pod for pod in self._evictable]
-        return self._context.dry_run.is_monotone(everybody) and not self._fits(everybody)
+        return self._context.dry_run.is_monotone(_pods(self._evictable)) and not self._fits(self._evictable)
 
-    def _fits(self, pods: Iterable[Pod]) -> bool:
-        return self._context.dry_run.fits(self.node_name, pods)
+    def _fits(self, pods: Iterable[EvictablePod]) -> bool:
+        return self._context.dry_run.fits(self.node_name, _pods(pods))
 
-    # --- shared by the steps ----------------------------------------------------------------------------------------------
+    # --- more pods than the exact search takes ----------------------------------------------------------------------------
 
-    def _large_sets(self, pods: Sequence[EvictablePod]) -> _LargeSets:
-        return _LargeSets(self._missing, pods, self._context)
-
-    def _search(self, considered: list[EvictablePod], groups: Sequence[InterchangeablePods], **how: t.Any) -> t.Optional[VictimSet]:
-        steps = MAX_SEARCH_STEPS if _is_large(considered) else None
-        return SubsetSearch(groups, self._missing, self._context.limits(considered, steps), **how).run()
-
-
-def _is_large(pods: Sequence[EvictablePod]) -> bool:
-    return len(pods) > MAX_EXACT_PODS
-
-
-# --- more pods than the exact search takes ---------------------------------------------------------------------------------
-
-
-class _LargeSets:
-    """Sets of victims among these evictable pods of one node, if there are too many pods for the exact search.
-
-    A set is minimal: none of its pods can be kept. A cheaper set may exist. ``missing``: the amounts that a set must free. All of the pods
-    are added to the costs of the context.
-    """
-
-    def __init__(self, missing: Amounts, evictable: Sequence[EvictablePod], context: SearchContext) -> None:
-        self._missing = missing
-        self._evictable = evictable
-        self._context = context
-        self._costs = context.costs
-        self._costs.add_node_pods(pod.node_pod for pod in evictable)
-
-    def minimal_set(self, groups: Sequence[InterchangeablePods]) -> t.Optional[VictimSet]:
+    def _minimal_set(self, pods: Sequence[EvictablePod], groups: Sequence[Group]) -> t.Optional[VictimSet]:
         """Return a set that frees enough within the limits. Return None if no such set is found. ``groups``: the pods, by shape."""
-        for pool in self._pools():
-            chosen = self.without_unneeded(pool) if self._free_enough(pool) else []
+        for pool in self._pools(pods):
+            chosen = self._without_unneeded(pool, self._free_enough) if self._free_enough(pool) else []
             if chosen and self._is_within_max_victims(chosen):
-                uids = {pod.metadata.uid for pod in chosen}
-                numbers = tuple(sum(pod.metadata.uid in uids for pod in group.pods) for group in groups)
-                return VictimSet(self._costs.cost_of(chosen).by_priority, (), (), numbers, tuple(chosen))
+                uids = {pod.node_pod.pod.metadata.uid for pod in chosen}
+                numbers = tuple(sum(pod.node_pod.pod.metadata.uid in uids for pod in group) for group in groups)
+                return VictimSet(self._cost_of(chosen).by_priority, (), (), numbers, tuple(chosen))
         return None
 
-    def accepted_set(self, accepts: Callable[[list[Pod]], bool]) -> t.Optional[list[Pod]]:
-        """Return a set that ``accepts`` allows, within the limits. Return None if no such set is found.
-
-        Pods with the highest priority are kept first.
-        """
-        for pool in self._pools():
-            if accepts(pool):
-                chosen = _without_unneeded(self._in_eviction_order(pool), accepts)
+    def _accepted_set(self) -> t.Optional[list[EvictablePod]]:
+        """Return a set that all filters accept, within the limits. Return None if no such set is found."""
+        for pool in self._pools(self._evictable):
+            if self._fits(pool):
+                chosen = self._without_unneeded(pool, self._fits)
                 if self._is_within_max_victims(chosen):
                     return chosen
         return None
 
-    def first_in_order(self, groups: Sequence[InterchangeablePods], numbers: Sequence[int]) -> list[Pod]:
-        """Return the given number of pods from each group: those that come first in the eviction order."""
-        return [pod for group, number in zip(groups, numbers) for pod in self._in_eviction_order(group.pods)[:number]]
-
-    def without_unneeded(self, pods: Iterable[Pod]) -> list[Pod]:
-        """Return the pods without those that can be kept, the pods with the highest priority first."""
-        return _without_unneeded(self._in_eviction_order(pods), self._free_enough)
-
-    def _pools(self) -> Iterator[list[Pod]]:
+    def _pools(self, pods: Sequence[EvictablePod]) -> Iterator[list[EvictablePod]]:
         """Yield two sets of as many pods as budgets allow together.
 
         The first one prefers the pods that come first in the eviction order, the second one the pods that free most.
         """
-        yield self._within_budgets(sorted(self._evictable, key=lambda pod: self._costs.eviction_order(pod.node_pod)))
-        yield self._within_budgets(sorted(self._evictable, key=lambda pod: pod.frees, reverse=True))
+        yield self._within_budgets(self._in_eviction_order(pods))
+        yield self._within_budgets(sorted(pods, key=lambda pod: pod.frees, reverse=True))
 
-    def _within_budgets(self, pods: Sequence[EvictablePod]) -> list[Pod]:
+    def _within_budgets(self, pods: Sequence[EvictablePod]) -> list[EvictablePod]:
         left = dict(self._context.limits(pods).disruptions_left)
-        pool: list[Pod] = []
+        pool: list[EvictablePod] = []
         for pod in pods:
             if pod.budget is not None:
                 left[pod.budget] -= 1
             if pod.budget is None or left[pod.budget] >= 0:
-                pool.append(pod.pod)
+                pool.append(pod)
         return pool
 
-    def _is_within_max_victims(self, pods: Sequence[Pod]) -> bool:
+    def _is_within_max_victims(self, pods: Sequence[EvictablePod]) -> bool:
         most = self._context.options.max_victims
         return most is None or len(pods) <= most
 
-    def _free_enough(self, pods: list[Pod]) -> bool:
-        frees = {pod.pod.metadata.uid: pod.frees for pod in self._evictable}
-        freed = map(sum, zip(*(frees[pod.metadata.uid] for pod in pods))) if pods else (0,) * len(self._missing)
+    def _free_enough(self, pods: Sequence[EvictablePod]) -> bool:
+        freed = map(sum, zip(*(pod.frees for pod in pods))) if pods else (0,) * len(self._missing)
         return all(map(ge, freed, self._missing))
 
-    def _in_eviction_order(self, pods: Iterable[Pod]) -> list[Pod]:
-        return _in_eviction_order(pods, self._context.costs)
+    def _without_unneeded(self, pods: Iterable[EvictablePod], enough: Callable[[list[EvictablePod]], bool]) -> list[EvictablePod]:
+        """Return the pods that are needed: without any one of them, ``enough`` is false. Pods with the highest priority are kept first."""
+        chosen = self._in_eviction_order(pods)
+        is_minimal = False
+        while not is_minimal:
+            is_minimal = True
+            for pod in reversed(list(chosen)):
+                others = [other for other in chosen if other is not pod]
+                if enough(others):
+                    chosen, is_minimal = others, False
+        return chosen
+
+    # --- shared by the steps ----------------------------------------------------------------------------------------------
+
+    def _search(self, considered: list[EvictablePod], groups: Sequence[Group], **how: t.Any) -> t.Optional[VictimSet]:
+        steps = MAX_SEARCH_STEPS if _is_large(considered) else None
+        return SubsetSearch(groups, self._missing, self._context.limits(considered, steps), **how).run()
+
+    def _cost_of(self, pods: Iterable[EvictablePod]) -> Cost:
+        return self._costs.cost_of([pod.node_pod for pod in pods])
+
+    def _rank(self, pods: Iterable[EvictablePod]) -> Rank:
+        return self._costs.tie_breakers([pod.node_pod for pod in pods])
+
+    def _in_eviction_order(self, pods: Iterable[EvictablePod]) -> list[EvictablePod]:
+        """Return the pods sorted for eviction, the lowest priority and cost first."""
+        return sorted(pods, key=lambda pod: self._costs.eviction_order(pod.node_pod))
+
+    def _groups_by_rank(self, pods: Iterable[EvictablePod], *, one_by_one: bool = False) -> list[Group]:
+        """Return groups of pods that differ only in their ages and names, the youngest first. Groups to be kept first come first.
+
+        ``one_by_one``: each pod is its own group, and pods that free nothing are included.
+        """
+        found: dict[tuple[t.Any, ...], list[EvictablePod]] = {}
+        for pod in pods:
+            metadata, spec = pod.node_pod.pod.metadata, pod.node_pod.pod.spec
+            # Pods whose parts are the same objects have the same template, so their replacements are equal.
+            parts = (metadata.labels, spec.containers, spec.init_containers, spec.affinity, spec.tolerations, spec.node_selector)
+            template = (*map(id, parts), id(spec.topology_spread_constraints), spec.scheduler_name)
+            key = (*pod.shape, pod.node_pod.owner, pod.node_pod.ready, *template)
+            alone = one_by_one or pod.node_pod.in_gang or spec.volumes
+            if one_by_one or any(pod.frees):
+                found.setdefault((*key, metadata.uid) if alone else key, []).append(pod)
+        groups = [self._in_eviction_order(members) for members in found.values()]
+        return sorted(groups, key=lambda members: self._costs.eviction_order(members[0].node_pod), reverse=True)
 
 
-def _in_eviction_order(pods: Iterable[Pod], costs: VictimCosts) -> list[Pod]:
-    """Return the pods sorted for eviction, the lowest priority and cost first."""
-    return sorted(pods, key=lambda pod: costs.eviction_order(costs.node_pod(pod)))
-
-
-def _without_unneeded(pods: list[Pod], enough: Callable[[list[Pod]], bool]) -> list[Pod]:
-    """Return the pods that are needed: without any one of them, ``enough`` is false. ``pods`` are in eviction order."""
-    chosen = list(pods)
-    is_minimal = False
-    while not is_minimal:
-        is_minimal = True
-        for pod in reversed(list(chosen)):
-            others = [other for other in chosen if other is not pod]
-            if enough(others):
-                chosen, is_minimal = others, False
-    return chosen
-
-
-# --- groups of pods -----------------------------------------------------------------------------------------------------------
-
-
-def _equivalent_by_priority(pods: Iterable[EvictablePod]) -> list[InterchangeablePods]:
+def _groups_by_shape(pods: Iterable[EvictablePod]) -> list[Group]:
     """Return groups of pods with equal shapes, without pods that free nothing.
 
     The highest priority comes first, then the pods that free less.
     """
-    found: dict[Shape, list[Pod]] = {}
+    found: dict[Shape, list[EvictablePod]] = {}
     for pod in pods:
         if any(pod.frees):
-            found.setdefault(pod.shape, []).append(pod.pod)
-    groups = [InterchangeablePods(*shape, members) for shape, members in found.items()]
-    return sorted(groups, key=lambda group: (-group.priority, group.frees, group.budget or ()))
+            found.setdefault(pod.shape, []).append(pod)
+    return sorted(found.values(), key=lambda group: (-group[0].priority, group[0].frees, group[0].budget or ()))
 
 
-def _equivalent_by_rank(pods: Iterable[EvictablePod], costs: VictimCosts, *, one_by_one: bool = False) -> list[InterchangeablePods]:
-    """Return groups of pods that differ only in their ages and names, the youngest first. Groups to be kept first come first.
+def _pods(evictable: Iterable[EvictablePod]) -> list[Pod]:
+    return [pod.node_pod.pod for pod in evictable]
 
-    ``one_by_one``: each pod is its own group, and pods that free nothing are included.
-    """
-    found: dict[tuple[t.Any, ...], list[EvictablePod]] = {}
-    for pod in pods:
-        spec = pod.pod.spec
-        # Pods whose parts are the same objects have the same template, so their replacements are equal.
-        parts = (pod.pod.metadata.labels, spec.containers, spec.init_containers, spec.affinity, spec.tolerations, spec.node_selector)
-        template = (*map(id, parts), id(spec.topology_spread_constraints), spec.scheduler_name)
-        key = (*pod.shape, pod.node_pod.owner, pod.node_pod.ready, *template)
-        alone = one_by_one or pod.node_pod.in_gang or spec.volumes
-        if one_by_one or any(pod.frees):
-            found.setdefault((*key, pod.pod.metadata.uid) if alone else key, []).append(pod)
-    groups = [sorted(members, key=lambda pod: costs.eviction_order(pod.node_pod)) for members in found.values()]
-    groups.sort(key=lambda members: costs.eviction_order(members[0].node_pod), reverse=True)
-    return [InterchangeablePods(*members[0].shape, [member.pod for member in members]) for members in groups]
+
+def _is_large(pods: Sequence[EvictablePod]) -> bool:
+    return len(pods) > MAX_EXACT_PODS

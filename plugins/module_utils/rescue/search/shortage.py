@@ -34,7 +34,6 @@ class EvictablePod(t.NamedTuple):
     priority: int
     frees: Amounts
     budget: t.Optional[BudgetKey]
-    pod: Pod
     node_pod: NodePod
 
     @property
@@ -80,13 +79,21 @@ class PodDemand:
             load = node_pod.load
             known = freed.get(id(load))
             frees = known[1] if known is not None else freed.keep(id(load), load, self._frees(load, missing))
-            evictable.append(EvictablePod(node_pod.priority, frees, budget, node_pod.pod, node_pod))
+            evictable.append(EvictablePod(node_pod.priority, frees, budget, node_pod))
         return Shortage(tuple([amount for amount in missing if amount]), evictable)
 
     @property
     def requests(self) -> t.Sequence[tuple[str, int]]:
         """The resources that must be free, and their amounts."""
         return self._requests
+
+    def has_free(self, info: NodeInfo) -> bool:
+        """Return whether the node has the resources and the pod slot free now."""
+        offered, requested = info.allocatable, info.requested
+        for name, amount in self._requests:
+            if amount > offered.get(name, 0) - requested.get(name, 0):
+                return False
+        return not self._needs_slot or len(info.pods) < info.allowed_pods
 
     def ports_stay_taken(self, info: NodeInfo, evictable: Iterable[Pod]) -> bool:
         """Return whether a pod that stays on the node uses a host port that the pod needs.

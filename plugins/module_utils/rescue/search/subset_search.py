@@ -12,10 +12,9 @@ import typing as t
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 
-from ...model.api.pod import Pod
 from ...model.budgets.ledger import BudgetKey
 from ..victims.cost import NO_VICTIM, PRIORITY_OFFSET, PriorityCost
-from .shortage import Amounts
+from .shortage import Amounts, EvictablePod
 
 Rank = tuple[t.Any, ...]
 """The fields of a cost from ``evicted_last`` to ``ages``, or empty."""
@@ -25,17 +24,8 @@ _RunningCost = tuple[int, int, int]
 """The fields of a ``PriorityCost``. A plain tuple, because the search makes one for each set."""
 
 
-class InterchangeablePods(t.NamedTuple):
-    """Pods that free the same and, if ``rank`` counts, differ only in their ages and names.
-
-    ``pods``: in the order in which they are taken. ``frees``: the amounts that each of them frees. ``budget``: the budget that each
-    eviction counts against.
-    """
-
-    priority: int
-    frees: Amounts
-    budget: t.Optional[BudgetKey]
-    pods: Sequence[Pod]
+Group = t.Sequence[EvictablePod]
+"""Pods with equal shapes, in the order in which they are taken. If ``rank`` counts, they differ only in their ages and names."""
 
 
 class SearchLimits(t.NamedTuple):
@@ -60,7 +50,7 @@ class VictimSet(t.NamedTuple):
     rank: Rank
     names: tuple[tuple[str, str], ...]
     numbers: tuple[int, ...]
-    pods: tuple[Pod, ...]
+    pods: tuple[EvictablePod, ...]
 
 
 class SubsetSearch:
@@ -73,12 +63,12 @@ class SubsetSearch:
 
     def __init__(
         self,
-        groups: Sequence[InterchangeablePods],
+        groups: Sequence[Group],
         missing: Amounts,
         limits: SearchLimits,
         *,
-        rank: t.Optional[Callable[[list[Pod]], Rank]] = None,
-        accepts: t.Optional[Callable[[list[Pod]], bool]] = None,
+        rank: t.Optional[Callable[[list[EvictablePod]], Rank]] = None,
+        accepts: t.Optional[Callable[[list[EvictablePod]], bool]] = None,
         monotone: bool = False,
         ceiling: t.Optional[PriorityCost] = None,
     ) -> None:
@@ -88,15 +78,15 @@ class SubsetSearch:
         self._rank = rank
         self._accepts = accepts
         # For each position all pods from there on. If even all of them are not accepted, the position is skipped.
-        self._rest = [[pod for group in groups[position:] for pod in group.pods] for position in range(len(groups))] if monotone else None
+        self._rest = [[pod for group in groups[position:] for pod in group] for position in range(len(groups))] if monotone else None
         self._ceiling = ceiling
         self._best: t.Optional[VictimSet] = None
         self._steps = 0
-        self._lowest = groups[-1].priority if groups else 0
+        self._lowest = groups[-1][0].priority if groups else 0
         self._totals, self._largest = _from_the_end(groups, len(missing), limits.disruptions_left)
         self._numbers: list[int] = []
-        self._pods: list[Pod] = []
-        self._drawn: Counter[BudgetKey] = Counter()
+        self._pods: list[EvictablePod] = []
+        self._drawn: Counter[t.Optional[BudgetKey]] = Counter()
 
     def run(self) -> t.Optional[VictimSet]:
         """Return the cheapest set, or the best one within the steps. Return None if there is none."""
@@ -117,36 +107,29 @@ class SubsetSearch:
 
     def _branch(self, position: int, missing: Amounts, priority_cost: _RunningCost) -> None:
         group = self._groups[position]
+        _priority, frees, budget = group[0].shape
         # Sets without pods of this group are tried first, so the first set that is found keeps the pods with the highest priority.
         self._numbers.append(0)
         self._descend(position + 1, missing, priority_cost, grown=False)
-        for number, pod in enumerate(group.pods, 1):
-            if not self._budget_allows(group):
+        for pod in group:
+            if not self._allows(budget):
                 break
-            self._take(group, pod, number)
-            missing = tuple(amount - freed for amount, freed in zip(missing, group.frees))
+            self._pods.append(pod)
+            self._numbers[-1] += 1
+            self._drawn[budget] += 1
+            missing = tuple(amount - freed for amount, freed in zip(missing, frees))
             highest, weight, count = priority_cost
-            priority_cost = (max(highest, group.priority), weight + group.priority + PRIORITY_OFFSET, count + 1)
+            priority_cost = (max(highest, pod.priority), weight + pod.priority + PRIORITY_OFFSET, count + 1)
             if self._descend(position + 1, missing, priority_cost, grown=True):
                 break
-        self._put_back(group, self._numbers.pop())
+        number = self._numbers.pop()
+        self._drawn[budget] -= number
+        del self._pods[len(self._pods) - number :]
 
-    def _budget_allows(self, group: InterchangeablePods) -> bool:
+    def _allows(self, budget: t.Optional[BudgetKey]) -> bool:
         if self._limits.max_victims is not None and len(self._pods) >= self._limits.max_victims:
             return False
-        return group.budget is None or self._drawn[group.budget] < self._limits.disruptions_left[group.budget]
-
-    def _take(self, group: InterchangeablePods, pod: Pod, number: int) -> None:
-        self._pods.append(pod)
-        self._numbers[-1] = number
-        if group.budget is not None:
-            self._drawn[group.budget] += 1
-
-    def _put_back(self, group: InterchangeablePods, number: int) -> None:
-        if number:
-            del self._pods[-number:]
-            if group.budget is not None:
-                self._drawn[group.budget] -= number
+        return budget is None or self._drawn[budget] < self._limits.disruptions_left[budget]
 
     def _has_steps_left(self) -> bool:
         return self._limits.max_steps is None or self._steps <= self._limits.max_steps
@@ -177,30 +160,30 @@ class SubsetSearch:
         if best is not None and priority_cost > best.priority_cost:
             return
         rank = self._rank(self._pods) if self._rank is not None else ()
-        names = tuple(sorted((pod.metadata.namespace, pod.metadata.name) for pod in self._pods)) if self._rank is not None else ()
+        names = tuple(sorted(pod.node_pod.name for pod in self._pods)) if self._rank is not None else ()
         if best is None or (priority_cost, rank, names) < (best.priority_cost, best.rank, best.names):
             numbers = (*self._numbers, *([0] * (len(self._groups) - len(self._numbers))))
             self._best = VictimSet(PriorityCost(*priority_cost), rank, names, numbers, tuple(self._pods))
 
 
-def _from_the_end(groups: Sequence[InterchangeablePods], kinds: int, left: Mapping[BudgetKey, int]) -> tuple[list[Amounts], list[Amounts]]:
+def _from_the_end(groups: Sequence[Group], kinds: int, left: Mapping[BudgetKey, int]) -> tuple[list[Amounts], list[Amounts]]:
     """Return for each position the most that the groups from there on free, and the most that one pod of them frees."""
     nothing = (0,) * kinds
     free = largest = nothing
     drawing: dict[BudgetKey, tuple[Amounts, Amounts]] = {}
     totals, most = [nothing], [nothing]
     for group in reversed(groups):
-        largest = tuple(map(max, largest, group.frees))
-        number = len(group.pods)
-        if group.budget is None:
-            free = tuple(amount + number * freed for amount, freed in zip(free, group.frees))
+        _priority, frees, budget = group[0].shape
+        largest = tuple(map(max, largest, frees))
+        if budget is None:
+            free = tuple(amount + len(group) * freed for amount, freed in zip(free, frees))
         else:
-            all_of_it, best_of_it = drawing.get(group.budget, (nothing, nothing))
-            all_of_it = tuple(amount + number * freed for amount, freed in zip(all_of_it, group.frees))
-            drawing[group.budget] = all_of_it, tuple(map(max, best_of_it, group.frees))
+            all_of_it, best_of_it = drawing.get(budget, (nothing, nothing))
+            all_of_it = tuple(amount + len(group) * freed for amount, freed in zip(all_of_it, frees))
+            drawing[budget] = all_of_it, tuple(map(max, best_of_it, frees))
         total = free
-        for budget, (all_of_it, best_of_it) in drawing.items():
-            total = tuple(amount + min(every, left[budget] * best) for amount, every, best in zip(total, all_of_it, best_of_it))
+        for limited_by, (all_of_it, best_of_it) in drawing.items():
+            total = tuple(amount + min(every, left[limited_by] * best) for amount, every, best in zip(total, all_of_it, best_of_it))
         totals.append(total)
         most.append(largest)
     return totals[::-1], most[::-1]

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import typing as t
 from collections.abc import Collection, Iterable, Iterator, Mapping
+from functools import cached_property
 from heapq import heapify, heappop, heapreplace
 from itertools import islice
 
@@ -26,14 +27,16 @@ from ...scheduler.static_filters import static_filters
 from ...scheduler.static_signature import static_signature
 from ...state.hold import Hold
 from ..critical import effective_priority
-from ..eviction_rules.eviction_filter import EvictionFilter, node_pod_of, pods_of_node
+from ..eviction_rules.eviction_filter import EvictionFilter, node_pod_of, preemptor_of
 from ..eviction_rules.grace_period import victim_grace_period_s
 from ..eviction_rules.pod_outside_window import MaintenanceWindows
 from ..eviction_rules.would_return import ReturnCheck
 from ..options import RescueOptions
 from ..plan import Choice, Victim
+from ..victims.node_pod import NodePod
 from ..victims.victim_costs import VictimCosts
 from .eviction_dry_run import EvictionDryRun
+from .freeable_capacity import FreeableCapacityCache
 from .node_candidate import LowerBound, NodeCandidate, SearchContext
 from .shortage import PodDemand, Shortage
 
@@ -43,10 +46,9 @@ NODE_NOT_READY: Reasons = (Reason("node_not_ready", "node(s) were not ready: evi
 class VictimSearch:
     """The search for one pod in a cluster state, which does not change.
 
-    ``demand``: the capacity that the pod needs. ``with_capacity``: the nodes that may have this capacity after evictions, each with its
-    pods that may be evicted. ``budgets``: the disruptions that are left; the search reserves none. ``excluded_victims``: uids of pods that
-    may not be victims now. ``held``: the holds by node name. ``windows``: the maintenance windows, if the options respect them.
-    ``rescued``: uids of pods that were rescued a short time ago.
+    ``capacities``: the freeable capacities that are known from earlier searches. ``budgets``: the disruptions that are left; the search
+    reserves none. ``excluded_victims``: uids of pods that may not be victims now. ``held``: the holds by node name. ``windows``: the
+    maintenance windows, if the options respect them. ``rescued``: uids of pods that were rescued a short time ago.
     Raise QuantityError, which names the object.
     """
 
@@ -56,8 +58,7 @@ class VictimSearch:
         cluster_state: ClusterState,
         options: RescueOptions,
         *,
-        demand: PodDemand,
-        with_capacity: Mapping[str, tuple[Pod, ...]],
+        capacities: FreeableCapacityCache,
         budgets: PdbLedger,
         profiles: Profiles = DEFAULT_PROFILES,
         excluded_victims: Collection[str] = frozenset(),
@@ -73,9 +74,8 @@ class VictimSearch:
         # The results of ``closed`` by node name. A pod that is tied to nodes by name shares them with no other pod.
         named = named_nodes(required_node_affinity(pod)) is not None
         self._known_closed = {} if named else cluster_state.static_rejections((static_signature(pod), profile))
-        self._demand, self._with_capacity = demand, with_capacity
-        # The results of ``_is_reachable`` by the name of each node that may have capacity.
-        self._reachable: t.Optional[dict[str, bool]] = None
+        self._demand = PodDemand(pod, cluster_state, profiles)
+        self._capacity = capacities.of(preemptor_of(pod, options), options, cluster_state, budgets)
         costs = VictimCosts(cluster_state, profiles)
         return_check = ReturnCheck(pod, cluster_state.snapshot.nodes, options, costs.is_unreschedulable, held or {})
         self.eviction_filter = EvictionFilter(pod, options, budgets, excluded_victims, return_check, windows, rescued)
@@ -86,18 +86,14 @@ class VictimSearch:
         """The reasons why the results of all nodes are uncertain."""
         return self.context.dry_run.unknown
 
-    def feasible(self, node_names: t.Iterable[str]) -> t.Sequence[str]:
-        """Return the nodes on which the pod fits without evictions."""
-        return self.context.dry_run.feasible(node_names)
-
-    def best(self, node_names: t.Optional[Iterable[str]] = None) -> t.Optional[Choice]:
+    def best(self, node_names: t.Optional[Collection[str]] = None) -> t.Optional[Choice]:
         """Return the cheapest choice on any node, or on those of ``node_names``. Return None if no allowed eviction makes the pod fit.
 
         A pod that fits without evictions has no victims. The result is also None if ``unknown`` is not empty.
         """
         heap: list[tuple[LowerBound, int, Iterator[LowerBound], NodeCandidate]] = []
         for position, name in enumerate(self.reachable_nodes(node_names) if not self.context.dry_run.unknown else ()):
-            if not self._closed(name):
+            if not self.closed_on(name):
                 candidate = NodeCandidate(name, self.shortage_on(name), self.context)
                 bounds = candidate.bounds()
                 heap.extend((bound, position, bounds, candidate) for bound in islice(bounds, 1))
@@ -113,24 +109,31 @@ class VictimSearch:
                 heappop(heap)
         return None
 
-    def reachable_nodes(self, node_names: t.Optional[Iterable[str]] = None) -> list[str]:
+    def reachable_nodes(self, node_names: t.Optional[Collection[str]] = None) -> list[str]:
         """Return, in order, the nodes on which evictions may make the pod fit. It fits on no other node, whichever pods are evicted.
 
         After the eviction of all pods that priorities, options and budgets allow, such a node may have enough capacity. Then no static
         filter, host port or topology filter surely rejects it.
         """
-        if self._reachable is None:
-            self._reachable = {name: self._is_reachable(name) for name in self._cluster_state.in_order(self._with_capacity)}
+        if node_names is not None and len(node_names) == 1:  # the node that is being cleared
+            known = ((name, self._capacity.by_node.get(name)) for name in node_names)
+            there = [name for name, capacity in known if capacity is not None and capacity.has(self._demand.requests)]
+            return [name for name in there if self._is_reachable(name)]
         wanted = None if node_names is None else set(node_names)
-        return [name for name, open_ in self._reachable.items() if open_ and (wanted is None or name in wanted)]
+        return [name for name in self._all_reachable if wanted is None or name in wanted]
+
+    @cached_property
+    def _all_reachable(self) -> list[str]:
+        with_capacity = self._capacity.nodes_with_capacity(self._demand.requests)
+        return [name for name in self._cluster_state.in_order(with_capacity) if self._is_reachable(name)]
 
     def _is_reachable(self, name: str) -> bool:
-        closed = self._closed(name)
+        closed = self.closed_on(name)
         if closed and closed is not NODE_NOT_READY:
             return False
-        evictable = self._with_capacity[name]
-        return not self._demand.ports_stay_taken(self._cluster_state.info(name), evictable) and not self.context.dry_run.always_rejects(
-            name, evictable
+        capacity = self._capacity.by_node[name]
+        return not self._demand.ports_stay_taken(capacity.info, capacity.pods) and not self.context.dry_run.always_rejects(
+            name, capacity.pods
         )
 
     def eviction_violation(self, victim: Pod) -> t.Optional[Reason]:
@@ -145,11 +148,7 @@ class VictimSearch:
                 return reasons
         return PASSED if node.ready else NODE_NOT_READY
 
-    def closed_reasons(self, name: str) -> Reasons:
-        """Return the reasons that close the node to the pod, independent of its pods, or ``unknown`` if it is not empty."""
-        return self.context.dry_run.unknown or self._closed(name)
-
-    def _closed(self, name: str) -> Reasons:
+    def closed_on(self, name: str) -> Reasons:
         """Return the same as ``closed``, for the node of the snapshot."""
         known = self._known_closed.get(name)
         if known is None:
@@ -158,21 +157,20 @@ class VictimSearch:
 
     def shortage_on(self, name: str) -> Shortage:
         """Return the missing capacity on the node, and the pods that may be evicted there."""
-        info = self._cluster_state.info(name)
-        return self._demand.shortage_on(info, self.eviction_filter.evictable_pods(pods_of_node(info, self._options).evictable))
+        capacity = self._capacity.by_node[name]
+        return self._demand.shortage_on(capacity.info, self.eviction_filter.evictable_pods(capacity.evictable))
 
-    def _choice(self, node_name: str, pods: Iterable[Pod]) -> Choice:
+    def _choice(self, node_name: str, node_pods: Iterable[NodePod]) -> Choice:
         victims = (
-            Victim(pod, effective_priority(pod, self._options), self._reason(pod), victim_grace_period_s(pod, self._options))
-            for pod in pods
+            Victim(node_pod.pod, node_pod.priority, self._reason(node_pod), victim_grace_period_s(node_pod.pod, self._options))
+            for node_pod in node_pods
         )
         return Choice(node_name, tuple(victims))
 
-    def _reason(self, pod: Pod) -> Reason:
-        priority, own = effective_priority(pod, self._options), effective_priority(self._pod, self._options)
+    def _reason(self, node_pod: NodePod) -> Reason:
+        priority, own, costs = node_pod.priority, effective_priority(self._pod, self._options), self.context.costs
         compared = f"its priority {priority} is below {own}" if priority < own else f"its priority is the same, {own}"
-        costs = self.context.costs
-        elsewhere = "fits on no other node now" if costs.is_unreschedulable(pod) else "fits on another node now"
-        stays = costs.remaining_ready(costs.node_pod(pod))
+        elsewhere = "fits on no other node now" if costs.is_unreschedulable(node_pod.pod) else "fits on another node now"
+        stays = costs.remaining_ready(node_pod)
         siblings = f"{stays} other ready pod{'' if stays == 1 else 's'} of its controller"
         return Reason("lower_priority" if priority < own else "equal_priority", f"{compared}; its replacement {elsewhere}; {siblings}")

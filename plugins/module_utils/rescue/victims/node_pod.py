@@ -24,6 +24,11 @@ class Preemptor(t.NamedTuple):
     spec_priority: int
     allow_equal_priority: bool
 
+    @property
+    def evicts_equals(self) -> bool:
+        """True if a victim may have at least the ``spec.priority`` of the pod that needs the capacity."""
+        return self.allow_equal_priority or self.spec_priority < self.priority
+
 
 class NodePod(t.NamedTuple):
     """A pod of a node.

@@ -16,6 +16,7 @@ from ...scheduler.cluster_state import ClusterState
 from ...scheduler.feasibility import FilterRunner
 from ...scheduler.filters.node_resources_fit import asked_for
 from ...scheduler.pod_requests import CPU, POD_SLOTS
+from ...scheduler.static_filters import static_filters
 
 Requests = tuple[tuple[str, int], ...]
 
@@ -28,19 +29,33 @@ class ReschedulingCheck:
         self._profiles = profiles
         self._by_free_cpu: t.Optional[tuple[list[int], list[str]]] = None
         self._with_capacity: dict[Requests, list[str]] = {}
+        # By the common parts of pods: the results of ``may_fit``.
+        self._may_fit: IdentityDict[bool] = IdentityDict()
         # For pods without rules between pods, by their common parts: the first two nodes where they fit, or fewer if there are no more.
         self._feasible_nodes: IdentityDict[list[str]] = IdentityDict()
         self._requests: IdentityDict[Requests] = IdentityDict()
 
-    def has_capacity(self, pod: Pod) -> bool:
-        """Return whether some node, perhaps its own, has the pod's requests free. Extended resources and filters are not checked."""
-        return bool(self._nodes_with_capacity(pod))
+    def may_fit(self, pod: Pod) -> bool:
+        """Return whether some node, perhaps its own, has the pod's requests free and passes the static filters of its replacement.
+
+        Extended resources and the other filters are not checked. The result is computed once for all pods with the same parts.
+        """
+        spec = pod.spec
+        parts = (spec.containers, spec.init_containers, spec.resources, spec.overhead, spec.node_selector, spec.affinity, spec.tolerations)
+        key = (*map(id, parts), spec.scheduler_name)
+        known = self._may_fit.get(key)
+        if known is not None:
+            return known[1]
+        checks = static_filters(_replacement(pod), self._profiles.get(spec.scheduler_name, DEFAULT_PROFILE))
+        nodes = map(self._cluster_state.snapshot.nodes.__getitem__, self._nodes_with_capacity(pod))
+        return self._may_fit.keep(key, pod, any(not any(check(node) for check in checks) for node in nodes))
 
     def fits_elsewhere(self, pod: Pod) -> bool:
         """Return whether some other node is surely feasible for the pod's replacement after the pod has been evicted."""
-        candidates = self._nodes_with_capacity(pod)
-        if not candidates or pod.resized:  # its replacement has the requests from before the resize, which are not known
+        # The replacement of a resized pod has the requests from before the resize, which are not known.
+        if pod.resized or not self.may_fit(pod):
             return False
+        candidates = self._nodes_with_capacity(pod)
         spec = pod.spec
         if spec.volumes or self._depends_on_other_pods(pod):
             return self._fits_once_gone(pod, candidates)

@@ -5,10 +5,9 @@
 from __future__ import annotations
 
 import typing as t
-from collections.abc import Iterable
+from collections.abc import Sequence
 
 from ...model.api.pod import Pod
-from ...model.caches import IdentityDict
 from ...model.scheduler_profile import DEFAULT_PROFILES, Profiles
 from ...model.snapshot import OwnerKey
 from ...scheduler.cluster_state import ClusterState
@@ -27,43 +26,29 @@ class VictimCosts:
         self._unreschedulable: dict[str, bool] = {}
         self._evicted_last: dict[str, bool] = {}
         self._ready_of: dict[OwnerKey, int] = {}
-        self._node_pods: dict[str, NodePod] = {}
-        # By the load, which the pods of one template share: whether any node has capacity for one more such pod.
-        self._with_capacity: IdentityDict[bool] = IdentityDict()
         self._removed: t.Optional[set[str]] = None
 
-    def cost_of(self, pods: Iterable[Pod]) -> Cost:
+    def cost_of(self, victims: Sequence[NodePod]) -> Cost:
         """Return the cost of evicting all these pods."""
-        victims = list(pods)
-        priorities = [self.node_pod(pod).priority for pod in victims]
+        priorities = [node_pod.priority for node_pod in victims]
         return Cost(
             max(priorities, default=NO_VICTIM),
             sum(priorities) + PRIORITY_OFFSET * len(victims),
             len(victims),
             *self.tie_breakers(victims),
-            tuple(sorted((pod.metadata.namespace, pod.metadata.name) for pod in victims)),
+            tuple(sorted(node_pod.name for node_pod in victims)),
         )
 
-    def tie_breakers(self, victims: list[Pod]) -> tuple[int, int, int, tuple[int, ...]]:
+    def tie_breakers(self, victims: Sequence[NodePod]) -> tuple[int, int, int, tuple[int, ...]]:
         """Return the fields of the cost from ``evicted_last`` to ``ages``. None of them decreases with one more victim."""
-        node_pods = [self.node_pod(pod) for pod in victims]
-        owners = [known.owner for known in node_pods if known.ready]
-        keeps = [self._ready(known.owner) - owners.count(known.owner) if known.owner else 0 for known in node_pods]
+        owners = [known.owner for known in victims if known.ready]
+        keeps = [self._ready(known.owner) - owners.count(known.owner) if known.owner else 0 for known in victims]
         return (
-            sum([self.is_evicted_last(known) for known in node_pods]),
-            sum([self.is_unreschedulable(pod) for pod in victims]),
+            sum([self.is_evicted_last(known) for known in victims]),
+            sum([self.is_unreschedulable(known.pod) for known in victims]),
             -min(keeps, default=PRIORITY_OFFSET),
-            tuple(sorted([known.age for known in node_pods], reverse=True)),
+            tuple(sorted([known.age for known in victims], reverse=True)),
         )
-
-    def add_node_pods(self, node_pods: Iterable[NodePod]) -> None:
-        """Add these pods. Only sets of added pods have a cost."""
-        for node_pod in node_pods:
-            self._node_pods[node_pod.pod.metadata.uid] = node_pod
-
-    def node_pod(self, pod: Pod) -> NodePod:
-        """Return the NodePod of the pod. Raise KeyError for a pod that was not added with ``add_node_pods``."""
-        return self._node_pods[pod.metadata.uid]
 
     def remaining_ready(self, node_pod: NodePod) -> int:
         """Return the number of ready pods that its owner keeps if only this pod is evicted. Return 0 if it has no owner."""
@@ -83,10 +68,7 @@ class VictimCosts:
 
     def is_surely_unreschedulable(self, node_pod: NodePod) -> bool:
         """Return whether no node has capacity for the pod's replacement. This part of ``is_unreschedulable`` is cheap to compute."""
-        known = self._with_capacity.get(id(node_pod.load))
-        if known is not None:
-            return not known[1]
-        return not self._with_capacity.keep(id(node_pod.load), node_pod.load, self._rescheduling.has_capacity(node_pod.pod))
+        return not self._rescheduling.may_fit(node_pod.pod)
 
     def is_evicted_last(self, node_pod: NodePod) -> bool:
         """Return whether the pod counts in ``Cost.evicted_last``, so that it is evicted last among pods of the same priority."""

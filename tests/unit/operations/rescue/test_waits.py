@@ -10,12 +10,12 @@ import pytest
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.api.pod import Pod
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.reason import Reason
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.rescue.task import EXPECTED_NODE, QUEUED, RescueTask
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.nomination_alone import OTHERS_TERMINATING
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.plan import WAITING, RescuePlan
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.plan_reasons import (
     ANOTHER_POD_FIRST,
     CAPACITY_BECOMING_FREE,
     NO_NODE,
-    OTHERS_TERMINATING,
 )
 
 LOST = Reason("hold_lost", "the taint was removed")

@@ -13,6 +13,7 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.api.w
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.codec import replace
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.eviction_rules.eviction_filter import node_pod_of
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.options import RescueOptions
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.victims.node_pod import NodePod
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.victims.rescheduling import ReschedulingCheck
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.victims.victim_costs import VictimCosts
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduler.cluster_state import ClusterState
@@ -33,10 +34,13 @@ def costs(pods: t.Iterable[Pod], *, cpu: str = "4", nodes: t.Sequence[str] = ("a
 
 
 def costs_in(cluster_state: ClusterState) -> VictimCosts:
-    """The costs of all pods of a cluster state."""
-    made = VictimCosts(cluster_state)
-    made.add_node_pods(node_pod_of(pod, PodLoad.of(pod), RescueOptions()) for pod in cluster_state.snapshot.pods)
-    return made
+    """The costs in a cluster state."""
+    return VictimCosts(cluster_state)
+
+
+def node_pods(*pods: Pod) -> list[NodePod]:
+    """The pods as pods of their nodes."""
+    return [node_pod_of(pod, PodLoad.of(pod), RescueOptions()) for pod in pods]
 
 
 OLD, NEW = "2026-01-01T00:00:00Z", "2026-01-02T00:00:00Z"
@@ -67,14 +71,14 @@ def test_each_step_breaks_the_ties_of_those_before(better: t.Any, worse: t.Any) 
         for side, pods in enumerate((better, worse))
     ]
     judged = costs([*here[0], *here[1], *WEB, *DB, running("a-2", "4", name="filler"), running("b-1", "2200m", name="other")])
-    assert judged.cost_of(here[0]) < judged.cost_of(here[1])
+    assert judged.cost_of(node_pods(*here[0])) < judged.cost_of(node_pods(*here[1]))
 
 
 def test_a_set_costs_more_than_its_subsets() -> None:
     pods = [running("a-1", owner=owner, priority=priority) for owner in ("web", "") for priority in (-(2**31), 0, 7)]
     judged = costs(pods)
     for number in range(len(pods)):
-        assert judged.cost_of(pods[:number]) < judged.cost_of(pods[: number + 1])
+        assert judged.cost_of(node_pods(*pods[:number])) < judged.cost_of(node_pods(*pods[: number + 1]))
 
 
 @pytest.mark.parametrize(
@@ -93,7 +97,7 @@ def test_a_set_costs_more_than_its_subsets() -> None:
 )
 def test_job_pods_come_last_unless_disruptions_are_ignored(jobs: t.Any, tied: bool) -> None:
     pod = running("a-1", owner="batch", kind="Job")
-    assert costs([pod], jobs=jobs).cost_of([pod]).evicted_last == tied
+    assert costs([pod], jobs=jobs).cost_of(node_pods(pod)).evicted_last == tied
 
 
 @pytest.mark.parametrize(
@@ -110,29 +114,30 @@ def test_job_pods_come_last_unless_disruptions_are_ignored(jobs: t.Any, tied: bo
 def test_a_claim_ties_a_pod_unless_its_volume_is_known_to_be_within_reach_of_others(claims: t.Any, volumes: t.Any, tied: bool) -> None:
     pod = running("a-1", namespace="default", volumes=[{"name": "tmp", "emptyDir": {}}, *mounts("data")])
     storage = stored(*volumes) if volumes is not None else None
-    assert costs([pod], claims=claims, storage=storage).cost_of([pod]).evicted_last == tied
+    assert costs([pod], claims=claims, storage=storage).cost_of(node_pods(pod)).evicted_last == tied
 
 
 def test_siblings_that_are_ready_and_stay_are_counted() -> None:
     pods = [running("a-1") for _number in range(3)]
     unready, ending = running("a-1", ready=False), running("a-1", metadata={"deletionTimestamp": OLD})
     judged = costs([*pods, unready, ending])
-    assert [judged.cost_of(some).remaining_ready for some in ([pods[0]], pods[:2], [unready], [unready, pods[0]])] == [-2, -1, -3, -2]
+    sets = ([pods[0]], pods[:2], [unready], [unready, pods[0]])
+    assert [judged.cost_of(node_pods(*some)).remaining_ready for some in sets] == [-2, -1, -3, -2]
 
 
 def test_pods_of_another_namespace_with_the_uid_of_the_controller_are_no_siblings() -> None:
     """With them, the pods of the controller would look as if more of them stayed, and would be evicted first."""
     pod, forged = running("a-1"), [running("a-1", namespace="other") for _number in range(3)]
     judged = costs([pod, *forged])
-    assert [judged.cost_of([one]).remaining_ready for one in (pod, forged[0])] == [0, -2]
-    assert (judged.remaining_ready(judged.node_pod(pod)), judged.remaining_ready(judged.node_pod(forged[0]))) == (0, 2)
+    assert [judged.cost_of(node_pods(one)).remaining_ready for one in (pod, forged[0])] == [0, -2]
+    assert [judged.remaining_ready(one) for one in node_pods(pod, forged[0])] == [0, 2]
 
 
 def test_pods_that_have_left_the_cluster_state_are_no_siblings() -> None:
     pods = [running("a-1") for _number in range(3)]
     cluster_state = ClusterState.of(snapshot_of(nodes=[node("a-1")], pods=pods)).fork()
     cluster_state.remove(pods[0])
-    assert costs_in(cluster_state).cost_of([pods[1]]).remaining_ready == -1
+    assert costs_in(cluster_state).cost_of(node_pods(pods[1])).remaining_ready == -1
 
 
 # --- replacements -------------------------------------------------------------------------------------------------------
@@ -141,7 +146,7 @@ def test_pods_that_have_left_the_cluster_state_are_no_siblings() -> None:
 def fits(pod: Pod, *others: Pod, cpu: str = "4") -> bool:
     made = [node(name, labels={HOST: name, "zone": name[0]}, allocatable={"cpu": cpu}) for name in ("a-1", "a-2", "b-1")]
     elsewhere = ReschedulingCheck(ClusterState.of(snapshot_of(nodes=made, pods=[pod, *others])))
-    assert elsewhere.has_capacity(pod) or not elsewhere.fits_elsewhere(pod)
+    assert elsewhere.may_fit(pod) or not elsewhere.fits_elsewhere(pod)
     return elsewhere.fits_elsewhere(pod)
 
 
@@ -173,6 +178,13 @@ WEB_LABELS = {"app": "web"}
 )
 def test_whether_a_replacement_fits_on_another_node(pod: t.Any, others: t.Any, expected: bool) -> None:
     assert fits(running("a-1", **pod), *(running(on, cpu, **more) for on, cpu, more in others)) is expected
+
+
+@pytest.mark.parametrize(("zone", "fits_there"), [("b", True), ("c", False)])
+def test_a_node_that_its_labels_close_has_no_capacity_for_a_replacement(zone: str, fits_there: bool) -> None:
+    pod = running("a-1", nodeSelector={"zone": zone})
+    made = [node(name, labels={HOST: name, "zone": name[0]}) for name in ("a-1", "b-1")]
+    assert ReschedulingCheck(ClusterState.of(snapshot_of(nodes=made, pods=[pod]))).may_fit(pod) is fits_there
 
 
 def test_whether_the_replacement_of_a_resized_pod_fits_is_not_known() -> None:

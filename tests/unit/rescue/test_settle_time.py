@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import pytest
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.api.node import Node
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.opened_nodes import changed_nodes, has_opened
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.settle_time import changed_nodes, has_opened
 
 from tests.unit.support.objects import node, pending
 
