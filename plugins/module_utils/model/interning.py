@@ -3,7 +3,7 @@
 """Interning: parts that are equal in many pods or nodes are kept in memory once.
 
 The pods of one template differ only in name, node and status. Sharing the other parts reduces the memory for 20,000 pods from 82 MB to 29
-MB.
+MB. Equal bytes of the answer cannot replace the comparison of decoded parts: each pod mounts a token volume with a name of its own.
 """
 
 from __future__ import annotations

@@ -2,7 +2,23 @@
 # Copyright: onprem.kube_scheduling contributors
 """Objects that cannot be decoded, with the parts that can be read separately.
 
-An undecodable object affects only itself. Each rule that needs such an object must return a reason that names it.
+An undecodable object affects only itself. Each rule that needs such an object must return a reason that names it:
+
+- Pod: the free capacity of its node is unknown, so no rescue is planned there, and a restart is not certain to help. It is not evicted, and
+  its workload loses no other pod. If its node cannot be read, this is so for all nodes. A pod that has no node or has finished affects
+  nothing, except that a critical one is not rescued.
+- Node: it is no candidate and in no domain. Its pods count.
+- PodDisruptionBudget: it protects each pod that its selector selects, and all pods of its namespace if the selector cannot be read.
+- Deployment, StatefulSet: it is not checked, and not restarted. ReplicaSet: its Deployment is unknown, and not restarted.
+- ResourceQuota, LimitRange: no restart and no eviction in its namespace.
+- HorizontalPodAutoscaler: in its namespace a restart is not certain to help, and no surplus pod is evicted.
+- PersistentVolumeClaim, PersistentVolume, StorageClass, objects of CSI drivers, DeviceClass: pods that need it are unknown.
+- Service: scores by the default constraints of the scheduler are unknown, unless no Service can change them.
+- Job: its pods are evicted last among pods of the same priority. Namespace: its workloads are not checked.
+- Lease, ConfigMap: an error that names it, and another try. Event: it counts as absent.
+- The answer to a write: no error, because the write was done.
+
+In a watch, an undecodable version replaces the version before it. A page of a list that is not JSON fails as a whole.
 """
 
 from __future__ import annotations

@@ -3,6 +3,9 @@
 """The outcome of the last restart of a workload, stored as an annotation of the workload.
 
 The annotation is a small JSON text. Other processes and machines read it, so its times are those of the API server.
+
+While a restart is pending, ``time`` equals the annotation ``restartedAt`` of the pod template. So a later run, on any machine, knows that
+this restart made the current revision, and verifies it. The time of a pending eviction never equals it.
 """
 
 from __future__ import annotations

@@ -18,7 +18,10 @@ from ..background import run_in_background
 from .http.transport import Body
 
 PREFETCHED_PAGES = 2
-"""Pages that are being read or wait for the caller. More pages would need memory and save no time."""
+"""Pages that are being read or wait for the caller. More pages would need memory and save no time.
+
+A read of 100,000 pods takes 12 to 13 s with one page after the other, 9.5 to 12 s with one page ahead, and 6.6 to 8.8 s with two.
+"""
 
 OnToken = t.Callable[[str], None]
 Read = t.Callable[[str, OnToken], Body]

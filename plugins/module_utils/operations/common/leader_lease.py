@@ -49,6 +49,8 @@ class LeaderLease:
     that does not exist may have been deleted while its holder is active. It is created after ``duration_s`` without a Lease, or immediately
     if it never had a holder. Each holder first creates the ConfigMap of the same name, so the absence of the ConfigMap proves that there
     was no holder. A holder that cannot read and write that ConfigMap cannot work and does not acquire the Lease.
+
+    One case remains: if a user deletes the Lease and the ConfigMap while a holder is active, two programs may act for up to ten seconds.
     """
 
     def __init__(
