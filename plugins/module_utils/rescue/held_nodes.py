@@ -2,8 +2,8 @@
 # Copyright: onprem.kube_scheduling contributors
 """The nodes with a proven hold, and the hold annotations that nothing proves.
 
-A record proves a hold. Without a record, a taint with the hold's key proves it if its value is the hash of the pod in the annotation, or of
-an existing critical pod: a user who may only annotate a node cannot set a taint.
+A record proves a hold. Without a record, a taint proves it, because a user who may only annotate a node cannot set a taint. The taint must
+have the key of holds. Its value must be the hash of the pod in the annotation, or of an existing critical pod.
 """
 
 from __future__ import annotations

@@ -22,8 +22,8 @@ class HoldPolicy(t.NamedTuple):
     """The result of ``hold_policy``.
 
     ``hold_method``: as in a RescuePlan. ``violation``: the reason why the capacity cannot be held, so that no pod may be evicted for it.
-    ``needs_quiet_cluster``: the capacity must become free in one piece, while no other pod of the cluster ends. After each failed attempt
-    for the pod the scheduler clears the nomination, and each end of a pod causes an attempt.
+    ``needs_quiet_cluster``: the capacity must become free in one piece, while no other pod of the cluster ends. Each pod that ends makes
+    the scheduler try the critical pod again, and after a failed attempt it clears the nomination.
     """
 
     hold_method: t.Optional[str] = None

@@ -5,6 +5,9 @@
 A nomination does not hold capacity that becomes free in parts, or that becomes free after a failed attempt. Each end of a pod in the
 cluster makes the scheduler try the pod. After a failed attempt it clears the nomination. So a plan has one victim, which is evicted while
 no other pod ends. ``operations/rescue/nomination_alone.py`` has the order of such rescues and the renewal of their nominations.
+
+Two other ways are not used. A program could add the toleration to the pod, but the verb patch on pods of kube-system can replace images. A
+taint without a toleration could be removed when the victim has ended, but a program that is killed before leaves the pod without a node.
 """
 
 from __future__ import annotations

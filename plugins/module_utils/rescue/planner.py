@@ -162,7 +162,7 @@ class RescuePlanner:
         return True
 
     def expect(self, plan: RescuePlan) -> None:
-        """Plan no evictions on the expected node or the next node of the plan for the pods that get it later than this one."""
+        """Keep the expected or the next node of the plan for its pod: no evictions are planned there for pods that get it later."""
         if plan.expected_node or plan.next_node:
             self._expected[plan.pod.metadata.uid] = plan
 

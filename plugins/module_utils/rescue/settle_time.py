@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: onprem.kube_scheduling contributors
-"""The settle time: when the scheduler may place a pod, or preempt others for it, so that a rescue gives it time first.
+"""The settle time: the scheduler first gets time to place a pod, or to preempt other pods for it.
 
-The time starts again when a node has become open to the pod.
+The time starts again when a node opens to the pod.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ def changed_nodes(before: Mapping[str, Node], now: Mapping[str, Node]) -> list[N
 def has_opened(pod: Pod, changes: Iterable[NodeChange], profile: SchedulerProfile = DEFAULT_PROFILE) -> bool:
     """Return whether a changed node is open to the pod now and was closed before, or has other labels or allocatable resources now.
 
-    A node is open if it is Ready and its static filters allow the pod. The end of a pod is no such change. If the pod fits after it, the
-    pod needs no rescue. ``profile``: that of the pod's scheduler.
+    A node is open if it is Ready and its static filters allow the pod. A pod that ends does not count as a change: if the critical pod fits
+    afterwards, it needs no rescue. ``profile``: that of the pod's scheduler.
     """
     checks = static_filters(pod, profile)
 

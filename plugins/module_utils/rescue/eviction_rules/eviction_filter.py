@@ -172,7 +172,7 @@ class EvictionFilter:
             (bool(self._rescued), lambda node_pod: rescued_before_violation(node_pod, self._preemptor, self._rescued)),
             (bool(self._excluded_victims), lambda node_pod: excluded_violation(node_pod, self._excluded_victims)),
         )
-        # The rules for this pod that can apply to pods which priorities, options and budgets allow to evict.
+        # The rules that can still protect a pod after the priorities, the options and the budgets have allowed its eviction.
         self._further_rules: list[Rule] = [rule for can_apply, rule in further_rules if can_apply]
 
     def eviction_violation(self, node_pod: NodePod) -> t.Optional[Reason]:

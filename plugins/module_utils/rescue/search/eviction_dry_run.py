@@ -53,9 +53,9 @@ class EvictionDryRun:
         return self._runner.always_rejects(node_name, evictable)
 
     def is_monotone(self, evictable: Iterable[Pod]) -> bool:
-        """Return whether each further eviction of these pods can only open the node.
+        """Return whether further evictions of these pods can only open the node, and never close it.
 
-        It is so if the pod's affinity selects none of them.
+        This is true if the pod's affinity selects none of them.
         """
         return not self._affinity_selectors or not any(
             matches(selector, pod.metadata.labels) for pod in evictable for selector in self._affinity_selectors

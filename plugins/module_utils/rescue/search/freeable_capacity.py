@@ -125,7 +125,7 @@ class FreeableCapacity:
         return NodeCapacity(amounts, places, tuple(evictable), pods, info, frozenset(namespaces))
 
     def _together(self, evictable: list[Evictable]) -> t.Callable[[list[tuple[int, t.Optional[BudgetKey]]]], int]:
-        """Return a function that computes the largest amount that pods can free which may be evicted together.
+        """Return a function that computes the largest amount that can be freed by pods that may be evicted together.
 
         Its argument has the freed amount of each pod, with the budget of the pod. Budgets and ``max_victims`` limit the number of these
         pods.

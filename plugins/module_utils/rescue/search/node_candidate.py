@@ -139,7 +139,7 @@ class NodeCandidate:
     def _bound_by_single_pods(self, considered: list[EvictablePod], priority_cost: PriorityCost) -> LowerBound:
         """Return lower bounds of the other fields from the best pods, without a check that they free enough together.
 
-        On nodes with the same pods this is much faster than a search: with 1,000 of them a plan takes a fifth of the time.
+        On nodes with the same pods this is much faster than a search: with 1,000 such nodes a plan takes a fifth of the time.
         """
         costs, number = self._costs, priority_cost.number
         node_pods = self._possible_victims(considered, number)
@@ -280,7 +280,9 @@ class NodeCandidate:
         return sorted(pods, key=lambda pod: self._costs.eviction_order(pod.node_pod))
 
     def _groups_by_rank(self, pods: Iterable[EvictablePod], *, one_by_one: bool = False) -> list[Group]:
-        """Return groups of pods that differ only in their ages and names, the youngest first. Groups to be kept first come first.
+        """Return groups of pods that differ only in their ages and names, the youngest first.
+
+        The groups that are kept if possible come first.
 
         ``one_by_one``: each pod is its own group, and pods that free nothing are included.
         """
