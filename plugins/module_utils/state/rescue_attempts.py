@@ -33,7 +33,7 @@ A rescue that has not ended by then was abandoned, or a program that crashes dur
 """
 KEPT_FOR_S = 7 * 24 * 3600
 OTHER_RECORDS = (HOLD_RECORD_PREFIX,)
-"""Prefixes of keys in the same ConfigMap that are no attempts and are not removed here.
+"""Prefixes of the keys of other records in the same ConfigMap, which are not removed here.
 
 Other unknown keys were written by earlier versions.
 """

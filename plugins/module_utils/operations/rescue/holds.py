@@ -120,8 +120,8 @@ class Holds:
     """Places holds on nodes and releases nodes.
 
     ``reconcile`` repeats failed writes, because the hold record still exists. ``expired``: nodes whose hold has ended and is still on the
-    node. ``orphaned``: nodes held for a pod for which no task clears them. ``unproven``: nodes with a hold annotation that neither a taint
-    nor a record proves. Such an annotation is reported and has no other effect.
+    node. ``orphaned``: held nodes that no task clears for their pod. ``unproven``: nodes with a hold annotation that neither a taint nor a
+    record proves. Such an annotation is reported and has no other effect.
     """
 
     def __init__(

@@ -29,7 +29,7 @@ It retries unschedulable pods after five minutes at the latest (kubernetes ``sch
 FRESH_FOR_S = 10
 """Activity in these last seconds overrides an expired Lease, because the clocks of scheduler and API server may differ."""
 UNUSED_AFTER_S = 60
-"""A scheduler with activity more than these seconds after its Lease expired does not use the Lease.
+"""If a scheduler is still active these seconds after its Lease has expired, it does not use the Lease.
 
 It is checked like a scheduler without a Lease.
 """

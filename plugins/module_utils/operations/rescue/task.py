@@ -81,6 +81,8 @@ class PlanLimit:
 
     ``initial_pods``: the uids of the pods on the node at the start; None before the first plan. ``victims``: the uids of the pods that may
     be evicted. ``is_confirmed``: a plan has kept within the limit while the node was held.
+
+    Another program that takes over the hold does not know the limit and makes its own, so each takeover can add the pods of one plan.
     """
 
     node: str = ""
@@ -138,7 +140,7 @@ class RescueTask:
     settles_at_s: float
     """The end of the time in which the scheduler can bind the pod by itself."""
     max_wait_s: float = math.inf
-    """The maximum of each wait. Pods that terminate later do not prolong it, because they may be an intended delay."""
+    """The maximum of each wait. Pods that terminate later do not prolong it, because a tenant could use them to delay a rescue."""
     stage: str = WATCHED
     status: str = ""
     """The present status for a result."""
@@ -154,7 +156,7 @@ class RescueTask:
     plan_at_s: float = 0.0
     """The time of the next plan."""
     needs_explanation: bool = False
-    """The reasons why no eviction helps are still to be found."""
+    """The reasons why no eviction helps must still be computed."""
     reported_reason: t.Optional[Reason] = None
     """The reason that was last reported."""
     was_possible: bool = False
