@@ -23,7 +23,7 @@ about 5,000 nodes, stay: a lower limit costs page faults in each request.
 """
 
 TRIM_BYTES = 2 * 1024 * 1024
-"""Free bytes at the end of the arena that are kept, so that not each large body asks the system for memory."""
+"""Free bytes at the end of the arena that are kept. Otherwise each large body would request memory from the system."""
 
 
 def limit_free_memory() -> bool:

@@ -58,7 +58,7 @@ class Document:
 
 
 class DocumentLimitError(ConnectionSettingsError):
-    """A document that YAML allows is larger or deeper than any settings."""
+    """The document is valid YAML, but larger or deeper than any settings."""
 
 
 def read_document(file: str) -> Document:

@@ -142,7 +142,10 @@ class Leadership:
             self._lease.release()
 
     def hand_over(self) -> None:
-        """Release what this program holds in the cluster, so that the next leader need not wait. What other programs hold is left to it."""
+        """Release what this program holds in the cluster, so that the next leader need not wait.
+
+        The next leader releases what other programs hold.
+        """
         if not self._lease.held or self._work.pending_write:
             return
         try:

@@ -68,7 +68,7 @@ class Mistakes(list[Mistake]):
             self.add(path, f": {text}")
 
     def add_unknown(self, path: SettingPath, given: Iterable[t.Any], known: Collection[str], remedy: str = "") -> None:
-        """Add a mistake for each given key that is not known. ``remedy``: the end of the text about one that is like no known key."""
+        """Add a mistake for each given key that is not known. ``remedy``: the end of the text if no known key is similar."""
         for key in given:
             if key not in known:
                 self.add((*path, str(key)), f" is not a setting{nearest(shown_key(key), known) or remedy}")
@@ -77,8 +77,8 @@ class Mistakes(list[Mistake]):
 def read(kind: type[T], value: t.Any, path: SettingPath, mistakes: Mistakes) -> T | None:
     """Return the settings of a mapping at a path. None if they cannot be made, because a mapping or a required setting is wrong.
 
-    Another wrong setting has its default. A key without a value counts as absent, and no value as an empty mapping. A class may have a
-    ``REMEDY`` for unknown keys.
+    A wrong setting that is not required gets its default. A key without a value counts as absent, and a mapping without a value as empty. A
+    class may have a ``REMEDY`` for unknown keys.
     """
     fields = {one.encode_name: one for one in fields_of(t.cast(t.Any, kind))}
     value = {} if value is None else value

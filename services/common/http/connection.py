@@ -2,8 +2,8 @@
 # Copyright: onprem.kube_scheduling contributors
 """One connection: from the bytes of a client through the parser httptools to the application, and back.
 
-No ASGI server does this. They limit neither slow headers nor unread answers. A request passes ASGI as a task, a dictionary and two writes:
-one with 100 names takes with uvicorn as long as with an extender in Go.
+There are two reasons against an ASGI server. It limits neither slow headers nor unread answers. And ASGI needs a task, a dictionary and two
+writes for each request: with uvicorn, a request with 100 names takes as long as in an extender in Go.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ scheduler ignores a lost prioritize without a retry.
 """
 
 FEW_WAITING_BYTES = 64 * 1024
-"""An answer of this size does not need the sum of all connections."""
+"""For an answer of this size, the bytes of all connections are not added up."""
 
 OTHER_BYTES = len(b": \r\n")
 """The bytes of a header beside its name and its value."""
@@ -68,7 +68,7 @@ class Connection(asyncio.Protocol):
         """The transport of TLS after the handshake, or the socket without TLS."""
         self._handshake: asyncio.Task[None] | None = None
         self._early = b""
-        """The bytes that came before TLS has the socket, or behind the handshake before the parser is used."""
+        """The bytes that have come before TLS reads the socket, or after the handshake before the parser is used."""
         self._head_bytes: int | None = 0
         """The bytes of an incomplete header, 0 between two requests, and None while a body is received."""
         self._body: list[bytes] = []
@@ -178,7 +178,10 @@ class Connection(asyncio.Protocol):
         self._answer_requests()
 
     def data_received(self, data: bytes) -> None:
-        """Pass the bytes to the parser, and count those of an incomplete header. Those behind another request in the data do not count."""
+        """Pass the bytes to the parser, and count those of an incomplete header.
+
+        If a header begins in the same data after another request, its first bytes do not count.
+        """
         if self._transport is None:
             self._early += data
             return

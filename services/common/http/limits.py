@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: onprem.kube_scheduling contributors
-"""The limits of all connections of one address together: their number, the bytes of their bodies, and those that wait for their clients."""
+"""The limits that all connections of one address share: their number, the bytes of bodies, and the bytes of answers that wait."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ LARGE_BODIES = 4
 
 LEAST_WAITING_BYTES, MOST_WAITING_BYTES = 8 * MIB, 64 * MIB
 PART_OF_MEMORY = 16
-"""The waiting bytes may have this part of the container's memory. The JSON of /status has 8 MB at 5,000 nodes."""
+"""The waiting bytes may use a sixteenth of the container's memory. The JSON of /status has 8 MB at 5,000 nodes."""
 
 
 class Limited(t.Protocol):
@@ -56,8 +56,8 @@ class Limits(t.Generic[C]):
     def add(self, new: C) -> None:
         """Add a connection. If there are too many, drop the one that was idle for the longest time, of the address with most connections.
 
-        A machine that opens many connections displaces only its own, so that the scheduler's stay. A TLS handshake that is not complete is
-        dropped first, so that many machines without a certificate displace no client that has one.
+        So a machine that opens many connections replaces only its own, and those of the scheduler stay. A connection whose TLS handshake is
+        not complete is dropped first. So machines without a certificate cannot replace a client that has one.
         """
         others = list(self.connections)
         self.connections.add(new)
