@@ -3,7 +3,7 @@
 """The limits of what one exporter, one node and one pod may add to the memory of the extender.
 
 An exporter chooses the number and the labels of its series. The API server limits the length of one label and of one resource name, but not
-their number, and not the name of an owner. Those of one object can have a megabyte.
+their number, and not the name of an owner. All of them in one object can have a megabyte.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def answer_bytes(nodes: int | None) -> int:
 
 
 def limited_labels(labels: Mapping[str, str]) -> Mapping[str, str]:
-    """Return the labels within the limits. Without too many it is the same object; else the shortest labels stay."""
+    """Return the labels within the limits: the same object if there are not too many, and otherwise the shortest labels."""
     lengths = {name: len(name) + len(text) for name, text in labels.items()}
     if len(labels) <= MAX_LABELS and sum(lengths.values()) <= MAX_LABEL_CHARACTERS:
         return labels
@@ -66,7 +66,7 @@ def limited_labels(labels: Mapping[str, str]) -> Mapping[str, str]:
 
 
 def limited_requests(requests: Mapping[str, T]) -> Mapping[str, T]:
-    """Return the requests within the limits. Without too many it is the same object; else the resources with the shortest names stay."""
+    """Return the requests within the limits: the same object, or those of the resources with the shortest names if there are too many."""
     if len(requests) <= MAX_RESOURCES and sum(map(len, requests)) <= MAX_RESOURCE_CHARACTERS:
         return requests
     lengths = {name: len(name) for name in requests}

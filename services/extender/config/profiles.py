@@ -79,8 +79,8 @@ class ProfileBuilder:
     def build(self, profiles: t.Any) -> dict[str, Profile]:
         """Return the profiles.
 
-        An agent whose code fails is left out, and the others continue. Wrong arguments are mistakes, and so is a FILE all of whose agents
-        are left out.
+        An agent whose code fails is left out, and the others continue. Wrong arguments are mistakes. If all agents of FILE are left out,
+        that is a mistake, too.
         """
         if isinstance(profiles, list) and profiles:
             expected = "a mapping is expected, with the schedulerName of each profile as the key, such as web: {agents: […]}"
@@ -140,7 +140,7 @@ class ProfileBuilder:
 
 
 def _check_queries(agent: Agent) -> None:
-    """Raise AgentError if the queries of an agent cannot be used. Later nobody could refuse the agent alone."""
+    """Raise AgentError if the queries of an agent cannot be used. Later it would not be possible to leave out only this agent."""
     with agent_code(f"the queries of the agent {agent.name} cannot be used"):
         wrong = [query for query in agent.queries if not isinstance(query, Query)]
         hash(tuple(agent.queries))

@@ -136,7 +136,7 @@ def read_settings(inputs: Inputs, before: Settings | None = None) -> Settings:
 
 
 def _sources(content: Mapping[str, t.Any]) -> t.Any:
-    """Return the sources. A Prometheus without settings is not one that is absent: its urls are missing."""
+    """Return the sources. If the key prometheus has no value, it counts as settings without urls, which is a mistake."""
     given: t.Any = content.get("sources")
     has_empty = isinstance(given, Mapping) and "prometheus" in given and given["prometheus"] is None
     return {**given, "prometheus": {}} if has_empty else given

@@ -33,7 +33,7 @@ def table_of(key: str) -> int:
 
 
 def step_of(score: float) -> int:
-    """Return the nearest step of 1/16 point, from 0 to 160. ``score`` is in 0 to 10. It has all that the tables show of a score."""
+    """Return the nearest step of 1/16 point, from 0 to 160. ``score`` is in 0 to 10. The tables need no finer score."""
     return int(score * TABLES + 0.5)
 
 

@@ -14,8 +14,8 @@ class Nodes:
     """The nodes of a view, with the fragments of each. All profiles share it. ``before``: the nodes whose fragments are used again.
 
     ``numbers``: the place of each node, by its name. ``replaced``: the numbers of the nodes that were replaced since the refresh, in this
-    order. Scores and tables keep the number of replacements that they know. A request judges the nodes of the later ones for its demand,
-    so a binding needs no calculation for demands that nobody asks for.
+    order. Scores and tables keep the number of replacements that they know. A request judges the nodes that were replaced since then, for
+    its own demand. So a binding needs no calculation for the demands of other pods.
     """
 
     def __init__(self, views: Iterable[NodeView], before: Nodes | None = None) -> None:

@@ -181,7 +181,7 @@ class DemandScores:
     def _without_value(self, one: ConfiguredAgent, part: AgentScores, names: Sequence[str]) -> dict[str, str]:
         """Return a reason for each node without a value of an agent, if the agent has a value for another one of the nodes.
 
-        Otherwise no node of the request would be left, only because its values are missing.
+        Without this condition, missing values alone could reject all nodes of a request.
         """
         numbers = self._nodes.numbers
         unknown = [name for name in names if name not in numbers or math.isnan(part.scores[numbers[name]])]

@@ -15,7 +15,7 @@ from .devices import VIRTUAL_DEVICES
 AUTO, BOTH, RELATIVE = "auto", "both", "relative"
 
 LEAST_SPEED = "1k"
-"""The least speed of a link in bits per second. A smaller number is a number of gigabits or megabits without its letter."""
+"""The least speed of a link in bits per second. A smaller number is probably in gigabits or megabits, and its letter is missing."""
 
 
 def _speed(value: t.Any) -> float:

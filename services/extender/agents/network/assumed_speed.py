@@ -17,7 +17,7 @@ MOST_OF_ONE_NODE = 10e9 / BITS_PER_BYTE
 """The largest speed that is assumed because of one node alone: 10 Gbit/s."""
 
 MOST_ABOVE_NEXT = 2.0
-"""The largest rate counts with at most this multiple of the next one."""
+"""The largest rate counts as at most this multiple of the second largest."""
 
 
 class AssumedSpeed(t.NamedTuple):

@@ -123,8 +123,8 @@ class DeviceFilter:
 def kind_of(name: str, properties: Mapping[str, float]) -> Kind:
     """Return the kind of a device by its ``PROPERTIES``, as far as they are known, and by its name."""
     protocol, flags, index, link, assigned = map(properties.get, PROPERTIES)
-    # The link of a VLAN is the index of the device below it, and that of a veth device the index of its peer, often in another namespace.
-    # Such an index may belong to any device here, so it is compared with that of the device itself only.
+    # The link of a VLAN is the index of the device below it. The link of a veth device is the index of its peer, which is often in another
+    # namespace. Here the same index may belong to an unrelated device. So a link is only compared with the index of the device itself.
     is_stacked = link is not None and index is not None and link != index
     return _kind(name, protocol in (None, ETHERNET, INFINIBAND), int(flags or 0) & (IFF_MASTER | IFF_SLAVE), is_stacked, assigned)
 

@@ -45,7 +45,7 @@ NO_PROBLEMS: Problems = ("",) * len(RESOURCES)
 
 
 class LoadNote(t.NamedTuple):
-    """The parts of a load that are no amounts."""
+    """The time of the values of a load, and its problem."""
 
     measured_at_s: float | None
     problem: str

@@ -21,7 +21,7 @@ class MetaPod(Struct):
 class MetaVictims(Struct):
     """The victims on a node, with the number of violated PodDisruptionBudgets.
 
-    Go always writes both keys. Without one of them the request is refused, so that no budget looks kept.
+    Go always writes both keys. A request without one of them is refused, because a violated budget could look kept.
     """
 
     pods: list[MetaPod] | None = field(name="Pods")

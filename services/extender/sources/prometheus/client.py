@@ -64,7 +64,8 @@ class PrometheusClient:
 
     def query(self, promql: str) -> Rows:
         """Return the vector of a query. Raises SourceError with the errors of all servers that were asked."""
-        # Only texts: a list of exceptions is in a frame of their tracebacks, so the bodies in the frames would be kept.
+        # Only texts are kept. A list of exceptions would be in a frame of their tracebacks, and the bodies in the frames would not be
+        # freed.
         errors, unreachable = list[str](), True
         for reader in list(self._readers):
             sent_at_s = self._clock()

@@ -64,8 +64,8 @@ class LabelSet:
     """The labels of one or more series. ``metric``: their JSON as Prometheus writes it.
 
     ``subject``: the labels without those of the target. Two series of one node and one query with the same subject measure the same.
-    ``node``: the node's name, or None. ``why``: the reason if there is no node, or if its name is only assumed. ``is_own``: the label of
-    the node itself has its name or address, and no other series had to tell it. These hold for ``table``, the number of the table of nodes.
+    ``node``: the node's name, or None. ``why``: the reason if there is no node, or if its name is only assumed. ``is_own``: the series
+    itself has the name or address of the node. No other series was needed. These hold for ``table``, the number of the table of nodes.
     """
 
     __slots__ = ("is_own", "labels", "metric", "node", "subject", "table", "target", "used_in", "why")

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: onprem.kube_scheduling contributors
-"""The rows of a query, and those of a query whose answer is too large, asked for some targets at a time.
+"""The rows of a query. If the answer is too large, the query is sent for some targets at a time.
 
 One exporter can have a thousand long series, and a tenant can have any number of pods. The other targets keep their values.
 """
@@ -95,7 +95,7 @@ class TargetParts:
         return found
 
     def _rank(self, target: Counted) -> tuple[bool, bool]:
-        """Return the least value for the targets that are asked first: those of nodes, and of these those that are not suspects."""
+        """Return the place of a target in the order. Targets of nodes come first, and among them those that are not suspects."""
         return self._node_of(target[0]) is None, target[0].target in self._suspects
 
     def _text(self, promql: str, part: list[Counted]) -> str:
