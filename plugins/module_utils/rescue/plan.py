@@ -38,10 +38,11 @@ class Choice:
 class RescuePlan:
     """The plan for one pod.
 
-    ``status``: PLANNED (then ``choice`` is set), WAITING (the pod will be bound without evictions, or something else must end first) or
-    IMPOSSIBLE (``blockers`` contains the reasons). ``hold_method``: how the node is held for the pod, BY_TAINT or BY_NOMINATION; None if no
-    hold is needed. ``expected_node``: the node on which the scheduler is expected to bind a WAITING pod; empty if that is not known.
-    ``next_node``: the node on which the evictions for the pod begin later; empty if nothing delays them, and if there are none.
+    - ``status``: PLANNED (then ``choice`` is set), WAITING (the pod will be bound without evictions, or something else must end first) or
+      IMPOSSIBLE (``blockers`` contains the reasons)
+    - ``hold_method``: how the node is held for the pod, BY_TAINT or BY_NOMINATION; None if no hold is needed
+    - ``expected_node``: the node on which the scheduler is expected to bind a WAITING pod; empty if that is not known
+    - ``next_node``: the node on which the evictions for the pod begin later; empty if nothing delays them, and if there are none
     """
 
     pod: Pod
@@ -57,17 +58,17 @@ class RescuePlan:
 class RescueContext(t.NamedTuple):
     """The facts about a pod in addition to the snapshot.
 
-    ``scheduler_down``: the reason why its scheduler counts as not running, or None.
-    ``excluded_nodes``: nodes that were tried without success.
-    ``excluded_victims``: uids of pods whose eviction the server has rejected.
-    ``evicted_count``: the number of pods that have been evicted for it already.
-    ``note``: text that is appended to the reason.
-    ``nominated_by_rescue``: the rescue has nominated the pod itself.
-    ``awaits_terminating``: capacity that other terminating pods free soon counts as free. This ends after a time, so that no tenant can
-    delay a rescue with one terminating pod after another.
-    ``awaits_others``: terminating pods of others are awaited if only a nomination would hold the capacity. This ends after a time, too.
-    ``awaits_expected``: no evictions on a node that another critical pod is expected to get first. This ends after a time, too.
-    ``nominated_node``: the node for which the pod is nominated; the planner sets it.
+    - ``scheduler_down``: the reason why its scheduler counts as not running, or None
+    - ``excluded_nodes``: nodes that were tried without success
+    - ``excluded_victims``: uids of pods whose eviction the server has rejected
+    - ``evicted_count``: the number of pods that have been evicted for it already
+    - ``note``: text that is appended to the reason
+    - ``nominated_by_rescue``: the rescue has nominated the pod itself
+    - ``awaits_terminating``: capacity that other terminating pods free soon counts as free. This ends after a time, so that no tenant can
+      delay a rescue with one terminating pod after another.
+    - ``awaits_others``: terminating pods of others are awaited if only a nomination would hold the capacity. This ends after a time, too.
+    - ``awaits_expected``: no evictions on a node that another critical pod is expected to get first. This ends after a time, too.
+    - ``nominated_node``: the node for which the pod is nominated; the planner sets it
     """
 
     scheduler_down: t.Optional[Reason] = None

@@ -66,11 +66,14 @@ class VictimRecord(Struct, frozen=True):
 class AttemptRecord(Struct, frozen=True):
     """The entry of one owner. Several pods of the owner may be rescued at the same time.
 
-    ``attempts``: the number of failed rescues in a row. ``failures``: the failed rescues without a node, by the pod's uid. ``lost``: the
-    pods that were bound and lost their node soon, with the time at which this was detected. ``time``: RFC 3339, the end of the last
-    failure. ``under_way``: the start of the rescue of a pod, by its uid. ``victims``: the pods that are evicted for it. ``rescued``: the
-    time at which a pod was bound, by its uid, as long as it may still lose its node. ``name``: namespace and name of the last pod, for
-    people.
+    - ``attempts``: the number of failed rescues in a row
+    - ``failures``: the failed rescues without a node, by the pod's uid
+    - ``lost``: the pods that were bound and lost their node soon, with the time at which this was detected
+    - ``time``: RFC 3339, the end of the last failure
+    - ``under_way``: the start of the rescue of a pod, by its uid
+    - ``victims``: the pods that are evicted for it
+    - ``rescued``: the time at which a pod was bound, by its uid, as long as it may still lose its node
+    - ``name``: namespace and name of the last pod, for people
     """
 
     attempts: int

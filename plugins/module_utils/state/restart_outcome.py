@@ -46,17 +46,18 @@ class SkewMeasure(t.NamedTuple):
 class RestartOutcome(Struct, frozen=True, omit_defaults=True):
     """The content of the annotation.
 
-    ``time``: RFC 3339, the time of the restart or the last eviction. ``attempts``: the number of restarts, or runs of evictions, that made
-    no progress since the workload was well spread. ``lowest_cost``: the lowest skew cost since then, also before the first of them, and
-    ``basis`` is its basis (``SkewMeasure``).
-    ``outcome``: one of OUTCOMES. ``revision``: the revision that it is for. While a restart is pending, it is the revision before the
-    restart.
-    ``eligible``: ``eligible_hash`` of the workload's eligible nodes.
-    ``number``: the ``deployment.kubernetes.io/revision`` of ``revision``, which ``kubectl rollout undo`` raises. It is None for a
-    StatefulSet, and if an earlier version of this collection wrote the annotation. ``generation`` and ``expected``: the generation and the
-    updateRevision that the pending restart of a StatefulSet has made. ``expected`` is None until the controller has reported it.
-    ``constraints``: the topology keys of the spread constraints that restarts have added to the pod template.
-    ``write_id``: random text in a pending outcome. It differs between two runs that write the same in the same second.
+    - ``time``: RFC 3339, the time of the restart or the last eviction
+    - ``attempts``: the number of restarts, or runs of evictions, that made no progress since the workload was well spread
+    - ``lowest_cost``: the lowest skew cost since then, also before the first of them, and ``basis`` is its basis (``SkewMeasure``)
+    - ``outcome``: one of OUTCOMES
+    - ``revision``: the revision that it is for. While a restart is pending, it is the revision before the restart.
+    - ``eligible``: ``eligible_hash`` of the workload's eligible nodes
+    - ``number``: the ``deployment.kubernetes.io/revision`` of ``revision``, which ``kubectl rollout undo`` raises. It is None for a
+      StatefulSet, and if an earlier version of this collection wrote the annotation.
+    - ``generation`` and ``expected``: the generation and the updateRevision that the pending restart of a StatefulSet has made. The second
+      one is None until the controller has reported it.
+    - ``constraints``: the topology keys of the spread constraints that restarts have added to the pod template
+    - ``write_id``: random text in a pending outcome. It differs between two runs that write the same in the same second.
     """
 
     time: str

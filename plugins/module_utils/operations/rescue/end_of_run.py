@@ -26,12 +26,17 @@ class End(Enum):
 class RunState(t.NamedTuple):
     """The facts that decide whether a run ends.
 
-    ``is_over``: the time limit is over. ``lease_time_is_over``: the Lease of a killed program has expired. ``is_blocked``: the cluster
-    cannot be read, or a write is due without the Lease. ``is_unreadable``: the cluster cannot be read, and the state of the pods is not
-    known. ``has_unexplained``: a pod still lacks the reasons why no eviction helps. ``is_waiting``: a pod is neither bound nor given up.
-    ``is_settling``: the scheduler still has its settle time for a waiting pod, or the dry runs of its plan are not complete.
-    ``can_begin``: the next step for a waiting pod is possible now. ``is_clearing``: a node is being cleared. ``must_write``: this run must
-    still release a node or record a result. ``has_expired_holds``: another program has left a hold that must be released.
+    - ``is_over``: the time limit is over
+    - ``lease_time_is_over``: the Lease of a killed program has expired
+    - ``is_blocked``: the cluster cannot be read, or a write is due without the Lease
+    - ``is_unreadable``: the cluster cannot be read, and the state of the pods is not known
+    - ``has_unexplained``: a pod still lacks the reasons why no eviction helps
+    - ``is_waiting``: a pod is neither bound nor given up
+    - ``is_settling``: the scheduler still has its settle time for a waiting pod, or the dry runs of its plan are not complete
+    - ``can_begin``: the next step for a waiting pod is possible now
+    - ``is_clearing``: a node is being cleared
+    - ``must_write``: this run must still release a node or record a result
+    - ``has_expired_holds``: another program has left a hold that must be released
     """
 
     is_over: bool = False

@@ -27,11 +27,16 @@ class PriorityCost(t.NamedTuple):
 class Cost(t.NamedTuple):
     """A cost. The smaller one is better. Each field counts only if the fields before it are equal.
 
-    ``highest``: the highest priority of a victim. ``weight``: the sum of priority + 2^31. ``number``: the number of victims.
-    ``evicted_last``: the number of victims that are bound to their node by a volume, belong to a gang, or belong to a Job whose rules do
-    not ignore disruptions. ``unreschedulable``: the number of victims whose replacement fits on no other node now. ``remaining_ready``:
-    minus the lowest number of ready pods that an owner of a victim keeps. ``ages``: minus the times at which the victims were created,
-    oldest first. ``names``: namespaces and names, in order.
+    - ``highest``: the highest priority of a victim
+    - ``weight``: the sum of priority + 2^31
+    - ``number``: the number of victims
+    - ``evicted_last``: the number of victims that are bound to their node by a volume, belong to a gang, or belong to a Job whose rules do
+      not ignore disruptions
+    - ``unreschedulable``: the number of victims whose replacement fits on no other node now
+    - ``remaining_ready``: minus the lowest number of ready pods that an owner of a victim keeps
+    - ``ages``: minus the times at which the victims were created, oldest first
+    - ``names``: namespaces and names, in order
+
     A set costs more than each of its subsets, so the cheapest set that frees enough contains no unneeded victim.
     """
 

@@ -54,12 +54,16 @@ class SpeedEntry(DeviceEntry, frozen=True, kw_only=True, forbid_unknown_fields=T
 class NetworkTrafficArgs(ValueAgeArgs, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The arguments of ``network_traffic``.
 
-    ``device``: the devices of all nodes; ``devices``: those of groups of nodes, of which the first entry that matches counts. ``exclude``:
-    devices that do not count. ``window``: the time over which the rate is taken. ``estimate``: the traffic of a new pod without a bandwidth
-    annotation, given in bits per second and kept in bytes per second, or ``auto``: the traffic of a node for each of its pods.
-    ``speeds``: speeds that the nodes do not report correctly. ``worst_utilisation``: the share of the speed with the score 0, above 0 and
-    at most 1, unless a node has more. ``max_utilisation``: the share of the speed, 0 to 1, above which a filter rejects a node.
-    ``max_age_s``: older rates are unknown.
+    - ``device``: the devices of all nodes
+    - ``devices``: those of groups of nodes, of which the first entry that matches counts
+    - ``exclude``: devices that do not count
+    - ``window``: the time over which the rate is taken
+    - ``estimate``: the traffic of a new pod without a bandwidth annotation, given in bits per second and kept in bytes per second, or
+      ``auto``: the traffic of a node for each of its pods
+    - ``speeds``: speeds that the nodes do not report correctly
+    - ``worst_utilisation``: the share of the speed with the score 0, above 0 and at most 1, unless a node has more
+    - ``max_utilisation``: the share of the speed, 0 to 1, above which a filter rejects a node
+    - ``max_age_s``: older rates are unknown
     """
 
     device: Pattern = ""

@@ -47,10 +47,13 @@ class ResourceArgs(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 class SafeArgs(ValueAgeArgs, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The arguments of ``safe_overload`` and ``safe_balance``.
 
-    ``utilisation``: the threshold of overload in percent. ``percentile``: the accepted probability of overload in percent.
-    ``forecast_weight``: the weight of the forecast against the mean in percent. ``source``: annotations are those of kube-safe-scheduler;
-    prometheus takes mean and deviation over ``window``. ``short_window``: the window of nodes that have been measured for less than half of
-    ``window``; 0 means none, and own expressions have none. ``count_new_pods``: add the requests of pods that the mean does not show yet.
+    - ``utilisation``: the threshold of overload in percent
+    - ``percentile``: the accepted probability of overload in percent
+    - ``forecast_weight``: the weight of the forecast against the mean in percent
+    - ``source``: annotations are those of kube-safe-scheduler; prometheus takes mean and deviation over ``window``
+    - ``short_window``: the window of nodes that have been measured for less than half of ``window``; 0 means none, and own expressions have
+      none
+    - ``count_new_pods``: add the requests of pods that the mean does not show yet
     """
 
     utilisation: t.Annotated[float, number(1, 100)] = 90.0
