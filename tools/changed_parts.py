@@ -57,10 +57,15 @@ TESTS = {
 """The parts with tests that CI does not run otherwise."""
 
 SCENARIOS = {
-    "hosts": LongPart(400, ("roles/node_exporter", "lab/hosts", "extensions/molecule/hosts")),
+    "hosts": LongPart(
+        400, ("roles/node_exporter", "plugins/module_utils/hosts/node_exporter", "lab/hosts", "extensions/molecule/hosts")
+    ),
     "scheduler": LongPart(
         1100,
-        ("roles/extended_scheduler", "playbooks/scheduler.yml", "plugins/module_utils/scheduler_config", "extensions/molecule/scheduler"),
+        (
+            *("roles/extended_scheduler", "playbooks/scheduler.yml", "plugins/module_utils/scheduler_config"),
+            *("plugins/module_utils/second_scheduler", "plugins/module_utils/hosts", "extensions/molecule/scheduler"),
+        ),
     ),
     "scheduler_traffic": LongPart(1340, ("services/extender", "extensions/molecule/scheduler_traffic")),
     "lifecycle": LongPart(
