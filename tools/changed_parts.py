@@ -57,9 +57,7 @@ TESTS = {
 """The parts with tests that CI does not run otherwise."""
 
 SCENARIOS = {
-    "hosts": LongPart(
-        400, ("roles/node_exporter", "plugins/module_utils/hosts/node_exporter", "lab/hosts", "extensions/molecule/hosts")
-    ),
+    "hosts": LongPart(400, ("roles/node_exporter", "plugins/module_utils/hosts/node_exporter", "lab/hosts", "extensions/molecule/hosts")),
     "scheduler": LongPart(
         1100,
         (

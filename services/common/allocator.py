@@ -9,8 +9,9 @@ An extender with all agents and 5,000 nodes has 134 MB without this file, and 11
 from __future__ import annotations
 
 import ctypes
-import functools
-import typing as t
+
+LIBRARY = ctypes.CDLL(None)
+"""The C library. It is one object, because each reading of a function makes a type that only a collection frees."""
 
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD, M_ARENA_MAX = -1, -3, -8
 """The parameters of ``mallopt`` (glibc ``malloc.h``)."""
@@ -40,14 +41,5 @@ def release_free_memory() -> None:
 
 def _call(name: str, *arguments: int) -> int:
     """Return the result of a function of the C library, or 0 if there is none."""
-    function = _function(name)
+    function = getattr(LIBRARY, name, None)
     return int(function(*arguments)) if function is not None else 0
-
-
-@functools.cache
-def _function(name: str) -> t.Any:
-    """Return a function of the C library, or None. It is read once, because each read makes a type that only a collection frees."""
-    try:
-        return getattr(ctypes.CDLL(None), name)
-    except (AttributeError, OSError):
-        return None

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: onprem.kube_scheduling contributors
-"""The kinds of single values that settings have: texts, numbers, times, switches and choices."""
+"""The kinds of single values that settings have: texts, numbers, times, addresses, switches and choices."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import math
 import sys
 import typing as t
 from collections.abc import Callable
+from urllib.parse import urlsplit
 
 from ...plugins.module_utils.model.option_values import LONGEST_S
 from ...plugins.module_utils.model.values.duration import parse_duration
@@ -113,6 +114,24 @@ def text(
         return value
 
     return Kind(parse, metavar)
+
+
+def base_url(expected: str, with_user: str) -> Kind:
+    """Return the kind of addresses of HTTP servers. The slash at the end is removed. ``with_user``: the error of one with a user name."""
+
+    def parse(value: t.Any) -> str:
+        try:
+            parts = urlsplit(value if isinstance(value, str) else "")
+            is_good = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0 and not (parts.query or parts.fragment)
+        except ValueError:
+            raise ValueError(expected) from None
+        if "@" in parts.netloc:
+            raise ValueError(with_user)
+        if not is_good:
+            raise ValueError(expected)
+        return str(value).rstrip("/")
+
+    return Kind(parse, "URL", is_secret=True)
 
 
 def names(metavar: str = "NAME,NAME", *known: str) -> Kind:

@@ -19,24 +19,17 @@ class Log:
     def __init__(self, logger: logging.Logger) -> None:
         self._logger = logger
 
-    def debug(self, message: str, **fields: t.Any) -> None:
-        """Log details that help to understand the program."""
-        self._write(logging.DEBUG, message, fields)
-
     def info(self, message: str, **fields: t.Any) -> None:
         """Log an action."""
-        self._write(logging.INFO, message, fields)
+        self._logger.info(message, extra={FIELDS: fields})
 
     def warning(self, message: str, **fields: t.Any) -> None:
         """Log a problem that the program handles by a retry."""
-        self._write(logging.WARNING, message, fields)
+        self._logger.warning(message, extra={FIELDS: fields})
 
     def error(self, message: str, *, cause: BaseException | None = None, **fields: t.Any) -> None:
         """Log a problem that ends the program or prevents its work. ``cause`` adds its traceback."""
         self._logger.error(message, extra={FIELDS: fields}, exc_info=cause)
-
-    def _write(self, level: int, message: str, fields: dict[str, t.Any]) -> None:
-        self._logger.log(level, message, extra={FIELDS: fields})
 
 
 def set_up_log(name: str, *, form: str, level: str, stream: t.TextIO | None = None) -> Log:
@@ -46,7 +39,7 @@ def set_up_log(name: str, *, form: str, level: str, stream: t.TextIO | None = No
     its libraries are written from the level warning on, those of urllib3 from the level error on.
     """
     handler = logging.StreamHandler(stream or sys.stderr)
-    handler.setFormatter(TextFormatter(name) if form == "text" else JsonFormatter(name))
+    handler.setFormatter(Formatter(name, is_text=form == "text"))
     logging.basicConfig(handlers=[handler], level=logging.WARNING, force=True)
     # The program itself logs broken connections.
     logging.getLogger("urllib3").setLevel(logging.ERROR)
@@ -55,45 +48,31 @@ def set_up_log(name: str, *, form: str, level: str, stream: t.TextIO | None = No
     return Log(logger)
 
 
-class _Formatter(logging.Formatter):
-    def __init__(self, program: str) -> None:
+class Formatter(logging.Formatter):
+    """Lines with ``time`` (RFC 3339, UTC, milliseconds), ``level``, ``message``, and the fields.
+
+    A line is one JSON object. With ``is_text`` the fields are ``name=value``, and a traceback follows on separate lines.
+    """
+
+    def __init__(self, program: str, *, is_text: bool) -> None:
         super().__init__()
-        self.program = program
-
-
-class JsonFormatter(_Formatter):
-    """One JSON object in each line: ``time`` (RFC 3339, UTC, milliseconds), ``level``, ``message``, followed by the fields."""
+        self._program, self._is_text = program, is_text
 
     def format(self, record: logging.LogRecord) -> str:
         """Return one line."""
-        line = {"time": _time_of(record), "level": record.levelname.lower(), "message": record.getMessage()}
-        for name, value in _fields_of(self, record).items():
-            line[f"{name}_" if name in line else name] = value
-        return json.dumps(line, default=str, ensure_ascii=False)
-
-
-class TextFormatter(_Formatter):
-    """Time, level and message, followed by the fields as ``name=value``. A traceback follows on separate lines."""
-
-    def format(self, record: logging.LogRecord) -> str:
-        """Return one line, followed by the traceback if there is one."""
-        fields = _fields_of(self, record)
+        time = datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+        fields = {name: value for name, value in getattr(record, FIELDS, {}).items() if value is not None}
+        if record.name != self._program:
+            fields["logger"] = record.name
+        if record.exc_info:
+            fields["traceback"] = self.formatException(record.exc_info)
+        if not self._is_text:
+            line = {"time": time, "level": record.levelname.lower(), "message": record.getMessage()}
+            own = {f"{name}_" if name in line else name: value for name, value in fields.items()}
+            return json.dumps(line | own, default=str, ensure_ascii=False)
         trace = fields.pop("traceback", None)
-        parts = [f"{_time_of(record)} {record.levelname:7} {record.getMessage()}", *(f"{name}={_word(fields[name])}" for name in fields)]
+        parts = [f"{time} {record.levelname:7} {record.getMessage()}", *(f"{name}={_word(value)}" for name, value in fields.items())]
         return " ".join(parts) + (f"\n{trace}" if trace else "")
-
-
-def _fields_of(formatter: _Formatter, record: logging.LogRecord) -> dict[str, t.Any]:
-    fields = {name: value for name, value in getattr(record, FIELDS, {}).items() if value is not None}
-    if record.name != formatter.program:
-        fields["logger"] = record.name
-    if record.exc_info:
-        fields["traceback"] = formatter.formatException(record.exc_info)
-    return fields
-
-
-def _time_of(record: logging.LogRecord) -> str:
-    return datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def _word(value: t.Any) -> str:

@@ -7,6 +7,7 @@ from __future__ import annotations
 import sys
 import typing as t
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from .log import Log, set_up_log
 from .settings import Program
@@ -17,20 +18,15 @@ GOOD_ORDER, FAILED, CONFIGURATION, API = 0, 1, 2, 3
 """The exit codes."""
 
 
-class CommonSettings(t.Protocol):
-    """The settings that every program has."""
+@dataclass(frozen=True, kw_only=True)
+class CommonSettings:
+    """The settings that every program has: those of CONNECTION_AND_LOG. ``check_config``: only check the settings."""
 
-    @property
-    def check_config(self) -> bool:
-        """Return whether only the settings are checked."""
-
-    @property
-    def log_format(self) -> str:
-        """Return the form of the log, such as json."""
-
-    @property
-    def log_level(self) -> str:
-        """Return the lowest level of the lines."""
+    kubeconfig: str | None = None
+    context: str | None = None
+    log_format: str = "json"
+    log_level: str = "info"
+    check_config: bool = False
 
 
 S = t.TypeVar("S", bound=CommonSettings)

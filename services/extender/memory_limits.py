@@ -60,25 +60,22 @@ def answer_bytes(nodes: int | None) -> int:
 def limited_labels(labels: Mapping[str, str]) -> Mapping[str, str]:
     """Return the labels within the limits: the same object if there are not too many, and otherwise the shortest labels."""
     lengths = {name: len(name) + len(text) for name, text in labels.items()}
-    if len(labels) <= MAX_LABELS and sum(lengths.values()) <= MAX_LABEL_CHARACTERS:
-        return labels
-    return {name: labels[name] for name in _shortest(lengths, FIRST_LABELS, MAX_LABELS, MAX_LABEL_CHARACTERS)}
+    return _limited(labels, lengths, FIRST_LABELS, MAX_LABELS, MAX_LABEL_CHARACTERS)
 
 
 def limited_requests(requests: Mapping[str, T]) -> Mapping[str, T]:
     """Return the requests within the limits: the same object, or those of the resources with the shortest names if there are too many."""
-    if len(requests) <= MAX_RESOURCES and sum(map(len, requests)) <= MAX_RESOURCE_CHARACTERS:
-        return requests
-    lengths = {name: len(name) for name in requests}
-    return {name: requests[name] for name in _shortest(lengths, FIRST_RESOURCES, MAX_RESOURCES, MAX_RESOURCE_CHARACTERS)}
+    return _limited(requests, {name: len(name) for name in requests}, FIRST_RESOURCES, MAX_RESOURCES, MAX_RESOURCE_CHARACTERS)
 
 
-def _shortest(lengths: Mapping[str, int], first: frozenset[str], most: int, characters: int) -> list[str]:
-    """Return the names within the limits: those of ``first``, followed by those with the least length. ``lengths`` are in characters."""
-    kept = []
-    for name in sorted(lengths, key=lambda name: (name not in first, lengths[name], name))[:most]:
+def _limited(entries: Mapping[str, T], lengths: Mapping[str, int], first: frozenset[str], most: int, characters: int) -> Mapping[str, T]:
+    """Return the entries within the limits: those of ``first``, followed by those with the least length. ``lengths`` are in characters."""
+    if len(entries) <= most and sum(lengths.values()) <= characters:
+        return entries
+    kept = {}
+    for name in sorted(entries, key=lambda name: (name not in first, lengths[name], name))[:most]:
         characters -= lengths[name]
         if characters < 0:
             break
-        kept.append(name)
+        kept[name] = entries[name]
     return kept

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import dataclasses
 import typing as t
-import urllib.parse
 from collections.abc import Mapping, Sequence
 
 from ...plugins.module_utils.model.api.workload import WORKLOAD_KINDS
@@ -19,7 +18,8 @@ from ...plugins.module_utils.spread.options import DEFAULT_MAX_ATTEMPTS, check_o
 from ...plugins.module_utils.spread.restart.options import KEEP, ROLLOUT, SPREAD_CONSTRAINTS, STRATEGIES, restart_options
 from ..common import settings
 from ..common.addresses import NO_ADDRESS, Address
-from ..common.kinds import SWITCH, names, one_of, seconds, text, whole
+from ..common.kinds import SWITCH, base_url, names, one_of, seconds, text, whole
+from ..common.program_run import CommonSettings
 from ..common.settings import CONNECTION_AND_LOG, SCHEDULER_CONFIG, Option, Program
 
 DEFAULT_LISTEN = Address("127.0.0.1", 9236)
@@ -40,21 +40,8 @@ DEFAULTS: Mapping[str, t.Any] = {
 """The defaults of the modules' options that the functions of the options require. The other defaults are in those functions."""
 
 
-def _is_base_address(url: str) -> bool:
-    try:
-        parts = urllib.parse.urlsplit(url)
-        has_port = parts.port != 0
-    except ValueError:
-        return False
-    has_more = parts.username is not None or bool(parts.query or parts.fragment)
-    return parts.scheme in ("http", "https") and bool(parts.hostname) and has_port and not has_more
-
-
-PUSHGATEWAY = text(
-    "URL",
-    is_good=_is_base_address,
-    expected="it is not the address of a Pushgateway; write it as http://HOST:PORT, without a user or a query",
-)._replace(is_secret=True)
+NO_PUSHGATEWAY = "it is not the address of a Pushgateway; write it as http://HOST:PORT, without a user or a query"
+PUSHGATEWAY = base_url(NO_PUSHGATEWAY, NO_PUSHGATEWAY)
 
 OPTIONS = (
     Option("namespaces", names(), "only these namespaces; they still need namespace_annotation (all)"),
@@ -112,7 +99,7 @@ PROGRAM = Program("rebalancer", "Restarts workloads whose replicas a restart spr
 
 
 @dataclasses.dataclass(frozen=True)
-class Settings:
+class Settings(CommonSettings):
     """The settings of the rebalancer. ``interval`` is in whole seconds; 0 means one pass.
 
     If ``listen_address`` is None, nothing is served.
@@ -124,11 +111,6 @@ class Settings:
     pushgateway_url: str | None = None
     metrics_path: str | None = None
     dry_run: bool = False
-    check_config: bool = False
-    kubeconfig: str | None = None
-    context: str | None = None
-    log_format: str = "json"
-    log_level: str = "info"
 
 
 def read_settings(arguments: Sequence[str], environment: Mapping[str, str]) -> Settings:

@@ -12,6 +12,7 @@ from ...plugins.module_utils.rescue.options import HOLDS, HONORED, RescueOptions
 from ..common import settings
 from ..common.addresses import NO_ADDRESS, Address
 from ..common.kinds import SWITCH, TEXT, names, one_of, seconds, whole
+from ..common.program_run import CommonSettings
 from ..common.settings import CONNECTION_AND_LOG, SCHEDULER_CONFIG, Option, Program
 
 OPTIONS = (
@@ -59,7 +60,7 @@ PROGRAM = Program(
 
 
 @dataclass(frozen=True)
-class Settings:
+class Settings(CommonSettings):
     """The settings of the rescuer. Times are whole seconds. If ``listen_address`` is None, nothing is served."""
 
     rescue: RescueOptions
@@ -68,11 +69,6 @@ class Settings:
     stop_timeout: int = 20
     listen_address: Address | None = DEFAULT_LISTEN
     dry_run: bool = False
-    kubeconfig: str | None = None
-    context: str | None = None
-    log_format: str = "json"
-    log_level: str = "info"
-    check_config: bool = False
 
 
 def read_settings(arguments: Sequence[str], environment: Mapping[str, str]) -> Settings:

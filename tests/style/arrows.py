@@ -40,9 +40,6 @@ class Rules:
     third_party: Mapping[str, frozenset[str]]
     """For each package that is not Python's own, with all below it, the files that may import it."""
 
-    circles: Mapping[str, str]
-    """Files that may import a part of their folder although it imports theirs, and that part."""
-
 
 @dataclass(frozen=True)
 class Import:
@@ -62,16 +59,16 @@ def violations(root: Path, rules: Rules) -> list[str]:
                 complaint = _complaint(imported, rules)
                 if complaint:
                     found.append(f"{file.relative_to(root)}:{imported.line}: {complaint}")
-    return found + circles(root, rules.circles)
+    return found + circles(root)
 
 
-def circles(root: Path, excepted: Mapping[str, str]) -> list[str]:
+def circles(root: Path) -> list[str]:
     """One sentence for each import between two parts of one folder if the imported part also imports the other one.
 
     The parts of a folder are its files and its folders. A part may import another one through further parts. So a folder may import a file
     of the folder above it only if that file does not need the folder.
     """
-    imports = [found for found in _imports_between_parts(root) if excepted.get(_in_module_utils(found[0].file)) != found[1][1]]
+    imports = list(_imports_between_parts(root))
     targets: dict[str, set[str]] = {}
     for _imported, (part, other) in imports:
         targets.setdefault(part, set()).add(other)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.style.arrows import COLLECTION, MODULE_UTILS, Rules, circles, violations
+from tests.style.arrows import COLLECTION, MODULE_UTILS, Rules, violations
 from tests.style.sources import report
 from tools.paths import ROOT
 
@@ -95,11 +95,6 @@ RULES = Rules(
     # The style and the script of the HTML page are files beside their source.
     excepted={"model/codec.py": "threading", "report/html_page.py": "pathlib.Path"},
     third_party={package: frozenset(files) for package, files in THIRD_PARTY.items()},
-    # These folders are being rewritten.
-    circles={
-        "services/extender/sources/node_mapping.py": "extender/sources/prometheus",
-        "services/extender/sources/settings.py": "extender/sources/prometheus",
-    },
 )
 
 
@@ -203,10 +198,6 @@ def test_imports_in_one_direction_are_no_circle(tmp_path: Path) -> None:
     for file, line in imports.items():
         _write(tmp_path / "plugins" / "module_utils" / file, line)
     assert violations(tmp_path, RULES) == []
-
-
-def test_each_allowed_circle_exists() -> None:
-    assert set(RULES.circles) <= {one.split(":")[0].removeprefix("plugins/module_utils/") for one in circles(ROOT, {})}
 
 
 def _write(file: Path, text: str) -> None:

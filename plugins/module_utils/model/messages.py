@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 _GRANT = re.compile(r"Grant the verb '[a-z]+' on [\w./-]+")
 _GRANT_WHERE = re.compile(_GRANT.pattern + r"(?: in namespace [-\w.]+)?")
@@ -32,6 +32,11 @@ def listed(texts: Iterable[str], most: int) -> str:
     found = list(texts)
     more = f" and {len(found) - most} more" if len(found) > most else ""
     return f"{', '.join(found[:most])}{more}"
+
+
+def first_texts(texts: Sequence[str], most: int, others: str) -> list[str]:
+    """Return the first texts, and one with the number of the others, such as ``3 more nodes``. ``others``: its end."""
+    return [*texts[:most], *([f"{len(texts) - most} more {others}"] if len(texts) > most else [])]
 
 
 def printable(text: str, *, replacement: str = "?") -> str:

@@ -12,6 +12,7 @@ from ..model.api.workload import WORKLOAD_KINDS
 from ..model.codec import Struct
 from ..model.option_values import OptionError, check_minima, seconds_of
 from ..model.scheduler_config_source import check_scheduler_config
+from ..model.values.shown import shown_value
 from ..model.values.validation import NAMESPACE_FORM, is_namespace_name, is_qualified_name, missing_namespaces_message
 from ..model.well_known import HOSTNAME
 
@@ -44,7 +45,7 @@ def parse_annotation_selector(text: t.Optional[str]) -> tuple[tuple[str, str], .
     key, equals, value = text.partition("=")
     if not equals or not is_qualified_name(key):
         example = "=".join(NAMESPACE_ANNOTATIONS[0])
-        raise OptionError(f"namespace_annotation: {text!r} is not key=value with a valid annotation key, such as {example}")
+        raise OptionError(f"namespace_annotation: {shown_value(text)} is not key=value with a valid annotation key, such as {example}")
     return ((key, value),)
 
 
@@ -54,7 +55,7 @@ def check_topology_keys(keys: Sequence[str]) -> tuple[str, ...]:
         raise OptionError("topology_keys: is empty; name at least one node label, such as kubernetes.io/hostname")
     for key in keys:
         if not is_qualified_name(key):
-            raise OptionError(f"topology_keys: {key!r} is not a label key, such as topology.kubernetes.io/zone")
+            raise OptionError(f"topology_keys: {shown_value(key)} is not a label key, such as topology.kubernetes.io/zone")
     return tuple(dict.fromkeys(keys))
 
 
@@ -97,7 +98,7 @@ def check_namespace_names(names: Iterable[str], option: str) -> tuple[str, ...]:
     """Return the names without repetitions. Raise OptionError for an invalid name."""
     for name in names:
         if not is_namespace_name(name):
-            raise OptionError(f"{option}: {name!r} is not a namespace name ({NAMESPACE_FORM})")
+            raise OptionError(f"{option}: {shown_value(name)} is not a namespace name ({NAMESPACE_FORM})")
     return tuple(dict.fromkeys(names))
 
 

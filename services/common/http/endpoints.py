@@ -38,20 +38,17 @@ class Endpoints:
 
     def answer(self, request: Request) -> Response:
         """Return an answer. It needs no time to compute."""
-        try:
-            return self._answer(request)
-        # A metric can have an error. The probes must be answered nevertheless.
-        except Exception as error:
-            return text_response(500, f"{type(error).__name__}: {error}")
-
-    def _answer(self, request: Request) -> Response:
+        path = request.path
         if request.method not in ("GET", "HEAD"):
             return text_response(405, "only GET and HEAD")
-        if request.path == "/metrics":
-            return metrics_response(self._registry, request.query, request.headers)
-        if request.path not in ("/healthz", "/readyz"):
+        if path in ("/healthz", "/readyz"):
+            return probe_response(self._health.unhealthy_reason if path == "/healthz" else self._health.unready_reason)
+        if path != "/metrics":
             return text_response(404, "there are /healthz, /readyz and /metrics")
-        return probe_response(self._health.unhealthy_reason if request.path == "/healthz" else self._health.unready_reason)
+        try:
+            return metrics_response(self._registry, request.query, request.headers)
+        except Exception as error:  # of a metric
+            return text_response(500, f"{type(error).__name__}: {error}")
 
     def refusal(self, status: int, text: str) -> Response:
         """Return the answer to a request that breaks a limit."""

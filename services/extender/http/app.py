@@ -12,9 +12,9 @@ from ....plugins.module_utils.model.codec import encode_json
 from ...common.http.messages import Request, Response
 from ...common.log import Log
 from ..metrics import Metrics
-from .messages.request_parts import BadRequestError
 from .pages.status_api import PAGES, SCRAPES, PageHandler, StatusApi
-from .scheduler_api import ROOT, NoSuchPathError, SchedulerApi
+from .scheduler_api import ROOT, SchedulerApi
+from .wire import BadRequestError
 
 JSON = b"application/json"
 MAX_LOGGED_REFUSALS, MAX_LOGGED = 20, 300
@@ -86,8 +86,6 @@ class App:
         """Return the answer to a request that has raised an error. An error of this program is logged."""
         if isinstance(error, BadRequestError):
             return self._refused(error.status, str(error))
-        if isinstance(error, NoSuchPathError):
-            return self._refused(404, str(error))
         self._log.error("a request has failed", path=path, error=str(error), cause=error)
         return self._refused(500, f"{type(error).__name__}: {error}")
 

@@ -17,9 +17,16 @@ from ..engine.recent_pods import RecentPod, RecentPods
 from ..interface import PodView
 from ..metrics import NO_PROFILE, Metrics
 from ..pauses import RequestPause
-from .messages.preemption_wire import preemption_answer, read_preemption_request
-from .messages.request_parts import MOST_NODES, BadRequestError, RequestPod
-from .messages.wire import NodesRequest, filter_answer, read_nodes_request
+from .wire import (
+    MOST_NODES,
+    BadRequestError,
+    NodesRequest,
+    RequestPod,
+    filter_answer,
+    preemption_answer,
+    read_nodes_request,
+    read_preemption_request,
+)
 
 ROOT = "/scheduler/"
 PREDICATES, PRIORITIES = f"{ROOT}predicates/", f"{ROOT}priorities/"
@@ -38,8 +45,10 @@ Record = Callable[[str, bytes], None]
 """Receives the path and the body of each request, for the recorder."""
 
 
-class NoSuchPathError(LookupError):
+class NoSuchPathError(BadRequestError):
     """The path is none of the scheduler's. The text says what a path has to be."""
+
+    status = 404
 
 
 def ignore(*_arguments: object) -> None:
@@ -193,13 +202,7 @@ def _number_of(agent: str, profile: Profile) -> int | None:
 
 
 def _view_of(pod: RequestPod) -> Callable[[], PodView]:
-    def view() -> PodView:
-        try:
-            return pod.view
-        except ValueError as error:
-            raise BadRequestError(f"the demand of Pod {pod.namespace}/{pod.name} cannot be read: {error}") from None
-
-    return view
+    return lambda: pod.view
 
 
 def _filtered(request: NodesRequest, failed: dict[str, str]) -> bytes:

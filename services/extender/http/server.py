@@ -8,12 +8,12 @@ import asyncio
 import contextlib
 import gc
 import sys
-import typing as t
 from collections.abc import Awaitable, Callable, Sequence
 
 import uvloop
 
 from ...common.http.server import HttpServer
+from ...common.signals import ShutdownSignal
 
 SWITCH_INTERVAL_S = 0.0005
 """The time after which a thread that calculates yields to one that answers. Python's default is 0.005 s, which a request would notice."""
@@ -22,24 +22,17 @@ TICK_S = 0.2
 """The longest time in seconds until a signal is noticed."""
 
 
-class Stopping(t.Protocol):
-    """The state of the signals. ``ShutdownSignal`` has it."""
-
-    stopping: bool
-    force: bool
-
-
 def run_servers(
-    servers: Sequence[HttpServer], stopping: Stopping, background: Callable[[], Awaitable[None]], on_started: Callable[[], None]
+    servers: Sequence[HttpServer], shutdown: ShutdownSignal, background: Callable[[], Awaitable[None]], on_started: Callable[[], None]
 ) -> None:
     """Serve until a signal requests the end. ``background`` runs in the event loop meanwhile."""
     sys.setswitchinterval(SWITCH_INTERVAL_S)
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        runner.run(_serve(servers, stopping, background, on_started))
+        runner.run(_serve(servers, shutdown, background, on_started))
 
 
 async def _serve(
-    servers: Sequence[HttpServer], stopping: Stopping, background: Callable[[], Awaitable[None]], on_started: Callable[[], None]
+    servers: Sequence[HttpServer], shutdown: ShutdownSignal, background: Callable[[], Awaitable[None]], on_started: Callable[[], None]
 ) -> None:
     for server in servers:
         await server.start()
@@ -49,7 +42,7 @@ async def _serve(
     gc.freeze()
     on_started()
     try:
-        while not stopping.stopping:
+        while not shutdown.stopping:
             if task.done():
                 task.result()
             await asyncio.sleep(TICK_S)
@@ -57,4 +50,4 @@ async def _serve(
         task.cancel()
         with contextlib.suppress(asyncio.CancelledError):
             await task
-        await asyncio.gather(*(server.stop(lambda: stopping.force) for server in servers))
+        await asyncio.gather(*(server.stop(lambda: shutdown.force) for server in servers))

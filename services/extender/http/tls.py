@@ -29,13 +29,6 @@ class TlsChange(t.NamedTuple):
     authority: bool
 
 
-class Digests(t.NamedTuple):
-    """The digests of the certificate with its key, and of the authority."""
-
-    pair: bytes
-    authority: bytes
-
-
 def make_context(files: TlsFiles) -> ssl.SSLContext:
     """Return a context with these files. Raises OSError, whose text names the setting and the file."""
     _digests(files)
@@ -77,17 +70,18 @@ class TlsWatch:
             return None
         context = make_context(self._files)
         self._digests = now
-        return TlsChange(context, now.pair != before.pair, now.authority != before.authority)
+        return TlsChange(context, now[:2] != before[:2], now[2] != before[2])
 
 
-def _digests(files: TlsFiles) -> Digests:
-    certificate, key, authority = (_digest(name, getattr(files, name)) for name in ("cert_file", "key_file", "client_ca_file"))
-    return Digests(certificate + key, authority)
-
-
-def _digest(name: str, file: str) -> bytes:
-    try:
-        return sha256(Path(file).read_bytes() if file else b"").digest()
-    except OSError as error:
-        # A relative path is shown with its folder, which is that of the process and not that of FILE.
-        raise OSError(f"server.tls.{name}: the file {Path(file).absolute()} cannot be read: {error.strerror or error}") from None
+def _digests(files: TlsFiles) -> list[bytes]:
+    """Return the digests of the certificate, of its key, and of the authority."""
+    found = []
+    for name in ("cert_file", "key_file", "client_ca_file"):
+        file = getattr(files, name)
+        try:
+            found.append(sha256(Path(file).read_bytes() if file else b"").digest())
+        except OSError as error:
+            # A relative path is shown with its folder, which is that of the process and not that of FILE.
+            text = f"server.tls.{name}: the file {Path(file).absolute()} cannot be read: {error.strerror or error}"
+            raise OSError(text) from None
+    return found

@@ -18,8 +18,7 @@ from ....plugins.module_utils.kube.client.config.files import ConnectionSettings
 from ....plugins.module_utils.kube.client.config.yaml_text import load_yaml
 from ....plugins.module_utils.model.codec import encode_json
 from ..agents.registry import AgentError, build_agent
-from ..http.messages.preemption_wire import read_preemption_request
-from ..http.messages.wire import read_nodes_request
+from ..http.wire import read_nodes_request, read_preemption_request
 from ..interface import Agent, Judgement, NodeView, PodView, Victims
 from .lines import Line, NodeLine, OutcomeLine, RecordingError, RequestLine, ViewLine, decode_line, node_of, outcome_of
 

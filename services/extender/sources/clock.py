@@ -11,17 +11,12 @@ LONGEST_EARLY_S = 60.0
 
 
 class Clock(t.NamedTuple):
-    """One moment by two clocks: ``now_s`` monotonic, ``server_now_s`` by the API server's clock in seconds since the epoch."""
+    """One moment by two clocks: ``now_s`` monotonic, ``server_now_s`` by the clock of another machine in seconds since the epoch."""
 
     now_s: float
     server_now_s: float
 
-
-def measured_at(time_s: float, server_now_s: float, now_s: float) -> float | None:
-    """Return the monotonic time of a value, or None if the time cannot be right, because it is in the future.
-
-    ``server_now_s``: the clock of the server that knows ``time_s``, in seconds since the epoch. ``now_s``: the monotonic time of the same
-    moment.
-    """
-    age_s = server_now_s - time_s
-    return now_s - max(0.0, age_s) if age_s >= -LONGEST_EARLY_S else None
+    def monotonic(self, time_s: float) -> float | None:
+        """Return the monotonic time of a time by the other clock, or None if it cannot be right, because it is in the future."""
+        age_s = self.server_now_s - time_s
+        return self.now_s - max(0.0, age_s) if age_s >= -LONGEST_EARLY_S else None

@@ -7,6 +7,7 @@ from __future__ import annotations
 import re
 import typing as t
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 from ....plugins.module_utils.kube.client.config.authorization import Authorization, TokenFile, basic, no_authorization
@@ -79,8 +80,9 @@ class HttpReader:
             headers.append(("Content-Type", "application/x-www-form-urlencoded"))
         timeouts = (self._timeout_s, self._timeout_s)
         try:
-            connection = self._connected()
-            response = connection.send(method, path, query=query, headers=headers, body=form, timeouts=timeouts)
+            # The connection is made at the first request, because a file with a secret may not exist before that.
+            self._connection = self._connection or Connection(partial(connection_settings, self.url, self._login))
+            response = self._connection.send(method, path, query=query, headers=headers, body=form, timeouts=timeouts)
             return self._answer(response, max_bytes)
         except ConnectionSettingsError as error:
             raise SourceError(f"no request was sent to {self.url}: {error}", unreachable=True) from None
@@ -92,12 +94,6 @@ class HttpReader:
         connection = self._connection
         shown = connection.without_authorization(text) if connection is not None else text
         return shown if len(shown) <= MAX_SHOWN else f"{shown[:MAX_SHOWN]}..."
-
-    def _connected(self) -> Connection:
-        """Return the connection. It is made at the first request, because a file with a secret may not exist before that."""
-        if self._connection is None:
-            self._connection = Connection(lambda: connection_settings(self.url, self._login))
-        return self._connection
 
     def _answer(self, response: t.Any, max_bytes: int) -> Answer:
         body = bytearray()

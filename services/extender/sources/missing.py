@@ -6,10 +6,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from ..interface import Agent, Annotation, Expression, Gauge, Query, Rate
+from ..interface import Agent, Annotation, Expression, Query
 from .settings import SourceSettings
 
-PROMETHEUS, KUBERNETES = "prometheus", "kubernetes"
 WITHOUT_KUBERNETES = (
     "sources.kubernetes is not configured (kubernetes: {} configures it without settings): new pods are not counted before they are"
     " measured, nothing is learned from pods, and annotations and allocatable resources are not read"
@@ -18,22 +17,16 @@ WITHOUT_KUBERNETES = (
 PROMETHEUS_REMEDY = 'add sources.prometheus with the URL of your server, such as urls: ["http://127.0.0.1:9090"]'
 
 
-def unanswered_queries(queries: Iterable[Query], *, is_measured: bool, has_cluster: bool) -> dict[str, str]:
-    """Return the error of the queries without a source, by the name of the source.
-
-    ``is_measured``: there is a Prometheus or a direct scrape. ``has_cluster``: there is an API server.
-    """
-    known = list(queries)
-    expressions = [query for query in known if isinstance(query, Expression)]
-    measured = [query for query in known if isinstance(query, (Rate, Gauge))] + expressions
-    annotated = [query.key for query in known if isinstance(query, Annotation)]
+def unanswered_queries(queries: Iterable[Query], settings: SourceSettings) -> dict[str, str]:
+    """Return the error of the queries without a source, by the name of the source."""
+    measured, annotated = _kinds(queries)
     errors = {}
-    if measured and not is_measured:
-        source = "sources.prometheus" if expressions else "sources.prometheus or sources.node_exporter"
-        errors[PROMETHEUS] = f"{len(measured)} {'query needs' if len(measured) == 1 else 'queries need'} {source}, which is not configured"
-    if annotated and not has_cluster:
+    if measured and settings.prometheus is None and settings.node_exporter is None:
+        need = "query needs" if len(measured) == 1 else "queries need"
+        errors["prometheus"] = f"{len(measured)} {need} {_sources_of(measured)}, which is not configured"
+    if annotated and settings.kubernetes is None:
         needed = f"annotation {annotated[0]} needs" if len(annotated) == 1 else f"annotations {', '.join(annotated)} need"
-        errors[KUBERNETES] = f"the {needed} sources.kubernetes, which is not configured"
+        errors["kubernetes"] = f"the {needed} sources.kubernetes, which is not configured"
     return errors
 
 
@@ -43,29 +36,33 @@ def prometheus_violation(agent: Agent, settings: SourceSettings) -> str:
     An agent can be used if a source answers at least one of its queries: a direct scrape answers rates and gauges, and the API server
     annotations.
     """
-    queries = dict.fromkeys(agent.queries)
-    expressions = [query for query in queries if isinstance(query, Expression)]
-    measured = [query for query in queries if isinstance(query, (Rate, Gauge))]
-    is_answered = settings.prometheus is not None or (measured and settings.node_exporter is not None)
-    if is_answered or not (expressions or measured):
+    measured, annotated = _kinds(agent.queries)
+    is_scraped = settings.node_exporter is not None and not all(isinstance(query, Expression) for query in measured)
+    if not measured or settings.prometheus is not None or is_scraped or (annotated and settings.kubernetes is not None):
         return ""
-    if settings.kubernetes is not None and len(expressions) + len(measured) < len(queries):
-        return ""
-    sources = "sources.prometheus" if expressions else "sources.prometheus or sources.node_exporter"
+    needed = f"the agent {agent.name} needs {_sources_of(measured)}"
     if settings.node_exporter is not None:
-        return f"the agent {agent.name} needs {sources}, because a direct scrape answers no PromQL: replace sources.node_exporter by it"
-    return f"the agent {agent.name} needs {sources}: {PROMETHEUS_REMEDY}"
+        return f"{needed}, because a direct scrape answers no PromQL: replace sources.node_exporter by it"
+    return f"{needed}: {PROMETHEUS_REMEDY}"
 
 
 def missing_sources(settings: SourceSettings, agents: Sequence[Agent]) -> list[str]:
     """Return sentences about the sources that these agents need and that are not configured."""
-    queries = list(dict.fromkeys(query for agent in agents for query in agent.queries))
-    is_measured, has_cluster = settings.prometheus is not None or settings.node_exporter is not None, settings.kubernetes is not None
-    found = []
-    for agent in dict.fromkeys(agents):
-        unanswered = unanswered_queries(dict.fromkeys(agent.queries), is_measured=is_measured, has_cluster=has_cluster)
-        found += [f"the agent {agent.name} knows no node: {text}" for text in unanswered.values()]
-    found = list(dict.fromkeys(found))
-    if not has_cluster and (queries or any(agent.per_demand for agent in agents)):
+    found = [
+        f"the agent {agent.name} knows no node: {text}" for agent in agents for text in unanswered_queries(agent.queries, settings).values()
+    ]
+    if settings.kubernetes is None and any(agent.queries or agent.per_demand for agent in agents):
         found.append(WITHOUT_KUBERNETES)
-    return found
+    return list(dict.fromkeys(found))
+
+
+def _kinds(queries: Iterable[Query]) -> tuple[list[Query], list[str]]:
+    """Return the queries that are measured, and the keys of annotations, each once."""
+    known = dict.fromkeys(queries)
+    return [query for query in known if not isinstance(query, Annotation)], [query.key for query in known if isinstance(query, Annotation)]
+
+
+def _sources_of(measured: Iterable[Query]) -> str:
+    """Return the names of the sources that can answer these queries."""
+    only_prometheus = any(isinstance(query, Expression) for query in measured)
+    return "sources.prometheus" if only_prometheus else "sources.prometheus or sources.node_exporter"

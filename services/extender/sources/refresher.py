@@ -15,23 +15,17 @@ from ....plugins.module_utils.kube.client.errors import KubeError
 from ....plugins.module_utils.model.gc_pause import gc_paused
 from ...common.allocator import release_free_memory
 from ...common.log import Log
-from ..interface import Annotation, NodeView, PodView, Query
+from ..interface import Query
 from ..pauses import Pause, no_pause
-from .clock import Clock
-from .delivery import Delivery
-from .known_values import KnownValues
 from .kubernetes.connection import open_kube_api
 from .kubernetes.kubernetes import ClusterWatch
-from .kubernetes.pod_tracker import PodChanges
 from .missing import WITHOUT_KUBERNETES, unanswered_queries
 from .node_exporter.node_exporter import NodeExporterSource
-from .node_mapping import NodeTable
 from .prometheus.prometheus import PrometheusSource
-from .readings import Readings
-from .settings import KubernetesSettings, SourceSettings
+from .settings import SourceSettings
 from .source_log import SourceLog
-from .view import NO_CLUSTER, ClusterView, ViewListener
-from .view_builder import views_of_cluster, views_without_cluster
+from .view import NO_CLUSTER, ClusterView, Readings, ViewListener
+from .views import Views
 
 SYNC_WAIT_S = 10.0
 """Seconds that a refresh waits for the first lists of nodes and pods. Later refreshes have them."""
@@ -65,23 +59,19 @@ class Sources:
         self._log = SourceLog(log)
         self._clock = clock
         self._api = api
-        self._has_cluster = api is not None or settings.kubernetes is not None
         self._lock = threading.RLock()
         self._watch: ClusterWatch | None = None
-        self._values = KnownValues()
-        self._pause = pause
-        self._delivery = Delivery(listener, self._log, self._lock)
+        self._views = Views(listener, self._log, self._lock, pause)
         self._wake = threading.Event()
         self._stopping = False
         self._refreshing = threading.Lock()
         self._refreshes = 0
         self._thread = threading.Thread(target=self._run, name="refresh sources", daemon=True)
-        self._prometheus = (
-            PrometheusSource(settings.prometheus, on_warning=self._on_warning, pause=pause, clock=clock)
-            if settings.prometheus is not None
-            else None
-        )
-        self._node_exporter = NodeExporterSource(settings.node_exporter, clock=clock) if settings.node_exporter is not None else None
+        self._source: PrometheusSource | NodeExporterSource | None = None
+        if settings.prometheus is not None:
+            self._source = PrometheusSource(settings.prometheus, on_warning=self._log.warned, pause=pause, clock=clock)
+        elif settings.node_exporter is not None:
+            self._source = NodeExporterSource(settings.node_exporter, clock=clock)
 
     def start(self) -> None:
         """Start the background thread. The first view comes after the first refresh, also if every source fails."""
@@ -96,15 +86,15 @@ class Sources:
         """
         self._stopping = True
         self._wake.set()
-        self._delivery.stop()
+        self._views.stop()
         if self._thread.ident is not None:
             self._thread.join(JOIN_S)
         with self._lock:
             watch = self._watch
         if watch is not None:
             watch.stop()
-        if self._node_exporter is not None:
-            self._node_exporter.close()
+        if isinstance(self._source, NodeExporterSource):
+            self._source.close()
 
     def set_queries(self, queries: Sequence[Query]) -> None:
         """Read these queries from now on, beginning with a refresh. The known values of equal queries stay."""
@@ -119,17 +109,23 @@ class Sources:
         with self._refreshing, self._collecting_later():
             queries, errors = self._queries, dict[str, str]()
             watch = self._connected(errors)
-            readings = self._read(watch, queries)
+            with self._lock:
+                nodes = watch.nodes() if watch is not None else None
+            # No lock is held, because the source waits for its servers.
+            readings = self._source.read(queries, nodes) if self._source is not None and not self._stopping else Readings()
             # The answers were freed. The scores of two refreshes exist at the same time from now on.
             release_free_memory()
             if self._stopping:
                 return ClusterView()
-            errors |= {name: found.error for name, found in readings.items() if found.problems}
-            is_measured = self._prometheus is not None or self._node_exporter is not None
-            errors |= unanswered_queries(queries, is_measured=is_measured, has_cluster=self._has_cluster)
-            values = {query: by_node for found in readings.values() for query, by_node in found.values.items()}
-            self._values.update(queries, values, self._clock())
-            return self._deliver(watch, queries, readings, errors)
+            if self._source is not None and readings.problems:
+                errors[self._source.name] = readings.error
+            errors |= unanswered_queries(queries, self._settings)
+            self._log.errors(errors)
+            if readings.unmapped:
+                self._log.once("series belong to no node, or to several; --check-sources lists them", example=readings.unmapped[0].why)
+            cluster = NO_CLUSTER if self._api is None else self._api.cluster
+            view = ClusterView(0, {}, errors, readings.unmapped, self._clock(), readings.unmapped_count, cluster)
+            return self._views.deliver(view, queries, readings.values, watch)
 
     # --- one refresh ---
 
@@ -152,12 +148,12 @@ class Sources:
 
     def _connected(self, errors: dict[str, str]) -> ClusterWatch | None:
         """Return the watch of the cluster, or None if there is none or the settings of the connection cannot be used."""
-        if not self._has_cluster:
+        if self._settings.kubernetes is None:
             return None
         if self._watch is None:
             try:
-                self._api = self._api or open_kube_api(self._settings.kubernetes or KubernetesSettings())
-                watch = ClusterWatch(self._api, self._lock, self._on_pods, clock=self._clock)
+                self._api = self._api or open_kube_api(self._settings.kubernetes)
+                watch = ClusterWatch(self._api, self._lock, self._views.on_pods, clock=self._clock)
             except KubeError as error:
                 errors[ClusterWatch.name] = str(error)
                 return None
@@ -172,58 +168,6 @@ class Sources:
         if problem:
             errors[ClusterWatch.name] = problem
         return self._watch
-
-    def _read(self, watch: ClusterWatch | None, queries: tuple[Query, ...]) -> dict[str, Readings]:
-        """Return the readings of each source. No lock is held, because the sources wait for their servers."""
-        readings: dict[str, Readings] = {}
-        if self._prometheus is not None:
-            with self._lock:
-                table = watch.node_table() if watch is not None else UNKNOWN_NODES
-            readings[PrometheusSource.name] = self._prometheus.read(queries, table)
-        if self._node_exporter is not None and watch is not None and not self._stopping:
-            with self._lock:
-                nodes = watch.nodes()
-            readings[NodeExporterSource.name] = self._node_exporter.read(queries, nodes)
-        return readings
-
-    def _deliver(
-        self, watch: ClusterWatch | None, queries: tuple[Query, ...], readings: dict[str, Readings], errors: dict[str, str]
-    ) -> ClusterView:
-        """Make the view and deliver it."""
-        unmapped = [series for found in readings.values() for series in found.unmapped.listed]
-        count = sum(found.unmapped.count for found in readings.values())
-        self._log.errors(errors)
-        if unmapped:
-            self._log.once("series belong to no node, or to several; --check-sources lists them", example=unmapped[0].why)
-        self._delivery.note_changes()
-        nodes = self._made_nodes(watch, queries)
-        cluster = NO_CLUSTER if self._api is None else self._api.cluster
-        view = ClusterView(0, nodes, errors, unmapped, self._clock(), count, cluster)
-        return self._delivery.deliver(view, watch.tracker.pods_on if watch is not None else no_pods)
-
-    def _made_nodes(self, watch: ClusterWatch | None, queries: tuple[Query, ...]) -> dict[str, NodeView]:
-        """Return the nodes of the view. The lock is held for short times only, because the watches wait for it."""
-        values = self._values.by_query()
-        if watch is None:
-            return views_without_cluster(values)
-        with self._lock:
-            table, nodes = watch.node_table(), watch.nodes()
-            clock = Clock(self._clock(), watch.moment().server_now_s)
-            watch.tracker.forget_ended(clock.now_s)
-        if not table.is_known:
-            return views_without_cluster(values)
-
-        def pods_on(name: str) -> tuple[PodView, ...]:
-            with self._lock:
-                return watch.tracker.pods_on(name)
-
-        annotations = [query for query in queries if isinstance(query, Annotation)]
-        return views_of_cluster(values, nodes, annotations, pods_on, clock, self._log, self._pause)
-
-    def _on_pods(self, changes: PodChanges) -> None:
-        """Deliver the changes of pods. The watch calls it under the lock."""
-        if self._watch is not None:
-            self._delivery.take_over(changes, self._watch.tracker.pods_on)
 
     # --- the thread ---
 
@@ -241,15 +185,3 @@ class Sources:
             release_free_memory()
             # Other queries and the end of the program are not delayed until the next refresh is due.
             self._wake.wait(max(0.0, begun_at_s + self._settings.refresh_s - time.monotonic()))
-
-    def _on_warning(self, text: str) -> None:
-        self._log.once("the source prometheus has a warning", text=text)
-
-
-UNKNOWN_NODES = NodeTable(None)
-"""The table without sources.kubernetes. It is one object, so that label sets are not mapped again."""
-
-
-def no_pods(_node: str) -> tuple[PodView, ...]:
-    """Return no pods, for sources without a cluster."""
-    return ()

@@ -4,15 +4,14 @@
 
 from __future__ import annotations
 
+import re
 import typing as t
-from urllib.parse import urlsplit
 
 from ....plugins.module_utils.model.codec import Struct
-from ...common.kinds import Kind, Text, exact_seconds, one_of, text, whole
-from .prometheus.promql import is_selector
+from ...common.kinds import Text, base_url, exact_seconds, one_of, text, whole
 
 NAME, HOST, ADDRESS, NODE_LABEL, UNAME, SHORT_NAME = NODE_RULES = ("name", "host", "address", "node_label", "uname", "short_name")
-"""The rules that map a series to a node, in their default order. ``node_mapping.py`` explains them."""
+"""The rules that map a series to a node, in their default order. ``prometheus/node_mapping.py`` explains them."""
 
 MOST_SCRAPED_NODES = 200
 """The largest cluster that is scraped directly. A larger one needs a Prometheus, which is made for this."""
@@ -24,30 +23,22 @@ DEFAULT_REFRESH_S = 15.0
 URLS_REMEDY = 'give the URL of each Prometheus server, such as urls: ["http://127.0.0.1:9090"]'
 
 
-def _url(value: t.Any) -> str:
-    """Return a URL without a slash at its end. Raises ValueError."""
-    expected = "it must be a URL such as http://127.0.0.1:9090"
-    if not isinstance(value, str):
-        raise ValueError(expected)
-    try:
-        parts = urlsplit(value)
-        good = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0 and not (parts.query or parts.fragment)
-    except ValueError:
-        raise ValueError(expected) from None
-    if "@" in parts.netloc:
-        raise ValueError("it has a user name: use basic_auth with a password_file")
-    if not good:
-        raise ValueError(expected)
-    return value.rstrip("/")
+STRING = r'"(?:[^"\\\n]|\\[abfnrtv\\"])*"'
+"""Matches a string of PromQL."""
+
+_MATCHER = rf"[a-zA-Z_][a-zA-Z0-9_]*\s*(?:=~|!~|!=|=)\s*{STRING}"
+MATCHERS = re.compile(rf"\s*{_MATCHER}\s*(?:,\s*{_MATCHER}\s*)*")
+"""Matches label matchers of PromQL without braces, such as ``job="node-exporter"``."""
 
 
+URL = base_url("it must be a URL such as http://127.0.0.1:9090", "it has a user name: use basic_auth with a password_file")
 Refresh = t.Annotated[float, exact_seconds(1, DAY_S)]
 Timeout = t.Annotated[float, exact_seconds(0.1, 60)]
 NodeRule = t.Annotated[str, one_of(*NODE_RULES)]
 LabelName = t.Annotated[
     str, text(is_good=lambda name: name.isascii() and name.isidentifier(), expected="it must be a label of Prometheus, such as instance")
 ]
-Selector = t.Annotated[str, text(is_good=is_selector, expected='it must be label matchers without braces, such as job="node"')]
+Selector = t.Annotated[str, text(is_good=MATCHERS.fullmatch, expected='it must be label matchers without braces, such as job="node"')]
 UrlPath = t.Annotated[str, text(is_good=lambda path: path.startswith("/"), expected="it must begin with /")]
 
 
@@ -96,7 +87,7 @@ class PrometheusSettings(LoginSettings, frozen=True):
     for a limit that grows with the number of nodes.
     """
 
-    urls: tuple[t.Annotated[str, Kind(_url, is_secret=True)], ...] = ()
+    urls: tuple[t.Annotated[str, URL], ...] = ()
     refresh_s: Refresh = DEFAULT_REFRESH_S
     timeout_s: Timeout = 5.0
     node_label: LabelName = "instance"

@@ -42,6 +42,10 @@ class SourceLog:
             self._once.add(key)
             self._log.warning(message, **fields)
 
+    def warned(self, text: str) -> None:
+        """Log a warning of Prometheus, unless it was logged before."""
+        self.once("the source prometheus has a warning", text=text)
+
     def failed(self, what: str, error: Exception) -> None:
         """Log an error of the program itself, which must not end the thread."""
         self._log.error(f"{what}: {type(error).__name__}: {error}", cause=error)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: onprem.kube_scheduling contributors
-"""The view of the sources on the cluster at one moment, and the listener that receives it."""
+"""The result of one refresh: of a source, and of all sources as the view of the cluster, with the listener that receives it."""
 
 from __future__ import annotations
 
@@ -9,9 +9,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from ....plugins.module_utils.model.cluster_identity import ClusterIdentity
+from ....plugins.module_utils.model.messages import first_texts
 from ..interface import NodeView, Outcome, Query
+from .packed_series import ByNode
 
 NO_CLUSTER = ClusterIdentity()
+
+MAX_LISTED = 500
+"""Unmapped series that are listed. All are counted."""
+
+MAX_SHOWN_PROBLEMS = 5
 
 
 class UnmappedSeries(t.NamedTuple):
@@ -21,6 +28,30 @@ class UnmappedSeries(t.NamedTuple):
     query: Query
     labels: Mapping[str, str]
     why: str
+
+
+@dataclass
+class Readings:
+    """The values that a source has read in one refresh. A query without a line in ``values`` could not be read.
+
+    ``problems``: the errors, each in one sentence. ``unmapped`` has the first of the series that belong to no node, and ``unmapped_count``
+    is the number of all.
+    """
+
+    values: dict[Query, ByNode] = field(default_factory=dict)
+    problems: list[str] = field(default_factory=list)
+    unmapped: list[UnmappedSeries] = field(default_factory=list)
+    unmapped_count: int = 0
+
+    def add_unmapped(self, source: str, query: Query, series: Sequence[tuple[Mapping[str, str], str]]) -> None:
+        """Count the series of a query, and list them until the list is full. ``series``: the labels and the reason of each."""
+        self.unmapped_count += len(series)
+        self.unmapped += [UnmappedSeries(source, query, labels, why) for labels, why in series[: MAX_LISTED - len(self.unmapped)]]
+
+    @property
+    def error(self) -> str:
+        """Return the problems in one text, each once and a limited number of them. It is empty if there are none."""
+        return "; ".join(first_texts(list(dict.fromkeys(self.problems)), MAX_SHOWN_PROBLEMS, "problems"))
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,16 +10,17 @@ from collections.abc import Iterator
 
 import pytest
 from ansible_collections.onprem.kube_scheduling.services.extender.interface import Expression, Gauge
-from ansible_collections.onprem.kube_scheduling.services.extender.sources.node_mapping import NodeIdentity, NodeTable
+from ansible_collections.onprem.kube_scheduling.services.extender.sources.kubernetes.node_objects import NodeIdentity
 from ansible_collections.onprem.kube_scheduling.services.extender.sources.prometheus.prometheus import PrometheusSource
 from ansible_collections.onprem.kube_scheduling.services.extender.sources.settings import PrometheusSettings
 
 from lab import binaries
 from lab.prometheus_server import PrometheusServer
+from tests.unit.services.extender.sources.cluster_nodes import nodes_of
 
 GOOD = {f"good-{number}": f"10.0.0.{number}" for number in range(3)}
 EVIL = "10.0.0.9"
-NODES = NodeTable([NodeIdentity(name, (address,)) for name, address in {**GOOD, "evil": EVIL}.items()])
+NODES = nodes_of(*(NodeIdentity(name, (address,)) for name, address in {**GOOD, "evil": EVIL}.items()))
 Labels = dict[str, str]
 
 
@@ -59,7 +60,7 @@ def prometheus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PrometheusS
 @pytest.mark.parametrize("node_label", ["instance", "zone"])
 def test_nodes_keep_their_values_although_an_answer_is_too_large(prometheus: PrometheusServer, metric: str, node_label: str) -> None:
     source = PrometheusSource(PrometheusSettings((prometheus.url,), timeout_s=60.0, node_label=node_label))
-    nodes = NODES if node_label == "instance" else NodeTable([NodeIdentity(f"{address}|+") for address in (*GOOD.values(), EVIL)])
+    nodes = NODES if node_label == "instance" else nodes_of(*(NodeIdentity(f"{address}|+") for address in (*GOOD.values(), EVIL)))
     good = list(GOOD) if node_label == "instance" else [f"{address}|+" for address in GOOD.values()]
     gauge, expression = Gauge(metric), Expression(f"{metric} * 2")
     for _refresh in range(2):

@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import io
 import json
+import threading
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 import numpy as np
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.cache.store import ADDED
@@ -26,16 +27,15 @@ from ansible_collections.onprem.kube_scheduling.services.extender.interface impo
 from ansible_collections.onprem.kube_scheduling.services.extender.metrics import Metrics
 from ansible_collections.onprem.kube_scheduling.services.extender.pauses import no_pause
 from ansible_collections.onprem.kube_scheduling.services.extender.sources.clock import Clock
-from ansible_collections.onprem.kube_scheduling.services.extender.sources.known_values import KnownValues
+from ansible_collections.onprem.kube_scheduling.services.extender.sources.kubernetes.kubernetes import ClusterWatch
 from ansible_collections.onprem.kube_scheduling.services.extender.sources.kubernetes.node_objects import NodeRecord, NodeStore
-from ansible_collections.onprem.kube_scheduling.services.extender.sources.kubernetes.pod_demand import INGRESS_BANDWIDTH
+from ansible_collections.onprem.kube_scheduling.services.extender.sources.kubernetes.pod_objects import INGRESS_BANDWIDTH
 from ansible_collections.onprem.kube_scheduling.services.extender.sources.kubernetes.pod_tracker import PodTracker, TrackedPodStore
-from ansible_collections.onprem.kube_scheduling.services.extender.sources.node_mapping import NodeTable
 from ansible_collections.onprem.kube_scheduling.services.extender.sources.prometheus.prometheus import PrometheusSource
 from ansible_collections.onprem.kube_scheduling.services.extender.sources.settings import DEFAULT_REFRESH_S, PrometheusSettings
 from ansible_collections.onprem.kube_scheduling.services.extender.sources.source_log import SourceLog
 from ansible_collections.onprem.kube_scheduling.services.extender.sources.view import ClusterView
-from ansible_collections.onprem.kube_scheduling.services.extender.sources.view_builder import views_of_cluster
+from ansible_collections.onprem.kube_scheduling.services.extender.sources.views import Views
 
 from tests.soak.placement.cluster import Cluster
 from tests.soak.placement.contenders import Contender
@@ -81,33 +81,25 @@ class OwnExtender(Contender):
         )
         self._api = SchedulerApi(self._engine, metrics, RecentPods())
         self._source = PrometheusSource(PrometheusSettings((server.url,)), clock=lambda: self.cluster.now_s)
-        self._values = KnownValues()
-        self._log = SourceLog(log)
+        self._views = Views(self._engine, SourceLog(log), threading.RLock(), no_pause)
         self._nodes = _nodes(cluster)
-        self._table = NodeTable([record.identity for record in self._nodes.values()])
-        self._tracker = PodTracker()
-        self._pods = TrackedPodStore(self._tracker, self._moment)
+        self.tracker = PodTracker()
+        self._pods = TrackedPodStore(self.tracker, self.moment)
         self._list_others()
-        self._version = 0
 
     def refresh(self) -> None:
         self._server.now_s = self.cluster.now_s
-        readings = self._source.read(self._queries, self._table)
-        assert not readings.error and not readings.unmapped.count, readings.error
-        self._values.update(self._queries, readings.values, self.cluster.now_s)
-        self._tracker.forget_ended(self.cluster.now_s)
-        pods_on, moment = self._tracker.pods_on, self._moment()
-        views = views_of_cluster(self._values.by_query(), self._nodes, (), pods_on, moment, self._log, no_pause)
-        self._version += 1
-        self._engine.on_view(ClusterView(self._version, views, refreshed_at_s=self.cluster.now_s))
+        readings = self._source.read(self._queries, self._nodes)
+        assert not readings.error and not readings.unmapped_count, readings.error
+        self._views.deliver(ClusterView(refreshed_at_s=self.cluster.now_s), self._queries, readings.values, cast(ClusterWatch, self))
 
     def on_bound(self, pod: Pod, node: int) -> None:
         bound = self._object(pod)
         bound["spec"]["nodeName"] = self.cluster.names[node]
         self._pods.apply(ADDED, self._pods.decode_event(json.dumps(bound).encode()))
-        for name in self._tracker.take_changes().nodes:
+        for name in self.tracker.take_changes().nodes:
             nodes = self._engine.current.nodes
-            self._engine.on_node(replace(nodes.views[nodes.numbers[name]], pods=self._tracker.pods_on(name)))
+            self._engine.on_node(replace(nodes.views[nodes.numbers[name]], pods=self.tracker.pods_on(name)))
 
     def points(self, pod: Pod) -> Integers:
         body = json.dumps({"Pod": self._object(pod), "Nodes": None, "NodeNames": self.cluster.names}).encode()
@@ -129,7 +121,7 @@ class OwnExtender(Contender):
                     }
                 )
         self._pods.replace(self._pods.decode_page(json.dumps({"items": items}).encode()))
-        self._tracker.take_changes()
+        self.tracker.take_changes()
 
     def _object(self, pod: Pod) -> Json:
         annotations: Mapping[str, str] = {INGRESS_BANDWIDTH: str(int(pod.peak * BITS))} if self.declares else {}
@@ -147,7 +139,12 @@ class OwnExtender(Contender):
             "status": {"phase": "Pending"},
         }
 
-    def _moment(self) -> Clock:
+    # What the views need of the watch of the API server.
+
+    def nodes(self) -> Mapping[str, NodeRecord]:
+        return self._nodes
+
+    def moment(self) -> Clock:
         return Clock(self.cluster.now_s, EPOCH_S + self.cluster.now_s)
 
 

@@ -65,6 +65,20 @@ def test_no_annotation_means_the_default_ones_and_only_an_empty_text_means_all_n
     assert check_options(PARAMS | {"namespace_annotation": ""}).namespace_annotations == ()
 
 
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("namespace_annotation", "https://me:secret@example.org"),
+        ("topology_keys", ["https://me:secret@example.org"]),
+        ("namespaces", ["https://me:secret@example.org"]),
+    ],
+)
+def test_an_error_does_not_show_a_url_because_it_may_have_a_password(name: str, value: t.Any) -> None:
+    with pytest.raises(OptionError, match=name) as error:
+        check_options({**PARAMS, name: value})
+    assert "secret" not in str(error.value)
+
+
 def test_a_time_above_a_year_is_refused() -> None:
     with pytest.raises(OptionError, match="cooldown is 31536001: the maximum is a year, 31536000 seconds"):
         check_options({**PARAMS, "cooldown": "31536001"})

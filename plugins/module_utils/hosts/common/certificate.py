@@ -11,6 +11,7 @@ from typing import NamedTuple, Optional
 
 FIELD = re.compile(r'client-certificate-data: *"?([A-Za-z0-9+/=]+)')
 PEM = re.compile("-----BEGIN CERTIFICATE-----(.*?)-----END CERTIFICATE-----", re.DOTALL)
+# The library cryptography would read it, but this runs on managed hosts, which have only Python's own library.
 EXPIRY_AND_NAME = re.compile(
     rb"\A\x30\x82..\x30.*?"
     # RFC 5280, 4.1.2.5: two times. The year has two digits from 1950 to 2049, and otherwise four.

@@ -248,6 +248,7 @@ def _hash_of(user: str, password: str, kept: str) -> str:
     """Return the hash of a password, which libcrypt of the host makes. A kept hash has the salt and the cost for another one."""
     if len(password.encode()) > LONGEST_PASSWORD_BYTES:
         raise HostError(f"the password of user {user} has more than {LONGEST_PASSWORD_BYTES} bytes, which bcrypt ignores: shorten it")
+    # Managed hosts need not have the library bcrypt. On the controller the kept hash, which has the salt, would have to be read before.
     name = ctypes.util.find_library("crypt")
     library: Any = ctypes.CDLL(name) if name else None
     if hasattr(library, "crypt_gensalt"):

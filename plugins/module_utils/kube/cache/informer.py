@@ -26,7 +26,7 @@ from ..client.api import KubeApi
 from ..client.errors import KubeError, UnreachableError
 from ..client.resources import Resource
 from .pod_store import PodStore
-from .reflector import Reflector
+from .reflector import SILENT_AFTER_S, Reflector, stop_all
 from .store import InterningStore, Store
 
 REQUIRED_RESOURCES = (resources.NODES, resources.PODS)
@@ -56,13 +56,6 @@ WORKLOAD_RESOURCES = (resources.DEPLOYMENTS, resources.STATEFUL_SETS, resources.
 
 OPTIONAL_RESOURCES = (*STORAGE_RESOURCES, resources.DEVICE_CLASSES)
 """Resources that an API server may not have. If it reports another resource as unknown, the answer is not from the API server."""
-
-JOIN_S = 2.0
-SILENT_AFTER_S = 85.0
-"""Seconds without data from the server after which the state may be old.
-
-A quiet watch is opened again earlier, after ``reflector.SILENCE_S``. If the limit is exceeded, the server has not answered that either.
-"""
 
 
 class ClusterInformer:
@@ -112,11 +105,7 @@ class ClusterInformer:
 
     def stop(self) -> None:
         """End all watches and threads. The last state can still be read."""
-        for reflector in self._reflectors.values():
-            reflector.stop()
-        deadline_s = time.monotonic() + JOIN_S
-        for reflector in self._reflectors.values():
-            reflector.join(max(0.0, deadline_s - time.monotonic()))
+        stop_all(self._reflectors.values())
 
     @property
     def version(self) -> int:

@@ -8,6 +8,7 @@ import random
 import threading
 import time
 import typing as t
+from collections.abc import Iterable
 
 from ...model.api.meta import ObjectMeta
 from ...model.backoff import Backoff
@@ -49,6 +50,15 @@ POLL_S = 10.0
 """Seconds between lists of a resource that may be listed but not watched."""
 LIST_RETRY_S = 5.0
 ANSWER_TIMEOUT_S = 30.0
+
+JOIN_S = 2.0
+"""Seconds for the end of all threads of a cache."""
+
+SILENT_AFTER_S = 85.0
+"""Seconds without data from the server after which the state may be old.
+
+A quiet watch is opened again earlier, after SILENCE_S. If the limit is exceeded, the server has not answered that either.
+"""
 
 RECENT_S = 2.0
 """Seconds. After an error a watch continues from its last version only if the last contact was within this time."""
@@ -271,3 +281,13 @@ def _version_of_bookmark(data: bytes) -> str:
         return resource_version_of(data)
     except DecodeError:
         return ""
+
+
+def stop_all(reflectors: Iterable[Reflector]) -> None:
+    """End the watches and the threads. The stores can still be read."""
+    stopped = list(reflectors)
+    for reflector in stopped:
+        reflector.stop()
+    deadline_s = time.monotonic() + JOIN_S
+    for reflector in stopped:
+        reflector.join(max(0.0, deadline_s - time.monotonic()))

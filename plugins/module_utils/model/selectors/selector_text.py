@@ -9,6 +9,7 @@ import typing as t
 from collections.abc import Iterable, Mapping
 
 from ..option_values import OptionError
+from ..values.shown import shown_value
 from ..values.validation import is_label_value, is_qualified_name
 
 _KEY = r"(?P<key>[^\s=!(),<>]+)"
@@ -65,17 +66,20 @@ def match_labels(requirements: Iterable[str], labels: t.Optional[Mapping[str, st
 def _parse(text: str, option: str = "label selector") -> _Requirement:
     found = next(filter(None, (form.fullmatch(text) for form in _FORMS)), None)
     if found is None:
-        raise OptionError(f"{option}: {text!r} is not a label selector; {_SYNTAX}")
+        raise OptionError(f"{option}: {shown_value(text)} is not a label selector; {_SYNTAX}")
     given = found.groupdict().get("values")
     values = () if given is None else tuple(value.strip() for value in given.split(","))
     requirement = _Requirement(found["key"], found["operator"], values)
     if not is_qualified_name(requirement.key):
-        raise OptionError(f"{option}: {requirement.key!r} in {text!r} is not a label key, such as app or example.com/app")
+        raise OptionError(
+            f"{option}: {shown_value(requirement.key)} in {shown_value(text)} is not a label key, such as app or example.com/app"
+        )
     for value in values:
         if not is_label_value(value):
-            raise OptionError(f"{option}: {value!r} in {text!r} is not a label value: at most 63 letters, digits, '-', '_' and '.'")
+            shown = f"{shown_value(value)} in {shown_value(text)}"
+            raise OptionError(f"{option}: {shown} is not a label value: at most 63 letters, digits, '-', '_' and '.'")
     if requirement.operator in ("<", ">") and not re.fullmatch(r"[0-9]{1,18}", values[0], re.ASCII):
-        raise OptionError(f"{option}: {values[0]!r} in {text!r} is not a whole number")
+        raise OptionError(f"{option}: {shown_value(values[0])} in {shown_value(text)} is not a whole number")
     return requirement
 
 

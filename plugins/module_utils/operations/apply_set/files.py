@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from ...kube.client.config.yaml_text import dump_yaml
+from ...kube.client.config import go_yaml
 from .apply_set import NAMESPACE_PART, parts_of
 from .cluster import ObjectsError
 from .objects import Json, difference, kind_of
@@ -35,7 +35,7 @@ def render(given: Json, *, check_mode: bool) -> list[Json]:
             continue
         # One document, because tools for YAML such as yamllint refuse files with several.
         document = items[0] if len(items) == 1 else {"apiVersion": "v1", "kind": "List", "items": items}
-        wanted[f"{name}.yaml" if part == NAMESPACE_PART else f"{component}-{name}.yaml"] = f"{MARK}\n---\n{dump_yaml(document)}"
+        wanted[f"{name}.yaml" if part == NAMESPACE_PART else f"{component}-{name}.yaml"] = f"{MARK}\n---\n{go_yaml.dump(document)}"
     taken = sorted((before.keys() - own.keys()) & {*wanted, KUSTOMIZATION})
     if taken:
         raise ObjectsError(

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 
 from ...model.api.workload import WORKLOAD_KINDS, Workload
 from ...model.option_values import OptionError
+from ...model.values.shown import shown_value
 
 _WHAT = "it must be the registered result of k8s_spread_check"
 _LISTS = ("restartable", "uneven", "interrupted")
@@ -71,16 +72,16 @@ def read_check(value: t.Any) -> CheckedResult:
     keys, max_skew = _list("options.topology_keys", options.get("topology_keys")), options.get("max_skew")
     predicted = options.get("predict", True)
     if max_skew is not None and (isinstance(max_skew, bool) or not isinstance(max_skew, int) or max_skew < 1):
-        raise OptionError(f"check: {_WHAT}; its options.max_skew is {max_skew!r}")
+        raise OptionError(f"check: {_WHAT}; its options.max_skew is {shown_value(max_skew)}")
     if not isinstance(predicted, bool):
-        raise OptionError(f"check: {_WHAT}; its options.predict is {predicted!r}")
+        raise OptionError(f"check: {_WHAT}; its options.predict is {shown_value(predicted)}")
     configs = _list("options.scheduler_config", options.get("scheduler_config") or [])
     for text in configs:
         if not isinstance(text, str):
-            raise OptionError(f"check: {_WHAT}; its options.scheduler_config has {text!r}")
+            raise OptionError(f"check: {_WHAT}; its options.scheduler_config has {shown_value(text)}")
     for key in keys:
         if not isinstance(key, str):
-            raise OptionError(f"check: {_WHAT}; its options.topology_keys has {key!r}")
+            raise OptionError(f"check: {_WHAT}; its options.topology_keys has {shown_value(key)}")
     return CheckedResult(**targets, topology_keys=tuple(keys), max_skew=max_skew, predicted=predicted, scheduler_config=tuple(configs))
 
 
@@ -92,7 +93,7 @@ def named_targets(params: Mapping[str, t.Any]) -> list[Target]:
 
 
 def _kind_of(value: t.Any) -> str:
-    return f"the text {value!r}" if isinstance(value, str) else f"a {type(value).__name__}"
+    return f"the text {shown_value(value)}" if isinstance(value, str) else f"a {type(value).__name__}"
 
 
 def _list(name: str, value: t.Any) -> list[t.Any]:
@@ -105,5 +106,5 @@ def _target(name: str, entry: t.Any) -> Target:
     fields = [entry.get(key) for key in Target._fields] if isinstance(entry, Mapping) else []
     texts = [field for field in fields if isinstance(field, str) and field]
     if len(texts) != len(Target._fields) or texts[0] not in WORKLOAD_KINDS:
-        raise OptionError(f"check: {_WHAT}; its {name} has the entry {entry!r}, which is not a workload")
+        raise OptionError(f"check: {_WHAT}; its {name} has the entry {shown_value(entry)}, which is not a workload")
     return Target(*texts)

@@ -7,19 +7,15 @@ from __future__ import annotations
 import threading
 import time
 import typing as t
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 
-from .....plugins.module_utils.kube.cache.reflector import Reflector
+from .....plugins.module_utils.kube.cache.reflector import SILENT_AFTER_S, Reflector, stop_all
 from .....plugins.module_utils.kube.client.api import KubeApi
 from .....plugins.module_utils.model.gc_pause import gc_paused
+from .....plugins.module_utils.model.messages import first_texts
 from ..clock import Clock
-from ..node_mapping import NodeTable
 from .node_objects import NodeRecord, NodeStore
 from .pod_tracker import PodChanges, PodTracker, TrackedPodStore
-
-JOIN_S = 2.0
-SILENT_AFTER_S = 85.0
-"""Seconds without data from the API server after which its state may be old. A quiet watch is opened again earlier."""
 
 MAX_NAMED = 3
 """Objects of one kind that are named in an error."""
@@ -47,34 +43,28 @@ class ClusterWatch:
         self._synced = threading.Condition(lock)
         self.tracker = PodTracker()
         self._nodes = NodeStore()
-        self._table = NodeTable(None)
         self._reflectors = [
             Reflector(api, store, self._publish, required=True, may_be_absent=False)
             for store in (self._nodes, TrackedPodStore(self.tracker, self.moment))
         ]
 
     def start(self) -> None:
-        """Start the watches. Nothing is known before ``wait_until_synced`` returns true."""
+        """Start the watches. ``wait_until_synced`` waits for their first lists."""
         for reflector in self._reflectors:
             reflector.start()
 
     def stop(self) -> None:
         """End the watches. The last state can still be read."""
-        for reflector in self._reflectors:
-            reflector.stop()
-        deadline_s = time.monotonic() + JOIN_S
-        for reflector in self._reflectors:
-            reflector.join(max(0.0, deadline_s - time.monotonic()))
+        stop_all(self._reflectors)
 
-    def wait_until_synced(self, timeout_s: float) -> bool:
-        """Return true as soon as the nodes and the pods are complete, and false after ``timeout_s`` or an error that will stay."""
+    def wait_until_synced(self, timeout_s: float) -> None:
+        """Return as soon as the nodes and the pods are complete, and after ``timeout_s`` or an error that will stay."""
 
         def is_settled() -> bool:
-            return self.has_synced or any(reflector.fatal is not None for reflector in self._reflectors)
+            return all(one.complete for one in self._reflectors) or any(one.fatal is not None for one in self._reflectors)
 
         with self._synced, gc_paused():
             self._synced.wait_for(is_settled, timeout_s)
-            return self.has_synced
 
     def moment(self) -> Clock:
         """Return the present moment by both clocks."""
@@ -82,23 +72,9 @@ class ClusterWatch:
 
     # The following are called under the lock.
 
-    @property
-    def has_synced(self) -> bool:
-        """Return whether the nodes and the pods were read completely."""
-        return all(reflector.complete for reflector in self._reflectors)
-
-    def nodes(self) -> Mapping[str, NodeRecord]:
-        """Return the nodes by name. The mapping is never changed."""
-        return self._nodes.view(_by_name)
-
-    def node_table(self) -> NodeTable:
-        """Return the table that maps series to nodes. It is the same object until a name or an address changes."""
-        if not self._reflectors[0].complete:
-            return self._table
-        nodes = [record.identity for record in self.nodes().values()]
-        if not self._table.is_known or nodes != self._table.nodes:
-            self._table = NodeTable(nodes)
-        return self._table
+    def nodes(self) -> Mapping[str, NodeRecord] | None:
+        """Return the nodes by name, or None before they are known. The mapping is never changed."""
+        return self._nodes.view(_by_name) if self._reflectors[0].complete else None
 
     @property
     def error(self) -> str:
@@ -113,8 +89,9 @@ class ClusterWatch:
                 problems.append(f"{plural} have not been read yet")
             elif silent_s > SILENT_AFTER_S:
                 problems.append(f"the API server has sent nothing about {plural} for {silent_s:.0f} s")
-            problems += _texts([one.text for one in reflector.store.undecodable], "objects cannot be decoded")
-        problems += _texts([record.problem for record in self.nodes().values() if record.problem], "nodes have too many annotations")
+            problems += first_texts([one.text for one in reflector.store.undecodable], MAX_NAMED, "objects cannot be decoded")
+        of_nodes = [record.problem for record in self._nodes.items() if record.problem]
+        problems += first_texts(of_nodes, MAX_NAMED, "nodes have too many annotations")
         return "; ".join(dict.fromkeys(problems))
 
     def _publish(self, change: Callable[[], bool]) -> None:
@@ -128,8 +105,3 @@ class ClusterWatch:
 
 def _by_name(records: t.Iterable[NodeRecord]) -> dict[str, NodeRecord]:
     return {record.name: record for record in records}
-
-
-def _texts(texts: Sequence[str], more: str) -> list[str]:
-    """Return the first texts, and the number of the others."""
-    return [*texts[:MAX_NAMED], *([f"{len(texts) - MAX_NAMED} more {more}"] if len(texts) > MAX_NAMED else [])]

@@ -24,9 +24,9 @@ from .....plugins.module_utils.model.codec import Struct, field
 from .....plugins.module_utils.model.values.timestamps import parse_time
 from .....plugins.module_utils.scheduler.pod_requests import node_allocatable
 from ...memory_limits import MAX_ANNOTATIONS, limited_labels, limited_requests
-from ..node_mapping import ADDRESS_TYPES, HOSTNAME_LABEL, NodeIdentity
 
-INTERNAL_IP = "InternalIP"
+HOSTNAME_LABEL = "kubernetes.io/hostname"
+INTERNAL_IP, HOSTNAME = "InternalIP", "Hostname"
 
 MOST_ALLOCATABLE = 1024
 """Different allocatable resources of nodes that are kept."""
@@ -73,6 +73,14 @@ class Identity(Struct, frozen=False, gc=False):
     resource_version: str = ""
 
 
+class NodeIdentity(t.NamedTuple):
+    """The texts by which a series can refer to a node."""
+
+    name: str
+    addresses: tuple[str, ...] = ()
+    hostname: str = ""
+
+
 class NodeRecord(Struct, frozen=True, gc=False):
     """One node. ``annotations`` has only those that are values. ``address``: the first InternalIP, or an empty text.
 
@@ -113,17 +121,12 @@ def _record_of(node: _Node) -> NodeRecord:
     if len(annotations) > MAX_ANNOTATIONS:
         problem = f"node {metadata.name} has {len(annotations)} annotations with numbers, and more than {MAX_ANNOTATIONS} are not used"
         annotations = {}
-    identity = NodeIdentity(
-        metadata.name,
-        _own_addresses(addresses),
-        (metadata.labels or {}).get(HOSTNAME_LABEL, ""),
-    )
     return NodeRecord(
         metadata=Identity(metadata.name, "", metadata.uid, metadata.resource_version),
         labels=labels,
         annotations=annotations,
         allocatable=_allocatable(tuple(limited_requests(status.allocatable or {}).items())),
-        identity=identity,
+        identity=NodeIdentity(metadata.name, _own_addresses(addresses), (metadata.labels or {}).get(HOSTNAME_LABEL, "")),
         address=next((entry.address for entry in addresses if entry.type == INTERNAL_IP), ""),
         problem=problem,
     )
@@ -133,7 +136,7 @@ def _own_addresses(addresses: Iterable[_Address]) -> tuple[str, ...]:
     """Return the first InternalIP of each family, and the first Hostname. A kubelet could claim the addresses of any number of nodes."""
     first: dict[tuple[str, bool], str] = {}
     for entry in addresses:
-        if entry.type in ADDRESS_TYPES and entry.address:
+        if entry.type in (INTERNAL_IP, HOSTNAME) and entry.address:
             first.setdefault((entry.type, entry.type == INTERNAL_IP and ":" in entry.address), entry.address)
     return tuple(dict.fromkeys(first.values()))
 

@@ -1,23 +1,34 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: onprem.kube_scheduling contributors
-"""Pods as the sources need them: the node, the demand, the labels, the time of the binding and the outcome."""
+"""Pods as the sources need them: the node, the demand, the labels, the time of the binding, the outcome, and the name of the owner."""
 
 from __future__ import annotations
 
+import re
 import typing as t
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Iterable, Mapping
 
 from .....plugins.module_utils.kube.client.resources import PODS
-from .....plugins.module_utils.model.api.meta import Condition
+from .....plugins.module_utils.model.api.meta import Condition, OwnerReference
 from .....plugins.module_utils.model.api.pod import ContainerStatus, Pod, PodStatus
 from .....plugins.module_utils.model.codec import Struct, field
+from .....plugins.module_utils.model.values.quantity import QuantityError, parse_quantity, value
 from .....plugins.module_utils.model.values.quantity_check import check_quantities
 from .....plugins.module_utils.model.values.timestamps import read_time
+from .....plugins.module_utils.model.well_known import POD_TEMPLATE_HASH
+from .....plugins.module_utils.scheduler.pod_requests import pod_requests
 from ...interface import Demand
-from ...memory_limits import limited_labels
+from ...memory_limits import MAX_NAME, limited_labels, limited_requests
 from .node_objects import Identity
-from .pod_demand import demand_of
-from .pod_owner import owner_name
+
+INGRESS_BANDWIDTH = "kubernetes.io/ingress-bandwidth"
+EGRESS_BANDWIDTH = "kubernetes.io/egress-bandwidth"
+
+LEAST_BANDWIDTH, MOST_BANDWIDTH = 1_000, 10**15
+"""Bits per second, 1k and 1P. The bandwidth plugin of Kubernetes refuses a pod whose annotation is outside these limits."""
+
+SCHEDULED_TIME = re.compile(r"-[0-9]{8,}$")
+"""The end of the name of a CronJob's Job: minutes since 1970 (kubernetes ``cronjob/utils.go``, getJobName)."""
 
 CRASH_LOOP = "CrashLoopBackOff"
 ENDED_PHASES = ("Succeeded", "Failed")
@@ -79,24 +90,24 @@ class SharedParts:
 
     def labels(self, labels: Mapping[str, str]) -> Mapping[str, str]:
         """Return the first labels that were equal to these, within the limits."""
-        found = self._parts.get(frozenset(labels.items()))
-        if found is None:
-            kept = limited_labels(labels)
-            found = self._parts.setdefault(frozenset(kept.items()), {self.text(name): self.text(text) for name, text in kept.items()})
-        return t.cast("Mapping[str, str]", found)
+        kept = limited_labels(labels)
+        key = frozenset(kept.items())
+        if key not in self._parts:
+            self._parts[key] = {self.text(name): self.text(text) for name, text in kept.items()}
+        return t.cast("Mapping[str, str]", self._parts[key])
 
     def demand(self, demand: Demand) -> Demand:
         """Return the first demand that was equal to this one."""
         key = (frozenset(demand.requests.items()), demand.ingress_bits_per_s, demand.egress_bits_per_s)
         return t.cast(Demand, self._parts.setdefault(key, demand))
 
-    def keep(self, labels: Mapping[str, str], demand: Demand) -> None:
-        """Keep these parts, which another instance has returned."""
-        self._parts.setdefault(frozenset(labels.items()), labels)
-        for name, text in labels.items():
-            self.text(name)
-            self.text(text)
-        self.demand(demand)
+    def retain(self, records: Iterable[PodRecord]) -> None:
+        """Remove the parts that none of these records has."""
+        used = set[int]()
+        for one in records:
+            texts = (one.metadata.namespace, one.node, one.scheduler_name, one.owner, *one.labels, *one.labels.values())
+            used.update(map(id, (one.labels, one.demand, *texts)))
+        self._parts = {key: part for key, part in self._parts.items() if id(part) in used}
 
 
 def pod_record_of(pod: WatchedPod, shared: SharedParts) -> PodRecord:
@@ -136,3 +147,40 @@ def _succeeded(status: _Status) -> bool | None:
 def _is_in_crash_loop(status: ContainerStatus) -> bool:
     waiting = status.state.waiting if status.state is not None else None
     return waiting is not None and waiting.reason == CRASH_LOOP
+
+
+def demand_of(pod: Pod, annotations: Mapping[str, str], *, from_status: bool = True) -> Demand:
+    """Return the demand of a pod, with a limited number of resources.
+
+    ``from_status``: as for ``pod_requests``. Raises QuantityError if a request is not a quantity.
+    """
+    ingress, egress = (_bandwidth(annotations, key) for key in (INGRESS_BANDWIDTH, EGRESS_BANDWIDTH))
+    return Demand(limited_requests(pod_requests(pod, from_status=from_status)), ingress, egress)
+
+
+def _bandwidth(annotations: Mapping[str, str], key: str) -> int | None:
+    """Return the bandwidth in bits per second that a pod declares, or None.
+
+    A text that is no quantity, or one that Kubernetes' bandwidth plugin would refuse, counts as absent.
+    """
+    text = annotations.get(key)
+    if text is None:
+        return None
+    try:
+        bits_per_s = value(parse_quantity(text))
+    except QuantityError:
+        return None
+    return bits_per_s if LEAST_BANDWIDTH <= bits_per_s <= MOST_BANDWIDTH else None
+
+
+def owner_name(controller: OwnerReference | None, labels: Mapping[str, str]) -> str:
+    """Return the name of a pod's controller, at most 253 characters of it, or an empty text.
+
+    The name of a ReplicaSet ends with the hash of its revision, and that of a CronJob's Job with its time. Both are removed.
+    """
+    if controller is None:
+        return ""
+    name = controller.name[:MAX_NAME]
+    if controller.kind == "ReplicaSet" and labels.get(POD_TEMPLATE_HASH):
+        return name.removesuffix("-" + labels[POD_TEMPLATE_HASH])
+    return SCHEDULED_TIME.sub("", name) if controller.kind == "Job" else name

@@ -26,9 +26,9 @@ LEAST_PARTS = 10_000
 
 
 class PodChanges(t.NamedTuple):
-    """The nodes on which a pod was bound or has ended, and the new outcomes."""
+    """The nodes on which a pod was bound or has ended, with their newest pods, and the new outcomes."""
 
-    nodes: set[str]
+    nodes: dict[str, tuple[PodView, ...]]
     outcomes: list[Outcome]
 
 
@@ -72,7 +72,7 @@ class PodTracker:
 
     def take_changes(self) -> PodChanges:
         """Return the changes since the last call."""
-        changes = PodChanges(self._changed, self._outcomes)
+        changes = PodChanges({node: self.pods_on(node) for node in self._changed}, self._outcomes)
         self._changed, self._outcomes = set(), []
         return changes
 
@@ -157,14 +157,10 @@ class TrackedPodStore(Store):
             return as_undecodable(self.resource.kind, item, str(error))
 
     def _forget_unused(self) -> None:
-        """Remove the shared parts that no pod has any more. They are found by making them again."""
-        if len(self._shared) <= self._most_parts:
-            return
-        shared = SharedParts()
-        for record in self._items.values():
-            shared.keep(record.labels, record.demand)
-        self._shared = shared
-        self._most_parts = max(LEAST_PARTS, 2 * len(shared))
+        """Remove the shared parts that no pod has any more."""
+        if len(self._shared) > self._most_parts:
+            self._shared.retain(self._items.values())
+            self._most_parts = max(LEAST_PARTS, 2 * len(self._shared))
 
 
 def _view(record: PodRecord, bound_at_s: float | None, ended_at_s: float | None = None) -> PodView:
@@ -184,5 +180,5 @@ def _view(record: PodRecord, bound_at_s: float | None, ended_at_s: float | None 
 
 def _bound_at(record: PodRecord, clock: Clock) -> float:
     """Return the monotonic time of a binding that was not seen. It is never in the future. An unknown time counts as now."""
-    time_s = record.bound_time_s
-    return clock.now_s - max(0.0, clock.server_now_s - time_s) if time_s is not None else clock.now_s
+    at_s = clock.monotonic(record.bound_time_s) if record.bound_time_s is not None else None
+    return at_s if at_s is not None else clock.now_s

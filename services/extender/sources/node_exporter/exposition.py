@@ -13,21 +13,13 @@ from prometheus_client.parser import text_string_to_metric_families
 from ...memory_limits import MAX_LINE_BYTES, MAX_SERIES, MAX_WANTED_BYTES, long_label_violation
 
 COLLECTORS = {
-    "node_bonding_": "bonding",
-    "node_cpu_": "cpu",
     "node_disk_": "diskstats",
-    "node_filesystem_": "filesystem",
     "node_load": "loadavg",
     "node_memory_": "meminfo",
-    "node_netstat_": "netstat",
     "node_network_receive_": "netdev",
     "node_network_transmit_": "netdev",
     "node_network_": "netclass",
-    "node_pressure_": "pressure",
-    "node_sockstat_": "sockstat",
-    "node_time_": "time",
-    "node_uname_": "uname",
-    "node_vmstat_": "vmstat",
+    **{f"node_{name}_": name for name in ("bonding", "cpu", "filesystem", "netstat", "pressure", "sockstat", "time", "uname", "vmstat")},
 }
 """The collector of node_exporter by the beginning of its metrics. The first line that fits is used."""
 
@@ -35,7 +27,7 @@ MAX_SHOWN = 200
 """Characters of a line that are shown in an error."""
 
 
-class ExpositionError(ValueError):
+class ExpositionError(Exception):
     """The text is not in the text format of Prometheus, or has more of a metric than the limits permit."""
 
 
@@ -70,8 +62,6 @@ def parse_exposition(body: bytes | bytearray, wanted: Mapping[str, Callable[[Map
                 if len(series) == MAX_SERIES:
                     raise ExpositionError(f"it has more than {MAX_SERIES} series of {sample.name}")
                 series.append(Measurement(sample.labels, float(sample.value)))
-    except ExpositionError:
-        raise
     except (ValueError, KeyError, IndexError, TypeError, OverflowError) as error:
         raise ExpositionError(f"a line cannot be parsed: {str(error)[:MAX_SHOWN]}") from error
     return found

@@ -7,18 +7,18 @@ from __future__ import annotations
 import re
 import time
 import typing as t
-from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache, partial
 
+from .....plugins.module_utils.model.messages import first_texts
 from ...interface import Expression, Gauge, LabelMatch, Query, Rate, Series
-from ...memory_limits import MAX_LINE_BYTES, MAX_SERIES
+from ...memory_limits import MAX_LINE_BYTES
 from ..http_reader import HttpReader, SourceError
 from ..kubernetes.node_objects import NodeRecord
 from ..prometheus.promql import shown_promql
-from ..readings import Readings
 from ..settings import NodeExporterSettings
+from ..view import Readings
 from .counters import CounterHistory
 from .exposition import ExpositionError, Measurement, collectors_of, parse_exposition
 
@@ -63,9 +63,9 @@ class NodeExporterSource:
         """End the threads of the scrapes."""
         self._pool.shutdown(wait=False, cancel_futures=True)
 
-    def read(self, queries: Iterable[Query], nodes: Mapping[str, NodeRecord]) -> Readings:
+    def read(self, queries: Iterable[Query], nodes: Mapping[str, NodeRecord] | None) -> Readings:
         """Return the values of the queries by node. Errors are in the result. Queries for annotations are ignored."""
-        readings = Readings()
+        readings, nodes = Readings(), nodes or {}
         scraped = _scraped(queries, readings)
         if len(nodes) > self._settings.max_nodes:
             most = self._settings.max_nodes
@@ -84,16 +84,14 @@ class NodeExporterSource:
         query = [("collect[]", collector) for collector in collectors_of(wanted)]
         self._readers = {node: self._reader(node, record.address) for node, record in nodes.items() if record.address}
         scrapes, errors = {}, [f"the node {node} has no InternalIP" for node, record in nodes.items() if not record.address]
-        waiting = {node: self._pool.submit(self._scrape_or_error, reader, query, wanted) for node, reader in self._readers.items()}
+        waiting = {node: self._pool.submit(self._scrape, reader, query, wanted) for node, reader in self._readers.items()}
         for node, future in waiting.items():
             found = future.result()
             if isinstance(found, str):
                 errors.append(f"node {node}: {found}")
             else:
                 scrapes[node] = found
-        if len(errors) > MAX_PROBLEMS:
-            errors = [*errors[:MAX_PROBLEMS], f"{len(errors) - MAX_PROBLEMS} more nodes cannot be scraped"]
-        readings.problems += errors
+        readings.problems += first_texts(errors, MAX_PROBLEMS, "nodes cannot be scraped")
         return scrapes
 
     def _reader(self, node: str, address: str) -> HttpReader:
@@ -106,44 +104,46 @@ class NodeExporterSource:
             return known
         return HttpReader(url, settings, timeout_s=settings.timeout_s)
 
-    def _scrape_or_error(self, reader: HttpReader, query: list[tuple[str, str]], wanted: Wanted) -> _Scrape | str:
+    def _scrape(self, reader: HttpReader, query: list[tuple[str, str]], wanted: Wanted) -> _Scrape | str:
         """Return the answer, or the error as a text.
 
         An exception in a future has a reference to itself by its traceback. The body in its frames would be kept for 240 refreshes, because
         garbage collections exclude it (see ``refresher.py``).
         """
+        at_s, url = self._clock(), f"{reader.url}{self._settings.path}"
         try:
-            return self._scrape(reader, query, wanted)
+            answer = reader.request("GET", self._settings.path, max_bytes=self._settings.max_answer_bytes, query=query)
+            if answer.status != 200:
+                shown = reader.without_secrets(answer.body[:MAX_LINE_BYTES].decode("utf-8", "replace").strip())
+                return f"{url} answers with the status {answer.status}{f': {shown}' if shown else ''}"
+            if answer.content_type.startswith("text/html"):
+                return f"{url} is an HTML page and not the metrics of node_exporter"
+            return _Scrape(at_s, parse_exposition(answer.body, wanted))
         except SourceError as error:
             return str(error)
-
-    def _scrape(self, reader: HttpReader, query: list[tuple[str, str]], wanted: Wanted) -> _Scrape:
-        at_s = self._clock()
-        answer = reader.request("GET", self._settings.path, max_bytes=self._settings.max_answer_bytes, query=query)
-        if answer.status != 200:
-            shown = reader.without_secrets(answer.body[:MAX_LINE_BYTES].decode("utf-8", "replace").strip())
-            raise SourceError(f"{reader.url}{self._settings.path} answers with the status {answer.status}{f': {shown}' if shown else ''}")
-        if answer.content_type.startswith("text/html"):
-            raise SourceError(f"{reader.url}{self._settings.path} is an HTML page and not the metrics of node_exporter")
-        try:
-            return _Scrape(at_s, parse_exposition(answer.body, wanted))
         except ExpositionError as error:
-            raise SourceError(f"the metrics of {reader.url} cannot be read: {error}") from error
+            return f"the metrics of {reader.url} cannot be read: {error}"
 
     def _note_counters(self, scrapes: Mapping[str, _Scrape], rates: list[Rate]) -> None:
-        """Add the new samples of all counters. Counters without a new sample for longer than their window are removed."""
+        """Add the new samples of all counters. Counters that are not in the newest scrape of their node are removed.
+
+        An exporter can name other devices at each scrape. Those of a node whose scrape has failed stay for the length of their window.
+        """
         windows: dict[str, float] = {}
         for query in rates:
             windows[query.metric] = max(windows.get(query.metric, 0.0), query.window_s)
+        before, now_s = self._counters, self._clock()
+        self._counters = {
+            (node, metric, labels): history
+            for (node, metric, labels), history in before.items()
+            if node not in scrapes and now_s - history.newest_s <= windows.get(metric, 0.0)
+        }
         for node, scrape in scrapes.items():
             for metric, window_s in windows.items():
                 for labels, value in scrape.measurements.get(metric, ()):
-                    history = self._counters.setdefault(_key(node, metric, labels), CounterHistory())
+                    key = _key(node, metric, labels)
+                    history = self._counters[key] = before.get(key) or CounterHistory()
                     history.add(scrape.at_s, value, window_s)
-        now_s = self._clock()
-        self._counters = _limited(
-            {key: history for key, history in self._counters.items() if key[1] in windows and now_s - history.newest_s <= windows[key[1]]}
-        )
 
     def _series(self, node: str, query: Rate | Gauge, scrape: _Scrape) -> list[Series]:
         found = []
@@ -192,23 +192,6 @@ def _meets(labels: Mapping[str, str], conditions: Iterable[LabelMatch]) -> bool:
 def _matches(pattern: str, value: str) -> bool:
     """Return whether the whole value matches. The same devices are asked for on every node."""
     return re.fullmatch(pattern, value) is not None
-
-
-def _limited(counters: dict[HistoryKey, CounterHistory]) -> dict[HistoryKey, CounterHistory]:
-    """Return the counters, of each metric of a node at most MAX_SERIES. Those without a sample for the longest time are dropped.
-
-    An exporter can name other devices at each scrape, and each name is kept for the length of the window.
-    """
-    numbers = Counter((node, metric) for node, metric, _labels in counters)
-    if max(numbers.values(), default=0) <= MAX_SERIES:
-        return counters
-    newest: Counter[tuple[str, str]] = Counter()
-    kept = {}
-    for key, history in sorted(counters.items(), key=lambda item: -item[1].newest_s):
-        newest[key[:2]] += 1
-        if newest[key[:2]] <= MAX_SERIES:
-            kept[key] = history
-    return kept
 
 
 def _key(node: str, name: str, labels: Mapping[str, str]) -> HistoryKey:

@@ -67,7 +67,7 @@ def decode_answer(body: bytes | bytearray) -> tuple[QueryAnswer, Iterator[bytes]
         answer, start, end = split
         return answer, _parts(body, start, end)
     answer = decode_json(QueryAnswer, bytes(body))
-    return answer, _whole(answer)
+    return answer, iter([bytes(answer.data.result)] if answer.data is not None else [])
 
 
 def decode_samples(part: bytes) -> list[Sample]:
@@ -129,8 +129,3 @@ def _parts(body: bytes | bytearray, start: int, end: int) -> Iterator[bytes]:
         last = found + 1 if found >= 0 else end
         yield b"[%b]" % bytes(body[start:last])
         start = last + 1
-
-
-def _whole(answer: QueryAnswer) -> Iterator[bytes]:
-    if answer.data is not None:
-        yield bytes(answer.data.result)

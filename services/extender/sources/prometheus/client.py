@@ -83,11 +83,6 @@ class PrometheusClient:
             return rows._replace(sent_at_s=sent_at_s)
         raise SourceError("; ".join(errors), unreachable=unreachable)
 
-    @property
-    def servers(self) -> int:
-        """Return the number of servers."""
-        return len(self._readers)
-
     def prefer_next(self) -> None:
         """Ask the next server first from now on, because the first one has no data."""
         self._readers.append(self._readers.pop(0))

@@ -78,10 +78,6 @@ class LabelSet:
         self.table = -1
         self.used_in = 0
 
-    def note_node(self, node: str | None, why: str, is_own: bool, table: int) -> None:
-        """Keep the result of the mapping by a table."""
-        self.node, self.why, self.is_own, self.table = node, why, is_own, table
-
 
 class LabelSets:
     """All label sets. ``known``: by the bytes that Prometheus writes. It writes equal labels in the same order.

@@ -9,20 +9,21 @@ of a value is therefore the time of the evaluation minus ``timestamp()`` of the 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from .....plugins.module_utils.model.values.shown import shown_value
 from ...interface import Expression, Gauge, Query, Rate
 from ...pauses import Pause, no_pause, with_pauses
 from ..http_reader import SourceError
-from ..node_mapping import NodeMapper, NodeTable, nodenames_of
+from ..kubernetes.node_objects import NodeRecord
 from ..packed_series import ByNode, Numbers
-from ..readings import Readings
 from ..settings import PrometheusSettings
+from ..view import Readings
 from .client import PrometheusClient
 from .label_sets import LabelSet, LabelSets
+from .node_mapping import NodeMapper, nodenames_of
 from .promql import shown_promql, time_text, uname_text, value_text
-from .row_selection import NO_TIMES, Selection, Selector, Times, times_of
+from .row_selection import NO_TIMES, Selection, Times, select, times_of
 from .target_parts import Rows
 
 UNSELECTED = (
@@ -58,7 +59,7 @@ class PrometheusSource:
         self._client = PrometheusClient(
             settings, self._label_sets, node_of=self._mapper.node_of, on_warning=on_warning, pause=pause, clock=clock
         )
-        self._node_label, self._selector = settings.node_label, settings.selector
+        self._urls, self._node_label, self._selector = settings.urls, settings.node_label, settings.selector
         self._on_warning = on_warning
         self._numbers: Numbers = {}
         self._selections: list[Selection] = []
@@ -68,17 +69,18 @@ class PrometheusSource:
         """The last times that were read, with their query."""
         self._asked_nodenames = False
 
-    def read(self, queries: Iterable[Query], nodes: NodeTable) -> Readings:
+    def read(self, queries: Iterable[Query], nodes: Mapping[str, NodeRecord] | None) -> Readings:
         """Return the values of the queries by node. Errors are in the result. Queries for annotations are ignored.
 
         If a server answers all queries without a row, the next server is asked: the first may have lost its data or its targets.
         """
-        self._mapper.use(nodes)
-        self._numbers = nodes.numbers if nodes.is_known else {}
-        self._client.nodes = len(nodes.nodes) if nodes.is_known else None
+        self._mapper.use([record.identity for record in nodes.values()] if nodes is not None else None)
+        # Without the nodes of the cluster, any number of names can come and go.
+        self._numbers = self._mapper.numbers if nodes is not None else {}
+        self._client.nodes = len(nodes) if nodes is not None else None
         asked = [query for query in queries if isinstance(query, (Rate, Gauge, Expression))]
         readings = Readings()
-        for _server in range(self._client.servers):
+        for _server in self._urls:
             rows_before = self._client.rows_read
             readings = self._read_all(asked)
             if self._client.rows_read > rows_before or not readings.values:
@@ -86,7 +88,7 @@ class PrometheusSource:
             self._client.prefer_next()
         self._note_missing_label(readings)
         self._label_sets.end_refresh()
-        self._selections = self._used if nodes.is_known else []
+        self._selections = self._used if nodes is not None else []
         return readings
 
     def _read_all(self, asked: Sequence[PrometheusQuery]) -> Readings:
@@ -117,7 +119,7 @@ class PrometheusSource:
         self._note_crowded(query, rows, readings)
         times = self._times_of(query, readings)
         selection = self._selection(query, rows.labels, times, readings)
-        readings.unmapped.add(PrometheusSource.name, query, selection.rejected)
+        readings.add_unmapped(PrometheusSource.name, query, selection.rejected)
         if not self._selector and selection.has_weak_nodes:
             self._on_warning(UNSELECTED)
         return selection.series(rows, times, self._numbers, self._pause)
@@ -130,7 +132,7 @@ class PrometheusSource:
             self._learn_nodenames([*labels, *times.labels] if by_node else labels, readings)
             selection = self._known_selection(labels, times, by_node=by_node)
         if selection is None:
-            selection = Selector(times, self._mapper, self._pause, by_node=by_node).select(labels, self._numbers)
+            selection = select(labels, times, self._mapper, self._numbers, self._pause, by_node=by_node)
         if selection.is_fixed and not any(one is selection for one in self._used):
             self._used.append(selection)
         return selection

@@ -8,24 +8,16 @@ import re
 from collections.abc import Iterable, Sequence
 
 from ...interface import Expression, Gauge, LabelMatch, Rate
+from ..settings import STRING
 
 UNAME = "node_uname_info"
 """The gauge of node_exporter whose label ``nodename`` has the host name of the machine."""
 
 TARGET, PART = "kube_scheduling_target", "kube_scheduling_part"
 
-_STRING = r'"(?:[^"\\\n]|\\[abfnrtv\\"])*"'
-_STRINGS = re.compile(_STRING)
+_STRINGS = re.compile(STRING)
 LONGEST_STRING, SHOWN_STRING = 60, 40
 """The characters of a string that is shown as a whole, and those that are shown of a longer one."""
-
-_MATCHER = rf"[a-zA-Z_][a-zA-Z0-9_]*\s*(?:=~|!~|!=|=)\s*{_STRING}"
-_MATCHERS = re.compile(rf"\s*{_MATCHER}\s*(?:,\s*{_MATCHER}\s*)*")
-
-
-def is_selector(text: str) -> bool:
-    """Return whether the text is a list of label matchers of PromQL without braces, such as ``job="node-exporter"``."""
-    return _MATCHERS.fullmatch(text) is not None
 
 
 def shown_promql(promql: str) -> str:

@@ -85,6 +85,12 @@ def test_an_invalid_selector_is_refused_by_name(selector: str) -> None:
         label_requirements({"label_selectors": [selector]}, "label_selectors")
 
 
+def test_an_error_does_not_show_a_url_because_it_may_have_a_password() -> None:
+    with pytest.raises(OptionError, match="is not a label") as error:
+        label_requirements({"x": ["app=https://me:secret@example.org"]}, "x")
+    assert "secret" not in str(error.value)
+
+
 @pytest.mark.parametrize(
     ("selector", "named"),
     [

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.config import go_yaml
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.apply_set.cluster import ObjectsError
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.apply_set.files import MARK, render
 
@@ -41,6 +42,21 @@ def test_files_are_written_once_and_those_of_another_form_are_removed(tmp_path: 
         ("kustomization.yaml", True, True),
     ]
     assert (folder / "kustomization.yaml").read_text().endswith("resources:\n- namespace.yaml\n- rescuer-static-permissions.yaml\n")
+
+
+@pytest.mark.parametrize(
+    "text", ["1e3", "-1.5E3", "0o17", "0b1", "1_000", "1:30", "y", "NO", "~", "NaN", ".inf", "2026-01-01", "0x1F", "08"]
+)
+def test_a_text_like_a_number_or_a_boolean_is_in_quotes(text: str, tmp_path: Path) -> None:
+    run(tmp_path, a=[{**OBJECTS[0], "data": {"x": text}}])
+    written = (tmp_path / "rescuer-a.yaml").read_text()
+    assert go_yaml.compose(written.partition("---\n")[2])[1]["data"] == {"x": text}
+
+
+def test_equal_parts_are_written_again_and_not_as_aliases(tmp_path: Path) -> None:
+    labels = {"a": "b"}
+    run(tmp_path, a=[{**OBJECTS[0], "data": [labels, labels]}])
+    assert "*" not in (tmp_path / "rescuer-a.yaml").read_text()
 
 
 @pytest.mark.parametrize("taken", ["namespace.yaml", "kustomization.yaml"])

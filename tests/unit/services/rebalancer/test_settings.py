@@ -156,7 +156,7 @@ def test_one_run_names_every_mistake_with_its_origin(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("url", ["http://gateway:9091", "https://gateway.example.org/prefix", "http://[::1]:9091/"])
 def test_addresses_of_a_pushgateway(url: str) -> None:
-    assert read(f"--pushgateway-url={url}").pushgateway_url == url
+    assert read(f"--pushgateway-url={url}").pushgateway_url == url.rstrip("/")
 
 
 @pytest.mark.parametrize("url", ["gateway:9091", "http://", "http://host:port", "http://user@host", "http://host?job=x", "http://[::1"])

@@ -75,6 +75,30 @@ def go_loader() -> t.Any:
     return loader
 
 
+@lru_cache(maxsize=1)
+def _go_dumper() -> t.Any:
+    """Return the class of the dumper. It writes no aliases."""
+    dumper: t.Any = type("_GoDumper", (yaml.SafeDumper,), {"ignore_aliases": lambda _dumper, _data: True})
+    dumper.add_representer(str, _represent_text)
+    return dumper
+
+
+def _represent_text(dumper: t.Any, text: str) -> t.Any:
+    quoted = any(pattern.fullmatch(text) for pattern in (GO_FLOAT, GO_INTEGER, GO_SHORT_BOOL))
+    return dumper.represent_scalar(f"{_TAG}str", text, style="'" if quoted else None)
+
+
+def dump(content: t.Any, **options: t.Any) -> str:
+    """Return a YAML document in which each field has a line of its own, and in which a text is a text for Go's library, too.
+
+    ``options``: those of ``yaml.dump``.
+    """
+    text: str = yaml.dump(
+        content, Dumper=_go_dumper(), **{"default_flow_style": False, "sort_keys": False, "allow_unicode": True, **options}
+    )
+    return text
+
+
 def compose(text: str) -> tuple[t.Any, t.Any]:
     """Return the root of the tree of nodes and its plain value. Both are None for an empty text. Raise YamlTextError."""
     try:

@@ -45,12 +45,6 @@ def load_yaml(data: bytes) -> t.Any:
     return _read(data, yaml.load)
 
 
-def dump_yaml(content: t.Any) -> str:
-    """Return a YAML document in which each field has a line of its own."""
-    text: str = yaml.safe_dump(content, indent=2, allow_unicode=True, default_flow_style=False, sort_keys=False)
-    return text
-
-
 def compose_yaml(data: bytes) -> t.Any:
     """Return the root of the tree of nodes of a YAML document, or None for an empty one. An alias is the same node as its anchor.
 

@@ -8,8 +8,8 @@ import contextlib
 import json
 
 import pytest
-from ansible_collections.onprem.kube_scheduling.services.extender.http.messages.request_parts import BadRequestError
 from ansible_collections.onprem.kube_scheduling.services.extender.http.scheduler_api import NoSuchPathError
+from ansible_collections.onprem.kube_scheduling.services.extender.http.wire import BadRequestError
 
 from tests.unit.services.extender.extender_objects import scores_in
 from tests.unit.services.extender.http.running_server import ANSWER, BODY, HEAD, REQUEST, ask, is_closed, receive, running

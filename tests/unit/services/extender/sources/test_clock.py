@@ -5,9 +5,9 @@
 from __future__ import annotations
 
 import pytest
-from ansible_collections.onprem.kube_scheduling.services.extender.sources.clock import measured_at
+from ansible_collections.onprem.kube_scheduling.services.extender.sources.clock import Clock
 
 
 @pytest.mark.parametrize(("time_s", "at_s"), [(990.0, 40.0), (1030.0, 50.0), (1060.0, 50.0), (1061.0, None)])
 def test_the_age_is_by_the_clock_of_the_server(time_s: float, at_s: float | None) -> None:
-    assert measured_at(time_s, server_now_s=1000.0, now_s=50.0) == at_s
+    assert Clock(now_s=50.0, server_now_s=1000.0).monotonic(time_s) == at_s

@@ -11,13 +11,13 @@ from collections.abc import Callable, Iterator
 
 import pytest
 from ansible_collections.onprem.kube_scheduling.services.extender.interface import Gauge
-from ansible_collections.onprem.kube_scheduling.services.extender.sources.kubernetes.node_objects import Identity, NodeRecord
+from ansible_collections.onprem.kube_scheduling.services.extender.sources.kubernetes.node_objects import Identity, NodeIdentity, NodeRecord
 from ansible_collections.onprem.kube_scheduling.services.extender.sources.node_exporter.node_exporter import NodeExporterSource
-from ansible_collections.onprem.kube_scheduling.services.extender.sources.node_mapping import NodeIdentity, NodeTable
 from ansible_collections.onprem.kube_scheduling.services.extender.sources.prometheus.prometheus import PrometheusSource
-from ansible_collections.onprem.kube_scheduling.services.extender.sources.readings import Readings
 from ansible_collections.onprem.kube_scheduling.services.extender.sources.settings import NodeExporterSettings, PrometheusSettings
+from ansible_collections.onprem.kube_scheduling.services.extender.sources.view import Readings
 
+from tests.unit.services.extender.sources.cluster_nodes import nodes_of
 from tests.unit.services.extender.sources.prometheus_server import Server, large
 
 LOAD = Gauge("node_load1")
@@ -55,7 +55,7 @@ def growth_of(read: Callable[[], Readings]) -> int:
 def test_an_answer_of_prometheus_that_is_too_large(server: Server) -> None:
     server.fault = large
     source = PrometheusSource(PrometheusSettings((server.url,), timeout_s=60.0, max_answer_bytes=BODY_BYTES))
-    assert growth_of(lambda: source.read([LOAD], NodeTable([NODE]))) < BODY_BYTES
+    assert growth_of(lambda: source.read([LOAD], nodes_of(NODE))) < BODY_BYTES
 
 
 @pytest.mark.usefixtures("traced")

@@ -7,26 +7,20 @@ from __future__ import annotations
 import json
 
 import pytest
-from ansible_collections.onprem.kube_scheduling.services.extender.sources.node_mapping import (
-    NodeIdentity,
-    NodeMapper,
-    NodeTable,
-    nodenames_of,
-)
+from ansible_collections.onprem.kube_scheduling.services.extender.sources.kubernetes.node_objects import NodeIdentity
 from ansible_collections.onprem.kube_scheduling.services.extender.sources.prometheus.label_sets import LabelSet, LabelSets
+from ansible_collections.onprem.kube_scheduling.services.extender.sources.prometheus.node_mapping import NodeMapper, nodenames_of
 from ansible_collections.onprem.kube_scheduling.services.extender.sources.settings import NODE_RULES
 
-NODES = NodeTable(
-    [
-        NodeIdentity("worker-1", ("10.0.0.1", "fd00::1"), "host-1"),
-        NodeIdentity("worker-2.example.com", ("10.0.0.2",), "host-2"),
-        NodeIdentity("10.0.0.3", ("10.0.0.4",)),
-        NodeIdentity("twin-1", ("10.0.0.8",)),
-        NodeIdentity("twin-2", ("10.0.0.8",)),
-        NodeIdentity("same.one.example", ("10.1.0.1",)),
-        NodeIdentity("same.two.example", ("10.1.0.2",)),
-    ]
-)
+NODES = [
+    NodeIdentity("worker-1", ("10.0.0.1", "fd00::1"), "host-1"),
+    NodeIdentity("worker-2.example.com", ("10.0.0.2",), "host-2"),
+    NodeIdentity("10.0.0.3", ("10.0.0.4",)),
+    NodeIdentity("twin-1", ("10.0.0.8",)),
+    NodeIdentity("twin-2", ("10.0.0.8",)),
+    NodeIdentity("same.one.example", ("10.1.0.1",)),
+    NodeIdentity("same.two.example", ("10.1.0.2",)),
+]
 
 
 def labels(**given: str) -> LabelSet:
@@ -90,9 +84,9 @@ def test_a_series_is_mapped_again_when_the_nodes_change() -> None:
     mapper, found = NodeMapper("instance"), labels(instance="10.0.0.1:9100")
     mapper.use(NODES)
     assert mapper.node_of(found) == "worker-1"
-    mapper.use(NodeTable([NodeIdentity("new", ("10.0.0.1",))]))
+    mapper.use([NodeIdentity("new", ("10.0.0.1",))])
     assert mapper.node_of(found) == "new"
-    mapper.use(NodeTable([]))
+    mapper.use([])
     assert mapper.node_of(found) is None
 
 
@@ -100,7 +94,7 @@ def test_another_label_can_have_the_name_of_the_node() -> None:
     mapper = NodeMapper("node")
     mapper.use(NODES)
     assert mapper.node_of(labels(instance="x", node="worker-1")) == "worker-1"
-    mapper.use(NodeTable(None))
+    mapper.use(None)
     assert mapper.node_of(labels(instance="x", node="10.0.0.1")) == "10.0.0.1"
 
 
@@ -108,7 +102,7 @@ def test_mapping_a_large_cluster_again_finds_each_node_in_the_label_set() -> Non
     """The rules run once for each label set. Without this, 5,000 nodes would cost a part of every refresh."""
     sets = [labels(instance=f"10.0.{number // 250}.{number % 250}:9100") for number in range(1000)]
     mapper = NodeMapper("instance")
-    mapper.use(NodeTable([NodeIdentity(f"node-{number}", (f"10.0.{number // 250}.{number % 250}",)) for number in range(1000)]))
+    mapper.use([NodeIdentity(f"node-{number}", (f"10.0.{number // 250}.{number % 250}",)) for number in range(1000)])
     first = [mapper.node_of(one) for one in sets]
     assert first == [f"node-{number}" for number in range(1000)]
     mapper._find = None  # type: ignore[assignment,method-assign]

@@ -9,8 +9,8 @@ from array import array
 
 import pytest
 from ansible_collections.onprem.kube_scheduling.services.extender.interface import Annotation, Gauge, Query, Series
-from ansible_collections.onprem.kube_scheduling.services.extender.sources.known_values import KEPT_S, KnownValues
 from ansible_collections.onprem.kube_scheduling.services.extender.sources.packed_series import Layout, NodeSeries, Numbers, PackedSeries
+from ansible_collections.onprem.kube_scheduling.services.extender.sources.views import KEPT_S, KnownValues
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -58,10 +58,10 @@ def test_a_query_that_has_lost_a_node_keeps_its_last_values_for_some_time() -> N
     known.update([LOAD], {LOAD: collected(1.0, 10.0, "a", "b")}, 11.0)
     known.update([LOAD], {LOAD: collected(2.0, 20.0, "b", "c")}, 21.0)
     expected = {"a": (Series({}, 1.0, 10.0),), "b": (Series({}, 2.0, 20.0),), "c": (Series({}, 2.0, 20.0),)}
-    assert known.by_query() == {LOAD: expected}
+    assert known.by_query == {LOAD: expected}
     known.update([LOAD], {}, 15.0 + KEPT_S)
     del expected["a"]
-    assert known.by_query() == {LOAD: expected}, "the query was not answered"
+    assert known.by_query == {LOAD: expected}, "the query was not answered"
 
 
 def test_a_series_needs_few_bytes() -> None:
@@ -70,7 +70,10 @@ def test_a_series_needs_few_bytes() -> None:
     labels = [{"instance": str(number)} for number in range(nodes)]
     tracemalloc.start()
     try:
-        layout = Layout.of(((f"worker-{number}", [one]) for number, one in enumerate(labels)), numbers)
+        numbers.update((f"worker-{number}", number) for number in range(nodes))
+        layout = Layout(array("i", [0]), [])
+        for number, one in enumerate(labels):
+            layout.add(number, [one])
         _found = [PackedSeries(layout, numbers, array("d", range(nodes)), array("d", range(nodes))) for _query in range(queries)]
         assert tracemalloc.get_traced_memory()[0] < 25 * nodes * queries
     finally:

@@ -19,7 +19,6 @@ from ansible_collections.onprem.kube_scheduling.services.extender.interface impo
     Rate,
 )
 from ansible_collections.onprem.kube_scheduling.services.extender.sources import refresher
-from ansible_collections.onprem.kube_scheduling.services.extender.sources.known_values import KEPT_S, KEPT_WITHOUT_AGE_S
 from ansible_collections.onprem.kube_scheduling.services.extender.sources.refresher import Sources
 from ansible_collections.onprem.kube_scheduling.services.extender.sources.settings import (
     KubernetesSettings,
@@ -27,6 +26,7 @@ from ansible_collections.onprem.kube_scheduling.services.extender.sources.settin
     SourceSettings,
 )
 from ansible_collections.onprem.kube_scheduling.services.extender.sources.view import ClusterView
+from ansible_collections.onprem.kube_scheduling.services.extender.sources.views import KEPT_S, KEPT_WITHOUT_AGE_S, Views
 
 from tests.unit.services.extender.sources import prometheus_server as faults
 from tests.unit.services.extender.sources.kube_server import READY, KubeServer, node, pod
@@ -78,16 +78,16 @@ def test_the_next_view_has_the_changes_of_pods(make: Make, kube: KubeServer, lis
     assert sources.refresh_once().nodes["a"].pods == ()
 
 
-@pytest.mark.parametrize("views", [0, 1])
+@pytest.mark.parametrize("refreshes", [0, 1])
 def test_a_node_that_changes_while_a_view_is_made_is_in_the_view(
-    make: Make, kube: KubeServer, listener: Listener, views: int, monkeypatch: pytest.MonkeyPatch
+    make: Make, kube: KubeServer, listener: Listener, refreshes: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     kube.put("nodes", node("a"))
     kube.put("pods", pod("web"))
     sources = make()
-    for _ in range(views):
+    for _ in range(refreshes):
         sources.refresh_once()
-    made = refresher.views_of_cluster
+    made = Views._made_nodes
 
     def slow(*arguments: t.Any) -> dict[str, NodeView]:
         found = made(*arguments)
@@ -97,7 +97,7 @@ def test_a_node_that_changes_while_a_view_is_made_is_in_the_view(
         assert not found["a"].pods
         return found
 
-    monkeypatch.setattr(refresher, "views_of_cluster", slow)
+    monkeypatch.setattr(Views, "_made_nodes", slow)
     assert [one.name for one in sources.refresh_once().nodes["a"].pods] == ["web"]
 
 
@@ -121,7 +121,7 @@ def test_a_node_that_changes_while_the_listener_calculates_is_passed_then_and_is
 
     sources = make()
     first = sources.refresh_once()
-    sources._delivery._listener = slow = Slow()
+    sources._views._listener = slow = Slow()
     newest = sources.refresh_once().nodes["a"]
     assert order == ["node", "view"]
     assert [one.name for one in newest.pods] == ["web"] and slow.nodes == [newest]

@@ -80,5 +80,5 @@ def test_a_listener_is_not_called_for_a_pod_after_the_stop(make: Make, kube: Kub
     sources = make(prometheus=False)
     sources.refresh_once()
     sources.stop()
-    sources._on_pods(PodChanges({"a"}, []))  # from a watch whose thread could not be ended in time
+    sources._views.on_pods(PodChanges({"a": ()}, []))  # from a watch whose thread could not be ended in time
     assert listener.nodes == []

@@ -21,7 +21,7 @@ from types import ModuleType
 
 import pytest
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.codec import encode_json
-from ansible_collections.onprem.kube_scheduling.services.extender.http.messages import preemption_wire, request_parts, wire
+from ansible_collections.onprem.kube_scheduling.services.extender.http import wire
 from ansible_collections.onprem.kube_scheduling.services.extender.interface import Victims
 from ansible_collections.onprem.kube_scheduling.services.extender.recording.lines import RequestLine, decode_line
 
@@ -97,8 +97,8 @@ def violations_are_lost(victims: t.Any) -> t.Any:
     ("module", "name", "defect"),
     [
         (wire, "NodesRequest", last_name_is_lost),
-        (preemption_wire, "_victims", violations_are_lost),
-        (request_parts, "_reason", lambda error: ""[0]),
+        (wire, "_victims", violations_are_lost),
+        (wire, "_reason", lambda error: ""[0]),
     ],
 )
 def test_a_defect_of_the_decoder_breaks_a_rule(monkeypatch: pytest.MonkeyPatch, module: ModuleType, name: str, defect: t.Any) -> None:

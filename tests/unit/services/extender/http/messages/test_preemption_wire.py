@@ -8,11 +8,12 @@ import json
 import typing as t
 
 import pytest
-from ansible_collections.onprem.kube_scheduling.services.extender.http.messages.preemption_wire import (
+from ansible_collections.onprem.kube_scheduling.services.extender.http.wire import (
+    BadRequestError,
+    TooManyNodesError,
     preemption_answer,
     read_preemption_request,
 )
-from ansible_collections.onprem.kube_scheduling.services.extender.http.messages.request_parts import BadRequestError, TooManyNodesError
 from ansible_collections.onprem.kube_scheduling.services.extender.interface import Victims
 
 from tests.unit.services.extender.extender_objects import body, pod

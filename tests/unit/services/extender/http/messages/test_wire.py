@@ -11,9 +11,13 @@ import pytest
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.api.pod import Pod
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.codec import decode_object
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduler.pod_requests import pod_requests
-from ansible_collections.onprem.kube_scheduling.services.extender.http.messages import wire
-from ansible_collections.onprem.kube_scheduling.services.extender.http.messages.request_parts import BadRequestError, TooManyNodesError
-from ansible_collections.onprem.kube_scheduling.services.extender.http.messages.wire import filter_answer, read_nodes_request
+from ansible_collections.onprem.kube_scheduling.services.extender.http import wire
+from ansible_collections.onprem.kube_scheduling.services.extender.http.wire import (
+    BadRequestError,
+    TooManyNodesError,
+    filter_answer,
+    read_nodes_request,
+)
 from hypothesis import given, settings
 from hypothesis import strategies as st
 

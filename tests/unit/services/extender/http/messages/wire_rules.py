@@ -9,12 +9,13 @@ import typing as t
 from collections.abc import Callable, Iterator
 
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.codec import Raw, decode_json, encode_json
-from ansible_collections.onprem.kube_scheduling.services.extender.http.messages.preemption_wire import (
+from ansible_collections.onprem.kube_scheduling.services.extender.http.wire import (
+    BadRequestError,
+    filter_answer,
     preemption_answer,
+    read_nodes_request,
     read_preemption_request,
 )
-from ansible_collections.onprem.kube_scheduling.services.extender.http.messages.request_parts import BadRequestError
-from ansible_collections.onprem.kube_scheduling.services.extender.http.messages.wire import filter_answer, read_nodes_request
 
 Json = dict[str, t.Any]
 META = "NodeNameToMetaVictims"

@@ -8,7 +8,7 @@ import json
 import typing as t
 
 import pytest
-from ansible_collections.onprem.kube_scheduling.services.extender.http.messages.request_parts import RequestPod
+from ansible_collections.onprem.kube_scheduling.services.extender.http.wire import RequestPod
 from ansible_collections.onprem.kube_scheduling.services.extender.sources.kubernetes.pod_objects import (
     POD_RESOURCE,
     SharedParts,

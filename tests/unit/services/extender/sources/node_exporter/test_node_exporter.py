@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import pytest
 from ansible_collections.onprem.kube_scheduling.services.extender.interface import Expression, Gauge, LabelMatch, Query, Rate, Series
 from ansible_collections.onprem.kube_scheduling.services.extender.sources.http_reader import HttpReader
-from ansible_collections.onprem.kube_scheduling.services.extender.sources.kubernetes.node_objects import Identity, NodeRecord
+from ansible_collections.onprem.kube_scheduling.services.extender.sources.kubernetes.node_objects import Identity, NodeIdentity, NodeRecord
 from ansible_collections.onprem.kube_scheduling.services.extender.sources.node_exporter.counters import MAX_SAMPLES, CounterHistory
 from ansible_collections.onprem.kube_scheduling.services.extender.sources.node_exporter.exposition import (
     ExpositionError,
@@ -19,9 +19,8 @@ from ansible_collections.onprem.kube_scheduling.services.extender.sources.node_e
     parse_exposition,
 )
 from ansible_collections.onprem.kube_scheduling.services.extender.sources.node_exporter.node_exporter import NodeExporterSource
-from ansible_collections.onprem.kube_scheduling.services.extender.sources.node_mapping import NodeIdentity
-from ansible_collections.onprem.kube_scheduling.services.extender.sources.readings import Readings
 from ansible_collections.onprem.kube_scheduling.services.extender.sources.settings import LoginSettings, NodeExporterSettings
+from ansible_collections.onprem.kube_scheduling.services.extender.sources.view import Readings
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -237,6 +236,6 @@ def test_the_counters_of_a_node_that_names_other_devices_at_each_scrape_are_boun
         server.metrics = metrics(1000.0 * scrape) + "".join(lines)
         readings = scraper.read(received, nodes=("a", "b"))
         scraper.now_s += 15
-    assert len(scraper.source._counters) == 2 * 1024
+    assert len(scraper.source._counters) == 2 * 1001
     (of_a,), (of_b,) = readings.values[received].values()
     assert of_a == of_b == Series({"device": "eth0"}, 1000 / 15, 1075.0)

@@ -12,14 +12,15 @@ from collections import Counter
 import pytest
 from ansible_collections.onprem.kube_scheduling.services.extender.interface import Expression, Rate
 from ansible_collections.onprem.kube_scheduling.services.extender.memory_limits import answer_bytes
-from ansible_collections.onprem.kube_scheduling.services.extender.sources.node_mapping import NodeIdentity, NodeTable
+from ansible_collections.onprem.kube_scheduling.services.extender.sources.kubernetes.node_objects import NodeIdentity
 from ansible_collections.onprem.kube_scheduling.services.extender.sources.prometheus.prometheus import PrometheusSource
 from ansible_collections.onprem.kube_scheduling.services.extender.sources.settings import PrometheusSettings
 
+from tests.unit.services.extender.sources.cluster_nodes import nodes_of
 from tests.unit.services.extender.sources.prometheus_server import Handler, Server, answer_data
 
 RECEIVED = Rate("received", 60)
-NODES = NodeTable([NodeIdentity("a"), NodeIdentity("hostile"), NodeIdentity("z")])
+NODES = nodes_of(NodeIdentity("a"), NodeIdentity("hostile"), NodeIdentity("z"))
 QUERIES = ("rate(received[60s])", "timestamp(received)")
 TOO_MANY = "node hostile has no values of received: it has more than 1024 series"
 
@@ -129,7 +130,7 @@ def test_a_target_that_makes_an_answer_too_large_takes_no_values(
     names = ["a", "z", *(f"n{number}" for number in range(others - 2))]
     for name in names[2:]:
         server.put("received", "4", 3, instance=name, device="eth0")
-    source, nodes = source_of(server, max_answer_bytes=80_000), NodeTable([NodeIdentity(name) for name in (*names, "hostile")])
+    source, nodes = source_of(server, max_answer_bytes=80_000), nodes_of(*map(NodeIdentity, (*names, "hostile")))
     readings = source.read([RECEIVED], nodes)
     assert sorted(readings.values[RECEIVED]) == sorted(names)
     assert set(readings.problems) == {f"node hostile has no values of received: {why}"}

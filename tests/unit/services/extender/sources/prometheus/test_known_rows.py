@@ -10,14 +10,15 @@ from collections.abc import Callable
 
 import pytest
 from ansible_collections.onprem.kube_scheduling.services.extender.interface import Expression, Gauge, Query, Rate
-from ansible_collections.onprem.kube_scheduling.services.extender.sources.node_mapping import NodeIdentity, NodeTable
+from ansible_collections.onprem.kube_scheduling.services.extender.sources.kubernetes.node_objects import NodeIdentity
 from ansible_collections.onprem.kube_scheduling.services.extender.sources.prometheus import answer, client
 from ansible_collections.onprem.kube_scheduling.services.extender.sources.prometheus.prometheus import PrometheusSource
-from ansible_collections.onprem.kube_scheduling.services.extender.sources.readings import Readings
 from ansible_collections.onprem.kube_scheduling.services.extender.sources.settings import PrometheusSettings
+from ansible_collections.onprem.kube_scheduling.services.extender.sources.view import Readings
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from tests.unit.services.extender.sources.cluster_nodes import nodes_of
 from tests.unit.services.extender.sources.prometheus_server import NOW_S, Labels, Server
 
 RECEIVED, SPEED, FREE, AGELESS = Rate("received", 60), Gauge("speed"), Expression("free", "raw"), Expression("load")
@@ -26,7 +27,7 @@ VALUES = {"rate(received[60s])": "received", "speed + 0": "speed", "free": "free
 """The metric behind the values of each query, and behind the times."""
 TIMES = {"timestamp(received)": "received", "timestamp(speed)": "speed", "max by (instance) (timestamp(raw))": "free"}
 
-TABLES = [NodeTable(map(NodeIdentity, names)) for names in ("abc", "cab", "ab")] + [NodeTable(None)]
+TABLES = [nodes_of(*map(NodeIdentity, names)) for names in ("abc", "cab", "ab")] + [None]
 
 Row = tuple[Labels, str, float]
 """Labels, value, and age in seconds."""
@@ -215,7 +216,7 @@ def test_host_names_are_read_for_known_rows_whose_node_has_gone(server: Server) 
     source = source_of(server)
     fill(server, {"received": [], "speed": [], "free": [({"instance": "c:1"}, "1", 5.0)]}, "")
     server.vectors["node_uname_info"] = [({"instance": "c:1", "nodename": "b"}, "1")]
-    assert [list(source.read([AGELESS], NodeTable(map(NodeIdentity, names))).values[AGELESS]) for names in ("abc", "ab")] == [["c"], ["b"]]
+    assert [list(source.read([AGELESS], nodes_of(*map(NodeIdentity, names))).values[AGELESS]) for names in ("abc", "ab")] == [["c"], ["b"]]
 
 
 def test_host_names_are_read_in_each_refresh_until_the_nodes_of_the_times_are_known(server: Server) -> None:

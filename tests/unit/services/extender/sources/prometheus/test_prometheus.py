@@ -10,15 +10,16 @@ from pathlib import Path
 
 import pytest
 from ansible_collections.onprem.kube_scheduling.services.extender.interface import Expression, Gauge, Query, Rate, Series
-from ansible_collections.onprem.kube_scheduling.services.extender.sources.node_mapping import NodeIdentity, NodeTable
+from ansible_collections.onprem.kube_scheduling.services.extender.sources.kubernetes.node_objects import NodeIdentity, NodeRecord
 from ansible_collections.onprem.kube_scheduling.services.extender.sources.prometheus.prometheus import PrometheusSource
-from ansible_collections.onprem.kube_scheduling.services.extender.sources.readings import Readings
 from ansible_collections.onprem.kube_scheduling.services.extender.sources.settings import BasicAuth, PrometheusSettings
+from ansible_collections.onprem.kube_scheduling.services.extender.sources.view import Readings
 
+from tests.unit.services.extender.sources.cluster_nodes import nodes_of
 from tests.unit.services.extender.sources.prometheus_server import Server, redirect_to, status
 
 RECEIVED = Rate("received", 60)
-NODES = NodeTable([NodeIdentity("a", ("10.0.0.1",)), NodeIdentity("b", ("10.0.0.2",))])
+NODES = nodes_of(NodeIdentity("a", ("10.0.0.1",)), NodeIdentity("b", ("10.0.0.2",)))
 NOW_S = 5000.0
 
 
@@ -28,7 +29,7 @@ def source_of(*servers: Server, **settings: t.Any) -> PrometheusSource:
     )
 
 
-def read(server: Server, *queries: Query, nodes: NodeTable = NODES) -> Readings:
+def read(server: Server, *queries: Query, nodes: dict[str, NodeRecord] | None = NODES) -> Readings:
     return source_of(server).read(queries, nodes)
 
 
@@ -38,7 +39,7 @@ def test_a_rate_has_its_value_its_labels_and_the_age_of_its_newest_sample(server
     labels = {"instance": "10.0.0.1:9100", "device": "eth0"}
     assert readings.values == {RECEIVED: {"a": (Series(labels, 1500.5, NOW_S - 7),)}}
     assert server.asked == ["rate(received[60s])", "timestamp(received)"]
-    assert not readings.problems and not readings.unmapped.count
+    assert not readings.problems and not readings.unmapped_count
 
 
 def test_a_node_label_that_no_series_has_is_named_with_the_labels_that_they_have(server: Server) -> None:
@@ -108,7 +109,7 @@ def test_of_two_series_that_measure_the_same_one_is_used_and_the_other_is_listed
     server.put("received", "9", 5, instance="10.0.0.1:9100", job="second", device="eth0")
     readings = read(server, RECEIVED)
     assert [series.value for series in readings.values[RECEIVED]["a"]] == [1.0]
-    (listed,) = readings.unmapped.listed
+    (listed,) = readings.unmapped
     assert listed.labels["job"] == "second" and "another series of the node a measures the same" in listed.why
 
 
@@ -131,7 +132,7 @@ def test_a_scraped_pod_that_names_a_node_does_not_change_its_values(server: Serv
     readings = read(server, RECEIVED, query)
     for asked in (RECEIVED, query):
         assert [(one.value, one.measured_at_s) for one in readings.values[asked]["a"]] == [(1.0, NOW_S - 200)]
-    (listed,) = readings.unmapped.listed
+    (listed,) = readings.unmapped
     assert listed.labels["instance"] == "10.244.1.7:9100" and "the node a in its own label " in listed.why
 
 
@@ -145,17 +146,17 @@ def test_a_series_of_no_node_is_counted_and_listed(server: Server) -> None:
     server.put("received", "1", 5, instance="10.0.0.9:9100")
     server.put("received", "1", 5, device="eth0")
     readings = read(server, RECEIVED)
-    assert readings.unmapped.count == 2
-    assert [(one.source, one.query) for one in readings.unmapped.listed] == [("prometheus", RECEIVED)] * 2
-    first, second = (one.why for one in readings.unmapped.listed)
+    assert readings.unmapped_count == 2
+    assert [(one.source, one.query) for one in readings.unmapped] == [("prometheus", RECEIVED)] * 2
+    first, second = (one.why for one in readings.unmapped)
     assert first.endswith("instance '10.0.0.9:9100'") and "no label instance" in second
 
 
 def test_the_list_of_unmapped_series_is_bounded_and_the_count_is_not(server: Server) -> None:
     for number in range(600):
         server.put("received", "1", 5, instance=f"other-{number}")
-    unmapped = read(server, RECEIVED).unmapped
-    assert (len(unmapped.listed), unmapped.count) == (500, 600)
+    readings = read(server, RECEIVED)
+    assert (len(readings.unmapped), readings.unmapped_count) == (500, 600)
 
 
 def test_a_gauge_is_asked_without_its_name_so_that_its_labels_equal_those_of_its_time(server: Server) -> None:
@@ -222,7 +223,7 @@ def test_without_a_list_of_nodes_an_ip_address_is_replaced_by_the_host_name(serv
         ({"instance": "10.0.0.7:9100", "nodename": "worker-7"}, "1"),
         ({"instance": "worker-8:9100", "nodename": "worker-8.example.com"}, "1"),
     ]
-    assert sorted(read(server, RECEIVED, nodes=NodeTable(None)).values[RECEIVED]) == ["worker-7", "worker-8"]
+    assert sorted(read(server, RECEIVED, nodes=None).values[RECEIVED]) == ["worker-7", "worker-8"]
 
 
 def test_label_sets_that_are_no_longer_used_are_removed(server: Server) -> None:

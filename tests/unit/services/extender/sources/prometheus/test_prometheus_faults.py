@@ -9,18 +9,19 @@ import typing as t
 
 import pytest
 from ansible_collections.onprem.kube_scheduling.services.extender.interface import Gauge, Rate
-from ansible_collections.onprem.kube_scheduling.services.extender.sources.node_mapping import NodeIdentity, NodeTable
+from ansible_collections.onprem.kube_scheduling.services.extender.sources.kubernetes.node_objects import NodeIdentity
 from ansible_collections.onprem.kube_scheduling.services.extender.sources.prometheus.prometheus import PrometheusSource
-from ansible_collections.onprem.kube_scheduling.services.extender.sources.readings import Readings
 from ansible_collections.onprem.kube_scheduling.services.extender.sources.settings import BasicAuth, PrometheusSettings
+from ansible_collections.onprem.kube_scheduling.services.extender.sources.view import Readings
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.unit.services.extender.sources import prometheus_server as faults
+from tests.unit.services.extender.sources.cluster_nodes import nodes_of
 from tests.unit.services.extender.sources.prometheus_server import Server
 
 RECEIVED, SPEED = Rate("received", 60), Gauge("speed")
-NODES = NodeTable([NodeIdentity("a")])
+NODES = nodes_of(NodeIdentity("a"))
 
 
 def read(server: Server, **changes: t.Any) -> Readings:

@@ -11,10 +11,11 @@ from pathlib import Path
 import pytest
 import trustme
 from ansible_collections.onprem.kube_scheduling.services.extender.interface import Rate
-from ansible_collections.onprem.kube_scheduling.services.extender.sources.node_mapping import NodeIdentity, NodeTable
+from ansible_collections.onprem.kube_scheduling.services.extender.sources.kubernetes.node_objects import NodeIdentity
 from ansible_collections.onprem.kube_scheduling.services.extender.sources.prometheus.prometheus import PrometheusSource
 from ansible_collections.onprem.kube_scheduling.services.extender.sources.settings import PrometheusSettings, TlsSettings
 
+from tests.unit.services.extender.sources.cluster_nodes import nodes_of
 from tests.unit.services.extender.sources.prometheus_server import Server
 
 RECEIVED = Rate("received", 60)
@@ -52,7 +53,7 @@ def problems(server: Server, **tls: t.Any) -> list[str]:
     texts: dict[str, t.Any] = {key: value if isinstance(value, bool) else str(value) for key, value in tls.items()}
     url = server.url.replace("http:", "https:")
     source = PrometheusSource(PrometheusSettings((url,), timeout_s=5.0, tls=TlsSettings(**texts)))
-    readings = source.read([RECEIVED], NodeTable([NodeIdentity("a")]))
+    readings = source.read([RECEIVED], nodes_of(NodeIdentity("a")))
     assert bool(readings.values.get(RECEIVED)) != bool(readings.problems)
     return readings.problems
 

@@ -10,13 +10,13 @@ import promql_parser
 import pytest
 from ansible_collections.onprem.kube_scheduling.services.extender.interface import Expression, Gauge, LabelMatch, Rate
 from ansible_collections.onprem.kube_scheduling.services.extender.sources.prometheus.promql import (
-    is_selector,
     part_text,
     shown_promql,
     time_text,
     uname_text,
     value_text,
 )
+from ansible_collections.onprem.kube_scheduling.services.extender.sources.settings import MATCHERS
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -68,7 +68,7 @@ def test_the_query_for_host_names_is_a_metric() -> None:
 
 def test_a_selector_is_added_to_the_metrics_and_not_to_expressions() -> None:
     selector = r'job=~"node|\\d\"", namespace != "x"'
-    assert is_selector(selector)
+    assert MATCHERS.fullmatch(selector)
     for query in (Rate(COUNTER, 60, DEVICES), Rate(COUNTER, 60), Gauge("node_load1")):
         for text in (value_text(query, selector), time_text(query, "instance", selector)):
             assert selector in text
@@ -81,7 +81,7 @@ def test_a_selector_is_added_to_the_metrics_and_not_to_expressions() -> None:
     "text", ["node", '{job="node"}', 'job="node"} or up{x="', 'job="a" job="b"', 'job="a",', "job='a'", 'job="a\\"', ""]
 )
 def test_a_text_that_is_no_list_of_matchers_is_no_selector(text: str) -> None:
-    assert not is_selector(text)
+    assert not MATCHERS.fullmatch(text)
 
 
 @settings(max_examples=50, deadline=None)

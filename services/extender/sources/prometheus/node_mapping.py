@@ -16,69 +16,60 @@ has mapped is not used if the node has a series of another rule.
 from __future__ import annotations
 
 import ipaddress
-import typing as t
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from .prometheus.label_sets import LabelSet
-from .settings import ADDRESS, HOST, NAME, NODE_LABEL, NODE_RULES, SHORT_NAME, UNAME
+from ..kubernetes.node_objects import HOSTNAME_LABEL, NodeIdentity
+from ..settings import ADDRESS, HOST, NAME, NODE_LABEL, NODE_RULES, SHORT_NAME, UNAME
+from .label_sets import INSTANCE, LabelSet
 
-HOSTNAME_LABEL = "kubernetes.io/hostname"
-ADDRESS_TYPES = ("InternalIP", "Hostname")
-INSTANCE, NODENAME = "instance", "nodename"
+NODENAME = "nodename"
 SHOWN_NODES = 3
 
 WEAK_RULES = (UNAME, SHORT_NAME)
 """The rules that give way to the others, if both map series to the same node."""
 
-
-class NodeIdentity(t.NamedTuple):
-    """The texts by which a series can refer to a node."""
-
-    name: str
-    addresses: tuple[str, ...] = ()
-    hostname: str = ""
-
-
 Names = dict[str, tuple[str, ...]]
 """The names of the nodes that have a text."""
 
 
-class NodeTable:
-    """The nodes of the cluster by the texts that refer to them. A table never changes. ``numbers``: their places.
+class NodeMapper:
+    """Maps label sets to nodes. The result is kept in the label set until the nodes or the host names of the instances change.
+
+    ``version`` grows with each of these changes. ``numbers``: those of the nodes, for ``PackedSeries``.
 
     ``nodes`` is None if the nodes of the cluster are not known. Then the label's value is the name of the node: without its port, or
     replaced by ``node_uname_info`` if it is an IP address.
     """
 
-    def __init__(self, nodes: Iterable[NodeIdentity] | None) -> None:
-        self.is_known = nodes is not None
-        known = self.nodes = list(nodes or ())
-        names: Names = {node.name: (node.name,) for node in known}
-        self.names = names
-        self.numbers = {name: number for number, name in enumerate(names)}
-        self.addresses = _by_text(((address, node.name) for node in known for address in node.addresses), names)
-        self.hostnames = _by_text(((node.hostname, node.name) for node in known if node.hostname), names)
-        self.short_names = _by_text(((_short(node.name), node.name) for node in known), names)
-
-
-class NodeMapper:
-    """Maps label sets to nodes. The result is kept in the label set until the table or the host names of the instances change.
-
-    ``version`` grows with each of these changes.
-    """
-
     def __init__(self, node_label: str, rules: tuple[str, ...] = NODE_RULES) -> None:
         self.node_label = node_label
         self._rules = rules
-        self._table = NodeTable(None)
         self._nodenames: Mapping[str, str] = {}
         self.version = 0
+        self._set_nodes(None)
 
-    def use(self, table: NodeTable) -> None:
-        """Map by this table from now on."""
-        if table is not self._table:
-            self._table = table
+    def use(self, nodes: Sequence[NodeIdentity] | None) -> None:
+        """Map to these nodes from now on."""
+        if nodes != self.nodes:
+            self._set_nodes(nodes)
             self.version += 1
+
+    def _set_nodes(self, nodes: Sequence[NodeIdentity] | None) -> None:
+        self.nodes, known = nodes, nodes or ()
+        self._names: Names = {node.name: (node.name,) for node in known}
+        self.numbers = {name: number for number, name in enumerate(self._names)}
+        self._addresses = self._by_text((address, node) for node in known for address in node.addresses)
+        self._hostnames = self._by_text((node.hostname, node) for node in known if node.hostname)
+        self._short_names = self._by_text((_short(node.name), node) for node in known)
+
+    def _by_text(self, pairs: Iterable[tuple[str, NodeIdentity]]) -> Names:
+        """Return the names of the nodes that have a text. Most texts share the tuple of a name."""
+        found: Names = {}
+        for text, node in pairs:
+            names = found.setdefault(text, self._names[node.name])
+            if node.name not in names:
+                found[text] = (*names, node.name)
+        return found
 
     def use_nodenames(self, nodenames: Mapping[str, str]) -> None:
         """Use these host names, by the value of the label ``instance``. ``nodenames_of`` makes them."""
@@ -94,7 +85,8 @@ class NodeMapper:
     def node_of(self, labels: LabelSet) -> str | None:
         """Return the name of the node. If it is None, ``labels.why`` has the reason."""
         if labels.table != self.version:
-            labels.note_node(*self._find(labels.labels), self.version)
+            labels.node, labels.why, labels.is_own = self._find(labels.labels)
+            labels.table = self.version
         return labels.node
 
     def _find(self, labels: Mapping[str, str]) -> tuple[str | None, str, bool]:
@@ -103,7 +95,7 @@ class NodeMapper:
         nodename = self._nodenames.get(labels.get(INSTANCE, ""), "") if UNAME in self._rules else ""
         if not value and not nodename:
             return None, f"it has no label {self.node_label}", False
-        if not self._table.is_known:
+        if self.nodes is None:
             assumed = self._assumed(value, nodename)
             is_address = self.node_label == INSTANCE and _is_ip_address(_host(value))
             return assumed, "its label has an address" if is_address else "", assumed != nodename
@@ -123,18 +115,18 @@ class NodeMapper:
         return nodename if nodename and (not host or _is_ip_address(host)) else host
 
     def _candidates(self, value: str, nodename: str) -> Iterator[tuple[str, str, tuple[str, ...]]]:
-        table, host = self._table, _host(value)
+        host = _host(value)
         for rule in self._rules:
             if rule == NAME:
-                yield rule, value, table.names.get(value, ())
+                yield rule, value, self._names.get(value, ())
             elif rule == HOST:
-                yield rule, host, table.names.get(host, ())
+                yield rule, host, self._names.get(host, ())
             elif rule == ADDRESS:
-                yield rule, f"the address {host}", table.addresses.get(host, ())
+                yield rule, f"the address {host}", self._addresses.get(host, ())
             elif rule == NODE_LABEL:
-                yield rule, f"the label {HOSTNAME_LABEL} {host}", table.hostnames.get(host, ())
+                yield rule, f"the label {HOSTNAME_LABEL} {host}", self._hostnames.get(host, ())
             elif rule == UNAME and nodename:
-                for names in (table.names, table.addresses, table.hostnames):
+                for names in (self._names, self._addresses, self._hostnames):
                     yield rule, f"the nodename {nodename}", names.get(nodename, ())
             elif rule == SHORT_NAME:
                 for text in filter(None, (host, nodename)):
@@ -144,7 +136,7 @@ class NodeMapper:
         """Return the nodes whose name is the short form of the text, or of which the text is the short form."""
         if _is_ip_address(text):
             return ()
-        found = self._table.short_names.get(_short(text), ())
+        found = self._short_names.get(_short(text), ())
         # Two full names with different domains are different machines.
         return tuple(name for name in found if "." not in name or "." not in text or name == text)
 
@@ -157,18 +149,6 @@ def nodenames_of(label_sets: Iterable[LabelSet]) -> dict[str, str]:
         if instance and nodename:
             found[instance] = nodename if found.get(instance, nodename) == nodename else ""
     return {instance: nodename for instance, nodename in found.items() if nodename}
-
-
-def _by_text(pairs: Iterable[tuple[str, str]], single: Mapping[str, tuple[str, ...]]) -> Names:
-    """Return the names by text. ``single``: a tuple of each name, so that most texts need none of their own."""
-    found: Names = {}
-    for text, name in pairs:
-        names = found.get(text)
-        if names is None:
-            found[text] = single[name]
-        elif name not in names:
-            found[text] = (*names, name)
-    return found
 
 
 def _host(value: str) -> str:
