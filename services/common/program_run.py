@@ -6,12 +6,21 @@ from __future__ import annotations
 
 import sys
 import typing as t
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
+from prometheus_client import CollectorRegistry
+
+from ...plugins.module_utils.kube.client.errors import ConfigurationError
+from ...plugins.module_utils.model.option_values import OptionError
+from .addresses import Address
+from .health import Health
+from .http.endpoints import Endpoints
+from .leadership import TEMPORARY
 from .log import Log, set_up_log
 from .settings import Program
-from .signals import ShutdownSignal
+from .signals import ShutdownSignal, StoppedAtStartError
 from .typed_settings import SettingsError
 
 GOOD_ORDER, FAILED, CONFIGURATION, API = 0, 1, 2, 3
@@ -48,7 +57,33 @@ def run_program(program: Program, read_settings: Callable[[], S], work: Callable
     shutdown.install()
     try:
         return work(settings, log, shutdown)
+    except StoppedAtStartError:
+        log.info("stopped before it has begun")
+        return GOOD_ORDER
+    except (ConfigurationError, OptionError) as error:
+        log.error(str(error))
+        return CONFIGURATION
+    except TEMPORARY as error:
+        log.error(str(error))
+        return API
     # The last line is the reason for the end of the process. The pod's status or the Job shows it.
     except Exception as error:
         log.error(f"ended by an error: {error}", cause=error)
         return FAILED
+
+
+@contextmanager
+def serving(address: Address | None, registry: CollectorRegistry, health: Health, log: Log) -> Iterator[None]:
+    """Serve metrics and health while the block runs. Raises ConfigurationError if it cannot listen on the address."""
+    if address is None:
+        yield
+        return
+    try:
+        endpoints = Endpoints(address, registry, health)
+    except (OSError, UnicodeError) as error:
+        raise ConfigurationError(f"listen_address is {address}: {error}") from error
+    log.info("serving metrics and health", address=str(endpoints.address))
+    try:
+        yield
+    finally:
+        endpoints.close()

@@ -10,16 +10,13 @@ from pathlib import Path
 
 from ...plugins.module_utils.kube.client.api import KubeApi
 from ...plugins.module_utils.kube.client.early_denials import EarlyDenials
-from ...plugins.module_utils.kube.client.errors import ConfigurationError
 from ...plugins.module_utils.kube.client.http.transport import Transport
 from ...plugins.module_utils.kube.client.open_transport import open_transport
 from ..common.health import Health
-from ..common.http.endpoints import Endpoints
-from ..common.leadership import TEMPORARY
 from ..common.log import Log
-from ..common.program_run import API, CONFIGURATION, GOOD_ORDER, run_program
+from ..common.program_run import GOOD_ORDER, run_program, serving
 from ..common.registry import new_registry
-from ..common.signals import ShutdownSignal, StoppedAtStartError
+from ..common.signals import ShutdownSignal
 from .passes import Passes
 from .settings import PROGRAM, Settings, read_settings
 
@@ -35,18 +32,8 @@ def main(arguments: Sequence[str], environment: Mapping[str, str]) -> int:
 
 def _connected(settings: Settings, log: Log, shutdown: ShutdownSignal) -> int:
     kubeconfig = str(Path(settings.kubeconfig).expanduser()) if settings.kubeconfig else None
-    try:
-        with shutdown.stop_raises():
-            transport = open_transport(user_agent=USER_AGENT, kubeconfig=kubeconfig, context=settings.context)
-    except StoppedAtStartError:
-        log.info("stopped before it has begun")
-        return GOOD_ORDER
-    except ConfigurationError as error:
-        log.error(str(error))
-        return CONFIGURATION
-    except TEMPORARY as error:
-        log.error(str(error))
-        return API
+    with shutdown.stop_raises():
+        transport = open_transport(user_agent=USER_AGENT, kubeconfig=kubeconfig, context=settings.context)
     name, context, server = transport.cluster
     log.info("connected", cluster=name, context=context or None, server=server, version=transport.server_version or None)
     return _run(settings, transport, log, shutdown)
@@ -64,20 +51,10 @@ def _run(settings: Settings, transport: Transport, log: Log, shutdown: ShutdownS
     passes = Passes(settings, api, log=log, health=health, shutdown=shutdown)
     if not settings.interval:
         return passes.run()
-    if settings.listen_address is None:
-        return _loop(settings.interval, passes, health, shutdown, log)
     registry = new_registry()
     registry.register(passes.last)
-    try:
-        endpoints = Endpoints(settings.listen_address, registry, health)
-    except (OSError, UnicodeError) as error:
-        log.error(f"listen_address is {settings.listen_address}: {error}")
-        return CONFIGURATION
-    log.info("serving metrics and health", address=str(endpoints.address))
-    try:
+    with serving(settings.listen_address, registry, health, log):
         return _loop(settings.interval, passes, health, shutdown, log)
-    finally:
-        endpoints.close()
 
 
 def _loop(interval: int, passes: Passes, health: Health, shutdown: ShutdownSignal, log: Log) -> int:

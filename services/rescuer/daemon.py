@@ -13,16 +13,14 @@ from typing import NamedTuple
 
 from ...plugins.module_utils.kube.client.api import KubeApi
 from ...plugins.module_utils.operations.common.config_map_store import ConfigMapStore
-from ...plugins.module_utils.operations.rescue.attempts import AttemptStore
 from ...plugins.module_utils.operations.rescue.controller import STALE_RETRY_S, RescueController
 from ...plugins.module_utils.operations.rescue.environment import open_environment
-from ...plugins.module_utils.operations.rescue.shutdown import RescueShutdown
 from ...plugins.module_utils.rescue.options import missing_namespaces
 from ..common.health import Health
 from ..common.leadership import TEMPORARY, Leadership
 from ..common.log import Log
 from ..common.signals import ShutdownSignal
-from .metrics import HoldAges, Metrics
+from .metrics import Metrics
 from .observer import LogObserver
 from .settings import PROGRAM, Settings
 
@@ -62,32 +60,22 @@ class Daemon:
         shutdown: ShutdownSignal,
         cluster: Mapping[str, str | None] | None = None,
     ) -> None:
-        self._settings, self._log, self._metrics = settings, log, metrics
+        self._settings, self._api, self._log, self._metrics = settings, api, log, metrics
         self._cluster = cluster or {}
         self._health, self._shutdown_signal = health, shutdown
-        self._observer = LogObserver(log, metrics, health, now_s=api.now_s, leading=lambda: self._leadership.leading)
+        self._observer = LogObserver(log, metrics, health, leading=lambda: self._leadership.leading, kubeconfig=settings.kubeconfig)
         environment = open_environment(api, settings.rescue, self._observer, dry_run=settings.dry_run)
         self._cache, self._lease = environment.cache, environment.lease
-        attempts = AttemptStore(environment.api)
-        self._controller = RescueController(environment, attempts, once=False, idle_s=settings.housekeeping_interval)
-        self._rescue_shutdown = RescueShutdown(self._controller)
+        store = ConfigMapStore(environment.api)
+        self._controller = RescueController(environment, store, once=False, idle_s=settings.housekeeping_interval)
         self._leadership = Leadership(
-            self._lease,
-            ConfigMapStore(environment.api),
-            self._rescue_shutdown,
-            name=PROGRAM.name,
-            log=log,
-            on_error=self._observer.on_error,
-            shutdown=shutdown,
+            self._lease, store, self._controller, name=PROGRAM.name, log=log, on_error=self._observer.on_error, shutdown=shutdown
         )
         self._problem = ""
-        self._hold_ages = HoldAges(api.now_s)
         metrics.leader.set_function(lambda: self._lease.held)
-        metrics.oldest_hold.set_function(self._hold_ages.oldest_s)
         metrics.dry_run.set(settings.dry_run)
         metrics.hold_limit.set(settings.rescue.wait_timeout_s + settings.rescue.evict_timeout_s)
-        self._skipped: frozenset[str] = frozenset()
-        self._missing = ""
+        self._known_gaps: set[str] = set()
 
     def run(self) -> None:
         """Work until the end is requested.
@@ -117,60 +105,46 @@ class Daemon:
         self._shutdown_signal.raise_thread_errors()
         began_at_s, version = time.monotonic(), self._cache.version
         self._update_leadership()
-        stale = self._stale()
-        # A failed request for the Lease does not count as a problem here, because it is repeated.
-        self._problem = "; ".join(self._controller.stale_resources)
-        requeue_after_s = STALE_RETRY_S if stale else self._reconcile()
+        if self._leadership.api_unreachable:  # the Lease is requested again, so that this is no problem of the reconciliation
+            self._problem, requeue_after_s = "; ".join(self._controller.stale_resources), STALE_RETRY_S
+        else:
+            requeue_after_s = self._reconcile()
         self._leadership.on_reconciled(self._problem)
-        self._report_state(stale)
+        self._report_state()
         self._health.heartbeat()
         return Reconciliation(version, requeue_after_s, time.monotonic() - began_at_s)
 
     def _reconcile(self) -> float:
         try:
-            self._leadership.ensure_writable()
             requeue_after_s = self._controller.reconcile()
             self._problem = self._controller.problem
+            if self._problem:
+                return requeue_after_s
+            self._leadership.ensure_writable()
             snapshot = self._cache.snapshot()
-            holds = self._controller.holds.active(snapshot)
-            self._metrics.holds.set(len(holds))
-            self._hold_ages.update({node.name: hold for node, hold in holds})
-            self._metrics.unproven_hold_annotations.set(len(self._controller.holds.unproven))
         except TEMPORARY as error:
             self._problem = str(error)
             self._observer.on_error(self._problem)
             return STALE_RETRY_S
+        self._metrics.set_holds([hold for _node, hold in self._controller.holds.active(snapshot)], self._api.now_s)
+        self._metrics.unproven_hold_annotations.set(len(self._controller.holds.unproven))
         self._observer.undecodable(snapshot.undecodable)
-        for entry in snapshot.skipped:
-            if entry.resource not in self._skipped:
-                self._observer.on_error(f"{entry.resource} cannot be read: {entry.reason}")
-        self._skipped = frozenset(entry.resource for entry in snapshot.skipped)
-        missing = missing_namespaces(self._settings.rescue, snapshot)
-        if missing and missing != self._missing:  # they may be created later
-            self._log.warning(missing)
-        self._missing = missing
-        self._observer.retain_only(self._controller.tasks)
+        gaps = {f"{entry.resource} cannot be read: {entry.reason}" for entry in snapshot.skipped}
+        gaps.add(missing_namespaces(self._settings.rescue, snapshot))  # they may be created later
+        gaps.discard("")
+        for text in sorted(gaps - self._known_gaps):
+            self._observer.on_error(text)
+        self._known_gaps = gaps
         return requeue_after_s
 
-    def _stale(self) -> list[str]:
-        """Return the errors of the required resources that are not up to date. Nothing new starts on an old state.
-
-        If the API server is unreachable for the Lease, return that error instead.
-        """
-        texts = [self._leadership.error] if self._leadership.api_unreachable else self._controller.stale_resources
-        return [self._with_credentials(text) for text in texts]
-
-    def _report_state(self, stale: list[str]) -> None:
+    def _report_state(self) -> None:
         self._metrics.set_pending(self._controller.tasks.values())
-        for text in stale:
-            self._observer.on_error(text)
-        for text in self._stale_optional_resources() if not stale else ():
+        for text in self._stale_optional_resources() if not self._problem else ():
             self._observer.on_error(text)
         stopping = ["it is being stopped"] if self._shutdown_signal.stopping else []
-        lease = [self._leadership.error] if self._leadership.error and not self._leadership.api_unreachable else []
-        problem = [self._problem] if self._problem and not stale else []
-        self._metrics.unready.set(bool(stale or lease or problem))
-        self._health.set_unready([*stale, *problem, *lease, *stopping])
+        problems = [self._observer.text_of(text) for text in (self._problem, self._leadership.error) if text]
+        self._metrics.unready.set(bool(problems))
+        self._health.set_unready([*problems, *stopping])
 
     def _stale_optional_resources(self) -> list[str]:
         """Return the errors of the other resources that are not up to date, each cause once. Their last state continues to count."""
@@ -179,12 +153,7 @@ class Daemon:
             # The text of an API error begins with the request, such as: cannot list jobs in all namespaces.
             cause = error.partition(": ")[2] if error.startswith("cannot ") else error
             causes.setdefault(cause, []).append(name)
-        return [self._with_credentials(f"{', '.join(names)} cannot be watched: {cause}") for cause, names in causes.items()]
-
-    def _with_credentials(self, text: str) -> str:
-        """Return the text with the path of the kubeconfig whose credentials the API server does not accept."""
-        path = self._settings.kubeconfig
-        return text.replace("certificate in use", f"certificate of kubeconfig {path}") if path else text
+        return [f"{', '.join(names)} cannot be watched: {cause}" for cause, names in causes.items()]
 
     def _update_leadership(self) -> None:
         if not self._settings.dry_run:
@@ -195,11 +164,8 @@ class Daemon:
         end_at_s, leading = time.monotonic() + last.requeue_after_s, self._leadership.leading
         busy_s = last.duration_s
         while (left_s := end_at_s - time.monotonic()) > 0 and not self._shutdown_signal.stopping:
-            try:
-                if self._cache.wait_for_change(last.version, min(SLICE_S, left_s)) != last.version:
-                    break
-            except TEMPORARY:
-                time.sleep(min(SLICE_S, left_s))
+            if self._has_changed(last.version, min(SLICE_S, left_s)):
+                break
             self._shutdown_signal.raise_thread_errors()
             self._leadership.on_reconciled(self._problem)  # no reconciliation is due
             self._update_leadership()
@@ -223,16 +189,18 @@ class Daemon:
         end_at_s = time.monotonic() + self._settings.stop_timeout
         while self._controller.clearing and time.monotonic() < end_at_s and not self._shutdown_signal.force:
             last = self._reconcile_once()
-            self._wait_for_change(last.version, min(last.requeue_after_s, SLICE_S))
+            self._has_changed(last.version, min(last.requeue_after_s, SLICE_S))
         unfinished = [task.name for task in self._controller.clearing]
         if unfinished:
             self._log.warning("stopped before these pods were bound; their nodes are released", pods=unfinished)
-        if self._rescue_shutdown.finish_evictions(end_at_s - time.monotonic(), hurried=lambda: self._shutdown_signal.force):
+        if self._controller.finish_evictions(end_at_s - time.monotonic(), hurried=lambda: self._shutdown_signal.force):
             self._leadership.hand_over()
         self._log.info("stopped")
 
-    def _wait_for_change(self, version: int, timeout_s: float) -> None:
+    def _has_changed(self, version: int, timeout_s: float) -> bool:
+        """Wait for a change. Return whether there was one."""
         try:
-            self._cache.wait_for_change(version, timeout_s)
+            return self._cache.wait_for_change(version, timeout_s) != version
         except TEMPORARY:
             time.sleep(timeout_s)
+            return False

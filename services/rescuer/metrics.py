@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 from collections import Counter as Tally
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable
 
 from prometheus_client import Counter, Gauge, Histogram
 
@@ -86,34 +86,15 @@ class Metrics:
         for status in STATUSES:
             self.pending.labels(status).set(tally[status])
 
+    def set_holds(self, holds: Collection[Hold], now_s: Callable[[], float]) -> None:
+        """Count the holds of the cluster, and note the time at which the oldest was made.
 
-class HoldAges:
-    """The times at which the current holds were made.
-
-    ``now_s`` returns the time of the API server's clock. Each hold has the time of that clock too, so the clocks of the machines on which
-    leaders run do not matter. A hold without a known time counts from the moment at which this process first saw it.
-    """
-
-    def __init__(self, now_s: Callable[[], float]) -> None:
-        self._now_s = now_s
-        self._since_s: dict[tuple[str, Hold], float] = {}
-
-    def update(self, holds: Mapping[str, Hold]) -> None:
-        """Note the current holds, by node name."""
-        now_s = self._now_s()
-        since_s = {}
-        for key in holds.items():
-            known_s = key[1].since_s
-            since_s[key] = known_s if known_s is not None else self._since_s.get(key, now_s)
-        self._since_s = since_s
-
-    def oldest_s(self) -> float:
-        """Return the seconds since the oldest hold was made, up to now, also if no update was possible lately. 0 without a hold.
-
-        A metrics thread calls this.
+        ``now_s`` returns the time of the API server's clock. Each hold has the time of that clock too, so the clocks of the machines on
+        which leaders run do not matter. A hold without a known time counts as new.
         """
-        since_s = self._since_s.values()
-        return max(0.0, self._now_s() - min(since_s)) if since_s else 0.0
+        self.holds.set(len(holds))
+        since_s = min((hold.since_s or now_s() for hold in holds), default=None)
+        self.oldest_hold.set_function(lambda: max(0.0, now_s() - since_s) if since_s is not None else 0.0)
 
 
 def _status_of(task: RescueTask) -> str:

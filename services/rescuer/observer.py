@@ -11,7 +11,6 @@ from collections.abc import Sequence
 from ...plugins.module_utils.model.api.node import Node
 from ...plugins.module_utils.model.reason import Reason
 from ...plugins.module_utils.model.undecodable import Undecodable
-from ...plugins.module_utils.operations.rescue.controller import waited_s
 from ...plugins.module_utils.operations.rescue.environment import RescueObserver
 from ...plugins.module_utils.operations.rescue.task import RESCUED, RescueTask
 from ...plugins.module_utils.rescue.plan import PLANNED, Victim
@@ -24,23 +23,21 @@ LOGGED_AGAIN_AFTER_S = 60.0
 
 
 class LogObserver(RescueObserver):
-    """Writes the log lines and the metrics of rescues. ``now_s``: the API server's clock.
+    """Writes the log lines and the metrics of rescues.
 
     ``leading``: returns whether this process has the Lease. Finished rescues are counted only then, because each process sees them.
     """
 
-    def __init__(self, log: Log, metrics: Metrics, health: Health, *, now_s: t.Callable[[], float], leading: t.Callable[[], bool]) -> None:
+    def __init__(self, log: Log, metrics: Metrics, health: Health, *, leading: t.Callable[[], bool], kubeconfig: str | None) -> None:
         self._log, self._metrics, self._health = log, metrics, health
-        self._now_s, self._leading = now_s, leading
-        self._pending_since: dict[str, float] = {}
+        self._leading, self._kubeconfig = leading, kubeconfig
         self._logged: dict[str, float] = {}
         self._undecodable: frozenset[tuple[str, str, str]] = frozenset()
 
-    def on_planned(self, task: RescueTask, seconds: float) -> None:
+    def on_planned(self, _task: RescueTask, seconds: float) -> None:
         """Record the seconds for one plan."""
         self._health.heartbeat()
         self._metrics.planning.observe(seconds)
-        self._pending_since.setdefault(task.uid, time.monotonic() - waited_s(task.unschedulable_since_s, self._now_s()))
 
     def on_plan_changed(self, task: RescueTask) -> None:
         """Log the new plan."""
@@ -56,7 +53,7 @@ class LogObserver(RescueObserver):
         self._metrics.evictions.inc()
         self._log.info(
             "pod evicted",
-            pod=_pod_of(victim),
+            pod=victim.pod.metadata.full_name,
             priority=victim.priority,
             grace_period=victim.grace_period_s,
             node=victim.pod.spec.node_name,
@@ -73,14 +70,13 @@ class LogObserver(RescueObserver):
 
         The leader counts the results of its own attempts, and the time without a node of each pod that was bound.
         """
-        since_at_s = self._pending_since.pop(task.uid, None)
-        seconds = time.monotonic() - since_at_s if since_at_s is not None else waited_s(task.unschedulable_since_s, self._now_s())
+        seconds = time.monotonic() - task.waits_since_at_s
         if self._leading():
             if task.attempt_started and task.status in RESULTS:
                 self._metrics.rescues.labels(task.status).inc()
             if task.status == RESCUED:
                 self._metrics.bound.observe(seconds)
-        evicted = [_pod_of(victim) for victim in task.evicted]
+        evicted = [victim.pod.metadata.full_name for victim in task.evicted]
         self._log.info(
             "pod no longer waits",
             pod=task.name,
@@ -103,6 +99,7 @@ class LogObserver(RescueObserver):
 
     def on_error(self, what: str) -> None:
         """Count the error. The same text is logged at most once a minute."""
+        what = self.text_of(what)
         self._health.heartbeat()
         self._metrics.errors.inc()
         now_at_s = time.monotonic()
@@ -111,19 +108,14 @@ class LogObserver(RescueObserver):
             self._logged[what] = now_at_s
             self._log.warning(what)
 
-    def retain_only(self, uids: t.Container[str]) -> None:
-        """Remove the pods that are no longer tasks and for which no task has finished."""
-        for uid in [uid for uid in self._pending_since if uid not in uids]:
-            del self._pending_since[uid]
+    def text_of(self, what: str) -> str:
+        """Return the error with the path of the kubeconfig whose credentials the API server does not accept."""
+        return what.replace("certificate in use", f"certificate of kubeconfig {self._kubeconfig}") if self._kubeconfig else what
 
 
 def _plan_of(task: RescueTask) -> dict[str, t.Any]:
     choice = task.last_plan.choice if task.last_plan is not None else None
-    return {} if choice is None else {"node": choice.node, "victims": [_pod_of(victim) for victim in choice.victims]}
-
-
-def _pod_of(victim: Victim) -> str:
-    return f"{victim.pod.metadata.namespace}/{victim.pod.metadata.name}"
+    return {} if choice is None else {"node": choice.node, "victims": [victim.pod.metadata.full_name for victim in choice.victims]}
 
 
 def _why(reason: Reason | None) -> dict[str, str]:

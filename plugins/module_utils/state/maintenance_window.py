@@ -38,8 +38,8 @@ DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 DAY_MINUTES = 24 * 60
 SEARCH_DAYS = 15
 """Days in which the next opening is searched. A window of one day in the week can lie in a skipped hour, and then opens a week later."""
-TRANSITION_STEP_S = 6 * 3600
-"""Seconds in which a zone changes its offset at most once."""
+HALF_HOUR_S = 1800
+"""A zone changes its offset only at a full or a half hour of UTC. A clock then skips or repeats a time."""
 
 _DAY_NUMBERS = {name.lower(): number for number, name in enumerate(DAYS)}
 _SPACES = re.compile(r"[ \t\r\n]+")
@@ -123,9 +123,9 @@ def next_opening_s(windows: Sequence[MaintenanceWindow], now_s: float) -> t.Opti
 
     None if no window opens within SEARCH_DAYS.
     """
-    possible = {at_s for window in windows for at_s in _starts(window, now_s)}
-    for zone in {window.zone for window in windows}:
-        possible.update(_transitions(zone, now_s))
+    first = int(now_s) // HALF_HOUR_S * HALF_HOUR_S + HALF_HOUR_S
+    possible = {float(at_s) for at_s in range(first, first + SEARCH_DAYS * 24 * 3600, HALF_HOUR_S)}
+    possible.update(at_s for window in windows for at_s in _starts(window, now_s))
     return next((at_s for at_s in sorted(possible) if is_inside(windows, at_s)), None)
 
 
@@ -209,27 +209,3 @@ def _starts(window: MaintenanceWindow, now_s: float) -> Iterator[float]:
             for at_s in (local.timestamp(), local.replace(fold=1).timestamp()):
                 if at_s > now_s:
                     yield at_s
-
-
-def _transitions(zone: tzinfo, now_s: float) -> Iterator[float]:
-    """Yield the times after ``now_s`` at which the zone changes its offset. A clock then skips or repeats a time."""
-    if zone is timezone.utc:
-        return
-    before = int(now_s)
-    for _step in range(SEARCH_DAYS * 24 * 3600 // TRANSITION_STEP_S):
-        after = before + TRANSITION_STEP_S
-        if _offset(zone, before) != _offset(zone, after):
-            yield _transition_between(zone, before, after)
-        before = after
-
-
-def _transition_between(zone: tzinfo, before: int, after: int) -> float:
-    old = _offset(zone, before)
-    while after - before > 1:
-        middle = (before + after) // 2
-        before, after = (middle, after) if _offset(zone, middle) == old else (before, middle)
-    return float(after)
-
-
-def _offset(zone: tzinfo, at_s: int) -> t.Optional[timedelta]:
-    return datetime.fromtimestamp(at_s, zone).utcoffset()

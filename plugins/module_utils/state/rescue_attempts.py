@@ -141,23 +141,18 @@ def attempt_violation(entry: AttemptRecord | None, *, now_s: float, max_attempts
     return Reason("backoff", text)
 
 
-def start(entry: AttemptRecord | None, *, now_s: float, pod_uid: str, name: str) -> AttemptRecord:
+def start(entry: AttemptRecord | None, *, now_s: float, pod_uid: str, name: str, victims: t.Sequence[VictimRecord] = ()) -> AttemptRecord:
     """Record that a rescue of the pod is under way. Writing it twice changes nothing.
 
-    A rescue that has been under way for two hours is recorded as a failure first.
+    ``victims``: the pods that were evicted for the pod, and the one that is evicted next. A rescue that has been under way for two hours is
+    recorded as a failure first.
     """
     entry = entry or AttemptRecord(attempts=0, time=format_time(now_s), name=name)
     fresh = _fresh(entry, now_s)
-    if pod_uid in fresh:
-        return entry
-    if pod_uid in entry.under_way:
+    if pod_uid in entry.under_way and pod_uid not in fresh:
         entry = record_failure(entry, now_s=now_s, pod_uid=pod_uid, name=name)
-    return replace(entry, name=name, under_way={**fresh, pod_uid: format_time(now_s)})
-
-
-def record_victims(entry: AttemptRecord, *, pod_uid: str, victims: t.Sequence[VictimRecord]) -> AttemptRecord:
-    """Record the pods that were evicted for the pod, and the one that is evicted next."""
-    return replace(entry, victims={**entry.victims, pod_uid: tuple(victims)})
+    under_way = {**fresh, pod_uid: fresh.get(pod_uid, format_time(now_s))}
+    return replace(entry, name=name, under_way=under_way, victims={**entry.victims, pod_uid: tuple(victims)})
 
 
 def record_failure(entry: AttemptRecord | None, *, now_s: float, pod_uid: str, name: str) -> AttemptRecord:

@@ -13,11 +13,10 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.cache.
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client import open_transport
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.api import KubeApi
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.errors import UnreachableError
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.common.config_map_store import ConfigMapStore
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.common.leader_lease import LeaderLease, identity
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.rescue.attempts import AttemptStore
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.rescue.controller import RescueController
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.rescue.environment import RescueEnvironment, RescueObserver
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.rescue.shutdown import RescueShutdown
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.rescue.task import RescueTask
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.options import rescue_options
 
@@ -58,7 +57,7 @@ class Program:
             observer=RescueObserver(),
             writer="test",
         )
-        self.controller = RescueController(environment, AttemptStore(self.api), selected=lambda pod: pod.metadata.name == name)
+        self.controller = RescueController(environment, ConfigMapStore(self.api), selected=lambda pod: pod.metadata.name == name)
         self.cache.start()
         assert self.lease.acquire(30)
 
@@ -94,7 +93,7 @@ def program(scene: Scene, name: str, **options: Any) -> Iterator[Program]:
         yield found
     finally:
         try:
-            RescueShutdown(found.controller).release_all_holds()
+            found.controller.release_all_holds()
         finally:
             found.lease.release()
             found.cache.stop()

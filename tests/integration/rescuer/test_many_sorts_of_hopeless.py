@@ -49,11 +49,11 @@ def releasing(holds, node, *args, **how):
     written.write("released " + node.name + "\\n")
     return give_back(holds, node, *args, **how)
 
-def seeing(rescuer, pods, *args):
-    for pod in pods:
+def seeing(rescuer, snapshot, *args):
+    for pod in snapshot.pods:
         if pod.metadata.name.startswith("possible-") and pod.spec.node_name:
             written.write("bound " + pod.metadata.name + " " + pod.spec.node_name + "\\n")
-    return see(rescuer, pods, *args)
+    return see(rescuer, snapshot, *args)
 
 RescuePlanner.plan_rescue, Holds.release, RescueController._update_tasks = slow, releasing, seeing
 sys.exit(main(sys.argv[1:], {{}}))

@@ -12,7 +12,6 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.api.meta import ObjectMeta
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.api.pod import Pod
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.codec import decode_json, encode_json
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.rescue.attempts import AttemptStore
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.rescue.holds import (
     HoldStore,
     NodeTakenError,
@@ -27,6 +26,7 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.state.hold 
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.state.rescue_attempts import attempt_key, start
 
 from lab.cluster import Cluster
+from tests.integration.state.entries import Entries
 
 CONFIG_MAP = "/api/v1/namespaces/kube-system/configmaps/kube-scheduling-rescue"
 
@@ -56,7 +56,7 @@ def test_several_writers_lose_nothing_and_one_node_gets_one_hold(api: KubeApi) -
     gate = threading.Barrier(4)
 
     def write(writer: str) -> int:
-        records, attempts, taken = HoldStore(api), AttemptStore(api), 0
+        records, attempts, taken = HoldStore(api), Entries(api), 0
         gate.wait()
         for number in range(2):
             records.put(record(f"{writer}-{number}", f"{writer}-{number}"))
@@ -71,7 +71,7 @@ def test_several_writers_lose_nothing_and_one_node_gets_one_hold(api: KubeApi) -
     with ThreadPoolExecutor(4) as pool:
         assert sum(pool.map(write, writers)) == 3
     wanted = {f"{writer}-{number}" for writer in writers for number in range(2)}
-    assert set(read(api)) == wanted | {"contested"} and set(AttemptStore(api).read()) == set(map(key, wanted))
+    assert set(read(api)) == wanted | {"contested"} and set(Entries(api).read()) == set(map(key, wanted))
 
 
 def test_only_the_record_that_is_there_is_removed(api: KubeApi) -> None:

@@ -34,7 +34,6 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.state.rescu
     record_failure,
     record_result,
     record_success,
-    record_victims,
     start,
 )
 
@@ -222,12 +221,12 @@ def test_attempts_stay_with_the_pod_when_its_owner_reference_changes() -> None:
 
 def test_victims_are_kept_for_as_long_as_the_rescue_is_under_way() -> None:
     record = VictimRecord("app", "web", "uid", "n", 0, 1, "lower_priority", "its priority is lower")
-    kept = record_victims(start(None, now_s=NOW, pod_uid="a", name="a/b"), pod_uid="a", victims=[record])
+    kept = start(None, now_s=NOW, pod_uid="a", name="a/b", victims=[record])
     read = later(kept, 5)
     assert read is not None and read.victims == {"a": (record,)}
     assert record_success(kept, now_s=NOW, pod_uid="a", name="a/b", pending=()).victims == {}
     assert record_failure(kept, now_s=NOW, pod_uid="a", name="a/b").victims == {}
-    assert start(kept, now_s=NOW + 1, pod_uid="b", name="a/c").victims == {"a": (record,)}
+    assert start(kept, now_s=NOW + 1, pod_uid="b", name="a/c").victims["a"] == (record,)
 
 
 def test_the_failures_of_countless_pods_do_not_fill_the_map() -> None:

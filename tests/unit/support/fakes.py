@@ -8,6 +8,7 @@ import copy
 import json
 import time
 import typing as t
+from collections.abc import MutableMapping
 
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.api import KubeApi
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.errors import (
@@ -32,9 +33,7 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.value
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.common.leader_lease import LeaseLostError
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.rescue import run
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.rescue.controller import RescueController
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.rescue.end_of_run import End, end_of_run
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.rescue.environment import RescueEnvironment, RescueObserver
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.rescue.shutdown import RescueShutdown
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.rescue.task import RescueTask
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.options import RescueOptions, RescueRequest
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.state.hold import HOLD_ANNOTATION
@@ -320,26 +319,50 @@ class Lease:
         self.held, self.holder = False, ""
 
 
+class Kept(MutableMapping[str, AttemptRecord]):
+    """The entries of attempts in the ConfigMap, by key."""
+
+    def __init__(self, texts: dict[str, str]) -> None:
+        self._texts = texts
+
+    def __getitem__(self, key: str) -> AttemptRecord:
+        return decode_json(AttemptRecord, self._texts[key])
+
+    def __setitem__(self, key: str, entry: AttemptRecord) -> None:
+        self._texts[key] = entry.to_text()
+
+    def __delitem__(self, key: str) -> None:
+        del self._texts[key]
+
+    def __iter__(self) -> t.Iterator[str]:
+        return iter(self._texts)
+
+    def __len__(self) -> int:
+        return len(self._texts)
+
+
 class Attempts:
-    """The ConfigMap."""
+    """The ConfigMap with the attempts, as a ``ConfigMapStore``."""
 
     def __init__(self) -> None:
-        self.kept: dict[str, AttemptRecord] = {}
-        self.dropped: list[str] = []
+        self._texts: dict[str, str] = {}
+        self.kept = Kept(self._texts)
 
-    def read(self) -> dict[str, AttemptRecord]:
-        return dict(self.kept)
+    def read(self) -> dict[str, str]:
+        return dict(self._texts)
 
-    def update(self, owner: str, change: t.Callable[[AttemptRecord | None], AttemptRecord | None]) -> AttemptRecord | None:
-        wanted = change(self.kept.pop(owner, None))
-        if wanted is not None:
-            self.kept[owner] = wanted
-        return wanted
+    def update(self, change: t.Callable[[t.Mapping[str, str]], t.Mapping[str, str | None]]) -> dict[str, str]:
+        for key, text in change(dict(self._texts)).items():
+            if text is None:
+                del self._texts[key]
+            else:
+                self._texts[key] = text
+        return dict(self._texts)
 
 
 def retry_now(on: Scene) -> None:
     """The pause after a write of a hold that failed is over."""
-    on.controller.holds._retry_at_s.clear()
+    on.controller.holds._retry_at_s = 0.0
 
 
 def end_settling(task: RescueTask) -> None:
@@ -377,17 +400,16 @@ class Scene(t.NamedTuple):
     notes: Notes
 
 
-def end_of(on: Scene, clock: run._Clock, *, wait: bool = True, dry_run: bool = False) -> End | None:
+def end_of(on: Scene, clock: run._Clock, *, wait: bool = True, dry_run: bool = False) -> run.End | None:
     """The end of a run on the scene now, or None if it continues."""
-    return end_of_run(run._state_of(RescueShutdown(on.controller), clock, t.cast(t.Any, on.lease)), wait=wait, dry_run=dry_run)
+    return run.end_of_run(on.controller, clock, wait=wait, dry_run=dry_run)
 
 
-def run_on(on: Scene, *, wait: bool = True, dry_run: bool = False, **options: t.Any) -> RescueShutdown:
+def run_on(on: Scene, *, wait: bool = True, dry_run: bool = False, **options: t.Any) -> RescueController:
     """A whole run on the scene, with a time limit of a second unless given."""
     request = RescueRequest(RescueOptions(**{"settle_time_s": 0, "wait_timeout_s": 1, **options}), wait=wait, dry_run=dry_run)
-    shutdown = RescueShutdown(on.controller)
-    run._rescue(shutdown, request)
-    return shutdown
+    run._rescue(on.controller, request)
+    return on.controller
 
 
 def nominated(on: Scene) -> str:

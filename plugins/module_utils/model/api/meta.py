@@ -75,6 +75,11 @@ class ObjectMeta(ApiStruct, frozen=True):
     managed_fields: t.Optional[tuple[ManagedFieldsEntry, ...]] = None
 
     @property
+    def full_name(self) -> str:
+        """Return namespace and name."""
+        return f"{self.namespace}/{self.name}"
+
+    @property
     def controller(self) -> OwnerReference | None:
         """Return the owner whose ``controller`` is true, or None."""
         return controller_of(self.owner_references)

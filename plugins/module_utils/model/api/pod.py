@@ -207,6 +207,15 @@ class Pod(ApiStruct, frozen=True):
     status: PodStatus = field(default_factory=PodStatus)
 
     @property
+    def disruption_reason(self) -> str | None:
+        """Return the reason for which the control plane or the kubelet ends the pod (KEP-3329). None if neither does.
+
+        Tenants cannot write this condition.
+        """
+        found = (one for one in self.status.conditions or () if one.type == "DisruptionTarget" and one.status == "True")
+        return next((one.reason for one in found), None)
+
+    @property
     def terminal(self) -> bool:
         """Return whether the phase is Succeeded or Failed. Such a pod no longer uses its node's resources."""
         return self.status.phase in ("Succeeded", "Failed")

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: onprem.kube_scheduling contributors
-"""The control loop of rescues: observe the cluster, decide which event has occurred for each rescue, and carry out its transition.
+"""All rescues of one program, from the observation of the cluster to the end of the program. ``states.py`` has the way of one rescue.
 
 ``reconcile`` never waits by itself. It does the work that is possible now and returns the time of the next call. The module and the daemon
 both call it. If the program is killed, its holds remain on the nodes. The next program takes them over or releases them.
@@ -11,7 +11,6 @@ from __future__ import annotations
 import math
 import time
 import typing as t
-from dataclasses import replace
 
 from ...kube.cache.informer import REQUIRED_RESOURCES
 from ...kube.client.errors import KubeError, UnreachableError, is_transient
@@ -20,74 +19,54 @@ from ...model.api.pod import Pod
 from ...model.gc_pause import gc_paused
 from ...model.reason import Reason
 from ...model.snapshot import ClusterSnapshot
-from ...model.undecodable import undecodable_of
-from ...rescue.critical import NOT_CRITICAL, effective_priority, is_critical, is_unschedulable, not_critical_message
-from ...rescue.equivalence import depends_on_others, equivalence_key
-from ...rescue.hold_policy import NO_TOLERATION
-from ...rescue.plan import BY_NOMINATION, BY_TAINT, IMPOSSIBLE, PLANNED, WAITING, RescueContext, RescuePlan
-from ...rescue.plan_reasons import CAPACITY_BECOMING_FREE, NO_NODE, UNEXPLAINED
+from ...rescue.critical import effective_priority, is_critical, is_unschedulable
+from ...rescue.equivalence import depends_on_others
+from ...rescue.plan import IMPOSSIBLE, PLANNED, WAITING
+from ...rescue.plan_reasons import UNEXPLAINED
 from ...rescue.planner import RescuePlanner
-from ...rescue.settle_time import changed_nodes, has_opened, may_be_preempted_for, was_preemption_useless
+from ...rescue.settle_time import changed_nodes, has_opened, was_preemption_useless
 from ...rescue.terminating_pods import longest_wait_s
 from ...state.hold import Hold
+from ..common.config_map_store import ConfigMapStore
 from ..common.event_recorder import EventRecorder
 from ..common.leader_lease import LeaseLostError
-from .attempts import AttemptRecorder, AttemptStore
+from .attempts import AttemptRecorder
+from .decisions import Decisions, end_of, is_outdated
 from .effects import Effects
 from .environment import ReconcileView, RescueEnvironment
-from .evictions import HOLD_LOST
 from .holds import Holds
-from .nomination_alone import Nominator, queue_violation
-from .scheduler_health import SchedulerHealth
+from .nomination_alone import Nominator
 from .states import apply
 from .task import (
-    BINDING,
     FAILED,
-    NO_OTHER_NODE,
     NOT_LEADER,
-    POD_GONE,
     QUEUED,
     REPLAN_S,
-    RESCUED,
-    SETTLING,
     WATCHED,
     Event,
     RescueTask,
-    limit_of,
 )
 
 MAX_REQUEUE_S = 10.0
 """The default maximum of seconds between two calls. Deadlines and ends of grace periods cause no change that a watch shows."""
 SEEN_LIVE_S = 2.0
-"""A condition of at most this age counts as new: its time has only whole seconds."""
+"""A condition of at most this age counts as new. Its time has only whole seconds, so that a new one seems up to a second old."""
 CLOCKS_DIFFER_S = 60.0
 """The maximum expected difference between the clocks of the scheduler and of the API servers."""
 MAX_REQUEUE_CLEARING_S = 1.0
 """The same as MAX_REQUEUE_S while a node is being cleared."""
+PENDING_EVICTIONS_POLL_S = 0.05
+"""Interval of the check for pending evictions at the end of the program."""
 STALE_RETRY_S = 1.0
 """Seconds until the next call if the watches are broken."""
 MAX_STEPS = 50
 """Limit of steps in one call of ``reconcile``. Without it, a loop of steps that does not end would never return to the caller."""
 STEPS_PAUSE_S = 0.1
 """Seconds until the next call after so many steps."""
-PLAN_SLICE_S = 0.2
-"""Seconds after which no further plan begins on the same view."""
 EXPLAINED_EVERY_S = 2.0
 """Minimum seconds between two explanations while pods are always due for planning. One pod is explained each time."""
 POSTPONED_EVENTS = {"attempts_used_up": "RescueAttemptsUsedUp", "backoff": "RescueBackoff"}
 """The Events of postponed rescues, by the reason's code."""
-NO_OTHER_EVICTIONS = (NO_NODE, NO_TOLERATION)
-"""A rescue that has evicted pods fails with these reasons. No other evictions are possible, and waiting changes nothing."""
-
-
-def waited_s(since_s: float, now_s: float) -> float:
-    """Return the seconds since the scheduler marked a pod as unschedulable.
-
-    The condition has its time in whole seconds, so a new condition seems up to a second old. A wait of up to SEEN_LIVE_S therefore counts
-    as 0.
-    """
-    seconds = now_s - since_s
-    return seconds if seconds > SEEN_LIVE_S else 0.0
 
 
 class RescueController:
@@ -101,7 +80,7 @@ class RescueController:
     def __init__(
         self,
         environment: RescueEnvironment,
-        attempts: AttemptStore,
+        store: ConfigMapStore,
         *,
         selected: t.Callable[[Pod], bool] = lambda _pod: True,
         once: bool = True,
@@ -119,33 +98,24 @@ class RescueController:
         self._events = EventRecorder(api, self._observer.on_error, options.namespaces)
         self.nominations = Nominator(api, cache, self._lease)
         self.holds = Holds(api, self._events, self._observer, options, self.nominations)
-        self.attempts = AttemptRecorder(environment, attempts, self._events)
+        self.attempts = AttemptRecorder(environment, store, self._events)
         self.effects = Effects(environment, holds=self.holds, nominator=self.nominations, events=self._events, attempts=self.attempts)
-        self._scheduler_health = SchedulerHealth(api, cache)
+        self._decisions = Decisions(environment, self.tasks, once=once)
         self.view: t.Optional[ReconcileView] = None  # as last observed
-        self._is_interrupted = False
+        self._is_cut_off = False
         self._explained_at_s = 0.0
+        self._kept: set[str] = set()
 
     def reconcile(self) -> float:
         """Do the work that is possible now. Return the seconds after which the next call is due even if the cluster does not change."""
-        stale = self.stale_resources
-        self.problem = "; ".join(stale)
-        for text in stale:
-            self._observer.on_error(text)
-        if stale:
-            return STALE_RETRY_S
-        try:
-            self.holds.refresh(self._cache.snapshot(), leading=self._lease.held)
-        except KubeError as error:
-            if not is_transient(error):
-                raise
-            self.problem = str(error)
+        self.problem = "; ".join(self.stale_resources) or self._refresh_holds()
+        if self.problem:
             self._observer.on_error(self.problem)
             return STALE_RETRY_S
         with gc_paused():
             view = self.observe()
             self.attempts.reconcile(view, self.tasks)
-            self._is_interrupted = False
+            self._decisions.is_interrupted = False
             try:
                 for _step in range(MAX_STEPS):
                     if not self._step_next(view) and not self._explain_next(view):
@@ -155,8 +125,8 @@ class RescueController:
                     return STEPS_PAUSE_S  # more steps may be possible now
             except LeaseLostError as error:
                 self._observer.on_error(str(error))
-                self.abandon_holds()
-        return 0.0 if self._is_interrupted else self._requeue_after_s(view)
+                self.abandon()
+        return 0.0 if self._decisions.is_interrupted else self._requeue_after_s(view)
 
     def plan_again_if_older(self, since_s: float) -> bool:
         """Let the next ``reconcile`` renew each impossible plan that is older than ``since_s``. Return whether there is one.
@@ -183,11 +153,21 @@ class RescueController:
         without_data = [resource.plural for resource in REQUIRED_RESOURCES if resource.plural in silent and resource.plural not in errors]
         return [*broken, *(f"{plural}: the API server has sent nothing for {silent[plural]:.0f} s" for plural in without_data)]
 
+    def _refresh_holds(self) -> str:
+        """Read the records of holds if that is due. Return the text of a transient error, or an empty text."""
+        try:
+            self.holds.refresh(self._cache.snapshot(), leading=self._lease.held)
+        except KubeError as error:
+            if not is_transient(error):
+                raise
+            return str(error)
+        return ""
+
     def holds_seen(self) -> list[tuple[Node, Hold]]:
         """Return every node with a hold of any program, as last observed."""
         return self.holds.active(self.view.snapshot) if self.view is not None else []
 
-    def abandon_holds(self) -> None:
+    def abandon(self) -> None:
         """Stop the work on held nodes, because another program may be active.
 
         The holds remain, and the holder of the Lease takes them over.
@@ -196,11 +176,6 @@ class RescueController:
         for task in self.clearing:
             assert self.view is not None
             apply(self.effects, task, Event("lease_lost"), self.view)
-
-    @property
-    def has_pending_evictions(self) -> bool:
-        """True if the API server may still carry out an eviction that this program requested."""
-        return self.effects.evictions.has_pending
 
     @property
     def clearing(self) -> list[RescueTask]:
@@ -225,7 +200,8 @@ class RescueController:
         planner = RescuePlanner(
             snapshot, self._options, now_s=now_s, in_use=in_use, held=held, evicted=evicted, rescued=rescued, earlier=earlier
         )
-        view = ReconcileView(snapshot, planner, now_s, now_at_s, {}, time.monotonic() - now_at_s)
+        may_write = self._lease.held and self.accepts_new and not self._dry_run
+        view = ReconcileView(snapshot, planner, now_s, now_at_s, {}, time.monotonic() - now_at_s, may_write)
         for task in self.tasks.values():
             if task.is_plan and task.last_plan is not None and not planner.reserve(task.last_plan):
                 apply(self.effects, task, Event("expired"), view)  # the capacity of the plan is no longer there
@@ -233,7 +209,7 @@ class RescueController:
             if task.last_plan is not None and task.is_expected(now_at_s):
                 planner.expect(task.last_plan)
         self.view = view
-        for node, hold in self.holds.reconcile(snapshot, self.tasks, now_s=now_s, now_at_s=now_at_s, may_write=self._may_write):
+        for node, hold in self.holds.reconcile(view, self.tasks):
             apply(self.effects, self.tasks[hold.uid], Event("hold_found", node=node.name, hold=hold), view)
         return view
 
@@ -254,7 +230,7 @@ class RescueController:
             is_preempting = pod.status.nominated_node_name not in ("", task.node, task.pod.status.nominated_node_name)
             task.pod, task.pod_gone = pod, task.uid not in found
             if is_preempting or (changes and not task.is_finished and has_opened(pod, changes, snapshot.profile_of(pod))):
-                self._restart_settling(task, snapshot, now_at_s)
+                self._decisions.restart_settling(task, snapshot, now_at_s)
 
     def _is_ours(self, pod: Pod) -> bool:
         if pod.metadata.namespace not in self._options.namespaces or not is_unschedulable(pod):
@@ -263,18 +239,17 @@ class RescueController:
 
     def _new_task(self, pod: Pod, snapshot: ClusterSnapshot, now_s: float, now_at_s: float) -> RescueTask:
         since_s = self._cache.unschedulable_since(pod.metadata.uid) or now_s
-        task = RescueTask(pod, since_s, now_at_s, longest_wait_s(self._options.grace_period_s))
+        seconds = now_s - since_s
+        if seconds <= SEEN_LIVE_S:
+            seconds = 0.0
+        task = RescueTask(pod, since_s, now_at_s, longest_wait_s(self._options.grace_period_s), now_at_s - seconds)
         if self.view is not None and was_preemption_useless(pod):
             # The report is new, because the view before did not have it. If a node opens, the scheduler gets time for another attempt.
             task.was_possible = True
         # The condition's time and the present time are from different clocks, so a short wait is measured here.
-        elif waited_s(since_s, now_s) <= self._options.settle_time_s + CLOCKS_DIFFER_S:
-            self._restart_settling(task, snapshot, now_at_s)
+        elif seconds <= self._options.settle_time_s + CLOCKS_DIFFER_S:
+            self._decisions.restart_settling(task, snapshot, now_at_s)
         return task
-
-    def _restart_settling(self, task: RescueTask, snapshot: ClusterSnapshot, now_at_s: float) -> None:
-        if may_be_preempted_for(task.pod, snapshot):
-            task.restart_settling(now_at_s, self._options.settle_time_s)
 
     # --- the steps ---
 
@@ -294,91 +269,41 @@ class RescueController:
 
     def _step_next(self, view: ReconcileView) -> bool:
         """Do a step of the first task, in their order, that has one now. Return whether the cluster must be observed again."""
+        self._is_cut_off = False
         for task in self._in_order():
-            leading = self._lease.held
-            try:
-                changed = self._step(task, view)
-            except KubeError as error:
-                changed = self._on_error(task, error, view, leading=leading)
-                if not leading and isinstance(error, UnreachableError):
-                    return False  # no other task can act either, and the caller must learn of it soon
-            if changed:
-                return True
+            changed = self._step(task, view)
+            if changed or self._is_cut_off:
+                return changed
         return False
 
-    def _step(self, task: RescueTask, view: ReconcileView) -> bool:
-        """Decide which event has ended the wait of the task, and carry out its transition."""
-        if task.is_finished:
-            return self._step_finished(task, view)
-        may_request = task.may_request(view.now_at_s)
-        if task.uncertain_evictions or (task.is_clearing and not task.loaded):
-            return may_request and apply(self.effects, task, Event("unanswered"), view)
-        end = _end_of(task, leading=self._lease.held) or self._no_longer_critical(task)
-        if end is not None:
-            return apply(self.effects, task, end, view)
-        if task.is_clearing:
-            if not may_request or (task.stage == BINDING and not self._has_changed(task, view)):
-                return False
-            return apply(self.effects, task, self._event_on_node(task, view), view)
-        return view.now_at_s >= task.plan_at_s and self._plan(task, view)
+    def _step(self, task: RescueTask, view: ReconcileView, *, explain: bool = False) -> bool:
+        """Carry out the transition of the event that has ended the wait of the task. A failed request is another event.
 
-    def _has_changed(self, task: RescueTask, view: ReconcileView) -> bool:
-        """Return whether the plan on the node must be made again, although the pod fits there.
-
-        On 5,000 nodes this plan takes 10 ms. Without this check, it was made for each such pod in each step of another rescue.
+        ``explain``: only plan the pod, and find the reasons why no eviction helps. Return whether the cluster must be observed again.
         """
-        objects = (task.pod, view.snapshot.nodes.get(task.node), *view.pods_on(task.node))
-        known, task.planned_objects = task.planned_objects, objects
-        unchanged = len(known) == len(objects) and all(now is before for now, before in zip(objects, known))
-        return not unchanged or view.now_at_s >= task.plan_at_s
-
-    def _no_longer_critical(self, task: RescueTask) -> t.Optional[Event]:
-        """Return the end of the task if the pod is no longer critical, for example because its annotation was removed.
-
-        None if the pod is critical. None also for an undecodable pod, because its annotations are not known.
-        """
-        if undecodable_of(task.pod) is not None or is_critical(task.pod, self._options):
-            return None
-        return Event("over", Reason(NOT_CRITICAL, not_critical_message(task.pod, self._options)), IMPOSSIBLE)
-
-    def _event_on_node(self, task: RescueTask, view: ReconcileView) -> Event:
-        """Plan again on the node that is being cleared. Return the event that follows from the plan."""
-        plan = view.planner.replan_on_node(task.pod, task.node, self._context(task, view), task.plan_limit.victims)
-        if plan.status == WAITING:
-            if view.now_at_s <= task.give_up_at_s:
-                return Event("fits", plan=plan)
-            waited = f"the scheduler has not bound it to node {task.node} within {self._options.wait_timeout_s} s"
-            return Event("failed", Reason("not_bound", f"{waited}, although the node has enough free capacity"))
-        if view.now_at_s > task.hold_ends_at_s:
-            duration_s = self._options.wait_timeout_s + self._options.evict_timeout_s
-            within = f"within {duration_s} s" if task.hold is None else f"before the deadline of its hold, {task.hold.deadline}"
-            return Event("failed", Reason("not_cleared", f"node {task.node} could not be cleared {within}"))
-        if plan.status == IMPOSSIBLE or plan.choice is None:
-            return Event("given_up", plan.reason)
-        task.set_plan(plan)
-        pods = view.pods_on(task.node)
-        if task.plan_limit.initial_pods is None:
-            task.plan_limit = limit_of(plan.choice, pods)
-        more = task.plan_limit.violation(plan.choice, pods, task.uid)
-        if more is not None:
-            return Event("outdated" if task.may_plan_node_again else "given_up", more)
-        task.plan_limit = task.plan_limit.with_replaced(plan.choice, pods)
-        alone = task.hold is not None and task.hold.nominates
-        first = queue_violation(task, BY_NOMINATION if alone else None, self.tasks.values(), self._options, view)
-        if first is not None and alone:
-            return Event("another_first", first, plan=plan)
-        if plan.hold_method == BY_TAINT and (task.hold is None or alone):
-            return Event("given_up", HOLD_LOST)
-        if first is not None:
-            return Event("queued", first, plan=plan)
-        return Event("evict", victim=plan.choice.victims[0])
+        leading, was_watched = self._lease.held, task.stage == WATCHED
+        try:
+            if task.is_finished:
+                return self._step_finished(task, view)
+            event = self._decisions.planned(task, view, explain=True) if explain else self._decisions.event_of(task, view)
+            changed = event is not None and apply(self.effects, task, event, view)
+            if event is not None and was_watched:
+                self._report(task)
+            return changed
+        except KubeError as error:
+            changed = apply(self.effects, task, Event("error", error=error), view)
+            if leading:
+                self._lease.ensure_held()
+            # No other task can act either, and the caller must learn of it soon.
+            self._is_cut_off = not leading and isinstance(error, UnreachableError)
+            return changed
 
     def _step_finished(self, task: RescueTask, view: ReconcileView) -> bool:
         """Repeat failed writes of a finished task. In a daemon, also remove it, and add a new one if its rescue failed.
 
         The limit of attempts still applies. Return whether the cluster must be observed again.
         """
-        if self._dry_run and task.is_plan and _end_of(task, leading=False) is None:
+        if self._dry_run and task.is_plan and end_of(task, leading=False) is None:
             if self._once or view.now_at_s < task.plan_at_s + REPLAN_S[IMPOSSIBLE]:
                 return False
             return apply(self.effects, task, Event("expired"), view)
@@ -388,24 +313,8 @@ class RescueController:
             apply(self.effects, task, Event("done"), view)
             del self.tasks[task.uid]
             if task.status == FAILED and not task.pod_gone:
-                again_at_s = view.now_at_s + REPLAN_S[IMPOSSIBLE]
-                self.tasks[task.uid] = RescueTask(task.pod, task.unschedulable_since_s, again_at_s, task.max_wait_s)
+                self.tasks[task.uid] = task.started_again(view.now_at_s + REPLAN_S[IMPOSSIBLE])
         return False
-
-    def _on_error(self, task: RescueTask, error: KubeError, view: ReconcileView, *, leading: bool) -> bool:
-        """Handle a failed request of the task. Return whether the cluster must be observed again.
-
-        Raise LeaseLostError if this program has lost the Lease. ``leading``: it had the Lease before the request.
-        """
-        changed = apply(self.effects, task, Event("error", error=error), view)
-        if leading:
-            self._lease.ensure_held()
-        return changed
-
-    @property
-    def _may_write(self) -> bool:
-        """True if a node may be held now."""
-        return self._lease.held and self.accepts_new and not self._dry_run
 
     def _requeue_after_s(self, view: ReconcileView) -> float:
         times = [task.settles_at_s if task.settles_at_s > view.now_at_s else task.plan_at_s for task in self._watched()]
@@ -413,7 +322,7 @@ class RescueController:
         ahead = [at_s - view.now_at_s for at_s in times if at_s > view.now_at_s]
         return min([self._idle_s, *([MAX_REQUEUE_CLEARING_S] if self.clearing else []), *ahead])
 
-    # --- the plans ---
+    # --- the reasons ---
 
     def _explain_next(self, view: ReconcileView) -> bool:
         """Find the reasons why no eviction helps, for pods that still lack them. Return whether the cluster must be observed again.
@@ -423,106 +332,19 @@ class RescueController:
         """
         all_planned = all(task.planned_at_s > -math.inf for task in self._watched())
         overdue = all_planned and time.monotonic() > self._explained_at_s + EXPLAINED_EVERY_S
-        if self._is_interrupted and not overdue:
+        if self._decisions.is_interrupted and not overdue:
             return False
         # Reasons that are only renewed are last.
         for task in sorted(self._in_order(), key=lambda task: task.reason is not UNEXPLAINED):
             if not task.needs_explanation or task.stage != WATCHED:
                 continue
-            if not overdue and _is_outdated(view):
-                self._is_interrupted = True
+            if not overdue and is_outdated(view):
+                self._decisions.is_interrupted = True
                 break
-            leading = self._lease.held
-            try:
-                changed = self._plan(task, view, explain=True)
-            except KubeError as error:
-                changed = self._on_error(task, error, view, leading=leading)
-            if changed:
+            if self._step(task, view, explain=True):
                 return True
             self._explained_at_s, overdue = time.monotonic(), False
         return False
-
-    def _plan(self, task: RescueTask, view: ReconcileView, *, explain: bool = False) -> bool:
-        """Plan the pod, and carry out the transition that follows. Return whether the cluster must be observed again."""
-        began_at_s, context = time.monotonic(), self._context(task, view)
-        # A pod for which pods were evicted may fail with this plan. Its result then needs current reasons.
-        plan = self._shared_plan(task, view, context, explain=explain or bool(task.evicted))
-        if plan is None:
-            self._is_interrupted = True
-            return False
-        explained, unexplained = task.explained_plan, plan.reason is UNEXPLAINED
-        if unexplained and explained is not None:
-            plan = replace(explained, pod=task.pod)
-        self._observer.on_planned(task, view.observed_in_s + time.monotonic() - began_at_s)
-        task.planned_at_s = view.now_at_s
-        event = self._settling(task, plan, view)
-        if event is None:
-            # The result of a run that ends has current reasons.
-            task.needs_explanation = unexplained and plan.status == IMPOSSIBLE and (self._once or explained is None)
-            task.set_plan(plan)
-            task.note_wait(view.now_at_s)
-            task.plan_at_s = max(view.now_at_s + REPLAN_S.get(plan.status, 0.0), task.settles_at_s)
-            if task.is_expected(view.now_at_s):
-                view.planner.expect(plan)
-            event = self._event_of(task, plan, view)
-        changed = apply(self.effects, task, event, view)
-        self._report(task)
-        return changed
-
-    def _settling(self, task: RescueTask, plan: RescuePlan, view: ReconcileView) -> t.Optional[Event]:
-        """Return the event while the scheduler has its settle time. The time restarts when a plan becomes possible."""
-        possible = plan.status == PLANNED
-        if possible and not task.was_possible and not self._dry_run:
-            self._restart_settling(task, view.snapshot, view.now_at_s)
-        task.was_possible = possible
-        if view.now_at_s >= task.settles_at_s or plan.status == WAITING:
-            return None
-        task.needs_explanation = False
-        reason = Reason(SETTLING, f"the scheduler has {self._options.settle_time_s} s to bind it by itself")
-        return Event("held_back", reason, plan=plan)
-
-    def _event_of(self, task: RescueTask, plan: RescuePlan, view: ReconcileView) -> Event:
-        """Return the event that follows from the plan for a pod for which no node is being cleared."""
-        if plan.status == PLANNED and not self._dry_run:
-            if not self._may_write:
-                holder = self._lease.holder or "another program"
-                return Event("held_back", Reason(NOT_LEADER, f"{holder} has the Lease and does the rescues"), plan=plan)
-            first = queue_violation(task, plan.hold_method, self.tasks.values(), self._options, view)
-            if first is not None:
-                return Event("held_back", first, plan=plan)
-        if plan.status == PLANNED:
-            return Event("possible", plan=plan)
-        if plan.reason.code == CAPACITY_BECOMING_FREE and not task.loaded and self._may_write:
-            return Event("resumable")
-        if plan.status == WAITING:
-            return Event("waits")
-        excluded = (*task.excluded_nodes.values(), *task.excluded_victims.values())
-        if task.evicted and plan.reason.code in NO_OTHER_EVICTIONS and all(until_s == math.inf for until_s in excluded):
-            return Event("failed", Reason(NO_OTHER_NODE, f"{len(task.evicted)} pods were evicted, and then: {plan.reason.text}"))
-        return Event("impossible")
-
-    def _context(self, task: RescueTask, view: ReconcileView) -> RescueContext:
-        scheduler = self._scheduler_health.violation(task.pod, task.unschedulable_since_s, view.snapshot)
-        return task.context(view.now_at_s, scheduler)
-
-    def _shared_plan(self, task: RescueTask, view: ReconcileView, context: RescueContext, *, explain: bool) -> t.Optional[RescuePlan]:
-        """Return the plan for the pod on this view. None if the view is too old, so that the next plan needs a newer one.
-
-        Equivalent pods share a plan. On a large cluster plans take long, and new pods, releases and signals must be handled between two of
-        them.
-        """
-        same = None if view.planner.has_node_for(task.uid) else equivalence_key(task.pod, context, view.snapshot, self._options)
-        key = (same, explain) if same is not None else None
-        known = view.plans.get(key) if key is not None else None
-        if known is not None and known.status != PLANNED:
-            return replace(known, pod=task.pod)
-        if not explain and _is_outdated(view):
-            return None
-        plan = view.planner.plan_rescue(task.pod, context, explain=explain)
-        if plan.status == PLANNED:
-            view.plans.clear()  # a plan reserves capacity and budgets that other pods then lack
-        view.plans[key or task.uid] = plan
-        return plan
 
     def _report(self, task: RescueTask) -> None:
         """Report a changed status or reason. An impossible rescue is reported once its reasons are known."""
@@ -540,23 +362,108 @@ class RescueController:
             event = POSTPONED_EVENTS.get(reason.code, "RescueImpossible")
             self._events.on_pod(task.pod, event, reason.text, warning=task.status == IMPOSSIBLE)
 
+    # --- the end of the program ---
 
-def _is_outdated(view: ReconcileView) -> bool:
-    """Return whether the view is too old for a further plan. A newer view may have a new pod, or a node to release."""
-    return bool(view.plans) and time.monotonic() - view.now_at_s > PLAN_SLICE_S
+    def release_all_holds(self) -> None:
+        """Release every held node, whichever program holds it. Raise LeaseLostError and KubeError."""
+        self._lease.ensure_held()
+        snapshot = self._cache.snapshot()
+        self.holds.refresh(snapshot, leading=True)
+        for node, hold in self.holds.active(snapshot):
+            self.holds.release(node, hold)
+        for task in self.tasks.values():
+            task.hold, task.nominated_version = None, ""
 
+    def release_own_holds(self) -> None:
+        """Release the nodes that this program holds, as last observed. The tasks keep their state. Raise LeaseLostError."""
+        view = self.view
+        if view is None:
+            return
+        for task in self.tasks.values():
+            if task.uid not in self._kept:
+                self.effects.release_node(task, view.snapshot.nodes)
+        for node, hold in self._own_holds():
+            self._lease.ensure_held()
+            self.holds.release(node, hold)
 
-def _end_of(task: RescueTask, *, leading: bool) -> t.Optional[Event]:
-    """Return the end of the task if the pod is bound, or does not exist any more. None otherwise.
+    @property
+    def pending_write(self) -> str:
+        """The eviction that may still be carried out. The next leader does not know of it, so it must not begin too early."""
+        return "an eviction is not answered yet" if self.effects.evictions.has_pending else ""
 
-    Only the leader knows that no rescue was involved.
-    """
-    if task.pod_gone or task.pod.terminating or task.pod.terminal:
-        text = f"the pod was deleted before it was bound; pods evicted for it: {len(task.evicted)}"
-        return Event("over", Reason("pod_gone", text), POD_GONE)
-    if not task.pod.spec.node_name:
-        return None
-    node = task.pod.spec.node_name
-    by_itself = leading and not task.attempt_started
-    text = f"the scheduler has bound it to node {node} by itself" if by_itself else f"it is bound to node {node}"
-    return Event("over", Reason("bound", text), RESCUED)
+    def hand_over(self) -> str:
+        """Release the holds that this program has not finished. Return an error text about what is left. Raise LeaseLostError."""
+        self.release_own_holds()
+        left = ", ".join(sorted(self.still_held))
+        return f"these nodes were not released; the next leader releases them: {left}" if left else ""
+
+    def keep_holds(self) -> None:
+        """Keep the holds of the rescues that have begun. The next program continues these rescues, or releases their nodes.
+
+        The program ends then. Its hold records and attempts are complete, as after the end of a killed program.
+        """
+        for task in self.clearing:
+            self._kept.add(task.uid)
+            number = len(task.evicted)
+            pods = "1 pod was" if number == 1 else f"{number or 'no'} pods were"
+            until = f", which is held for it until {task.hold.deadline} at most" if task.hold is not None else ""
+            text = f"{pods} evicted from node {task.node}{until}: run the module again, or run the rescuer, to complete the rescue"
+            task.status, task.reason = WAITING, Reason("rescue_begun", f"{text} and to release the node")
+
+    @property
+    def still_held(self) -> dict[str, Hold]:
+        """The holds of this program that it must release and that are on their nodes as far as it knows, by node name."""
+        tasks = [task for task in self.tasks.values() if task.is_finished or (task.is_clearing and task.uid not in self._kept)]
+        held = {task.node: task.hold for task in tasks if task.hold is not None}
+        return {**{node.name: hold for node, hold in self._own_holds()}, **held}
+
+    @property
+    def unrecorded(self) -> list[RescueTask]:
+        """The finished tasks whose result this program must still record."""
+        return [task for task in self.tasks.values() if self.attempts.must_record(task)]
+
+    def finish_evictions(self, timeout_s: float, *, hurried: t.Callable[[], bool] = lambda: False) -> bool:
+        """Wait until no eviction can be carried out any more, and record the evicted pods.
+
+        Return False if that takes longer than ``timeout_s`` seconds or ``hurried`` returns True. The program ends then, so no further node
+        is cleared.
+        """
+        self.accepts_new = False
+        end_at_s = time.monotonic() + timeout_s
+        while self.pending_write:
+            if hurried() or time.monotonic() > end_at_s:
+                return False
+            time.sleep(PENDING_EVICTIONS_POLL_S)
+        try:
+            unclear = [task for task in self.tasks.values() if task.uncertain_evictions]
+            if unclear:
+                view = self.observe()
+                for task in unclear:
+                    apply(self.effects, task, Event("unanswered"), view)
+        except (KubeError, LeaseLostError) as error:
+            self._observer.on_error(f"it is not known which pods were evicted at the end: {error}")
+        return True
+
+    def record_open_attempts(self) -> None:
+        """Record the results of the attempts whose pods are still unschedulable.
+
+        The program ends then, and no node is being cleared for these pods. Attempts with evicted pods have failed.
+        """
+        tasks = (task for task in self.tasks.values() if task.stage == WATCHED)
+        open_tasks = [task for task in tasks if task.attempt_started and not task.outcome_recorded]
+        if not open_tasks or self._dry_run or not self._lease.held:
+            return
+        try:
+            view = self.observe()
+            for task in open_tasks:
+                self._lease.ensure_held()
+                self.attempts.record_outcome(task, view)
+                task.outcome_recorded = True
+        except (KubeError, LeaseLostError) as error:
+            self._observer.on_error(f"the results of attempts could not be written at the end of the run: {error}")
+
+    def _own_holds(self) -> list[tuple[Node, Hold]]:
+        """Return the holds that this program has placed or taken over, without those that it keeps at its end."""
+        taken_over = {task.uid for task in self.tasks.values() if task.attempt_started}
+        own = ((node, hold) for node, hold in self.holds_seen() if hold.writer == self.environment.writer or hold.uid in taken_over)
+        return [(node, hold) for node, hold in own if hold.uid not in self._kept]

@@ -27,19 +27,30 @@ from ...kube.client.errors import (
     may_have_succeeded,
 )
 from ...model.api.node import Node
+from ...model.api.pod import Pod
 from ...model.reason import Reason
 from ...model.undecodable import UNDECODABLE
 from ...rescue.hold_policy import hold_duration_s, hold_policy
+from ...rescue.options import NONE
 from ...rescue.plan import BY_NOMINATION, BY_TAINT, IMPOSSIBLE, PLANNED, WAITING, Choice, RescuePlan, Victim
 from ...state.hold import Hold, make_hold
 from ...state.rescue_attempts import attempt_violation
 from ..common.event_recorder import EventRecorder
 from .attempts import AttemptRecorder
 from .environment import ReconcileView, RescueEnvironment
-from .evictions import EvictionPendingError, EvictionRequests, is_evicted, lost_hold_violation, pod_changed_violation, read_node, read_pod
 from .holds import HoldNotRecordedError, Holds, TooManyHoldsError, node_or_stub
-from .nomination import TaskNominations
 from .nomination_alone import Nominator
+from .requests import (
+    EvictionPendingError,
+    EvictionRequests,
+    is_evicted,
+    lost_hold_violation,
+    nominate,
+    pod_changed_violation,
+    read_node,
+    read_pod,
+    withdraw,
+)
 from .task import LEFT_ALONE_FOR_S, NO_OTHER_NODE, QUEUED, REPLAN_S, SETTLING, Event, RescueTask, limit_of
 
 EXCLUDE_AFTER_REFUSAL_S = 5.0
@@ -48,6 +59,8 @@ POSTPONED_FOR_S = 5.0
 """Seconds until the next plan for a pod whose rescue is not possible now: back-off, used-up attempts, or a full ConfigMap."""
 EXCLUDE_AFTER_DENIAL_S = 60.0
 """Seconds for which a pod is excluded after another denial, for example by a webhook."""
+NO_NOMINATION_FOR_S = 600.0
+"""Seconds without further nominations in addition to a taint, after a permission error. The role for nominations is missing then."""
 RETRY_S = 0.5
 ERROR_RETRY_S = 2.0
 
@@ -64,7 +77,7 @@ class Effects:
         self._lease, self._writer = environment.lease, environment.writer
         self._observer, self._dry_run = environment.observer, environment.dry_run
         self._holds, self._events, self._attempts = holds, events, attempts
-        self._nominations = TaskNominations(environment, nominator.nominate)
+        self._nominator, self._no_nomination_until_s = nominator, 0.0
         self.evictions = EvictionRequests(self._api)
 
     # --- without a node ---
@@ -77,17 +90,16 @@ class Effects:
         """Keep the node of the plan for the pod."""
         assert event.plan is not None
         choice = event.plan.choice
-        task.last_plan = replace(event.plan, next_node=choice.node if choice is not None else "")
-        task.status, task.reason = WAITING, event.why
-        task.note_wait(view.now_at_s)
+        plan = replace(event.plan, status=WAITING, reason=event.why, next_node=choice.node if choice is not None else "")
+        task.set_plan(plan, view.now_at_s)
         task.plan_at_s = task.settles_at_s if event.why.code == SETTLING else view.now_at_s + REPLAN_S[WAITING]
         if task.is_expected(view.now_at_s):
-            view.planner.expect(task.last_plan)
+            view.planner.expect(plan)
         return None
 
     def postpone(self, task: RescueTask, view: ReconcileView, event: Event) -> Instead:
         """Plan again after five seconds."""
-        task.set_plan(RescuePlan(task.pod, event.status, event.why))
+        task.set_plan(RescuePlan(task.pod, event.status, event.why), view.now_at_s)
         task.plan_at_s = view.now_at_s + POSTPONED_FOR_S
         return None
 
@@ -96,8 +108,9 @@ class Effects:
         plan = event.plan
         assert plan is not None and plan.choice is not None
         choice = plan.choice
-        attempt = self._attempts.with_results(task, self._attempts.load(task), view)
-        if self._attempts.load_victims(task, attempt) or self._has_rescued_victim(choice, view):
+        attempt = self._attempts.load_with_results(task, view)
+        # Another program may have evicted pods for it, or rescued a pod that the planner did not spare.
+        if task.uncertain_evictions or not view.planner.rescued.issuperset(self._attempts.rescued_pods(view.now_s)):
             return Event("outdated")
         # If no node is cleared or held for the pod, the last node was given up, and it counts as failed. It does not count if a foreign
         # taint reserves it, because such a node has no hold.
@@ -113,7 +126,7 @@ class Effects:
             refused = self._request_eviction(task, victim, view, dry_run=True)
             if refused is not None:
                 return refused
-        refused = self._nominations.violation(task, choice.node, view) if plan.hold_method == BY_NOMINATION else None
+        refused = self._nomination_violation(task, choice.node, view) if plan.hold_method == BY_NOMINATION else None
         if refused is not None:
             return refused
         task.reset_backoff()
@@ -139,7 +152,6 @@ class Effects:
         scheduler tries the critical pod again.
         """
         attempt = self._attempts.load(task)
-        self._attempts.load_victims(task, attempt)
         if attempt is None or task.uid not in attempt.under_way:
             return Event("waits")
         self.resolve(task, view, _event)
@@ -170,10 +182,9 @@ class Effects:
     def nominate(self, task: RescueTask, view: ReconcileView, event: Event) -> Instead:
         """Nominate the pod for the node."""
         assert event.plan is not None
-        task.set_plan(event.plan)
-        task.note_wait(view.now_at_s)
+        task.set_plan(event.plan, view.now_at_s)
         task.plan_at_s = view.now_at_s + REPLAN_S[WAITING]
-        self._nominations.nominate(task, view)
+        self._nominate(task, view)
         return None
 
     def evict(self, task: RescueTask, view: ReconcileView, event: Event) -> Instead:
@@ -181,7 +192,7 @@ class Effects:
         assert event.victim is not None
         victim = event.victim
         self._lease.ensure_held()
-        if not self._nominations.nominate(task, view):
+        if not self._nominate(task, view):
             refused = Reason("not_nominated", "the pod could not be nominated for it")
             return Event("given_up", refused) if view.now_at_s > task.give_up_at_s else Event("paused")
         if view.now_at_s < task.settles_at_s:
@@ -194,10 +205,10 @@ class Effects:
         self._lease.ensure_held()
         return self._request_eviction(task, victim, view, dry_run=False)
 
-    def keep_node(self, task: RescueTask, _view: ReconcileView, event: Event) -> Instead:
+    def keep_node(self, task: RescueTask, view: ReconcileView, event: Event) -> Instead:
         """Keep the node, and evict nothing that makes the scheduler try the other pod."""
         assert event.plan is not None
-        task.set_plan(replace(event.plan, reason=event.why))
+        task.set_plan(replace(event.plan, reason=event.why), view.now_at_s)
         return None
 
     def release_for_now(self, task: RescueTask, view: ReconcileView, event: Event) -> Instead:
@@ -207,8 +218,7 @@ class Effects:
             return Event("not_released")
         plan = replace(event.plan, status=WAITING, reason=event.why, next_node=task.node)
         task.leave_node(view.now_at_s + REPLAN_S[WAITING])
-        task.set_plan(plan)
-        task.note_wait(view.now_at_s)
+        task.set_plan(plan, view.now_at_s)
         return None
 
     def plan_again(self, task: RescueTask, view: ReconcileView, event: Event) -> Instead:
@@ -242,7 +252,7 @@ class Effects:
     def resolve(self, task: RescueTask, view: ReconcileView, _event: Event) -> Instead:
         """Read the pods whose eviction has no known result."""
         if task.is_clearing and not task.loaded:
-            self._attempts.load_victims(task, self._attempts.load(task))
+            self._attempts.load(task)
         found = False
         for uid, victim in list(task.uncertain_evictions.items()):
             if self.evictions.is_pending(uid):
@@ -251,8 +261,7 @@ class Effects:
             found = True
             now = read_pod(self._api, victim.pod)
             if is_evicted(now):
-                deletion_timestamp = now.metadata.deletion_timestamp if now is not None else None
-                self._note_eviction(task, victim, view, deletion_timestamp=deletion_timestamp, own=uid in task.recorded_victims)
+                self._note_eviction(task, victim, view, now, own=uid in task.recorded_victims)
             del task.uncertain_evictions[uid]
         if found and not task.uncertain_evictions:
             task.count_failed_nodes(task.last_node)
@@ -268,7 +277,11 @@ class Effects:
         if isinstance(error, MultipleBudgetsError):
             self._exclude(task, victim, math.inf)
         elif isinstance(error, (NotFoundError, ConflictError)) and not denied:
-            return self._handle_missing(task, view, event)
+            # The pod is gone or terminating and releases its capacity, or its budget was being written or deleted.
+            now = read_pod(self._api, victim.pod)
+            if now is not None and not now.terminating:
+                return self._retry_eviction(task, victim, error, view)
+            self._assume_terminating(victim, now)
         elif isinstance(error, BudgetError) and not denied and not task.is_clearing:
             self._exclude(task, victim, view.now_at_s + EXCLUDE_AFTER_REFUSAL_S)
         elif is_transient(error) and not denied:
@@ -321,7 +334,7 @@ class Effects:
     def release_node(self, task: RescueTask, nodes: Mapping[str, Node]) -> bool:
         """Release the task's node if it is held. Return False if that could not be written yet."""
         if task.hold is None:
-            self._nominations.withdraw(task)
+            self._withdraw(task)
             return True
         self._lease.ensure_held()
         node = node_or_stub(task.node, nodes)
@@ -341,11 +354,6 @@ class Effects:
         deadline_s = view.now_s + hold_duration_s(self._options)
         key = self._options.hold_taint_key if hold_method == BY_TAINT else ""
         return make_hold(task.pod, key=key, deadline_s=deadline_s, writer=self._writer, since_s=view.now_s)
-
-    def _has_rescued_victim(self, choice: Choice, view: ReconcileView) -> bool:
-        """Return whether another program has rescued a victim a short time ago, and the planner did not know this."""
-        unknown = self._attempts.rescued_pods(view.now_s) - view.planner.rescued
-        return any(victim.pod.metadata.uid in unknown for victim in choice.victims)
 
     def _place_hold(self, task: RescueTask, choice: Choice, hold: Hold, view: ReconcileView) -> Instead:
         """Place the hold. Return the event that follows if that was refused."""
@@ -370,6 +378,72 @@ class Effects:
             self._observer.on_hold(node, hold)
         return None
 
+    def _nomination_violation(self, task: RescueTask, node_name: str, view: ReconcileView) -> Instead:
+        """Check by a dry run that the pod can be nominated, before any write. Return the event that follows if it cannot now."""
+        try:
+            if task.pod.status.nominated_node_name or nominate(self._api, task.pod, node_name, dry_run=True):
+                return None
+        except KubeError as error:
+            if is_permission_error(error) or is_transient(error):
+                raise
+            if not isinstance(error, ConflictError):
+                return Event("failed", Reason("error", str(error)))
+        task.plan_at_s = view.now_at_s + RETRY_S  # another client writes to the pod; the watch shows the result
+        return Event("outdated")
+
+    def _nominate(self, task: RescueTask, view: ReconcileView) -> bool:
+        """Nominate the pod for the held node, and again after the scheduler has cleared the nomination.
+
+        Return False if no taint reserves the node and the pod could not be nominated yet. If the task has no hold, another party's taint
+        reserves the node. The scheduler may have nominated the pod for another node, where its victims are terminating. That nomination is
+        kept, because the scheduler would otherwise preempt again.
+        """
+        pod = task.pod
+        tainted = task.hold is None or not task.hold.nominates
+        if pod.status.nominated_node_name:
+            return True
+        if tainted and view.now_at_s < self._no_nomination_until_s:
+            return True
+        version = pod.metadata.resource_version
+        if version == task.nominated_version:
+            return True  # the watch does not show it yet
+        self._lease.ensure_held()
+        try:
+            # With hold none, several pods may be nominated at the same time. A failed attempt at one makes the scheduler try the others, so
+            # their nominations need no quick renewal.
+            alone = not tainted and self._options.hold != NONE
+            if self._nominator.nominate(pod, task.node) if alone else nominate(self._api, pod, task.node):
+                task.nominated_version = version
+                return True
+        except KubeError as error:
+            if tainted and is_permission_error(error):
+                self._continue_without_nomination(error, view)
+                return True
+            self._observer.on_error(f"{task.name}: it is not nominated for node {task.node}: {error}")
+        if tainted:
+            return True  # the taint reserves the node; the next step tries again
+        task.retry_at_s = view.now_at_s + RETRY_S
+        return False
+
+    def _continue_without_nomination(self, error: KubeError, view: ReconcileView) -> None:
+        """Report once that the role for nominations is missing, and try again later. The taint reserves the node without a nomination."""
+        if not self._no_nomination_until_s:
+            text = "pods are not nominated in addition to the taint. Pods that tolerate it can take the capacity that becomes free in parts"
+            self._observer.on_error(f"{text}: {error}")
+        self._no_nomination_until_s = view.now_at_s + NO_NOMINATION_FOR_S
+
+    def _withdraw(self, task: RescueTask) -> None:
+        """Withdraw the nomination for a node that another party's taint reserves. It belongs to no hold."""
+        nominated, task.nominated_version = task.nominated_version, ""
+        if not nominated or not task.node or task.pod_gone or task.pod.spec.node_name:
+            return
+        self._lease.ensure_held()
+        try:
+            withdraw(self._api, task.pod.metadata, task.node)
+        except KubeError as error:
+            # The scheduler clears the nomination after its next try.
+            self._observer.on_error(f"pod {task.name} is still nominated for node {task.node}: {error}")
+
     def _changed_since(self, task: RescueTask, victim: Victim, view: ReconcileView) -> Instead:
         """Return the event that follows if the pod does not wait any more, the victim may not be evicted, or the node is not held.
 
@@ -385,7 +459,7 @@ class Effects:
             task.retry_at_s = view.now_at_s + RETRY_S
             return Event("stale")
         if there is None or there.terminating:
-            self._assume_terminating(victim, there.metadata.deletion_timestamp if there is not None else None)
+            self._assume_terminating(victim, there)
             return Event("stale")
         if node is None:
             return Event("given_up", Reason("node_gone", f"node {task.node} is gone"))
@@ -411,10 +485,10 @@ class Effects:
         return None
 
     def _note_eviction(
-        self, task: RescueTask, victim: Victim, view: ReconcileView, *, deletion_timestamp: t.Optional[str] = None, own: bool = True
+        self, task: RescueTask, victim: Victim, view: ReconcileView, now: t.Optional[Pod] = None, *, own: bool = True
     ) -> None:
         """Record that the pod was evicted for the task. An eviction by another program is not reported again."""
-        self._assume_terminating(victim, deletion_timestamp)
+        self._assume_terminating(victim, now)
         task.evicted.append(victim)
         task.grace_ends_at_s[victim.pod.metadata.uid] = view.now_at_s + victim.grace_period_s
         task.reset_backoff()
@@ -422,18 +496,9 @@ class Effects:
             return
         task.acted = True
         self._observer.on_evicted(task, victim)
-        metadata, node = victim.pod.metadata, victim.pod.spec.node_name  # the task may have another node by now
+        node = victim.pod.spec.node_name  # the task may have another node by now
         self._events.on_pod(victim.pod, "EvictedForCriticalPod", f"evicted from node {node} to free capacity for critical pod {task.name}")
-        self._events.on_pod(task.pod, "RescueEviction", f"evicted pod {metadata.namespace}/{metadata.name} from node {node} for it")
-
-    def _handle_missing(self, task: RescueTask, view: ReconcileView, event: Event) -> Instead:
-        """Handle 404 or 409: the pod is gone or terminating and releases its capacity, or its budget was being written or deleted."""
-        assert event.victim is not None and event.error is not None
-        now = read_pod(self._api, event.victim.pod)
-        if now is None or now.terminating:
-            self._assume_terminating(event.victim, now.metadata.deletion_timestamp if now is not None else None)
-            return None
-        return self._retry_eviction(task, event.victim, event.error, view)
+        self._events.on_pod(task.pod, "RescueEviction", f"evicted pod {victim.pod.metadata.full_name} from node {node} for it")
 
     def _retry_eviction(self, task: RescueTask, victim: Victim, error: KubeError, view: ReconcileView) -> Instead:
         if isinstance(error, EvictionPendingError):  # not a refusal: the answer is pending
@@ -459,7 +524,9 @@ class Effects:
             task.back_off(view.now_at_s)
         return released
 
-    def _assume_terminating(self, victim: Victim, deletion_timestamp: t.Optional[str]) -> None:
+    def _assume_terminating(self, victim: Victim, now: t.Optional[Pod]) -> None:
+        """Let the cached state show the end of the victim. ``now``: as just read; None if it is gone, or was not read."""
+        deletion_timestamp = now.metadata.deletion_timestamp if now is not None else None
         self._cache.assume_terminating(victim.pod.metadata.uid, deletion_timestamp or "")
 
     def _exclude(self, task: RescueTask, victim: Victim, until_s: float) -> None:

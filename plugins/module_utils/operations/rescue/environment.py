@@ -19,13 +19,11 @@ from ...rescue.planner import RescuePlanner
 from ...state.hold import Hold
 from ..common.leader_lease import LeaderLease, identity
 from ..common.scheduler_profiles import read_scheduler_profiles
-from .evictions import REQUEST_TIMEOUT_S
+from .requests import REQUEST_TIMEOUT_S
 from .task import RescueTask
 
 RETRY_FOR_S = 5.0
 """Seconds for which a request is repeated after a transient error. After that the next reconciliation decides on a newer state."""
-ANSWER_TIMEOUT_S = REQUEST_TIMEOUT_S
-"""Limit of seconds for one answer, the same as for an eviction."""
 WRITE_WITHIN_S = 5.0
 """Limit of seconds for a write to a node, a pod's status or the ConfigMap.
 
@@ -64,6 +62,7 @@ class ReconcileView(t.NamedTuple):
 
     ``now_s`` is the API server's clock in seconds since the epoch; ``now_at_s`` is this machine's monotonic clock. ``plans`` has the plans
     on it, by equivalence key (``rescue/equivalence.py``) or by the pod's UID. ``observed_in_s``: the duration of the observation.
+    ``may_write``: a node may be held now.
     """
 
     snapshot: ClusterSnapshot
@@ -72,6 +71,7 @@ class ReconcileView(t.NamedTuple):
     now_at_s: float
     plans: dict[Hashable, RescuePlan]
     observed_in_s: float
+    may_write: bool
 
     def pods_on(self, node_name: str) -> Sequence[Pod]:
         """Return the pods on the node."""
@@ -98,21 +98,15 @@ class RescueEnvironment:
 def open_environment(api: KubeApi, options: RescueOptions, observer: RescueObserver, *, dry_run: bool) -> RescueEnvironment:
     """Return the objects of a program. The informer is not started yet. Raise OptionError and KubeError.
 
-    Requests without a quick answer are repeated on a newer state. Every write ends before the Lease can be lost.
+    Requests without a quick answer are repeated on a newer state. Every write ends before the Lease can be lost. Snapshots have the
+    profiles of ``scheduler_config``. Workloads are cached only for their maintenance windows and for the default constraints of a profile.
     """
     writer = identity()
     lease = LeaderLease(api, writer)
     client = api.with_timeouts(
-        retry_for_s=RETRY_FOR_S, answer_timeout_s=ANSWER_TIMEOUT_S, until=lease.ends_at_s, write_within_s=WRITE_WITHIN_S
+        retry_for_s=RETRY_FOR_S, answer_timeout_s=REQUEST_TIMEOUT_S, until=lease.ends_at_s, write_within_s=WRITE_WITHIN_S
     )
-    return RescueEnvironment(client, _informer(api, options), options, lease, observer, writer, dry_run)
-
-
-def _informer(api: KubeApi, options: RescueOptions) -> ClusterInformer:
-    """Return an informer of what these options need. Its snapshots have the profiles of ``scheduler_config``.
-
-    Workloads are cached only for their maintenance windows and for the default constraints of a profile.
-    """
     profiles = read_scheduler_profiles(api, options.scheduler_config)
     needs_workloads = options.respect_windows or any(profile.default_constraints for profile in profiles.values())
-    return ClusterInformer(api, (*CACHED_RESOURCES, *WORKLOAD_RESOURCES) if needs_workloads else CACHED_RESOURCES, profiles=profiles)
+    cache = ClusterInformer(api, (*CACHED_RESOURCES, *WORKLOAD_RESOURCES) if needs_workloads else CACHED_RESOURCES, profiles=profiles)
+    return RescueEnvironment(client, cache, options, lease, observer, writer, dry_run)

@@ -34,9 +34,9 @@ from ...state.hold import (
 from ..common.config_map_store import NAME, NAMESPACE, Changes, ConfigMapStore
 from ..common.event_recorder import EventRecorder
 from ..common.guarded_patch import MAX_TRIES, write_guarded
-from .environment import RescueObserver
-from .nomination import withdraw
+from .environment import ReconcileView, RescueObserver
 from .nomination_alone import Nominator
+from .requests import withdraw
 from .task import WATCHED, RescueTask
 
 READ_EVERY_S = 5.0
@@ -114,6 +114,7 @@ class NodeTakenError(KubeError):
 
 
 RETRY_S = 1.0
+"""Seconds until ``reconcile`` repeats writes, after one of them has failed."""
 
 
 class Holds:
@@ -135,7 +136,7 @@ class Holds:
         self._records = HoldStore(api)
         self._released: dict[str, Hold] = {}
         self._released_annotations: dict[str, t.Optional[str]] = {}
-        self._retry_at_s: dict[str, float] = {}
+        self._retry_at_s = 0.0
         self._held_nodes_cache: t.Optional[tuple[tuple[t.Any, ...], HeldNodes]] = None
 
     def refresh(self, snapshot: ClusterSnapshot, *, leading: bool) -> None:
@@ -169,33 +170,25 @@ class Holds:
                 self._drop([record])
             raise
 
-    def reconcile(
-        self, snapshot: ClusterSnapshot, tasks: Mapping[str, RescueTask], *, now_s: float, now_at_s: float, may_write: bool
-    ) -> list[tuple[Node, Hold]]:
+    def reconcile(self, view: ReconcileView, tasks: Mapping[str, RescueTask]) -> list[tuple[Node, Hold]]:
         """Release holds that are no longer needed. Return the holds of pods whose rescue no program continues, to be taken over."""
         self.expired, self.orphaned = [], []
         left = []
-        self._drop_obsolete(snapshot, now_at_s, may_write=may_write)
-        for node, hold in self.active(snapshot):
+        tries = view.may_write and view.now_at_s >= self._retry_at_s
+        obsolete = self._held_nodes(view.snapshot).obsolete
+        if tries and obsolete:
+            self._drop(obsolete)
+        for node, hold in self.active(view.snapshot):
             task = tasks.get(hold.uid)
-            if self._has_expired(node, hold, task, snapshot, now_s):
-                if not (may_write and self._try_to_release(node, hold, now_at_s)):
+            if self._has_expired(node, hold, task, view):
+                if not (tries and self.release(node, hold)):
                     self.expired.append(node.name)
             elif task is not None and task.stage == WATCHED:
-                if may_write:
+                if view.may_write:
                     left.append((node, hold))
                 else:
                     self.orphaned.append(node.name)
         return left
-
-    def _try_to_release(self, node: Node, hold: Hold, now_at_s: float) -> bool:
-        if now_at_s < self._retry_at_s.get(node.name, 0.0):
-            return False
-        self._retry_at_s.pop(node.name, None)
-        released = self.release(node, hold)
-        if not released:
-            self._retry_at_s[node.name] = now_at_s + RETRY_S
-        return released
 
     def active(self, snapshot: ClusterSnapshot) -> list[tuple[Node, Hold]]:
         """Return every node with a hold, without the holds that this program has released and that the watch still shows."""
@@ -214,7 +207,7 @@ class Holds:
             if record is not None and record.hold == hold:
                 self._records.remove([record])
         except KubeError as error:
-            self._observer.on_error(f"node {node.name} is not released yet: {error}")
+            self._fail(f"node {node.name} is not released yet: {error}")
             return False
         self._released[node.name], self._released_annotations[node.name] = hold, hold_annotation(node)
         if was_there:
@@ -248,32 +241,26 @@ class Holds:
         }
         return [name for name, text in found.items() if self._released_annotations.get(name) != text]
 
-    def _drop_obsolete(self, snapshot: ClusterSnapshot, now_at_s: float, *, may_write: bool) -> None:
-        """Remove the records of nodes that are gone."""
-        obsolete = self._held_nodes(snapshot).obsolete
-        if not (obsolete and may_write) or now_at_s < self._retry_at_s.get("", 0.0):
-            return
-        if not self._drop(obsolete):
-            self._retry_at_s[""] = now_at_s + RETRY_S
-
-    def _drop(self, records: list[HoldRecord]) -> bool:
+    def _drop(self, records: list[HoldRecord]) -> None:
         try:
             self._records.remove(records)
         except KubeError as error:
             names = ", ".join(record.node for record in records)
-            self._observer.on_error(f"the records of holds of these nodes could not be removed yet: {names}: {error}")
-            return False
-        return True
+            self._fail(f"the records of holds of these nodes could not be removed yet: {names}: {error}")
 
-    def _has_expired(self, node: Node, hold: Hold, task: t.Optional[RescueTask], snapshot: ClusterSnapshot, now_s: float) -> bool:
+    def _fail(self, what: str) -> None:
+        self._observer.on_error(what)
+        self._retry_at_s = time.monotonic() + RETRY_S
+
+    def _has_expired(self, node: Node, hold: Hold, task: t.Optional[RescueTask], view: ReconcileView) -> bool:
         if task is not None and task.is_clearing and task.node == node.name:
             return False  # the end of the task releases the node
-        if hold.has_expired(now_s) or not (hold.nominates or hold.taint in (node.spec.taints or ())):
+        if hold.has_expired(view.now_s) or not (hold.nominates or hold.taint in (node.spec.taints or ())):
             return True  # an annotation without its taint has no effect
         if task is not None:
             # Another node is being cleared for the task, or this one was cleared without effect, or the task has ended.
             return task.stage != WATCHED or node.name in task.excluded_nodes
-        pod = next((pod for pod in snapshot.pods if pod.metadata.uid == hold.uid), None)
+        pod = next((pod for pod in view.snapshot.pods if pod.metadata.uid == hold.uid), None)
         return pod is None or bool(pod.spec.node_name) or pod.terminating or pod.terminal
 
 

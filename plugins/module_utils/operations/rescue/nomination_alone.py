@@ -22,11 +22,11 @@ from ...model.api.pod import Pod
 from ...model.reason import Reason
 from ...rescue.critical import effective_priority
 from ...rescue.options import NONE, RescueOptions
-from ...rescue.plan import BY_NOMINATION, WAITING
+from ...rescue.plan import BY_NOMINATION, WAITING, RescuePlan
 from ..common.leader_lease import LeaderLease
 from .environment import ReconcileView
-from .nomination import nominate
-from .task import QUEUED, WATCHED, RescueTask
+from .requests import nominate
+from .task import QUEUED, WATCHED, Event, RescueTask
 
 WAIT_S = 1.0
 JOIN_S = 2.0
@@ -119,6 +119,15 @@ class Nominator:
             self._kept[pod.metadata.uid] = _Kept(node_name, pod.metadata.resource_version)
             self._any.set()
         return nominated
+
+
+def queue_event(
+    task: RescueTask, plan: RescuePlan, tasks: Iterable[RescueTask], options: RescueOptions, view: ReconcileView
+) -> t.Optional[Event]:
+    """Return the event if another rescue must end before the next eviction of the plan on the node of this task. None otherwise."""
+    alone = task.hold is not None and task.hold.nominates
+    first = queue_violation(task, BY_NOMINATION if alone else None, tasks, options, view)
+    return Event("another_first" if alone else "queued", first, plan=plan) if first is not None else None
 
 
 def queue_violation(

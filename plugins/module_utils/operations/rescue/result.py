@@ -83,7 +83,7 @@ def _diff(run: RescueResult) -> list[Json]:
     victims: dict[str, dict[str, list[str]]] = {}
     for critical_pod, victim in run.evictions:
         by_node = victims.setdefault(critical_pod, {})
-        by_node.setdefault(victim.pod.spec.node_name, []).append(f"{victim.pod.metadata.namespace}/{victim.pod.metadata.name}")
+        by_node.setdefault(victim.pod.spec.node_name, []).append(victim.pod.metadata.full_name)
     return [*placed, *(_victims_diff(pod, by_node) for pod, by_node in victims.items()), *released]
 
 

@@ -7,28 +7,30 @@ from __future__ import annotations
 import math
 import time
 import typing as t
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from contextlib import contextmanager, suppress
+from enum import Enum
 
 from ...kube.client.api import KubeApi
-from ...kube.client.errors import KubeError, is_transient
+from ...kube.client.errors import InvalidError, KubeError, is_transient
+from ...kube.client.resources import PODS
 from ...model.api.node import Node
+from ...model.api.pod import Pod
 from ...model.option_values import OptionError
 from ...model.reason import Reason
-from ...rescue.options import STATE_RELEASED, RescueRequest, missing_namespaces
+from ...model.snapshot import ClusterSnapshot
+from ...model.undecodable import undecodable_of
+from ...rescue.critical import NOT_CRITICAL, is_critical, not_critical_message
+from ...rescue.options import STATE_RELEASED, RescueOptions, RescueRequest, missing_namespaces
 from ...rescue.plan import IMPOSSIBLE, WAITING, Victim
 from ...rescue.plan_reasons import UNEXPLAINED
 from ...state.hold import HOLD_ANNOTATION, NO_SCHEDULE, Hold
-from ..common.config_map_store import NAME, NAMESPACE
+from ..common.config_map_store import NAME, NAMESPACE, ConfigMapStore
 from ..common.leader_lease import ASKED_EVERY_S, LeaderLease, LeaseLostError
-from .attempts import AttemptStore
 from .controller import RescueController
-from .end_of_run import End, RunState, end_of_run
 from .environment import RescueObserver, open_environment
 from .result import Eviction, HoldChange, RescueError, RescueResult
-from .selected_pods import named_pods_without_task, selected_pods
-from .shutdown import RescueShutdown
-from .task import FAILED, NOT_LEADER, QUEUED, SETTLING, RescueTask
+from .task import FAILED, NOT_LEADER, POD_GONE, QUEUED, RESCUED, SETTLING, RescueTask
 
 LEASE_TIMEOUT_S = 30.0
 """Seconds that a run waits for the Lease of a killed program: its duration, and time for slow answers."""
@@ -39,6 +41,17 @@ HOW_TO_RELEASE = "ansible localhost -m onprem.kube_scheduling.k8s_critical_rescu
 HOW_TO_RELEASE_BY_PLAYBOOK = "ansible-playbook onprem.kube_scheduling.rescue -e rescue_state=released"
 STEADY_S = 0.02
 """Seconds to wait after a change. Several changes often occur together, and the wait lets all of them arrive before the next step."""
+
+
+class End(Enum):
+    """An end of a run."""
+
+    DONE = "done"
+    """Nothing is left to do."""
+    BEGUN = "begun"
+    """Without ``wait``: every rescue that is possible now has begun. The nodes stay held."""
+    TIMED_OUT = "timed_out"
+    """The time limit is over, and pods are still waiting, or this run could not release a node or record a result."""
 
 
 class _ResultObserver(RescueObserver):
@@ -66,16 +79,15 @@ class _ResultObserver(RescueObserver):
         """True if a hold was placed or removed, or an error was reported."""
         return bool(self.hold_changes or self.errors)
 
-    def result(self, tasks: list[RescueTask], *, error: t.Optional[KubeError] = None) -> RescueResult:
-        """Return the result with the collected values."""
-        return RescueResult(tasks, self.hold_changes, self.evictions, tuple(self.errors), error)
-
-    def plan(self, tasks: list[RescueTask], releases: t.Sequence[HoldChange]) -> RescueResult:
-        """Return the result of a dry run: the plans of the tasks, and the nodes that would be released."""
+    def result(
+        self, tasks: list[RescueTask], releases: t.Sequence[HoldChange] = (), *, error: t.Optional[KubeError] = None
+    ) -> RescueResult:
+        """Return the result with the collected values, the plans of a dry run, and the nodes that it would release."""
         holds = [HoldChange(*task.planned_hold) for task in tasks if task.is_plan and task.planned_hold is not None]
         choices = [(task, task.last_plan.choice) for task in tasks if task.is_plan and task.last_plan is not None]
         evictions = [Eviction(task.name, victim) for task, choice in choices if choice is not None for victim in choice.victims]
-        return RescueResult(tasks, [*holds, *releases], evictions, tuple(self.errors))
+        changes = [*self.hold_changes, *holds, *releases]
+        return RescueResult(tasks, changes, [*self.evictions, *evictions], tuple(self.errors), error)
 
 
 def run_rescue(api: KubeApi, request: RescueRequest) -> RescueResult:
@@ -88,9 +100,9 @@ def run_rescue(api: KubeApi, request: RescueRequest) -> RescueResult:
         missing = missing_namespaces(request.options, cache.snapshot()) if request.state != STATE_RELEASED else ""
         if missing:
             raise OptionError(missing)
-        shutdown = RescueShutdown(RescueController(environment, AttemptStore(environment.api), selected=selected))
+        controller = RescueController(environment, ConfigMapStore(environment.api), selected=selected)
         run = _release_result if request.state == STATE_RELEASED else _rescue_result
-        return run(shutdown, request, notes)._replace(undecodable=cache.undecodable)
+        return run(controller, request, notes)._replace(undecodable=cache.undecodable)
     finally:
         cache.stop()
 
@@ -98,53 +110,47 @@ def run_rescue(api: KubeApi, request: RescueRequest) -> RescueResult:
 # --- rescue -----------------------------------------------------------------------------------------------------------
 
 
-def _rescue_result(shutdown: RescueShutdown, request: RescueRequest, notes: _ResultObserver) -> RescueResult:
+def _rescue_result(controller: RescueController, request: RescueRequest, notes: _ResultObserver) -> RescueResult:
     """Rescue the pods. Return the result, also after an error if something was done or planned before it. Raise KubeError otherwise."""
-    controller, cache = shutdown.controller, shutdown.controller.environment.cache
     error: t.Optional[KubeError] = None
     try:
-        _rescue(shutdown, request)
+        _rescue(controller, request)
     except KubeError as caught:
         if not (controller.tasks or notes.has_any):
             raise
         error = caught
-    if request.dry_run and error is None:
-        others = named_pods_without_task(controller.tasks, cache.snapshot(), request)
-        return notes.plan([*controller.tasks.values(), *others], _would_release(controller, notes))
-    error = _with_held_nodes(error, shutdown)
+    error = _with_held_nodes(error, controller)
+    tasks = list(controller.tasks.values())
     if error is not None:
-        _fail_unfinished(controller, error)
-        return notes.result([*controller.tasks.values()], error=error)
-    others = named_pods_without_task(controller.tasks, cache.snapshot(), request)
-    return notes.result([*controller.tasks.values(), *others])
+        _fail_unfinished(tasks, error)
+        return notes.result(tasks, error=error)
+    tasks += named_pods_without_task(controller.tasks, controller.environment.cache.snapshot(), request)
+    return notes.result(tasks, _would_release(controller, notes) if request.dry_run else ())
 
 
-def _rescue(shutdown: RescueShutdown, request: RescueRequest) -> None:
-    controller = shutdown.controller
+def _rescue(controller: RescueController, request: RescueRequest) -> None:
     cache, lease = controller.environment.cache, controller.environment.lease
     clock = _Clock(request.options.wait_timeout_s)
     ask_at_s, complete_at_s = 0.0, math.inf
-    with _released_at_the_end(shutdown, lease), controller.nominations.renewed():
+    with _released_at_the_end(controller, lease), controller.nominations.renewed():
         while True:
             version, began_at_s = cache.version, time.monotonic()
             requeue_after_s = controller.reconcile()
-            clock.note(blocked=bool(controller.problem) or (not lease.held and _has_to_write(shutdown)))
-            end = end_of_run(_state_of(shutdown, clock, lease), wait=request.wait, dry_run=request.dry_run)
-            if end is End.UNREADABLE:
-                raise RescueError(f"the cluster could not be read within wait_timeout: {controller.problem}")
+            clock.note(blocked=bool(controller.problem) or (not lease.held and _has_to_write(controller)))
+            end = end_of_run(controller, clock, wait=request.wait, dry_run=request.dry_run)
             if end is End.DONE and request.dry_run and not clock.is_over:
                 # The plans were completed at different times. An impossible one may be seconds old, and nothing else repeats it.
                 complete_at_s = min(complete_at_s, began_at_s)
                 if controller.plan_again_if_older(complete_at_s):
                     continue
             if end is not None:
-                if shutdown.finish_evictions(EVICTIONS_END_WITHIN_S):
-                    shutdown.record_open_attempts()
+                if controller.finish_evictions(EVICTIONS_END_WITHIN_S):
+                    controller.record_open_attempts()
                     if end is End.BEGUN:
-                        shutdown.keep_holds()
+                        controller.keep_holds()
                 break
             now_at_s = time.monotonic()
-            if not request.dry_run and not lease.held and now_at_s >= ask_at_s and _needs_lease(shutdown):
+            if not request.dry_run and not lease.held and now_at_s >= ask_at_s and _needs_lease(controller):
                 ask_at_s = now_at_s + ASKED_EVERY_S
                 if _acquire(lease):
                     continue
@@ -172,7 +178,7 @@ class _Clock:
             self._blocked_at_s = time.monotonic()
 
     @property
-    def blocked(self) -> bool:
+    def is_blocked(self) -> bool:
         """True if the cluster cannot be read now, or a write is due that is not possible now."""
         return self._blocked_at_s is not None
 
@@ -199,50 +205,51 @@ def _acquire(lease: LeaderLease) -> bool:
         return False
 
 
-def _needs_lease(shutdown: RescueShutdown) -> bool:
+def _needs_lease(controller: RescueController) -> bool:
     """Return whether something must be written. Otherwise no Lease is acquired."""
-    controller = shutdown.controller
     planned = any(task.reason is not None and task.reason.code == NOT_LEADER for task in controller.tasks.values())
-    return planned or bool(controller.holds.expired) or bool(controller.holds.orphaned) or _has_to_write(shutdown)
+    return planned or bool(controller.holds.expired) or bool(controller.holds.orphaned) or _has_to_write(controller)
 
 
-def _is_unreadable(shutdown: RescueShutdown) -> bool:
-    """Return whether the cluster cannot be read and the state of the pods is not known.
-
-    If this run has left something behind, the end of the run reports it.
-    """
-    controller = shutdown.controller
-    if not controller.problem or shutdown.still_held or shutdown.unrecorded:
-        return False
-    return not controller.tasks or not all(task.is_finished for task in controller.tasks.values())
-
-
-def _has_to_write(shutdown: RescueShutdown) -> bool:
+def _has_to_write(controller: RescueController) -> bool:
     """Return whether this run must still release a node or record the result of an attempt."""
-    return bool(shutdown.still_held) or bool(shutdown.unrecorded)
+    return bool(controller.still_held) or bool(controller.unrecorded)
 
 
-def _state_of(shutdown: RescueShutdown, clock: _Clock, lease: LeaderLease) -> RunState:
-    controller = shutdown.controller
+def end_of_run(controller: RescueController, clock: _Clock, *, wait: bool, dry_run: bool) -> t.Optional[End]:
+    """Return the end of the run, or None if it continues. Raise RescueError if the state of the pods is not known in time."""
     tasks = list(controller.tasks.values())
+    all_finished = bool(tasks) and all(task.is_finished for task in tasks)
+    if clock.is_over and controller.problem and not all_finished and not _has_to_write(controller):
+        raise RescueError(f"the cluster could not be read within wait_timeout: {controller.problem}")
+    if any(task.reason is UNEXPLAINED for task in tasks) and not clock.is_over:
+        return None
+    if clock.is_blocked:
+        return End.TIMED_OUT if clock.is_over else None
     waiting = [task for task in tasks if not task.is_finished and (task.status != IMPOSSIBLE or task.evicted)]
+    if dry_run:  # a plan waits only for the settle time of the scheduler and for answers to its dry runs
+        is_settling = any(task.status != WAITING or task.settles_at_s >= time.monotonic() for task in waiting)
+        return None if is_settling else End.DONE
+    if waiting and (wait or _can_begin_one(controller, waiting)):
+        # A node that is being cleared has its own time limit.
+        return End.TIMED_OUT if clock.is_over and not controller.clearing else None
     cleared_for = {task.uid for task in waiting if task.is_clearing}
-    now_at_s = time.monotonic()
-    # A run that has the Lease, or has not asked for it yet, can begin a rescue. The holder of the Lease is known only after a request.
+    if controller.unrecorded or any(hold.uid not in cleared_for for hold in controller.still_held.values()):
+        return End.TIMED_OUT if clock.is_over else None
+    # Another active program releases its holds by itself.
+    if controller.holds.expired and not clock.has_run_for(LEASE_TIMEOUT_S):
+        return None
+    return End.BEGUN if waiting else End.DONE
+
+
+def _can_begin_one(controller: RescueController, waiting: list[RescueTask]) -> bool:
+    """Return whether the next step for a waiting pod is possible now.
+
+    A run that has the Lease, or has not asked for it yet, can begin a rescue. The holder of the Lease is known only after a request.
+    """
+    lease = controller.environment.lease
     has_other_leader = not lease.held and bool(lease.holder)
-    return RunState(
-        is_over=clock.is_over,
-        lease_time_is_over=clock.has_run_for(LEASE_TIMEOUT_S),
-        is_blocked=clock.blocked,
-        is_unreadable=_is_unreadable(shutdown),
-        has_unexplained=any(task.reason is UNEXPLAINED for task in tasks),
-        is_waiting=bool(waiting),
-        is_settling=any(task.status != WAITING or task.settles_at_s >= now_at_s for task in waiting),
-        can_begin=not has_other_leader and (bool(controller.holds.orphaned) or any(_can_begin(task) for task in waiting)),
-        is_clearing=bool(controller.clearing),
-        must_write=bool(shutdown.unrecorded) or any(hold.uid not in cleared_for for hold in shutdown.still_held.values()),
-        has_expired_holds=bool(controller.holds.expired),
-    )
+    return not has_other_leader and (bool(controller.holds.orphaned) or any(_can_begin(task) for task in waiting))
 
 
 def _can_begin(task: RescueTask) -> bool:
@@ -256,7 +263,7 @@ def _can_begin(task: RescueTask) -> bool:
 
 
 @contextmanager
-def _released_at_the_end(shutdown: RescueShutdown, lease: LeaderLease) -> Iterator[None]:
+def _released_at_the_end(controller: RescueController, lease: LeaderLease) -> Iterator[None]:
     """Release all nodes and the Lease at the end of the block, also after an error.
 
     Evictions that may still be carried out are awaited first, because the next program would not know of them. If that takes too long, the
@@ -270,32 +277,32 @@ def _released_at_the_end(shutdown: RescueShutdown, lease: LeaderLease) -> Iterat
         raise
     finally:
         try:
-            if shutdown.finish_evictions(EVICTIONS_END_WITHIN_S):
-                _release_own(shutdown, lease, retry_for_s)
+            if controller.finish_evictions(EVICTIONS_END_WITHIN_S):
+                _release_own(controller, lease, retry_for_s)
         finally:
-            if shutdown.controller.has_pending_evictions:
+            if controller.pending_write:
                 lease.abandon()
             elif lease.holder:
                 lease.release()
 
 
-def _release_own(shutdown: RescueShutdown, lease: LeaderLease, retry_for_s: float) -> None:
+def _release_own(controller: RescueController, lease: LeaderLease, retry_for_s: float) -> None:
     """Release the nodes of a run that ends. After an error, failed writes are repeated for some time."""
     end_at_s = time.monotonic() + retry_for_s
-    while shutdown.still_held and time.monotonic() < end_at_s:
+    while controller.still_held and time.monotonic() < end_at_s:
         with suppress(KubeError, LeaseLostError):
             if lease.acquire(0):
-                shutdown.release_own_holds()
-        if shutdown.still_held:
+                controller.release_own_holds()
+        if controller.still_held:
             time.sleep(ASK_AGAIN_S)
     if lease.held:
         with suppress(LeaseLostError):  # the new holder of the Lease releases the nodes
-            shutdown.release_own_holds()
+            controller.release_own_holds()
 
 
-def _with_held_nodes(error: t.Optional[KubeError], shutdown: RescueShutdown) -> t.Optional[KubeError]:
+def _with_held_nodes(error: t.Optional[KubeError], controller: RescueController) -> t.Optional[KubeError]:
     """Return the error with instructions for the nodes that the run could not release. None without an error and such nodes."""
-    held, controller = shutdown.still_held, shutdown.controller
+    held = controller.still_held
     if not held:
         return error
     nodes = "; ".join(_held(name, hold) for name, hold in sorted(held.items()))
@@ -311,9 +318,9 @@ def _with_held_nodes(error: t.Optional[KubeError], shutdown: RescueShutdown) -> 
     )
 
 
-def _fail_unfinished(controller: RescueController, error: KubeError) -> None:
+def _fail_unfinished(tasks: list[RescueTask], error: KubeError) -> None:
     """Finish the open tasks with the error, so that the result has the actions before the error."""
-    for task in controller.tasks.values():
+    for task in tasks:
         if not task.is_finished and task.status != IMPOSSIBLE:
             task.status, task.reason = FAILED, Reason("error", str(error))
 
@@ -332,19 +339,71 @@ def _would_release(controller: RescueController, notes: _ResultObserver) -> list
     return [HoldChange(node, hold, is_release=True) for node, hold in controller.holds_seen() if node.name in over]
 
 
+# --- the pods of a run ----------------------------------------------------------------------------------------------
+
+
+def selected_pods(api: KubeApi, request: RescueRequest) -> t.Callable[[Pod], bool]:
+    """Return the predicate for pods that the options name and label_selectors select. The API server evaluates the selector."""
+    if not request.name and not request.label_selector:
+        return lambda _pod: True
+    found: list[Pod] = []
+    for namespace in request.options.namespaces:
+        try:
+            found += api.list_all(PODS, namespace=namespace, label_selector=request.label_selector)
+        except InvalidError as error:
+            raise OptionError(f"label_selectors: {error}") from error
+    found = [pod for pod in found if request.name in ("", pod.metadata.name)]
+    if request.name and not found:
+        labels = f" with the labels {request.label_selector}" if request.label_selector else ""
+        raise RescueError(f"Pod {request.name}{labels} is not in namespace {' or '.join(request.options.namespaces)}: check its name")
+    if request.name:
+        return lambda pod: pod.metadata.name == request.name  # this includes a pod that a controller creates again with this name
+    uids = {pod.metadata.uid for pod in found}
+    return lambda pod: pod.metadata.uid in uids
+
+
+def named_pods_without_task(tasks: Container[str], snapshot: ClusterSnapshot, request: RescueRequest) -> list[RescueTask]:
+    """Return tasks for pods that the option name selects and that need no rescue or cannot have one, so that the result has them."""
+    if not request.name:
+        return []
+    found = [pod for pod in snapshot.pods if pod.metadata.name == request.name]
+    return [
+        _answer(pod, request.options)
+        for pod in found
+        if pod.metadata.namespace in request.options.namespaces and pod.metadata.uid not in tasks
+    ]
+
+
+def _answer(pod: Pod, options: RescueOptions) -> RescueTask:
+    task = RescueTask(pod, 0.0, 0.0)
+    undecodable = undecodable_of(pod)
+    if pod.spec.node_name:
+        task.status, task.reason = RESCUED, Reason("bound", f"it is bound to node {pod.spec.node_name}")
+    elif pod.terminating or pod.terminal:
+        task.status, task.reason = POD_GONE, Reason("pod_gone", "it is being deleted, or has finished")
+    elif undecodable is not None:
+        task.status, task.reason = IMPOSSIBLE, undecodable.reason
+    elif not is_critical(pod, options):
+        task.status, task.reason = IMPOSSIBLE, Reason(NOT_CRITICAL, not_critical_message(pod, options))
+    else:
+        text = "the scheduler has not reported yet that it finds no node for it"
+        task.status, task.reason = WAITING, Reason("not_reported_yet", text)
+    return task
+
+
 # --- release ----------------------------------------------------------------------------------------------------------
 
 
-def _release_result(shutdown: RescueShutdown, request: RescueRequest, notes: _ResultObserver) -> RescueResult:
+def _release_result(controller: RescueController, request: RescueRequest, notes: _ResultObserver) -> RescueResult:
     """Release all nodes. Return the result, also after an error if a node was released before it. Raise KubeError otherwise."""
-    holds, snapshot = shutdown.controller.holds, shutdown.controller.environment.cache.snapshot()
+    holds, snapshot = controller.holds, controller.environment.cache.snapshot()
     try:
         holds.refresh(snapshot, leading=False)
         held = holds.active(snapshot)
         if request.dry_run:
-            return notes.plan([], [HoldChange(node, hold, is_release=True) for node, hold in held])
+            return notes.result([], [HoldChange(node, hold, is_release=True) for node, hold in held])
         if held:
-            _release_all(shutdown)
+            _release_all(controller)
     except KubeError as error:
         if not notes.has_any:
             raise
@@ -352,9 +411,9 @@ def _release_result(shutdown: RescueShutdown, request: RescueRequest, notes: _Re
     return notes.result([])
 
 
-def _release_all(shutdown: RescueShutdown) -> None:
+def _release_all(controller: RescueController) -> None:
     """Release all nodes. Raise RescueError and KubeError."""
-    cache, lease = shutdown.controller.environment.cache, shutdown.controller.environment.lease
+    cache, lease = controller.environment.cache, controller.environment.lease
     if not lease.acquire(LEASE_TIMEOUT_S):
         raise RescueError(
             f"the rescuer or module run {lease.holder} has the Lease {NAMESPACE}/{NAME} and does the rescues. Stop it first "
@@ -362,12 +421,12 @@ def _release_all(shutdown: RescueShutdown) -> None:
             "it releases its own nodes when it stops"
         )
     try:
-        shutdown.release_all_holds()
+        controller.release_all_holds()
     except LeaseLostError as error:
         raise RescueError(str(error)) from error
     finally:
         lease.release()
-    left = shutdown.controller.holds.active(cache.snapshot())
+    left = controller.holds.active(cache.snapshot())
     if left:
         nodes = "; ".join(_held(node.name, hold) for node, hold in left)
         raise RescueError(f"not every hold could be removed: {nodes}. Run the task again when the nodes can be written.")

@@ -106,12 +106,9 @@ class SchedulerHealth:
 
 
 def _given_up(lease: LeaseSpec) -> Reason:
+    holder = f" ({lease.holder_identity})" if lease.holder_identity else ""
     since = f"Lease {LEASE_NAMESPACE}/{LEASE_NAME} since {lease.renew_time}: evictions have no effect until one runs"
-    if lease.holder_identity:
-        text = f"kube-scheduler ({lease.holder_identity}) has not renewed its {since}"
-    else:
-        text = f"no kube-scheduler has held the {since}"
-    return Reason("scheduler_down", text)
+    return Reason("scheduler_down", f"no kube-scheduler{holder} has renewed the {since}")
 
 
 def _silent(name: str) -> Reason:

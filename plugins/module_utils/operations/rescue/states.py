@@ -2,8 +2,9 @@
 # Copyright: onprem.kube_scheduling contributors
 """The states of a rescue, and the transitions between them.
 
-In each step the controller decides which event has ended the wait in the present state of a rescue. This table has the effect of the event
-and the state that follows. ``effects.py`` has the effects.
+One rescue is in three files. ``decisions.py`` decides which event has ended the wait in the present state. This table has the effect of the
+event and the state that follows. ``effects.py`` has the effects. All of them use the data in ``task.py``, and ``controller.py`` calls them
+for all rescues of a program.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import typing as t
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from ...kube.client.errors import KubeError
@@ -79,49 +79,36 @@ class Event(t.NamedTuple):
 class PlanLimit:
     """The evictions that the first plan for a node allows.
 
-    ``initial_pods``: the uids of the pods on the node at the start; None before the first plan. ``victims``: the uids of the pods that may
-    be evicted. ``is_confirmed``: a plan has kept within the limit while the node was held.
+    ``initial_pods``: the uids of the pods on the node at the start. ``victims``: the uids of the pods that may be evicted; empty before the
+    first plan. ``is_confirmed``: a plan has kept within the limit while the node was held.
 
     Another program that takes over the hold does not know the limit and makes its own, so each takeover can add the pods of one plan.
     """
 
     node: str = ""
-    initial_pods: t.Optional[frozenset[str]] = None
+    initial_pods: frozenset[str] = frozenset()
     victims: frozenset[str] = frozenset()
     is_confirmed: bool = False
 
-    def violation(self, choice: Choice, pods: Sequence[Pod], pod_uid: str) -> t.Optional[Reason]:
-        """Return the reason to give up the node if more pods than planned would have to be evicted. None otherwise.
+    def after(self, choice: Choice, pods: Sequence[Pod], pod_uid: str) -> t.Union[PlanLimit, Reason]:
+        """Return the limit after a further plan, or the reason to give up the node if more pods than planned would have to be evicted.
 
         If a planned victim may not be evicted any more, another pod may take its place, but the number of victims does not grow. If new
         pods have used the capacity, no pod is evicted instead. Otherwise evictions could continue until the node is empty. ``pods``: the
         pods on the node now. ``pod_uid``: the pod that needs the capacity.
         """
-        further = self._unplanned(choice)
-        if not further or self.initial_pods is None:
-            return None
-        came = [pod for pod in _staying(pods) if pod.metadata.uid not in self.initial_pods and pod.metadata.uid != pod_uid]
-        if came:
+        wanted = {victim.pod.metadata.uid: victim.pod for victim in choice.victims}
+        staying = {pod.metadata.uid: pod for pod in pods if not (pod.terminating or pod.terminal)}
+        further = sorted(wanted.keys() - self.victims)
+        spared = sorted(self.victims.intersection(staying).difference(wanted))
+        came = [pod for uid, pod in staying.items() if uid not in self.initial_pods and uid != pod_uid]
+        if further and came:
             return Reason("capacity_taken", f"the freed capacity of the node was taken by {pod_names(came)}")
-        if len(further) > len(self._spared(choice, pods)):
-            return Reason("more_than_planned", f"{pod_names(further)} would have to be evicted in addition to the plan")
-        return None
-
-    def with_replaced(self, choice: Choice, pods: Sequence[Pod]) -> PlanLimit:
-        """Return the limit that allows the victims of this plan in place of as many others. ``pods``: the pods on the node now."""
-        further = {pod.metadata.uid for pod in self._unplanned(choice)}
-        victims = self.victims.difference(self._spared(choice, pods)[: len(further)]).union(further)
+        if len(further) > len(spared):
+            names = pod_names(wanted[uid] for uid in further)
+            return Reason("more_than_planned", f"{names} would have to be evicted in addition to the plan")
+        victims = self.victims.difference(spared[: len(further)]).union(further)
         return replace(self, victims=victims, is_confirmed=True)
-
-    def _unplanned(self, choice: Choice) -> list[Pod]:
-        """Return the victims of this plan that the limit does not allow, in the order of their uids."""
-        further = (victim.pod for victim in choice.victims if victim.pod.metadata.uid not in self.victims)
-        return sorted(further, key=lambda pod: pod.metadata.uid)
-
-    def _spared(self, choice: Choice, pods: Sequence[Pod]) -> list[str]:
-        """Return the sorted uids of the allowed victims on the node that this plan does not have."""
-        wanted = {victim.pod.metadata.uid for victim in choice.victims}
-        return sorted(pod.metadata.uid for pod in _staying(pods) if pod.metadata.uid in self.victims.difference(wanted))
 
 
 def limit_of(choice: Choice, pods: Sequence[Pod]) -> PlanLimit:
@@ -141,6 +128,8 @@ class RescueTask:
     """The end of the time in which the scheduler can bind the pod by itself."""
     max_wait_s: float = math.inf
     """The maximum of each wait. Pods that terminate later do not prolong it, because a tenant could use them to delay a rescue."""
+    waits_since_at_s: float = 0.0
+    """The time of ``unschedulable_since_s`` by the monotonic clock."""
     stage: str = WATCHED
     status: str = ""
     """The present status for a result."""
@@ -231,7 +220,11 @@ class RescueTask:
     @property
     def name(self) -> str:
         """Namespace and name of the pod."""
-        return f"{self.pod.metadata.namespace}/{self.pod.metadata.name}"
+        return self.pod.metadata.full_name
+
+    def started_again(self, at_s: float) -> RescueTask:
+        """Return a new rescue of the pod that begins at this time."""
+        return RescueTask(self.pod, self.unschedulable_since_s, at_s, self.max_wait_s, self.waits_since_at_s)
 
     @property
     def is_clearing(self) -> bool:
@@ -272,17 +265,13 @@ class RescueTask:
             awaits_expected=not self.has_waited(ANOTHER_POD_FIRST, now_at_s),
         )
 
-    def set_plan(self, plan: RescuePlan) -> None:
-        """Use the plan as the present result."""
+    def set_plan(self, plan: RescuePlan, now_at_s: float) -> None:
+        """Use the plan as the present result. If it begins a wait, record its start."""
         self.last_plan, self.status, self.reason = plan, plan.status, plan.reason
-
-    def note_wait(self, now_at_s: float) -> None:
-        """Record the start of a wait if the present result is one."""
-        code = self.reason.code if self.reason is not None else ""
         if not self.is_queued:
             self.waits.pop(QUEUED, None)
-        if code in WAITS:
-            self.waits.setdefault(code, now_at_s)
+        if plan.reason.code in WAITS:
+            self.waits.setdefault(plan.reason.code, now_at_s)
         if self._expects_node:
             self.waits.setdefault(EXPECTED_NODE, now_at_s)
 
@@ -377,13 +366,6 @@ class RescueTask:
         self.failed_nodes = max(self.failed_nodes, len(failed))
         self.excluded_nodes.update(dict.fromkeys(failed, math.inf))
 
-    def load_victims(self, victims: Iterable[Victim]) -> bool:
-        """Add the pods that another program may have evicted for the task. Return whether there are any."""
-        self.loaded = True
-        known = {victim.pod.metadata.uid for victim in self.evicted}
-        self.uncertain_evictions.update({one.pod.metadata.uid: one for one in victims if one.pod.metadata.uid not in known})
-        return bool(self.uncertain_evictions)
-
     # --- the times of the next requests ---
 
     def may_request(self, now_at_s: float) -> bool:
@@ -400,7 +382,3 @@ class RescueTask:
             self.first_refused_at_s = now_at_s
         self.refusals += 1
         self.retry_at_s = now_at_s + (asked_s if asked_s is not None else BACKOFF.pause_s(self.refusals))
-
-
-def _staying(pods: Iterable[Pod]) -> list[Pod]:
-    return [pod for pod in pods if not (pod.terminating or pod.terminal)]

@@ -7,13 +7,13 @@ from __future__ import annotations
 import math
 
 import pytest
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.rescue import controller, run
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.rescue import decisions, run
 
 
 @pytest.fixture(autouse=True)
 def plan_slice(monkeypatch: pytest.MonkeyPatch) -> None:
     """No limit on the time of a round. A module with a clock of its own overrides this fixture."""
-    monkeypatch.setattr(controller, "PLAN_SLICE_S", math.inf)
+    monkeypatch.setattr(decisions, "PLAN_SLICE_S", math.inf)
 
 
 @pytest.fixture(autouse=True)

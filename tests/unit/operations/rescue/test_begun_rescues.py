@@ -9,8 +9,8 @@ import typing as t
 import pytest
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.errors import BudgetError, KubeError
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.rescue import run
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.rescue.controller import RescueController
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.rescue.result import RescueResult, rescue_result
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.rescue.shutdown import RescueShutdown
 
 from tests.unit.support.fakes import Scene, again, key_of, node, pod, run_on, scene
 
@@ -19,8 +19,8 @@ DNS = key_of(pod("dns", "500m"))
 
 def begin(on: Scene, **options: t.Any) -> dict[str, dict[str, t.Any]]:
     """A run with ``wait: false``; its pods by name."""
-    shutdown = run_on(on, wait=False, **{"wait_timeout_s": 60, **options})
-    assert run._with_held_nodes(None, shutdown) is None and not on.lease.held
+    controller = run_on(on, wait=False, **{"wait_timeout_s": 60, **options})
+    assert run._with_held_nodes(None, controller) is None and not on.lease.held
     return {row["name"]: row for row in rescue_result(RescueResult([*on.controller.tasks.values()]), named=False)["pods"]}
 
 
@@ -117,7 +117,7 @@ def test_an_error_releases_the_nodes_of_a_run_that_does_not_wait(monkeypatch: py
     class Interrupt(BaseException):
         pass
 
-    monkeypatch.setattr(RescueShutdown, "record_open_attempts", lambda _shutdown: fail())
+    monkeypatch.setattr(RescueController, "record_open_attempts", lambda _controller: fail())
     with pytest.raises(Interrupt):
         begin(on)
     assert on.cluster.evicted == ["v"] and on.cluster.held == []

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import time
 import typing as t
 
 import pytest
@@ -18,15 +19,15 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.api.m
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.api.pod import Pod
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.codec import replace
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.rescue.controller import RescueController
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.rescue.shutdown import RescueShutdown
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.rescue.task import RescueTask
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.state import rescue_attempts
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.state.hold import (
     MAX_HOLD_RECORDS,
     HoldRecord,
     hold_record_key,
     make_hold,
 )
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.state.rescue_attempts import AttemptRecord
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.state.rescue_attempts import AttemptRecord, start
 
 from tests.unit.support.fakes import CRITICAL, Json, Scene, again, node, pod, scene
 
@@ -227,7 +228,7 @@ def test_limit_of_a_plan_does_not_begin_again_when_the_lease_comes_back() -> Non
     assert on.cluster.evicted == ["r0"] and len(before.plan_limit.victims) == 5
     limit = before.plan_limit
     on.lease.held = False
-    on.controller.abandon_holds()
+    on.controller.abandon()
     del on.cluster.pods["r0"]
     come(on, static("static", "100m"))
     on.cluster.refuse_eviction = lambda _name, _dry_run: None
@@ -248,7 +249,7 @@ def test_rescue_that_comes_to_nothing_directly_after_a_takeover_is_written_as_fa
     the_task(on).retry_at_s = the_task(on).plan_at_s = 0.0
     on.controller.reconcile()
     assert on.cluster.evicted == ["v-a", "v-b"] and on.cluster.held == ["b"]
-    RescueShutdown(on.controller).release_own_holds()
+    on.controller.release_own_holds()
     for name in names:
         del on.cluster.pods[f"v-{name}"]
         come(on, pod(f"w-{name}", "900m", on=name))
@@ -304,9 +305,12 @@ def test_rescue_waits_while_there_is_no_space_for_the_record_of_its_hold() -> No
     assert on.cluster.evicted == ["v-n"]
 
 
-def test_entries_that_do_not_fit_into_the_config_map_are_named_once() -> None:
+def test_entries_that_do_not_fit_into_the_config_map_are_named_once(monkeypatch: pytest.MonkeyPatch) -> None:
     on = scene([node("n")], [pod("v-n", "900m", on="n"), pod("dns", "500m")])
-    on.attempts.dropped = [f"a/{number}" for number in range(7)]
+    monkeypatch.setattr(rescue_attempts, "MAX_ENTRIES", 1)
+    for number in range(7):
+        on.attempts.kept[f"attempt.{number:064x}"] = start(None, now_s=time.time() - number, pod_uid=f"u-{number}", name=f"a/{number}")
+        on.cluster.pods[f"p-{number}"] = pod(f"{number}", "9")
     on.controller.reconcile()
     on.controller.reconcile()
     (said,) = [text for text in on.notes.errors if "is full" in text]

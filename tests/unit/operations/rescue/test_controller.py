@@ -26,10 +26,9 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.api.pod import Pod
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.codec import decode_json, encode_json, replace
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.values.timestamps import format_time
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.rescue import evictions, holds, run
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.rescue.end_of_run import End
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.rescue import holds, requests, run
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.rescue.result import RescueResult, rescue_result
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.rescue.shutdown import RescueShutdown
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.rescue.run import End
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.rescue.task import RescueTask
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.plan import RescuePlan
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.planner import RescuePlanner
@@ -97,7 +96,7 @@ def test_a_release_that_fails_at_the_end_is_made_up_for() -> None:
     on.controller.reconcile()
     del on.cluster.pods["v-n"]
     the_task(on).give_up_at_s = time.monotonic() - 1
-    refused = iter([DENIED, DENIED])
+    refused = iter([DENIED])
     on.cluster.refuse_patch = lambda name, release: next(refused, None) if release and name == "n" else None
     on.controller.reconcile()
     assert reason_of(on) == "not_bound" and on.cluster.held == ["n"]
@@ -201,8 +200,8 @@ def test_the_result_of_a_pod_that_was_bound_without_the_lease_is_written_with_it
     on.controller.reconcile()
     assert the_task(on).status == "rescued" and on.cluster.held == ["n"] and "u-dns" in on.attempts.kept[DNS].under_way
     clock = run._Clock(60)
-    assert run._needs_lease(RescueShutdown(on.controller)) and end_of(on, clock) is None
-    assert list(RescueShutdown(on.controller).still_held) == ["n"] and RescueShutdown(on.controller).unrecorded == [the_task(on)]
+    assert run._needs_lease(on.controller) and end_of(on, clock) is None
+    assert list(on.controller.still_held) == ["n"] and on.controller.unrecorded == [the_task(on)]
     on.lease.held = True
     on.controller.reconcile()
     assert on.cluster.held == [] and under_way(on) == [] and end_of(on, clock) is End.DONE
@@ -222,11 +221,11 @@ def test_a_result_that_could_not_be_written_is_written_later(monkeypatch: pytest
     on.cluster.pods["dns"]["spec"]["nodeName"] = "n"
     for _round in range(2):
         on.controller.reconcile()
-        assert under_way(on) == ["u-dns"] and RescueShutdown(on.controller).unrecorded == [the_task(on)] and on.cluster.held == []
+        assert under_way(on) == ["u-dns"] and on.controller.unrecorded == [the_task(on)] and on.cluster.held == []
     monkeypatch.setattr(on.attempts, "update", write)
     later(the_task(on))
     on.controller.reconcile()
-    assert under_way(on) == [] and RescueShutdown(on.controller).unrecorded == []
+    assert under_way(on) == [] and on.controller.unrecorded == []
 
 
 @pytest.mark.parametrize(("bound", "victims", "expected"), [(True, True, [0]), (False, True, [1]), (False, False, [])])
@@ -252,7 +251,7 @@ def test_a_run_that_cannot_release_its_node_names_it_and_the_command() -> None:
     on.lease.held = False
     on.cluster.errors = {"pods": "no answer"}
     on.controller.reconcile()
-    error = run._with_held_nodes(None, RescueShutdown(on.controller))
+    error = run._with_held_nodes(None, on.controller)
     assert error is not None
     for words in ("node n has the taint CriticalAddonsOnly=", "for pod kube-system/dns", "no answer", "state=released"):
         assert words in str(error)
@@ -309,7 +308,7 @@ def test_the_next_leader_holds_the_node_again_of_a_rescuer_that_was_stopped() ->
     on = full_nodes("n")
     on.controller.reconcile()
     on.cluster.pods["v-n"]["status"]["conditions"] = [{"type": "DisruptionTarget", "status": "True", "reason": "EvictionByEvictionAPI"}]
-    RescueShutdown(on.controller).release_own_holds()
+    on.controller.release_own_holds()
     assert on.cluster.held == [] and on.cluster.records == {}
     following = again(on)
     following.reconcile()
@@ -325,7 +324,7 @@ def test_the_next_leader_holds_the_node_again_of_a_rescuer_that_was_stopped() ->
 def test_a_node_of_an_attempt_that_has_ended_is_not_held_again() -> None:
     on = full_nodes("n")
     on.controller.reconcile()
-    RescueShutdown(on.controller).release_own_holds()
+    on.controller.release_own_holds()
     on.attempts.kept.clear()
     following = again(on)
     following.reconcile()
@@ -399,7 +398,7 @@ def test_an_annotation_without_its_taint_is_no_hold_to_take_over() -> None:
 
 def test_a_run_that_ends_by_an_error_still_releases_its_nodes() -> None:
     on = full_nodes("n")
-    with pytest.raises(ForbiddenError), run._released_at_the_end(RescueShutdown(on.controller), t.cast(t.Any, on.lease)):
+    with pytest.raises(ForbiddenError), run._released_at_the_end(on.controller, t.cast(t.Any, on.lease)):
         on.controller.reconcile()
         assert on.cluster.held == ["n"]
         on.cluster.broken = NO_ROLE
@@ -460,7 +459,7 @@ def test_a_run_that_holds_a_node_and_can_no_longer_read_the_records_ends(monkeyp
     ended.start()
     ended.join(30)
     assert not ended.is_alive() and on.cluster.held == []
-    error = run._with_held_nodes(None, RescueShutdown(on.controller))
+    error = run._with_held_nodes(None, on.controller)
     assert error is not None and "node n" in str(error) and "no answer about the ConfigMap" in str(error)
 
 
@@ -893,7 +892,7 @@ def test_no_node_is_held_beyond_the_deadline_of_its_hold(takes_over: bool, pause
 
 
 def test_slow_answer_is_no_refusal_also_if_refused_evictions_are_not_asked_for_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(evictions, "WAIT_FOR_ANSWER_S", 0.05)
+    monkeypatch.setattr(requests, "WAIT_FOR_ANSWER_S", 0.05)
     on = full_nodes("n", "m", evict_timeout_s=0)
 
     def slow(name: str, dry_run: bool) -> None:

@@ -13,8 +13,8 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.api.meta import ObjectMeta
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.api.pod import Pod
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.reason import Reason
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.rescue import evictions
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.rescue.evictions import (
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.rescue import requests
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.rescue.requests import (
     EvictionPendingError,
     EvictionRequests,
 )
@@ -40,8 +40,8 @@ def test_an_answer_that_comes_at_the_end_of_the_wait_is_taken_once(monkeypatch: 
         sent.append(Late())
         return sent[-1]
 
-    monkeypatch.setattr(evictions, "run_in_background", send)
-    monkeypatch.setattr(evictions, "WAIT_FOR_ANSWER_S", 0.01)
+    monkeypatch.setattr(requests, "run_in_background", send)
+    monkeypatch.setattr(requests, "WAIT_FOR_ANSWER_S", 0.01)
     asked = EvictionRequests(t.cast(t.Any, None))
     with pytest.raises(EvictionPendingError):
         asked.request(VICTIM, dry_run=False)

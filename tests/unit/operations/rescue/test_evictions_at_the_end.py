@@ -16,8 +16,7 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client
     UnreachableError,
 )
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.rescue import run
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.rescue.evictions import EvictionRequests
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.rescue.shutdown import RescueShutdown
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.rescue.requests import EvictionRequests
 
 from tests.unit.support.fakes import Scene, node, pod, scene
 
@@ -45,7 +44,7 @@ def evicting(slow: Slow) -> Scene:
     on = scene([node("n")], [pod("v-n", "1", on="n"), pod("dns", "1")])
     on.cluster.refuse_eviction = slow
     on.controller.reconcile()
-    assert on.cluster.held == ["n"] and on.controller.has_pending_evictions
+    assert on.cluster.held == ["n"] and on.controller.pending_write
     return on
 
 
@@ -105,5 +104,5 @@ def test_the_api_server_may_still_carry_out_an_eviction_whose_answer_is_lost(err
 
 def _end(on: Scene) -> None:
     lease: t.Any = on.lease
-    with run._released_at_the_end(RescueShutdown(on.controller), lease):
+    with run._released_at_the_end(on.controller, lease):
         pass

@@ -12,7 +12,7 @@ from collections import defaultdict
 
 import pytest
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.api.pod import Pod
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.rescue import controller
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.rescue import controller, decisions
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.plan import RescueContext, RescuePlan
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.planner import RescuePlanner
 
@@ -49,7 +49,8 @@ class Drive:
     def __init__(self, monkeypatch: pytest.MonkeyPatch, *, judgement_s: float, explanation_s: float, more: t.Sequence[t.Any] = ()) -> None:
         self.clock = Clock()
         self.judged_at_s: defaultdict[str, list[float]] = defaultdict(list)
-        monkeypatch.setattr(controller, "time", self.clock)
+        for module in (controller, decisions):
+            monkeypatch.setattr(module, "time", self.clock)
 
         def judge(planner: RescuePlanner, of: Pod, context: RescueContext, *, explain: bool = True) -> RescuePlan:
             self.judged_at_s[of.metadata.name].append(self.clock.monotonic())

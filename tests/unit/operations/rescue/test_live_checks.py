@@ -10,7 +10,7 @@ import pytest
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.errors import NotFoundError, ResponseDecodeError
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.api.pod import Pod
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.common.leader_lease import LeaderLease
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.rescue.evictions import read_pod
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.rescue.requests import read_pod
 
 from tests.unit.support.objects import running
 

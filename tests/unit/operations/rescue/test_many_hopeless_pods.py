@@ -13,6 +13,7 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.api.pod import Pod
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.reason import Blocker
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.rescue import controller as module
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.rescue import decisions
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.rescue.task import RescueTask
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.plan import RescueContext, RescuePlan
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.plan_reasons import UNEXPLAINED
@@ -52,14 +53,14 @@ def judged(monkeypatch: pytest.MonkeyPatch) -> Judged:
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """As if no judgement took any time, however slow this machine is."""
-    monkeypatch.setattr(module, "PLAN_SLICE_S", math.inf)
+    monkeypatch.setattr(decisions, "PLAN_SLICE_S", math.inf)
     monkeypatch.setattr(module, "EXPLAINED_EVERY_S", math.inf)
 
 
 @pytest.fixture
 def slow(quick: None, monkeypatch: pytest.MonkeyPatch) -> None:
     """Make every plan longer than the time after which the cluster is read again."""
-    monkeypatch.setattr(module, "PLAN_SLICE_S", 0.0)
+    monkeypatch.setattr(decisions, "PLAN_SLICE_S", 0.0)
 
 
 def hopeless(number: int, **how: t.Any) -> Json:

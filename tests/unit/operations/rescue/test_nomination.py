@@ -19,7 +19,6 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client
 )
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.values.timestamps import format_time
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.rescue import run
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.rescue.shutdown import RescueShutdown
 
 from tests.unit.support.fakes import Scene, clear_nomination, full_nodes, node, nominated, pod, retry_now, scene
 
@@ -87,7 +86,7 @@ def test_nothing_is_left_of_it(end: str) -> None:
     on.controller.reconcile()
     assert nominated(on) == "n"
     if end == "stopped":
-        RescueShutdown(on.controller).release_all_holds()
+        on.controller.release_all_holds()
     else:
         del on.cluster.pods["v-n"]
         (task,) = on.controller.tasks.values()
@@ -101,7 +100,7 @@ def test_a_nomination_by_another_client_meanwhile_is_not_removed() -> None:
     on = without_toleration("n")
     on.controller.reconcile()
     on.cluster.pods["dns"]["status"]["nominatedNodeName"] = "other"
-    RescueShutdown(on.controller).release_all_holds()
+    on.controller.release_all_holds()
     assert nominated(on) == "other"
 
 
@@ -111,7 +110,7 @@ def test_who_has_lost_the_lease_takes_nothing_away() -> None:
     on.lease.held = False
     clear_nomination(on)
     on.controller.reconcile()
-    on.controller.abandon_holds()
+    on.controller.abandon()
     assert nominated(on) == "" and not on.controller.clearing
 
 
@@ -137,7 +136,7 @@ def test_a_nomination_whose_victims_hang_is_not_changed() -> None:
     on.cluster.pods["v-m"]["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
     on.controller.reconcile()
     assert on.cluster.evicted == ["v-n"] and nominated(on) == "m"
-    RescueShutdown(on.controller).release_all_holds()
+    on.controller.release_all_holds()
     assert nominated(on) == "m"
 
 
@@ -162,7 +161,7 @@ def test_an_answer_that_is_lost_leaves_no_nomination_behind() -> None:
     on.controller.reconcile()
     assert nominated(on) == "n" and on.cluster.evicted == []
     on.cluster.refuse_patch = lambda _name, _release: None
-    RescueShutdown(on.controller).release_all_holds()
+    on.controller.release_all_holds()
     assert nominated(on) == "" and on.cluster.held == []
 
 
@@ -210,7 +209,7 @@ def test_what_a_killed_run_leaves_behind_is_gone_on_with() -> None:
     clear_nomination(on)
     on.lease.held = False
     on.controller.reconcile()
-    assert nominated(on) == "" and run._needs_lease(RescueShutdown(on.controller)), "the Lease is asked for"
+    assert nominated(on) == "" and run._needs_lease(on.controller), "the Lease is asked for"
     on.lease.held = True
     on.controller.reconcile()
     assert nominated(on) == "n" and on.cluster.evicted == ["v-n"]
@@ -224,7 +223,7 @@ def test_all_that_is_released_is_removed() -> None:
     on = without_toleration("n")
     on.controller.reconcile()
     on.controller.tasks.clear()
-    RescueShutdown(on.controller).release_all_holds()
+    on.controller.release_all_holds()
     assert nominated(on) == "" and on.cluster.held == []
 
 
@@ -332,7 +331,7 @@ def test_pod_is_nominated_beside_the_taint_before_anything_is_evicted_and_again_
 def test_nomination_beside_a_taint_ends_with_the_hold() -> None:
     on = full_nodes("n")
     on.controller.reconcile()
-    RescueShutdown(on.controller).release_all_holds()
+    on.controller.release_all_holds()
     assert nominated(on) == "" and taints(on) == []
 
 
@@ -341,7 +340,7 @@ def test_nomination_by_the_scheduler_stays_beside_a_taint() -> None:
     on.cluster.pods["dns"]["status"]["nominatedNodeName"] = "gone"
     on.controller.reconcile()
     assert nominated(on) == "gone" and on.cluster.evicted == ["v-n"]
-    RescueShutdown(on.controller).release_all_holds()
+    on.controller.release_all_holds()
     assert nominated(on) == "gone"
 
 
@@ -357,7 +356,7 @@ def test_missing_role_for_the_nomination_beside_a_taint_is_said_once_and_stops_n
         on.controller.reconcile()
     assert on.cluster.evicted == ["v-n"] and asked == ["dns"]
     assert len(on.notes.errors) == 1 and "pods are not nominated" in on.notes.errors[0]
-    RescueShutdown(on.controller).release_all_holds()
+    on.controller.release_all_holds()
     assert on.cluster.held == [] and len(on.notes.errors) == 1
 
 
@@ -407,7 +406,7 @@ def test_nomination_beside_the_taint_of_another_client_ends_with_the_rescue(end:
     assert nominated(on) == "n"
     (task,) = on.controller.tasks.values()
     if end == "stopped":
-        RescueShutdown(on.controller).release_own_holds()
+        on.controller.release_own_holds()
     elif end == "without effect":
         task.give_up_at_s = time.monotonic() - 1
         on.controller.reconcile()
@@ -422,7 +421,7 @@ def test_without_the_role_a_rescue_beside_the_taint_of_another_client_continues_
     on = on_reserved_node()
     on.cluster.refuse_patch = lambda name, _release: NO_ROLE if name == "dns" else None
     on.controller.reconcile()
-    RescueShutdown(on.controller).release_own_holds()
+    on.controller.release_own_holds()
     assert on.cluster.evicted == ["v1", "v2"] and len(on.notes.errors) == 1, on.notes.errors
 
 
@@ -433,7 +432,7 @@ def test_rescue_beside_the_taint_of_another_client_continues_when_the_lease_come
     on.controller.reconcile()
     assert on.cluster.evicted == ["v1"]
     on.lease.held = False
-    on.controller.abandon_holds()
+    on.controller.abandon()
     del on.cluster.pods["v1"]
     on.cluster.refuse_eviction = lambda _name, _dry_run: None
     on.lease.held = True

@@ -19,9 +19,8 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.api.p
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.reason import Reason
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.values.timestamps import format_time
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.rescue import nomination_alone, run
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.rescue.shutdown import RescueShutdown
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.operations.rescue.task import QUEUED
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.plan import Victim
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.plan import RescuePlan, Victim
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.plan_reasons import ANOTHER_POD_FIRST
 
 from tests.unit.support.fakes import CRITICAL, Scene, clear_nomination, end_of, node, nominated, pod, scene, under_way
@@ -156,8 +155,7 @@ def test_a_wait_for_pods_of_other_nodes_uses_up_no_patience_for_capacity_that_be
     past = time.monotonic() + first.max_wait_s + 1
     context = first.context(past)
     assert (context.awaits_terminating, context.awaits_others) == (True, False)
-    first.status, first.reason = "waiting", Reason("capacity_becoming_free", "x")
-    first.note_wait(time.monotonic())
+    first.set_plan(RescuePlan(first.pod, "waiting", Reason("capacity_becoming_free", "x")), time.monotonic())
     assert not first.context(past).awaits_terminating
 
 
@@ -232,7 +230,7 @@ def test_the_end_of_a_run_leaves_no_attempt_under_way(evicted: bool) -> None:
     on.controller.accepts_new = False
     again(on)
     assert under_way(on) == ["u-first"]
-    RescueShutdown(on.controller).record_open_attempts()
+    on.controller.record_open_attempts()
     assert under_way(on) == [] and sum(entry.attempts for entry in on.attempts.kept.values()) == evicted
     assert not first.is_finished, "the result says what the pod waits for"
 
@@ -362,12 +360,12 @@ def test_a_version_of_the_pod_is_nominated_once() -> None:
 def test_it_is_not_nominated_again_when_that_is_over(end: str) -> None:
     on = one_rescue()
     if end == "released":
-        RescueShutdown(on.controller).release_all_holds()
+        on.controller.release_all_holds()
     clear(on)
     if end == "lease lost":
         on.lease.held = False
     elif end == "abandoned":
-        on.controller.abandon_holds()
+        on.controller.abandon()
     elif end == "bound":
         on.cluster.pods["dns"]["spec"]["nodeName"] = "n"
     elif end == "nominated by another client":

@@ -21,43 +21,40 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.plan
 LOST = Reason("hold_lost", "the taint was removed")
 
 
-def task_with(code: str, *, next_node: str = "") -> RescueTask:
-    """Return a task whose plan waits for this reason."""
-    task = RescueTask(Pod(), 0.0, 0.0, max_wait_s=10.0)
-    task.set_plan(RescuePlan(task.pod, WAITING, Reason(code, ""), next_node=next_node))
-    return task
+def plan_of(task: RescueTask, code: str, *, next_node: str = "") -> RescuePlan:
+    """Return a plan that waits for this reason."""
+    return RescuePlan(task.pod, WAITING, Reason(code, ""), next_node=next_node)
+
+
+@pytest.fixture
+def task() -> RescueTask:
+    return RescueTask(Pod(), 0.0, 0.0, max_wait_s=10.0)
 
 
 @pytest.mark.parametrize("code", [CAPACITY_BECOMING_FREE, OTHERS_TERMINATING, ANOTHER_POD_FIRST, QUEUED])
-def test_the_first_start_of_a_wait_counts(code: str) -> None:
-    task = task_with(code)
-    task.note_wait(100.0)
-    task.note_wait(105.0)
+def test_the_first_start_of_a_wait_counts(task: RescueTask, code: str) -> None:
+    for now_at_s in (100.0, 105.0):
+        task.set_plan(plan_of(task, code), now_at_s)
     assert task.waits == {code: 100.0}
     assert (task.has_waited(code, 110.0), task.has_waited(code, 110.1)) == (False, True)
 
 
-def test_a_reason_that_is_no_wait_begins_none() -> None:
-    task = task_with(NO_NODE)
-    task.note_wait(100.0)
+def test_a_reason_that_is_no_wait_begins_none(task: RescueTask) -> None:
+    task.set_plan(plan_of(task, NO_NODE), 100.0)
     assert task.waits == {} and not task.has_waited(NO_NODE, 1e9)
 
 
-def test_the_place_in_the_queue_is_kept_until_the_wait_for_other_rescues_ends() -> None:
-    task = task_with(QUEUED)
-    task.note_wait(100.0)
-    task.set_plan(RescuePlan(task.pod, WAITING, Reason(OTHERS_TERMINATING, "")))
-    task.note_wait(108.0)
+def test_the_place_in_the_queue_is_kept_until_the_wait_for_other_rescues_ends(task: RescueTask) -> None:
+    task.set_plan(plan_of(task, QUEUED), 100.0)
+    task.set_plan(plan_of(task, OTHERS_TERMINATING), 108.0)
     assert task.waits[QUEUED] == 100.0
-    task.set_plan(RescuePlan(task.pod, WAITING, Reason("fits", "")))
-    task.note_wait(109.0)
+    task.set_plan(plan_of(task, "fits"), 109.0)
     assert QUEUED not in task.waits
 
 
-def test_a_pod_is_expected_since_the_first_plan_with_a_node() -> None:
-    task = task_with("fits", next_node="n")
-    task.note_wait(100.0)
-    task.note_wait(101.0)
+def test_a_pod_is_expected_since_the_first_plan_with_a_node(task: RescueTask) -> None:
+    for now_at_s in (100.0, 101.0):
+        task.set_plan(plan_of(task, "fits", next_node="n"), now_at_s)
     assert task.waits == {EXPECTED_NODE: 100.0} and task.is_expected(110.0) and not task.is_expected(110.1)
 
 

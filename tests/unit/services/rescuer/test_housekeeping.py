@@ -21,7 +21,7 @@ from ansible_collections.onprem.kube_scheduling.services.rescuer.metrics import 
 from ansible_collections.onprem.kube_scheduling.services.rescuer.settings import Settings
 
 from tests.unit.support.clock import SetClock
-from tests.unit.support.fakes import Attempts, Cluster, Lease, node
+from tests.unit.support.fakes import Cluster, Lease, node
 
 SECONDS = (1, 10, 30, 300)
 
@@ -58,7 +58,6 @@ def start(clock: SetClock, lease: Lease, monkeypatch: pytest.MonkeyPatch) -> t.C
     held: t.Any = lease
     environment = RescueEnvironment(cluster, cluster, RescueOptions(), held, RescueObserver(), writer="test")
     monkeypatch.setattr(module, "open_environment", lambda *_of, **_how: environment)
-    monkeypatch.setattr(module, "AttemptStore", lambda _api: Attempts())
 
     def start(interval: int) -> tuple[Daemon, Health]:
         health = Health(clock.monotonic)

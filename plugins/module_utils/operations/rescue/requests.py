@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: onprem.kube_scheduling contributors
-"""Eviction requests, and the reads from the API server before and after them.
+"""Requests about pods: evictions, the reads from the API server before and after them, and nominations.
 
-Each request has a thread of its own, so that a slow answer, for example behind an admission webhook, delays no other rescue. A watch may be
-seconds behind, and an eviction cannot be undone. The pod, the victim and the node are therefore read before each eviction, and the victim
-after a lost answer (``Effects.resolve``).
+Each eviction has a thread of its own, so that a slow answer, for example behind an admission webhook, delays no other rescue. A watch may
+be seconds behind, and an eviction cannot be undone. The pod, the victim and the node are therefore read before each eviction, and the
+victim after a lost answer (``Effects.resolve``).
 """
 
 from __future__ import annotations
@@ -15,8 +15,9 @@ from concurrent.futures import Future, wait
 
 from ...kube.background import run_in_background
 from ...kube.client.api import KubeApi
-from ...kube.client.errors import KubeError, NotFoundError, ResponseDecodeError, UnreachableError, answer_was_lost
-from ...kube.client.resources import NODES, PODS
+from ...kube.client.errors import KubeError, NotFoundError, PatchTestError, ResponseDecodeError, UnreachableError, answer_was_lost
+from ...kube.client.resources import NODES, POD_STATUS, PODS
+from ...model.api.meta import ObjectMeta
 from ...model.api.node import Node
 from ...model.api.pod import Pod
 from ...model.reason import Reason
@@ -38,8 +39,6 @@ KEEP_ANSWERS_S = 60.0
 REQUEST_TIMEOUT_S = 10.0
 """Seconds after which a request of a leader has ended, also in the API server (``KubeApi._write``)."""
 
-_Key = tuple[str, int, bool]
-
 
 class _Asked(t.NamedTuple):
     answer: Future[None]
@@ -55,20 +54,19 @@ class EvictionRequests:
 
     def __init__(self, api: KubeApi) -> None:
         self._api = api
-        self._requests: dict[_Key, _Asked] = {}
+        self._requests: dict[tuple[str, int, bool], _Asked] = {}
         self._lost_until_s = 0.0
 
     def request(self, victim: Victim, *, dry_run: bool) -> None:
         """Evict the pod. Raise the errors of ``KubeApi.evict``, and EvictionPendingError if there is no answer yet."""
-        now_at_s, key = time.monotonic(), _key(victim, dry_run)
+        now_at_s, key = time.monotonic(), (victim.pod.metadata.uid, victim.grace_period_s, dry_run)
         self._requests = {known: asked for known, asked in self._requests.items() if now_at_s < asked.at_s + KEEP_ANSWERS_S}
         if key not in self._requests:
             self._requests[key] = _Asked(run_in_background(lambda: self._send(victim, dry_run)), now_at_s)
         future = self._requests[key].answer
         # The future is read once: if the answer comes after this line, the next request for the eviction returns it.
         if future not in wait([future], WAIT_FOR_ANSWER_S).done:
-            metadata = victim.pod.metadata
-            raise EvictionPendingError(f"the eviction of {metadata.namespace}/{metadata.name} is not answered yet")
+            raise EvictionPendingError(f"the eviction of {victim.pod.metadata.full_name} is not answered yet")
         del self._requests[key]
         future.result(0)
 
@@ -95,10 +93,6 @@ class EvictionRequests:
             raise
 
 
-def _key(victim: Victim, dry_run: bool) -> _Key:
-    return victim.pod.metadata.uid, victim.grace_period_s, dry_run
-
-
 EVICTION_API_REASON = "EvictionByEvictionAPI"
 """The reason of the condition DisruptionTarget that the API server writes on the pods it evicts."""
 
@@ -114,7 +108,7 @@ def read_pod(api: KubeApi, known: Pod) -> t.Optional[Pod]:
     except NotFoundError:
         return None
     except QuantityError as error:
-        raise ResponseDecodeError(f"pods {metadata.namespace}/{metadata.name}: {error}") from error
+        raise ResponseDecodeError(f"pods {metadata.full_name}: {error}") from error
     return found if found.metadata.uid == metadata.uid else None
 
 
@@ -129,12 +123,7 @@ def read_node(api: KubeApi, name: str) -> t.Optional[Node]:
 
 def is_evicted(now: t.Optional[Pod]) -> bool:
     """Return whether the pod of an eviction without an answer was evicted. A pod that is gone counts as evicted by this program."""
-    if now is None:
-        return True
-    evicted = any(
-        one.type == "DisruptionTarget" and one.status == "True" and one.reason == EVICTION_API_REASON for one in now.status.conditions or ()
-    )
-    return now.terminating and evicted
+    return now is None or (now.terminating and now.disruption_reason == EVICTION_API_REASON)
 
 
 def pod_changed_violation(now: t.Optional[Pod], known: Pod, node_name: str) -> t.Optional[Reason]:
@@ -154,3 +143,36 @@ def lost_hold_violation(node: Node, hold: t.Optional[Hold]) -> t.Optional[Reason
     if hold is None or hold.taint is None or hold.taint in (node.spec.taints or ()):
         return None
     return HOLD_LOST
+
+
+_NOMINATION_PATH = "/status/nominatedNodeName"
+
+
+def nominate(api: KubeApi, pod: Pod, node_name: str, *, dry_run: bool = False) -> bool:
+    """Nominate exactly this pod for the node, as the scheduler does when it preempts (KEP-5278).
+
+    Pods of lower priority must not use the capacity then. A pod is nominated also if a taint holds its node: after several failed attempts
+    the scheduler waits up to ten seconds before it tries the pod again. Without a nomination, the replacement of the victim got the
+    capacity in 4 of 4 runs. With one, the pod got it in 8 of 8 runs.
+
+    Return False if the pod is gone, bound, or already nominated for any node. Raise KubeError.
+    """
+    operation = {"op": "add", "path": _NOMINATION_PATH, "value": node_name}
+    return _patch_nomination(api, pod.metadata, None, operation, dry_run=dry_run)
+
+
+def withdraw(api: KubeApi, pod: ObjectMeta, node_name: str) -> None:
+    """Remove exactly this nomination, if it exists and the pod is not bound. Raise KubeError."""
+    _patch_nomination(api, pod, node_name, {"op": "remove", "path": _NOMINATION_PATH})
+
+
+def _patch_nomination(
+    api: KubeApi, pod: ObjectMeta, nominated: t.Optional[str], operation: dict[str, t.Any], *, dry_run: bool = False
+) -> bool:
+    expected = {"/metadata/uid": pod.uid, "/spec/nodeName": None, _NOMINATION_PATH: nominated}
+    tests = [{"op": "test", "path": path, "value": value} for path, value in expected.items()]
+    try:
+        api.json_patch(POD_STATUS, pod.namespace, pod.name, [*tests, operation], dry_run=dry_run)
+    except (NotFoundError, PatchTestError):
+        return False
+    return True
