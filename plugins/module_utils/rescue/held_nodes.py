@@ -36,12 +36,10 @@ def held_nodes(snapshot: ClusterSnapshot, records: Mapping[str, HoldRecord], opt
     unclear = {entry.metadata.name for entry in snapshot.undecodable_of("Node")}
     found = HeldNodes({}, [], [])
     for kept in records.values():
-        if kept.node in snapshot.nodes:
-            if not kept.is_about(snapshot.nodes[kept.node]):
-                found.obsolete.append(kept)
-        elif kept.node in unclear or "" in unclear:
+        node = snapshot.nodes.get(kept.node)
+        if node is None and (kept.node in unclear or "" in unclear):
             found.holds[kept.node] = kept.hold
-        else:
+        elif node is None or not kept.is_about(node):
             found.obsolete.append(kept)
     critical_pods: t.Optional[dict[str, Pod]] = None
     for name, node in snapshot.nodes.items():
@@ -56,7 +54,9 @@ def held_nodes(snapshot: ClusterSnapshot, records: Mapping[str, HoldRecord], opt
         hold = _annotated_hold(text, taint)
         if hold is None and taint is not None:
             critical_pods = _by_hash(snapshot, options) if critical_pods is None else critical_pods
-            hold = _hold_of_taint(critical_pods.get(taint.value), taint)
+            pod = critical_pods.get(taint.value)
+            # The deadline of a hold without an annotation is not known, so it has expired.
+            hold = make_hold(pod, key=taint.key, deadline_s=0, writer="") if pod is not None else None
         if hold is not None:
             found.holds[name] = hold
         elif text is not None:
@@ -72,14 +72,6 @@ def _annotated_hold(text: t.Optional[str], taint: t.Optional[Taint]) -> t.Option
     """Return the hold in the annotation. Return None unless the node has its taint and the taint's value is the hash of its pod."""
     hold = decode_hold(text) if text is not None and taint is not None else None
     return hold if hold is not None and hold.taint == taint and is_genuine(hold) else None
-
-
-def _hold_of_taint(pod: t.Optional[Pod], taint: Taint) -> t.Optional[Hold]:
-    """Return the hold of a taint without an annotation. Return None if ``pod`` is None.
-
-    The deadline of such a hold is not known, so it has expired.
-    """
-    return make_hold(pod, key=taint.key, deadline_s=0, writer="") if pod is not None else None
 
 
 def _by_hash(snapshot: ClusterSnapshot, options: RescueOptions) -> dict[str, Pod]:

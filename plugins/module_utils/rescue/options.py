@@ -34,13 +34,8 @@ MINIMA: dict[str, int] = {
 }
 """The lowest value of each option that is an integer."""
 
-TIMES = {
-    "evict_timeout": "evict_timeout_s",
-    "grace_period": "grace_period_s",
-    "wait_timeout": "wait_timeout_s",
-    "settle_time": "settle_time_s",
-}
-"""The options that are times, and their fields of RescueOptions."""
+TIMES = ("evict_timeout", "grace_period", "settle_time", "wait_timeout")
+"""The options that are times. Their fields of RescueOptions end with ``_s``."""
 
 
 @dataclass(frozen=True)
@@ -101,8 +96,7 @@ class RescueRequest:
 def rescue_options(params: Mapping[str, t.Any]) -> RescueOptions:
     """Return RescueOptions from values by option names. Missing names and None get the default. Raise OptionError."""
     check_not_empty(params, "label_selectors")
-    times = {field: name for name, field in TIMES.items()}
-    fields = {times.get(field, field): field for field in RescueOptions.__dataclass_fields__}
+    fields = {field.removesuffix("_s"): field for field in RescueOptions.__dataclass_fields__}
     known = {name: params[name] for name in fields if params.get(name) is not None}
     known.update({name: seconds_of(known, name) for name in TIMES if name in known})
     if "namespaces" in known:
@@ -125,7 +119,7 @@ def missing_namespaces(options: RescueOptions, snapshot: ClusterSnapshot) -> str
 def _check(options: RescueOptions) -> None:
     if options.grace_period_s == 0 and not options.allow_zero_grace:
         raise OptionError("grace_period is 0, which ends pods without warning: set it to 1 or more, or set allow_zero_grace")
-    values = {name: getattr(options, TIMES.get(name, name)) for name in MINIMA}
+    values = {name: getattr(options, f"{name}_s" if name in TIMES else name) for name in MINIMA}
     check_minima(values, {**MINIMA, "grace_period": 0 if options.allow_zero_grace else 1})
     if options.wait_timeout_s + options.evict_timeout_s > UNDER_WAY_FOR_S:
         raise OptionError(
@@ -137,10 +131,9 @@ def _check(options: RescueOptions) -> None:
     for name in options.namespaces:
         if not is_namespace_name(name):
             raise OptionError(f"namespaces contains {shown_value(name)}, which is not a valid name of a namespace ({NAMESPACE_FORM})")
-    if options.honor_critical_annotation not in HONORED:
-        raise OptionError(f"honor_critical_annotation is {options.honor_critical_annotation!r}: use one of {', '.join(HONORED)}")
-    if options.hold not in HOLDS:
-        raise OptionError(f"hold is {options.hold!r}: use one of {', '.join(HOLDS)}")
+    for name, known in (("honor_critical_annotation", HONORED), ("hold", HOLDS)):
+        if getattr(options, name) not in known:
+            raise OptionError(f"{name} is {getattr(options, name)!r}: use one of {', '.join(known)}")
     if not is_qualified_name(options.hold_taint_key):
         found = shown_value(options.hold_taint_key)
         raise OptionError(f"hold_taint_key is {found}, which is not a valid key of a taint: use one such as CriticalAddonsOnly")

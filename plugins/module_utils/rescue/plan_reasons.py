@@ -67,11 +67,9 @@ def no_eviction_helps_reason(blockers: t.Sequence[Blocker], note: str) -> Reason
 
 def unchecked_nodes(snapshot: ClusterSnapshot, in_use: Mapping[str, str], pod: Pod, context: RescueContext) -> Iterator[Blocker]:
     """Yield the reasons for which nodes were not checked. ``in_use``: the nodes that are being cleared, each with the uid of its pod."""
-    owners = [owner for name, owner in in_use.items() if name in snapshot.nodes]
-    taken = len(owners) - owners.count(pod.metadata.uid)
+    taken = sum(owner != pod.metadata.uid for name, owner in in_use.items() if name in snapshot.nodes)
     tried = Reason("tried_without_effect", "node(s) were tried without effect")
-    counts = ((HELD, taken), (tried, len(context.excluded_nodes)))
-    yield from (Blocker(reason, nodes) for reason, nodes in counts if nodes)
+    yield from (Blocker(reason, nodes) for reason, nodes in ((HELD, taken), (tried, len(context.excluded_nodes))) if nodes)
     undecodable = (one for name, one in snapshot.undecodable_pods.items() if name in snapshot.nodes)
     yield from (Blocker(undecodable_pod_reason(one), 1) for one in undecodable)
     nodes = len(snapshot.undecodable_of("Node"))

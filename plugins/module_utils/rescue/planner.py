@@ -13,37 +13,21 @@ from collections.abc import Collection, Mapping
 from ..model.api.node import Node
 from ..model.api.pod import Pod
 from ..model.budgets.ledger import PdbLedger
+from ..model.caches import BoundedCache
 from ..model.reason import Blocker, Reason
-from ..model.scheduler_profile import Profiles
 from ..model.snapshot import ClusterSnapshot
 from ..model.undecodable import undecodable_of
 from ..scheduler.cluster_state import ClusterState
-from ..scheduler.feasibility import FilterRunner
 from ..state.hold import Hold
+from . import plan_reasons as reasons
 from .critical import effective_priority
 from .eviction_rules.pod_outside_window import MaintenanceWindows
 from .hold_policy import HoldPolicy, has_permanent_taint, hold_policy, no_toleration_reason, tolerates_hold
 from .nomination_alone import single_victim_plan, unsuitable_victims, with_one_victim
 from .options import RescueOptions
 from .plan import IMPOSSIBLE, WAITING, Choice, RescueContext, RescuePlan
-from .plan_reasons import (
-    ANOTHER_POD_FIRST,
-    CAPACITY_BECOMING_FREE,
-    HELD,
-    UNEXPLAINED,
-    cleared_first_text,
-    expected_first_text,
-    no_eviction_helps_reason,
-    planned,
-    pod_names,
-    unchecked_nodes,
-    undecidable,
-    waiting,
-)
 from .search.diagnosis import Diagnosis
-from .search.freeable_capacity import FreeableCapacityCache
-from .search.shortage import PodDemand
-from .search.victim_search import VictimSearch
+from .search.victim_search import MAX_CAPACITIES, Capacities, VictimSearch
 from .terminating_pods import is_preempted, terminating_pods
 
 
@@ -69,7 +53,7 @@ class RescuePlanner:
         earlier: t.Optional[RescuePlanner] = None,
     ) -> None:
         self.cluster_state: ClusterState = ClusterState.of(snapshot, earlier.cluster_state if earlier is not None else None)
-        self._capacities: FreeableCapacityCache = earlier._capacities if earlier is not None else FreeableCapacityCache()
+        self._capacities: Capacities = earlier._capacities if earlier is not None else BoundedCache(MAX_CAPACITIES)
         self.rescued = rescued
         self._snapshot, self._options = snapshot, options
         self._held = held or {}
@@ -78,9 +62,8 @@ class RescuePlanner:
         self._expected: dict[str, RescuePlan] = {}
         self._budgets = PdbLedger(snapshot)
         self._windows = MaintenanceWindows(snapshot, now_s) if options.respect_windows else None
-        for pods in self._terminating.ending_soon.values():
-            for pod in pods:
-                self.cluster_state.remove(pod)
+        for pod in self._terminating.all_ending_soon():
+            self.cluster_state.remove(pod)
 
     def has_node_for(self, pod_uid: str) -> bool:
         """Return whether a node is being cleared or held for the pod."""
@@ -95,12 +78,13 @@ class RescuePlanner:
         if undecodable is not None:
             return RescuePlan(pod, IMPOSSIBLE, undecodable.reason)
         context = context._replace(nominated_node=pod.status.nominated_node_name)
-        context, promised = self._plan_with_nomination(pod, context)
+        search = self._search(pod, context)
+        context, promised = self._plan_with_nomination(pod, context, search)
         if promised is not None:
             return promised
         if context.scheduler_down is not None:
             return RescuePlan(pod, IMPOSSIBLE, context.scheduler_down)
-        return self._plan_on(pod, context, None, explain=explain)
+        return self._plan_on(pod, context, search, None, explain=explain)
 
     def replan_on_node(
         self, pod: Pod, node_name: str, context: RescueContext, planned_victims: Collection[str] = frozenset()
@@ -114,23 +98,25 @@ class RescuePlanner:
         if undecodable is not None:
             return RescuePlan(pod, IMPOSSIBLE, undecodable.reason)
         context = context._replace(nominated_node=pod.status.nominated_node_name)
-        if not (context.nominated_by_rescue and pod.status.nominated_node_name == node_name):
-            promised = self._plan_with_nomination(pod, context)[1]
+        search = self._search(pod, context)
+        if not (context.nominated_by_rescue and context.nominated_node == node_name):
+            promised = self._plan_with_nomination(pod, context, search)[1]
             if promised is not None:
                 return promised
         if context.scheduler_down is not None:
-            return waiting(pod, context.scheduler_down.code, context.scheduler_down.text)
-        feasible = self._feasible(pod, context, self._candidates(pod, context, None))
+            return reasons.waiting(pod, context.scheduler_down.code, context.scheduler_down.text)
+        feasible = search.feasible(self._candidates(pod, context, None))
         if feasible:
             return self._wait_for_scheduler(pod, feasible, context)
         if planned_victims:
             # After the first evictions other pods may cost less than the rest of the plan, but more of them may be needed.
             there = (other.metadata.uid for other in self._snapshot.pods_by_node.get(node_name, ()))
             unplanned = context.excluded_victims.union(uid for uid in there if uid not in planned_victims)
-            plan = self._plan_on(pod, context._replace(excluded_victims=unplanned), (node_name,), explain=False)
+            with_planned = context._replace(excluded_victims=unplanned)
+            plan = self._plan_on(pod, with_planned, self._search(pod, with_planned), (node_name,), explain=False)
             if plan.status != IMPOSSIBLE:
                 return plan
-        return self._plan_on(pod, context, (node_name,))
+        return self._plan_on(pod, context, search, (node_name,), explain=True)
 
     def current_violations(
         self, pod: Pod, victim: Pod, node: Node, context: RescueContext
@@ -139,7 +125,7 @@ class RescuePlanner:
 
         Each is None if there is no such reason. Both are computed for the given objects, not for those of the snapshot.
         """
-        search = self._search(pod, context, self._options)
+        search = self._search(pod, context)
         closed = search.closed(node)
         return search.eviction_violation(victim), closed[0] if closed else None
 
@@ -168,41 +154,35 @@ class RescuePlanner:
 
     # --- why it is pending ---
 
-    def _plan_with_nomination(self, pod: Pod, context: RescueContext) -> tuple[RescueContext, t.Optional[RescuePlan]]:
+    def _plan_with_nomination(self, pod: Pod, context: RescueContext, search: VictimSearch) -> tuple[RescueContext, t.Optional[RescuePlan]]:
         """Return a context and a plan for a pod that is nominated for a node.
 
         The plan is to wait if the pod fits on that node. Otherwise it is None, and the context excludes the node if the scheduler's own
         victims there do not end soon.
         """
-        name = pod.status.nominated_node_name
-        if not name or name not in self._snapshot.nodes or name in context.excluded_nodes:
+        name = context.nominated_node
+        if name not in self._snapshot.nodes or name in context.excluded_nodes:
             return context, None
-        if self._feasible(pod, context, (name,)):
-            why = (
-                "where terminating pods free the capacity for it"
-                if self._terminating.awaited_on(name, context)
-                else "which has enough free capacity"
-            )
-            return context, waiting(pod, "preemption_under_way", f"it is nominated for node {name}{self._rescue_holding(name, pod)}, {why}")
+        if search.feasible((name,)):
+            ending, hold = self._terminating.awaited_on(name, context), self._held.get(name)
+            why = "where terminating pods free the capacity for it" if ending else "which has enough free capacity"
+            rescue = f" by the rescue {hold.writer}, which holds the node" if hold is not None and hold.uid == pod.metadata.uid else ""
+            return context, reasons.waiting(pod, "preemption_under_way", f"it is nominated for node {name}{rescue}, {why}")
         staying = [other for other in self._terminating.not_ending_soon.get(name, ()) if is_preempted(other)]
         if not staying:
             return context, None
-        note = f"{context.note}; the scheduler waits for node {name}, where {pod_names(staying)} should have ended or ends much later"
+        note = (
+            f"{context.note}; the scheduler waits for node {name}, where {reasons.pod_names(staying)} should have ended or ends much later"
+        )
         return context._replace(excluded_nodes=context.excluded_nodes | {name}, note=note), None
 
-    def _rescue_holding(self, name: str, pod: Pod) -> str:
-        """Return a text that names the rescue that nominated the pod. Return an empty text if the node has no proven hold for the pod."""
-        hold = self._held.get(name)
-        if hold is None or hold.uid != pod.metadata.uid:
-            return ""
-        return f" by the rescue {hold.writer}, which holds the node"
-
-    def _plan_on(self, pod: Pod, context: RescueContext, names: t.Optional[Collection[str]], *, explain: bool = True) -> RescuePlan:
-        search = self._search(pod, context, self._options.after(context.evicted_count))
+    def _plan_on(
+        self, pod: Pod, context: RescueContext, search: VictimSearch, names: t.Optional[Collection[str]], *, explain: bool
+    ) -> RescuePlan:
         if search.unknown:
-            return undecidable(pod, search.unknown)
+            return reasons.undecidable(pod, search.unknown)
         candidates = self._candidates(pod, context, names)
-        feasible = self._feasible(pod, context, search.reachable_nodes(candidates))
+        feasible = search.feasible(search.reachable_nodes(candidates))
         if feasible:
             return self._wait_for_scheduler(pod, feasible, context)
         if names is not None:
@@ -215,7 +195,7 @@ class RescuePlanner:
         plan = self._plan_evictions(pod, context, candidates, search, explain=explain)
         if plan.choice is None or plan.choice.node not in expected:
             return plan
-        return waiting(pod, ANOTHER_POD_FIRST, expected_first_text(expected[plan.choice.node]))
+        return reasons.waiting(pod, reasons.ANOTHER_POD_FIRST, reasons.expected_first_text(expected[plan.choice.node]))
 
     def _expected_before(self, pod: Pod) -> dict[str, RescuePlan]:
         """Return the nodes that another pod is expected to get before this one, each with the plan of one such pod.
@@ -239,14 +219,14 @@ class RescuePlanner:
             return self._no_eviction_helps(pod, context, candidates, search, others=others, explain=explain)
         policy = self._hold_policy_of(pod, choice)
         if policy.violation is None and not (policy.needs_quiet_cluster and self._terminating.awaited_in_cluster(context)):
-            return planned(pod, choice, context.note, hold_method=policy.hold_method)
+            return reasons.planned(pod, choice, context.note, hold_method=policy.hold_method)
         # The cheapest set cannot be held. Nodes where a foreign taint of this key keeps other pods off need no hold, so they are tried
         # first.
         key = self._options.hold_taint_key
         kept = [name for name in candidates if has_permanent_taint(self._snapshot.nodes[name], key, self._held.get(name))]
         choice = search.best(kept) if kept else None
         if choice is not None:
-            return planned(pod, choice, context.note, hold_method=None)
+            return reasons.planned(pod, choice, context.note, hold_method=None)
         return self._plan_single_victim(pod, context, candidates, policy.violation)
 
     def _plan_single_victim(
@@ -271,22 +251,27 @@ class RescuePlanner:
 
         ``others``: also check the nodes that are being cleared for other pods; such a node may be open to this pod afterwards.
         """
-        blockers = (*Diagnosis(search).explain(candidates), *unchecked_nodes(self._snapshot, self._in_use, pod, context)) if explain else ()
+        blockers: tuple[Blocker, ...] = ()
+        if explain:
+            blockers = (*Diagnosis(search).explain(candidates), *reasons.unchecked_nodes(self._snapshot, self._in_use, pod, context))
         busy = (name for name, owner in self._in_use.items() if owner != pod.metadata.uid)
         taken = [name for name in busy if name not in context.excluded_nodes] if others else []
         if taken and (search.best(taken) is not None or not tolerates_hold(pod, self._options)):
-            reason = Reason(HELD.code, cleared_first_text(taken))
+            reason = Reason(reasons.HELD.code, reasons.cleared_first_text(taken))
             return RescuePlan(pod, WAITING, reason, blockers=blockers)
-        return RescuePlan(pod, IMPOSSIBLE, no_eviction_helps_reason(blockers, context.note) if explain else UNEXPLAINED, blockers=blockers)
+        reason = reasons.no_eviction_helps_reason(blockers, context.note) if explain else reasons.UNEXPLAINED
+        return RescuePlan(pod, IMPOSSIBLE, reason, blockers=blockers)
 
-    def _search(self, pod: Pod, context: RescueContext, options: RescueOptions) -> VictimSearch:
+    def _search(self, pod: Pod, context: RescueContext, options: t.Optional[RescueOptions] = None) -> VictimSearch:
+        snapshot = self._snapshot
         return VictimSearch(
             pod,
             self._terminating.cluster_state(self.cluster_state, context),
-            options,
+            options or self._options.after(context.evicted_count),
             capacities=self._capacities,
             budgets=self._budgets,
-            profiles=profiles_for(pod, self._snapshot),
+            # If the profile of the pod is not known, it is assumed to have the filters of the default profile.
+            profiles={**snapshot.profiles, pod.spec.scheduler_name: snapshot.profile_of(pod)},
             excluded_victims=context.excluded_victims,
             held=self._held,
             windows=self._windows,
@@ -296,34 +281,16 @@ class RescuePlanner:
     def _wait_for_scheduler(self, pod: Pod, feasible: t.Sequence[str], context: RescueContext) -> RescuePlan:
         soon = [name for name in feasible if self._terminating.awaited_on(name, context)]
         if len(soon) == len(feasible):
-            text = f"terminating pods free enough capacity on node {soon[0]}"
-            return waiting(pod, CAPACITY_BECOMING_FREE, text, expected_node=soon[0])
-        free = next(name for name in feasible if name not in soon)
-        text = f"node {free} has enough free capacity; the scheduler will bind the pod"
-        return waiting(pod, "fits", text, expected_node=free)
+            code, node, text = reasons.CAPACITY_BECOMING_FREE, soon[0], f"terminating pods free enough capacity on node {soon[0]}"
+        else:
+            node = next(name for name in feasible if name not in soon)
+            code, text = "fits", f"node {node} has enough free capacity; the scheduler will bind the pod"
+        return reasons.waiting(pod, code, text, expected_node=node)
 
     # --- nodes ---
 
     def _candidates(self, pod: Pod, context: RescueContext, names: t.Optional[Collection[str]]) -> list[str]:
-        uid = pod.metadata.uid
-        return [
-            name
-            for name in (self._snapshot.nodes if names is None else names)
-            if name in self._snapshot.nodes
-            and name not in context.excluded_nodes
-            and name not in self._snapshot.undecodable_pods
-            and self._in_use.get(name, uid) == uid
-        ]
-
-    def _feasible(self, pod: Pod, context: RescueContext, names: t.Sequence[str]) -> t.Sequence[str]:
-        """Return those of the nodes on which the pod fits without evictions."""
-        cluster_state, profiles = self._terminating.cluster_state(self.cluster_state, context), profiles_for(pod, self._snapshot)
-        demand = PodDemand(pod, cluster_state, profiles)
-        # Few nodes have capacity when a pod needs a rescue, and the filters take five times as long for each node.
-        free = [name for name in names if demand.has_free(cluster_state.info(name))]
-        return FilterRunner(pod, cluster_state, profiles).feasibility(free).feasible if free else ()
-
-
-def profiles_for(pod: Pod, snapshot: ClusterSnapshot) -> Profiles:
-    """Return the known profiles and that of the pod. If it is not known, it is assumed to have the filters of the default profile."""
-    return {**snapshot.profiles, pod.spec.scheduler_name: snapshot.profile_of(pod)}
+        uid, nodes = pod.metadata.uid, self._snapshot.nodes
+        closed = context.excluded_nodes | self._snapshot.undecodable_pods.keys()
+        asked = nodes if names is None else filter(nodes.__contains__, names)
+        return [name for name in asked if name not in closed and self._in_use.get(name, uid) == uid]

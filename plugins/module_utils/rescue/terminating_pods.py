@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import math
 import typing as t
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
+from itertools import chain
 
 from ..model.api.pod import Pod
 from ..model.snapshot import ClusterSnapshot
@@ -37,6 +38,10 @@ class TerminatingPods(t.NamedTuple):
     not_ending_soon: dict[str, list[Pod]]
     evicted: Collection[str]
 
+    def all_ending_soon(self) -> Iterator[Pod]:
+        """Yield the pods of the cluster that end soon."""
+        return chain.from_iterable(self.ending_soon.values())
+
     def awaited_on(self, node_name: str, context: RescueContext) -> list[Pod]:
         """Return the terminating pods of the node whose capacity counts as free for the pod of the context."""
         pods = self.ending_soon.get(node_name, ())
@@ -44,8 +49,7 @@ class TerminatingPods(t.NamedTuple):
 
     def awaited_in_cluster(self, context: RescueContext) -> list[Pod]:
         """Return the terminating pods of the cluster that end soon, even if the pod cannot use their nodes."""
-        pods = (pod for group in self.ending_soon.values() for pod in group)
-        return [pod for pod in pods if context.awaits_others or self._is_awaited(pod, context)]
+        return [pod for pod in self.all_ending_soon() if context.awaits_others or self._is_awaited(pod, context)]
 
     def cluster_state(self, without_ending: ClusterState, context: RescueContext) -> ClusterState:
         """Return the cluster state without the pods whose capacity counts as free.
@@ -55,10 +59,9 @@ class TerminatingPods(t.NamedTuple):
         if context.awaits_terminating:
             return without_ending
         cluster_state = without_ending.fork()
-        for pods in self.ending_soon.values():
-            for pod in pods:
-                if not self._is_awaited(pod, context):
-                    cluster_state.restore(pod)
+        for pod in self.all_ending_soon():
+            if not self._is_awaited(pod, context):
+                cluster_state.restore(pod)
         return cluster_state
 
     def _is_awaited(self, pod: Pod, context: RescueContext) -> bool:

@@ -4,16 +4,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 from lab.cluster import Cluster
 from tests.bench.rescue.crowd import critical_pod
 from tests.bench.rescue.history import PodHistory
-from tests.bench.rescue.latency import wait_leading
+from tests.bench.rescue.latency import DEFAULT_SETTLE_TIME, wait_leading
 from tests.integration.rescuer.daemons import Daemon
 
 IDLE_S = 60.0
@@ -28,10 +29,7 @@ QUIET_S = 3.0
 
 def measure(cluster: Cluster, log: Path) -> dict[str, float]:
     """The figures by name; see the table of the page. Shares are of one core."""
-    daemon = Daemon(cluster, log, "--grace-period=1s")
-    try:
-        wait_leading(daemon)
-        time.sleep(QUIET_S)
+    with _leader(cluster, log) as daemon:
         found = {"start_mb": daemon.resident_mb(), "start_cpu_s": daemon.cpu_s()}
         found["idle"] = _share(daemon, IDLE_S, lambda: time.sleep(IDLE_S))
         found["changing"] = _share(daemon, CHANGING_S, lambda: _change(cluster, CHANGING_S))
@@ -39,6 +37,22 @@ def measure(cluster: Cluster, log: Path) -> dict[str, float]:
         found |= _rescue_many(cluster, daemon)
         found["rescued_mb"] = daemon.resident_mb()
         return found
+
+
+def rescues_s(cluster: Cluster, log: Path) -> float:
+    """The seconds from the creation of so many critical pods until all are bound."""
+    with _leader(cluster, log) as daemon:
+        return _rescue_many(cluster, daemon)["rescues_s"]
+
+
+@contextlib.contextmanager
+def _leader(cluster: Cluster, log: Path) -> Iterator[Daemon]:
+    """The rescuer with all defaults, when it leads and has read the cluster."""
+    daemon = Daemon(cluster, log, DEFAULT_SETTLE_TIME)
+    try:
+        wait_leading(daemon)
+        time.sleep(QUIET_S)
+        yield daemon
     finally:
         daemon.stop()
 

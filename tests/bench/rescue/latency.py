@@ -10,6 +10,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.options import RescueOptions
+
 from lab.cluster import Cluster
 from tests.bench.rescue.crowd import critical_pod
 from tests.bench.rescue.history import Life, PodHistory
@@ -17,6 +19,8 @@ from tests.integration.rescuer.daemons import Daemon
 
 NEEDS = ("500m", "1200m", "2500m", "3500m", "5000m")
 """The requests of the critical pods, in turn: the larger ones need several victims."""
+DEFAULT_SETTLE_TIME = f"--settle-time={RescueOptions().settle_time_s}s"
+"""Daemon sets it to 0 for tests."""
 BOUND_TIMEOUT_S = 60.0
 REFILL_TIMEOUT_S = 60.0
 FULL_FOR_S = 0.3
@@ -49,11 +53,15 @@ class Sample:
 
 
 def measure(cluster: Cluster, log: Path, *, graces: tuple[int, ...], samples: int) -> list[Sample]:
-    """``samples`` rescues at each grace period, after one that does not count."""
+    """``samples`` rescues at each grace period, after one that does not count.
+
+    The pods have the longest of the grace periods, so that the rescuer has only defaults for that one.
+    """
     found: list[Sample] = []
     history = PodHistory(cluster)
     for grace in graces:
-        daemon = Daemon(cluster, log, f"--grace-period={grace}s", "--allow-short-grace=true")
+        flags = () if grace == max(graces) else (f"--grace-period={grace}s", "--allow-short-grace=true")
+        daemon = Daemon(cluster, log, DEFAULT_SETTLE_TIME, *flags)
         try:
             wait_leading(daemon)
             for number in range(samples + 1):

@@ -15,13 +15,17 @@ from random import Random
 import pytest
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.api.node import Node
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.budgets.ledger import PdbLedger
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.caches import BoundedCache
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.codec import replace
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.snapshot import ClusterSnapshot
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.options import RescueOptions
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.plan import RescueContext, RescuePlan
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.planner import RescuePlanner
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.search.freeable_capacity import FreeableCapacityCache
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.search.victim_search import VictimSearch
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.search.victim_search import (
+    MAX_CAPACITIES,
+    Capacities,
+    VictimSearch,
+)
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduler.cluster_state import ClusterState
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduler.feasibility import FilterRunner
 
@@ -136,12 +140,13 @@ def test_the_nodes_within_reach_are_found_again_after_each_change() -> None:
     changed = 0
     for seed in range(CLUSTERS):
         random = Random(f"reach/{seed}")
-        looks, reaches, cluster_state = Looks(random), FreeableCapacityCache(), None
+        looks, cluster_state = Looks(random), None
+        reaches: Capacities = BoundedCache(MAX_CAPACITIES)
         before: list[list[str]] = []
         for _look in range(LOOKS):
             snapshot = looks.snapshot()
             cluster_state = ClusterState.of(snapshot, cluster_state)
-            reached, fresh = (_reached(looks, cluster_state, snapshot, kept) for kept in (reaches, FreeableCapacityCache()))
+            reached, fresh = (_reached(looks, cluster_state, snapshot, kept) for kept in (reaches, BoundedCache(MAX_CAPACITIES)))
             assert reached == fresh, seed
             changed += before not in ([], reached)
             before = reached
@@ -149,7 +154,7 @@ def test_the_nodes_within_reach_are_found_again_after_each_change() -> None:
     assert changed > CLUSTERS // 3
 
 
-def _reached(looks: Looks, cluster_state: ClusterState, snapshot: ClusterSnapshot, reaches: FreeableCapacityCache) -> list[list[str]]:
+def _reached(looks: Looks, cluster_state: ClusterState, snapshot: ClusterSnapshot, reaches: Capacities) -> list[list[str]]:
     budgets = PdbLedger(snapshot)
     searches = (victim_search(pod, cluster_state, looks.options, budgets=budgets, reaches=reaches) for pod in looks.critical)
     return [search.reachable_nodes() for search in searches]
@@ -157,7 +162,7 @@ def _reached(looks: Looks, cluster_state: ClusterState, snapshot: ClusterSnapsho
 
 def test_nodes_that_are_left_out_change_no_judgement(monkeypatch: pytest.MonkeyPatch) -> None:
     def all_of_them(search: VictimSearch, node_names: Iterable[str] | None = None) -> list[str]:
-        return search._cluster_state.in_order(node_names)
+        return search.cluster_state.in_order(node_names)
 
     left_out = 0
     for seed in range(CLUSTERS):

@@ -10,7 +10,9 @@ from collections import Counter
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.api.node import Node
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.api.pod import Pod
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.budgets.ledger import PdbLedger
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.caches import BoundedCache
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.reason import Blocker, Reason
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.scheduler_profile import DEFAULT_PROFILES, Profiles
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.eviction_rules.eviction_filter import (
     EvictionFilter,
     node_pod_of,
@@ -18,8 +20,11 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.evic
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.options import RescueOptions
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.plan import Choice
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.search.diagnosis import Diagnosis
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.search.freeable_capacity import FreeableCapacityCache
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.search.victim_search import VictimSearch
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.search.victim_search import (
+    MAX_CAPACITIES,
+    Capacities,
+    VictimSearch,
+)
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduler.cluster_state import ClusterState
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduler.node_info import PodLoad
 
@@ -55,11 +60,12 @@ def victim_search(
     options: RescueOptions,
     *,
     budgets: PdbLedger,
-    reaches: FreeableCapacityCache | None = None,
+    reaches: Capacities | None = None,
+    profiles: Profiles = DEFAULT_PROFILES,
     **how: t.Any,
 ) -> VictimSearch:
     """The search for the pod in a cluster state."""
-    return VictimSearch(pod, cluster_state, options, capacities=reaches or FreeableCapacityCache(), budgets=budgets, **how)
+    return VictimSearch(pod, cluster_state, options, reaches or BoundedCache(MAX_CAPACITIES), budgets, profiles, **how)
 
 
 def blockers(search: VictimSearch) -> tuple[Blocker, ...]:

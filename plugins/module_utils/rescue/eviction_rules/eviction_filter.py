@@ -5,8 +5,8 @@
 from __future__ import annotations
 
 import typing as t
-from collections.abc import Callable, Collection, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 
 from ...model.api.pod import Pod, mounts_claims
 from ...model.budgets.ledger import BudgetKey, PdbLedger, budget_status_key
@@ -18,7 +18,7 @@ from ...scheduler.pod_requests import CPU
 from ..critical import effective_priority, is_critical_or_system
 from ..options import RescueOptions
 from ..victims.node_pod import NodePod, Preemptor
-from ..victims.pod_traits import is_in_gang
+from ..victims.pod_traits import is_controlled_by, is_in_gang
 from .bare_pod import bare_pod_violation
 from .budget import budget_violation
 from .critical import CRITICAL, critical_violation
@@ -39,8 +39,6 @@ from .undecodable import undecodable_violation
 from .would_preempt import would_preempt_violation
 from .would_return import ReturnCheck, would_return_violation
 
-Rule = Callable[[NodePod], t.Optional[Reason]]
-
 _OPTIONAL = (CRITICAL, EQUAL_PRIORITY)
 
 # --- rules about a pod alone ---
@@ -49,7 +47,6 @@ _OPTIONAL = (CRITICAL, EQUAL_PRIORITY)
 def node_pod_of(pod: Pod, load: PodLoad, options: RescueOptions) -> NodePod:
     """Return the data of the pod that count with these options."""
     metadata = pod.metadata
-    controller = metadata.controller
     return NodePod(
         pod,
         load,
@@ -61,9 +58,7 @@ def node_pod_of(pod: Pod, load: PodLoad, options: RescueOptions) -> NodePod:
         pod.ready and not pod.terminating and not pod.terminal,
         -int(read_time(metadata.creation_timestamp) or 0),
         (metadata.namespace, metadata.name),
-        is_in_gang(pod),
-        controller is not None and controller.kind == "Job",
-        mounts_claims(pod),
+        is_in_gang(pod) or is_controlled_by(pod, "Job") or mounts_claims(pod),
         budget_status_key(pod),
     )
 
@@ -140,6 +135,7 @@ def priority_violation(node_pod: NodePod, preemptor: Preemptor) -> t.Optional[Re
     )
 
 
+@dataclass
 class EvictionFilter:
     """The eviction rules for one pod, by its options. Budgets count in their state at the time of the call.
 
@@ -147,33 +143,30 @@ class EvictionFilter:
     again. ``windows``: the maintenance windows, if the options respect them. ``rescued``: uids of pods that were rescued a short time ago.
     """
 
-    def __init__(
-        self,
-        pod: Pod,
-        options: RescueOptions,
-        budgets: PdbLedger,
-        excluded_victims: Collection[str] = frozenset(),
-        return_check: t.Optional[ReturnCheck] = None,
-        windows: t.Optional[MaintenanceWindows] = None,
-        rescued: Collection[str] = frozenset(),
-    ) -> None:
-        self._windows = windows
-        # Without this option no pod with the same priority is evicted.
-        self._rescued = frozenset(rescued) if options.allow_equal_priority else frozenset()
-        self._return_check = return_check
-        self._budgets = budgets
-        self._excluded_victims = frozenset(excluded_victims)
-        self._preemptor = preemptor_of(pod, options)
-        self._owner = owner_key(pod)
+    pod: Pod
+    options: RescueOptions
+    budgets: PdbLedger
+    excluded_victims: frozenset[str] = frozenset()
+    return_check: t.Optional[ReturnCheck] = None
+    windows: t.Optional[MaintenanceWindows] = None
+    rescued: frozenset[str] = frozenset()
+
+    def __post_init__(self) -> None:
+        self._preemptor = preemptor_of(self.pod, self.options)
+        self._owner = owner_key(self.pod)
+        evicts_equals = self.options.allow_equal_priority or self._preemptor.spec_priority < self._preemptor.priority
         further_rules = (
             (self._owner is not None, lambda node_pod: same_controller_violation(node_pod, self._owner)),
-            (self._preemptor.evicts_equals, lambda node_pod: would_return_violation(node_pod, return_check)),
-            (windows is not None, lambda node_pod: pod_outside_window_violation(node_pod.pod, windows)),
-            (bool(self._rescued), lambda node_pod: rescued_before_violation(node_pod, self._preemptor, self._rescued)),
-            (bool(self._excluded_victims), lambda node_pod: excluded_violation(node_pod, self._excluded_victims)),
+            (evicts_equals, lambda node_pod: would_return_violation(node_pod, self.return_check)),
+            (self.windows is not None, lambda node_pod: pod_outside_window_violation(node_pod.pod, self.windows)),
+            (
+                self.options.allow_equal_priority and bool(self.rescued),
+                lambda node_pod: rescued_before_violation(node_pod, self._preemptor, self.rescued),
+            ),
+            (bool(self.excluded_victims), lambda node_pod: excluded_violation(node_pod, self.excluded_victims)),
         )
         # The rules that can still protect a pod after the priorities, the options and the budgets have allowed its eviction.
-        self._further_rules: list[Rule] = [rule for can_apply, rule in further_rules if can_apply]
+        self._further_rules: list[Callable[[NodePod], t.Optional[Reason]]] = [rule for can_apply, rule in further_rules if can_apply]
 
     def eviction_violation(self, node_pod: NodePod) -> t.Optional[Reason]:
         """Return the reason why the pod may not be evicted, budgets included. Return None if it may.
@@ -183,12 +176,23 @@ class EvictionFilter:
         """
         if node_pod.fixed_violation is not None:
             return node_pod.fixed_violation
-        for_pod = self._violation_for_pod(node_pod)
+        for_pod = (
+            same_controller_violation(node_pod, self._owner)
+            or priority_violation(node_pod, self._preemptor)
+            or would_return_violation(node_pod, self.return_check)
+        )
         if for_pod is not None and for_pod not in _OPTIONAL:
             return for_pod
         if node_pod.options_violation is NOT_SAFE_TO_EVICT:
             return NOT_SAFE_TO_EVICT
-        return for_pod or node_pod.options_violation or self._current_violation(node_pod)
+        return (
+            for_pod
+            or node_pod.options_violation
+            or pod_outside_window_violation(node_pod.pod, self.windows)
+            or rescued_before_violation(node_pod, self._preemptor, self.rescued)
+            or excluded_violation(node_pod, self.excluded_victims)
+            or budget_violation(node_pod, self.budgets)
+        )
 
     def evictable_pods(self, allowed: Sequence[tuple[NodePod, t.Optional[BudgetKey]]]) -> Sequence[tuple[NodePod, t.Optional[BudgetKey]]]:
         """Return the pods that may be evicted, each with the budget that its eviction counts against.
@@ -197,19 +201,3 @@ class EvictionFilter:
         """
         rules = self._further_rules
         return [one for one in allowed if not any(rule(one[0]) for rule in rules)] if rules else allowed
-
-    def _violation_for_pod(self, node_pod: NodePod) -> t.Optional[Reason]:
-        """Return the reason why the pod may not be evicted for the pod that needs the capacity."""
-        return (
-            same_controller_violation(node_pod, self._owner)
-            or priority_violation(node_pod, self._preemptor)
-            or would_return_violation(node_pod, self._return_check)
-        )
-
-    def _current_violation(self, node_pod: NodePod) -> t.Optional[Reason]:
-        return (
-            pod_outside_window_violation(node_pod.pod, self._windows)
-            or rescued_before_violation(node_pod, self._preemptor, self._rescued)
-            or excluded_violation(node_pod, self._excluded_victims)
-            or budget_violation(node_pod, self._budgets)
-        )

@@ -34,7 +34,5 @@ def grace_period_violation(pod: Pod, options: RescueOptions) -> t.Optional[Reaso
 
 @lru_cache(maxsize=16)
 def _grace_too_long(cap_s: int) -> Reason:
-    return Reason(
-        GRACE_TOO_LONG,
-        f"its own grace period is longer than grace_period, {cap_s} s: raise grace_period, or set allow_short_grace",
-    )
+    text = f"its own grace period is longer than grace_period, {cap_s} s: raise grace_period, or set allow_short_grace"
+    return Reason(GRACE_TOO_LONG, text)

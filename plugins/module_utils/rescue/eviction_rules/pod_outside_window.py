@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 import typing as t
-from functools import lru_cache
+from functools import cached_property, lru_cache
 
 from ...model.api.meta import WORKLOAD_GROUPS, OwnerReference
 from ...model.api.pod import Pod
@@ -42,7 +42,6 @@ class MaintenanceWindows:
 
     def __init__(self, snapshot: ClusterSnapshot, now_s: float) -> None:
         self._snapshot, self._now_s = snapshot, now_s
-        self._workloads: t.Optional[dict[tuple[str, str], Annotations]] = None
         self._known: dict[tuple[str, str], t.Optional[Reason]] = {}
 
     def violation(self, pod: Pod) -> t.Optional[Reason]:
@@ -57,35 +56,31 @@ class MaintenanceWindows:
     def _violation_of(self, namespace_name: str, uid: str) -> t.Optional[Reason]:
         own: Annotations = None
         if uid:
-            workloads = self._annotations_of_workloads()
-            if (namespace_name, uid) not in workloads:
+            if (namespace_name, uid) not in self._workloads:
                 return UNKNOWN_WINDOW
-            own = workloads[namespace_name, uid]
-        window = annotated_window(own, None)
-        if window is None:
-            namespace = self._snapshot.namespaces.get(namespace_name)
-            if namespace is None:
-                return UNKNOWN_WINDOW
-            window = annotated_window(None, namespace.metadata.annotations)
-        return None if window is None else _violation_at(window, self._now_s)
+            own = self._workloads[namespace_name, uid]
+        namespace = self._snapshot.namespaces.get(namespace_name)
+        window = annotated_window(own, namespace.metadata.annotations if namespace is not None else None)
+        if window is not None:
+            return _violation_at(window, self._now_s)
+        return UNKNOWN_WINDOW if namespace is None else None
 
-    def _annotations_of_workloads(self) -> dict[tuple[str, str], Annotations]:
-        """Return the annotations that count for the pods of each controller, by namespace and uid of the controller.
+    @cached_property
+    def _workloads(self) -> dict[tuple[str, str], Annotations]:
+        """The annotations that count for the pods of each controller, by namespace and uid of the controller.
 
         A ReplicaSet is missing if its Deployment is not known.
         """
-        if self._workloads is None:
-            snapshot = self._snapshot
-            owners = {(one.metadata.namespace, one.metadata.uid): one.metadata.annotations for one in snapshot.deployments}
-            found = {(one.metadata.namespace, one.metadata.uid): one.metadata.annotations for one in snapshot.stateful_sets}
-            for one in snapshot.all_replica_sets:
-                key, controller = (one.metadata.namespace, one.metadata.uid), one.metadata.controller
-                if controller is None or not _is_workload(controller, "Deployment"):
-                    found[key] = one.metadata.annotations
-                elif (key[0], controller.uid) in owners:
-                    found[key] = owners[key[0], controller.uid]
-            self._workloads = found
-        return self._workloads
+        snapshot = self._snapshot
+        owners = {(one.metadata.namespace, one.metadata.uid): one.metadata.annotations for one in snapshot.deployments}
+        found = {(one.metadata.namespace, one.metadata.uid): one.metadata.annotations for one in snapshot.stateful_sets}
+        for one in snapshot.all_replica_sets:
+            key, controller = (one.metadata.namespace, one.metadata.uid), one.metadata.controller
+            if controller is None or not _is_workload(controller, "Deployment"):
+                found[key] = one.metadata.annotations
+            elif (key[0], controller.uid) in owners:
+                found[key] = owners[key[0], controller.uid]
+        return found
 
 
 def pod_outside_window_violation(pod: Pod, windows: t.Optional[MaintenanceWindows]) -> t.Optional[Reason]:

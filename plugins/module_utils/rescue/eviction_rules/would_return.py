@@ -21,26 +21,19 @@ RETURNS = Reason(
 )
 
 
-class ReturnCheck:
+class ReturnCheck(t.NamedTuple):
     """Checks whether the replacement of a pod could be bound to the node before the pod that needs the capacity.
 
     It could if its priority is at least the same, it tolerates the taint of the hold, and it fits on no other node. The taint rejects only
-    pods that do not tolerate it, and most critical add-ons tolerate the default key. ``held``: the holds by node name.
+    pods that do not tolerate it, and most critical add-ons tolerate the default key. ``pod``: the pod that needs the capacity.
+    ``fits_elsewhere``: returns whether a pod's replacement fits on another node. ``held``: the holds by node name.
     """
 
-    def __init__(
-        self,
-        pod: Pod,
-        nodes: Mapping[str, Node],
-        options: RescueOptions,
-        is_unreschedulable: t.Callable[[Pod], bool],
-        held: Mapping[str, Hold],
-    ) -> None:
-        # The scheduler compares ``spec.priority``. It does not use the annotation that makes a pod critical.
-        self._priority = pod.spec.priority or 0
-        self._nodes, self._is_unreschedulable, self._held = nodes, is_unreschedulable, held
-        self._key = options.hold_taint_key
-        self._hold = () if options.hold == NONE else (hold_taint(pod, self._key),)
+    pod: Pod
+    nodes: Mapping[str, Node]
+    options: RescueOptions
+    fits_elsewhere: t.Callable[[Pod], bool]
+    held: Mapping[str, Hold]
 
     def violation(self, node_pod: NodePod) -> t.Optional[Reason]:
         """Return a reason if the replacement of this pod could use the capacity that the pod frees. None otherwise.
@@ -48,15 +41,17 @@ class ReturnCheck:
         The pod is bound to a node.
         """
         pod = node_pod.pod
-        takes_capacity = (pod.spec.priority or 0) >= self._priority and self._is_admitted(pod) and self._is_unreschedulable(pod)
-        return RETURNS if takes_capacity else None
+        # The scheduler compares ``spec.priority``. It does not use the annotation that makes a pod critical.
+        may_be_first = (pod.spec.priority or 0) >= (self.pod.spec.priority or 0)
+        return RETURNS if may_be_first and self._is_admitted(pod) and not self.fits_elsewhere(pod) else None
 
     def _is_admitted(self, pod: Pod) -> bool:
-        node = self._nodes[pod.spec.node_name]
-        hold = self._held.get(node.name)
+        node, key = self.nodes[pod.spec.node_name], self.options.hold_taint_key
         # A foreign taint of the same key replaces the hold. With ``hold: none`` and without such a taint, nothing rejects a replacement,
         # and this rule does not apply.
-        taints = tuple(taint for taint in node.spec.taints or () if is_foreign_taint(taint, self._key, hold)) or self._hold
+        taints = [taint for taint in node.spec.taints or () if is_foreign_taint(taint, key, self.held.get(node.name))]
+        if not taints and self.options.hold != NONE:
+            taints = [hold_taint(self.pod, key)]
         return bool(taints) and all(tolerates(pod.spec.tolerations or (), taint) for taint in taints)
 
 

@@ -7,14 +7,12 @@ from __future__ import annotations
 import typing as t
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import replace
 
 from ...model.budgets.ledger import BUDGET, SEVERAL_BUDGETS
 from ...model.reason import Blocker, Reason, Reasons
 from ..eviction_rules.eviction_filter import pods_of_node
-from ..victims.node_pod import NodePod
+from .capacity import Shortage
 from .node_candidate import NodeCandidate
-from .shortage import Shortage
 from .victim_search import VictimSearch
 
 MAX_VICTIMS = "max_victims"
@@ -32,15 +30,11 @@ class Diagnosis:
 
     def __init__(self, search: VictimSearch) -> None:
         self._search, self._context = search, search.context
-        self._nodes: Counter[Reason] = Counter()
-        # The number of nodes for each set of reasons: of nodes that are closed for other causes than their pods, and of nodes that would be
-        # closed even without their pods.
-        self._closed: Counter[Reasons] = Counter()
-        self._closed_empty: Counter[Reasons] = Counter()
-        # By the code of the eviction rule that protects pods: the number of nodes, the number of pods, and the texts.
+        # The number of nodes for each set of reasons, with an addition to their texts.
+        self._closed: Counter[tuple[Reasons, str]] = Counter()
+        # The pods that eviction rules protect: the number of nodes by the code of the rule, and the number of pods by the reason.
         self._protected_nodes: Counter[str] = Counter()
-        self._protected_pods: Counter[str] = Counter()
-        self._words: dict[str, set[str]] = {}
+        self._protected_pods: Counter[Reason] = Counter()
 
     def explain(self, node_names: t.Optional[Iterable[str]]) -> tuple[Blocker, ...]:
         """Return the reasons why no eviction helps on these nodes, or on all nodes for None. The search has found no victims there.
@@ -52,65 +46,53 @@ class Diagnosis:
         for name in self._context.cluster_state.in_order(node_names):
             closed = self._search.unknown or self._search.closed_on(name)
             if closed:
-                self._closed[closed] += 1
+                self._closed[closed, ""] += 1
             else:
                 self._add(name)
-        counted = Counter(self._nodes)
-        for reasons, nodes in self._closed.items():
-            counted.update(dict.fromkeys(reasons, nodes))
-        for reasons, nodes in self._closed_empty.items():
-            counted.update(dict.fromkeys((Reason(one.code, f"{one.text}, even without its other pods") for one in reasons), nodes))
+        counted: Counter[Reason] = Counter()
+        for (reasons, addition), nodes in self._closed.items():
+            counted.update({Reason(one.code, one.text + addition): nodes for one in reasons})
         found = [Blocker(reason, nodes) for reason, nodes in counted.items()]
         found += [Blocker(Reason(code, self._protected_text(code)), nodes) for code, nodes in self._protected_nodes.items()]
         return tuple(sorted(found, key=lambda blocker: (-blocker.nodes, blocker.reason.code, blocker.reason.text)))
 
     def _add(self, name: str) -> None:
         """Add a node that is closed because of its pods, or because of a filter that depends on them."""
-        dry_run = self._context.dry_run
-        info = self._context.cluster_state.info(name)
-        node_pods = pods_of_node(info, self._context.options).all_pods
-        empty = dry_run.filter_result_on_empty(name) if len(node_pods) == len(info.pods) else None
-        rejected, unknown = empty or dry_run.filter_result(name, [node_pod.pod for node_pod in node_pods])
+        context = self._context
+        info = context.cluster_state.info(name)
+        node_pods = pods_of_node(info, context.options).all_pods
+        empty = context.runner.result_on_empty_node(name) if len(node_pods) == len(info.pods) else None
+        rejected, unknown = empty or context.filter_result(name, [node_pod.pod for node_pod in node_pods])
         if rejected or unknown:
-            self._closed_empty[rejected] += 1
-            self._closed[unknown] += 1
+            self._closed[rejected, ", even without its other pods"] += 1
+            self._closed[unknown, ""] += 1
             return
         shortage = self._search.shortage_on(name)
-        rejected, unknown = dry_run.filter_result(name, [pod.node_pod.pod for pod in shortage.evictable])
+        rejected, unknown = context.filter_result(name, [pod.node_pod.pod for pod in shortage.evictable])
         if not rejected and not unknown:
             self._add_joint(name, shortage)
             return
-        self._nodes.update(Reason(reason.code, f"{reason.text}, even after all allowed evictions") for reason in set(rejected))
-        self._nodes.update(set(unknown))
-        self._count_protected(node_pods)
-
-    def _count_protected(self, node_pods: Iterable[NodePod]) -> None:
+        self._closed[rejected, ", even after all allowed evictions"] += 1
+        self._closed[unknown, ""] += 1
         staying = [reason for reason in map(self._search.eviction_filter.eviction_violation, node_pods) if reason is not None]
-        self._protected_pods.update(reason.code for reason in staying)
+        self._protected_pods.update(staying)
         self._protected_nodes.update({reason.code for reason in staying})
-        for reason in staying:
-            self._words.setdefault(reason.code, set()).add(reason.text)
 
     def _add_joint(self, name: str, shortage: Shortage) -> None:
         """Add a node on which each of the pods may be evicted, but not enough of them together."""
         most = self._context.options.max_victims
-        unbounded = replace(self._context, options=replace(self._context.options, max_victims=None), result_cache={})
-        attempt = NodeCandidate(name, shortage, unbounded)
-        for _bound in attempt.bounds():
-            pass
+        attempt = NodeCandidate(name, shortage, self._context, max_victims=None)
+        list(attempt.bounds())  # to the end, so that its victims are known
         if attempt.victims is None:
-            self._nodes[_TOGETHER] += 1
+            self._closed[(_TOGETHER,), ""] += 1
         elif most is not None and len(attempt.victims) > most:
-            self._nodes[Reason(MAX_VICTIMS, f"more than {most} pods would have to be evicted")] += 1
+            self._closed[(Reason(MAX_VICTIMS, f"more than {most} pods would have to be evicted"),), ""] += 1
 
     def _protected_text(self, code: str) -> str:
-        number, words = self._protected_pods[code], self._words[code]
-        text = next(iter(words)) if len(words) == 1 else _OF_SEVERAL.get(code) or _first_of(words)
+        by_text = {reason.text: pods for reason, pods in self._protected_pods.items() if reason.code == code}
+        number, texts = sum(by_text.values()), sorted(by_text)  # sorted, so that equal clusters give equal results
+        text = texts[0] if len(texts) == 1 else _OF_SEVERAL.get(code)
+        if text is None:
+            more = f"; and {len(texts) - MAX_TEXTS} more reasons of this kind" if len(texts) > MAX_TEXTS else ""
+            text = "; ".join(texts[:MAX_TEXTS]) + more
         return f"{number} pod{'' if number == 1 else 's'} there: {text}"
-
-
-def _first_of(words: set[str]) -> str:
-    """Return the first texts in sorted order, so that equal clusters give equal results."""
-    ordered = sorted(words)
-    more = f"; and {len(ordered) - MAX_TEXTS} more reasons of this kind" if len(ordered) > MAX_TEXTS else ""
-    return "; ".join(ordered[:MAX_TEXTS]) + more

@@ -24,18 +24,13 @@ class Preemptor(t.NamedTuple):
     spec_priority: int
     allow_equal_priority: bool
 
-    @property
-    def evicts_equals(self) -> bool:
-        """True if a victim may have at least the ``spec.priority`` of the pod that needs the capacity."""
-        return self.allow_equal_priority or self.spec_priority < self.priority
-
 
 class NodePod(t.NamedTuple):
     """A pod of a node.
 
     ``fixed_violation``: the reason that forbids its eviction and that no option changes. ``options_violation``: the reason why these
     options do not allow its eviction. ``owner``: None if it has no controller. ``age``: minus the time at which it was
-    created. ``in_gang``, ``in_job`` and ``mounts_claims``: properties for which it may be evicted last (``VictimCosts.is_evicted_last``).
+    created. ``may_be_last``: it may be evicted last (``VictimCosts.is_evicted_last``).
     ``budget_status_key``: the result of the function of that name in ``model/budgets/ledger.py``.
     """
 
@@ -49,7 +44,5 @@ class NodePod(t.NamedTuple):
     ready: bool
     age: int
     name: tuple[str, str]
-    in_gang: bool
-    in_job: bool
-    mounts_claims: bool
+    may_be_last: bool
     budget_status_key: Hashable

@@ -30,7 +30,7 @@ def test_each_bound_is_at_least_the_one_before_and_the_last_is_the_cost_of_the_v
     for number in range(CLUSTERS):
         search = random_search(number)
         for name in search.reachable_nodes() if not search.unknown else ():
-            candidate = NodeCandidate(name, search.shortage_on(name), search.context)
+            candidate = NodeCandidate(name, search.shortage_on(name), search.context, search.context.options.max_victims)
             bounds = list(candidate.bounds())
             assert bounds == sorted(bounds), (number, name)
             raised = sum(len(bound) == 1 for bound in bounds) > 1
@@ -39,6 +39,6 @@ def test_each_bound_is_at_least_the_one_before_and_the_last_is_the_cost_of_the_v
                 seen["out by capacity" if all(len(bound) == 1 for bound in bounds) else "out by filters"] += 1
                 continue
             assert bounds[-1] == search.context.costs.cost_of(candidate.victims), (number, name)
-            assert search.context.dry_run.fits(name, [node_pod.pod for node_pod in candidate.victims]), (number, name)
+            assert not any(search.context.filter_result(name, [node_pod.pod for node_pod in candidate.victims])), (number, name)
             seen["victims by capacity" if bounds[-1] == bounds[-2] else "victims by filters"] += 1
     assert len(seen) == 5 and all(seen.values()), seen

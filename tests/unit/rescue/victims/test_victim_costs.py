@@ -14,7 +14,6 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.codec
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.eviction_rules.eviction_filter import node_pod_of
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.options import RescueOptions
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.victims.node_pod import NodePod
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.victims.rescheduling import ReschedulingCheck
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.victims.victim_costs import VictimCosts
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduler.cluster_state import ClusterState
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduler.node_info import PodLoad
@@ -145,7 +144,7 @@ def test_pods_that_have_left_the_cluster_state_are_no_siblings() -> None:
 
 def fits(pod: Pod, *others: Pod, cpu: str = "4") -> bool:
     made = [node(name, labels={HOST: name, "zone": name[0]}, allocatable={"cpu": cpu}) for name in ("a-1", "a-2", "b-1")]
-    elsewhere = ReschedulingCheck(ClusterState.of(snapshot_of(nodes=made, pods=[pod, *others])))
+    elsewhere = VictimCosts(ClusterState.of(snapshot_of(nodes=made, pods=[pod, *others])))
     assert elsewhere.may_fit(pod) or not elsewhere.fits_elsewhere(pod)
     return elsewhere.fits_elsewhere(pod)
 
@@ -184,7 +183,7 @@ def test_whether_a_replacement_fits_on_another_node(pod: t.Any, others: t.Any, e
 def test_a_node_that_its_labels_close_has_no_capacity_for_a_replacement(zone: str, fits_there: bool) -> None:
     pod = running("a-1", nodeSelector={"zone": zone})
     made = [node(name, labels={HOST: name, "zone": name[0]}) for name in ("a-1", "b-1")]
-    assert ReschedulingCheck(ClusterState.of(snapshot_of(nodes=made, pods=[pod]))).may_fit(pod) is fits_there
+    assert VictimCosts(ClusterState.of(snapshot_of(nodes=made, pods=[pod]))).may_fit(pod) is fits_there
 
 
 def test_whether_the_replacement_of_a_resized_pod_fits_is_not_known() -> None:
@@ -197,6 +196,6 @@ def test_pods_of_one_template_do_not_share_their_node() -> None:
     first = running("a-1", "3")
     second = running("a-2", "3")
     made = [node(name, labels={HOST: name}) for name in ("a-1", "a-2")]
-    elsewhere = ReschedulingCheck(ClusterState.of(snapshot_of(nodes=made, pods=[first, second, running("a-2", "1")])))
+    elsewhere = VictimCosts(ClusterState.of(snapshot_of(nodes=made, pods=[first, second, running("a-2", "1")])))
     assert not elsewhere.fits_elsewhere(first)
     assert not elsewhere.fits_elsewhere(second)

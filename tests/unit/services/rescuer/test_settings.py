@@ -34,7 +34,7 @@ def test_without_anything_the_defaults_are_those_of_the_original_and_the_module(
 
 def test_every_option_of_a_rescue_can_be_set_and_every_setting_is_one() -> None:
     own = {field.name for field in dataclasses.fields(Settings)} - {"rescue"}
-    times = {field: name for name, field in TIMES.items()}
+    times = {f"{name}_s": name for name in TIMES}
     assert {option.name for option in OPTIONS} == own | {times.get(field.name, field.name) for field in dataclasses.fields(RescueOptions)}
 
 

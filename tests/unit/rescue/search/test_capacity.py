@@ -18,11 +18,7 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.evic
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.options import RescueOptions
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.plan import IMPOSSIBLE, PLANNED, RescueContext
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.planner import RescuePlanner
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.search.freeable_capacity import (
-    FreeableCapacity,
-    FreeableCapacityCache,
-)
-from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.search.shortage import PodDemand
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.rescue.search.capacity import FreeableCapacity, PodDemand
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduler.cluster_state import ClusterState
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduler.filters import taint_toleration
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.scheduler.node_info import NodeInfo
@@ -149,9 +145,9 @@ def test_freeable_capacity_counts_no_more_pods_than_the_options_allow_together()
 
 def test_freeable_capacity_follows_the_disruptions_that_a_budget_allows() -> None:
     labels = {"app": "web"}
-    pods, reaches = [running("n", "900m", labels=labels)], FreeableCapacityCache()
+    pods, reach = [running("n", "900m", labels=labels)], FreeableCapacity(preemptor_of(pending(), RescueOptions()), RescueOptions())
     for allowed, most in ((0, 100), (1, 1000), (0, 100)):
-        assert most_cpu(pods, budgets=[budget("web", labels, allowed=allowed)], reaches=reaches) == most
+        assert most_cpu(pods, budgets=[budget("web", labels, allowed=allowed)], reach=reach) == most
 
 
 def test_only_nodes_on_which_something_has_changed_are_worked_out_again(calls: Counter[str]) -> None:
@@ -207,9 +203,9 @@ def test_for_pods_that_rules_about_other_pods_keep_off_no_set_of_victims_is_soug
 def reach_of(pods: list[Pod], *, priority: int = CRITICAL, **how: t.Any) -> FreeableCapacity:
     options = how.get("options", RescueOptions())
     snapshot = snapshot_of(nodes=[node("n", allocatable=ROOM)], pods=pods, budgets=how.get("budgets", ()))
-    importance = preemptor_of(pending(priority=priority), options)
-    reaches: FreeableCapacityCache = how.get("reaches") or FreeableCapacityCache()
-    return reaches.of(importance, options, ClusterState.of(snapshot), PdbLedger(snapshot))
+    reach: FreeableCapacity = how.get("reach") or FreeableCapacity(preemptor_of(pending(priority=priority), options), options)
+    reach.update(ClusterState.of(snapshot), PdbLedger(snapshot))
+    return reach
 
 
 def most_cpu(pods: list[Pod], **how: t.Any) -> int:
