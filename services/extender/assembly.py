@@ -15,6 +15,8 @@ from ..common.http.server import HttpServer
 from ..common.log import Log
 from ..common.signals import ShutdownSignal
 from ..common.version import version
+from .agents.original.learned_state import LearnedState
+from .agents.original.learning import LearningAgent
 from .config.settings import Inputs, Settings
 from .config.watch import ConfigWatch
 from .engine.engine import Engine
@@ -27,7 +29,6 @@ from .http.server import run_servers
 from .http.tls import TlsWatch
 from .http.unprofiled_pods import UnprofiledPods
 from .interface import Query
-from .learned.learned_state import LearnedState, learning_agents
 from .metrics import Metrics
 from .pauses import RequestPause
 from .recording.recorder import Recorder
@@ -59,9 +60,8 @@ class Extender:
         self._watch = ConfigWatch(inputs, settings, self._metrics, self._faults, log)
         tls = settings.server.tls
         self._tls = TlsWatch(tls) if tls is not None else None
-        self._tls_error = ""
         self._servers = self._make_servers(settings)
-        self._learned = LearnedState(settings.sources.kubernetes, learning_agents(settings.profiles), log, self._metrics.on_state_error)
+        self._learned = LearnedState(settings.sources.kubernetes, learning_agents(settings.profiles), log, self._metrics.state_errors.inc)
 
     def run(self) -> None:
         """Serve until a signal requests the end. Raises ThreadDiedError, and any error of this program itself."""
@@ -157,7 +157,7 @@ class Extender:
         self._metrics.refused_agents.set(len(settings.refused))
         for text in (*settings.refused, *settings.notes):
             self._log.warning(text)
-        self._learned.replace(settings.sources.kubernetes, learning_agents(settings.profiles))
+        self._learned = self._learned.replaced_by(settings.sources.kubernetes, learning_agents(settings.profiles))
         self._engine.reconfigure(settings.profiles)
         if settings.sources == before.sources:
             self._sources.set_queries(queries)
@@ -174,19 +174,21 @@ class Extender:
             change = await asyncio.to_thread(self._tls.change)
         except OSError as error:
             # A pair that is half written is tried again, without a line for each attempt.
-            if str(error) != self._tls_error:
+            if self._faults.note(CERTIFICATE_FAULT, [str(error)]):
                 self._metrics.reloads.labels("failure").inc()
                 self._log.error(CERTIFICATE_FAULT, error=str(error))
-                self._faults.note(CERTIFICATE_FAULT, [str(error)])
-            self._tls_error = str(error)
             return
-        if self._tls_error:
-            self._faults.remove(CERTIFICATE_FAULT)
-        self._tls_error = ""
+        self._faults.remove(CERTIFICATE_FAULT)
         if change is not None:
             self._servers[0].replace_context(change.context, end_connections=change.authority)
             self._metrics.reloads.labels("success").inc()
             self._log.info("the certificate was read again", certificate=change.pair, client_authority=change.authority)
+
+
+def learning_agents(profiles: Mapping[str, Profile]) -> dict[str, LearningAgent]:
+    """Return the agents that learn, by the profile and the name."""
+    agents = [(f"{profile.name}.{one.name}", one.agent) for profile in profiles.values() for one in profile.agents]
+    return {key: agent for key, agent in agents if isinstance(agent, LearningAgent)}
 
 
 def queries_of(profiles: Mapping[str, Profile]) -> Sequence[Query]:

@@ -8,18 +8,13 @@ import itertools
 import re
 import time
 import typing as t
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 from ...plugins.module_utils.model.messages import listed
-from ..common.log import Log
 from .agents.network.bandwidth import SPEED_METRIC, bit_text
 from .engine.engine import Engine
 from .engine.explanation import ProfileRows, explain_profile
-from .engine.profile import Profile
-from .engine.profile_state import ProfileState
-from .interface import Annotation, Gauge, NodeView, Outcome, Query, Rate, Series
-from .metrics import Metrics
-from .pauses import no_pause
+from .interface import Annotation, Gauge, NodeView, Query, Rate, Series
 from .sources.prometheus.promql import shown_promql, value_text
 from .sources.view import ClusterView
 
@@ -37,19 +32,6 @@ SHOWN_SERIES = 8
 """Series of one query on one node that are printed. A node can have a hundred devices."""
 
 
-class NoListener:
-    """A ``ViewListener`` that ignores everything, because the report has the view."""
-
-    def on_view(self, _view: ClusterView) -> None:
-        """Ignore the view."""
-
-    def on_node(self, _node: NodeView) -> None:
-        """Ignore a node."""
-
-    def on_outcome(self, _outcome: Outcome) -> None:
-        """Ignore an outcome."""
-
-
 class SourceReport(t.NamedTuple):
     """The lines of the report. ``notes``: sentences about what is doubtful. ``problems``: sentences; without them the exit code is 0."""
 
@@ -58,14 +40,13 @@ class SourceReport(t.NamedTuple):
     notes: list[str]
 
 
-def report_on(view: ClusterView, profiles: Mapping[str, Profile], log: Log, *, selector: str = "") -> SourceReport:
-    """Return the report on a view. A source that failed and a node without a fresh value are problems. Series of no node are not.
+def report_on(engine: Engine, failed: Mapping[str, str], *, selector: str = "") -> SourceReport:
+    """Return the report on the view of an engine. A source that failed and a node without a fresh value are problems.
 
-    ``selector``: that of Prometheus, for the queries that the report shows.
+    Series of no node are no problem. ``failed``: the error of each agent that has failed. ``selector``: that of Prometheus, for the queries
+    that the report shows.
     """
-    metrics = Metrics(log)
-    engine = Engine(profiles, metrics, pause=no_pause)
-    engine.on_view(view)
+    view = engine.current.view
     lines = [line for _name, node in sorted(view.nodes.items()) for line in _node_lines(node)]
     problems = [f"{source}: {error}" for source, error in view.errors.items()]
     notes: list[str] = []
@@ -74,10 +55,14 @@ def report_on(view: ClusterView, profiles: Mapping[str, Profile], log: Log, *, s
     for state in engine.current.states.values():
         rows = explain_profile(state)
         lines += _profile_lines(rows)
-        problems += _unknown(rows, metrics.failed_agents)
-        notes += _notes(state)
-        if not view.errors:
-            problems += _without_series(rows, profiles[rows.profile], view, selector)
+        for number, agent in enumerate(state.agents):
+            start = f"profile {rows.profile}, agent {agent.name}: "
+            unknown = {node.node: node.agents[number].explanation for node in rows.nodes if node.agents[number].score is None}
+            about = [f"it has failed with {failed[agent.name]}"] if agent.name in failed else list(_unknown(unknown, len(rows.nodes)))
+            if len(unknown) == len(rows.nodes) and not view.errors:
+                about += _without_series(state.profile.judging[number].agent.queries, view, selector)
+            problems += [start + text for text in about]
+            notes += [start + text for text in agent.notes()]
     if view.unmapped:
         lines.append(f"{view.unmapped_count} series belong to no node, or to several:")
         lines += [f"  {one.source}: {query_text(one.query)} {_labels(one.labels)}: {one.why}" for one in view.unmapped]
@@ -120,55 +105,37 @@ def _profile_lines(rows: ProfileRows) -> Iterator[str]:
             yield f"  {node.node}: {agent.agent} = {score}{details}{age}"
 
 
-def _unknown(rows: ProfileRows, failed: Mapping[str, str]) -> Iterator[str]:
-    names = dict.fromkeys(agent.agent for node in rows.nodes for agent in node.agents)
-    for name in names:
-        unknown = {
-            node.node: agent.explanation for node in rows.nodes for agent in node.agents if agent.agent == name and agent.score is None
-        }
-        if name in failed:
-            yield f"profile {rows.profile}, agent {name}: it has failed with {failed[name]}"
-        elif len(unknown) == len(rows.nodes) > 1:
-            first = next(iter(unknown.values()), "")
-            yield f"profile {rows.profile}, agent {name}: no fresh value for any of the {len(unknown)} nodes{f': {first}' if first else ''}"
-        elif unknown:
-            nodes_of: dict[str, list[str]] = {}
-            for node, why in unknown.items():
-                nodes_of.setdefault(why, []).append(node)
-            for why, nodes in itertools.islice(nodes_of.items(), SHOWN_REASONS):
-                yield f"profile {rows.profile}, agent {name}: no fresh value for {listed(nodes, SHOWN_NODES)}{f': {why}' if why else ''}"
-            if len(nodes_of) > SHOWN_REASONS:
-                others = sum(map(len, itertools.islice(nodes_of.values(), SHOWN_REASONS, None)))
-                yield f"profile {rows.profile}, agent {name}: no fresh value for {others} more nodes, for other reasons"
+def _unknown(unknown: Mapping[str, str], nodes: int) -> Iterator[str]:
+    """Return sentences about the unknown nodes of an agent. ``unknown``: the reason by node. ``nodes``: the number of all nodes."""
+    if len(unknown) == nodes > 1:
+        first = next(iter(unknown.values()))
+        yield f"no fresh value for any of the {nodes} nodes{f': {first}' if first else ''}"
+        return
+    nodes_of: dict[str, list[str]] = {}
+    for node, why in unknown.items():
+        nodes_of.setdefault(why, []).append(node)
+    for why, names in itertools.islice(nodes_of.items(), SHOWN_REASONS):
+        yield f"no fresh value for {listed(names, SHOWN_NODES)}{f': {why}' if why else ''}"
+    if len(nodes_of) > SHOWN_REASONS:
+        others = sum(map(len, itertools.islice(nodes_of.values(), SHOWN_REASONS, None)))
+        yield f"no fresh value for {others} more nodes, for other reasons"
 
 
-def _notes(state: ProfileState) -> Iterator[str]:
-    for agent in state.agents:
-        for text in agent.notes():
-            yield f"profile {state.profile.name}, agent {agent.name}: {text}"
-
-
-def _without_series(rows: ProfileRows, profile: Profile, view: ClusterView, selector: str) -> Iterator[str]:
+def _without_series(queries: Sequence[Query], view: ClusterView, selector: str) -> Iterator[str]:
     """Return the reasons why an agent knows no node although its sources have answered."""
-    known = {agent.agent for node in rows.nodes for agent in node.agents if agent.score is not None}
     found = {query for node in view.nodes.values() for query in node.series}
-    unmapped = {series.query for series in view.unmapped}
-    for one in profile.agents:
-        missing = [query for query in one.agent.queries if query not in found]
-        if one.name in known or not missing:
-            continue
-        start = f"profile {rows.profile}, agent {one.name}: "
-        annotations = [query.key for query in missing if isinstance(query, Annotation)]
-        texts = list(dict.fromkeys(_short_text(query, selector) for query in missing if not isinstance(query, Annotation)))
-        if not unmapped.isdisjoint(missing):
-            yield f"{start}its series belong to no node, or to several: check node_label and node_rules of the source"
-        elif texts:
-            yield (
-                f"{start}there is no series for {listed(texts, SHOWN_QUERIES)}: check that Prometheus scrapes the node_exporters,"
-                " and in FILE the selector of the source and the args of the agent, such as device"
-            )
-        if annotations:
-            yield f"{start}no node has the annotation {' or '.join(annotations)}"
+    missing = [query for query in queries if query not in found]
+    annotations = [query.key for query in missing if isinstance(query, Annotation)]
+    texts = list(dict.fromkeys(_short_text(query, selector) for query in missing if not isinstance(query, Annotation)))
+    if any(series.query in missing for series in view.unmapped):
+        yield "its series belong to no node, or to several: check node_label and node_rules of the source"
+    elif texts:
+        yield (
+            f"there is no series for {listed(texts, SHOWN_QUERIES)}: check that Prometheus scrapes the node_exporters,"
+            " and in FILE the selector of the source and the args of the agent, such as device"
+        )
+    if annotations:
+        yield f"no node has the annotation {' or '.join(annotations)}"
 
 
 def _short_text(query: Query, selector: str) -> str:

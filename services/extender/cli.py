@@ -14,10 +14,12 @@ from ..common.log import Log, set_up_log
 from ..common.signals import ShutdownSignal
 from ..common.typed_settings import SettingsError
 from .assembly import Extender, queries_of
-from .check_sources import NoListener, report_on
+from .check_sources import report_on
 from .config.named_files import named_file_mistakes
 from .config.settings import PROGRAM, Inputs, Settings, read_inputs, read_settings
 from .container_memory import memory_shortage
+from .engine.engine import Engine
+from .metrics import Metrics
 from .sources.missing import missing_sources
 from .sources.refresher import Sources
 
@@ -100,17 +102,20 @@ def _check_config(settings: Settings) -> int:
 
 
 def _check_sources(settings: Settings, log: Log) -> int:
-    sources = Sources(settings.sources, queries_of(settings.profiles), NoListener(), log)
+    metrics = Metrics(log)
+    engine = Engine({}, metrics)
+    sources = Sources(settings.sources, queries_of(settings.profiles), engine, log)
     try:
-        view = sources.refresh_once()
+        sources.refresh_once()
         if settings.sources.node_exporter is not None:
             # A rate needs two samples.
             time.sleep(SECOND_SAMPLE_S)
-            view = sources.refresh_once()
+            sources.refresh_once()
     finally:
         sources.stop()
+    engine.reconfigure(settings.profiles)
     prometheus = settings.sources.prometheus
-    report = report_on(view, settings.profiles, log, selector=prometheus.selector if prometheus is not None else "")
+    report = report_on(engine, metrics.failed_agents, selector=prometheus.selector if prometheus is not None else "")
     for line in report.lines:
         print(line)
     for text in (*settings.refused, *report.problems, *(f"note: {note}" for note in report.notes)):

@@ -3,7 +3,7 @@
 """The interface of agents. It is public: agents of third parties import this file and nothing else of the extender.
 
 An agent judges nodes. It names the series that it needs (``queries``), the sources read them in the background, and the engine calls the
-agent with the newest values. An agent never reads anything itself. It keeps no state between calls, unless it sets ``learns``.
+agent with the newest values. An agent never reads anything itself, and keeps no state between calls.
 
 All times are seconds of ``time.monotonic`` of this process, so that no other machine's clock can make a value look fresh.
 """
@@ -154,15 +154,6 @@ class Victims(t.NamedTuple):
     budget_violations: int
 
 
-class Outcome(t.NamedTuple):
-    """The result of a placement: the pod, its node, and whether it runs well. ``at_s``: the time of the observation."""
-
-    pod: PodView
-    node: str
-    succeeded: bool
-    at_s: float
-
-
 class Agent:
     """The base class of agents. A subclass sets ``name`` and overrides what it needs.
 
@@ -188,9 +179,6 @@ class Agent:
     value_unit: str = ""
     """The unit of ``Judgement.value``, such as bit/s. The pages show it after the value. It is empty for a number without a unit."""
 
-    learns: t.ClassVar[bool] = False
-    """The agent has ``observe``, ``save`` and ``load`` (see ``reward``)."""
-
     def __init__(self, args: t.Any) -> None:
         self.args = args
 
@@ -212,7 +200,10 @@ class Agent:
         return None
 
     def judge(self, prepared: t.Any, node: NodeView, pod: PodView | None, now_s: float) -> Judgement:
-        """Return the judgement on one node. ``pod`` is None if the agent is not ``per_demand``."""
+        """Return the judgement on one node. ``pod`` is None if the agent is not ``per_demand``.
+
+        An agent that overrides ``score_all`` without a call of this method does not need it.
+        """
         raise NotImplementedError(f"the class {type(self).__qualname__} has no method judge")
 
     def demand_key(self, pod: PodView) -> t.Hashable:
@@ -243,17 +234,3 @@ class Agent:
     def preempt_violation(self, victims: Victims) -> str:
         """Return the reason why these victims must not be deleted, or an empty text."""
         return ""
-
-    def original_score(self, judgement: Judgement) -> int:
-        """Return the score that the original system answered on its path ``/scheduler/priorities/NAME``."""
-        return 0 if judgement.score is None else min(10, max(0, int(judgement.score)))
-
-    def observe(self, outcome: Outcome) -> None:
-        """Learn from an outcome."""
-
-    def save(self) -> bytes:
-        """Return the learned state, at most 512 KiB in sum over all agents."""
-        return b""
-
-    def load(self, state: bytes) -> None:
-        """Take over a learned state. Raises ValueError if it cannot be read; the agent is unchanged then."""

@@ -32,7 +32,8 @@ class Metrics:
 
     def __init__(self, log: Log) -> None:
         self._log = log
-        self._failed: dict[str, str] = {}
+        self.failed_agents: dict[str, str] = {}
+        """The text of the last error of each agent that has failed."""
         self._neutral: set[str] = set()
         self.registry = registry = new_registry()
         self._define_requests(registry)
@@ -101,23 +102,14 @@ class Metrics:
         self.requests.labels(profile, verb).inc()
         self.request_seconds.labels(profile, verb).observe(seconds)
 
-    def on_state_error(self, _text: str) -> None:
-        """Note a failure to load or save what agents have learned."""
-        self.state_errors.inc()
-
-    @property
-    def failed_agents(self) -> Mapping[str, str]:
-        """Return the text of the last error of each agent that has failed."""
-        return self._failed
-
     # --- the observer of the engine ---
 
     def on_agent_error(self, agent: str, error: Exception) -> None:
         """Note an error of an agent. Equal errors in a row are logged once."""
         self.agent_errors.labels(agent).inc()
         text = f"{type(error).__name__}: {error}"
-        if self._failed.get(agent) != text:
-            self._failed[agent] = text
+        if self.failed_agents.get(agent) != text:
+            self.failed_agents[agent] = text
             self._log.error("an agent has failed, and all nodes count as unknown for it", agent=agent, error=text, cause=error)
 
     def on_judged(self, profile: str, agent: str, seconds: float) -> None:

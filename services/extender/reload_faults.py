@@ -32,11 +32,12 @@ class ReloadFaults:
         """Return the faults, the oldest first."""
         return tuple(self._faults.values())
 
-    def note(self, text: str, errors: Sequence[str]) -> None:
-        """Keep a fault. If it is known, its errors are replaced, and its time stays."""
+    def note(self, text: str, errors: Sequence[str]) -> bool:
+        """Keep a fault. If it is known, its errors are replaced, and its time stays. Return whether the errors are new."""
         known = self._faults.get(text)
         fault = Fault(text, known.since_s if known is not None else self.clock(), tuple(errors))
         self._faults = {**self._faults, text: fault}
+        return fault != known
 
     def remove(self, text: str) -> None:
         """Remove a fault, because the file can be used again."""

@@ -72,7 +72,7 @@ THIRD_PARTY = {
     "numpy": {
         f"services/extender/agents/{name}.py"
         for name in (
-            *("arrays", *(f"original/{file}" for file in ("pigeon", "packing/objectives", "packing/placements", "packing/table"))),
+            *("arrays", *(f"original/{file}" for file in ("pigeon", "packing/objectives", "packing/placements"))),
             *("safe_balance", "safe_overload", "safe/beta", "safe/model", "safe/table"),
         )
     },

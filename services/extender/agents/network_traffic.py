@@ -19,12 +19,10 @@ from dataclasses import dataclass
 from ....plugins.module_utils.model.messages import listed
 from ..interface import BEST_SCORE, Agent, Gauge, Judgement, LabelMatch, NodeView, PodView, Query, Rate, Series
 from .measurements import age_violation, newest_by_label, oldest
-from .network.arguments import AUTO, RELATIVE, NetworkTrafficArgs
-from .network.assumed_speed import AssumedSpeed, assumed_speed
+from .network.arguments import AUTO, BOTH, RELATIVE, NetworkTrafficArgs
 from .network.bandwidth import BITS_PER_BYTE, SPEED_METRIC, bit_text
 from .network.devices import PROPERTIES, Device, DeviceFilter, Link, kind_of, links_of
-from .network.node_traffic import Fullest, Traffic, fullest_of, speed_of
-from .network.pods import automatic_estimate, pod_traffic
+from .network.node_traffic import AssumedSpeed, Fullest, Traffic, assumed_speed, automatic_estimate, fullest_of, speed_of, with_pods
 
 SHOWN_NODES = 5
 """The names of nodes in a note."""
@@ -62,7 +60,8 @@ class NetworkTraffic(Agent):
 
     def __init__(self, args: NetworkTrafficArgs) -> None:
         super().__init__(args)
-        self._directions, self._window_s = args.directions, args.window
+        self._directions = ("receive", "transmit") if args.direction == BOTH else (args.direction,)
+        self._window_s = args.window
         self._by_rate = args.normalise == RELATIVE
         self._entries = [(re.compile(entry.nodes), DeviceFilter(entry.device, args.excluded)) for entry in args.entries]
         self._overrides = [(re.compile(entry.nodes), re.compile(entry.device), entry.speed) for entry in args.speeds]
@@ -221,17 +220,9 @@ class NetworkTraffic(Agent):
         """Return the measured traffic of a direction with the new and ended pods of the node."""
         if traffic.problem:
             return traffic
-        rate = traffic.main.measured
-        pods = pod_traffic(
-            node.pods,
-            traffic.direction,
-            measured_at_s=now_s if traffic.measured_at_s is None else traffic.measured_at_s,
-            window_s=self._window_s,
-            most=speed_of(traffic.main, assumed_speed, rate),
-            rate=rate,
-        )
-        added = max(0.0, pods.new - min(pods.ended, rate))
-        return traffic._replace(added=added, measured_pods=pods.measured, undeclared_pods=pods.undeclared)
+        measured_at_s = now_s if traffic.measured_at_s is None else traffic.measured_at_s
+        most = speed_of(traffic.main, assumed_speed, traffic.main.measured)
+        return with_pods(traffic, node.pods, measured_at_s=measured_at_s, window_s=self._window_s, most=most)
 
 
 def _added_text(fullest: Fullest) -> str:

@@ -15,7 +15,7 @@ from ...common.addresses import ADDRESS, NO_ADDRESS, Address
 from ...common.kinds import SWITCH, exact_seconds, text, whole
 from ...common.settings import LOG_FORMAT, Option, Program, Values, read_values
 from ...common.typed_settings import SettingsError, read
-from ..agents.original.variables import LEVEL, Original, read_original, with_original
+from ..agents.original.variables import LEVEL, Original, read_original
 from ..engine.profile import Profile
 from ..http.tls import TlsFiles
 from ..sources.settings import SourceSettings
@@ -117,7 +117,8 @@ def read_settings(inputs: Inputs, before: Settings | None = None) -> Settings:
     if original.log_level is not None and "log_level" not in inputs.given.flags:
         options["log_level"] = original.log_level
     if "listen" not in inputs.given.flags:
-        options["listen"] = with_original(options.get("listen", DEFAULT_LISTEN), original)
+        listen = options.get("listen", DEFAULT_LISTEN)
+        options["listen"] = Address(original.host or listen.host, original.port or listen.port)
     unused = sorted(original.args) if not {one.name for one in builder.agents} & set(original.args) else []
     return Settings(
         values,

@@ -156,10 +156,6 @@ class AgentCalls:
 
         return self._result(reason, "")
 
-    def original_score(self, judgement: Judgement) -> int:
-        """Return the integer score of the original system."""
-        return self._result(lambda: int(self._agent.original_score(judgement)), 0)
-
     def _result(self, call: Callable[[], T], otherwise: T) -> T:
         """Return the result of a call, or ``otherwise`` if the agent fails or has failed to prepare."""
         if self.prepared is FAILED:

@@ -9,8 +9,10 @@ import time
 import typing as t
 from collections.abc import Callable, Mapping
 
-from ..interface import NodeView, Outcome
+from ..agents.original.learning import LearningAgent
+from ..interface import NodeView
 from ..pauses import Pause, free_with_pauses, no_pause
+from ..sources.kubernetes.pod_tracker import Outcome
 from ..sources.view import ClusterView
 from .agent_calls import AgentObserver
 from .fragments import Table
@@ -92,9 +94,9 @@ class Engine:
         """Let the agents that learn observe the outcome of a pod."""
         for profile in self._profiles.values():
             for one in profile.agents:
-                if one.agent.learns:
+                if isinstance(one.agent, LearningAgent):
                     try:
-                        one.agent.observe(outcome)
+                        one.agent.observe(*outcome)
                     except Exception as error:
                         self._observer.on_agent_error(one.name, error)
 

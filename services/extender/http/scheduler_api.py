@@ -8,9 +8,11 @@ import contextlib
 import time
 from collections.abc import Callable
 from functools import partial
+from operator import getitem
 
+from ..agents.original.paths import ORIGINAL_PATHS, PREDICATES, PRIORITIES, OriginalPath
 from ..engine.engine import Engine
-from ..engine.fragments import answer_of
+from ..engine.fragments import Table, answer_of
 from ..engine.profile import Profile
 from ..engine.profile_state import ProfileState
 from ..engine.recent_pods import RecentPod, RecentPods
@@ -29,16 +31,6 @@ from .wire import (
 )
 
 ROOT = "/scheduler/"
-PREDICATES, PRIORITIES = f"{ROOT}predicates/", f"{ROOT}priorities/"
-ORIGINAL_NAMES = {
-    "safe-overload": "safe_overload",
-    "safe-balance": "safe_balance",
-    "congestion": "congestion",
-    "pigeon-holing": "pigeon",
-    "rl-priority": "reward",
-    "foo": "template",
-}
-"""The last part of a path of the original systems, and the name of the agent here."""
 
 Handler = Callable[[bytes], bytes]
 Record = Callable[[str, bytes], None]
@@ -77,10 +69,10 @@ class SchedulerApi:
             ROOT + verb: self._handler(ROOT + verb, verb, answer_to)
             for verb, answer_to in (("filter", self._filter), ("prioritize", self._prioritize), ("preempt", self._preempt))
         }
-        for name, agent in ORIGINAL_NAMES.items():
+        for name, original in ORIGINAL_PATHS.items():
             for prefix, answer_for in ((PREDICATES, self._original_filter), (PRIORITIES, self._original_prioritize)):
-                verb = f"{prefix.removeprefix(ROOT)}{agent}"
-                self._handlers[prefix + name] = self._handler(prefix + name, verb, partial(answer_for, agent))
+                verb = f"{prefix.removeprefix(ROOT)}{original.agent}"
+                self._handlers[prefix + name] = self._handler(prefix + name, verb, partial(answer_for, original))
 
     def handler(self, path: str) -> Handler:
         """Return the handler of a path. Raises NoSuchPathError."""
@@ -159,21 +151,27 @@ class SchedulerApi:
 
     # --- the paths of the original systems ---
 
-    def _original_filter(self, agent: str, body: bytes) -> tuple[str, bytes]:
+    def _original_filter(self, path: OriginalPath, body: bytes) -> tuple[str, bytes]:
         request = read_nodes_request(body, self._most_nodes())
-        state, number = self._find(agent, request.pod.scheduler_name)
+        state, number = self._find(path.agent, request.pod.scheduler_name)
         view = _view_of(request.pod)
         rejections = state.scores(view).parts[number].rejections
         self._remember(request, state, view)
         failed = {name: rejections[name] for name in request.names if name in rejections}
         return state.profile.name, _filtered(request, failed)
 
-    def _original_prioritize(self, agent: str, body: bytes) -> tuple[str, bytes]:
+    def _original_prioritize(self, path: OriginalPath, body: bytes) -> tuple[str, bytes]:
         request = read_nodes_request(body, self._most_nodes())
-        state, number = self._find(agent, request.pod.scheduler_name)
+        state, number = self._find(path.agent, request.pod.scheduler_name)
         view = _view_of(request.pod)
         self._remember(request, state, view)
-        return state.profile.name, answer_of(state.originals.table(number, view), request.names)
+        demand = state.scores(view)
+        if path.by_value:
+            scores = map(path.score_by_value, state.agents[number].judge(state.nodes.views, demand.pod))
+        else:
+            scores = map(path.score, demand.parts[number].scores)
+        table = Table(state.nodes.names, map(getitem, state.nodes.fragments, scores), path.unknown)
+        return state.profile.name, answer_of(table, request.names)
 
     def _find(self, agent: str, scheduler_name: str) -> tuple[ProfileState, int]:
         """Return the state with the agent, and its number among the agents that judge nodes.
@@ -193,7 +191,7 @@ def _remedy(path: str) -> str:
     """Return the paths that a scheduler with this path can have meant."""
     for prefix in (PREDICATES, PRIORITIES):
         if path.startswith(prefix):
-            return f"{prefix} is followed by one of {', '.join(ORIGINAL_NAMES)}"
+            return f"{prefix} is followed by one of {', '.join(ORIGINAL_PATHS)}"
     return "the verbs of the scheduler's extender are filter, prioritize and preempt, and urlPrefix ends with /scheduler"
 
 

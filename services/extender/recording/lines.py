@@ -13,7 +13,7 @@ import typing as t
 from collections.abc import Mapping
 
 from ....plugins.module_utils.model.codec import DecodeError, Struct, convert, decode_json, encode_json, field
-from ..interface import Annotation, Expression, Gauge, NodeView, Outcome, PodView, Query, Rate, Series
+from ..interface import Annotation, Expression, Gauge, NodeView, PodView, Query, Rate, Series
 
 _QUERIES: Mapping[str, type[Query]] = {"annotation": Annotation, "expression": Expression, "gauge": Gauge, "rate": Rate}
 
@@ -100,11 +100,6 @@ def node_of(line: NodeLine) -> NodeView:
         value = math.nan if one.value is None else one.value
         series.setdefault(_query_of(one.query), []).append(Series(one.labels, value, one.measured_at_s))
     return NodeView(line.name, line.labels, line.allocatable, series, line.pods)
-
-
-def outcome_of(line: OutcomeLine) -> Outcome:
-    """Return the outcome of a line."""
-    return Outcome(line.pod, line.node, line.succeeded, line.at_s)
 
 
 def _query_parts(query: Query) -> list[t.Any]:

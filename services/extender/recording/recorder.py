@@ -19,7 +19,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from ...common.log import Log
-from ..interface import NodeView, Outcome
+from ..interface import NodeView
+from ..sources.kubernetes.pod_tracker import Outcome
 from ..sources.view import ClusterView, ViewListener
 from .lines import Line, OutcomeLine, RequestLine, ViewLine, encode_line, node_line
 

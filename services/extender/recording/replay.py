@@ -11,16 +11,17 @@ import argparse
 import json
 import sys
 import typing as t
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from ....plugins.module_utils.kube.client.config.files import ConnectionSettingsError
 from ....plugins.module_utils.kube.client.config.yaml_text import load_yaml
 from ....plugins.module_utils.model.codec import encode_json
+from ..agents.original.learning import LearningAgent
 from ..agents.registry import AgentError, build_agent
-from ..http.wire import read_nodes_request, read_preemption_request
-from ..interface import Agent, Judgement, NodeView, PodView, Victims
-from .lines import Line, NodeLine, OutcomeLine, RecordingError, RequestLine, ViewLine, decode_line, node_of, outcome_of
+from ..http.wire import BadRequestError, read_nodes_request, read_preemption_request
+from ..interface import Agent, Judgement, NodeView
+from .lines import Line, NodeLine, RecordingError, RequestLine, ViewLine, decode_line, node_of
 
 EXIT_OK, EXIT_CONFIGURATION = 0, 2
 PREEMPT = "/scheduler/preempt"
@@ -40,57 +41,44 @@ class AgentAnswer(t.NamedTuple):
     violations: Mapping[str, str]
 
 
-class Player:
-    """An agent with the view that the lines so far have built."""
-
-    def __init__(self, agent: Agent) -> None:
-        self._agent = agent
-        self._nodes: dict[str, NodeView] = {}
-        self._prepared: t.Any = None
-        self._is_prepared = False
-
-    def play(self, line: Line) -> AgentAnswer | None:
-        """Take over a line. Return the answer if it is a request. Raises RecordingError."""
-        if isinstance(line, RequestLine):
-            return self._answer(line)
+def answers(agent: Agent, lines: Iterable[Line]) -> Iterator[AgentAnswer]:
+    """Return the answer of the agent to each request, from the view that the lines so far have built. Raises RecordingError."""
+    nodes: dict[str, NodeView] = {}
+    for line in lines:
         if isinstance(line, ViewLine):
-            self._nodes, self._is_prepared = {}, False
+            nodes = {}
         elif isinstance(line, NodeLine):
-            self._nodes[line.name], self._is_prepared = node_of(line), False
-        elif isinstance(line, OutcomeLine) and self._agent.learns:
-            self._agent.observe(outcome_of(line))
-        return None
+            nodes[line.name] = node_of(line)
+        elif isinstance(line, RequestLine):
+            try:
+                yield _preemption(agent, line) if line.path == PREEMPT else _judgements(agent, nodes, line)
+            except BadRequestError as error:
+                raise RecordingError(f"the request at {line.at_s} s cannot be read: {error}") from error
+        elif isinstance(agent, LearningAgent):
+            agent.observe(line.pod, line.node, line.succeeded, line.at_s)
 
-    def _answer(self, line: RequestLine) -> AgentAnswer:
-        try:
-            if line.path == PREEMPT:
-                return self._answer_preemption(line)
-            request = read_nodes_request(encode_json(line.body))
-            pod = request.pod.view
-        except ValueError as error:
-            raise RecordingError(f"the request at {line.at_s} s cannot be read: {error}") from error
-        judgements = self._judgements(request.names, pod, line.at_s)
-        return AgentAnswer(line.at_s, line.path, f"{pod.namespace}/{pod.name}", judgements, {})
 
-    def _answer_preemption(self, line: RequestLine) -> AgentAnswer:
-        request = read_preemption_request(encode_json(line.body))
-        found = {name: self._violation(victims) for name, victims in request.candidates.items()}
-        return AgentAnswer(line.at_s, line.path, f"{request.pod.namespace}/{request.pod.name}", {}, found)
+def _preemption(agent: Agent, line: RequestLine) -> AgentAnswer:
+    request = read_preemption_request(encode_json(line.body))
+    found = {name: agent.preempt_violation(victims) if agent.can_preempt else "" for name, victims in request.candidates.items()}
+    return AgentAnswer(line.at_s, line.path, f"{request.pod.namespace}/{request.pod.name}", {}, found)
 
-    def _violation(self, victims: Victims) -> str:
-        return self._agent.preempt_violation(victims) if self._agent.can_preempt else ""
 
-    def _judgements(self, names: Sequence[str], pod: PodView, now_s: float) -> dict[str, Judgement]:
-        nodes = list(self._nodes.values())
-        if not self._is_prepared:
-            self._prepared, self._is_prepared = self._agent.prepare(nodes, now_s), True
-        if self._agent.per_demand:
-            found = self._agent.score_all(self._prepared, nodes, pod, now_s)
-        else:
-            found = [self._agent.judge(self._prepared, node, None, now_s) for node in nodes]
-        by_name = dict(zip(self._nodes, found, strict=True))
-        unknown = Judgement(None, explanation="the node is not in the view")
-        return {name: by_name.get(name, unknown) for name in names}
+def _judgements(agent: Agent, by_name: Mapping[str, NodeView], line: RequestLine) -> AgentAnswer:
+    request, nodes = read_nodes_request(encode_json(line.body)), list(by_name.values())
+    try:
+        pod = request.pod.view
+    except ValueError as error:
+        raise BadRequestError(str(error)) from error
+    prepared = agent.prepare(nodes, line.at_s)
+    if agent.per_demand:
+        found = agent.score_all(prepared, nodes, pod, line.at_s)
+    else:
+        found = [agent.judge(prepared, node, None, line.at_s) for node in nodes]
+    known = dict(zip(by_name, found, strict=True))
+    unknown = Judgement(None, explanation="the node is not in the view")
+    judgements = {name: known.get(name, unknown) for name in request.names}
+    return AgentAnswer(line.at_s, line.path, f"{pod.namespace}/{pod.name}", judgements, {})
 
 
 def main(arguments: Sequence[str] | None = None, out: t.TextIO | None = None) -> int:
@@ -98,12 +86,10 @@ def main(arguments: Sequence[str] | None = None, out: t.TextIO | None = None) ->
     given = _parser().parse_args(arguments)
     out = out or sys.stdout
     try:
-        player, has_answers = Player(build_agent(given.agent, _args_of(given.args))), False
-        for line in _lines(given.view, given.requests):
-            answer = player.play(line)
-            if answer is not None:
-                has_answers = True
-                out.write(_json_of(answer) if given.json else _text_of(answer))
+        agent, has_answers = build_agent(given.agent, _args_of(given.args)), False
+        for answer in answers(agent, _lines(given.view, given.requests)):
+            has_answers = True
+            out.write(_json_of(answer) if given.json else _text_of(answer))
         if not has_answers:
             raise RecordingError(f"{given.requests} has no request of a scheduler")
     except (AgentError, RecordingError, OSError) as error:

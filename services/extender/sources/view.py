@@ -10,7 +10,8 @@ from dataclasses import dataclass, field
 
 from ....plugins.module_utils.model.cluster_identity import ClusterIdentity
 from ....plugins.module_utils.model.messages import first_texts
-from ..interface import NodeView, Outcome, Query
+from ..interface import NodeView, Query
+from .kubernetes.pod_tracker import Outcome
 from .packed_series import ByNode
 
 NO_CLUSTER = ClusterIdentity()

@@ -11,19 +11,19 @@ from pathlib import Path
 import pytest
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.api import KubeApi
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.open_transport import open_transport
-from ansible_collections.onprem.kube_scheduling.services.extender.agents.registry import build_agent
-from ansible_collections.onprem.kube_scheduling.services.extender.interface import Agent, Demand, Outcome, PodView
-from ansible_collections.onprem.kube_scheduling.services.extender.learned.learned_state import (
+from ansible_collections.onprem.kube_scheduling.services.extender.agents.original.learned_state import (
     NAME,
     NAMESPACE,
     LearnedState,
-    learning_agents,
 )
+from ansible_collections.onprem.kube_scheduling.services.extender.agents.original.learning import LearningAgent
+from ansible_collections.onprem.kube_scheduling.services.extender.interface import Demand, PodView
 from ansible_collections.onprem.kube_scheduling.services.extender.sources.settings import KubernetesSettings
 
 from lab.cluster import Cluster
 from tests.integration.workloads import wait_until
-from tests.unit.services.extender.extender_objects import profile, quiet_log
+from tests.unit.services.extender.agents.views import reward_agent
+from tests.unit.services.extender.extender_objects import quiet_log
 
 USER = "extender-state"
 CONNECTED_WITHIN_S = 30
@@ -61,8 +61,12 @@ class Notes:
 
 class Program(t.NamedTuple):
     state: LearnedState
-    agent: Agent
+    agent: LearningAgent
     warnings: list[str]
+
+    @property
+    def is_writer(self) -> bool:
+        return self.state._cluster is not None and self.state._cluster[1].held
 
 
 @pytest.fixture
@@ -78,19 +82,19 @@ def program(cluster: Cluster) -> Program:
     """A process with its own connection."""
     kubeconfig = cluster.service_account(USER, cluster_role=None)
     notes: t.Any = Notes()
-    agent = build_agent("reward")
+    agent = reward_agent()
     api = KubeApi(open_transport(user_agent="test", kubeconfig=str(kubeconfig)))
     return Program(
-        LearnedState(KubernetesSettings(), {"*.reward": agent}, notes, lambda _text: None, connect=lambda _kubernetes: api),
+        LearnedState(KubernetesSettings(), {"*.reward": agent}, notes, lambda: None, connect=lambda _kubernetes: api),
         agent,
         notes.warnings,
     )
 
 
-def learn(agent: Agent, nodes: int) -> None:
+def learn(agent: LearningAgent, nodes: int) -> None:
     pod = PodView("default", "web-1", "u", "s", {"app": "web"}, Demand())
     for number in range(nodes):
-        agent.observe(Outcome(pod, f"node-{number}", False, float(number)))
+        agent.observe(pod, f"node-{number}", False, float(number))
 
 
 def test_a_state_survives_a_restart_with_the_least_rights(cluster: Cluster) -> None:
@@ -99,12 +103,12 @@ def test_a_state_survives_a_restart_with_the_least_rights(cluster: Cluster) -> N
     assert first.state.save()
     learn(first.agent, 2000)
     other = program(cluster)
-    assert other.state.save() and not other.state.is_writer
+    assert other.state.save() and not other.is_writer
     first.state.stop()
     second = program(cluster)
     assert second.state.save() and second.agent.save() == first.agent.save()
     second.state.stop()
-    assert other.state.save() and other.state.is_writer, "the Lease was released"
+    assert other.state.save() and other.is_writer, "the Lease was released"
     other.state.stop()
     assert first.warnings == second.warnings == other.warnings == []
 
@@ -123,18 +127,16 @@ def test_another_kubeconfig_while_the_program_runs_loses_nothing(cluster: Cluste
     kubeconfig = cluster.service_account(USER, cluster_role=None)
     other = tmp_path / "other"
     other.write_text(kubeconfig.read_text())
-    agent, errors = build_agent("reward"), list[str]()
-    profiles = {"*": profile(agent, name="*")}
-    state = LearnedState(KubernetesSettings(str(kubeconfig)), learning_agents(profiles), quiet_log(), errors.append)
+    agent, errors = reward_agent(), list[str]()
+    state = LearnedState(KubernetesSettings(str(kubeconfig)), {"*.reward": agent}, quiet_log(), lambda: errors.append("error"))
 
     def is_connected() -> bool:
-        cluster = state._cluster
-        return cluster is not None and cluster.settings == state._kubernetes and bool(cluster.restored)
+        return state._is_loaded
 
     state.start()
     wait_until(is_connected, timeout_s=CONNECTED_WITHIN_S, what="the first connection")
     learn(agent, 3)
-    state.replace(KubernetesSettings(str(other)), learning_agents(profiles))
+    state = state.replaced_by(KubernetesSettings(str(other)), {"*.reward": agent})
     learn(agent, 5)
     wait_until(is_connected, timeout_s=CONNECTED_WITHIN_S, what="the second connection")
     state.stop()

@@ -13,7 +13,8 @@ from typing import Any
 
 import pytest
 from ansible_collections.onprem.kube_scheduling.services.common.log import Log
-from ansible_collections.onprem.kube_scheduling.services.extender.interface import Annotation, NodeView, Outcome, PodView
+from ansible_collections.onprem.kube_scheduling.services.extender.interface import Annotation, NodeView, PodView
+from ansible_collections.onprem.kube_scheduling.services.extender.sources.kubernetes.pod_tracker import Outcome
 from ansible_collections.onprem.kube_scheduling.services.extender.sources.refresher import Sources
 from ansible_collections.onprem.kube_scheduling.services.extender.sources.settings import KubernetesSettings, SourceSettings
 from ansible_collections.onprem.kube_scheduling.services.extender.sources.view import ClusterView

@@ -92,8 +92,3 @@ class NetworkTrafficArgs(ValueAgeArgs, frozen=True, kw_only=True, forbid_unknown
         """Return the devices that do not count: also those inside a node, unless ``device`` or ``devices`` names the devices."""
         inside = "" if self.device or self.devices else VIRTUAL_DEVICES
         return "|".join(filter(None, (self.exclude, inside)))
-
-    @property
-    def directions(self) -> tuple[str, ...]:
-        """Return receive, transmit, or both."""
-        return ("receive", "transmit") if self.direction == BOTH else (self.direction,)

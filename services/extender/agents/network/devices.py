@@ -13,7 +13,6 @@ import enum
 import re
 import typing as t
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from functools import lru_cache
 
 VIRTUAL_DEVICES = (
@@ -101,23 +100,20 @@ class Links(t.NamedTuple):
     ignored: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class DeviceFilter:
+class DeviceFilter(t.NamedTuple):
     """The devices that an agent measures on a node: those that match ``pattern`` and do not match ``exclude``."""
 
     pattern: str
     exclude: str
-    _known: dict[str, bool] = field(default_factory=dict, repr=False, compare=False)
 
     def matches(self, device: str) -> bool:
         """Return whether the device is measured. Both patterns must match the whole name. The loopback device never matches."""
-        known = self._known.get(device)
-        if known is None:
-            excluded = device == LOOPBACK or (self.exclude and re.fullmatch(self.exclude, device))
-            known = bool(re.fullmatch(self.pattern, device)) and not excluded
-            if len(self._known) < 10_000:  # nodes have few devices, but other programs choose their names
-                self._known[device] = known
-        return known
+        return device != LOOPBACK and _matches(self.pattern, device) and not (self.exclude and _matches(self.exclude, device))
+
+
+@lru_cache(maxsize=10_000)
+def _matches(pattern: str, device: str) -> bool:
+    return re.fullmatch(pattern, device) is not None
 
 
 def kind_of(name: str, properties: Mapping[str, float]) -> Kind:

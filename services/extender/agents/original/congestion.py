@@ -8,7 +8,6 @@ as for all agents, so that a node without data does not attract all pods.
 
 from __future__ import annotations
 
-import math
 import typing as t
 from collections.abc import Sequence
 
@@ -54,16 +53,6 @@ class Congestion(Agent):
             return Judgement(None, found.value, f"the factor is {found.value:g}, and at least 0 is expected", found.measured_at_s)
         score = BEST_SCORE * (1.0 - min(found.value, self.args.max) / self.args.max)
         return Judgement(score, found.value, f"factor {found.value:g} of {self.args.max:g}", found.measured_at_s)
-
-    def original_score(self, judgement: Judgement) -> int:
-        """Return the rounded score.
-
-        As in the original, a missing or negative factor counts as 0, and so does a fraction in an annotation.
-        """
-        value = judgement.value
-        if judgement.score is None or value is None or (not self.args.query and value != int(value)):
-            return int(BEST_SCORE)
-        return math.floor(judgement.score + 0.5)
 
     @property
     def _query(self) -> Query:

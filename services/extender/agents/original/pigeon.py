@@ -8,7 +8,6 @@ no annotator is needed, and nothing is lost at a restart. All nodes count, not o
 
 from __future__ import annotations
 
-import math
 import typing as t
 from collections.abc import Hashable, Sequence
 
@@ -19,8 +18,7 @@ from ....common.kinds import whole
 from ...interface import BEST_SCORE, Agent, Judgement, NodeView, PodView, Scores
 from ..arrays import Booleans, Floats
 from .packing.objectives import binpack, consolidate, load_balance
-from .packing.placements import NewestPlacements, Placements
-from .packing.table import PigeonReader
+from .packing.placements import NewestPlacements, PigeonReader, Placements
 
 LOAD_BALANCE, CONSOLIDATE = "LOAD_BALANCE", "CONSOLIDATE"
 WORST_FITTING = 1.0
@@ -60,30 +58,15 @@ class Pigeon(Agent):
 
     def __init__(self, args: PigeonArgs) -> None:
         super().__init__(args)
-        self._reader = PigeonReader(args.num_resources, args.gpu_resource)
+        self._reader = PigeonReader(args.num_resources, args.gpu_resource, args.policy_resource_index)
 
     def prepare(self, nodes: Sequence[NodeView], now_s: float) -> NewestPlacements:
         """Return the requests of all nodes."""
-        return NewestPlacements(self._reader, self.args.policy_resource_index, nodes)
+        return NewestPlacements(self._reader, nodes)
 
     def demand_key(self, pod: PodView) -> Hashable:
         """Return the requests of the resources that count."""
         return self._reader.key(pod.demand)
-
-    def judge(self, prepared: NewestPlacements, node: NodeView, pod: PodView | None, now_s: float) -> Judgement:
-        """Return the judgement on one node among the other nodes of the refresh.
-
-        Without a pod there is none, because the score depends on its requests.
-        """
-        if pod is None:
-            return Judgement(None, explanation="the score depends on the pod")
-        refreshed = prepared.refreshed.table
-        row = refreshed.index.get(node.name)
-        if row is None:
-            return Judgement(None, explanation="the allocatable resources are not known")
-        nodes = list(refreshed.nodes)
-        nodes[row] = node
-        return self.score_all(prepared, nodes, pod, now_s)[row]
 
     def score_all(self, prepared: NewestPlacements, nodes: Sequence[NodeView], pod: PodView, now_s: float) -> Sequence[Judgement]:
         """Return the judgements on all nodes, computed for all of them at the same time."""
@@ -102,10 +85,6 @@ class Pigeon(Agent):
         scores = np.full(len(nodes), np.nan)
         scores[placements.is_known] = scores_of_objective(*self._values(placements, pod))
         return Scores(scores.tolist())
-
-    def original_score(self, judgement: Judgement) -> int:
-        """Return the score rounded to the nearest integer, as in the original. An unknown node has 0."""
-        return 0 if judgement.score is None else math.floor(judgement.score + 0.5)
 
     def _values(self, placements: Placements, pod: PodView) -> tuple[Floats, Booleans]:
         """Return the objective with the pod on each of the known nodes, and whether the pod fits there."""

@@ -13,12 +13,13 @@ import math
 import threading
 import typing as t
 from collections import Counter
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Hashable, Sequence
 
 from .....plugins.module_utils.model.codec import DecodeError, Struct, decode_json, encode_json
 from ....common.kinds import number
-from ...interface import BEST_SCORE, Agent, Judgement, NodeView, Outcome, PodView, Scores
+from ...interface import BEST_SCORE, Judgement, NodeView, PodView, Scores
 from ..arguments import Seconds
+from .learning import LearningAgent
 
 TYPE_LABELS = ("podtype", "app", "name")
 """The labels that tell the type of workload, the first that is present.
@@ -66,7 +67,7 @@ class WorkloadType(t.NamedTuple):
 
 
 class SavedEntry(Struct, frozen=True, array_like=True):
-    """An entry as it is saved. ``age_s`` is the age at the time of the newest entry, because the clock of a process ends with it."""
+    """An entry as it is saved. ``age_s`` is its age at the time of the newest entry, so that equal entries have equal states."""
 
     namespace: str
     workload: str
@@ -83,25 +84,21 @@ class SavedState(Struct, frozen=True):
     entries: tuple[SavedEntry, ...] = ()
 
 
-class Reward(Agent):
+class Reward(LearningAgent):
     """Scores nodes by the results of earlier pods of the same type of workload."""
 
     name = "reward"
     args_type = RewardArgs
     per_demand = True
-    learns = True
 
     def __init__(self, args: RewardArgs) -> None:
         super().__init__(args)
-        self._half_life_s = args.half_life
         # Outcomes come in a thread of the sources, and requests in another one.
         self._lock = threading.Lock()
         # By workload, then by node.
         self._entries: dict[WorkloadType, dict[str, RewardEntry]] = {}
         # By namespace, in the order of the observations, the oldest first.
         self._recent: dict[str, dict[tuple[WorkloadType, str], None]] = {}
-        self._count = 0
-        self._loaded: tuple[SavedEntry, ...] = ()
 
     def demand_key(self, pod: PodView) -> Hashable:
         """Return the workload. A new observation counts from the next refresh on, and for its node from the next binding there on.
@@ -120,48 +117,43 @@ class Reward(Agent):
         """Return the scores of the nodes for the type of the pod."""
         workload = workload_of(pod)
         known, total = self._known(workload, now_s)
-        return [self._judgement(workload.type, known.get(node.name), total, now_s) for node in nodes]
+        return [self._judgement(workload.type, known.get(node.name), total) for node in nodes]
 
     def scores(self, prepared: t.Any, nodes: Sequence[NodeView], pod: PodView, now_s: float) -> Scores:
         """Return the same without texts. Each pod without a controller is a type of its own, so that new types are frequent."""
         known, total = self._known(workload_of(pod), now_s)
-        found = {name: self._score(self._decayed(entry, now_s), total) for name, entry in known.items()}
+        found = {name: self._score(entry, total) for name, entry in known.items()}
         times = [known[node.name].at_s for node in nodes if node.name in known] if known else []
         return Scores([found.get(node.name, UNKNOWN_NODE) for node in nodes], {}, min(times, default=None))
 
     def _known(self, workload: WorkloadType, now_s: float) -> tuple[dict[str, RewardEntry], float]:
-        """Return the entries of the workload by node, and the number of its observations on all nodes."""
+        """Return the decayed entries of the workload by node, and the number of its observations on all nodes."""
         with self._lock:
-            self._take_loaded(now_s)
-            known = dict(self._entries.get(workload, {}))
-        return known, sum(self._decayed(entry, now_s).observations for entry in known.values())
+            entries = dict(self._entries.get(workload, {}))
+        known = {node: self._decayed(entry, now_s) for node, entry in entries.items()}
+        return known, sum(entry.observations for entry in known.values())
 
-    def _score(self, now: RewardEntry, total: float) -> float:
+    def _score(self, entry: RewardEntry, total: float) -> float:
         """Return the score of a decayed entry: the reward with the bonus."""
-        bonus: float = self.args.exploration * math.sqrt(2.0 * math.log1p(total) / (1.0 + now.observations))
-        return BEST_SCORE * min(1.0, now.reward + bonus)
+        bonus: float = self.args.exploration * math.sqrt(2.0 * math.log1p(total) / (1.0 + entry.observations))
+        return BEST_SCORE * min(1.0, entry.reward + bonus)
 
-    def _judgement(self, workload: str, entry: RewardEntry | None, total: float, now_s: float) -> Judgement:
+    def _judgement(self, workload: str, entry: RewardEntry | None, total: float) -> Judgement:
         if entry is None:
             of = f" of {workload}" if workload else ""
             return Judgement(UNKNOWN_NODE, explanation=f"no observation{of} on this node")
-        now = self._decayed(entry, now_s)
-        explanation = f"reward {now.reward:.2f} of {workload} from {now.observations:.1f} observations"
-        return Judgement(self._score(now, total), now.reward, explanation, entry.at_s)
+        explanation = f"reward {entry.reward:.2f} of {workload} from {entry.observations:.1f} observations"
+        return Judgement(self._score(entry, total), entry.reward, explanation, entry.at_s)
 
-    def original_score(self, judgement: Judgement) -> int:
-        """Return the reward without bonus in whole tenths. As in the original, a node without an observation has 0."""
-        return 0 if judgement.value is None else int(BEST_SCORE * judgement.value)
-
-    def observe(self, outcome: Outcome) -> None:
+    def observe(self, pod: PodView, node: str, succeeded: bool, at_s: float) -> None:
         """Move the reward of the pod's workload on its node."""
-        workload = workload_of(outcome.pod)
+        workload = workload_of(pod)
         with self._lock:
-            self._take_loaded(outcome.at_s)
-            before = self._entries.get(workload, {}).get(outcome.node)
-            known = RewardEntry(INITIAL_REWARD, 0.0, outcome.at_s) if before is None else self._decayed(before, outcome.at_s)
-            reward = (1.0 - self.args.rate) * known.reward + self.args.rate * float(outcome.succeeded)
-            self._put(workload, outcome.node, RewardEntry(reward, known.observations + 1.0, known.at_s))
+            before = self._entries.get(workload, {}).get(node)
+            known = RewardEntry(INITIAL_REWARD, 0.0, at_s) if before is None else self._decayed(before, at_s)
+            reward = (1.0 - self.args.rate) * known.reward + self.args.rate * float(succeeded)
+            # Observations can arrive in another order than they were made.
+            self._put(workload, node, RewardEntry(reward, known.observations + 1.0, max(at_s, known.at_s)))
 
     def save(self) -> bytes:
         """Return the entries as JSON, the newest first.
@@ -169,22 +161,18 @@ class Reward(Agent):
         If it would be longer than 512 KiB, the oldest entries of the namespaces with the most entries are left out.
         """
         with self._lock:
-            entries = self._all_entries()
-            if self._loaded and entries:
-                self._take_loaded(max(entry.at_s for _workload, _node, entry in entries))
-                entries = self._all_entries()
-            found = list(self._loaded)
+            entries = [(workload, node, entry) for workload, by_node in self._entries.items() for node, entry in by_node.items()]
         newest_s = max((entry.at_s for _workload, _node, entry in entries), default=0.0)
-        for workload, node, entry in entries:
-            age_s = round(newest_s - entry.at_s, 1)
-            found.append(SavedEntry(*workload, node, round(entry.reward, 4), round(entry.observations, 2), age_s))
+        found = [
+            SavedEntry(*workload, node, round(entry.reward, 4), round(entry.observations, 2), round(newest_s - entry.at_s, 1))
+            for workload, node, entry in entries
+        ]
         return encode_json(SavedState(version=STATE_VERSION, entries=tuple(_that_fit(found))))
 
-    def load(self, state: bytes) -> None:
+    def load(self, state: bytes, now_s: float) -> None:
         """Take over saved entries. Raises ValueError if the state cannot be read.
 
-        If this process has observed the same type and node since its start, or has loaded them from another state, the entry with more
-        observations stays.
+        Their ages count from now on. If the same type and node are known already, the entry with more observations stays.
         """
         try:
             saved = decode_json(SavedState, state)
@@ -195,33 +183,21 @@ class Reward(Agent):
         if not all(_is_valid(one) for one in saved.entries):
             raise ValueError("the saved rewards have numbers outside their ranges")
         with self._lock:
-            self._loaded = _joined(self._loaded, saved.entries)[:MAX_ENTRIES]
-
-    def _take_loaded(self, now_s: float) -> None:
-        """Take over the loaded entries as soon as the time is known. Their ages count from then on."""
-        loaded, self._loaded = self._loaded, ()
-        for one in reversed(loaded):
-            workload = WorkloadType(one.namespace, one.workload)
-            own = self._entries.get(workload, {}).get(one.node)
-            if own is None or own.observations < one.observations:
-                self._put(workload, one.node, RewardEntry(one.reward, one.observations, now_s - one.age_s))
-        if loaded:
+            for one in reversed(saved.entries):
+                workload = WorkloadType(one.namespace, one.workload)
+                own = self._entries.get(workload, {}).get(one.node)
+                if own is None or own.observations < one.observations:
+                    self._put(workload, one.node, RewardEntry(one.reward, one.observations, now_s - one.age_s))
             for namespace, recent in self._recent.items():
                 in_order = sorted(recent, key=lambda key: self._entries[key[0]][key[1]].at_s)
                 self._recent[namespace] = dict.fromkeys(in_order)
 
-    def _all_entries(self) -> list[tuple[WorkloadType, str, RewardEntry]]:
-        return [(workload, node, entry) for workload, by_node in self._entries.items() for node, entry in by_node.items()]
-
     def _put(self, workload: WorkloadType, node: str, entry: RewardEntry) -> None:
         recent, key = self._recent.setdefault(workload.namespace, {}), (workload, node)
-        if key in recent:
-            del recent[key]
-        else:
-            self._count += 1
+        recent.pop(key, None)
         recent[key] = None
         self._entries.setdefault(workload, {})[node] = entry
-        if self._count > MAX_ENTRIES:
+        if sum(map(len, self._recent.values())) > MAX_ENTRIES:
             self._drop_one()
 
     def _drop_one(self) -> None:
@@ -229,7 +205,6 @@ class Reward(Agent):
         recent = max(self._recent.values(), key=len)
         workload, node = next(iter(recent))
         del recent[(workload, node)]
-        self._count -= 1
         of_workload = self._entries[workload]
         del of_workload[node]
         if not of_workload:
@@ -238,10 +213,9 @@ class Reward(Agent):
             del self._recent[workload.namespace]
 
     def _decayed(self, entry: RewardEntry, now_s: float) -> RewardEntry:
-        """Return the entry with its weight at a time. Observations can arrive in another order than they were made."""
-        at_s = max(now_s, entry.at_s)
-        weight = 0.5 ** ((at_s - entry.at_s) / self._half_life_s)
-        return RewardEntry(INITIAL_REWARD - weight * (INITIAL_REWARD - entry.reward), weight * entry.observations, at_s)
+        """Return the entry with its weight at a time."""
+        weight = 0.5 ** (max(0.0, now_s - entry.at_s) / self.args.half_life)
+        return RewardEntry(INITIAL_REWARD - weight * (INITIAL_REWARD - entry.reward), weight * entry.observations, entry.at_s)
 
 
 def workload_of(pod: PodView) -> WorkloadType:
@@ -250,19 +224,9 @@ def workload_of(pod: PodView) -> WorkloadType:
     return WorkloadType(pod.namespace, kind[:MAX_TYPE_CHARACTERS])
 
 
-def _joined(first: Iterable[SavedEntry], second: Iterable[SavedEntry]) -> tuple[SavedEntry, ...]:
-    """Return the entries of two states, the newest first. Of the same workload and node, the entry with more observations stays."""
-    found: dict[tuple[str, str, str], SavedEntry] = {}
-    for one in (*first, *second):
-        other = found.setdefault((one.namespace, one.workload, one.node), one)
-        if other.observations < one.observations:
-            found[one.namespace, one.workload, one.node] = one
-    return tuple(sorted(found.values(), key=lambda one: one.age_s))
-
-
 def _that_fit(entries: list[SavedEntry]) -> list[SavedEntry]:
     """Return the entries that a state can have, the newest first. Each namespace gives its newest ones before any gives older ones."""
-    entries.sort(key=lambda one: one.age_s)
+    entries.sort(key=_newest_first)
     ranks: Counter[str] = Counter()
     ranked = []
     for one in entries:
@@ -275,7 +239,11 @@ def _that_fit(entries: list[SavedEntry]) -> list[SavedEntry]:
         if size > MAX_STATE_BYTES:
             break
         kept.append(one)
-    return sorted(kept, key=lambda one: one.age_s)
+    return sorted(kept, key=_newest_first)
+
+
+def _newest_first(entry: SavedEntry) -> tuple[float, str, str, str]:
+    return entry.age_s, entry.namespace, entry.workload, entry.node
 
 
 def _is_valid(entry: SavedEntry) -> bool:

@@ -9,7 +9,6 @@ import typing as t
 from collections.abc import Mapping
 from pathlib import Path
 
-from ....common.addresses import Address
 from ....common.kinds import Kind, one_of, whole
 from ....common.settings import LOG_LEVELS
 
@@ -126,8 +125,3 @@ def _level(environment: Mapping[str, str], notes: list[str]) -> str | None:
     except ValueError as error:
         notes.append(f"variable LOG_LEVEL is {text!r} and is ignored: {error}")
         return None
-
-
-def with_original(listen: Address, original: Original) -> Address:
-    """Return the address with the host and the port of the original's variables."""
-    return Address(original.host if original.host is not None else listen.host, original.port if original.port is not None else listen.port)

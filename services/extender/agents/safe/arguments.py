@@ -13,7 +13,7 @@ from ..arguments import Percent, ValueAgeArgs
 
 CPU, MEMORY = "cpu", "memory"
 RESOURCES = (CPU, MEMORY)
-ANNOTATIONS, PROMETHEUS = "annotations", "prometheus"
+ANNOTATIONS = "annotations"
 MILLI = 1000.0
 RATE_WINDOW = "2m"
 """The window of the rates whose mean and deviation are taken. A rate over the whole window is too small after the start of a node."""
@@ -85,11 +85,6 @@ class SafeArgs(ValueAgeArgs, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         own = self.of(resource).window
         return self.window if own is None else own
 
-    def short_window_s(self, resource: str) -> int:
-        """Return the short window in seconds; 0 if it is not used."""
-        usable = self.source == PROMETHEUS and not self.of(resource).mean_free and self.short_window < self.window_s(resource)
-        return self.short_window if usable else 0
-
 
 class ResourceQueries(t.NamedTuple):
     """The queries about one resource over one window.
@@ -106,23 +101,18 @@ class ResourceQueries(t.NamedTuple):
     scale: float
     history: Query | None = None
 
-    def all(self) -> tuple[Query, ...]:
-        """Return the queries that exist."""
-        found = (self.mean_free, self.deviation, self.forecast_free, self.capacity, self.history)
-        return tuple(query for query in found if query is not None)
-
 
 def resource_queries(args: SafeArgs, resource: str) -> tuple[ResourceQueries, ...]:
     """Return the queries of a resource: those of the window, followed by those of the short window if it is used."""
     if args.source == ANNOTATIONS:
         return (_annotation_queries(resource, args.window_s(resource)),)
-    window_s, short_s = args.window_s(resource), args.short_window_s(resource)
-    long = _expressions(args.of(resource), resource, window_s)
-    if not short_s:
+    own, window_s = args.of(resource), args.window_s(resource)
+    long = _expressions(own, resource, window_s)
+    if own.mean_free or not 0 < args.short_window < window_s:
         return (long,)
     selector = f"{_SELECTORS[resource]} offset {window_s // 2}s"
     history = f"count without (cpu, mode) ({selector})" if resource == CPU else selector
-    return (long._replace(history=Expression(history)), _expressions(args.of(resource), resource, short_s))
+    return (long._replace(history=Expression(history)), _expressions(own, resource, args.short_window))
 
 
 _SELECTORS = {CPU: 'node_cpu_seconds_total{mode="idle"}', MEMORY: "node_memory_MemAvailable_bytes"}

@@ -1,24 +1,23 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # Copyright: onprem.kube_scheduling contributors
-"""Capacity, use and deviation of CPU and memory of all nodes, as arrays."""
+"""Capacity, use and deviation of CPU and memory of all nodes, as an array."""
 
 from __future__ import annotations
 
 import math
 import operator
 import typing as t
-from array import array
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from functools import cached_property
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 
 from ...interface import Annotation, NodeView, Query
 from ..arrays import Floats
-from ..measurements import Reading, name_of, oldest, read_value
-from ..new_pods import unmeasured_share
+from ..measurements import Reading, name_of, oldest, read_value, unmeasured_share
 from .arguments import RESOURCES, ResourceQueries, SafeArgs, resource_queries
+
+CAPACITY, USED, DEVIATION, TIME = range(4)
+"""The numbers of one resource in a table. The time is NaN if it is not known."""
 
 
 class ResourceLoad(t.NamedTuple):
@@ -38,91 +37,25 @@ Loads = tuple[ResourceLoad, ...]
 """The loads of ``RESOURCES`` of a node."""
 
 
-Problems = tuple[str, ...]
-"""The problem of each of ``RESOURCES``, or an empty text."""
-
-NO_PROBLEMS: Problems = ("",) * len(RESOURCES)
-
-
-class LoadNote(t.NamedTuple):
-    """The time of the values of a load, and its problem."""
-
-    measured_at_s: float | None
-    problem: str
-
-
-@dataclass(frozen=True)
 class SafeTable:
-    """The loads of nodes. The arrays have a row for each node and a column for each of ``RESOURCES``.
+    """The numbers of all nodes of a refresh, and the loads of the nodes that have changed since.
 
-    ``times``: NaN if the time is not known. ``problems``: those of the rows that have some.
+    ``numbers``: by the row of the node, the column of ``RESOURCES`` and the number of the resource. Loads of 5,000 nodes as objects would
+    need ten times the memory.
     """
 
-    nodes: Sequence[NodeView]
-    index: dict[str, int]
-    problems: Mapping[int, Problems]
-    capacity: Floats
-    used: Floats
-    deviation: Floats
-    times: Floats
-    replaced: dict[str, tuple[NodeView, Loads]] = field(default_factory=dict, init=False, compare=False, repr=False)
-    """The loads of nodes that have changed since the table was made."""
-
-    @cached_property
-    def oldest_s(self) -> float | None:
-        """Return the time of the oldest value of the nodes that are known."""
-        found = self.times[(self.capacity > 0).all(axis=1)]
-        found = found[~np.isnan(found)]
-        return float(found.min()) if found.size else None
-
-    def notes(self, row: int) -> tuple[LoadNote, ...]:
-        """Return the parts of the loads of a row that are no amounts."""
-        problems = self.problems.get(row, NO_PROBLEMS)
-        times = (None if math.isnan(at_s) else at_s for at_s in self.times[row].tolist())
-        return tuple(LoadNote(at_s, problem) for at_s, problem in zip(times, problems, strict=True))
-
-    def changed_rows(self, nodes: Sequence[NodeView]) -> list[int] | None:
-        """Return the rows in which other nodes are. None if the number of nodes differs."""
-        if len(nodes) != len(self.nodes):
-            return None
-        return [row for row, same in enumerate(map(operator.is_, nodes, self.nodes)) if not same]
-
-    def with_rows(self, nodes: Sequence[NodeView], rows: Sequence[int], loads: Sequence[Loads]) -> SafeTable:
-        """Return the table with new loads in some rows. The names of the nodes are the same."""
-        new = make_table([nodes[row] for row in rows], loads)
-        arrays = [values.copy() for values in self._arrays]
-        for values, of_rows in zip(arrays, new._arrays, strict=True):
-            values[rows] = of_rows
-        problems = {row: texts for row, texts in self.problems.items() if row not in set(rows)}
-        problems |= {rows[number]: texts for number, texts in new.problems.items()}
-        return SafeTable(tuple(nodes), self.index, problems, *arrays)
-
-    @property
-    def _arrays(self) -> tuple[Floats, Floats, Floats, Floats]:
-        return self.capacity, self.used, self.deviation, self.times
-
-    def load_of(self, node: NodeView) -> Loads | None:
-        """Return the loads of a node that has not changed since. None for another node."""
-        row = self.index.get(node.name)
-        if row is None or self.nodes[row] is not node:
-            return None
-        columns = (values[row].tolist() for values in (self.capacity, self.used, self.deviation))
-        return tuple(ResourceLoad(*numbers, *note) for *numbers, note in zip(*columns, self.notes(row), strict=True))
+    def __init__(self, nodes: Sequence[NodeView], loads: Iterable[Loads]) -> None:
+        # The caller may replace nodes in its list later.
+        self.nodes = tuple(nodes)
+        self.rows = {node.name: row for row, node in enumerate(nodes)}
+        self.numbers = numbers_of(loads)
+        self.changed: dict[str, tuple[NodeView, Loads]] = {}
 
 
-def make_table(nodes: Sequence[NodeView], loads: Iterable[Loads]) -> SafeTable:
-    """Return the table of nodes with their loads."""
-    numbers, problems = array("d"), {}
-    for row, of_node in enumerate(loads):
-        for load in of_node:
-            numbers.extend((load.capacity, load.used, load.deviation, math.nan if load.measured_at_s is None else load.measured_at_s))
-        if any(load.problem for load in of_node):
-            problems[row] = tuple(load.problem for load in of_node)
-    values = np.array(numbers, dtype=np.float64).reshape(len(nodes), len(RESOURCES), 4)
-    index = {node.name: row for row, node in enumerate(nodes)}
-    columns = (np.ascontiguousarray(values[:, :, column]) for column in range(4))
-    # The caller may replace nodes in its list later.
-    return SafeTable(tuple(nodes), index, problems, *columns)
+def numbers_of(loads: Iterable[Loads]) -> Floats:
+    """Return the numbers of nodes with these loads."""
+    found = (number for of_node in loads for one in of_node for number in (*one[:TIME], math.nan if one[TIME] is None else one[TIME]))
+    return np.fromiter(found, dtype=np.float64).reshape(-1, len(RESOURCES), TIME + 1)
 
 
 class LoadReader:
@@ -131,26 +64,33 @@ class LoadReader:
     def __init__(self, args: SafeArgs) -> None:
         self._args = args
         self._queries = tuple((resource, resource_queries(args, resource)) for resource in RESOURCES)
-        self.queries = tuple(dict.fromkeys(query for _name, windows in self._queries for one in windows for query in one.all()))
+        fields = (field for _resource, windows in self._queries for one in windows for field in one)
+        self.queries = tuple(dict.fromkeys(field for field in fields if isinstance(field, Query)))
 
-    def table(self, nodes: Sequence[NodeView], now_s: float, known: SafeTable | None = None) -> SafeTable:
-        """Return the table of the nodes. ``known`` has loads that were read before."""
-        changed = known.changed_rows(nodes) if known is not None else None
-        if known is not None and changed is not None and all(nodes[row].name == known.nodes[row].name for row in changed):
-            if not changed:
-                return known
-            return known.with_rows(nodes, changed, [self.loads(nodes[row], now_s, known) for row in changed])
-        return make_table(nodes, (self.loads(node, now_s, known) if known is not None else self._loads(node, now_s) for node in nodes))
+    def table(self, nodes: Sequence[NodeView], now_s: float) -> SafeTable:
+        """Return the table of the nodes."""
+        return SafeTable(nodes, (self._loads(node, now_s) for node in nodes))
 
-    def loads(self, node: NodeView, now_s: float, known: SafeTable) -> Loads:
+    def numbers(self, table: SafeTable, nodes: Sequence[NodeView], now_s: float) -> Floats:
+        """Return the numbers of the nodes, which are those of the table with changes, or some of them."""
+        if len(nodes) != len(table.nodes):
+            return numbers_of(self.loads(table, node, now_s) for node in nodes)
+        rows = [row for row, same in enumerate(map(operator.is_, nodes, table.nodes)) if not same]
+        if not rows:
+            return table.numbers
+        numbers = table.numbers.copy()
+        numbers[rows] = numbers_of(self.loads(table, nodes[row], now_s) for row in rows)
+        return numbers
+
+    def loads(self, table: SafeTable, node: NodeView, now_s: float) -> Loads:
         """Return the loads of one node. They are read one time for each change of the node."""
-        found = known.load_of(node)
-        if found is None:
-            seen, found = known.replaced.get(node.name, (None, None))
-            if seen is not node or found is None:
-                found = self._loads(node, now_s)
-                if node.name in known.index:
-                    known.replaced[node.name] = node, found
+        row = table.rows.get(node.name)
+        if row is None or table.nodes[row] is node:
+            return self._loads(node, now_s)
+        seen, found = table.changed.get(node.name, (None, ()))
+        if seen is not node:
+            found = self._loads(node, now_s)
+            table.changed[node.name] = node, found
         return found
 
     def _loads(self, node: NodeView, now_s: float) -> Loads:

@@ -14,9 +14,6 @@ from ...engine.profile import FILTER, LOW, MEDIAN
 from ...engine.recent_pods import RecentPod
 from . import html
 
-NO_POD = "the address names no pod"
-NOT_ASKED = "the scheduler has not asked about this pod among its last 1,000 pods, or the schedulerName of the pod is no profile of FILE"
-
 UNKNOWN = {
     MEDIAN: "Where an agent's score is unknown, it counts as the median of the known ones.",
     LOW: "Where an agent's score is unknown, it counts as 0.",
@@ -27,27 +24,17 @@ UNKNOWN = {
 MAX_NODES = 200
 """Nodes on a page. The JSON has all."""
 
-COLUMNS = (
-    ("Node", False),
-    ("Score", True),
-    ("Points", True),
-    ("Exact", True),
-    ("Agent", False),
-    ("Weight", True),
-    ("Agent's score", True),
-    ("Value", True),
-    ("Age", True),
-    ("Explanation", False),
-)
+TITLES = ("Node", "Score", "Points", "Exact", "Agent", "Weight", "Agent's score", "Value", "Age", "Explanation")
+NUMBERS = frozenset(TITLES) - {"Node", "Agent", "Explanation"}
 
 
 def explain_page(cluster: str, pod: RecentPod, rows: ProfileRows, faults: Sequence[str] = ()) -> bytes:
     """Return the page of a pod in ``cluster``. ``faults``: HTML for the top."""
-    asked_at = datetime.fromtimestamp(pod.asked_at_s, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+    asked_at = datetime.fromtimestamp(pod.asked_at_s, UTC)
     parts = [
         *faults,
         html.paragraph(
-            f"The scheduler asked at {asked_at} about {pod.nodes} nodes. The scores below are those of now."
+            f"The scheduler asked at {asked_at:%Y-%m-%d %H:%M:%S} UTC about {pod.nodes} nodes. The scores below are those of now."
             f" The score is the whole part of the exact score plus {rows.offset:.3f}, which is the offset of this pod."
             " The table has all nodes, also those that the scheduler did not ask about."
         ),
@@ -57,19 +44,10 @@ def explain_page(cluster: str, pod: RecentPod, rows: ProfileRows, faults: Sequen
     return html.page(f"Pod {pod.namespace}/{pod.name}, profile {rows.profile}: {cluster}".rstrip(": "), parts, refresh=False)
 
 
-def unknown_pod_page(namespace: str, name: str, known: Sequence[RecentPod], profiles: Sequence[str]) -> bytes:
-    """Return the page for a pod that the scheduler has not asked about, and for one without a profile."""
-    reason = NOT_ASKED if name else NO_POD
-    parts = [
-        html.paragraph(f"{reason[0].upper()}{reason[1:]}. The profiles of FILE are {', '.join(profiles)}. These are the last pods:"),
-        pods_table(known),
-    ]
-    return html.page(f"Pod {namespace}/{name}" if name else "Pods", parts, refresh=False)
-
-
-def wrong_request_page(text: str) -> bytes:
-    """Return the page for a parameter that cannot be used."""
-    return html.page("The request cannot be answered", [html.paragraph(f"{text[0].upper()}{text[1:]}.", "wrong")], refresh=False)
+def refusal_page(title: str, text: str, known: Sequence[RecentPod]) -> bytes:
+    """Return the page for a pod that cannot be explained, or a parameter that cannot be used."""
+    parts = [html.paragraph(f"{text[0].upper()}{text[1:]}", "wrong"), html.paragraph("These are the last pods:"), pods_table(known)]
+    return html.page(title, parts, refresh=False)
 
 
 def profile_parts(rows: ProfileRows) -> list[str]:
@@ -91,9 +69,7 @@ def _decisions(rows: ProfileRows) -> list[str]:
         return [html.paragraph(f"The filter rejects none of the {len(rows.nodes)} nodes.")]
     parts = [
         html.paragraph(f"The filter rejects {len(rejected)} of the {len(rows.nodes)} nodes, if the scheduler has a filterVerb:"),
-        html.table(
-            (("Rejected node", False), ("Reason", False)), ((escape(node.node), escape(node.rejection)) for node in rejected[:MAX_NODES])
-        ),
+        html.table(("Rejected node", "Reason"), ((escape(node.node), escape(node.rejection)) for node in rejected[:MAX_NODES])),
     ]
     more = len(rejected) - MAX_NODES
     return [*parts, html.paragraph(f"{more} more rejected nodes are only in the JSON (?format=json).")] if more > 0 else parts
@@ -104,7 +80,7 @@ def _nodes_table(rows: ProfileRows) -> str:
     cells = [row for node in rows.nodes[:MAX_NODES] for row in _node_cells(node)]
     more = len(rows.nodes) - MAX_NODES
     note = html.paragraph(f"{more} nodes with lower scores are only in the JSON (?format=json).") if more > 0 else ""
-    return html.table(COLUMNS, cells) + note + _note_on_unknown(rows)
+    return html.table(TITLES, cells, NUMBERS) + note + _note_on_unknown(rows)
 
 
 def _note_on_unknown(rows: ProfileRows) -> str:
@@ -115,22 +91,20 @@ def _note_on_unknown(rows: ProfileRows) -> str:
 
 def pods_table(pods: Sequence[RecentPod]) -> str:
     """Return the table of pods, with links to their pages."""
-    columns = (("Pod", False), ("Profile", False), ("Nodes", True), ("Asked", True))
-    return html.table(columns, [_pod_cells(pod) for pod in pods])
-
-
-def _pod_cells(pod: RecentPod) -> tuple[str, ...]:
-    name = f"{pod.namespace}/{pod.name}"
-    link = f'<a href="explain?pod={quote(name)}&amp;format=html">{escape(name)}</a>'
-    asked_at = datetime.fromtimestamp(pod.asked_at_s, UTC).strftime("%H:%M:%S UTC")
-    return link, escape(pod.scheduler_name), str(pod.nodes), asked_at
+    cells = []
+    for pod in pods:
+        name = f"{pod.namespace}/{pod.name}"
+        link = f'<a href="explain?pod={quote(name)}&amp;format=html">{escape(name)}</a>'
+        cells.append((link, escape(pod.scheduler_name), str(pod.nodes), f"{datetime.fromtimestamp(pod.asked_at_s, UTC):%H:%M:%S} UTC"))
+    return html.table(("Pod", "Profile", "Nodes", "Asked"), cells, ("Nodes", "Asked"))
 
 
 def _node_cells(node: NodeRow) -> list[tuple[str, ...]]:
     found: list[tuple[str, ...]] = []
     for number, agent in enumerate(node.agents):
         score = html.number(agent.score, 2) if agent.score is not None else '<span class="old">unknown</span>'
-        first = (escape(node.node), f"<b>{node.score}</b>", f"{node.points:g}", html.score_bar(node.exact) + f" {node.exact:.2f}")
+        exact = f'<meter min="0" max="10" value="{node.exact:.2f}"></meter> {node.exact:.2f}'
+        first = (escape(node.node), f"<b>{node.score}</b>", f"{node.points:g}", exact)
         found.append(
             (
                 *(first if number == 0 else ("", "", "", "")),

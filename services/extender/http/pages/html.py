@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Sequence
 from html import escape
 
 REFRESH_S = 5
@@ -41,11 +41,11 @@ def page(title: str, parts: Iterable[str], *, refresh: bool) -> bytes:
     ).encode("utf-8", "replace")
 
 
-def table(columns: Iterable[tuple[str, bool]], rows: Iterable[Iterable[str]]) -> str:
-    """Return a table. A column has a title, and whether it has numbers, which are right-aligned. Cells are HTML."""
-    kinds = list(columns)
-    head = "".join(_cell("th", escape(title), number) for title, number in kinds)
-    body = "\n".join(f"<tr>{''.join(_cell('td', cell, kind[1]) for cell, kind in zip(row, kinds, strict=True))}</tr>" for row in rows)
+def table(titles: Sequence[str], rows: Iterable[Iterable[str]], numbers: Collection[str] = ()) -> str:
+    """Return a table. ``numbers``: the titles of the columns with numbers, which are right-aligned. Cells are HTML."""
+    kinds = [title in numbers for title in titles]
+    head = "".join(_cell("th", escape(title), kind) for title, kind in zip(titles, kinds, strict=True))
+    body = "\n".join(f"<tr>{''.join(_cell('td', cell, kind) for cell, kind in zip(row, kinds, strict=True))}</tr>" for row in rows)
     return f'<div class="scroll"><table><thead><tr>{head}</tr></thead><tbody>\n{body}\n</tbody></table></div>'
 
 
@@ -79,11 +79,6 @@ def age(age_s: float | None) -> str:
         return '<span class="dim">unknown</span>'
     kind = "fresh" if age_s < FRESH_S else "aging" if age_s < OLD_S else "old"
     return f'<span class="{kind}">{age_s:.0f} s</span>'
-
-
-def score_bar(score: float) -> str:
-    """Return a bar for a score in 0 to 10."""
-    return f'<meter min="0" max="10" value="{score:.2f}"></meter>'
 
 
 def _cell(tag: str, content: str, is_number: bool) -> str:

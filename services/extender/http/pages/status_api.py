@@ -20,9 +20,8 @@ from ...engine.engine import Engine
 from ...engine.explanation import IN_TREE_WEIGHTS, explain_pod, explain_profile
 from ...engine.recent_pods import RecentPod, RecentPods
 from ...reload_faults import ReloadFaults
-from .explain_page import NO_POD, NOT_ASKED, explain_page, unknown_pod_page, wrong_request_page
-from .faults import fault_parts, faults_as_json, faults_text
-from .status_page import error_parts, status_page
+from .explain_page import explain_page, refusal_page
+from .status_page import error_parts, fault_parts, faults_as_json, faults_text, status_page
 
 JSON, HTML = "application/json", "text/html; charset=utf-8"
 # The pages have no script, and no other site may show them in a frame.
@@ -32,7 +31,9 @@ PAGE_HEADERS = (
     (b"cache-control", b"no-store"),
 )
 
-WEIGHT_FORM = "the weight of the extender in the scheduler's configuration is expected, a whole number from 1 to 999999"
+NO_POD = "the address names no pod"
+NOT_ASKED = "the scheduler has not asked about this pod among its last 1,000 pods, or the schedulerName of the pod is no profile of FILE"
+WEIGHT_FORM = "the weight of the extender in the scheduler's configuration is expected, a whole number from 1 to 999999."
 MAX_SHOWN = 60
 """Characters of a wrong value in an error text."""
 
@@ -99,22 +100,16 @@ class StatusApi:
         namespace, slash, name = _parameter(query, "pod").partition("/")
         if not slash:
             namespace, name = "default", namespace
-        as_page = _wants_page(query, headers)
+        title, as_page = f"Pod {namespace}/{name}" if name else "Pods", _wants_page(query, headers)
         weight = _weight(query)
         if weight is None:
-            text = f"weight is {_parameter(query, 'weight')[:MAX_SHOWN]!r}: {WEIGHT_FORM}"
-            if as_page:
-                return Response(400, HTML, wrong_request_page(text), PAGE_HEADERS)
-            return Response(400, JSON, encode_json({"error": text}))
+            return self._refused(400, title, f"weight is {_parameter(query, 'weight')[:MAX_SHOWN]!r}: {WEIGHT_FORM}", as_page=as_page)
         pod = self._recent.find(namespace, name)
         rows = explain_pod(self._engine, pod, weight) if pod is not None else None
         if pod is None or rows is None:
-            known = self._recent.newest(50)
-            if as_page:
-                return Response(404, HTML, unknown_pod_page(namespace, name, known, list(self._engine.current.states)), PAGE_HEADERS)
             profiles = ", ".join(self._engine.current.states)
             text = f"{NOT_ASKED if name else NO_POD}: use /explain?pod=NAMESPACE/NAME. The profiles of FILE are {profiles}."
-            return Response(404, JSON, encode_json({"error": text, "recent": [f"{one.namespace}/{one.name}" for one in known]}))
+            return self._refused(404, title, text, as_page=as_page)
         view = self._engine.current.view
         if as_page:
             page = explain_page(view.cluster.line, pod, rows, [*self._fault_parts(), *error_parts(view)])
@@ -139,6 +134,13 @@ class StatusApi:
             "unmapped_series": current.view.unmapped_count,
         }
         return Response(200, JSON, encode_json(values))
+
+    def _refused(self, status: int, title: str, text: str, *, as_page: bool) -> Response:
+        """Return an error with the pods that can be explained."""
+        known = self._recent.newest(50)
+        if as_page:
+            return Response(status, HTML, refusal_page(title, text, known), PAGE_HEADERS)
+        return Response(status, JSON, encode_json({"error": text, "recent": [f"{one.namespace}/{one.name}" for one in known]}))
 
     def _fault_parts(self) -> list[str]:
         return fault_parts(self._faults.current, self._faults.clock())

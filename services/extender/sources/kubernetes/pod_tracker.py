@@ -11,7 +11,7 @@ from dataclasses import replace
 from .....plugins.module_utils.kube.cache.store import ADDED, Store, key_of
 from .....plugins.module_utils.model.undecodable import Undecodable, as_undecodable
 from .....plugins.module_utils.model.values.quantity import QuantityError
-from ...interface import Outcome, PodView
+from ...interface import PodView
 from ..clock import Clock
 from .pod_objects import POD_FIELD_SELECTOR, POD_RESOURCE, PodRecord, SharedParts, pod_record_of
 
@@ -23,6 +23,15 @@ MAX_ENDED = 500
 
 LEAST_PARTS = 10_000
 """If fewer shared parts than this are kept, unused ones are not searched for."""
+
+
+class Outcome(t.NamedTuple):
+    """The result of a placement: the pod, its node, and whether it runs well. ``at_s``: the time of the observation."""
+
+    pod: PodView
+    node: str
+    succeeded: bool
+    at_s: float
 
 
 class PodChanges(t.NamedTuple):

@@ -22,6 +22,7 @@ import yaml
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.codec import fields_of
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.values.duration import parse_duration
 from ansible_collections.onprem.kube_scheduling.services.common.log import set_up_log
+from ansible_collections.onprem.kube_scheduling.services.extender.agents.original.paths import ORIGINAL_PATHS
 from ansible_collections.onprem.kube_scheduling.services.extender.agents.original.pigeon import scores_of_objective
 from ansible_collections.onprem.kube_scheduling.services.extender.agents.original.variables import IGNORED_VARIABLES, VARIABLES
 from ansible_collections.onprem.kube_scheduling.services.extender.agents.registry import BUILT_IN, build_agent, load_agent
@@ -29,7 +30,6 @@ from ansible_collections.onprem.kube_scheduling.services.extender.agents.safe.be
 from ansible_collections.onprem.kube_scheduling.services.extender.cli import main
 from ansible_collections.onprem.kube_scheduling.services.extender.config.settings import OPTIONS, ServerSettings, Settings
 from ansible_collections.onprem.kube_scheduling.services.extender.engine.explanation import IN_TREE_WEIGHTS, POINTS
-from ansible_collections.onprem.kube_scheduling.services.extender.http.scheduler_api import ORIGINAL_NAMES
 from ansible_collections.onprem.kube_scheduling.services.extender.interface import Judgement, NodeView, Series
 from ansible_collections.onprem.kube_scheduling.services.extender.metrics import Metrics
 from ansible_collections.onprem.kube_scheduling.services.extender.sources.settings import (
@@ -172,8 +172,8 @@ def test_the_settings_that_are_only_in_file(prefix: str) -> None:
 def test_the_rules_the_variables_and_the_paths_of_the_original() -> None:
     assert tuple(cells("| rule | the series")) == NODE_RULES
     assert set(cells("| variable | setting |")) == {"HTTP_HOST", "HTTP_PORT", "LOG_LEVEL", *VARIABLES, *IGNORED_VARIABLES}
-    paths = {path: row[0].strip("`") for path, row in cells("| path below `/scheduler/predicates/`").items() if path in ORIGINAL_NAMES}
-    assert paths == ORIGINAL_NAMES
+    paths = {path: row[0].strip("`") for path, row in cells("| path below `/scheduler/predicates/`").items() if path in ORIGINAL_PATHS}
+    assert paths == {name: path.agent for name, path in ORIGINAL_PATHS.items()}
 
 
 def test_the_table_of_metrics_is_complete() -> None:
@@ -209,7 +209,7 @@ EXTENDER_FIELDS = {
 
 def test_the_entries_of_the_scheduler_name_paths_that_exist() -> None:
     entries = [entry for block in BLOCKS if "urlPrefix" in block for entry in yaml.safe_load(block)["extenders"]]
-    paths = {"filter", "prioritize", "preempt"} | {f"{kind}/{name}" for kind in ("predicates", "priorities") for name in ORIGINAL_NAMES}
+    paths = {"filter", "prioritize", "preempt"} | {f"{kind}/{name}" for kind in ("predicates", "priorities") for name in ORIGINAL_PATHS}
     assert len(entries) == 6
     for entry in entries:
         assert set(entry) <= EXTENDER_FIELDS and entry["urlPrefix"].endswith("/scheduler")

@@ -7,7 +7,7 @@ from __future__ import annotations
 import pytest
 from ansible_collections.onprem.kube_scheduling.services.extender.interface import Annotation, Expression
 
-from tests.unit.services.extender.agents.views import agent, judgements, node, series
+from tests.unit.services.extender.agents.views import agent, judgements, node, on_path, series
 
 FACTOR = Annotation("congestion-factor")
 
@@ -17,14 +17,14 @@ def test_scores_are_those_of_the_original(factor: float, most: int, original: in
     of = agent("congestion", max=most)
     judgement = judgements(of, [node("n", {FACTOR: [series(factor)]})])["n"]
     assert judgement.score == pytest.approx(10 * (1 - min(factor, most) / most))
-    assert of.original_score(judgement) == original
+    assert on_path("congestion", judgement) == original
 
 
-@pytest.mark.parametrize("factor", [None, 3.5, -1.0])
-def test_the_original_gives_its_best_score_to_a_node_without_an_integer(factor: float | None) -> None:
+@pytest.mark.parametrize("factor", [None, -1.0])
+def test_the_original_gives_its_best_score_to_a_node_without_a_factor(factor: float | None) -> None:
     of = agent("congestion", max=10)
     judgement = judgements(of, [node("n", {FACTOR: [series(factor)]} if factor is not None else {})])["n"]
-    assert of.original_score(judgement) == 10
+    assert on_path("congestion", judgement) == 10
 
 
 def test_a_missing_or_negative_factor_is_unknown() -> None:
@@ -37,4 +37,4 @@ def test_the_factor_can_come_from_a_query() -> None:
     of = agent("congestion", query="node:congestion", max=10, timestamp_of="node_load1")
     assert of.queries == (Expression("node:congestion", "node_load1"),)
     judgement = judgements(of, [node("n", {of.queries[0]: [series(3.5)]})])["n"]
-    assert (judgement.score, of.original_score(judgement)) == (6.5, 7)
+    assert (judgement.score, on_path("congestion", judgement)) == (6.5, 7)

@@ -18,7 +18,7 @@ from ansible_collections.onprem.kube_scheduling.services.extender.interface impo
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.unit.services.extender.agents.views import GIB, NOW_S, agent, judgements, node, pod, scores
+from tests.unit.services.extender.agents.views import GIB, NOW_S, agent, judgements, node, on_path, pod, scores
 
 ALLOCATABLE = {"cpu": 1000, "memory": 10 * GIB, "pods": 10, "nvidia.com/gpu": 2, "ephemeral-storage": 100 * GIB}
 OBJECTIVES = ("A_BINPACK", "LOAD_BALANCE", "CONSOLIDATE")
@@ -155,11 +155,8 @@ def test_a_changed_node_is_read_again_without_a_refresh() -> None:
     waiting = pod(requests={"cpu": 100})
     expected = list(judgements(of, changed, waiting).values())
     assert of.score_all(prepared, changed, waiting, NOW_S) == expected
-    assert of.judge(prepared, changed[0], waiting, NOW_S) == expected[0]
     assert list(of.score_all(prepared, nodes, waiting, NOW_S)) == list(judgements(of, nodes, waiting).values())
     assert of.score_all(prepared, changed[1:], waiting, NOW_S)[0].score is not None
-    assert of.judge(prepared, loaded("new"), waiting, NOW_S).score is None
-    assert of.judge(prepared, changed[0], None, NOW_S).score is None
 
 
 def test_a_node_that_becomes_known_is_judged() -> None:
@@ -187,7 +184,7 @@ def test_the_scores_do_not_depend_on_the_nodes_that_were_judged_before(changes: 
 def test_the_original_rounds_to_the_nearest_integer(score: float | None, original: int) -> None:
     of = agent("pigeon")
     judgement = judgements(of, [node("n")], pod())["n"]._replace(score=score)
-    assert of.original_score(judgement) == original
+    assert on_path("pigeon-holing", judgement) == original
 
 
 def test_pods_with_equal_requests_have_one_key() -> None:

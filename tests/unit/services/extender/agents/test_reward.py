@@ -9,31 +9,33 @@ import typing as t
 from dataclasses import replace
 
 import pytest
+from ansible_collections.onprem.kube_scheduling.services.extender.agents.original.learning import LearningAgent
+from ansible_collections.onprem.kube_scheduling.services.extender.agents.original.paths import ORIGINAL_PATHS
 from ansible_collections.onprem.kube_scheduling.services.extender.agents.original.reward import (
     MAX_ENTRIES,
     MAX_STATE_BYTES,
     WorkloadType,
     workload_of,
 )
-from ansible_collections.onprem.kube_scheduling.services.extender.interface import Agent, Outcome, PodView
+from ansible_collections.onprem.kube_scheduling.services.extender.interface import PodView
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.unit.services.extender.agents.views import NOW_S, agent, node, pod
+from tests.unit.services.extender.agents.views import NOW_S, node, pod, reward_agent
 
 WEB = pod("web-1", labels={"app": "web"})
 
 
-def reward(**args: t.Any) -> Agent:
-    return agent("reward", **{"exploration": 0, **args})
+def reward(**args: t.Any) -> LearningAgent:
+    return reward_agent(**{"exploration": 0, **args})
 
 
-def observe(of: Agent, where: str, *results: bool, of_pod: PodView = WEB, at_s: float = NOW_S) -> None:
+def observe(of: LearningAgent, where: str, *results: bool, of_pod: PodView = WEB, at_s: float = NOW_S) -> None:
     for result in results:
-        of.observe(Outcome(of_pod, where, result, at_s))
+        of.observe(of_pod, where, result, at_s)
 
 
-def score(of: Agent, where: str, *, of_pod: PodView = WEB, at_s: float = NOW_S) -> float:
+def score(of: LearningAgent, where: str, *, of_pod: PodView = WEB, at_s: float = NOW_S) -> float:
     found = of.score_all(None, [node(where)], of_pod, at_s)[0].score
     assert found is not None
     return found
@@ -46,8 +48,9 @@ def test_a_failure_lowers_the_score_as_in_the_original() -> None:
     assert score(of, "n") == pytest.approx(9.0)
     observe(of, "n", False, True)
     assert score(of, "n") == pytest.approx(10 * (0.9 * 0.81 + 0.1))
-    assert of.original_score(of.score_all(None, [node("n")], WEB, NOW_S)[0]) == 8
-    assert of.original_score(of.score_all(None, [node("unknown")], WEB, NOW_S)[0]) == 0
+    path = ORIGINAL_PATHS["rl-priority"]
+    assert path.score_by_value(of.score_all(None, [node("n")], WEB, NOW_S)[0]) == 8
+    assert path.score_by_value(of.score_all(None, [node("unknown")], WEB, NOW_S)[0]) == 0
 
 
 def test_scores_without_texts_are_those_of_the_judgements() -> None:
@@ -82,10 +85,10 @@ def test_the_type_is_the_first_label_that_is_present_else_the_controller(labels:
 
 def test_pods_without_labels_learn_from_those_of_their_controller() -> None:
     of = reward()
-    of.observe(Outcome(pod("web-0", owner="web"), "n", False, NOW_S))
+    of.observe(pod("web-0", owner="web"), "n", False, NOW_S)
     assert score(of, "n", of_pod=pod("web-1", owner="web")) < 10.0
     assert score(of, "n", of_pod=pod("web-1", owner="other")) == 10.0
-    of.observe(Outcome(pod("bare"), "n", False, NOW_S))
+    of.observe(pod("bare"), "n", False, NOW_S)
     assert score(of, "n", of_pod=pod("bare")) < 10.0 and score(of, "n", of_pod=pod("other")) == 10.0
 
 
@@ -129,7 +132,7 @@ def test_another_namespace_learns_for_itself() -> None:
     assert score(of, "n") == 10.0
     assert of.demand_key(WEB) != of.demand_key(replace(WEB, namespace="other"))
     again = reward()
-    again.load(of.save())
+    again.load(of.save(), NOW_S)
     assert score(again, "n") == 10.0 > score(again, "n", of_pod=replace(WEB, namespace="other"))
 
 
@@ -142,7 +145,7 @@ def test_the_entries_of_one_namespace_do_not_push_out_those_of_others() -> None:
     later = {"at_s": NOW_S + MAX_ENTRIES}
     assert score(of, "n", **later) < 10.0
     restarted = reward()
-    restarted.load(of.save())
+    restarted.load(of.save(), NOW_S)
     assert score(restarted, "n", **later) < 10.0
     assert len(of.save()) <= MAX_STATE_BYTES
 
@@ -152,7 +155,7 @@ def test_a_very_long_type_does_not_push_out_the_others() -> None:
     observe(of, "n", False, at_s=NOW_S - 60)
     observe(of, "n", False, of_pod=hostile)
     again = reward()
-    again.load(of.save())
+    again.load(of.save(), NOW_S)
     assert score(again, "n") < 10.0 and score(again, "n", of_pod=hostile) < 10.0
     assert len(again.save()) < 1000
 
@@ -162,7 +165,7 @@ def test_saved_rewards_count_after_a_restart_with_their_ages() -> None:
     observe(of, "old", *[False] * 30, at_s=NOW_S - 3600)
     observe(of, "new", *[False] * 30, at_s=NOW_S)
     restarted = reward(half_life="1h")
-    restarted.load(of.save())
+    restarted.load(of.save(), 77.0)
     assert restarted.save() == of.save()
     # The clock of the new process is another one.
     assert score(restarted, "old", at_s=77.0) == pytest.approx(score(of, "old"), abs=0.01)
@@ -178,7 +181,7 @@ def test_what_was_observed_before_the_load_is_not_lost() -> None:
         of = reward()
         observe(of, "own", False)
         observe(of, "both", False)
-        of.load(saved.save())
+        of.load(saved.save(), NOW_S)
         if later:
             observe(of, "later", False)
         assert {where: round(score(of, where), 1) for where in ("own", "saved", "both")} == {"own": 9.0, "saved": 9.0, "both": 5.9}
@@ -213,19 +216,19 @@ def test_a_damaged_state_is_refused_and_changes_nothing(state: bytes, text: str)
     of = reward()
     observe(of, "n", False)
     with pytest.raises(ValueError, match=text):
-        of.load(state)
+        of.load(state, NOW_S)
     assert score(of, "n") == pytest.approx(9.0)
 
 
 @given(st.lists(st.tuples(st.sampled_from("ab"), st.booleans(), st.floats(0, 1e6)), max_size=30))
 @settings(max_examples=50, deadline=None)
 def test_scores_stay_in_their_range(outcomes: list[tuple[str, bool, float]]) -> None:
-    of = agent("reward")
+    of = reward_agent()
     for where, result, at_s in outcomes:
-        of.observe(Outcome(WEB, where, result, at_s))
+        of.observe(WEB, where, result, at_s)
     assert all(0.0 <= score(of, where, at_s=2e6) <= 10.0 for where in "abc")
-    again = agent("reward")
-    again.load(of.save())
+    again = reward_agent()
+    again.load(of.save(), NOW_S)
     assert again.save() == of.save()
 
 

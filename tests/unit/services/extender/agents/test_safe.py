@@ -15,7 +15,7 @@ from ansible_collections.onprem.kube_scheduling.services.extender.agents.safe im
 from ansible_collections.onprem.kube_scheduling.services.extender.agents.safe.arguments import SafeArgs, resource_queries
 from ansible_collections.onprem.kube_scheduling.services.extender.interface import Agent, Annotation, Expression, NodeView, PodView
 
-from tests.unit.services.extender.agents.views import GIB, NOW_S, agent, judgements, node, pod, scores, series
+from tests.unit.services.extender.agents.views import GIB, NOW_S, agent, judgements, node, on_path, pod, scores, series
 from tests.unit.services.extender.original_vectors import VECTORS
 
 CORES = 10
@@ -57,9 +57,9 @@ def test_vectors_of_the_original(mean: float, deviation: float, accepted: bool, 
     nodes = [at("n", mean, deviation, resource=resource)]
     of = safe("safe_overload")
     judgement = judgements(of, nodes, pod())["n"]
-    assert (of.original_score(judgement), not judgement.rejection) == (overload, accepted)
+    assert (on_path("safe-overload", judgement), not judgement.rejection) == (overload, accepted)
     of = safe("safe_balance")
-    assert of.original_score(judgements(of, nodes, pod())["n"]) == balance
+    assert on_path("safe-balance", judgements(of, nodes, pod())["n"]) == balance
 
 
 def test_the_demand_of_the_pod_counts() -> None:
@@ -139,7 +139,7 @@ def test_a_node_without_capacity_or_with_a_negative_value_is_unknown() -> None:
         "capacity": (None, "cpu: no capacity above 0 is known from the allocatable resources"),
         "negative": (None, "cpu: the value of the annotation mean-free-cpu is -1, and at least 0 is expected"),
     }
-    assert safe("safe_balance").original_score(found["capacity"]) == 0
+    assert on_path("safe-balance", found["capacity"]) == 0
 
 
 def test_new_pods_count_until_the_mean_shows_them() -> None:
@@ -166,6 +166,10 @@ def test_a_changed_node_is_read_again_without_a_refresh() -> None:
     assert [one.value for one in of.score_all(prepared, nodes, pod(), NOW_S)] == [pytest.approx(0.5), pytest.approx(0.7)]
     assert of.judge(prepared, changed[1], None, NOW_S).value == pytest.approx(0.7)
     assert of.score_all(prepared, [], pod(), NOW_S) == []
+    for some in (nodes, nodes[1:]):
+        found = of.scores(prepared, some, pod(), NOW_S)
+        assert found is not None
+        assert found.scores == pytest.approx([of.judge(prepared, one, pod(), NOW_S).score for one in some])
 
 
 def test_scores_of_all_nodes_are_those_of_each() -> None:
@@ -175,10 +179,12 @@ def test_scores_of_all_nodes_are_those_of_each() -> None:
         of = safe(name)
         prepared = of.prepare(nodes, NOW_S)
         waiting = pod(requests={"cpu": 500, "memory": GIB})
-        for one, judgement in zip(nodes, of.score_all(prepared, nodes, waiting, NOW_S), strict=True):
+        found = of.scores(prepared, nodes, waiting, NOW_S)
+        assert found is not None
+        for number, one in enumerate(nodes):
             alone = of.judge(prepared, one, waiting, NOW_S)
-            assert judgement.score == pytest.approx(alone.score)
-            assert (judgement.explanation, judgement.rejection) == (alone.explanation, alone.rejection)
+            assert found.scores[number] == pytest.approx(alone.score)
+            assert found.rejections.get(number, "") == alone.rejection
 
 
 def from_prometheus(of: Agent, name: str, *, free: float, short_free: float, has_history: bool) -> NodeView:

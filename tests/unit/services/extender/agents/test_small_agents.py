@@ -7,7 +7,7 @@ from __future__ import annotations
 import pytest
 from ansible_collections.onprem.kube_scheduling.services.extender.interface import Expression, Victims
 
-from tests.unit.services.extender.agents.views import agent, judgements, node, scores, series
+from tests.unit.services.extender.agents.views import agent, judgements, node, on_path, scores, series
 
 QUERY = Expression("node_load1")
 
@@ -42,7 +42,7 @@ def test_several_series_of_a_node_are_unknown() -> None:
 def test_template_gives_each_node_the_score_of_the_original() -> None:
     of = agent("template")
     judgement = judgements(of, [node("n")])["n"]
-    assert (judgement.score, of.original_score(judgement), judgement.rejection) == (1.0, 1, "")
+    assert (judgement.score, on_path("foo", judgement), judgement.rejection) == (1.0, 1, "")
     assert scores(agent("template", score=7.5), [node("n")]) == {"n": 7.5}
 
 

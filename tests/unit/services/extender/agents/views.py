@@ -4,9 +4,12 @@
 
 from __future__ import annotations
 
+import math
 import typing as t
 from collections.abc import Mapping, Sequence
 
+from ansible_collections.onprem.kube_scheduling.services.extender.agents.original.learning import LearningAgent
+from ansible_collections.onprem.kube_scheduling.services.extender.agents.original.paths import ORIGINAL_PATHS
 from ansible_collections.onprem.kube_scheduling.services.extender.agents.registry import build_agent
 from ansible_collections.onprem.kube_scheduling.services.extender.interface import (
     Agent,
@@ -81,3 +84,15 @@ def scores(agent: Agent, nodes: Sequence[NodeView], pod: PodView | None = None) 
 def agent(name: str, **args: t.Any) -> Agent:
     """An agent with its arguments."""
     return build_agent(name, args)
+
+
+def on_path(path: str, judgement: Judgement) -> int:
+    """The integer for a judgement on a path of the original systems."""
+    return ORIGINAL_PATHS[path].score(math.nan if judgement.score is None else judgement.score)
+
+
+def reward_agent(**args: t.Any) -> LearningAgent:
+    """The agent that learns."""
+    found = agent("reward", **args)
+    assert isinstance(found, LearningAgent)
+    return found

@@ -10,11 +10,13 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
+from ansible_collections.onprem.kube_scheduling.services.extender.agents.original.learning import LearningAgent
 from ansible_collections.onprem.kube_scheduling.services.extender.engine import profile_state
 from ansible_collections.onprem.kube_scheduling.services.extender.engine.dithering import TABLES
 from ansible_collections.onprem.kube_scheduling.services.extender.engine.fragments import answer_of
 from ansible_collections.onprem.kube_scheduling.services.extender.engine.profile import ConfiguredAgent
-from ansible_collections.onprem.kube_scheduling.services.extender.interface import Judgement, NodeView, Outcome, PodView
+from ansible_collections.onprem.kube_scheduling.services.extender.interface import Judgement, NodeView, PodView
+from ansible_collections.onprem.kube_scheduling.services.extender.sources.kubernetes.pod_tracker import Outcome
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -115,11 +117,9 @@ def test_a_reload_keeps_the_values_of_the_last_view_and_the_replaced_nodes() -> 
 def test_only_agents_that_learn_observe_outcomes() -> None:
     seen = []
 
-    class Learner(ScoreAgent):
-        learns = True
-
-        def observe(self, outcome: Outcome) -> None:
-            seen.append(outcome)
+    class Learner(ScoreAgent, LearningAgent):
+        def observe(self, pod: PodView, node: str, succeeded: bool, at_s: float) -> None:
+            seen.append((pod, node, succeeded, at_s))
             raise RuntimeError("cannot learn")
 
     one = engine(profile(Learner(), ScoreAgent()))

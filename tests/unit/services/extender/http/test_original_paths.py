@@ -11,9 +11,10 @@ from dataclasses import replace
 
 import pytest
 from ansible_collections.onprem.kube_scheduling.services.extender.agents.registry import build_agent
-from ansible_collections.onprem.kube_scheduling.services.extender.interface import Agent, Annotation, NodeView, Outcome, Series
+from ansible_collections.onprem.kube_scheduling.services.extender.interface import Agent, Annotation, NodeView, Series
 from ansible_collections.onprem.kube_scheduling.services.extender.sources.view import ClusterView
 
+from tests.unit.services.extender.agents.views import reward_agent
 from tests.unit.services.extender.extender_objects import names_body, pod, pod_view, profile, scores_in
 from tests.unit.services.extender.http.client import Client
 from tests.unit.services.extender.original_vectors import VECTORS
@@ -86,7 +87,7 @@ def test_pigeon_holing_places_each_pod_by_its_own_demand() -> None:
 
 
 def test_rl_priority_has_the_rewards_of_the_type_of_the_pod() -> None:
-    agent = build_agent("reward")
+    agent = reward_agent()
     client = client_with([NodeView("a"), NodeView("b")], agent)
 
     def scores(kind: str) -> dict[str, int]:
@@ -97,7 +98,7 @@ def test_rl_priority_has_the_rewards_of_the_type_of_the_pod() -> None:
         return scores_in(client.post("/scheduler/priorities/rl-priority", body).body)
 
     for _failure in range(2):
-        agent.observe(Outcome(replace(pod_view(), labels={"podtype": "batch"}), "a", succeeded=False, at_s=time.monotonic()))
+        agent.observe(replace(pod_view(), labels={"podtype": "batch"}), "a", succeeded=False, at_s=time.monotonic())
     # The reward is 0.9² on the one node, and the original gives 0 to a node without a reward.
     assert scores("batch") == {"a": 8, "b": 0}
     assert scores("web") == {"a": 0, "b": 0}

@@ -5,7 +5,6 @@
 from __future__ import annotations
 
 import json
-import typing as t
 
 from ansible_collections.onprem.kube_scheduling.services.extender.engine.profile import ConfiguredAgent
 
@@ -103,12 +102,9 @@ def test_a_binding_changes_the_next_answer(client: Client) -> None:
 
 
 class Foo(ScoreAgent):
-    """The name that the path foo stands for, with the rounding of the original."""
+    """The name that the path foo stands for."""
 
     name = "template"
-
-    def original_score(self, judgement: t.Any) -> int:
-        return 0 if judgement.score is None else round(judgement.score * 2)
 
 
 def test_the_paths_of_the_original_round_as_it_did_and_filter_without_the_switch() -> None:
@@ -116,11 +112,11 @@ def test_the_paths_of_the_original_round_as_it_did_and_filter_without_the_switch
     client.engine.on_view(view({"a": 1.3, "b": 4.6, "c": 9.0}))
     for scheduler in (PROFILE, "my-scheduler"):
         body = names_body(["a", "b", "c", "unknown"], scheduler=scheduler)
-        assert scores_in(client.post("/scheduler/priorities/foo", body).body) == {"a": 3, "b": 9, "c": 10, "unknown": 0}
+        assert scores_in(client.post("/scheduler/priorities/foo", body).body) == {"a": 1, "b": 4, "c": 9, "unknown": 0}
         answer = client.post("/scheduler/predicates/foo", body).json
         assert answer["NodeNames"] == ["b", "c", "unknown"] and answer["FailedNodes"] == {"a": "score 1.3 is below 2"}
     client.engine.on_node(node("a", 5.0))
-    assert scores_in(client.post("/scheduler/priorities/foo", names_body(["a"])).body) == {"a": 10}
+    assert scores_in(client.post("/scheduler/priorities/foo", names_body(["a"])).body) == {"a": 5}
     assert client.post("/scheduler/predicates/foo", names_body(["a"])).json["FailedNodes"] == {}
 
 

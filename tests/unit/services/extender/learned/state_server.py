@@ -4,13 +4,17 @@
 
 from __future__ import annotations
 
+import time
 import typing as t
 
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.errors import ConflictError, NotFoundError
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.resources import CONFIG_MAPS, LEASES
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.model.codec import encode_json
-from ansible_collections.onprem.kube_scheduling.services.extender.interface import Agent, Demand, Outcome, PodView
-from ansible_collections.onprem.kube_scheduling.services.extender.learned.learned_state import NAME, NAMESPACE
+from ansible_collections.onprem.kube_scheduling.services.extender.agents.original.learned_state import NAME, NAMESPACE
+from ansible_collections.onprem.kube_scheduling.services.extender.agents.original.learning import LearningAgent
+from ansible_collections.onprem.kube_scheduling.services.extender.interface import Demand, PodView
+
+WAIT_S = 20.0
 
 
 class Server:
@@ -82,7 +86,14 @@ class Server:
             raise error
 
 
-def learn(of: Agent, node: str = "n", *, times: int = 1) -> None:
+def wait_for(condition: t.Callable[[], bool]) -> None:
+    deadline_s = time.monotonic() + WAIT_S
+    while not condition():
+        assert time.monotonic() < deadline_s
+        time.sleep(0.005)
+
+
+def learn(of: LearningAgent, node: str = "n", *, times: int = 1) -> None:
     pod = PodView("default", "web-1", "u", "s", {"app": "web"}, Demand())
     for number in range(times):
-        of.observe(Outcome(pod, node, False, 100.0 + number))
+        of.observe(pod, node, False, 100.0 + number)

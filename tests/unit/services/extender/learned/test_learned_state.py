@@ -7,23 +7,23 @@ from __future__ import annotations
 import io
 import socket
 import threading
-import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.errors import UnreachableError
 from ansible_collections.onprem.kube_scheduling.services.common.log import set_up_log
+from ansible_collections.onprem.kube_scheduling.services.extender.agents.original import learned_state
+from ansible_collections.onprem.kube_scheduling.services.extender.agents.original.learned_state import LearnedState, decode_state, state_key
+from ansible_collections.onprem.kube_scheduling.services.extender.agents.original.learning import LearningAgent
 from ansible_collections.onprem.kube_scheduling.services.extender.agents.registry import build_agent
+from ansible_collections.onprem.kube_scheduling.services.extender.assembly import learning_agents
 from ansible_collections.onprem.kube_scheduling.services.extender.engine.profile import ConfiguredAgent
 from ansible_collections.onprem.kube_scheduling.services.extender.interface import Agent
-from ansible_collections.onprem.kube_scheduling.services.extender.learned import learned_state
-from ansible_collections.onprem.kube_scheduling.services.extender.learned.agent_states import decode_state, state_key
-from ansible_collections.onprem.kube_scheduling.services.extender.learned.learned_state import LearnedState, learning_agents
 from ansible_collections.onprem.kube_scheduling.services.extender.sources.settings import KubernetesSettings
 
+from tests.unit.services.extender.agents.views import reward_agent
 from tests.unit.services.extender.extender_objects import ScoreAgent, profile
-from tests.unit.services.extender.learned.state_server import Server, learn
+from tests.unit.services.extender.learned.state_server import WAIT_S, Server, learn, wait_for
 
 KUBECONFIG = """
 apiVersion: v1
@@ -40,10 +40,20 @@ class Started:
     def __init__(self, kubernetes: KubernetesSettings | None, *agents: str | Agent) -> None:
         self.text, self.errors = io.StringIO(), list[str]()
         log = set_up_log("extender", form="json", level="info", stream=self.text)
-        found = [build_agent(one) if isinstance(one, str) else one for one in agents]
-        profiles = {"quiet": profile(ConfiguredAgent(ScoreAgent()), *found)}
-        self.state = LearnedState(kubernetes, learning_agents(profiles), log, self.errors.append)
+        self.kubernetes = kubernetes
+        self.state = LearnedState(kubernetes, learning(*agents), log, lambda: self.errors.append("error"))
         self.state.start()
+
+    def replace(self, kubernetes: KubernetesSettings | None, *agents: Agent) -> None:
+        """Read FILE again, with other settings."""
+        self.kubernetes = kubernetes
+        self.state = self.state.replaced_by(kubernetes, learning(*agents))
+
+
+def learning(*agents: str | Agent) -> dict[str, LearningAgent]:
+    """The agents that learn, with their keys."""
+    found = [build_agent(one) if isinstance(one, str) else one for one in agents]
+    return learning_agents({"quiet": profile(ConfiguredAgent(ScoreAgent()), *found)})
 
 
 @pytest.fixture
@@ -56,7 +66,7 @@ def nobody_listens(tmp_path: Path) -> KubernetesSettings:
 
 
 def test_only_agents_that_learn_have_a_state() -> None:
-    one = profile(ConfiguredAgent(ScoreAgent()), build_agent("reward"))
+    one = profile(ConfiguredAgent(ScoreAgent()), reward_agent())
     assert list(learning_agents({"quiet": one})) == ["quiet.reward"]
 
 
@@ -75,7 +85,7 @@ def test_without_a_connection_the_loss_is_said_once() -> None:
 def test_an_api_server_that_is_down_is_reported_and_does_not_hold_up_the_end(nobody_listens: KubernetesSettings) -> None:
     started = Started(nobody_listens, "reward")
     wait_for(lambda: bool(started.errors))
-    started.state.replace(nobody_listens, learning_agents({"quiet": profile(build_agent("reward"))}))
+    started.replace(nobody_listens, reward_agent())
     started.state.stop()
 
 
@@ -83,7 +93,6 @@ def test_an_api_server_that_is_down_is_reported_and_does_not_hold_up_the_end(nob
 
 KEY = "quiet.reward"
 OLD, NEW = KubernetesSettings(context="old"), KubernetesSettings(context="new")
-WAIT_S = 20.0
 
 
 @pytest.fixture
@@ -108,20 +117,8 @@ def test_an_api_server_that_does_not_answer_does_not_hold_up_the_start(servers: 
     started.state.stop()
 
 
-def replace(started: Started, kubernetes: KubernetesSettings | None, *agents: Agent) -> None:
-    started.state.replace(kubernetes, learning_agents({"quiet": profile(ConfiguredAgent(ScoreAgent()), *agents)}))
-
-
-def wait_for(condition: Callable[[], bool]) -> None:
-    deadline_s = time.monotonic() + WAIT_S
-    while not condition():
-        assert time.monotonic() < deadline_s
-        time.sleep(0.005)
-
-
 def wait_until_connected(started: Started) -> None:
-    state = started.state
-    wait_for(lambda: state._cluster is not None and state._cluster.settings == state._kubernetes and bool(state._cluster.restored))
+    wait_for(lambda: started.state._is_loaded)
 
 
 def saved(server: Server) -> bytes | None:
@@ -130,11 +127,11 @@ def saved(server: Server) -> bytes | None:
 
 
 def test_a_cluster_that_is_added_while_the_program_runs_keeps_what_was_learned(servers: dict[str | None, Server]) -> None:
-    of = build_agent("reward")
+    of = reward_agent()
     started = Started(None, of)
     learn(of)
     before = started.text.getvalue()
-    replace(started, NEW, of)
+    started.replace(NEW, of)
     assert started.text.getvalue() == before, "nothing is forgotten any more"
     wait_until_connected(started)
     started.state.stop()
@@ -145,7 +142,7 @@ def test_a_cluster_that_is_added_while_the_program_runs_keeps_what_was_learned(s
 def test_another_cluster_gets_what_was_learned_and_the_one_before_is_left_complete(
     servers: dict[str | None, Server], is_same_agent: bool
 ) -> None:
-    first, third = build_agent("reward"), build_agent("reward")
+    first, third = reward_agent(), reward_agent()
     other = Started(NEW, third)
     wait_until_connected(other)
     learn(third, "other")
@@ -154,8 +151,8 @@ def test_another_cluster_gets_what_was_learned_and_the_one_before_is_left_comple
     wait_until_connected(started)
     learn(first)
     before = first.save()
-    second = first if is_same_agent else build_agent("reward", {"rate": 0.5})
-    replace(started, NEW, second)
+    second = first if is_same_agent else reward_agent(rate=0.5)
+    started.replace(NEW, second)
     wait_until_connected(started)
     assert saved(servers["old"]) == before and servers["old"].holder is None, "the connection before has ended"
     learn(second, "later")
@@ -166,18 +163,18 @@ def test_another_cluster_gets_what_was_learned_and_the_one_before_is_left_comple
 
 
 def test_a_cluster_that_is_removed_gets_the_last_state_and_the_loss_is_said(servers: dict[str | None, Server]) -> None:
-    of = build_agent("reward")
+    of = reward_agent()
     started = Started(OLD, of)
     wait_until_connected(started)
     learn(of)
-    replace(started, None, of)
+    started.replace(None, of)
     assert "because sources.kubernetes is not configured" in started.text.getvalue()
     started.state.stop()
     assert saved(servers["old"]) == of.save() and servers["old"].holder is None
 
 
 def test_an_old_cluster_that_does_not_answer_holds_up_no_change_and_the_end_waits_for_it(servers: dict[str | None, Server]) -> None:
-    of, reached, released = build_agent("reward"), threading.Event(), threading.Event()
+    of, reached, released = reward_agent(), threading.Event(), threading.Event()
 
     def hang(verb: str, plural: str) -> Exception | None:
         reached.set()
@@ -188,10 +185,10 @@ def test_an_old_cluster_that_does_not_answer_holds_up_no_change_and_the_end_wait
     wait_until_connected(started)
     servers["old"].refuse = hang
     learn(of)
-    replace(started, NEW, of)
+    started.replace(NEW, of)
     assert reached.wait(WAIT_S)
-    replace(started, OLD, of)
-    replace(started, NEW, of)
+    started.replace(OLD, of)
+    started.replace(NEW, of)
     assert not servers["new"].kept, "the state before must be saved first"
     threading.Timer(0.1, released.set).start()
     started.state.stop()
@@ -200,10 +197,10 @@ def test_an_old_cluster_that_does_not_answer_holds_up_no_change_and_the_end_wait
 
 def test_a_cluster_that_is_replaced_before_it_answers_is_not_used(servers: dict[str | None, Server]) -> None:
     servers["old"].refuse = lambda _verb, _plural: UnreachableError("no answer")
-    of, second = build_agent("reward"), build_agent("reward", {"rate": 0.5})
+    of, second = reward_agent(), reward_agent(rate=0.5)
     started = Started(OLD, of)
     learn(of)
-    replace(started, NEW, second)
+    started.replace(NEW, second)
     assert second.save() == of.save()
     wait_until_connected(started)
     started.state.stop()
@@ -213,5 +210,5 @@ def test_a_cluster_that_is_replaced_before_it_answers_is_not_used(servers: dict[
 def test_nothing_is_connected_after_the_end(servers: dict[str | None, Server]) -> None:
     started = Started(OLD, "reward")
     started.state.stop()
-    replace(started, NEW, build_agent("reward"))
+    started.replace(NEW, reward_agent())
     assert not servers["new"].kept

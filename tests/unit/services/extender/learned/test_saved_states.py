@@ -15,21 +15,21 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client
     ForbiddenError,
     UnreachableError,
 )
-from ansible_collections.onprem.kube_scheduling.services.extender.interface import Agent
-from ansible_collections.onprem.kube_scheduling.services.extender.learned.agent_states import (
+from ansible_collections.onprem.kube_scheduling.services.extender.agents.original.learned_state import (
     MAX_STATE_BYTES,
+    LearnedState,
     StateTextError,
     decode_state,
     encode_state,
     state_key,
 )
-from ansible_collections.onprem.kube_scheduling.services.extender.learned.learned_state import LearnedState
+from ansible_collections.onprem.kube_scheduling.services.extender.agents.original.learning import LearningAgent
 from ansible_collections.onprem.kube_scheduling.services.extender.sources.settings import KubernetesSettings
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.unit.services.extender.agents.views import agent
-from tests.unit.services.extender.learned.state_server import Server, learn
+from tests.unit.services.extender.agents.views import reward_agent
+from tests.unit.services.extender.learned.state_server import Server, learn, wait_for
 
 KEY = "profile.reward"
 
@@ -46,18 +46,22 @@ class Notes:
 
 class On(t.NamedTuple):
     state: LearnedState
-    agent: Agent
+    agent: LearningAgent
     notes: Notes
     errors: list[str]
 
+    @property
+    def is_writer(self) -> bool:
+        return self.state._cluster is not None and self.state._cluster[1].held
 
-def program(server: Server, **agents: Agent) -> On:
+
+def program(server: Server, **agents: LearningAgent) -> On:
     """A process with one learning agent, or with these."""
     notes: t.Any = Notes()
     errors: list[str] = []
     api: t.Any = server
-    own = agents or {KEY: agent("reward")}
-    state = LearnedState(KubernetesSettings(), own, notes, errors.append, connect=lambda _kubernetes: api)
+    own = agents or {KEY: reward_agent()}
+    state = LearnedState(KubernetesSettings(), own, notes, lambda: errors.append("error"), connect=lambda _kubernetes: api)
     return On(state, next(iter(own.values())), notes, errors)
 
 
@@ -82,10 +86,10 @@ def test_only_the_holder_of_the_lease_writes(server: Server) -> None:
     leader, follower = program(server), program(server)
     assert leader.state.save() and follower.state.save()
     learn(leader.agent)
-    assert leader.state.save() and leader.state.is_writer
+    assert leader.state.save() and leader.is_writer
     learn(follower.agent, "other")
     before = server.data
-    assert follower.state.save() and not follower.state.is_writer and server.data == before
+    assert follower.state.save() and not follower.is_writer and server.data == before
     leader.state.stop()
     assert follower.state.save() and server.data != before
     follower.state.stop()
@@ -141,7 +145,7 @@ def test_a_program_that_loses_the_lease_during_a_conflict_does_not_write(server:
 
     def lose() -> None:
         assert on.state._cluster is not None
-        on.state._cluster.lease.abandon()
+        on.state._cluster[1].abandon()
         server.change_data(foreign="x")
 
     server.before_patch = [lose]
@@ -165,10 +169,8 @@ def test_a_damaged_state_is_reported_and_replaced(server: Server, text: str) -> 
     on.state.stop()
 
 
-class Broken(Agent):
+class Broken(LearningAgent):
     """An agent of another package with errors."""
-
-    learns = True
 
     def __init__(self, state: bytes | None = None) -> None:
         super().__init__(None)
@@ -179,7 +181,7 @@ class Broken(Agent):
             raise KeyError("broken")
         return self.state
 
-    def load(self, state: bytes) -> None:
+    def load(self, state: bytes, now_s: float) -> None:
         raise KeyError("broken")
 
 
@@ -196,22 +198,22 @@ def test_keys_of_removed_profiles_are_dropped_beyond_the_limit(server: Server, s
 
 
 def test_a_broken_agent_does_not_prevent_others_from_being_saved(server: Server) -> None:
-    on = program(server, good=agent("reward"), broken=Broken())
+    on = program(server, good=reward_agent(), broken=Broken())
     learn(on.agent)
     assert not on.state.save()
-    assert on.errors == ["the state of agent broken is not saved: KeyError: 'broken'"]
+    assert on.notes.warnings == ["the state of agent broken is not saved: KeyError: 'broken'"]
     assert set(server.data) == {"good"}
     on.state.stop()
 
 
 def test_states_beyond_the_limit_are_not_saved(server: Server) -> None:
     incompressible = random.Random(1).randbytes(MAX_STATE_BYTES - 1)
-    on = program(server, long=Broken(b"x" * (MAX_STATE_BYTES + 1)), good=agent("reward"), noise=Broken(incompressible))
+    on = program(server, long=Broken(b"x" * (MAX_STATE_BYTES + 1)), good=reward_agent(), noise=Broken(incompressible))
     learn(on.state._agents["good"])
     assert not on.state.save()
     assert "good" in server.data and "long" not in server.data
     assert sum(map(len, server.data.values())) <= MAX_STATE_BYTES
-    assert on.errors[0] == "the state of agent long is not saved: the state has 524289 bytes, and the maximum is 524288"
+    assert on.notes.warnings[0] == "the state of agent long is not saved: the state has 524289 bytes, and the maximum is 524288"
     on.state.stop()
 
 
@@ -219,10 +221,17 @@ def test_a_reload_of_the_configuration_keeps_what_was_learned(server: Server) ->
     on = program(server)
     assert on.state.save()
     learn(on.agent)
-    new, second = agent("reward", rate=0.5), agent("reward")
-    on.state.replace(KubernetesSettings(), {KEY: new, "second": second})
+    new, second = reward_agent(rate=0.5), reward_agent()
+    state = on.state.replaced_by(KubernetesSettings(), {KEY: new, "second": second})
+    wait_for(lambda: "second" in server.data)
+    state.stop()
     assert new.save() == on.agent.save() != second.save()
-    assert on.state.save() and set(server.data) == {KEY, "second"}
+    assert set(server.data) == {KEY, "second"}
+
+
+def test_a_reload_with_the_same_agents_and_the_same_cluster_changes_nothing(server: Server) -> None:
+    on = program(server)
+    assert on.state.replaced_by(KubernetesSettings(), {KEY: on.agent}) is on.state
     on.state.stop()
 
 
@@ -257,8 +266,8 @@ def test_an_agent_that_comes_back_has_what_was_saved(server: Server) -> None:
     on = program(server)
     learn(on.agent)
     assert on.state.save()
-    on.state.replace(KubernetesSettings(), {})
-    back = agent("reward")
-    on.state.replace(KubernetesSettings(), {KEY: back})
-    assert on.state.save() and back.save() == on.agent.save()
-    on.state.stop()
+    back = reward_agent()
+    state = on.state.replaced_by(KubernetesSettings(), {}).replaced_by(KubernetesSettings(), {KEY: back})
+    wait_for(lambda: state._is_loaded)
+    state.stop()
+    assert back.save() == on.agent.save()

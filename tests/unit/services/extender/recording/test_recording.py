@@ -19,7 +19,6 @@ from ansible_collections.onprem.kube_scheduling.services.extender.interface impo
     Gauge,
     LabelMatch,
     NodeView,
-    Outcome,
     PodView,
     Query,
     Rate,
@@ -34,6 +33,7 @@ from ansible_collections.onprem.kube_scheduling.services.extender.recording.line
     node_of,
 )
 from ansible_collections.onprem.kube_scheduling.services.extender.recording.recorder import Recorder
+from ansible_collections.onprem.kube_scheduling.services.extender.sources.kubernetes.pod_tracker import Outcome
 from ansible_collections.onprem.kube_scheduling.services.extender.sources.view import ClusterView
 from hypothesis import given, settings
 from hypothesis import strategies as st

@@ -11,9 +11,9 @@ from collections.abc import Callable
 
 from ansible_collections.onprem.kube_scheduling.services.extender.interface import (
     NodeView,
-    Outcome,
     Rate,
 )
+from ansible_collections.onprem.kube_scheduling.services.extender.sources.kubernetes.pod_tracker import Outcome
 from ansible_collections.onprem.kube_scheduling.services.extender.sources.refresher import Sources
 from ansible_collections.onprem.kube_scheduling.services.extender.sources.view import ClusterView
 

@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 import pytest
-from ansible_collections.onprem.kube_scheduling.services.extender.agents.network.assumed_speed import assumed_speed
+from ansible_collections.onprem.kube_scheduling.services.extender.agents.network.node_traffic import assumed_speed
 
 from tests.unit.services.extender.agents.traffic_nodes import GBIT, measured, traffic_agent
 from tests.unit.services.extender.agents.views import scores

@@ -163,7 +163,7 @@ def test_explain_without_a_pod_says_so(client: Client) -> None:
     answer, page = (client.get("/explain", accept=accept) for accept in ("*/*", "text/html"))
     assert (answer.status, page.status) == (404, 404)
     assert answer.json["error"].startswith("the address names no pod: use /explain?pod=NAMESPACE/NAME.")
-    assert "The address names no pod." in page.text and "explain?pod=app/known" in page.text
+    assert "The address names no pod: use" in page.text and "explain?pod=app/known" in page.text
 
 
 @pytest.mark.parametrize(
