@@ -265,7 +265,7 @@ class Effects:
             del task.uncertain_evictions[uid]
         if found and not task.uncertain_evictions:
             task.count_failed_nodes(task.last_node)
-        return None
+        return Event("in_progress") if task.uncertain_evictions else None
 
     def handle_refusal(self, task: RescueTask, view: ReconcileView, event: Event) -> Instead:
         """Exclude the victim, or request its eviction again later."""

@@ -73,7 +73,8 @@ TRANSITIONS = (
     Transition(CLEARING, "stale", "the watch is behind", Effects.nothing),
     Transition(CLEARING, "not_released", "the node cannot be released yet", Effects.nothing, outdates=False),
     Transition(BEFORE_THE_END, "refused", "an eviction is refused", Effects.handle_refusal),
-    Transition(BEFORE_THE_END, "unanswered", "an eviction has no known result", Effects.resolve),
+    Transition((*BEFORE_THE_END, ENDED), "unanswered", "an eviction has no known result", Effects.resolve),
+    Transition(BEFORE_THE_END, "in_progress", "the request of an eviction has not ended", Effects.nothing, outdates=False),
     Transition(BEFORE_THE_END, "error", "another request has failed", Effects.handle_error, outdates=False),
     # The end.
     Transition(BEFORE_THE_END, "over", "bound, gone, or not critical any more", Effects.finish, ENDED),
