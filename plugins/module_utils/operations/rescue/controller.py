@@ -54,7 +54,7 @@ SEEN_LIVE_S = 2.0
 CLOCKS_DIFFER_S = 60.0
 """The maximum expected difference between the clocks of the scheduler and of the API servers."""
 MAX_REQUEUE_CLEARING_S = 1.0
-"""The same as MAX_REQUEUE_S while a node is being cleared."""
+"""The same as MAX_REQUEUE_S while a node is being cleared or must be released."""
 PENDING_EVICTIONS_POLL_S = 0.05
 """Interval of the check for pending evictions at the end of the program."""
 STALE_RETRY_S = 1.0
@@ -176,6 +176,8 @@ class RescueController:
         for task in self.clearing:
             assert self.view is not None
             apply(self.effects, task, Event("lease_lost"), self.view)
+        for task in self.tasks.values():
+            task.loaded = False  # the next leader may evict pods for it
 
     @property
     def clearing(self) -> list[RescueTask]:
@@ -210,7 +212,8 @@ class RescueController:
                 planner.expect(task.last_plan)
         self.view = view
         for node, hold in self.holds.reconcile(view, self.tasks):
-            apply(self.effects, self.tasks[hold.uid], Event("hold_found", node=node.name, hold=hold), view)
+            if not self.tasks[hold.uid].is_clearing:  # a pod keeps one node, and the next check releases the others
+                apply(self.effects, self.tasks[hold.uid], Event("hold_found", node=node.name, hold=hold), view)
         return view
 
     def _update_tasks(self, snapshot: ClusterSnapshot, now_s: float, now_at_s: float) -> None:
@@ -320,7 +323,8 @@ class RescueController:
         times = [task.settles_at_s if task.settles_at_s > view.now_at_s else task.plan_at_s for task in self._watched()]
         times += [min(task.give_up_at_s, task.retry_at_s or task.give_up_at_s) for task in self.clearing]
         ahead = [at_s - view.now_at_s for at_s in times if at_s > view.now_at_s]
-        return min([self._idle_s, *([MAX_REQUEUE_CLEARING_S] if self.clearing else []), *ahead])
+        is_soon = self.clearing or (view.may_write and self.holds.expired)
+        return min([self._idle_s, *([MAX_REQUEUE_CLEARING_S] if is_soon else []), *ahead])
 
     # --- the reasons ---
 

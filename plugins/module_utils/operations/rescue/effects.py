@@ -244,7 +244,7 @@ class Effects:
 
     def abandon(self, task: RescueTask, _view: ReconcileView, _event: Event) -> Instead:
         """Leave the hold to the next leader."""
-        task.node, task.hold, task.loaded = "", None, False
+        task.node, task.hold = "", None
         return None
 
     # --- answers of the API server ---

@@ -223,8 +223,11 @@ class RescueTask:
         return self.pod.metadata.full_name
 
     def started_again(self, at_s: float) -> RescueTask:
-        """Return a new rescue of the pod that begins at this time."""
-        return RescueTask(self.pod, self.unschedulable_since_s, at_s, self.max_wait_s, self.waits_since_at_s)
+        """Return a new rescue of the pod that begins at this time. It does not take over a node that could not be released."""
+        task = RescueTask(self.pod, self.unschedulable_since_s, at_s, self.max_wait_s, self.waits_since_at_s)
+        if self.hold is not None and self.reason is not None:
+            task.exclude_node(self.node, self.hold_ends_at_s, self.reason)
+        return task
 
     @property
     def is_clearing(self) -> bool:

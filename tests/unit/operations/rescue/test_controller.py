@@ -106,6 +106,46 @@ def test_a_release_that_fails_at_the_end_is_made_up_for() -> None:
     assert on.cluster.held == [] and on.controller.holds.expired == []
 
 
+def test_failed_rescue_does_not_take_over_the_node_that_it_could_not_release() -> None:
+    on = full_nodes("n", once=False)
+    on.controller.reconcile()
+    del on.cluster.pods["v-n"]
+    the_task(on).give_up_at_s = time.monotonic() - 1
+    on.cluster.refuse_patch = lambda _name, release: DENIED if release else None
+    on.controller.reconcile()
+    requeue_after_s = on.controller.reconcile()
+    assert on.cluster.held == ["n"] and not the_task(on).is_clearing and requeue_after_s <= 1
+    on.cluster.refuse_patch = lambda _name, _release: None
+    retry_now(on)
+    on.controller.reconcile()
+    assert on.cluster.held == []
+
+
+def test_pod_with_two_held_nodes_keeps_one() -> None:
+    on = full_nodes("a", "b")
+    on.controller.reconcile()
+    for part, key in (("metadata", "annotations"), ("spec", "taints")):
+        on.cluster.nodes["b"][part][key] = copy.copy(on.cluster.nodes["a"][part][key])
+    next_program = again(on)
+    next_program.reconcile()
+    next_program.reconcile()
+    assert on.cluster.held == ["a"]
+
+
+def test_leader_for_the_second_time_knows_the_evictions_of_the_one_between() -> None:
+    on = full_nodes("n")
+    on.cluster.refuse_eviction = lambda _name, _dry_run: REFUSED
+    on.controller.reconcile()
+    on.controller.abandon()
+    on.cluster.refuse_eviction = lambda _name, _dry_run: None
+    again(on).reconcile()
+    assert on.cluster.evicted == ["v-n"]
+    del on.cluster.pods["v-n"]
+    later(the_task(on))
+    on.controller.reconcile()
+    assert [victim.pod.metadata.name for victim in the_task(on).evicted] == ["v-n"]
+
+
 def test_one_stubborn_node_keeps_no_other_held() -> None:
     on = full_nodes("a", "b")
     on.controller.reconcile()
