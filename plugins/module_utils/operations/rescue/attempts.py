@@ -98,11 +98,12 @@ class AttemptRecorder:
         self._read()
         task.key = rescue_attempts.existing_key(self._entries, task.uid, task.key)
         attempt = self._entries.get(task.key)
-        if attempt is not None and not task.loaded:
-            task.attempt_started |= task.uid in attempt.under_way and not self._dry_run
+        if not task.loaded:
+            task.attempt_started |= attempt is not None and task.uid in attempt.under_way and not self._dry_run
             known = {victim.pod.metadata.uid for victim in task.evicted}
-            found = (record for record in attempt.victims.get(task.uid, ()) if record.uid not in known)
-            task.uncertain_evictions.update((record.uid, victim_of(record)) for record in found)
+            records = {record.uid: record for record in (attempt.victims.get(task.uid, ()) if attempt is not None else ())}
+            task.uncertain_evictions.update((uid, victim_of(record)) for uid, record in records.items() if uid not in known)
+            task.recorded_victims = task.recorded_victims.intersection(records)
         task.loaded = True
         return attempt
 

@@ -146,6 +146,19 @@ def test_leader_for_the_second_time_knows_the_evictions_of_the_one_between() -> 
     assert [victim.pod.metadata.name for victim in the_task(on).evicted] == ["v-n"]
 
 
+def test_leader_for_the_second_time_records_its_victim_again_if_the_one_between_has_removed_the_record() -> None:
+    on = full_nodes("n")
+    on.cluster.refuse_eviction = lambda _name, dry_run: None if dry_run else REFUSED
+    on.controller.reconcile()
+    assert under_way(on) == ["u-dns"]
+    on.controller.abandon()
+    on.attempts.kept.clear()
+    on.cluster.refuse_eviction = lambda _name, _dry_run: None
+    later(the_task(on))
+    on.controller.reconcile()
+    assert on.cluster.evicted == ["v-n"] and [record.name for record in on.attempts.kept[DNS].victims["u-dns"]] == ["v-n"]
+
+
 def test_one_stubborn_node_keeps_no_other_held() -> None:
     on = full_nodes("a", "b")
     on.controller.reconcile()
