@@ -59,7 +59,7 @@ def test_every_row_begins_and_ends_in_a_state_and_no_event_has_two_rows_in_one()
 
 @pytest.mark.parametrize("event", ["over", "failed", "error", "refused", "unanswered"])
 def test_a_rescue_can_end_and_fail_in_every_state_before_the_end(event: str) -> None:
-    assert {state for row in TRANSITIONS if row.event == event for state in row.states} == set(BEFORE_THE_END)
+    assert {state for row in TRANSITIONS if row.event == event for state in row.states} >= set(BEFORE_THE_END)
 
 
 def test_every_effect_says_what_it_does() -> None:

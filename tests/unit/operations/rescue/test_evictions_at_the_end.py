@@ -89,7 +89,8 @@ def test_eviction_in_progress_delays_no_other_rescue_after_the_deadline_of_its_h
 
 def test_run_releases_the_node_of_a_failed_rescue_whose_eviction_has_an_unknown_result() -> None:
     on = scene([node("n")], [pod("v-n", "1", on="n"), pod("dns", "1")])
-    on.cluster.refuse_eviction = lambda _name, dry_run: None if dry_run else ApiError("the server has given up", status=504, reason="Timeout")
+    late = ApiError("the server has given up", status=504, reason="Timeout")
+    on.cluster.refuse_eviction = lambda _name, dry_run: None if dry_run else late
     on.controller.reconcile()
     (task,) = on.controller.tasks.values()
     assert list(task.uncertain_evictions) == ["u-v-n"]
