@@ -39,7 +39,10 @@ scheduler ignores a lost prioritize without a retry.
 """
 
 FEW_WAITING_BYTES = 64 * 1024
-"""For an answer of this size, the bytes of all connections are not added up."""
+"""For an answer of this size, the bytes of all connections are not added up. They are added up once a second."""
+
+MOST_PIPELINED = 100
+"""Requests of one connection that wait for their answer. The kernel can deliver ten thousand small ones together."""
 
 OTHER_BYTES = len(b": \r\n")
 """The bytes of a header beside its name and its value."""
@@ -69,10 +72,11 @@ class Connection(asyncio.Protocol):
         self._handshake: asyncio.Task[None] | None = None
         self._early = b""
         """The bytes that have come before TLS reads the socket, or after the handshake before the parser is used."""
-        self._head_bytes: int | None = 0
-        """The bytes of an incomplete header, 0 between two requests, and None while a body is received."""
-        self._body: list[bytes] = []
-        self._body_bytes = 0
+        self._head_bytes = 0
+        """The bytes of an incomplete header, or those after the last part of a body, which are chunk sizes and trailers."""
+        self._is_in_body = False
+        self._body = bytearray()
+        """One object: the parts would need 27 times their memory if a client sends chunks of two bytes."""
         self._refusal = NOT_HTTP
         self._requests: deque[tuple[Request, bool]] = deque()
         """The requests that wait for their answer, and whether the connection stays open after it."""
@@ -85,7 +89,7 @@ class Connection(asyncio.Protocol):
 
     @property
     def _is_idle(self) -> bool:
-        return self._head_bytes is not None and not self._requests and self._answering is None
+        return not self._is_in_body and not self._requests and self._answering is None
 
     @property
     def precedence(self) -> int:
@@ -107,7 +111,7 @@ class Connection(asyncio.Protocol):
         if now_s > max(self._read_at_s, self.active_at_s) + UNREAD_S:
             self.drop()
         elif now_s > self._deadline_s and self._answering is None:
-            if self._head_bytes is None:
+            if self._is_in_body:
                 self._refuse(408, f"the body was not complete after {self._limits.head_s:g} s")
             else:
                 self.drop()
@@ -169,8 +173,9 @@ class Connection(asyncio.Protocol):
         self._parser = None  # It refers to the connection.
 
     def pause_writing(self) -> None:
-        """Answer no further request until the client has read."""
+        """Answer and read no further request until the client has read."""
         self._is_write_paused = True
+        self._answer_requests()
 
     def resume_writing(self) -> None:
         """Continue to answer."""
@@ -178,7 +183,7 @@ class Connection(asyncio.Protocol):
         self._answer_requests()
 
     def data_received(self, data: bytes) -> None:
-        """Pass the bytes to the parser, and count those of an incomplete header.
+        """Pass the bytes to the parser, and count those of an incomplete header or trailer.
 
         If a header begins in the same data after another request, its first bytes do not count.
         """
@@ -187,21 +192,22 @@ class Connection(asyncio.Protocol):
             return
         if self._is_ending and self._is_idle:
             return
-        if self._head_bytes is not None:
-            self._head_bytes += len(data)
+        self._head_bytes += len(data)
         try:
             self._parser.feed_data(data)
         except httptools.HttpParserUpgrade:
             pass  # The request was answered as one of HTTP/1.1.
         except httptools.HttpParserError:
             self._refuse(*self._refusal)
-        if (self._head_bytes or 0) > MAX_HEAD_BYTES:
+        if self._head_bytes > MAX_HEAD_BYTES:
             self._refuse(*HEAD_TOO_LARGE)
 
     # --- events of the parser ---
 
     def on_message_begin(self) -> None:
-        """Begin to wait for the end of the header."""
+        """Begin to wait for the end of the header. Raises RefusedError if too many requests wait."""
+        if len(self._requests) >= MOST_PIPELINED:
+            raise RefusedError
         self._url, self._headers = b"", dict[bytes, bytes]()
         self._counted_bytes = 0
         self._wait_for(self._limits.head_s)
@@ -228,7 +234,7 @@ class Connection(asyncio.Protocol):
         length = headers.get(b"content-length", b"0")
         if self._is_upgrade and (length != b"0" or b"transfer-encoding" in headers):
             self._raise(UPGRADE_WITH_BODY)
-        self._head_bytes = None
+        self._is_in_body, self._head_bytes = True, 0
         if length != b"0":
             self._check_body(int(length))
         if headers.get(b"expect", b"").lower() == b"100-continue":
@@ -237,10 +243,10 @@ class Connection(asyncio.Protocol):
 
     def on_body(self, part: bytes) -> None:
         """Keep a part of the body. The bytes are counted as they come, because a client can omit Content-Length."""
-        self._body.append(part)
-        self._body_bytes += len(part)
+        self._body += part
+        self._head_bytes = 0
         self._limits.body_bytes += len(part)
-        self._check_body(self._body_bytes)
+        self._check_body(len(self._body))
 
     def on_message_complete(self) -> None:
         """Answer the request, and begin to wait for the next one."""
@@ -253,10 +259,10 @@ class Connection(asyncio.Protocol):
             unquote(path) if "%" in path else path,
             url.query or b"",
             self._headers,
-            b"".join(self._body),
+            bytes(self._body),
         )
         self._forget_body()
-        self._head_bytes = 0
+        self._is_in_body, self._head_bytes = False, 0
         self._wait_for(IDLE_S)
         stays_open = self._parser.should_keep_alive() and self._parser.get_http_version() != "1.0" and not self._is_upgrade
         self._requests.append((request, stays_open))
@@ -268,8 +274,8 @@ class Connection(asyncio.Protocol):
             self._raise(refusal)
 
     def _forget_body(self) -> None:
-        self._limits.body_bytes -= self._body_bytes
-        self._body, self._body_bytes = [], 0
+        self._limits.body_bytes -= len(self._body)
+        self._body = bytearray()
 
     def _raise(self, refusal: tuple[int, str]) -> None:
         self._refusal = refusal
@@ -278,16 +284,19 @@ class Connection(asyncio.Protocol):
     # --- answers ---
 
     def _answer_requests(self) -> None:
-        """Answer the requests that wait, in their order. Read no further ones while one of them must wait."""
+        """Answer the requests that wait, in their order. Read no further ones while one of them or an answer must wait.
+
+        A request that is read waits with its whole body, which does not count any more.
+        """
         transport = t.cast(asyncio.Transport, self._transport)
         while self._requests and self._answering is None and not self._is_write_paused:
             request, stays_open = self._requests.popleft()
-            answer = self._app.answer(request)
+            answer, with_body = self._app.answer(request), request.method != "HEAD"
             if isinstance(answer, Response):
-                self._send(answer, with_body=request.method != "HEAD", stays_open=stays_open)
+                self._send(answer, with_body=with_body, stays_open=stays_open)
             else:
-                self._answering = self._loop.create_task(self._answer_later(answer, request, stays_open=stays_open))
-        must_wait = bool(self._requests) or self._answering is not None
+                self._answering = self._loop.create_task(self._answer_later(answer, with_body=with_body, stays_open=stays_open))
+        must_wait = bool(self._requests) or self._answering is not None or self._is_write_paused
         if must_wait != self._is_read_paused and not transport.is_closing():
             self._is_read_paused = must_wait
             if must_wait:
@@ -295,11 +304,11 @@ class Connection(asyncio.Protocol):
             else:
                 transport.resume_reading()
 
-    async def _answer_later(self, answer: Awaitable[Response], request: Request, *, stays_open: bool) -> None:
+    async def _answer_later(self, answer: Awaitable[Response], *, with_body: bool, stays_open: bool) -> None:
         response = await answer
         self._answering = None
         self._wait_for(IDLE_S)
-        self._send(response, with_body=request.method != "HEAD", stays_open=stays_open)
+        self._send(response, with_body=with_body, stays_open=stays_open)
         self._answer_requests()
 
     def _send(self, response: Response, *, with_body: bool = True, stays_open: bool) -> None:
@@ -334,7 +343,7 @@ class Connection(asyncio.Protocol):
         if self._answering is None and not self._requests:
             self._send(self._app.refusal(status, text), stays_open=False)
         self._forget_body()
-        self._is_ending, self._head_bytes = True, 0
+        self._is_ending, self._is_in_body, self._head_bytes = True, False, 0
 
     def _end(self) -> None:
         self._is_ending = True

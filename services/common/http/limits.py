@@ -88,10 +88,10 @@ class Limits(t.Generic[C]):
             return 503, f"the bodies that are received at the same time have more than {most} bytes: try again"
         return None
 
-    def limit_waiting_bytes(self, newest: C) -> None:
+    def limit_waiting_bytes(self, newest: C | None = None) -> None:
         """Drop the connections with most waiting bytes until all together are within the limit.
 
-        The connection that has just got an answer stays: its client could not read yet.
+        The connection that has just got an answer, ``newest``, stays: its client could not read yet.
         """
         waiting = {one: one.waiting_bytes for one in self.connections}
         while sum(waiting.values()) > self._most_waiting_bytes and len(waiting) > 1:

@@ -73,12 +73,13 @@ class HttpServer:
             one.shutdown()
 
     async def _sweep(self) -> None:
-        """End the connections that take too long. One search for all is cheaper than timers for each request."""
+        """End the connections that take too long, and limit the bytes of small answers. One search for all is cheaper than timers for each request."""
         while True:
             await asyncio.sleep(SWEEP_S)
             now_s = time.monotonic()
             for one in list(self._limits.connections):
                 one.end_if_late(now_s)
+            self._limits.limit_waiting_bytes()
 
 
 def _listen(address: Address) -> socket.socket:

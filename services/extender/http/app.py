@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 
 from ....plugins.module_utils.model.codec import encode_json
@@ -72,13 +72,16 @@ class App:
             text = f"{MAX_WAITING} other requests already wait for an answer of this kind: try again"
             return error_response(503, text, (b"retry-after", b"1"))
         self._open[kind] += 1
-        return self._answer_in_thread(kind, handler, request)
+        return self._answer_in_thread(kind, handler, path, request.query, request.headers)
 
-    async def _answer_in_thread(self, kind: str, handler: PageHandler, request: Request) -> Response:
+    async def _answer_in_thread(
+        self, kind: str, handler: PageHandler, path: str, query: bytes, headers: Mapping[bytes, bytes]
+    ) -> Response:
+        """Return the answer. The body of the request, which can be large, is not kept until then."""
         try:
-            return await asyncio.get_running_loop().run_in_executor(self._threads[kind], handler, request.query, request.headers)
+            return await asyncio.get_running_loop().run_in_executor(self._threads[kind], handler, query, headers)
         except Exception as error:
-            return self._error(request.path, error)
+            return self._error(path, error)
         finally:
             self._open[kind] -= 1
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 import contextlib
 import json
 import time
+import tracemalloc
 from dataclasses import dataclass
 
 import pytest
@@ -15,7 +16,7 @@ from ansible_collections.onprem.kube_scheduling.services.common.http import limi
 from ansible_collections.onprem.kube_scheduling.services.common.http.limits import Limits
 
 from tests.unit.services.extender.extender_objects import names_body, scores_in
-from tests.unit.services.extender.http.running_server import ANSWER, HEAD, REQUEST, ask, is_closed, receive, running
+from tests.unit.services.extender.http.running_server import ANSWER, BODY, HEAD, REQUEST, ask, is_closed, receive, running
 
 
 def test_one_connection_has_many_requests_and_answers_have_only_two_headers() -> None:
@@ -188,6 +189,29 @@ def test_a_header_that_is_too_large_is_refused(head: bytes) -> None:
         head, body = receive(connection)
         assert head.startswith(b"HTTP/1.1 431 ")
         assert "headers have more than 65536 bytes" in error_in(head, body)
+
+
+CHUNKED = HEAD.replace(b"Content-Length: %d", b"Transfer-Encoding: chunked")
+
+
+@pytest.mark.parametrize("rest", [b"0\r\n" + b"X: y\r\n" * 100_000, b"2;" + b"x" * 500_000], ids=["trailers", "extension of a chunk"])
+def test_what_a_client_sends_beside_the_chunks_of_a_body_has_the_limit_of_a_header(rest: bytes) -> None:
+    with running() as server, server.connect() as connection:
+        with contextlib.suppress(OSError):
+            connection.sendall(CHUNKED + b"2\r\n{}\r\n" + rest)
+        assert receive(connection)[0].startswith(b"HTTP/1.1 431 ")
+
+
+def test_a_body_in_very_small_chunks_needs_no_more_memory_than_another_one() -> None:
+    chunks = b"2\r\n  \r\n" * 200_000
+    with running() as server, server.connect() as connection:
+        tracemalloc.start()
+        connection.sendall(CHUNKED + chunks)
+        connection.sendall(b"%x\r\n%b\r\n0\r\n\r\n" % (len(BODY), BODY))
+        assert scores_in(receive(connection)[1]) == ANSWER
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+    assert peak < 4_000_000
 
 
 def test_a_large_body_does_not_count_as_the_header_of_the_next_request() -> None:

@@ -8,6 +8,7 @@ import contextlib
 import json
 import socket
 import ssl
+import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -18,10 +19,11 @@ from ansible_collections.onprem.kube_scheduling.services.common import cgroup
 from ansible_collections.onprem.kube_scheduling.services.common.http import connection, limits
 from ansible_collections.onprem.kube_scheduling.services.common.http import server as http_server
 from ansible_collections.onprem.kube_scheduling.services.common.http.limits import Limits, most_waiting_bytes
+from ansible_collections.onprem.kube_scheduling.services.common.http.messages import Response, text_response
 from ansible_collections.onprem.kube_scheduling.services.extender.http.tls import make_context
 
 from tests.unit.services.extender.extender_objects import pod
-from tests.unit.services.extender.http.running_server import ANSWER, HEAD, Running, ask, running
+from tests.unit.services.extender.http.running_server import ANSWER, HEAD, REQUEST, Running, ask, receive, running
 from tests.unit.services.extender.http.test_server_tls import Certificates
 
 MB = 1_000_000
@@ -90,6 +92,56 @@ def test_answers_that_wait_have_a_limit_together(contexts: tuple[Context, Contex
             assert ask_small(server, contexts[1]), number
             assert waiting_bytes(server) <= 26 * MB
         assert len(server.main._limits.connections) < 6
+
+
+def ask_for(size: int, server: Running, client: socket.socket) -> None:
+    """Ask for an answer with so many bytes."""
+    server.client.api._handlers["/scheduler/prioritize"] = lambda _body: b" " * size
+    client.sendall(REQUEST)
+
+
+def test_nothing_is_read_from_a_client_that_does_not_read_its_answer() -> None:
+    with running() as server, server.connect() as client, server.connect() as reading:
+        client.settimeout(0.5)
+        for one in (client, reading):
+            ask_for(10 * MB, server, one)
+        wait_until(lambda: waiting_bytes(server) > 10 * MB)
+        with pytest.raises(TimeoutError):
+            client.sendall(HEAD % (20 * MB) + b" " * 20 * MB)
+        held = ((one._body, one._requests) for one in server.main._limits.connections)
+        assert sum(len(body) + sum(len(request.body) for request, _stays in requests) for body, requests in held) < MB
+        for _ in range(2):
+            assert len(receive(reading)[1]) == 10 * MB
+            reading.sendall(REQUEST)
+
+
+def test_small_requests_that_are_sent_together_are_not_all_kept() -> None:
+    handled = threading.Event()
+
+    def slow(*_arguments: object) -> Response:
+        handled.wait(10)
+        return text_response(200, "")
+
+    with running() as server, server.connect() as client:
+        server.client.app._status_api._handlers["/status"] = slow
+        client.sendall(b"GET /status HTTP/1.1\r\n\r\n" + b"GET /healthz HTTP/1.1\r\n\r\n" * 1000)
+        wait_until(lambda: any(one._requests for one in server.main._limits.connections))
+        (one,) = server.main._limits.connections
+        assert len(one._requests) == connection.MOST_PIPELINED
+        handled.set()
+        client.settimeout(10)
+        answers = b"".join(iter(lambda: client.recv(65536), b""))
+        assert answers.count(b"HTTP/1.1 200 OK") == 1 + connection.MOST_PIPELINED
+
+
+def test_small_answers_in_many_connections_have_a_limit_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(http_server, "SWEEP_S", 0.1)
+    monkeypatch.setattr(connection, "FEW_WAITING_BYTES", 10 * MB)  # such answers count as small here
+    with running() as server, contextlib.ExitStack() as stack:
+        server.main._limits._most_waiting_bytes = MB
+        for _ in range(4):
+            ask_for(9 * MB, server, stack.enter_context(server.connect()))
+        wait_until(lambda: len(server.main._limits.connections) == 1)
 
 
 @dataclass(eq=False)
