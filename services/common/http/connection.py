@@ -118,6 +118,8 @@ class Connection(asyncio.Protocol):
 
     def drop(self) -> None:
         """End the connection. Bytes that wait are lost."""
+        # Nothing calls connection_lost if the TLS handshake is not complete.
+        self._limits.remove(self)
         self._socket.abort()
 
     def shutdown(self) -> None:

@@ -61,8 +61,10 @@ def _read(data: bytes, read: t.Callable[..., t.Any]) -> t.Any:
         return read(text, Loader=loader)
     except TooDeepError:
         raise
-    except (ValueError, OverflowError, RecursionError):  # a date that does not exist raises ValueError
+    except UnicodeDecodeError:
         raise ConnectionSettingsError("it is not a YAML text in UTF-8") from None
+    except (ValueError, LookupError, AttributeError, OverflowError, RecursionError):  # such as !!int "", !!bool x, !!timestamp x, 2024-13-45
+        raise ConnectionSettingsError("it has a value that YAML does not allow, such as a date that does not exist") from None
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         place = f": line {mark.line + 1}, column {mark.column + 1}" if mark is not None else ""

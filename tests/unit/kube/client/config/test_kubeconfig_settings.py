@@ -23,6 +23,7 @@ from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client
 )
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.config.kubeconfig_source import Source
 from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.config.kubernetes_client import settings_by_client
+from ansible_collections.onprem.kube_scheduling.plugins.module_utils.kube.client.config.yaml_text import load_yaml
 from kubernetes.client import Configuration
 from kubernetes.config import ConfigException, load_kube_config, load_kube_config_from_dict
 from oauthlib.oauth2 import OAuth2Error
@@ -315,3 +316,9 @@ def test_a_pod_uses_its_service_account(host: str, server: str, tmp_path: Path, 
 def test_the_representation_of_settings_shows_no_secret() -> None:
     user = {"token": SECRET, "client-certificate-data": b64(SECRET), "client-key-data": b64(SECRET)}
     assert SECRET not in repr(settings_of_kubeconfig(Source(kubeconfig({"certificate-authority-data": b64(SECRET)}, user))))
+
+
+@pytest.mark.parametrize("value", ['!!int ""', '!!float ""', "!!bool x", "!!timestamp x", "2024-13-45", "9" * 5000])
+def test_a_value_that_yaml_cannot_convert_is_an_error(value: str) -> None:
+    with pytest.raises(ConnectionSettingsError, match="a value that YAML does not allow"):
+        load_yaml(f"a: {value}".encode())

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import contextlib
 import ssl
+import time
 from pathlib import Path
 
 import pytest
@@ -185,3 +186,14 @@ def test_a_certificate_that_cannot_be_read_is_an_error(certificates: Certificate
     Path(certificates.files.cert_file).unlink()
     with pytest.raises(OSError):
         TlsWatch(certificates.files)
+
+
+def test_handshakes_that_are_not_complete_do_not_delay_the_end(certificates: Certificates) -> None:
+    with running(make_context(certificates.files)) as server, server.connect() as silent, server.connect() as begun:
+        begun.sendall(b"\x16\x03\x01")
+        while len(server.main._limits.connections) < 2:
+            time.sleep(0.01)
+        server.signal.request_stop()
+        server.thread.join(3)
+        assert not server.thread.is_alive()
+        assert is_closed(silent) and is_closed(begun)
