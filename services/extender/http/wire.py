@@ -27,6 +27,9 @@ MOST_NODES = 20_000
 LARGE_BODY = 4 * 1024 * 1024
 """The bytes from which names are counted before they are decoded. 20,000 names have at most 5 MB."""
 
+MOST_POD_BYTES = 4 * 1024 * 1024
+"""The bytes of a pod whose demand is read. etcd does not store one with more than 1.5 MiB. Empty containers need 15 times their memory."""
+
 T = t.TypeVar("T")
 
 
@@ -83,6 +86,8 @@ class RequestPod:
     def view(self) -> PodView:
         """Return the pod as agents see it. Raises BadRequestError."""
         try:
+            if len(self.data) > MOST_POD_BYTES:
+                raise ValueError(f"it has more than {MOST_POD_BYTES} bytes")
             pod = decode_object(Pod, self.data)
             demand = demand_of(pod, pod.metadata.annotations or {}, from_status=False)
         except ValueError as error:
@@ -138,10 +143,22 @@ class NodeName(Struct):
     metadata: NodeMeta
 
 
-class NodeList(Struct):
+class NamedNodes(Struct):
+    """A NodeList of which only the names are used."""
+
+    items: list[NodeName] | None = None
+
+
+class WholeNodes(Struct):
     """A NodeList. Each node stays undecoded, because the answer contains it unchanged."""
 
     items: list[Raw] | None = None
+
+
+class NodesPart(Struct):
+    """The nodes of a request. They are decoded after their names, because millions of digits could be in place of the nodes."""
+
+    nodes: WholeNodes = field(name="Nodes")
 
 
 class ExtenderArgs(Struct):
@@ -149,7 +166,7 @@ class ExtenderArgs(Struct):
 
     pod: Raw = field(default=ABSENT, name="Pod")
     node_names: list[str] | None = field(default=None, name="NodeNames")
-    nodes: NodeList | None = field(default=None, name="Nodes")
+    nodes: NamedNodes | None = field(default=None, name="Nodes")
 
 
 class NodesRequest(t.NamedTuple):
@@ -165,14 +182,14 @@ def read_nodes_request(body: bytes, most: int = MOST_NODES) -> NodesRequest:
     if len(body) > LARGE_BODY and bytes(decoded(NamesPart, body).names).count(b",") >= most:
         raise TooManyNodesError(most)
     args = decoded(ExtenderArgs, body)
-    pod, names, nodes = pod_of(args.pod), args.node_names, None
+    pod, names = pod_of(args.pod), args.node_names
     if names is None:
         if args.nodes is None:
             raise BadRequestError("the body has neither NodeNames nor Nodes: one of them is expected")
-        nodes = args.nodes.items or []
-    if len(names or nodes or ()) > most:
+        names = [node.metadata.name for node in args.nodes.items or ()]
+    if len(names) > most:
         raise TooManyNodesError(most)
-    return NodesRequest(pod, [decoded(NodeName, node).metadata.name for node in nodes or ()] if names is None else names, nodes)
+    return NodesRequest(pod, names, decoded(NodesPart, body).nodes.items or [] if args.node_names is None else None)
 
 
 def filter_answer(names: list[str], nodes: list[Raw] | None, failed: Mapping[str, str]) -> bytes:

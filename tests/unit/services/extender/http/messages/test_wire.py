@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import json
+import tracemalloc
 import typing as t
 
 import pytest
@@ -148,7 +149,24 @@ def test_a_request_with_more_nodes_than_any_cluster_is_refused() -> None:
     with pytest.raises(TooManyNodesError, match="more than 2 nodes"):
         read_nodes_request(names_body(["a", "b", "c"]), 2)
     with pytest.raises(TooManyNodesError):
-        read_nodes_request(body(Pod=pod(), Nodes={"items": [{}, {}, {}]}), 2)
+        read_nodes_request(body(Pod=pod(), Nodes={"items": [NODE] * 3}), 2)
+
+
+def test_a_large_list_of_what_are_no_nodes_needs_no_memory() -> None:
+    data = b'{"Pod": {}, "Nodes": {"items": [' + b"1," * 200_000 + b"1]}}"
+    tracemalloc.start()
+    with pytest.raises(BadRequestError, match=r"Nodes\.items\[0\]"):
+        read_nodes_request(data)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 2 * len(data)
+
+
+def test_the_demand_of_a_pod_that_no_api_server_stores_is_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    request = read_nodes_request(names_body(["a"]))
+    monkeypatch.setattr(wire, "MOST_POD_BYTES", 10)
+    with pytest.raises(BadRequestError, match="cannot be read: it has more than 10 bytes"):
+        _view = request.pod.view
 
 
 def test_the_names_of_a_large_body_are_counted_before_they_are_decoded(monkeypatch: pytest.MonkeyPatch) -> None:
