@@ -41,6 +41,8 @@ scheduler ignores a lost prioritize without a retry.
 FEW_WAITING_BYTES = 64 * 1024
 """For an answer of this size, the bytes of all connections are not added up. They are added up once a second."""
 
+SMALL_PART_BYTES = 1024
+
 MOST_PIPELINED = 100
 """Requests of one connection that wait for their answer. The kernel can deliver ten thousand small ones together."""
 
@@ -75,8 +77,8 @@ class Connection(asyncio.Protocol):
         self._head_bytes = 0
         """The bytes of an incomplete header, or those after the last part of a body, which are chunk sizes and trailers."""
         self._is_in_body = False
-        self._body = bytearray()
-        """One object: the parts would need 27 times their memory if a client sends chunks of two bytes."""
+        self._body: list[bytes | bytearray] = []
+        self._body_bytes = 0
         self._refusal = NOT_HTTP
         self._requests: deque[tuple[Request, bool]] = deque()
         """The requests that wait for their answer, and whether the connection stays open after it."""
@@ -244,11 +246,20 @@ class Connection(asyncio.Protocol):
         self._wait_for(self._limits.head_s)
 
     def on_body(self, part: bytes) -> None:
-        """Keep a part of the body. The bytes are counted as they come, because a client can omit Content-Length."""
-        self._body += part
+        """Keep a part of the body. The bytes are counted as they come, because a client can omit Content-Length.
+
+        Small parts are joined. If a client sends chunks of two bytes, the parts would need 27 times their memory.
+        """
+        if len(part) >= SMALL_PART_BYTES:
+            self._body.append(part)
+        elif self._body and isinstance(self._body[-1], bytearray):
+            self._body[-1] += part
+        else:
+            self._body.append(bytearray(part))
+        self._body_bytes += len(part)
         self._head_bytes = 0
         self._limits.body_bytes += len(part)
-        self._check_body(len(self._body))
+        self._check_body(self._body_bytes)
 
     def on_message_complete(self) -> None:
         """Answer the request, and begin to wait for the next one."""
@@ -261,7 +272,7 @@ class Connection(asyncio.Protocol):
             unquote(path) if "%" in path else path,
             url.query or b"",
             self._headers,
-            bytes(self._body),
+            b"".join(self._body),
         )
         self._forget_body()
         self._is_in_body, self._head_bytes = False, 0
@@ -276,8 +287,8 @@ class Connection(asyncio.Protocol):
             self._raise(refusal)
 
     def _forget_body(self) -> None:
-        self._limits.body_bytes -= len(self._body)
-        self._body = bytearray()
+        self._limits.body_bytes -= self._body_bytes
+        self._body, self._body_bytes = [], 0
 
     def _raise(self, refusal: tuple[int, str]) -> None:
         self._refusal = refusal

@@ -61,8 +61,6 @@ class Limits(t.Generic[C]):
         """
         others = list(self.connections)
         self.connections.add(new)
-        if len(others) < min(MAX_OF_ADDRESS, MAX_CONNECTIONS):
-            return
         count = Counter(one.address for one in others)
         if count[new.address] >= MAX_OF_ADDRESS:
             crowded = new.address

@@ -73,7 +73,10 @@ class HttpServer:
             one.shutdown()
 
     async def _sweep(self) -> None:
-        """End the connections that take too long, and limit the bytes of small answers. One search for all is cheaper than timers for each request."""
+        """End the connections that take too long, and limit small answers that wait.
+
+        One search for all is cheaper than timers for each request.
+        """
         while True:
             await asyncio.sleep(SWEEP_S)
             now_s = time.monotonic()

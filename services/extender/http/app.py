@@ -74,9 +74,7 @@ class App:
         self._open[kind] += 1
         return self._answer_in_thread(kind, handler, path, request.query, request.headers)
 
-    async def _answer_in_thread(
-        self, kind: str, handler: PageHandler, path: str, query: bytes, headers: Mapping[bytes, bytes]
-    ) -> Response:
+    async def _answer_in_thread(self, kind: str, handler: PageHandler, path: str, query: bytes, headers: Mapping[bytes, bytes]) -> Response:
         """Return the answer. The body of the request, which can be large, is not kept until then."""
         try:
             return await asyncio.get_running_loop().run_in_executor(self._threads[kind], handler, query, headers)

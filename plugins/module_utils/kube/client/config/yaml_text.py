@@ -63,7 +63,8 @@ def _read(data: bytes, read: t.Callable[..., t.Any]) -> t.Any:
         raise
     except UnicodeDecodeError:
         raise ConnectionSettingsError("it is not a YAML text in UTF-8") from None
-    except (ValueError, LookupError, AttributeError, OverflowError, RecursionError):  # such as !!int "", !!bool x, !!timestamp x, 2024-13-45
+    # PyYAML has no error of its own for 2024-13-45, !!int "", !!bool x and !!timestamp x.
+    except (ValueError, LookupError, AttributeError, OverflowError, RecursionError):
         raise ConnectionSettingsError("it has a value that YAML does not allow, such as a date that does not exist") from None
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)

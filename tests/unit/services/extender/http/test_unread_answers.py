@@ -108,8 +108,8 @@ def test_nothing_is_read_from_a_client_that_does_not_read_its_answer() -> None:
         wait_until(lambda: waiting_bytes(server) > 10 * MB)
         with pytest.raises(TimeoutError):
             client.sendall(HEAD % (20 * MB) + b" " * 20 * MB)
-        held = ((one._body, one._requests) for one in server.main._limits.connections)
-        assert sum(len(body) + sum(len(request.body) for request, _stays in requests) for body, requests in held) < MB
+        held = [(one._body_bytes, [len(request.body) for request, _stays in one._requests]) for one in server.main._limits.connections]
+        assert sum(received + sum(waiting) for received, waiting in held) < MB
         for _ in range(2):
             assert len(receive(reading)[1]) == 10 * MB
             reading.sendall(REQUEST)
