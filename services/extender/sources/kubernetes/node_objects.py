@@ -11,7 +11,6 @@ The structs belong to this file, so that those of the rescuer need no field for 
 from __future__ import annotations
 
 import re
-import sys
 import typing as t
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
@@ -30,6 +29,9 @@ INTERNAL_IP, HOSTNAME = "InternalIP", "Hostname"
 
 MOST_ALLOCATABLE = 1024
 """Different allocatable resources of nodes that are kept."""
+
+_shared = lru_cache(maxsize=32768)(str)
+"""Returns the first text that was equal to a text. Python 3.12 never frees a text of ``sys.intern``."""
 
 LONGEST_VALUE = 64
 """Characters of the longest annotation that can be a value with a time."""
@@ -115,7 +117,7 @@ def _record_of(node: _Node) -> NodeRecord:
     metadata, status = node.metadata, node.status
     addresses = status.addresses or ()
     labels = _interned(limited_labels(metadata.labels or {}))
-    values = ((sys.intern(key), parse_annotation(text)) for key, text in (metadata.annotations or {}).items())
+    values = ((_shared(key), parse_annotation(text)) for key, text in (metadata.annotations or {}).items())
     annotations = {key: value for key, value in values if value is not None}
     problem = ""
     if len(annotations) > MAX_ANNOTATIONS:
@@ -149,7 +151,7 @@ def _allocatable(quantities: tuple[tuple[str, str], ...]) -> Mapping[str, int]:
 
 def _interned(texts: Mapping[str, str]) -> dict[str, str]:
     """Return the texts with equal ones kept once. The keys and most values of labels occur on many nodes."""
-    return {sys.intern(key): sys.intern(value) for key, value in texts.items()}
+    return {_shared(key): _shared(value) for key, value in texts.items()}
 
 
 def parse_annotation(text: str) -> AnnotatedValue | None:

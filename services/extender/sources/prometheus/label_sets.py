@@ -4,7 +4,6 @@
 
 from __future__ import annotations
 
-import sys
 import typing as t
 from collections.abc import Iterable, Iterator, Mapping
 
@@ -92,6 +91,8 @@ class LabelSets:
         self._parts: dict[tuple[str, ...], tuple[str, ...]] = {}
         """The subjects and the names of labels, each once."""
         self._targets: dict[Target, Target] = {}
+        self._texts: dict[str, str] = {}
+        """The names and values of this refresh, because most occur in many series. Python 3.12 never frees a text of ``sys.intern``."""
         self._refresh = 0
 
     def made(self, metric: bytes) -> LabelSet:
@@ -99,8 +100,8 @@ class LabelSets:
 
         It is not kept before ``keep``, because an exporter can have more series than may be used.
         """
-        # Most labels and values occur in many series.
-        labels = {sys.intern(name): sys.intern(value) for name, value in decode_json(dict[str, str], metric).items()}
+        shared = self._texts.setdefault
+        labels = {shared(name, name): shared(value, value) for name, value in decode_json(dict[str, str], metric).items()}
         subject = tuple(part for name in sorted(labels) if name not in self._target_labels for part in (name, labels[name]))
         target = labels.get(self._node_label, ""), labels.get(INSTANCE, "")
         return LabelSet(metric, SeriesLabels(tuple(labels), tuple(labels.values())), target, subject)
@@ -127,6 +128,7 @@ class LabelSets:
     def end_refresh(self) -> None:
         """Remove the label sets that were not used for some refreshes."""
         self._refresh += 1
+        self._texts = {}
         oldest = self._refresh - UNUSED_REFRESHES
         unused = [metric for metric, one in self.known.items() if one.used_in < oldest]
         for metric in unused:

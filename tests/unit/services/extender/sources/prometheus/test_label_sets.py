@@ -45,6 +45,15 @@ def test_the_names_of_labels_are_kept_once_also_after_other_label_sets_were_remo
     assert of("c").labels.names is first.labels.names and sys.getsizeof(first.labels) < sys.getsizeof({"a": ""})
 
 
+def test_the_texts_of_series_and_nodes_are_kept_once_and_not_interned() -> None:
+    sets = LabelSets("instance")
+    devices = [sets.made(json.dumps({"instance": str(n), "device": "veth of today"}).encode()).labels["device"] for n in range(2)]
+    nodes = [node_objects._record_of(node_objects._Node(metadata=ObjectMeta(labels={"zone": " ".join(["far", "away"])}))) for _ in range(2)]
+    for first, second in (devices, [node.labels["zone"] for node in nodes]):
+        assert first is second
+        assert sys.intern(" ".join(first.split())) is not first, "Python 3.12 would never free it"
+
+
 def test_nodes_of_one_type_share_their_allocatable_resources() -> None:
     def allocatable(name: str, cpu: str) -> object:
         meta = ObjectMeta(name=name)
