@@ -120,9 +120,9 @@ class Connection(asyncio.Protocol):
 
     def drop(self) -> None:
         """End the connection. Bytes that wait are lost."""
-        # Nothing calls connection_lost if the TLS handshake is not complete.
-        self._limits.remove(self)
         self._socket.abort()
+        if self._transport is None:
+            self.connection_lost(None)  # TLS does not call it before the end of the handshake.
 
     def shutdown(self) -> None:
         """End the connection after its request."""
@@ -156,8 +156,9 @@ class Connection(asyncio.Protocol):
         except OSError:
             self._limits.remove(self)
             return
-        self._transport = t.cast(asyncio.Transport, transport)
-        self.data_received(self._take_early())
+        if self._parser is not None:  # The connection was not lost meanwhile.
+            self._transport = t.cast(asyncio.Transport, transport)
+            self.data_received(self._take_early())
 
     def _pass_to_tls(self) -> None:
         tls, data = t.cast(asyncio.BufferedProtocol, self._socket.get_protocol()), self._take_early()

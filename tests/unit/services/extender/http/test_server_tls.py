@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import ssl
 import time
 from pathlib import Path
@@ -197,3 +198,25 @@ def test_handshakes_that_are_not_complete_do_not_delay_the_end(certificates: Cer
         server.thread.join(3)
         assert not server.thread.is_alive()
         assert is_closed(silent) and is_closed(begun)
+
+
+def test_a_connection_that_is_dropped_before_the_end_of_its_handshake_is_freed(
+    certificates: Certificates, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each refresh excludes the objects of that moment from garbage collections, so that no cycles may be left."""
+
+    def known() -> int:
+        return sum(type(one) is connection.Connection for one in gc.get_objects())
+
+    monkeypatch.setattr(limits, "MAX_OF_ADDRESS", 3)
+    with running(make_context(certificates.files)) as server, contextlib.ExitStack() as stack:
+        gc.collect()
+        gc.disable()
+        stack.callback(gc.enable)
+        before = known()
+        for _ in range(30):
+            stack.enter_context(server.connect()).sendall(b"\x16\x03\x01")
+        until_s = time.monotonic() + 5
+        while known() > before + 3 and time.monotonic() < until_s:
+            time.sleep(0.01)
+        assert known() <= before + 3
