@@ -154,7 +154,7 @@ class Connection(asyncio.Protocol):
             transport = await self._loop.start_tls(self._socket, self, context, server_side=True, ssl_handshake_timeout=HANDSHAKE_S)
         # The client is told by an alert of TLS. A log line for each would fill the log.
         except OSError:
-            self._limits.remove(self)
+            self._limits.connections.discard(self)
             return
         if self._parser is not None:  # The connection was not lost meanwhile.
             self._transport = t.cast(asyncio.Transport, transport)
@@ -172,7 +172,7 @@ class Connection(asyncio.Protocol):
 
     def connection_lost(self, _error: Exception | None) -> None:
         """Forget the connection."""
-        self._limits.remove(self)
+        self._limits.connections.discard(self)
         self._forget_body()
         self._requests.clear()
         self._parser = None  # It refers to the connection.

@@ -71,10 +71,6 @@ class Limits(t.Generic[C]):
             return
         self._drop(min((one for one in others if one.address == crowded), key=lambda one: (one.precedence, one.active_at_s)))
 
-    def remove(self, one: C) -> None:
-        """Forget a connection."""
-        self.connections.discard(one)
-
     def body_refusal(self, size: int) -> tuple[int, str] | None:
         """Return the status and the reason why a body with so many bytes is not received, or None."""
         if size > self._max_body_bytes:
