@@ -142,11 +142,11 @@ molecule: test-programs ## all scenarios of molecule, each on a cluster of its o
 bench: test-programs ## measure spread check, reports, rescues and extender on 5,000 nodes; writes docs/development/benchmarks.md (PART=spread|uneven|start|report|rescue|extender|extender-binding|site: only that)
 	@$(PYTHON) -m tests.bench $(if $(PART),--part $(PART))
 
-soak: test-programs ## the integration tests on Kubernetes 1.34, 1.35 and 1.36 (LAB_KUBERNETES=1.34: only this one), and long random runs: 200,000 decisions, 100,000 scores, 300 rescues, 200 clusters with preemption, 5,000 scheduler configurations, 80,000 choices of victims, 100,000 objects of every kind, 1,000,000 requests to the extender, 1,080,000 placements, restarts in 300 clusters, plans of 300 clusters, and 30 mutants of the code that decides (PART=kubernetes: only the versions; PART=mutants: only these; PART=prediction: only the restarts; PART=plan: only the plans; SEEDS=1-50: only some of them; a run continues)
+soak: test-programs ## the integration tests on Kubernetes 1.34, 1.35 and 1.36 (LAB_KUBERNETES=1.34: only this one), and long random runs: 200,000 decisions, 100,000 scores, 300 rescues, 5,000 rescues with faults, 200 clusters with preemption, 5,000 scheduler configurations, 80,000 choices of victims, 100,000 objects of every kind, 1,000,000 requests to the extender, 1,080,000 placements, restarts in 300 clusters, plans of 300 clusters, and 30 mutants of the code that decides (PART=kubernetes: only the versions; PART=mutants: only these; PART=prediction: only the restarts; PART=plan: only the plans; SEEDS=1-50: only some of them; a run continues)
 	$(if $(filter-out kubernetes mutants prediction plan,$(PART)),$(error PART=$(PART) is unknown: use kubernetes, mutants, prediction or plan))
 	$(if $(filter-out kubernetes,$(PART)),,@for version in $(KUBERNETES); do export LAB_KUBERNETES=$$version; \
 		$(STEP) lab-binaries-$$version -- python -m lab binaries && $(STEP) integration-$$version -- python -m pytest tests/integration -m "not full" $(SIDE_BY_SIDE) || exit 1; done)
-	$(if $(PART),,@SOAK=1 $(PYTHON) -m pytest tests/integration/oracle tests/unit/rescue/search/test_against_brute_force.py \
+	$(if $(PART),,@SOAK=1 $(PYTHON) -m pytest tests/integration/oracle tests/unit/rescue/search/test_against_brute_force.py tests/unit/operations/rescue/test_random_rescues.py \
 		tests/integration/rescue/test_random_clusters.py tests/integration/extender/test_random_preemption.py \
 		tests/integration/undecodable/test_every_object.py tests/integration/scheduler_config/test_random_configurations.py tests/unit/services/extender/http/messages/test_fuzzed_wire.py --timeout 0)
 	$(if $(filter-out mutants,$(PART)),,@$(PYTHON) -m tools.mutants)

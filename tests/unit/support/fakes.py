@@ -318,6 +318,9 @@ class Lease:
     def release(self) -> None:
         self.held, self.holder = False, ""
 
+    def abandon(self) -> None:
+        self.held = False
+
 
 class Kept(MutableMapping[str, AttemptRecord]):
     """The entries of attempts in the ConfigMap, by key."""
