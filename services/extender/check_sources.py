@@ -108,7 +108,7 @@ def _profile_lines(rows: ProfileRows) -> Iterator[str]:
 def _unknown(unknown: Mapping[str, str], nodes: int) -> Iterator[str]:
     """Return sentences about the unknown nodes of an agent. ``unknown``: the reason by node. ``nodes``: the number of all nodes."""
     if len(unknown) == nodes > 1:
-        first = next(iter(unknown.values()))
+        first, *_others = unknown.values()
         yield f"no fresh value for any of the {nodes} nodes{f': {first}' if first else ''}"
         return
     nodes_of: dict[str, list[str]] = {}

@@ -106,7 +106,7 @@ def agent_names() -> list[str]:
 
 
 def _load_built_in(name: str) -> t.Any:
-    module, _, of_class = BUILT_IN[name].rpartition(".")
+    module, _dot, of_class = BUILT_IN[name].rpartition(".")
     with agent_code(f"agent {name} cannot be imported"):
         return getattr(importlib.import_module(f"{__package__}.{module}"), of_class)
 
