@@ -8,7 +8,6 @@ import sys
 import typing as t
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 
 from prometheus_client import CollectorRegistry
 
@@ -19,23 +18,12 @@ from .health import Health
 from .http.endpoints import Endpoints
 from .leadership import TEMPORARY
 from .log import Log, set_up_log
-from .settings import Program
+from .settings import CommonSettings, Program
 from .signals import ShutdownSignal, StoppedAtStartError
 from .typed_settings import SettingsError
 
 GOOD_ORDER, FAILED, CONFIGURATION, API = 0, 1, 2, 3
 """The exit codes."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class CommonSettings:
-    """The settings that every program has: those of CONNECTION_AND_LOG. ``check_config``: only check the settings."""
-
-    kubeconfig: str | None = None
-    context: str | None = None
-    log_format: str = "json"
-    log_level: str = "info"
-    check_config: bool = False
 
 
 S = t.TypeVar("S", bound=CommonSettings)

@@ -11,6 +11,7 @@ import argparse
 import re
 import typing as t
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 
 from ...plugins.module_utils.model.option_values import OptionError
 from ...plugins.module_utils.model.values.nearest import nearest
@@ -55,6 +56,17 @@ CONNECTION_AND_LOG = (
     Option("log_level", one_of(*LOG_LEVELS), "the lowest level of the lines that are written (info)"),
 )
 """The options for the connection and the log, which the rebalancer and the rescuer have."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class CommonSettings:
+    """The settings that every program has: those of CONNECTION_AND_LOG. ``check_config``: only check the settings."""
+
+    kubeconfig: str | None = None
+    context: str | None = None
+    log_format: str = "json"
+    log_level: str = "info"
+    check_config: bool = False
 
 
 class Program(t.NamedTuple):

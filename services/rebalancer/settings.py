@@ -19,8 +19,7 @@ from ...plugins.module_utils.spread.restart.options import KEEP, ROLLOUT, SPREAD
 from ..common import settings
 from ..common.addresses import NO_ADDRESS, Address
 from ..common.kinds import SWITCH, base_url, names, one_of, seconds, text, whole
-from ..common.program_run import CommonSettings
-from ..common.settings import CONNECTION_AND_LOG, SCHEDULER_CONFIG, Option, Program
+from ..common.settings import CONNECTION_AND_LOG, SCHEDULER_CONFIG, CommonSettings, Option, Program
 
 DEFAULT_LISTEN = Address("127.0.0.1", 9236)
 DEFAULT_KUBECONFIG = "~/.kube/config"

@@ -12,8 +12,7 @@ from ...plugins.module_utils.rescue.options import HOLDS, HONORED, RescueOptions
 from ..common import settings
 from ..common.addresses import NO_ADDRESS, Address
 from ..common.kinds import SWITCH, TEXT, names, one_of, seconds, whole
-from ..common.program_run import CommonSettings
-from ..common.settings import CONNECTION_AND_LOG, SCHEDULER_CONFIG, Option, Program
+from ..common.settings import CONNECTION_AND_LOG, SCHEDULER_CONFIG, CommonSettings, Option, Program
 
 OPTIONS = (
     Option("namespaces", names(), "the namespaces whose pods are rescued (kube-system)", original_flag="--system-namespace"),
