@@ -66,7 +66,7 @@ IMPURE_MODULES = {
 THIRD_PARTY = {
     "ansible": {ANSIBLE_CONNECTION},
     "ansible_collections.kubernetes": {ANSIBLE_CONNECTION},
-    "httptools": {"services/common/http/connection.py"},
+    "httptools": {"services/common/http/request_reader.py"},
     "kubernetes": {"kube/client/config/kubernetes_client.py"},
     "msgspec": {"model/codec.py"},
     "numpy": {

@@ -8,6 +8,7 @@ import typing as t
 from collections import Counter
 
 from ..cgroup import MIB, memory_limit
+from .messages import Refusal
 
 MAX_CONNECTIONS, MAX_OF_ADDRESS = 512, 256
 """Open connections in sum, and of one client address. The next one replaces an idle one. kube-scheduler has at most 100 idle ones."""
@@ -24,36 +25,42 @@ PART_OF_MEMORY = 16
 
 
 class Limited(t.Protocol):
-    """A connection that can be ended. The one with the lowest ``precedence`` is replaced first. ``address``: that of the client."""
+    """A connection that can be ended. ``address``: that of the client."""
 
     address: str
-    active_at_s: float
+
+    @property
+    def active_at_s(self) -> float:
+        """Return the time of the last step of a request."""
 
     @property
     def precedence(self) -> int:
-        """Return 0 before the end of the TLS handshake."""
+        """Return 0 before the end of the TLS handshake. A connection with the lowest number is replaced first."""
 
     @property
     def waiting_bytes(self) -> int:
         """Return the bytes of answers that wait until the client reads."""
 
+    def end_if_late(self, now_s: float) -> None:
+        """End the connection if it takes too long."""
+
+    def shutdown(self) -> None:
+        """End the connection after its request."""
+
     def drop(self) -> None:
-        """End the connection."""
+        """End the connection now."""
 
 
-C = t.TypeVar("C", bound=Limited)
-
-
-class Limits(t.Generic[C]):
+class Limits:
     """The open connections of an address. ``body_bytes``: the bytes of the bodies that are received now."""
 
     def __init__(self, max_body_bytes: int, head_s: float) -> None:
         self.head_s = head_s
-        self.connections: set[C] = set()
+        self.connections: set[Limited] = set()
         self.body_bytes, self._max_body_bytes = 0, max_body_bytes
         self._most_waiting_bytes = most_waiting_bytes()
 
-    def add(self, new: C) -> None:
+    def add(self, new: Limited) -> None:
         """Add a connection. If there are too many, drop the one that was idle for the longest time, of the address with most connections.
 
         So a machine that opens many connections replaces only its own, and those of the scheduler stay. A connection whose TLS handshake is
@@ -71,18 +78,19 @@ class Limits(t.Generic[C]):
             return
         self._drop(min((one for one in others if one.address == crowded), key=lambda one: (one.precedence, one.active_at_s)))
 
-    def body_refusal(self, size: int) -> tuple[int, str] | None:
-        """Return the status and the reason why a body with so many bytes is not received, or None."""
+    def body_refusal(self, size: int) -> Refusal | None:
+        """Return the reason why a body with so many bytes is not received, or None."""
         if size > self._max_body_bytes:
             if not self._max_body_bytes:
-                return 413, "requests have no body here"
-            return 413, f"the body has more than {self._max_body_bytes} bytes: raise server.max_body_bytes, or set nodeCacheCapable: true"
+                return Refusal(413, "requests have no body here")
+            text = f"the body has more than {self._max_body_bytes} bytes: raise server.max_body_bytes, or set nodeCacheCapable: true"
+            return Refusal(413, text)
         most = LARGE_BODIES * self._max_body_bytes
         if self.body_bytes > most:
-            return 503, f"the bodies that are received at the same time have more than {most} bytes: try again"
+            return Refusal(503, f"the bodies that are received at the same time have more than {most} bytes: try again")
         return None
 
-    def limit_waiting_bytes(self, newest: C | None = None) -> None:
+    def limit_waiting_bytes(self, newest: Limited | None = None) -> None:
         """Drop the connections with most waiting bytes until all together are within the limit.
 
         The connection that has just got an answer, ``newest``, stays: its client could not read yet.
@@ -93,7 +101,7 @@ class Limits(t.Generic[C]):
             del waiting[dropped]
             self._drop(dropped)
 
-    def _drop(self, one: C) -> None:
+    def _drop(self, one: Limited) -> None:
         # It may take a while until the transport calls connection_lost.
         self.connections.discard(one)
         one.drop()

@@ -28,6 +28,13 @@ class Request(t.NamedTuple):
     body: bytes = b""
 
 
+class Refusal(t.NamedTuple):
+    """The status code and the reason of the answer to a request that breaks a limit of the server."""
+
+    status: int
+    text: str
+
+
 class Response(t.NamedTuple):
     """An answer: the status code, the content type, the body, and further headers."""
 

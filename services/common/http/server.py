@@ -12,6 +12,7 @@ from collections.abc import Callable
 
 from ..addresses import Address
 from .connection import Connection
+from .handshake import Handshake
 from .limits import HEAD_S, Limits
 from .messages import App
 
@@ -41,14 +42,12 @@ class HttpServer:
         self.address = Address(str(host), port)
         """The address that it listens on. If port 0 was given, it has the port that the system selected."""
         self._app, self._context = app, context
-        self._limits = Limits[Connection](max_body_bytes, head_s)
+        self._limits = Limits(max_body_bytes, head_s)
 
     async def start(self) -> None:
         """Begin to accept connections."""
         loop = asyncio.get_running_loop()
-        self._server = await loop.create_server(
-            lambda: Connection(self._app, self._limits, self._context), sock=self._socket, backlog=BACKLOG
-        )
+        self._server = await loop.create_server(self._new_protocol, sock=self._socket, backlog=BACKLOG)
         self._sweeping = loop.create_task(self._sweep())
 
     async def stop(self, is_forced: Callable[[], bool] = lambda: False) -> None:
@@ -67,6 +66,9 @@ class HttpServer:
         self._context = context
         if end_connections:
             self._end_connections()
+
+    def _new_protocol(self) -> asyncio.Protocol:
+        return Connection(self._app, self._limits) if self._context is None else Handshake(self._app, self._limits, self._context)
 
     def _end_connections(self) -> None:
         for one in list(self._limits.connections):

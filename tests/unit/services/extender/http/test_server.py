@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import pytest
 from ansible_collections.onprem.kube_scheduling.services.common.http import connection as one_connection
-from ansible_collections.onprem.kube_scheduling.services.common.http import limits
+from ansible_collections.onprem.kube_scheduling.services.common.http import limits, request_reader
 from ansible_collections.onprem.kube_scheduling.services.common.http.limits import Limits
 
 from tests.unit.services.extender.extender_objects import names_body, scores_in
@@ -65,7 +65,7 @@ def error_in(head: bytes, body: bytes) -> str:
     return str(answer["error"])
 
 
-NOT_HTTP = one_connection.NOT_HTTP[1]
+NOT_HTTP = request_reader.NOT_HTTP.text
 
 
 @pytest.mark.parametrize(
@@ -148,7 +148,7 @@ class Connected:
 def test_handshakes_from_many_addresses_displace_no_complete_connection(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(limits, "MAX_CONNECTIONS", 8)
     scheduler = [Connected("10.0.0.1", 1, number) for number in range(3)]
-    open_ones = Limits[Connected](0, 10.0)
+    open_ones = Limits(0, 10.0)
     for number, one in enumerate([*scheduler, *(Connected(f"10.0.1.{number}", 0, 100.0 + number) for number in range(20))]):
         open_ones.add(one)
         assert len(open_ones.connections) == min(number + 1, 8)
@@ -175,7 +175,7 @@ def test_a_header_that_begins_behind_another_request_has_the_same_time_limit() -
             assert ask(connection, REQUEST.removeprefix(begin)) == ANSWER
 
 
-LONG = b"x" * one_connection.MAX_HEAD_BYTES
+LONG = b"x" * request_reader.MAX_HEAD_BYTES
 
 
 @pytest.mark.parametrize(

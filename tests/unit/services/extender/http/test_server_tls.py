@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 import trustme
-from ansible_collections.onprem.kube_scheduling.services.common.http import connection, limits
+from ansible_collections.onprem.kube_scheduling.services.common.http import connection, handshake, limits
 from ansible_collections.onprem.kube_scheduling.services.extender.http.tls import TlsFiles, TlsWatch, make_context
 
 from tests.unit.services.extender.http.running_server import ANSWER, Running, ask, is_closed, receive, running
@@ -74,7 +74,7 @@ def test_pages_and_requests_take_turns_on_one_connection(certificates: Certifica
 
 
 def test_a_handshake_that_is_not_complete_in_time_ends_the_connection(certificates: Certificates, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(connection, "HANDSHAKE_S", 0.2)
+    monkeypatch.setattr(handshake, "HANDSHAKE_S", 0.2)
     with running(make_context(certificates.files)) as server, server.connect() as silent, server.connect() as other:
         other.sendall(b"GET / HTTP/1.1\r\n\r\n")
         assert is_closed(silent)
@@ -206,7 +206,7 @@ def test_a_connection_that_is_dropped_before_the_end_of_its_handshake_is_freed(
     """Each refresh excludes the objects of that moment from garbage collections, so that no cycles may be left."""
 
     def known() -> int:
-        return sum(type(one) is connection.Connection for one in gc.get_objects())
+        return sum(type(one) in (connection.Connection, handshake.Handshake) for one in gc.get_objects())
 
     monkeypatch.setattr(limits, "MAX_OF_ADDRESS", 3)
     with running(make_context(certificates.files)) as server, contextlib.ExitStack() as stack:

@@ -109,8 +109,8 @@ def test_nothing_is_read_from_a_client_that_does_not_read_its_answer(contexts: t
         wait_until(lambda: waiting_bytes(server) > 10 * MB)
         with pytest.raises(TimeoutError):
             client.sendall(HEAD % (20 * MB) + b" " * 20 * MB)
-        held = [(one._body_bytes, [len(request.body) for request, _stays in one._requests]) for one in server.main._limits.connections]
-        assert sum(received + sum(waiting) for received, waiting in held) < MB
+        readers = [one._reader for one in server.main._limits.connections]
+        assert sum(reader._body_bytes + sum(len(request.body) for request in reader.unanswered) for reader in readers) < MB
         for _ in range(2):
             assert len(receive(reading)[1]) == 10 * MB
             reading.sendall(REQUEST)
@@ -126,9 +126,9 @@ def test_small_requests_that_are_sent_together_are_not_all_kept() -> None:
     with running() as server, server.connect() as client:
         server.client.app._status_api._handlers["/status"] = slow
         client.sendall(b"GET /status HTTP/1.1\r\n\r\n" + b"GET /healthz HTTP/1.1\r\n\r\n" * 1000)
-        wait_until(lambda: any(one._requests for one in server.main._limits.connections))
+        wait_until(lambda: any(one._unanswered for one in server.main._limits.connections))
         (one,) = server.main._limits.connections
-        assert len(one._requests) == connection.MOST_PIPELINED
+        assert len(one._unanswered) == connection.MOST_PIPELINED
         handled.set()
         client.settimeout(10)
         answers = b"".join(iter(lambda: client.recv(65536), b""))
@@ -161,7 +161,7 @@ class Waiting:
 
 def test_the_connection_with_most_waiting_bytes_is_ended_but_not_the_one_with_the_newest_answer() -> None:
     connections = [Waiting(size) for size in (3, 8, 5, 90, 0)]
-    together = Limits[Waiting](0, 10.0)
+    together = Limits(0, 10.0)
     together._most_waiting_bytes = 95
     for one in connections:
         together.add(one)
