@@ -33,6 +33,9 @@ FEW_WAITING_BYTES = 64 * 1024
 MOST_PIPELINED = 100
 """Requests of one connection that wait for their answer. The kernel can deliver ten thousand small ones together."""
 
+PIECE_BYTES = 16 * 1024
+"""Bytes that are read before requests are answered. So not all of ten thousand small ones are read if one of them must wait."""
+
 STATUS_LINES = {int(status): f"HTTP/1.1 {status.value} {status.phrase}\r\n".encode() for status in HTTPStatus}
 
 
@@ -152,8 +155,9 @@ class Connection(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         """Read requests, and answer those that are complete."""
-        self._reader.feed(data)
-        self._answer_requests()
+        for start in range(0, len(data), PIECE_BYTES):
+            self._reader.feed(data[start : start + PIECE_BYTES])
+            self._answer_requests()
 
     # --- answers ---
 

@@ -153,6 +153,18 @@ async def test_many_requests_that_come_together_are_answered_if_none_must_wait(s
 
 
 @in_loop
+async def test_few_of_many_requests_that_come_together_are_read_if_one_must_wait(served: Served) -> None:
+    began: list[None] = []
+    reader = served.connection._reader
+    reader._limits.body_refusal = lambda _size: began.append(None)  # type: ignore[method-assign]
+    served.connection.data_received(get("slow") + post("x", "1") * 5000)
+    await steps()
+    assert len(began) < 1000 and len(reader.unanswered) == MOST_PIPELINED
+    await served.finish_slow()
+    assert served.answers == ["/slow"] + ["/x"] * MOST_PIPELINED and served.transport.closed
+
+
+@in_loop
 async def test_a_write_that_pauses_and_continues_keeps_the_order_and_ends_after_the_last_request(served: Served) -> None:
     def pause_and_resume() -> None:
         served.connection.pause_writing()
