@@ -45,7 +45,6 @@ from .task import (
     WATCHED,
     Event,
     RescueTask,
-    needed,
 )
 
 MAX_REQUEUE_S = 10.0
@@ -175,7 +174,8 @@ class RescueController:
         """
         self.nominations.drop_all()
         for task in self.clearing:
-            apply(self.effects, task, Event("lease_lost"), needed(self.view))
+            assert self.view is not None
+            apply(self.effects, task, Event("lease_lost"), self.view)
         for task in self.tasks.values():
             task.loaded = False  # the next leader may evict pods for it
 

@@ -51,7 +51,7 @@ from .requests import (
     read_pod,
     withdraw,
 )
-from .task import LEFT_ALONE_FOR_S, NO_OTHER_NODE, QUEUED, REPLAN_S, SETTLING, Event, RescueTask, limit_of, needed
+from .task import LEFT_ALONE_FOR_S, NO_OTHER_NODE, QUEUED, REPLAN_S, SETTLING, Event, RescueTask, limit_of
 
 EXCLUDE_AFTER_REFUSAL_S = 5.0
 """Seconds for which a pod is excluded after a budget refused its eviction in a dry run."""
@@ -88,25 +88,26 @@ class Effects:
 
     def hold_back(self, task: RescueTask, view: ReconcileView, event: Event) -> Instead:
         """Keep the node of the plan for the pod."""
-        plan = needed(event.plan)
-        next_node = plan.choice.node if plan.choice is not None else ""
-        plan = replace(plan, status=WAITING, reason=needed(event.reason), next_node=next_node)
+        assert event.plan is not None
+        choice = event.plan.choice
+        plan = replace(event.plan, status=WAITING, reason=event.why, next_node=choice.node if choice is not None else "")
         task.set_plan(plan, view.now_at_s)
-        task.plan_at_s = task.settles_at_s if needed(event.reason).code == SETTLING else view.now_at_s + REPLAN_S[WAITING]
+        task.plan_at_s = task.settles_at_s if event.why.code == SETTLING else view.now_at_s + REPLAN_S[WAITING]
         if task.is_expected(view.now_at_s):
             view.planner.expect(plan)
         return None
 
     def postpone(self, task: RescueTask, view: ReconcileView, event: Event) -> Instead:
         """Plan again after five seconds."""
-        task.set_plan(RescuePlan(task.pod, event.status, needed(event.reason)), view.now_at_s)
+        task.set_plan(RescuePlan(task.pod, event.status, event.why), view.now_at_s)
         task.plan_at_s = view.now_at_s + POSTPONED_FOR_S
         return None
 
     def start(self, task: RescueTask, view: ReconcileView, event: Event) -> Instead:
         """Request all evictions as dry runs, then hold the node."""
-        plan = needed(event.plan)
-        choice = needed(plan.choice)
+        plan = event.plan
+        assert plan is not None and plan.choice is not None
+        choice = plan.choice
         attempt = self._attempts.load_with_results(task, view)
         # Another program may have evicted pods for it, or rescued a pod that the planner did not spare.
         if task.uncertain_evictions or not view.planner.rescued.issuperset(self._attempts.rescued_pods(view.now_s)):
@@ -170,9 +171,9 @@ class Effects:
 
     def take_over(self, task: RescueTask, view: ReconcileView, event: Event) -> Instead:
         """Continue on the node."""
-        hold = needed(event.hold)
-        ends_at_s = view.now_at_s + hold.deadline_s - view.now_s
-        task.begin(event.node, hold, give_up_at_s=ends_at_s, hold_ends_at_s=ends_at_s)
+        assert event.hold is not None
+        ends_at_s = view.now_at_s + event.hold.deadline_s - view.now_s
+        task.begin(event.node, event.hold, give_up_at_s=ends_at_s, hold_ends_at_s=ends_at_s)
         task.attempt_started = True
         return None
 
@@ -180,14 +181,16 @@ class Effects:
 
     def nominate(self, task: RescueTask, view: ReconcileView, event: Event) -> Instead:
         """Nominate the pod for the node."""
-        task.set_plan(needed(event.plan), view.now_at_s)
+        assert event.plan is not None
+        task.set_plan(event.plan, view.now_at_s)
         task.plan_at_s = view.now_at_s + REPLAN_S[WAITING]
         self._nominate(task, view)
         return None
 
     def evict(self, task: RescueTask, view: ReconcileView, event: Event) -> Instead:
         """Nominate the pod, record the victim, read pod, victim and node from the API server, and request the eviction."""
-        victim = needed(event.victim)
+        assert event.victim is not None
+        victim = event.victim
         self._lease.ensure_held()
         if not self._nominate(task, view):
             refused = Reason("not_nominated", "the pod could not be nominated for it")
@@ -204,21 +207,23 @@ class Effects:
 
     def keep_node(self, task: RescueTask, view: ReconcileView, event: Event) -> Instead:
         """Keep the node, and evict nothing that makes the scheduler try the other pod."""
-        task.set_plan(replace(needed(event.plan), reason=needed(event.reason)), view.now_at_s)
+        assert event.plan is not None
+        task.set_plan(replace(event.plan, reason=event.why), view.now_at_s)
         return None
 
     def release_for_now(self, task: RescueTask, view: ReconcileView, event: Event) -> Instead:
         """Release the node, which may be cleared for the pod again."""
+        assert event.plan is not None
         if not self._release_or_back_off(task, view):
             return Event("not_released")
-        plan = replace(needed(event.plan), status=WAITING, reason=needed(event.reason), next_node=task.node)
+        plan = replace(event.plan, status=WAITING, reason=event.why, next_node=task.node)
         task.leave_node(view.now_at_s + REPLAN_S[WAITING])
         task.set_plan(plan, view.now_at_s)
         return None
 
     def plan_again(self, task: RescueTask, view: ReconcileView, event: Event) -> Instead:
         """Release the node, and plan on all nodes again."""
-        self._observer.on_error(f"node {task.node} is planned again for pod {task.name}: {needed(event.reason).text}")
+        self._observer.on_error(f"node {task.node} is planned again for pod {task.name}: {event.why.text}")
         if not self._release_or_back_off(task, view):
             return Event("not_released")
         task.planned_again.add(task.node)
@@ -227,14 +232,14 @@ class Effects:
 
     def give_up(self, task: RescueTask, view: ReconcileView, event: Event) -> Instead:
         """Release the node and exclude it."""
-        self._observer.on_error(f"node {task.node} is no longer cleared for pod {task.name}: {needed(event.reason).text}")
+        self._observer.on_error(f"node {task.node} is no longer cleared for pod {task.name}: {event.why.text}")
         if not self._release_or_back_off(task, view):
-            return Event("failed", needed(event.reason)) if view.now_at_s > task.give_up_at_s else Event("not_released")
+            return Event("failed", event.why) if view.now_at_s > task.give_up_at_s else Event("not_released")
         task.failed_nodes += task.has_evicted_here
-        task.exclude_node(task.node, math.inf if task.has_evicted_here else view.now_at_s + LEFT_ALONE_FOR_S, needed(event.reason))
+        task.exclude_node(task.node, math.inf if task.has_evicted_here else view.now_at_s + LEFT_ALONE_FOR_S, event.why)
         task.leave_node()
         if task.failed_nodes >= self._options.max_attempts:
-            return _without_effect(task, f"; the last: {needed(event.reason).text}")
+            return _without_effect(task, f"; the last: {event.why.text}")
         return None
 
     def abandon(self, task: RescueTask, _view: ReconcileView, _event: Event) -> Instead:
@@ -264,7 +269,8 @@ class Effects:
 
     def handle_refusal(self, task: RescueTask, view: ReconcileView, event: Event) -> Instead:
         """Exclude the victim, or request its eviction again later."""
-        error, victim = needed(event.error), needed(event.victim)
+        error, victim = event.error, event.victim
+        assert error is not None and victim is not None
         if is_permission_error(error):
             return Event("failed", Reason("error", str(error)))
         denied = is_admission_denial(error)
@@ -291,7 +297,8 @@ class Effects:
         The same request would be forbidden again. A node does not stay held after a permanent error, nor if a transient error lasts beyond
         the time limit of the task.
         """
-        error = needed(event.error)
+        error = event.error
+        assert error is not None
         self._observer.on_error(f"{task.name}: {error}")
         task.retry_at_s = task.plan_at_s = view.now_at_s + ERROR_RETRY_S
         task.waits.pop(QUEUED, None)

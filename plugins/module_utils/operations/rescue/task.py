@@ -23,8 +23,6 @@ from ...rescue.plan_reasons import ANOTHER_POD_FIRST, CAPACITY_BECOMING_FREE, NO
 from ...state.hold import Hold
 from ...state.rescue_attempts import attempt_key
 
-T = t.TypeVar("T")
-
 # The states.
 WATCHED = "watched"
 EVICTING = "evicting"
@@ -70,12 +68,11 @@ class Event(t.NamedTuple):
     node: str = ""
     hold: t.Optional[Hold] = None
 
-
-def needed(fact: t.Optional[T]) -> T:
-    """Return a fact of an event. All events of the effect that needs it have it."""
-    if fact is None:
-        raise AssertionError
-    return fact
+    @property
+    def why(self) -> Reason:
+        """The reason of an event that has one."""
+        assert self.reason is not None
+        return self.reason
 
 
 @dataclass(frozen=True)
