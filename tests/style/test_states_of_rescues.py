@@ -110,7 +110,7 @@ def test_every_row_begins_and_ends_in_a_state_and_no_event_has_two_rows_in_one()
     assert {row.after for row in TRANSITIONS} - {"", "removed"} == set(STATES)
 
 
-@pytest.mark.parametrize("event", ["over", "failed", "error", "refused", "unanswered"])
+@pytest.mark.parametrize("event", ["over", "failed", "error", "unanswered"])
 def test_a_rescue_can_end_and_fail_in_every_state_before_the_end(event: str) -> None:
     assert {state for row in TRANSITIONS if row.event == event for state in row.states} >= set(BEFORE_THE_END)
 

@@ -43,6 +43,7 @@ from .task import (
     QUEUED,
     REPLAN_S,
     WATCHED,
+    Clearing,
     Event,
     RescueTask,
 )
@@ -194,7 +195,7 @@ class RescueController:
         now_s, now_at_s = self._api.now_s(), time.monotonic()
         snapshot, before = self._cache.snapshot(), self.view
         self._update_tasks(snapshot, now_s, now_at_s)
-        in_use = {task.node: task.uid for task in self.clearing}
+        in_use = {task.clearing.node: task.uid for task in self.clearing}
         held = {node.name: hold for node, hold in self.holds.active(snapshot)}
         evicted = {uid: at_s - now_at_s for task in self.tasks.values() for uid, at_s in task.grace_ends_at_s.items()}
         rescued = self.attempts.rescued_pods(now_s).union(task.uid for task in self.tasks.values() if task.pod.spec.node_name)
@@ -213,7 +214,9 @@ class RescueController:
         self.view = view
         for node, hold in self.holds.reconcile(view, self.tasks):
             if not self.tasks[hold.uid].is_clearing:  # a pod keeps one node, and the next check releases the others
-                apply(self.effects, self.tasks[hold.uid], Event("hold_found", node=node.name, hold=hold), view)
+                ends_at_s = now_at_s + hold.deadline_s - now_s
+                clearing = Clearing(node.name, hold, give_up_at_s=ends_at_s, ends_at_s=ends_at_s)
+                apply(self.effects, self.tasks[hold.uid], Event("hold_found", clearing=clearing), view)
         return view
 
     def _update_tasks(self, snapshot: ClusterSnapshot, now_s: float, now_at_s: float) -> None:
@@ -230,7 +233,7 @@ class RescueController:
         for task in self.tasks.values():
             pod = found.get(task.uid, task.pod)
             # A nomination for another node: the scheduler preempts, and its victims may not be visible yet.
-            is_preempting = pod.status.nominated_node_name not in ("", task.node, task.pod.status.nominated_node_name)
+            is_preempting = pod.status.nominated_node_name not in ("", task.clearing.node, task.pod.status.nominated_node_name)
             task.pod, task.pod_gone = pod, task.uid not in found
             if is_preempting or (changes and not task.is_finished and has_opened(pod, changes, snapshot.profile_of(pod))):
                 self._decisions.restart_settling(task, snapshot, now_at_s)
@@ -310,7 +313,7 @@ class RescueController:
             if self._once or view.now_at_s < task.plan_at_s + REPLAN_S[IMPOSSIBLE]:
                 return False
             return apply(self.effects, task, Event("expired"), view)
-        if not self._dry_run and self._lease.held and (task.hold is not None or task.needs_recording):
+        if not self._dry_run and self._lease.held and (task.clearing.hold is not None or task.needs_recording):
             apply(self.effects, task, Event("unwritten"), view)
         if not self._once and not self.attempts.must_record(task):
             apply(self.effects, task, Event("done"), view)
@@ -321,7 +324,7 @@ class RescueController:
 
     def _requeue_after_s(self, view: ReconcileView) -> float:
         times = [task.settles_at_s if task.settles_at_s > view.now_at_s else task.plan_at_s for task in self._watched()]
-        times += [min(task.give_up_at_s, task.retry_at_s or task.give_up_at_s) for task in self.clearing]
+        times += [min(task.clearing.give_up_at_s, task.retry_at_s or task.clearing.give_up_at_s) for task in self.clearing]
         ahead = [at_s - view.now_at_s for at_s in times if at_s > view.now_at_s]
         is_soon = self.clearing or (view.may_write and self.holds.expired)
         return min([self._idle_s, *([MAX_REQUEUE_CLEARING_S] if is_soon else []), *ahead])
@@ -376,7 +379,7 @@ class RescueController:
         for node, hold in self.holds.active(snapshot):
             self.holds.release(node, hold)
         for task in self.tasks.values():
-            task.hold, task.nominated_version = None, ""
+            task.clearing.hold, task.clearing.nominated_version = None, ""
 
     def release_own_holds(self) -> None:
         """Release the nodes that this program holds, as last observed. The tasks keep their state. Raise LeaseLostError."""
@@ -410,15 +413,15 @@ class RescueController:
             self._kept.add(task.uid)
             number = len(task.evicted)
             pods = "1 pod was" if number == 1 else f"{number or 'no'} pods were"
-            until = f", which is held for it until {task.hold.deadline} at most" if task.hold is not None else ""
-            text = f"{pods} evicted from node {task.node}{until}: run the module again, or run the rescuer, to complete the rescue"
+            until = f", which is held for it until {task.clearing.hold.deadline} at most" if task.clearing.hold is not None else ""
+            text = f"{pods} evicted from node {task.clearing.node}{until}: run the module again, or run the rescuer, to complete the rescue"
             task.status, task.reason = WAITING, Reason("rescue_begun", f"{text} and to release the node")
 
     @property
     def still_held(self) -> dict[str, Hold]:
         """The holds of this program that it must release and that are on their nodes as far as it knows, by node name."""
         tasks = [task for task in self.tasks.values() if task.is_finished or (task.is_clearing and task.uid not in self._kept)]
-        held = {task.node: task.hold for task in tasks if task.hold is not None}
+        held = {task.clearing.node: task.clearing.hold for task in tasks if task.clearing.hold is not None}
         return {**{node.name: hold for node, hold in self._own_holds()}, **held}
 
     @property

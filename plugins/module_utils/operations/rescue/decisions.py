@@ -77,8 +77,8 @@ class Decisions:
 
         On 5,000 nodes this plan takes 10 ms. Without this check, it was made for each such pod in each step of another rescue.
         """
-        objects = (task.pod, view.snapshot.nodes.get(task.node), *view.pods_on(task.node))
-        known, task.planned_objects = task.planned_objects, objects
+        objects = (task.pod, view.snapshot.nodes.get(task.clearing.node), *view.pods_on(task.clearing.node))
+        known, task.clearing.planned_objects = task.clearing.planned_objects, objects
         unchanged = len(known) == len(objects) and all(now is before for now, before in zip(objects, known))
         return not unchanged or view.now_at_s >= task.plan_at_s
 
@@ -93,27 +93,28 @@ class Decisions:
 
     def _event_on_node(self, task: RescueTask, view: ReconcileView) -> Event:
         """Plan again on the node that is being cleared. Return the event that follows from the plan."""
-        plan = view.planner.replan_on_node(task.pod, task.node, self._context(task, view), task.plan_limit.victims)
+        clearing = task.clearing
+        plan = view.planner.replan_on_node(task.pod, clearing.node, self._context(task, view), task.plan_limit.victims)
         if plan.status == WAITING:
-            if view.now_at_s <= task.give_up_at_s:
+            if view.now_at_s <= clearing.give_up_at_s:
                 return Event("fits", plan=plan)
-            waited = f"the scheduler has not bound it to node {task.node} within {self._options.wait_timeout_s} s"
+            waited = f"the scheduler has not bound it to node {clearing.node} within {self._options.wait_timeout_s} s"
             return Event("failed", Reason("not_bound", f"{waited}, although the node has enough free capacity"))
-        if view.now_at_s > task.hold_ends_at_s:
+        if view.now_at_s > clearing.ends_at_s:
             duration_s = self._options.wait_timeout_s + self._options.evict_timeout_s
-            within = f"within {duration_s} s" if task.hold is None else f"before the deadline of its hold, {task.hold.deadline}"
-            return Event("failed", Reason("not_cleared", f"node {task.node} could not be cleared {within}"))
+            within = f"within {duration_s} s" if clearing.hold is None else f"before the deadline of its hold, {clearing.hold.deadline}"
+            return Event("failed", Reason("not_cleared", f"node {clearing.node} could not be cleared {within}"))
         if plan.status == IMPOSSIBLE or plan.choice is None:
             return Event("given_up", plan.reason)
         task.set_plan(plan, view.now_at_s)
-        pods = view.pods_on(task.node)
+        pods = view.pods_on(clearing.node)
         if not task.plan_limit.victims:
             task.plan_limit = limit_of(plan.choice, pods)
         limit = task.plan_limit.after(plan.choice, pods, task.uid)
         if isinstance(limit, Reason):
             return Event("outdated" if task.may_plan_node_again else "given_up", limit)
         task.plan_limit = limit
-        if plan.hold_method == BY_TAINT and (task.hold is None or task.hold.nominates):
+        if plan.hold_method == BY_TAINT and (clearing.hold is None or clearing.hold.nominates):
             return Event("given_up", HOLD_LOST)
         queued = queue_event(task, plan, self._tasks.values(), self._options, view)
         return queued or Event("evict", victim=plan.choice.victims[0])

@@ -2,8 +2,8 @@
 # Copyright: onprem.kube_scheduling contributors
 """The effects of the transitions in ``states.py``: all requests of a rescue, and the data that they change.
 
-An effect that cannot be carried out returns the event that follows instead. Otherwise it returns None. Each raises LeaseLostError before a
-write if another program may be active.
+An effect returns None when it has been carried out, Stay if it is not possible yet, and otherwise the event that follows instead. Each
+raises LeaseLostError before a write if another program may be active.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ from ...model.reason import Reason
 from ...model.undecodable import UNDECODABLE
 from ...rescue.hold_policy import hold_duration_s, hold_policy
 from ...rescue.options import NONE
-from ...rescue.plan import BY_NOMINATION, BY_TAINT, IMPOSSIBLE, PLANNED, WAITING, Choice, RescuePlan, Victim
-from ...state.hold import Hold, make_hold
+from ...rescue.plan import BY_NOMINATION, BY_TAINT, IMPOSSIBLE, PLANNED, WAITING, RescuePlan, Victim
+from ...state.hold import make_hold
 from ...state.rescue_attempts import attempt_violation
 from ..common.event_recorder import EventRecorder
 from .attempts import AttemptRecorder
@@ -51,7 +51,7 @@ from .requests import (
     read_pod,
     withdraw,
 )
-from .task import LEFT_ALONE_FOR_S, NO_OTHER_NODE, QUEUED, REPLAN_S, SETTLING, Event, RescueTask, limit_of
+from .task import LEFT_ALONE_FOR_S, NO_OTHER_NODE, QUEUED, REPLAN_S, SETTLING, Clearing, Event, RescueTask, Stay, limit_of
 
 EXCLUDE_AFTER_REFUSAL_S = 5.0
 """Seconds for which a pod is excluded after a budget refused its eviction in a dry run."""
@@ -64,7 +64,7 @@ NO_NOMINATION_FOR_S = 600.0
 RETRY_S = 0.5
 ERROR_RETRY_S = 2.0
 
-Instead = t.Optional[Event]
+Result = t.Union[Event, Stay, None]
 
 
 class Effects:
@@ -82,11 +82,11 @@ class Effects:
 
     # --- without a node ---
 
-    def nothing(self, _task: RescueTask, _view: ReconcileView, _event: Event) -> Instead:
+    def nothing(self, _task: RescueTask, _view: ReconcileView, _event: Event) -> Result:
         """Do nothing."""
         return None
 
-    def hold_back(self, task: RescueTask, view: ReconcileView, event: Event) -> Instead:
+    def hold_back(self, task: RescueTask, view: ReconcileView, event: Event) -> Result:
         """Keep the node of the plan for the pod."""
         assert event.plan is not None
         choice = event.plan.choice
@@ -97,13 +97,7 @@ class Effects:
             view.planner.expect(plan)
         return None
 
-    def postpone(self, task: RescueTask, view: ReconcileView, event: Event) -> Instead:
-        """Plan again after five seconds."""
-        task.set_plan(RescuePlan(task.pod, event.status, event.why), view.now_at_s)
-        task.plan_at_s = view.now_at_s + POSTPONED_FOR_S
-        return None
-
-    def start(self, task: RescueTask, view: ReconcileView, event: Event) -> Instead:
+    def start(self, task: RescueTask, view: ReconcileView, event: Event) -> Result:
         """Request all evictions as dry runs, then hold the node."""
         plan = event.plan
         assert plan is not None and plan.choice is not None
@@ -111,17 +105,17 @@ class Effects:
         attempt = self._attempts.load_with_results(task, view)
         # Another program may have evicted pods for it, or rescued a pod that the planner did not spare.
         if task.uncertain_evictions or not view.planner.rescued.issuperset(self._attempts.rescued_pods(view.now_s)):
-            return Event("outdated")
+            return Stay.OBSERVE
         # If no node is cleared or held for the pod, the last node was given up, and it counts as failed. It does not count if a foreign
         # taint reserves it, because such a node has no hold.
-        task.count_failed_nodes(task.last_node if plan.hold_method is None or view.planner.has_node_for(task.uid) else "")
+        task.exclude_failed_nodes(task.last_node if plan.hold_method is None or view.planner.has_node_for(task.uid) else "")
         if choice.node in task.excluded_nodes:
-            return Event("outdated")
+            return Stay.OBSERVE
         if task.failed_nodes >= self._options.max_attempts:
             return _without_effect(task, "")
         refusal = attempt_violation(attempt, now_s=view.now_s, max_attempts=self._options.max_attempts, pod_uid=task.uid)
         if refusal is not None:
-            return Event("postponed", refusal, IMPOSSIBLE if refusal.code == "attempts_used_up" else WAITING)
+            return _postpone(task, view, refusal, IMPOSSIBLE if refusal.code == "attempts_used_up" else WAITING)
         for victim in choice.victims:
             refused = self._request_eviction(task, victim, view, dry_run=True)
             if refused is not None:
@@ -132,20 +126,20 @@ class Effects:
         task.reset_backoff()
         if not self._dry_run:
             self._lease.ensure_held()
-        hold = self._hold_for(task, plan.hold_method, view) if plan.hold_method is not None else None
-        refused = self._place_hold(task, choice, hold, view) if hold is not None else None
+        clearing = self._clearing_of(task, choice.node, plan.hold_method, view)
+        refused = self._place_hold(task, clearing, view)
         if refused is not None:
             return refused
         if self._dry_run:
             view.planner.reserve(plan)
-            task.planned_hold = (view.snapshot.nodes[choice.node], hold) if hold is not None else None
+            task.planned_hold = (view.snapshot.nodes[choice.node], clearing.hold) if clearing.hold is not None else None
             return Event("planned", plan.reason, PLANNED)
-        self._begin(task, choice.node, hold, view)
+        task.begin(clearing)
         task.plan_limit = limit_of(choice, view.pods_on(choice.node))
         self._events.on_pod(task.pod, "RescueStarted", f"{plan.reason.text}, because no node has free capacity for it")
         return None
 
-    def resume(self, task: RescueTask, view: ReconcileView, _event: Event) -> Instead:
+    def resume(self, task: RescueTask, view: ReconcileView, event: Event) -> Result:
         """Hold the node again.
 
         The other program released the node at its end. Without the hold, the replacement of such a pod could use the capacity before the
@@ -153,33 +147,33 @@ class Effects:
         """
         attempt = self._attempts.load(task)
         if attempt is None or task.uid not in attempt.under_way:
-            return Event("waits")
-        self.resolve(task, view, _event)
+            return Stay.LATER
+        self.resolve(task, view, event)
         ending = {pod.metadata.uid for pod in view.snapshot.pods if pod.terminating}
         victims = [victim for victim in task.evicted if victim.pod.metadata.uid in ending]
         node = view.snapshot.nodes.get(victims[-1].pod.spec.node_name) if victims else None
         hold_method = hold_policy(task.pod, node, victims, self._options).hold_method if node is not None else None
         if node is None or hold_method is None or node.name in task.excluded_nodes:
-            return Event("waits")
+            return Stay.LATER
         self._lease.ensure_held()
-        hold = self._hold_for(task, hold_method, view)
-        self._holds.place(node, hold)
-        self._begin(task, node.name, hold, view)
+        clearing = self._clearing_of(task, node.name, hold_method, view)
+        assert clearing.hold is not None
+        self._holds.place(node, clearing.hold)
+        task.begin(clearing)
         task.attempt_started = task.acted = True
-        self._observer.on_hold(node, hold)
+        self._observer.on_hold(node, clearing.hold)
         return None
 
-    def take_over(self, task: RescueTask, view: ReconcileView, event: Event) -> Instead:
+    def take_over(self, task: RescueTask, _view: ReconcileView, event: Event) -> Result:
         """Continue on the node."""
-        assert event.hold is not None
-        ends_at_s = view.now_at_s + event.hold.deadline_s - view.now_s
-        task.begin(event.node, event.hold, give_up_at_s=ends_at_s, hold_ends_at_s=ends_at_s)
+        assert event.clearing is not None
+        task.begin(event.clearing)
         task.attempt_started = True
         return None
 
     # --- on the node that is being cleared ---
 
-    def nominate(self, task: RescueTask, view: ReconcileView, event: Event) -> Instead:
+    def nominate(self, task: RescueTask, view: ReconcileView, event: Event) -> Result:
         """Nominate the pod for the node."""
         assert event.plan is not None
         task.set_plan(event.plan, view.now_at_s)
@@ -187,16 +181,16 @@ class Effects:
         self._nominate(task, view)
         return None
 
-    def evict(self, task: RescueTask, view: ReconcileView, event: Event) -> Instead:
+    def evict(self, task: RescueTask, view: ReconcileView, event: Event) -> Result:
         """Nominate the pod, record the victim, read pod, victim and node from the API server, and request the eviction."""
         assert event.victim is not None
         victim = event.victim
         self._lease.ensure_held()
         if not self._nominate(task, view):
             refused = Reason("not_nominated", "the pod could not be nominated for it")
-            return Event("given_up", refused) if view.now_at_s > task.give_up_at_s else Event("paused")
+            return Event("given_up", refused) if view.now_at_s > task.clearing.give_up_at_s else Stay.LATER
         if view.now_at_s < task.settles_at_s:
-            return Event("paused")  # a node has opened: the scheduler may place the pod there
+            return Stay.LATER  # a node has opened: the scheduler may place the pod there
         if not task.attempt_started or victim.pod.metadata.uid not in task.recorded_victims:
             self._attempts.record_start(task, victim, view)
         changed = self._changed_since(task, victim, view)
@@ -205,51 +199,50 @@ class Effects:
         self._lease.ensure_held()
         return self._request_eviction(task, victim, view, dry_run=False)
 
-    def keep_node(self, task: RescueTask, view: ReconcileView, event: Event) -> Instead:
+    def keep_node(self, task: RescueTask, view: ReconcileView, event: Event) -> Result:
         """Keep the node, and evict nothing that makes the scheduler try the other pod."""
         assert event.plan is not None
         task.set_plan(replace(event.plan, reason=event.why), view.now_at_s)
         return None
 
-    def release_for_now(self, task: RescueTask, view: ReconcileView, event: Event) -> Instead:
+    def release_for_now(self, task: RescueTask, view: ReconcileView, event: Event) -> Result:
         """Release the node, which may be cleared for the pod again."""
         assert event.plan is not None
         if not self._release_or_back_off(task, view):
-            return Event("not_released")
-        plan = replace(event.plan, status=WAITING, reason=event.why, next_node=task.node)
+            return Stay.LATER
+        plan = replace(event.plan, status=WAITING, reason=event.why, next_node=task.clearing.node)
         task.leave_node(view.now_at_s + REPLAN_S[WAITING])
         task.set_plan(plan, view.now_at_s)
         return None
 
-    def plan_again(self, task: RescueTask, view: ReconcileView, event: Event) -> Instead:
+    def plan_again(self, task: RescueTask, view: ReconcileView, event: Event) -> Result:
         """Release the node, and plan on all nodes again."""
-        self._observer.on_error(f"node {task.node} is planned again for pod {task.name}: {event.why.text}")
+        self._observer.on_error(f"node {task.clearing.node} is planned again for pod {task.name}: {event.why.text}")
         if not self._release_or_back_off(task, view):
-            return Event("not_released")
-        task.planned_again.add(task.node)
+            return Stay.LATER
+        task.planned_again.add(task.clearing.node)
         task.leave_node()
         return None
 
-    def give_up(self, task: RescueTask, view: ReconcileView, event: Event) -> Instead:
+    def give_up(self, task: RescueTask, view: ReconcileView, event: Event) -> Result:
         """Release the node and exclude it."""
-        self._observer.on_error(f"node {task.node} is no longer cleared for pod {task.name}: {event.why.text}")
+        self._observer.on_error(f"node {task.clearing.node} is no longer cleared for pod {task.name}: {event.why.text}")
         if not self._release_or_back_off(task, view):
-            return Event("failed", event.why) if view.now_at_s > task.give_up_at_s else Event("not_released")
-        task.failed_nodes += task.has_evicted_here
-        task.exclude_node(task.node, math.inf if task.has_evicted_here else view.now_at_s + LEFT_ALONE_FOR_S, event.why)
+            return Event("failed", event.why) if view.now_at_s > task.clearing.give_up_at_s else Stay.LATER
+        task.exclude_node(task.clearing.node, math.inf if task.has_evicted_here else view.now_at_s + LEFT_ALONE_FOR_S, event.why)
         task.leave_node()
         if task.failed_nodes >= self._options.max_attempts:
             return _without_effect(task, f"; the last: {event.why.text}")
         return None
 
-    def abandon(self, task: RescueTask, _view: ReconcileView, _event: Event) -> Instead:
+    def abandon(self, task: RescueTask, _view: ReconcileView, _event: Event) -> Result:
         """Leave the hold to the next leader."""
-        task.node, task.hold = "", None
+        task.clearing = Clearing()
         return None
 
     # --- answers of the API server ---
 
-    def resolve(self, task: RescueTask, view: ReconcileView, _event: Event) -> Instead:
+    def resolve(self, task: RescueTask, view: ReconcileView, _event: Event) -> Result:
         """Read the pods whose eviction has no known result."""
         if task.is_clearing and not task.loaded:
             self._attempts.load(task)
@@ -264,34 +257,10 @@ class Effects:
                 self._note_eviction(task, victim, view, now, own=uid in task.recorded_victims)
             del task.uncertain_evictions[uid]
         if found and not task.uncertain_evictions:
-            task.count_failed_nodes(task.last_node)
-        return Event("in_progress") if task.uncertain_evictions else None
+            task.exclude_failed_nodes(task.last_node)
+        return Stay.LATER if task.uncertain_evictions else None
 
-    def handle_refusal(self, task: RescueTask, view: ReconcileView, event: Event) -> Instead:
-        """Exclude the victim, or request its eviction again later."""
-        error, victim = event.error, event.victim
-        assert error is not None and victim is not None
-        if is_permission_error(error):
-            return Event("failed", Reason("error", str(error)))
-        denied = is_admission_denial(error)
-        if isinstance(error, MultipleBudgetsError):
-            self._exclude(task, victim, math.inf)
-        elif isinstance(error, (NotFoundError, ConflictError)) and not denied:
-            # The pod is gone or terminating and releases its capacity, or its budget was being written or deleted.
-            now = read_pod(self._api, victim.pod)
-            if now is not None and not now.terminating:
-                return self._retry_eviction(task, victim, error, view)
-            self._assume_terminating(victim, now)
-        elif isinstance(error, BudgetError) and not denied and not task.is_clearing:
-            self._exclude(task, victim, view.now_at_s + EXCLUDE_AFTER_REFUSAL_S)
-        elif is_transient(error) and not denied:
-            return self._retry_eviction(task, victim, error, view)
-        else:
-            self._observer.on_error(f"{task.name}: {error}")
-            self._exclude(task, victim, view.now_at_s + EXCLUDE_AFTER_DENIAL_S)
-        return None
-
-    def handle_error(self, task: RescueTask, view: ReconcileView, event: Event) -> Instead:
+    def handle_error(self, task: RescueTask, view: ReconcileView, event: Event) -> Result:
         """Try again after two seconds. Other pods need not wait for this one.
 
         The same request would be forbidden again. A node does not stay held after a permanent error, nor if a transient error lasts beyond
@@ -302,12 +271,12 @@ class Effects:
         self._observer.on_error(f"{task.name}: {error}")
         task.retry_at_s = task.plan_at_s = view.now_at_s + ERROR_RETRY_S
         task.waits.pop(QUEUED, None)
-        has_no_effect = task.is_clearing and (not is_transient(error) or view.now_at_s > task.give_up_at_s)
+        has_no_effect = task.is_clearing and (not is_transient(error) or view.now_at_s > task.clearing.give_up_at_s)
         return Event("failed", Reason("error", str(error))) if is_permission_error(error) or has_no_effect else None
 
     # --- the end ---
 
-    def finish(self, task: RescueTask, view: ReconcileView, event: Event) -> Instead:
+    def finish(self, task: RescueTask, view: ReconcileView, event: Event) -> Result:
         """Release the node and record the result."""
         task.status, task.reason = event.status, event.reason
         if not self._dry_run:
@@ -316,52 +285,52 @@ class Effects:
             self._observer.on_finished(task)
         return None
 
-    def complete(self, task: RescueTask, view: ReconcileView, _event: Event) -> Instead:
+    def complete(self, task: RescueTask, view: ReconcileView, _event: Event) -> Result:
         """Repeat the writes that have failed.
 
         ``Holds.reconcile`` releases the nodes in ``Holds.expired``.
         """
-        if task.node not in self._holds.expired:
+        if task.clearing.node not in self._holds.expired:
             self.release_node(task, view.snapshot.nodes)
         self._attempts.try_to_record_outcome(task, view)
         return None
 
-    def discard_plan(self, task: RescueTask, _view: ReconcileView, _event: Event) -> Instead:
+    def discard_plan(self, task: RescueTask, _view: ReconcileView, _event: Event) -> Result:
         """Plan again, so that the old plan reserves no capacity."""
         task.status, task.plan_at_s = "", 0.0
         return None
 
     def release_node(self, task: RescueTask, nodes: Mapping[str, Node]) -> bool:
         """Release the task's node if it is held. Return False if that could not be written yet."""
-        if task.hold is None:
+        if task.clearing.hold is None:
             self._withdraw(task)
             return True
         self._lease.ensure_held()
-        node = node_or_stub(task.node, nodes)
-        if not self._holds.release(node, task.hold, waits=not (task.pod_gone or task.pod.spec.node_name)):
+        node = node_or_stub(task.clearing.node, nodes)
+        if not self._holds.release(node, task.clearing.hold, waits=not (task.pod_gone or task.pod.spec.node_name)):
             return False
-        task.hold, task.nominated_version = None, ""
+        task.clearing.hold, task.clearing.nominated_version = None, ""
         return True
 
     # --- parts of the effects ---
 
-    def _begin(self, task: RescueTask, node_name: str, hold: t.Optional[Hold], view: ReconcileView) -> None:
-        """Set the node that is cleared from now on. A node without a hold gets the same time."""
-        give_up_at_s, hold_ends_at_s = view.now_at_s + self._options.wait_timeout_s, view.now_at_s + hold_duration_s(self._options)
-        task.begin(node_name, hold, give_up_at_s=give_up_at_s, hold_ends_at_s=hold_ends_at_s)
+    def _clearing_of(self, task: RescueTask, node_name: str, hold_method: t.Optional[str], view: ReconcileView) -> Clearing:
+        """Return the clearing of a node from now on. A node without a hold gets the same time."""
+        duration_s, hold = hold_duration_s(self._options), None
+        if hold_method is not None:
+            key = self._options.hold_taint_key if hold_method == BY_TAINT else ""
+            hold = make_hold(task.pod, key=key, deadline_s=view.now_s + duration_s, writer=self._writer, since_s=view.now_s)
+        return Clearing(node_name, hold, view.now_at_s + self._options.wait_timeout_s, view.now_at_s + duration_s)
 
-    def _hold_for(self, task: RescueTask, hold_method: str, view: ReconcileView) -> Hold:
-        deadline_s = view.now_s + hold_duration_s(self._options)
-        key = self._options.hold_taint_key if hold_method == BY_TAINT else ""
-        return make_hold(task.pod, key=key, deadline_s=deadline_s, writer=self._writer, since_s=view.now_s)
-
-    def _place_hold(self, task: RescueTask, choice: Choice, hold: Hold, view: ReconcileView) -> Instead:
-        """Place the hold. Return the event that follows if that was refused."""
-        node = view.snapshot.nodes[choice.node]
+    def _place_hold(self, task: RescueTask, clearing: Clearing, view: ReconcileView) -> Result:
+        """Place the hold if there is one. Return the result of the start if that was refused."""
+        node, hold = view.snapshot.nodes[clearing.node], clearing.hold
+        if hold is None:
+            return None
         try:
             self._holds.place(node, hold, dry_run=self._dry_run)
         except TooManyHoldsError as error:
-            return Event("postponed", Reason("too_many_holds", str(error)), WAITING)
+            return _postpone(task, view, Reason("too_many_holds", str(error)), WAITING)
         except HoldNotRecordedError as error:
             return Event("failed", Reason("error", str(error)))
         except KubeError as error:
@@ -369,17 +338,17 @@ class Effects:
                 raise
             # The node has another hold, or the refusal is about this node: another node may be possible.
             self._observer.on_error(f"{task.name}: {error}")
-            task.exclude_node(choice.node, view.now_at_s + LEFT_ALONE_FOR_S, Reason("error", str(error)))
+            task.exclude_node(node.name, view.now_at_s + LEFT_ALONE_FOR_S, Reason("error", str(error)))
             task.plan_at_s = view.now_at_s + RETRY_S
-            return Event("outdated")
+            return Stay.OBSERVE
         if not self._dry_run:
             self._events.on_node(node, "RescueHold", f"held for critical pod {task.name}")
             task.acted = True
             self._observer.on_hold(node, hold)
         return None
 
-    def _nomination_violation(self, task: RescueTask, node_name: str, view: ReconcileView) -> Instead:
-        """Check by a dry run that the pod can be nominated, before any write. Return the event that follows if it cannot now."""
+    def _nomination_violation(self, task: RescueTask, node_name: str, view: ReconcileView) -> Result:
+        """Check by a dry run that the pod can be nominated, before any write. Return the result of the start if it cannot now."""
         try:
             if task.pod.status.nominated_node_name or nominate(self._api, task.pod, node_name, dry_run=True):
                 return None
@@ -389,7 +358,7 @@ class Effects:
             if not isinstance(error, ConflictError):
                 return Event("failed", Reason("error", str(error)))
         task.plan_at_s = view.now_at_s + RETRY_S  # another client writes to the pod; the watch shows the result
-        return Event("outdated")
+        return Stay.OBSERVE
 
     def _nominate(self, task: RescueTask, view: ReconcileView) -> bool:
         """Nominate the pod for the held node, and again after the scheduler has cleared the nomination.
@@ -399,27 +368,27 @@ class Effects:
         kept, because the scheduler would otherwise preempt again.
         """
         pod = task.pod
-        tainted = task.hold is None or not task.hold.nominates
+        tainted = task.clearing.hold is None or not task.clearing.hold.nominates
         if pod.status.nominated_node_name:
             return True
         if tainted and view.now_at_s < self._no_nomination_until_s:
             return True
         version = pod.metadata.resource_version
-        if version == task.nominated_version:
+        if version == task.clearing.nominated_version:
             return True  # the watch does not show it yet
         self._lease.ensure_held()
         try:
             # With hold none, several pods may be nominated at the same time. A failed attempt at one makes the scheduler try the others, so
             # their nominations need no quick renewal.
             alone = not tainted and self._options.hold != NONE
-            if self._nominator.nominate(pod, task.node) if alone else nominate(self._api, pod, task.node):
-                task.nominated_version = version
+            if self._nominator.nominate(pod, task.clearing.node) if alone else nominate(self._api, pod, task.clearing.node):
+                task.clearing.nominated_version = version
                 return True
         except KubeError as error:
             if tainted and is_permission_error(error):
                 self._continue_without_nomination(error, view)
                 return True
-            self._observer.on_error(f"{task.name}: it is not nominated for node {task.node}: {error}")
+            self._observer.on_error(f"{task.name}: it is not nominated for node {task.clearing.node}: {error}")
         if tainted:
             return True  # the taint reserves the node; the next step tries again
         task.retry_at_s = view.now_at_s + RETRY_S
@@ -434,52 +403,52 @@ class Effects:
 
     def _withdraw(self, task: RescueTask) -> None:
         """Withdraw the nomination for a node that another party's taint reserves. It belongs to no hold."""
-        nominated, task.nominated_version = task.nominated_version, ""
-        if not nominated or not task.node or task.pod_gone or task.pod.spec.node_name:
+        nominated, task.clearing.nominated_version = task.clearing.nominated_version, ""
+        if not nominated or not task.clearing.node or task.pod_gone or task.pod.spec.node_name:
             return
         self._lease.ensure_held()
         try:
-            withdraw(self._api, task.pod.metadata, task.node)
+            withdraw(self._api, task.pod.metadata, task.clearing.node)
         except KubeError as error:
             # The scheduler clears the nomination after its next try.
-            self._observer.on_error(f"pod {task.name} is still nominated for node {task.node}: {error}")
+            self._observer.on_error(f"pod {task.name} is still nominated for node {task.clearing.node}: {error}")
 
-    def _changed_since(self, task: RescueTask, victim: Victim, view: ReconcileView) -> Instead:
-        """Return the event that follows if the pod does not wait any more, the victim may not be evicted, or the node is not held.
+    def _changed_since(self, task: RescueTask, victim: Victim, view: ReconcileView) -> Result:
+        """Return the result of the eviction if the pod does not wait any more, the victim may not be evicted, or the node is not held.
 
         The state of all three is read from the API server.
         """
         try:
-            waits, there, node = read_pod(self._api, task.pod), read_pod(self._api, victim.pod), read_node(self._api, task.node)
+            waits, there, node = read_pod(self._api, task.pod), read_pod(self._api, victim.pod), read_node(self._api, task.clearing.node)
         except ResponseDecodeError as error:
             return Event("given_up", Reason(UNDECODABLE, str(error)))
-        changed = pod_changed_violation(waits, task.pod, task.node)
+        changed = pod_changed_violation(waits, task.pod, task.clearing.node)
         if changed is not None:
             self._observer.on_error(f"{task.name}: {changed.text}; the watch is behind")
             task.retry_at_s = view.now_at_s + RETRY_S
-            return Event("stale")
+            return Stay.OBSERVE
         if there is None or there.terminating:
             self._assume_terminating(victim, there)
-            return Event("stale")
+            return Stay.OBSERVE
         if node is None:
-            return Event("given_up", Reason("node_gone", f"node {task.node} is gone"))
+            return Event("given_up", Reason("node_gone", f"node {task.clearing.node} is gone"))
         immune, closed = view.planner.current_violations(waits or task.pod, there, node, task.context(view.now_at_s))
-        closed = closed or lost_hold_violation(node, task.hold)
+        closed = closed or lost_hold_violation(node, task.clearing.hold)
         if closed is not None:
             return Event("given_up", closed)
-        if immune is not None or there.spec.node_name != task.node:
+        if immune is not None or there.spec.node_name != task.clearing.node:
             self._exclude(task, victim, view.now_at_s + EXCLUDE_AFTER_REFUSAL_S)
-            return Event("stale")
+            return Stay.OBSERVE
         return None
 
-    def _request_eviction(self, task: RescueTask, victim: Victim, view: ReconcileView, *, dry_run: bool) -> Instead:
-        """Request the eviction, or check it by a dry run. Return the event that follows if it was not granted."""
+    def _request_eviction(self, task: RescueTask, victim: Victim, view: ReconcileView, *, dry_run: bool) -> Result:
+        """Request the eviction, or check it by a dry run. Return the result of the effect if it was not granted."""
         try:
             self.evictions.request(victim, dry_run=dry_run)
         except KubeError as error:
             if not dry_run and may_have_succeeded(error):
                 task.uncertain_evictions[victim.pod.metadata.uid] = victim
-            return Event("refused", victim=victim, error=error)
+            return self._handle_refusal(task, victim, error, view)
         if not dry_run:
             self._note_eviction(task, victim, view)
         return None
@@ -500,23 +469,45 @@ class Effects:
         self._events.on_pod(victim.pod, "EvictedForCriticalPod", f"evicted from node {node} to free capacity for critical pod {task.name}")
         self._events.on_pod(task.pod, "RescueEviction", f"evicted pod {victim.pod.metadata.full_name} from node {node} for it")
 
-    def _retry_eviction(self, task: RescueTask, victim: Victim, error: KubeError, view: ReconcileView) -> Instead:
+    def _handle_refusal(self, task: RescueTask, victim: Victim, error: KubeError, view: ReconcileView) -> Result:
+        """Exclude the victim of a refused eviction, or request its eviction again later. Return the result of the effect."""
+        if is_permission_error(error):
+            return Event("failed", Reason("error", str(error)))
+        denied = is_admission_denial(error)
+        if isinstance(error, MultipleBudgetsError):
+            self._exclude(task, victim, math.inf)
+        elif isinstance(error, (NotFoundError, ConflictError)) and not denied:
+            # The pod is gone or terminating and releases its capacity, or its budget was being written or deleted.
+            now = read_pod(self._api, victim.pod)
+            if now is not None and not now.terminating:
+                return self._retry_eviction(task, victim, error, view)
+            self._assume_terminating(victim, now)
+        elif isinstance(error, BudgetError) and not denied and not task.is_clearing:
+            self._exclude(task, victim, view.now_at_s + EXCLUDE_AFTER_REFUSAL_S)
+        elif is_transient(error) and not denied:
+            return self._retry_eviction(task, victim, error, view)
+        else:
+            self._observer.on_error(f"{task.name}: {error}")
+            self._exclude(task, victim, view.now_at_s + EXCLUDE_AFTER_DENIAL_S)
+        return Stay.OBSERVE
+
+    def _retry_eviction(self, task: RescueTask, victim: Victim, error: KubeError, view: ReconcileView) -> Result:
         if isinstance(error, EvictionPendingError):  # not a refusal: the answer is pending
             task.retry_at_s = task.plan_at_s = view.now_at_s + RETRY_S
-            return None
+            return Stay.OBSERVE
         # The eviction may have been carried out, which is checked first.
         refused_for_s = 0.0 if task.first_refused_at_s is None else view.now_at_s - task.first_refused_at_s
         is_first = task.first_refused_at_s is None and victim.pod.metadata.uid in task.uncertain_evictions
         if is_first or refused_for_s < self._options.evict_timeout_s:
             task.back_off(view.now_at_s, error.retry_after_s if isinstance(error, ApiError) else None)
             task.plan_at_s = task.retry_at_s
-            return None
+            return Stay.OBSERVE
         self._observer.on_error(f"{task.name}: {error}")
         if task.is_clearing:
             return Event("given_up", Reason("evict_timeout", f"refused for {self._options.evict_timeout_s} s: {error}"))
         self._exclude(task, victim, view.now_at_s + EXCLUDE_AFTER_DENIAL_S)
         task.reset_backoff()
-        return None
+        return Stay.OBSERVE
 
     def _release_or_back_off(self, task: RescueTask, view: ReconcileView) -> bool:
         released = self.release_node(task, view.snapshot.nodes)
@@ -531,6 +522,13 @@ class Effects:
 
     def _exclude(self, task: RescueTask, victim: Victim, until_s: float) -> None:
         task.excluded_victims[victim.pod.metadata.uid] = until_s
+
+
+def _postpone(task: RescueTask, view: ReconcileView, why: Reason, status: str) -> Stay:
+    """Plan again after five seconds."""
+    task.set_plan(RescuePlan(task.pod, status, why), view.now_at_s)
+    task.plan_at_s = view.now_at_s + POSTPONED_FOR_S
+    return Stay.LATER
 
 
 def _without_effect(task: RescueTask, last: str) -> Event:

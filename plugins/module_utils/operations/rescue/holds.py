@@ -253,7 +253,7 @@ class Holds:
         self._retry_at_s = time.monotonic() + RETRY_S
 
     def _has_expired(self, node: Node, hold: Hold, task: t.Optional[RescueTask], view: ReconcileView) -> bool:
-        if task is not None and task.is_clearing and task.node == node.name:
+        if task is not None and task.is_clearing and task.clearing.node == node.name:
             return False  # the end of the task releases the node
         if hold.has_expired(view.now_s) or not (hold.nominates or hold.taint in (node.spec.taints or ())):
             return True  # an annotation without its taint has no effect

@@ -125,7 +125,7 @@ def queue_event(
     task: RescueTask, plan: RescuePlan, tasks: Iterable[RescueTask], options: RescueOptions, view: ReconcileView
 ) -> t.Optional[Event]:
     """Return the event if another rescue must end before the next eviction of the plan on the node of this task. None otherwise."""
-    alone = task.hold is not None and task.hold.nominates
+    alone = task.clearing.hold is not None and task.clearing.hold.nominates
     first = queue_violation(task, BY_NOMINATION if alone else None, tasks, options, view)
     return Event("another_first" if alone else "queued", first, plan=plan) if first is not None else None
 
@@ -166,13 +166,13 @@ def _is_under_way(task: RescueTask, view: ReconcileView) -> bool:
     """Return whether its node is being cleared and victims must still be evicted or have not ended yet."""
     if not task.is_clearing:
         return False
-    ends = [task.grace_ends_at_s[one.pod.metadata.uid] for one in task.evicted if one.pod.spec.node_name == task.node]
+    ends = [task.grace_ends_at_s[one.pod.metadata.uid] for one in task.evicted if one.pod.spec.node_name == task.clearing.node]
     return not ends or task.is_evicting_here or view.now_at_s <= max(ends) + TURN_ENDS_WITHIN_S or _has_victims_to_evict(task, view)
 
 
 def _is_held_by_nomination(task: RescueTask, view: ReconcileView) -> bool:
     """Return whether only the nomination reserves the capacity while a victim on its node ends or its eviction is unanswered."""
-    if task.hold is None or not task.hold.nominates:
+    if task.clearing.hold is None or not task.clearing.hold.nominates:
         return False
     return (task.is_evicting_here or task.has_evicted_here) and _is_under_way(task, view)
 
@@ -182,4 +182,4 @@ def _has_victims_to_evict(task: RescueTask, view: ReconcileView) -> bool:
     if task.status == WAITING:
         return False
     left = task.plan_limit.victims.difference(victim.pod.metadata.uid for victim in task.evicted)
-    return any(pod.metadata.uid in left and not (pod.terminating or pod.terminal) for pod in view.pods_on(task.node))
+    return any(pod.metadata.uid in left and not (pod.terminating or pod.terminal) for pod in view.pods_on(task.clearing.node))

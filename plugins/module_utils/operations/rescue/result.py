@@ -122,7 +122,7 @@ def row_of(task: RescueTask) -> Json:
         "name": metadata.name,
         "status": FAILED if task.status == POD_GONE else task.status,
         **reason_fields(task.reason),
-        "node": task.pod.spec.node_name or task.node or (choice.node if choice is not None else ""),
+        "node": task.pod.spec.node_name or task.clearing.node or (choice.node if choice is not None else ""),
         "victims": [_victim(victim) for victim in victims],
         "blockers": _blockers(task),
     }

@@ -11,9 +11,9 @@ from __future__ import annotations
 
 import typing as t
 
-from .effects import Effects, Instead
+from .effects import Effects, Result
 from .environment import ReconcileView
-from .task import BINDING, ENDED, EVICTING, WATCHED, Event, RescueTask
+from .task import BINDING, ENDED, EVICTING, WATCHED, Event, RescueTask, Stay
 
 REMOVED = "removed"
 """Not a state of a rescue: it is not kept any more."""
@@ -30,7 +30,7 @@ CLEARING = (EVICTING, BINDING)
 """The states in which a node is being cleared for the pod."""
 BEFORE_THE_END = (WATCHED, *CLEARING)
 
-Effect = t.Callable[[Effects, RescueTask, ReconcileView, Event], Instead]
+Effect = t.Callable[[Effects, RescueTask, ReconcileView, Event], Result]
 
 
 class Transition(t.NamedTuple):
@@ -56,9 +56,6 @@ TRANSITIONS = (
     Transition((WATCHED,), "possible", "evictions help", Effects.start, EVICTING),
     Transition((WATCHED,), "resumable", "pods end that another program has evicted for it", Effects.resume, EVICTING),
     Transition((WATCHED,), "hold_found", "another program has held a node for it", Effects.take_over, EVICTING),
-    # The answers to a start that is not possible now.
-    Transition((WATCHED,), "postponed", "back-off, or no space for a hold", Effects.postpone, outdates=False),
-    Transition((WATCHED,), "outdated", "the plan is outdated", Effects.nothing),
     Transition((WATCHED,), "planned", "all dry runs were granted in check mode", Effects.finish, ENDED, outdates=False),
     # The plan on the node that is being cleared.
     Transition(CLEARING, "evict", "a victim must be evicted", Effects.evict, EVICTING),
@@ -68,13 +65,8 @@ TRANSITIONS = (
     Transition(CLEARING, "outdated", "the plan was outdated before the first eviction", Effects.plan_again, WATCHED),
     Transition(CLEARING, "given_up", "evictions do not help there any more", Effects.give_up, WATCHED),
     Transition(CLEARING, "lease_lost", "the Lease is lost", Effects.abandon, WATCHED),
-    # The answers to an eviction or a release.
-    Transition(CLEARING, "paused", "settle time, or no nomination yet", Effects.nothing, outdates=False),
-    Transition(CLEARING, "stale", "the watch is behind", Effects.nothing),
-    Transition(CLEARING, "not_released", "the node cannot be released yet", Effects.nothing, outdates=False),
-    Transition(BEFORE_THE_END, "refused", "an eviction is refused", Effects.handle_refusal),
+    # Requests that have failed.
     Transition((*BEFORE_THE_END, ENDED), "unanswered", "an eviction has no known result", Effects.resolve),
-    Transition(BEFORE_THE_END, "in_progress", "the request of an eviction has not ended", Effects.nothing, outdates=False),
     Transition(BEFORE_THE_END, "error", "another request has failed", Effects.handle_error, outdates=False),
     # The end.
     Transition(BEFORE_THE_END, "over", "bound, gone, or not critical any more", Effects.finish, ENDED),
@@ -83,7 +75,10 @@ TRANSITIONS = (
     Transition((ENDED,), "expired", "the plan of a dry run is old", Effects.discard_plan, WATCHED),
     Transition((ENDED,), "done", "nothing is left to write", Effects.nothing, REMOVED, outdates=False),
 )
-"""The table. An effect that cannot be carried out returns the event that follows instead, and the state stays the same."""
+"""The table. If an effect is not possible yet, it returns Stay. If another event follows instead, it returns that.
+
+These events are ``failed``; ``given_up`` while a node is being cleared; and ``planned`` at the start of a dry run.
+"""
 
 _ROWS = {(state, row.event): row for row in TRANSITIONS for state in row.states}
 
@@ -91,8 +86,10 @@ _ROWS = {(state, row.event): row for row in TRANSITIONS for state in row.states}
 def apply(effects: Effects, task: RescueTask, event: Event, view: ReconcileView) -> bool:
     """Carry out the transition of the event. Return whether the cluster must be observed again."""
     row = _ROWS[task.stage, event.name]
-    instead = row.effect(effects, task, view, event)
-    if instead is not None:
-        return apply(effects, task, instead, view)
+    result = row.effect(effects, task, view, event)
+    if isinstance(result, Event):
+        return apply(effects, task, result, view)
+    if result is not None:
+        return result is Stay.OBSERVE
     task.stage = row.after or task.stage
     return row.outdates

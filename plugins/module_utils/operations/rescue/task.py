@@ -11,6 +11,7 @@ import math
 import typing as t
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from enum import Enum
 
 from ...kube.client.errors import KubeError
 from ...model.api.node import Node
@@ -56,6 +57,14 @@ WAITS = (CAPACITY_BECOMING_FREE, OTHERS_TERMINATING, ANOTHER_POD_FIRST, QUEUED)
 """The codes of reasons that begin a wait with a maximum."""
 
 
+class Stay(Enum):
+    """The result of an effect that is not possible yet: the rescue stays in its state. The next step of the rescue tries again."""
+
+    LATER = "later"
+    OBSERVE = "observe"
+    """The cluster must be observed again before the next step of any rescue."""
+
+
 class Event(t.NamedTuple):
     """The end of the wait in a state, with the facts that its effect needs. ``status``: the result of a rescue that ends."""
 
@@ -65,8 +74,7 @@ class Event(t.NamedTuple):
     plan: t.Optional[RescuePlan] = None
     victim: t.Optional[Victim] = None
     error: t.Optional[KubeError] = None
-    node: str = ""
-    hold: t.Optional[Hold] = None
+    clearing: t.Optional[Clearing] = None
 
     @property
     def why(self) -> Reason:
@@ -118,8 +126,31 @@ def limit_of(choice: Choice, pods: Sequence[Pod]) -> PlanLimit:
 
 
 @dataclass
+class Clearing:
+    """The clearing of one node for a pod. It is replaced as a whole when another node is cleared, or none.
+
+    - ``hold``: the hold on the node; None if another party's taint reserves the node
+    - ``give_up_at_s``: the end of the wait for the scheduler to bind the pod to the node
+    - ``ends_at_s``: the deadline of the hold; the node is released then at the latest
+    - ``nominated_version``: the version of the pod that was last nominated for the node
+    - ``planned_objects``: the pod, its node, and the pods on it, as they were in the last step in which the pod fitted
+    """
+
+    node: str = ""
+    hold: t.Optional[Hold] = None
+    give_up_at_s: float = 0.0
+    ends_at_s: float = 0.0
+    nominated_version: str = ""
+    planned_objects: tuple[object, ...] = ()
+
+
+@dataclass
 class RescueTask:
-    """The rescue of one pod. Only ``states.py`` writes ``stage``."""
+    """The rescue of one pod. Only ``states.py`` writes ``stage``.
+
+    When another program takes over the Lease, ``clearing`` is replaced and ``loaded`` is reset. All else stays, and counts again if this
+    program takes over the rescue later.
+    """
 
     pod: Pod
     unschedulable_since_s: float
@@ -163,22 +194,13 @@ class RescueTask:
     given_up: tuple[str, str] = ("", "")
     """The node that was excluded last, and the reason."""
 
-    # The node that is being cleared.
-    node: str = ""
-    hold: t.Optional[Hold] = None
-    """The hold on the node. None if another party's taint reserves the node."""
     plan_limit: PlanLimit = PlanLimit()
-    """The evictions that are allowed on the node."""
+    """The evictions that are allowed on the node that is being cleared, or that was last cleared."""
     planned_again: set[str] = field(default_factory=set)
     """The nodes whose plan was outdated before the first eviction."""
-    planned_objects: tuple[object, ...] = ()
-    """The pod, its node, and the pods on it, as they were in the last step in which the pod fitted."""
-    nominated_version: str = ""
-    """The version of the pod that was last nominated for the node."""
-    give_up_at_s: float = 0.0
-    """The end of the wait for the scheduler to bind the pod to the node."""
-    hold_ends_at_s: float = 0.0
-    """The deadline of the hold. The node is released then at the latest."""
+
+    clearing: Clearing = field(default_factory=Clearing)
+    """The node that is being cleared, or that could not be released at the end."""
 
     # The evictions and the attempt.
     evicted: list[Victim] = field(default_factory=list)
@@ -187,8 +209,6 @@ class RescueTask:
     """The end of the grace period of each evicted pod, by uid."""
     uncertain_evictions: dict[str, Victim] = field(default_factory=dict)
     """The pods, by uid, whose eviction has an unknown result."""
-    failed_nodes: int = 0
-    """The number of nodes on which pods were evicted without effect."""
     key: str = ""
     """The key of the entry that counts the attempts. It does not change with the owner reference of the pod."""
     loaded: bool = False
@@ -225,8 +245,8 @@ class RescueTask:
     def started_again(self, at_s: float) -> RescueTask:
         """Return a new rescue of the pod that begins at this time. It does not take over a node that could not be released."""
         task = RescueTask(self.pod, self.unschedulable_since_s, at_s, self.max_wait_s, self.waits_since_at_s)
-        if self.hold is not None and self.reason is not None:
-            task.exclude_node(self.node, self.hold_ends_at_s, self.reason)
+        if self.clearing.hold is not None and self.reason is not None:
+            task.exclude_node(self.clearing.node, self.clearing.ends_at_s, self.reason)
         return task
 
     @property
@@ -322,18 +342,17 @@ class RescueTask:
 
     # --- the node that is being cleared ---
 
-    def begin(self, node_name: str, hold: t.Optional[Hold], *, give_up_at_s: float, hold_ends_at_s: float) -> None:
-        """Set the node that is to be cleared from now on."""
-        self.node, self.hold, self.give_up_at_s, self.hold_ends_at_s = node_name, hold, give_up_at_s, hold_ends_at_s
-        self.nominated_version = ""
+    def begin(self, clearing: Clearing) -> None:
+        """Clear this node from now on."""
+        self.clearing = clearing
         self.waits.pop(QUEUED, None)
-        if node_name != self.plan_limit.node:  # the limit of a plan remains valid after a takeover
-            self.plan_limit = PlanLimit(node_name)
+        if clearing.node != self.plan_limit.node:  # the limit of a plan remains valid after a takeover
+            self.plan_limit = PlanLimit(clearing.node)
         self.reset_backoff()
 
     def leave_node(self, plan_at_s: float = 0.0) -> None:
         """Plan on all nodes again from this time on."""
-        self.node, self.hold, self.nominated_version, self.plan_at_s = "", None, "", plan_at_s
+        self.clearing, self.plan_at_s = Clearing(), plan_at_s
         self.reset_backoff()
 
     def exclude_node(self, node_name: str, until_s: float, why: Reason) -> None:
@@ -343,12 +362,12 @@ class RescueTask:
     @property
     def has_evicted_here(self) -> bool:
         """True if a pod of the node was evicted."""
-        return any(victim.pod.spec.node_name == self.node for victim in self.evicted)
+        return any(victim.pod.spec.node_name == self.clearing.node for victim in self.evicted)
 
     @property
     def is_evicting_here(self) -> bool:
         """True if the eviction of a pod of the node has an unknown result."""
-        return any(victim.pod.spec.node_name == self.node for victim in self.uncertain_evictions.values())
+        return any(victim.pod.spec.node_name == self.clearing.node for victim in self.uncertain_evictions.values())
 
     @property
     def may_plan_node_again(self) -> bool:
@@ -356,24 +375,29 @@ class RescueTask:
 
         Pods can be bound to the node before it is held. If they come again and again, the node is given up.
         """
-        return not (self.has_evicted_here or self.plan_limit.is_confirmed or self.is_evicting_here or self.node in self.planned_again)
+        has_begun = self.has_evicted_here or self.is_evicting_here or self.plan_limit.is_confirmed
+        return not has_begun and self.clearing.node not in self.planned_again
 
     @property
     def last_node(self) -> str:
         """The node that is being cleared, or the last one."""
-        return self.node or (self.evicted[-1].pod.spec.node_name if self.evicted else "")
+        return self.clearing.node or (self.evicted[-1].pod.spec.node_name if self.evicted else "")
 
-    def count_failed_nodes(self, current: str) -> None:
-        """Count the nodes that were cleared for the pod without effect, also by another program, except ``current``."""
-        failed = {victim.pod.spec.node_name for victim in self.evicted if victim.pod.spec.node_name != current}
-        self.failed_nodes = max(self.failed_nodes, len(failed))
+    @property
+    def failed_nodes(self) -> int:
+        """The number of nodes on which pods were evicted without effect. Only these are excluded without end."""
+        return sum(until_s == math.inf for until_s in self.excluded_nodes.values())
+
+    def exclude_failed_nodes(self, current: str) -> None:
+        """Exclude the nodes that were cleared for the pod without effect, also by another program, except ``current``."""
+        failed = {victim.pod.spec.node_name for victim in self.evicted}.difference({current})
         self.excluded_nodes.update(dict.fromkeys(failed, math.inf))
 
     # --- the times of the next requests ---
 
     def may_request(self, now_at_s: float) -> bool:
         """Return whether the pause before the next request is over. No pause is longer than the hold of the node that is cleared."""
-        return now_at_s >= self.retry_at_s or (self.is_clearing and now_at_s > self.hold_ends_at_s)
+        return now_at_s >= self.retry_at_s or (self.is_clearing and now_at_s > self.clearing.ends_at_s)
 
     def reset_backoff(self) -> None:
         """Reset the back-off after a request that succeeded. The next refusal is the first in a row."""

@@ -84,7 +84,7 @@ def test_a_node_that_cannot_be_released_is_retried_with_pauses() -> None:
     on.cluster.refuse_patch = lambda _name, release: DENIED if release else None
     before = on.cluster.patches
     on.controller.reconcile()
-    assert on.cluster.patches - before == 2 and the_task(on).node == "n"
+    assert on.cluster.patches - before == 2 and the_task(on).clearing.node == "n"
     on.cluster.refuse_patch = lambda _name, _release: None
     later(the_task(on))
     on.controller.reconcile()
@@ -95,7 +95,7 @@ def test_a_release_that_fails_at_the_end_is_made_up_for() -> None:
     on = full_nodes("n", wait_timeout_s=1)
     on.controller.reconcile()
     del on.cluster.pods["v-n"]
-    the_task(on).give_up_at_s = time.monotonic() - 1
+    the_task(on).clearing.give_up_at_s = time.monotonic() - 1
     refused = iter([DENIED])
     on.cluster.refuse_patch = lambda name, release: next(refused, None) if release and name == "n" else None
     on.controller.reconcile()
@@ -110,7 +110,7 @@ def test_failed_rescue_does_not_take_over_the_node_that_it_could_not_release() -
     on = full_nodes("n", once=False)
     on.controller.reconcile()
     del on.cluster.pods["v-n"]
-    the_task(on).give_up_at_s = time.monotonic() - 1
+    the_task(on).clearing.give_up_at_s = time.monotonic() - 1
     on.cluster.refuse_patch = lambda _name, release: DENIED if release else None
     on.controller.reconcile()
     requeue_after_s = on.controller.reconcile()
@@ -366,7 +366,7 @@ def test_the_next_leader_holds_the_node_again_of_a_rescuer_that_was_stopped() ->
     following = again(on)
     following.reconcile()
     (task,) = following.tasks.values()
-    assert on.cluster.held == ["n"] and list(on.cluster.records) == ["hold.n"] and task.node == "n"
+    assert on.cluster.held == ["n"] and list(on.cluster.records) == ["hold.n"] and task.clearing.node == "n"
     assert on.cluster.evicted == ["v-n"] and [victim.pod.metadata.name for victim in task.evicted] == ["v-n"]
     del on.cluster.pods["v-n"]
     on.cluster.pods["dns"]["spec"]["nodeName"] = "n"
@@ -575,7 +575,7 @@ def test_an_attempt_that_cannot_be_counted_keeps_no_node_for_ever(monkeypatch: p
 
     monkeypatch.setattr(on.attempts, "update", immutable)
     on.controller.reconcile()
-    the_task(on).give_up_at_s = time.monotonic() - 1
+    the_task(on).clearing.give_up_at_s = time.monotonic() - 1
     later(the_task(on))
     on.controller.reconcile()
     assert not on.controller.clearing and on.cluster.held == [] and on.cluster.evicted == []
@@ -914,7 +914,7 @@ def test_no_node_is_held_beyond_its_deadline_for_a_pod_that_the_scheduler_no_lon
     on.cluster.refuse_eviction = fail_to_schedule
     on.controller.reconcile()
     assert on.cluster.held == ["n"] and on.cluster.evicted == [] and on.controller.clearing
-    the_task(on).hold_ends_at_s = time.monotonic() - 1
+    the_task(on).clearing.ends_at_s = time.monotonic() - 1
     later(the_task(on))
     on.controller.reconcile()
     assert on.cluster.held == [] and under_way(on) == [] and not on.controller.clearing

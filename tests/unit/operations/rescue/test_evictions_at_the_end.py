@@ -80,7 +80,7 @@ def test_a_run_that_cannot_wait_for_its_eviction_keeps_the_node_and_leaves_the_l
 def test_eviction_in_progress_delays_no_other_rescue_after_the_deadline_of_its_hold(slow: Slow, monkeypatch: pytest.MonkeyPatch) -> None:
     on = evicting(slow)
     (task,) = on.controller.tasks.values()
-    task.hold_ends_at_s = time.monotonic() - 1
+    task.clearing.ends_at_s = time.monotonic() - 1
     views, observe = [], on.controller.observe
     monkeypatch.setattr(on.controller, "observe", lambda: views.append(observe()) or views[-1])
     on.controller.reconcile()
@@ -95,7 +95,7 @@ def test_run_releases_the_node_of_a_failed_rescue_whose_eviction_has_an_unknown_
     (task,) = on.controller.tasks.values()
     assert list(task.uncertain_evictions) == ["u-v-n"]
     on.cluster.refuse_get = lambda _plural, _name: UnreachableError("the connection broke")
-    task.retry_at_s, task.give_up_at_s = 0.0, time.monotonic() - 1
+    task.retry_at_s, task.clearing.give_up_at_s = 0.0, time.monotonic() - 1
     on.cluster.refuse_patch = lambda _name, release: UnreachableError("the connection broke") if release else None
     on.controller.reconcile()
     assert task.is_finished and on.cluster.held == ["n"]

@@ -63,7 +63,7 @@ def test_a_watch_that_lags_behind_makes_no_second_nomination() -> None:
     (task,) = on.controller.tasks.values()
     patches = on.cluster.patches
     on.cluster.pods["dns"]["status"].pop("nominatedNodeName")
-    on.cluster.pods["dns"]["metadata"]["resourceVersion"] = task.nominated_version
+    on.cluster.pods["dns"]["metadata"]["resourceVersion"] = task.clearing.nominated_version
     on.controller.reconcile()
     assert on.cluster.patches == patches
 
@@ -90,7 +90,7 @@ def test_nothing_is_left_of_it(end: str) -> None:
     else:
         del on.cluster.pods["v-n"]
         (task,) = on.controller.tasks.values()
-        task.give_up_at_s = time.monotonic() - 1
+        task.clearing.give_up_at_s = time.monotonic() - 1
         on.controller.reconcile()
         assert task.status == "failed"
     assert nominated(on) == ""
@@ -190,7 +190,7 @@ def test_what_cannot_be_removed_at_the_end_is_removed_later() -> None:
     on.controller.reconcile()
     del on.cluster.pods["v-n"]
     (task,) = on.controller.tasks.values()
-    task.give_up_at_s = time.monotonic() - 1
+    task.clearing.give_up_at_s = time.monotonic() - 1
     on.cluster.refuse_patch = lambda _name, release: TROUBLE if release else None
     on.controller.reconcile()
     on.controller.reconcile()
@@ -233,7 +233,7 @@ def test_a_node_is_not_kept_for_ever_by_a_nomination_that_stays() -> None:
     on.cluster.nodes["n"]["spec"]["unschedulable"] = True
     on.cluster.refuse_patch = lambda _name, release: NO_ROLE if release else None
     (task,) = on.controller.tasks.values()
-    task.give_up_at_s = time.monotonic() - 1
+    task.clearing.give_up_at_s = time.monotonic() - 1
     on.controller.reconcile()
     assert task.status == "failed" and not on.controller.clearing
 
@@ -269,7 +269,7 @@ def test_a_nomination_that_cannot_be_removed_yet_is_tried_again() -> None:
     on.cluster.refuse_patch = lambda _name, release: TROUBLE if release else None
     on.controller.reconcile()
     (task,) = on.controller.tasks.values()
-    assert nominated(on) == "n" and task.node == "n" and on.cluster.evicted == ["v-n"]
+    assert nominated(on) == "n" and task.clearing.node == "n" and on.cluster.evicted == ["v-n"]
     on.cluster.refuse_patch = lambda _name, _release: None
     del on.cluster.pods["v-n"]
     task.retry_at_s = task.plan_at_s = 0.0
@@ -408,7 +408,7 @@ def test_nomination_beside_the_taint_of_another_client_ends_with_the_rescue(end:
     if end == "stopped":
         on.controller.release_own_holds()
     elif end == "without effect":
-        task.give_up_at_s = time.monotonic() - 1
+        task.clearing.give_up_at_s = time.monotonic() - 1
         on.controller.reconcile()
     else:
         on.cluster.refuse_eviction = lambda _name, _dry_run: TROUBLE

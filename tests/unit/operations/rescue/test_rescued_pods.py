@@ -209,7 +209,7 @@ def test_owner_reference_that_changes_between_two_attempts_does_not_clear_the_co
     on.controller.reconcile()
     del on.cluster.pods["v-n"]
     (task,) = on.controller.tasks.values()
-    task.give_up_at_s = time.monotonic() - 1
+    task.clearing.give_up_at_s = time.monotonic() - 1
     on.controller.reconcile()
     assert entry(on).attempts == 1
     on.cluster.pods["bully"] = pod("bully", "900m", on="n", priority=2_000_001_000)
