@@ -84,7 +84,7 @@ class RescuePlanner:
             return promised
         if context.scheduler_down is not None:
             return RescuePlan(pod, IMPOSSIBLE, context.scheduler_down)
-        return self._plan_on(pod, context, search, None, explain=explain)
+        return self._plan_on_all(pod, context, search, explain=explain)
 
     def replan_on_node(
         self, pod: Pod, node_name: str, context: RescueContext, planned_victims: Collection[str] = frozenset()
@@ -105,18 +105,22 @@ class RescuePlanner:
                 return promised
         if context.scheduler_down is not None:
             return reasons.waiting(pod, context.scheduler_down.code, context.scheduler_down.text)
-        feasible = search.feasible(self._candidates(pod, context, None))
+        if search.unknown:
+            return reasons.undecidable(pod, search.unknown)
+        candidates = self._candidates(pod, context)
+        feasible = search.feasible(candidates)
         if feasible:
             return self._wait_for_scheduler(pod, feasible, context)
+        own = [name for name in candidates if name == node_name]
         if planned_victims:
             # After the first evictions other pods may cost less than the rest of the plan, but more of them may be needed.
             there = (other.metadata.uid for other in self._snapshot.pods_by_node.get(node_name, ()))
             unplanned = context.excluded_victims.union(uid for uid in there if uid not in planned_victims)
             with_planned = context._replace(excluded_victims=unplanned)
-            plan = self._plan_on(pod, with_planned, self._search(pod, with_planned), (node_name,), explain=False)
+            plan = self._plan_evictions(pod, with_planned, own, self._search(pod, with_planned), others=False, explain=False)
             if plan.status != IMPOSSIBLE:
                 return plan
-        return self._plan_on(pod, context, search, (node_name,), explain=True)
+        return self._plan_evictions(pod, context, own, search, others=False, explain=True)
 
     def current_violations(
         self, pod: Pod, victim: Pod, node: Node, context: RescueContext
@@ -176,17 +180,13 @@ class RescuePlanner:
         )
         return context._replace(excluded_nodes=context.excluded_nodes | {name}, note=note), None
 
-    def _plan_on(
-        self, pod: Pod, context: RescueContext, search: VictimSearch, names: t.Optional[Collection[str]], *, explain: bool
-    ) -> RescuePlan:
+    def _plan_on_all(self, pod: Pod, context: RescueContext, search: VictimSearch, *, explain: bool) -> RescuePlan:
         if search.unknown:
             return reasons.undecidable(pod, search.unknown)
-        candidates = self._candidates(pod, context, names)
+        candidates = self._candidates(pod, context)
         feasible = search.feasible(search.reachable_nodes(candidates))
         if feasible:
             return self._wait_for_scheduler(pod, feasible, context)
-        if names is not None:
-            return self._plan_evictions(pod, context, candidates, search, others=False, explain=explain)
         expected = self._expected_before(pod) if context.awaits_expected else {}
         if expected:
             plan = self._plan_evictions(pod, context, [name for name in candidates if name not in expected], search, explain=False)
@@ -289,8 +289,6 @@ class RescuePlanner:
 
     # --- nodes ---
 
-    def _candidates(self, pod: Pod, context: RescueContext, names: t.Optional[Collection[str]]) -> list[str]:
-        uid, nodes = pod.metadata.uid, self._snapshot.nodes
-        closed = context.excluded_nodes | self._snapshot.undecodable_pods.keys()
-        asked = nodes if names is None else filter(nodes.__contains__, names)
-        return [name for name in asked if name not in closed and self._in_use.get(name, uid) == uid]
+    def _candidates(self, pod: Pod, context: RescueContext) -> list[str]:
+        uid, closed = pod.metadata.uid, context.excluded_nodes | self._snapshot.undecodable_pods.keys()
+        return [name for name in self._snapshot.nodes if name not in closed and self._in_use.get(name, uid) == uid]

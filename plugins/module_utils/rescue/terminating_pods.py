@@ -95,10 +95,7 @@ def terminating_pods(
 
 def is_preempted(pod: Pod) -> bool:
     """Return whether the scheduler has deleted the pod to free capacity for another one. Tenants cannot write this condition."""
-    return any(
-        condition.type == "DisruptionTarget" and condition.status == "True" and condition.reason == PREEMPTED
-        for condition in pod.status.conditions or ()
-    )
+    return pod.disruption_reason == PREEMPTED
 
 
 def longest_wait_s(grace_period_s: int) -> int:

@@ -37,16 +37,7 @@ from .environment import ReconcileView, RescueEnvironment
 from .holds import Holds
 from .nomination_alone import Nominator
 from .states import apply
-from .task import (
-    FAILED,
-    NOT_LEADER,
-    QUEUED,
-    REPLAN_S,
-    WATCHED,
-    Clearing,
-    Event,
-    RescueTask,
-)
+from .task import FAILED, NOT_LEADER, QUEUED, REPLAN_S, WATCHED, Clearing, Event, RescueTask
 
 MAX_REQUEUE_S = 10.0
 """The default maximum of seconds between two calls. Deadlines and ends of grace periods cause no change that a watch shows."""

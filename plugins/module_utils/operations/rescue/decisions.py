@@ -26,18 +26,7 @@ from .environment import ReconcileView, RescueEnvironment
 from .nomination_alone import queue_event, queue_violation
 from .requests import HOLD_LOST
 from .scheduler_health import SchedulerHealth
-from .task import (
-    BINDING,
-    NO_OTHER_NODE,
-    NOT_LEADER,
-    POD_GONE,
-    REPLAN_S,
-    RESCUED,
-    SETTLING,
-    Event,
-    RescueTask,
-    limit_of,
-)
+from .task import BINDING, NO_OTHER_NODE, NOT_LEADER, POD_GONE, REPLAN_S, RESCUED, SETTLING, Event, RescueTask, limit_of
 
 PLAN_SLICE_S = 0.2
 """Seconds after which no further plan begins on the same view."""
