@@ -30,9 +30,9 @@ class Entries:
             observer=SimpleNamespace(on_error=self.errors.append),
             writer="test",
             dry_run=False,
+            events=None,
         )
-        events: Any = None
-        self._recorder = AttemptRecorder(environment, ConfigMapStore(api, name=name, namespace=namespace), events)
+        self._recorder = AttemptRecorder(environment, ConfigMapStore(api, name=name, namespace=namespace))
 
     def read(self) -> dict[str, AttemptRecord]:
         """The entries by key."""

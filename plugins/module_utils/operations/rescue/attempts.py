@@ -24,7 +24,6 @@ from ...rescue.victims.pod_traits import own_grace_period_s
 from ...state import rescue_attempts
 from ...state.rescue_attempts import COMPLETED, KEPT, LASTS_S, LOST, AttemptRecord, VictimRecord
 from ..common.config_map_store import Changes, ConfigMapStore
-from ..common.event_recorder import EventRecorder
 from .environment import ReconcileView, RescueEnvironment
 from .task import FAILED, RESCUED, RescueTask
 
@@ -83,11 +82,10 @@ class AttemptRecorder:
     ``_entries``: the entries of the ConfigMap as last read or written. Only the leader knows that they are current.
     """
 
-    def __init__(self, environment: RescueEnvironment, store: ConfigMapStore, events: EventRecorder) -> None:
+    def __init__(self, environment: RescueEnvironment, store: ConfigMapStore) -> None:
         self._store, self._lease, self._writer = store, environment.lease, environment.writer
         self._observer, self._dry_run = environment.observer, environment.dry_run
-        self._events = events
-        self._api, self._cache = environment.api, environment.cache
+        self._api, self._cache, self._events = environment.api, environment.cache, environment.events
         self._entries: dict[str, AttemptRecord] = {}
         self._rescued_since_s: dict[str, float] = {}
         self._is_loaded = False
@@ -197,7 +195,8 @@ class AttemptRecorder:
     def _update(self, key: str, change: Change) -> None:
         """Write the entry that ``change`` returns for the newest entry of the key; None means no entry.
 
-        Entries that are no longer needed are removed by the same write.
+        Entries that are no longer needed are removed by the same write. After an error they are read again, because the write may have
+        succeeded.
         """
         dropped: list[str] = []
 
@@ -208,7 +207,9 @@ class AttemptRecorder:
             dropped[:] = written.dropped
             return written.changes
 
+        was_loaded, self._is_loaded = self._is_loaded, False
         self._set_entries(self._store.update(change_all))
+        self._is_loaded = was_loaded
         if dropped:
             shown = f"{', '.join(dropped[:MAX_NAMED_PODS])}{' and others' if len(dropped) > MAX_NAMED_PODS else ''}"
             self._observer.on_error(f"the ConfigMap is full: it no longer has the records of all attempts for {shown}")

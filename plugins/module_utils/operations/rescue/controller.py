@@ -28,7 +28,6 @@ from ...rescue.settle_time import changed_nodes, has_opened, was_preemption_usel
 from ...rescue.terminating_pods import longest_wait_s
 from ...state.hold import Hold
 from ..common.config_map_store import ConfigMapStore
-from ..common.event_recorder import EventRecorder
 from ..common.leader_lease import LeaseLostError
 from .attempts import AttemptRecorder
 from .decisions import Decisions, end_of, is_outdated
@@ -87,11 +86,10 @@ class RescueController:
         self._lease = environment.lease
         self._observer, self._dry_run = environment.observer, environment.dry_run
         self._selected, self._once, self._idle_s = selected, once, idle_s
-        self._events = EventRecorder(api, self._observer.on_error, options.namespaces)
         self.nominations = Nominator(api, cache, self._lease)
-        self.holds = Holds(api, self._events, self._observer, options, self.nominations)
-        self.attempts = AttemptRecorder(environment, store, self._events)
-        self.effects = Effects(environment, holds=self.holds, nominator=self.nominations, events=self._events, attempts=self.attempts)
+        self.holds = Holds(environment, self.nominations)
+        self.attempts = AttemptRecorder(environment, store)
+        self.effects = Effects(environment, holds=self.holds, nominator=self.nominations, attempts=self.attempts)
         self._decisions = Decisions(environment, self.tasks, once=once)
         self.view: t.Optional[ReconcileView] = None  # as last observed
         self._is_cut_off = False
@@ -207,7 +205,7 @@ class RescueController:
             if not self.tasks[hold.uid].is_clearing:  # a pod keeps one node, and the next check releases the others
                 ends_at_s = now_at_s + hold.deadline_s - now_s
                 clearing = Clearing(node.name, hold, give_up_at_s=ends_at_s, ends_at_s=ends_at_s)
-                apply(self.effects, self.tasks[hold.uid], Event("hold_found", clearing=clearing), view)
+                apply(self.effects, self.tasks[hold.uid], Event("hold_found", clearing), view)
         return view
 
     def _update_tasks(self, snapshot: ClusterSnapshot, now_s: float, now_at_s: float) -> None:
@@ -288,7 +286,7 @@ class RescueController:
                 self._report(task)
             return changed
         except KubeError as error:
-            changed = apply(self.effects, task, Event("error", error=error), view)
+            changed = apply(self.effects, task, Event("error", error), view)
             if leading:
                 self._lease.ensure_held()
             # No other task can act either, and the caller must learn of it soon.
@@ -358,7 +356,7 @@ class RescueController:
             return
         if task.status == IMPOSSIBLE or reason.code in POSTPONED_EVENTS:
             event = POSTPONED_EVENTS.get(reason.code, "RescueImpossible")
-            self._events.on_pod(task.pod, event, reason.text, warning=task.status == IMPOSSIBLE)
+            self.environment.events.on_pod(task.pod, event, reason.text, warning=task.status == IMPOSSIBLE)
 
     # --- the end of the program ---
 

@@ -26,7 +26,7 @@ from .environment import ReconcileView, RescueEnvironment
 from .nomination_alone import queue_event, queue_violation
 from .requests import HOLD_LOST
 from .scheduler_health import SchedulerHealth
-from .task import BINDING, NO_OTHER_NODE, NOT_LEADER, POD_GONE, REPLAN_S, RESCUED, SETTLING, Event, RescueTask, limit_of
+from .task import BINDING, NO_OTHER_NODE, NOT_LEADER, POD_GONE, REPLAN_S, RESCUED, SETTLING, Ending, Event, RescueTask, limit_of
 
 PLAN_SLICE_S = 0.2
 """Seconds after which no further plan begins on the same view."""
@@ -78,7 +78,7 @@ class Decisions:
         """
         if undecodable_of(task.pod) is not None or is_critical(task.pod, self._options):
             return None
-        return Event("over", Reason(NOT_CRITICAL, not_critical_message(task.pod, self._options)), IMPOSSIBLE)
+        return Event("over", Ending(IMPOSSIBLE, Reason(NOT_CRITICAL, not_critical_message(task.pod, self._options))))
 
     def _event_on_node(self, task: RescueTask, view: ReconcileView) -> Event:
         """Plan again on the node that is being cleared. Return the event that follows from the plan."""
@@ -86,7 +86,7 @@ class Decisions:
         plan = view.planner.replan_on_node(task.pod, clearing.node, self._context(task, view), task.plan_limit.victims)
         if plan.status == WAITING:
             if view.now_at_s <= clearing.give_up_at_s:
-                return Event("fits", plan=plan)
+                return Event("fits", plan)
             waited = f"the scheduler has not bound it to node {clearing.node} within {self._options.wait_timeout_s} s"
             return Event("failed", Reason("not_bound", f"{waited}, although the node has enough free capacity"))
         if view.now_at_s > clearing.ends_at_s:
@@ -106,7 +106,7 @@ class Decisions:
         if plan.hold_method == BY_TAINT and (clearing.hold is None or clearing.hold.nominates):
             return Event("given_up", HOLD_LOST)
         queued = queue_event(task, plan, self._tasks.values(), self._options, view)
-        return queued or Event("evict", victim=plan.choice.victims[0])
+        return queued or Event("evict", plan.choice.victims[0])
 
     def planned(self, task: RescueTask, view: ReconcileView, *, explain: bool = False) -> t.Optional[Event]:
         """Plan the pod on all nodes. Return the event that follows from the plan. None if the plan needs a newer view."""
@@ -147,19 +147,19 @@ class Decisions:
             return None
         task.needs_explanation = False
         reason = Reason(SETTLING, f"the scheduler has {self._options.settle_time_s} s to bind it by itself")
-        return Event("held_back", reason, plan=plan)
+        return _held_back(plan, reason)
 
     def _event_of(self, task: RescueTask, plan: RescuePlan, view: ReconcileView) -> Event:
         """Return the event that follows from the plan for a pod for which no node is being cleared."""
         if plan.status == PLANNED and not self._dry_run:
             if not view.may_write:
                 holder = self._lease.holder or "another program"
-                return Event("held_back", Reason(NOT_LEADER, f"{holder} has the Lease and does the rescues"), plan=plan)
+                return _held_back(plan, Reason(NOT_LEADER, f"{holder} has the Lease and does the rescues"))
             first = queue_violation(task, plan.hold_method, self._tasks.values(), self._options, view)
             if first is not None:
-                return Event("held_back", first, plan=plan)
+                return _held_back(plan, first)
         if plan.status == PLANNED:
-            return Event("possible", plan=plan)
+            return Event("possible", plan)
         if plan.reason.code == CAPACITY_BECOMING_FREE and not task.loaded and view.may_write:
             return Event("resumable")
         if plan.status == WAITING:
@@ -193,6 +193,12 @@ class Decisions:
         return plan
 
 
+def _held_back(plan: RescuePlan, why: Reason) -> Event:
+    """Return the event by which the plan waits, and its node is kept for the pod."""
+    next_node = plan.choice.node if plan.choice is not None else ""
+    return Event("held_back", replace(plan, status=WAITING, reason=why, next_node=next_node))
+
+
 def is_outdated(view: ReconcileView) -> bool:
     """Return whether the view is too old for a further plan. A newer view may have a new pod, or a node to release."""
     return bool(view.plans) and time.monotonic() - view.now_at_s > PLAN_SLICE_S
@@ -205,10 +211,10 @@ def end_of(task: RescueTask, *, leading: bool) -> t.Optional[Event]:
     """
     if task.pod_gone or task.pod.terminating or task.pod.terminal:
         text = f"the pod was deleted before it was bound; pods evicted for it: {len(task.evicted)}"
-        return Event("over", Reason("pod_gone", text), POD_GONE)
+        return Event("over", Ending(POD_GONE, Reason("pod_gone", text)))
     if not task.pod.spec.node_name:
         return None
     node = task.pod.spec.node_name
     by_itself = leading and not task.attempt_started
     text = f"the scheduler has bound it to node {node} by itself" if by_itself else f"it is bound to node {node}"
-    return Event("over", Reason("bound", text), RESCUED)
+    return Event("over", Ending(RESCUED, Reason("bound", text)))

@@ -35,7 +35,6 @@ from ...rescue.options import NONE
 from ...rescue.plan import BY_NOMINATION, BY_TAINT, IMPOSSIBLE, PLANNED, WAITING, RescuePlan, Victim
 from ...state.hold import make_hold
 from ...state.rescue_attempts import attempt_violation
-from ..common.event_recorder import EventRecorder
 from .attempts import AttemptRecorder
 from .environment import ReconcileView, RescueEnvironment
 from .holds import HoldNotRecordedError, Holds, TooManyHoldsError, node_or_stub
@@ -51,7 +50,7 @@ from .requests import (
     read_pod,
     withdraw,
 )
-from .task import LEFT_ALONE_FOR_S, NO_OTHER_NODE, QUEUED, REPLAN_S, SETTLING, Clearing, Event, RescueTask, Stay, limit_of
+from .task import FAILED, LEFT_ALONE_FOR_S, NO_OTHER_NODE, QUEUED, REPLAN_S, SETTLING, Clearing, Ending, Event, RescueTask, Stay, limit_of
 
 EXCLUDE_AFTER_REFUSAL_S = 5.0
 """Seconds for which a pod is excluded after a budget refused its eviction in a dry run."""
@@ -68,40 +67,34 @@ Result = t.Union[Event, Stay, None]
 
 
 class Effects:
-    """The effects, one method each. All of them have the same parameters."""
+    """The effects, one method each. The last parameter has the facts of the event."""
 
-    def __init__(
-        self, environment: RescueEnvironment, *, holds: Holds, nominator: Nominator, events: EventRecorder, attempts: AttemptRecorder
-    ) -> None:
+    def __init__(self, environment: RescueEnvironment, *, holds: Holds, nominator: Nominator, attempts: AttemptRecorder) -> None:
         self._api, self._cache, self._options = environment.api, environment.cache, environment.options
         self._lease, self._writer = environment.lease, environment.writer
         self._observer, self._dry_run = environment.observer, environment.dry_run
-        self._holds, self._events, self._attempts = holds, events, attempts
+        self._holds, self._events, self._attempts = holds, environment.events, attempts
         self._nominator, self._no_nomination_until_s = nominator, 0.0
         self.evictions = EvictionRequests(self._api)
 
     # --- without a node ---
 
-    def nothing(self, _task: RescueTask, _view: ReconcileView, _event: Event) -> Result:
+    def nothing(self, _task: RescueTask, _view: ReconcileView, _facts: None) -> Result:
         """Do nothing."""
         return None
 
-    def hold_back(self, task: RescueTask, view: ReconcileView, event: Event) -> Result:
+    def hold_back(self, task: RescueTask, view: ReconcileView, plan: RescuePlan) -> Result:
         """Keep the node of the plan for the pod."""
-        assert event.plan is not None
-        choice = event.plan.choice
-        plan = replace(event.plan, status=WAITING, reason=event.why, next_node=choice.node if choice is not None else "")
         task.set_plan(plan, view.now_at_s)
-        task.plan_at_s = task.settles_at_s if event.why.code == SETTLING else view.now_at_s + REPLAN_S[WAITING]
+        task.plan_at_s = task.settles_at_s if plan.reason.code == SETTLING else view.now_at_s + REPLAN_S[WAITING]
         if task.is_expected(view.now_at_s):
             view.planner.expect(plan)
         return None
 
-    def start(self, task: RescueTask, view: ReconcileView, event: Event) -> Result:
+    def start(self, task: RescueTask, view: ReconcileView, plan: RescuePlan) -> Result:
         """Request all evictions as dry runs, then hold the node."""
-        plan = event.plan
-        assert plan is not None and plan.choice is not None
         choice = plan.choice
+        assert choice is not None
         attempt = self._attempts.load_with_results(task, view)
         # Another program may have evicted pods for it, or rescued a pod that the planner did not spare.
         if task.uncertain_evictions or not view.planner.rescued.issuperset(self._attempts.rescued_pods(view.now_s)):
@@ -133,13 +126,13 @@ class Effects:
         if self._dry_run:
             view.planner.reserve(plan)
             task.planned_hold = (view.snapshot.nodes[choice.node], clearing.hold) if clearing.hold is not None else None
-            return Event("planned", plan.reason, PLANNED)
+            return Event("planned", Ending(PLANNED, plan.reason))
         task.begin(clearing)
         task.plan_limit = limit_of(choice, view.pods_on(choice.node))
         self._events.on_pod(task.pod, "RescueStarted", f"{plan.reason.text}, because no node has free capacity for it")
         return None
 
-    def resume(self, task: RescueTask, view: ReconcileView, event: Event) -> Result:
+    def resume(self, task: RescueTask, view: ReconcileView, _facts: None) -> Result:
         """Hold the node again.
 
         The other program released the node at its end. Without the hold, the replacement of such a pod could use the capacity before the
@@ -148,7 +141,7 @@ class Effects:
         attempt = self._attempts.load(task)
         if attempt is None or task.uid not in attempt.under_way:
             return Stay.LATER
-        self.resolve(task, view, event)
+        self.resolve(task, view)
         ending = {pod.metadata.uid for pod in view.snapshot.pods if pod.terminating}
         victims = [victim for victim in task.evicted if victim.pod.metadata.uid in ending]
         node = view.snapshot.nodes.get(victims[-1].pod.spec.node_name) if victims else None
@@ -164,27 +157,23 @@ class Effects:
         self._observer.on_hold(node, clearing.hold)
         return None
 
-    def take_over(self, task: RescueTask, _view: ReconcileView, event: Event) -> Result:
+    def take_over(self, task: RescueTask, _view: ReconcileView, clearing: Clearing) -> Result:
         """Continue on the node."""
-        assert event.clearing is not None
-        task.begin(event.clearing)
+        task.begin(clearing)
         task.attempt_started = True
         return None
 
     # --- on the node that is being cleared ---
 
-    def nominate(self, task: RescueTask, view: ReconcileView, event: Event) -> Result:
+    def nominate(self, task: RescueTask, view: ReconcileView, plan: RescuePlan) -> Result:
         """Nominate the pod for the node."""
-        assert event.plan is not None
-        task.set_plan(event.plan, view.now_at_s)
+        task.set_plan(plan, view.now_at_s)
         task.plan_at_s = view.now_at_s + REPLAN_S[WAITING]
         self._nominate(task, view)
         return None
 
-    def evict(self, task: RescueTask, view: ReconcileView, event: Event) -> Result:
+    def evict(self, task: RescueTask, view: ReconcileView, victim: Victim) -> Result:
         """Nominate the pod, record the victim, read pod, victim and node from the API server, and request the eviction."""
-        assert event.victim is not None
-        victim = event.victim
         self._lease.ensure_held()
         if not self._nominate(task, view):
             refused = Reason("not_nominated", "the pod could not be nominated for it")
@@ -199,50 +188,48 @@ class Effects:
         self._lease.ensure_held()
         return self._request_eviction(task, victim, view, dry_run=False)
 
-    def keep_node(self, task: RescueTask, view: ReconcileView, event: Event) -> Result:
+    def keep_node(self, task: RescueTask, view: ReconcileView, plan: RescuePlan) -> Result:
         """Keep the node, and evict nothing that makes the scheduler try the other pod."""
-        assert event.plan is not None
-        task.set_plan(replace(event.plan, reason=event.why), view.now_at_s)
+        task.set_plan(plan, view.now_at_s)
         return None
 
-    def release_for_now(self, task: RescueTask, view: ReconcileView, event: Event) -> Result:
+    def release_for_now(self, task: RescueTask, view: ReconcileView, plan: RescuePlan) -> Result:
         """Release the node, which may be cleared for the pod again."""
-        assert event.plan is not None
         if not self._release_or_back_off(task, view):
             return Stay.LATER
-        plan = replace(event.plan, status=WAITING, reason=event.why, next_node=task.clearing.node)
+        plan = replace(plan, status=WAITING, next_node=task.clearing.node)
         task.leave_node(view.now_at_s + REPLAN_S[WAITING])
         task.set_plan(plan, view.now_at_s)
         return None
 
-    def plan_again(self, task: RescueTask, view: ReconcileView, event: Event) -> Result:
+    def plan_again(self, task: RescueTask, view: ReconcileView, why: Reason) -> Result:
         """Release the node, and plan on all nodes again."""
-        self._observer.on_error(f"node {task.clearing.node} is planned again for pod {task.name}: {event.why.text}")
+        self._observer.on_error(f"node {task.clearing.node} is planned again for pod {task.name}: {why.text}")
         if not self._release_or_back_off(task, view):
             return Stay.LATER
         task.planned_again.add(task.clearing.node)
         task.leave_node()
         return None
 
-    def give_up(self, task: RescueTask, view: ReconcileView, event: Event) -> Result:
+    def give_up(self, task: RescueTask, view: ReconcileView, why: Reason) -> Result:
         """Release the node and exclude it."""
-        self._observer.on_error(f"node {task.clearing.node} is no longer cleared for pod {task.name}: {event.why.text}")
+        self._observer.on_error(f"node {task.clearing.node} is no longer cleared for pod {task.name}: {why.text}")
         if not self._release_or_back_off(task, view):
-            return Event("failed", event.why) if view.now_at_s > task.clearing.give_up_at_s else Stay.LATER
-        task.exclude_node(task.clearing.node, math.inf if task.has_evicted_here else view.now_at_s + LEFT_ALONE_FOR_S, event.why)
+            return Event("failed", why) if view.now_at_s > task.clearing.give_up_at_s else Stay.LATER
+        task.exclude_node(task.clearing.node, math.inf if task.has_evicted_here else view.now_at_s + LEFT_ALONE_FOR_S, why)
         task.leave_node()
         if task.failed_nodes >= self._options.max_attempts:
-            return _without_effect(task, f"; the last: {event.why.text}")
+            return _without_effect(task, f"; the last: {why.text}")
         return None
 
-    def abandon(self, task: RescueTask, _view: ReconcileView, _event: Event) -> Result:
+    def abandon(self, task: RescueTask, _view: ReconcileView, _facts: None) -> Result:
         """Leave the hold to the next leader."""
         task.clearing = Clearing()
         return None
 
     # --- answers of the API server ---
 
-    def resolve(self, task: RescueTask, view: ReconcileView, _event: Event) -> Result:
+    def resolve(self, task: RescueTask, view: ReconcileView, _facts: None = None) -> Result:
         """Read the pods whose eviction has no known result."""
         if task.is_clearing and not task.loaded:
             self._attempts.load(task)
@@ -260,14 +247,12 @@ class Effects:
             task.exclude_failed_nodes(task.last_node)
         return Stay.LATER if task.uncertain_evictions else None
 
-    def handle_error(self, task: RescueTask, view: ReconcileView, event: Event) -> Result:
+    def handle_error(self, task: RescueTask, view: ReconcileView, error: KubeError) -> Result:
         """Try again after two seconds. Other pods need not wait for this one.
 
         The same request would be forbidden again. A node does not stay held after a permanent error, nor if a transient error lasts beyond
         the time limit of the task.
         """
-        error = event.error
-        assert error is not None
         self._observer.on_error(f"{task.name}: {error}")
         task.retry_at_s = task.plan_at_s = view.now_at_s + ERROR_RETRY_S
         task.waits.pop(QUEUED, None)
@@ -276,16 +261,20 @@ class Effects:
 
     # --- the end ---
 
-    def finish(self, task: RescueTask, view: ReconcileView, event: Event) -> Result:
+    def fail(self, task: RescueTask, view: ReconcileView, why: Reason) -> Result:
         """Release the node and record the result."""
-        task.status, task.reason = event.status, event.reason
+        return self.finish(task, view, Ending(FAILED, why))
+
+    def finish(self, task: RescueTask, view: ReconcileView, ending: Ending) -> Result:
+        """Release the node and record the result."""
+        task.status, task.reason = ending
         if not self._dry_run:
             if self._lease.held:
-                self.complete(task, view, event)
+                self.complete(task, view)
             self._observer.on_finished(task)
         return None
 
-    def complete(self, task: RescueTask, view: ReconcileView, _event: Event) -> Result:
+    def complete(self, task: RescueTask, view: ReconcileView, _facts: None = None) -> Result:
         """Repeat the writes that have failed.
 
         ``Holds.reconcile`` releases the nodes in ``Holds.expired``.
@@ -295,7 +284,7 @@ class Effects:
         self._attempts.try_to_record_outcome(task, view)
         return None
 
-    def discard_plan(self, task: RescueTask, _view: ReconcileView, _event: Event) -> Result:
+    def discard_plan(self, task: RescueTask, _view: ReconcileView, _facts: None) -> Result:
         """Plan again, so that the old plan reserves no capacity."""
         task.status, task.plan_at_s = "", 0.0
         return None

@@ -7,6 +7,7 @@ from __future__ import annotations
 import typing as t
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from ...kube.cache.informer import CACHED_RESOURCES, WORKLOAD_RESOURCES, ClusterInformer
 from ...kube.client.api import KubeApi
@@ -17,6 +18,7 @@ from ...rescue.options import RescueOptions
 from ...rescue.plan import RescuePlan, Victim
 from ...rescue.planner import RescuePlanner
 from ...state.hold import Hold
+from ..common.event_recorder import EventRecorder
 from ..common.leader_lease import LeaderLease, identity
 from ..common.scheduler_profiles import read_scheduler_profiles
 from .requests import REQUEST_TIMEOUT_S
@@ -93,6 +95,11 @@ class RescueEnvironment:
     observer: RescueObserver
     writer: str
     dry_run: bool = False
+
+    @cached_property
+    def events(self) -> EventRecorder:
+        """The writer of Events."""
+        return EventRecorder(self.api, self.observer.on_error, self.options.namespaces)
 
 
 def open_environment(api: KubeApi, options: RescueOptions, observer: RescueObserver, *, dry_run: bool) -> RescueEnvironment:

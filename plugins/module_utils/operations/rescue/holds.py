@@ -15,7 +15,6 @@ from ...model.api.meta import ObjectMeta
 from ...model.api.node import Node
 from ...model.snapshot import ClusterSnapshot
 from ...rescue.held_nodes import HeldNodes, held_nodes
-from ...rescue.options import RescueOptions
 from ...state.hold import (
     HOLD_ANNOTATION,
     Hold,
@@ -32,9 +31,8 @@ from ...state.hold import (
     release_patch,
 )
 from ..common.config_map_store import NAME, NAMESPACE, Changes, ConfigMapStore
-from ..common.event_recorder import EventRecorder
 from ..common.guarded_patch import MAX_TRIES, write_guarded
-from .environment import ReconcileView, RescueObserver
+from .environment import ReconcileView, RescueEnvironment
 from .nomination_alone import Nominator
 from .requests import withdraw
 from .task import WATCHED, RescueTask
@@ -115,6 +113,16 @@ class NodeTakenError(KubeError):
 
 RETRY_S = 1.0
 """Seconds until ``reconcile`` repeats writes, after one of them has failed."""
+SHOWN_FOR_S = 60.0
+"""Seconds for which the watch may still show a hold that was released. After that, the same hold is a new one."""
+
+
+class _Released(t.NamedTuple):
+    """A hold that this program has released, with the annotation of its node."""
+
+    hold: Hold
+    annotation: t.Optional[str]
+    at_s: float
 
 
 class Holds:
@@ -125,17 +133,15 @@ class Holds:
     record proves. Such an annotation is reported and has no other effect.
     """
 
-    def __init__(
-        self, api: KubeApi, events: EventRecorder, observer: RescueObserver, options: RescueOptions, nominations: Nominator
-    ) -> None:
+    def __init__(self, environment: RescueEnvironment, nominations: Nominator) -> None:
         self.expired: list[str] = []
         self.orphaned: list[str] = []
         self.unproven: list[str] = []
-        self._api, self._events, self._observer, self._options = api, events, observer, options
+        self._api, self._events = environment.api, environment.events
+        self._observer, self._options = environment.observer, environment.options
         self._nominations = nominations
-        self._records = HoldStore(api)
-        self._released: dict[str, Hold] = {}
-        self._released_annotations: dict[str, t.Optional[str]] = {}
+        self._records = HoldStore(environment.api)
+        self._released: dict[str, _Released] = {}
         self._retry_at_s = 0.0
         self._held_nodes_cache: t.Optional[tuple[tuple[t.Any, ...], HeldNodes]] = None
 
@@ -192,9 +198,8 @@ class Holds:
 
     def active(self, snapshot: ClusterSnapshot) -> list[tuple[Node, Hold]]:
         """Return every node with a hold, without the holds that this program has released and that the watch still shows."""
-        holds = self._held_nodes(snapshot).holds
-        self._released = {name: hold for name, hold in self._released.items() if holds.get(name) == hold}
-        return [(node_or_stub(name, snapshot.nodes), hold) for name, hold in holds.items() if self._released.get(name) != hold]
+        holds, ended = self._held_nodes(snapshot).holds, self._released_lately()
+        return [(node_or_stub(name, snapshot.nodes), hold) for name, hold in holds.items() if name not in ended or ended[name].hold != hold]
 
     def release(self, node: Node, hold: Hold, *, waits: bool = True) -> bool:
         """Remove exactly this hold. Return False if that could not be written. ``waits``: the hold's pod may still be nominated."""
@@ -209,7 +214,7 @@ class Holds:
         except KubeError as error:
             self._fail(f"node {node.name} is not released yet: {error}")
             return False
-        self._released[node.name], self._released_annotations[node.name] = hold, hold_annotation(node)
+        self._released[node.name] = _Released(hold, hold_annotation(node), time.monotonic())
         if was_there:
             self._observer.on_released(node, hold)
             self._events.on_node(node, "RescueHoldReleased", f"no longer held for pod {hold.pod_name}")
@@ -235,11 +240,13 @@ class Holds:
 
     def _find_unproven(self, snapshot: ClusterSnapshot) -> list[str]:
         """Return the nodes with an unproven annotation, without annotations that this program removed and the watch still shows."""
-        found = {name: hold_annotation(snapshot.nodes[name]) for name in self._held_nodes(snapshot).unproven}
-        self._released_annotations = {
-            name: text for name, text in self._released_annotations.items() if text is not None and text == found.get(name, text)
-        }
-        return [name for name, text in found.items() if self._released_annotations.get(name) != text]
+        names, ended = self._held_nodes(snapshot).unproven, self._released_lately()
+        return [name for name in names if name not in ended or ended[name].annotation != hold_annotation(snapshot.nodes[name])]
+
+    def _released_lately(self) -> dict[str, _Released]:
+        now_at_s = time.monotonic()
+        self._released = {name: one for name, one in self._released.items() if now_at_s < one.at_s + SHOWN_FOR_S}
+        return self._released
 
     def _drop(self, records: list[HoldRecord]) -> None:
         try:

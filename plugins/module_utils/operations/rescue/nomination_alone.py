@@ -14,6 +14,7 @@ import time
 import typing as t
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 
 from ...kube.cache.informer import ClusterInformer
 from ...kube.client.api import KubeApi
@@ -127,7 +128,7 @@ def queue_event(
     """Return the event if another rescue must end before the next eviction of the plan on the node of this task. None otherwise."""
     alone = task.clearing.hold is not None and task.clearing.hold.nominates
     first = queue_violation(task, BY_NOMINATION if alone else None, tasks, options, view)
-    return Event("another_first" if alone else "queued", first, plan=plan) if first is not None else None
+    return Event("another_first" if alone else "queued", replace(plan, reason=first)) if first is not None else None
 
 
 def queue_violation(

@@ -30,7 +30,7 @@ CLEARING = (EVICTING, BINDING)
 """The states in which a node is being cleared for the pod."""
 BEFORE_THE_END = (WATCHED, *CLEARING)
 
-Effect = t.Callable[[Effects, RescueTask, ReconcileView, Event], Result]
+Effect = t.Callable[[Effects, RescueTask, ReconcileView, t.Any], Result]
 
 
 class Transition(t.NamedTuple):
@@ -70,7 +70,7 @@ TRANSITIONS = (
     Transition(BEFORE_THE_END, "error", "another request has failed", Effects.handle_error, outdates=False),
     # The end.
     Transition(BEFORE_THE_END, "over", "bound, gone, or not critical any more", Effects.finish, ENDED),
-    Transition(BEFORE_THE_END, "failed", "no other node, a time limit, or a forbidden request", Effects.finish, ENDED),
+    Transition(BEFORE_THE_END, "failed", "no other node, a time limit, or a forbidden request", Effects.fail, ENDED),
     Transition((ENDED,), "unwritten", "a last write is due", Effects.complete, outdates=False),
     Transition((ENDED,), "expired", "the plan of a dry run is old", Effects.discard_plan, WATCHED),
     Transition((ENDED,), "done", "nothing is left to write", Effects.nothing, REMOVED, outdates=False),
@@ -86,7 +86,7 @@ _ROWS = {(state, row.event): row for row in TRANSITIONS for state in row.states}
 def apply(effects: Effects, task: RescueTask, event: Event, view: ReconcileView) -> bool:
     """Carry out the transition of the event. Return whether the cluster must be observed again."""
     row = _ROWS[task.stage, event.name]
-    result = row.effect(effects, task, view, event)
+    result = row.effect(effects, task, view, event.facts)
     if isinstance(result, Event):
         return apply(effects, task, result, view)
     if result is not None:

@@ -13,7 +13,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
 
-from ...kube.client.errors import KubeError
 from ...model.api.node import Node
 from ...model.api.pod import Pod
 from ...model.backoff import Backoff
@@ -66,21 +65,17 @@ class Stay(Enum):
 
 
 class Event(t.NamedTuple):
-    """The end of the wait in a state, with the facts that its effect needs. ``status``: the result of a rescue that ends."""
+    """The end of the wait in a state. ``facts``: the last argument of its effect, which has the type."""
 
     name: str
-    reason: t.Optional[Reason] = None
-    status: str = FAILED
-    plan: t.Optional[RescuePlan] = None
-    victim: t.Optional[Victim] = None
-    error: t.Optional[KubeError] = None
-    clearing: t.Optional[Clearing] = None
+    facts: t.Any = None
 
-    @property
-    def why(self) -> Reason:
-        """The reason of an event that has one."""
-        assert self.reason is not None
-        return self.reason
+
+class Ending(t.NamedTuple):
+    """The result of a rescue that ends, and its reason."""
+
+    status: str
+    reason: Reason
 
 
 @dataclass(frozen=True)
