@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 from collections import Counter as Tally
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Sequence
 
 from prometheus_client import Counter, Gauge, Histogram
 
@@ -28,46 +28,34 @@ class Metrics:
 
     def __init__(self) -> None:
         self.registry = registry = new_registry()
-        self.pending = Gauge(
-            f"{PREFIX}pending_critical_pods", "Critical pods without a node, by what is done for them.", ["status"], registry=registry
-        )
-        self.rescues = Counter(f"{PREFIX}rescues", "Rescues that this process began and that have ended.", ["result"], registry=registry)
-        self.evictions = Counter(f"{PREFIX}evictions", "Pods that this process has evicted.", registry=registry)
-        self.bound = Histogram(
-            f"{PREFIX}unschedulable_to_bound_seconds",
-            "Seconds from the report that no node fits a critical pod until the pod is bound, observed by the leader.",
-            buckets=BOUND_BUCKETS_S,
-            registry=registry,
-        )
-        self.holds = Gauge(f"{PREFIX}holds", "Nodes that are held for a critical pod, by any program.", registry=registry)
-        self.oldest_hold = Gauge(
-            f"{PREFIX}oldest_hold_seconds",
-            "Seconds since the oldest hold was made, by the API server's clock. 0 without a hold.",
-            registry=registry,
-        )
-        self.hold_limit = Gauge(
-            f"{PREFIX}hold_limit_seconds",
-            "Seconds after which a rescuer with these settings has removed each hold: wait_timeout and evict_timeout.",
-            registry=registry,
-        )
-        self.unproven_hold_annotations = Gauge(
-            f"{PREFIX}unproven_hold_annotations",
-            "Nodes with the annotation of a hold that no taint and no record proves.",
-            registry=registry,
-        )
-        self.leader = Gauge(f"{PREFIX}leader", "1 in the process that has the Lease, 0 in the others.", registry=registry)
-        self.dry_run = Gauge(f"{PREFIX}dry_run", "1 in a process that only plans, and therefore never leads.", registry=registry)
-        self.unready = Gauge(f"{PREFIX}unready", "1 in a process that cannot do its work; /readyz has the reason.", registry=registry)
-        self.planning = Histogram(
-            f"{PREFIX}planning_seconds",
-            "Seconds to observe the cluster and to plan one pod.",
-            buckets=PLANNING_BUCKETS_S,
-            registry=registry,
-        )
-        self.undecodable = Gauge(
-            f"{PREFIX}undecodable_objects", "Objects that cannot be decoded at the moment, by kind.", ["kind"], registry=registry
-        )
-        self.errors = Counter(f"{PREFIX}errors", "Errors that were retried, or that were not fatal.", registry=registry)
+
+        def gauge(name: str, text: str, labels: Sequence[str] = ()) -> Gauge:
+            return Gauge(f"{PREFIX}{name}", text, labels, registry=registry)
+
+        def counter(name: str, text: str, labels: Sequence[str] = ()) -> Counter:
+            return Counter(f"{PREFIX}{name}", text, labels, registry=registry)
+
+        def histogram(name: str, text: str, buckets: Sequence[float]) -> Histogram:
+            return Histogram(f"{PREFIX}{name}", text, buckets=buckets, registry=registry)
+
+        self.pending = gauge("pending_critical_pods", "Critical pods without a node, by what is done for them.", ["status"])
+        self.rescues = counter("rescues", "Rescues that this process began and that have ended.", ["result"])
+        self.evictions = counter("evictions", "Pods that this process has evicted.")
+        bound = "Seconds from the report that no node fits a critical pod until the pod is bound, observed by the leader."
+        self.bound = histogram("unschedulable_to_bound_seconds", bound, BOUND_BUCKETS_S)
+        self.holds = gauge("holds", "Nodes that are held for a critical pod, by any program.")
+        oldest = "Seconds since the oldest hold was made, by the API server's clock. 0 without a hold."
+        self.oldest_hold = gauge("oldest_hold_seconds", oldest)
+        limit = "Seconds after which a rescuer with these settings has removed each hold: wait_timeout and evict_timeout."
+        self.hold_limit = gauge("hold_limit_seconds", limit)
+        unproven = "Nodes with the annotation of a hold that no taint and no record proves."
+        self.unproven_hold_annotations = gauge("unproven_hold_annotations", unproven)
+        self.leader = gauge("leader", "1 in the process that has the Lease, 0 in the others.")
+        self.dry_run = gauge("dry_run", "1 in a process that only plans, and therefore never leads.")
+        self.unready = gauge("unready", "1 in a process that cannot do its work; /readyz has the reason.")
+        self.planning = histogram("planning_seconds", "Seconds to observe the cluster and to plan one pod.", PLANNING_BUCKETS_S)
+        self.undecodable = gauge("undecodable_objects", "Objects that cannot be decoded at the moment, by kind.", ["kind"])
+        self.errors = counter("errors", "Errors that were retried, or that were not fatal.")
         # Without this a label value that was never used would be missing instead of 0.
         for result in RESULTS:
             self.rescues.labels(result)

@@ -281,6 +281,41 @@ def test_a_result_that_could_not_be_written_is_written_later(monkeypatch: pytest
     assert under_way(on) == [] and on.controller.unrecorded == []
 
 
+def test_an_attempt_whose_record_has_lost_its_answer_does_not_stay_under_way(monkeypatch: pytest.MonkeyPatch) -> None:
+    on = full_nodes("n", once=False)
+    write = on.attempts.update
+
+    def lose_answer(change: t.Any) -> None:
+        write(change)
+        raise UnreachableError("gone")
+
+    monkeypatch.setattr(on.attempts, "update", lose_answer)
+    on.controller.reconcile()
+    assert under_way(on) == ["u-dns"] and on.cluster.evicted == []
+    monkeypatch.setattr(on.attempts, "update", write)
+    del on.cluster.pods["v-n"]
+    on.cluster.pods["dns"]["spec"]["nodeName"] = "n"
+    for _round in range(2):
+        on.controller.reconcile()
+        on.controller.attempts._due_at_s = 0.0
+    assert under_way(on) == [] and on.cluster.held == []
+
+
+def test_a_hold_that_is_there_again_counts_a_minute_after_its_release(monkeypatch: pytest.MonkeyPatch) -> None:
+    on = full_nodes("n")
+    on.controller.reconcile()
+    ((held, hold),) = on.controller.holds_seen()
+    before, records = dict(on.cluster.nodes), dict(on.cluster.records)
+    before["n"] = copy.deepcopy(before["n"])
+    assert on.controller.holds.release(held, hold) and on.controller.holds.active(on.cluster.snapshot()) == []
+    on.cluster.nodes, on.cluster.records = before, records
+    on.controller.holds._records.read()
+    assert on.controller.holds.active(on.cluster.snapshot()) == []
+    after_s = time.monotonic() + holds.SHOWN_FOR_S
+    monkeypatch.setattr(time, "monotonic", lambda: after_s)
+    assert [again.uid for _node, again in on.controller.holds.active(on.cluster.snapshot())] == ["u-dns"]
+
+
 @pytest.mark.parametrize(("bound", "victims", "expected"), [(True, True, [0]), (False, True, [1]), (False, False, [])])
 def test_what_a_killed_program_left_as_under_way_is_corrected(bound: bool, victims: bool, expected: list[int]) -> None:
     """A pod that is gone counts as at the end of a rescue: as a failure if a pod was evicted for it."""
