@@ -33,7 +33,7 @@ from .attempts import AttemptRecorder
 from .decisions import Decisions, end_of, is_outdated
 from .effects import Effects
 from .environment import ReconcileView, RescueEnvironment
-from .holds import Holds
+from .holds import Holds, node_or_stub
 from .nomination_alone import Nominator
 from .states import apply
 from .task import FAILED, NOT_LEADER, QUEUED, REPLAN_S, WATCHED, Clearing, Event, RescueTask
@@ -378,9 +378,9 @@ class RescueController:
         for task in self.tasks.values():
             if task.uid not in self._kept:
                 self.effects.release_node(task, view.snapshot.nodes)
-        for node, hold in self._own_holds():
+        for name, hold in self.still_held.items():
             self._lease.ensure_held()
-            self.holds.release(node, hold)
+            self.holds.release(node_or_stub(name, view.snapshot.nodes), hold)
 
     @property
     def pending_write(self) -> str:
@@ -408,10 +408,10 @@ class RescueController:
 
     @property
     def still_held(self) -> dict[str, Hold]:
-        """The holds of this program that it must release and that are on their nodes as far as it knows, by node name."""
-        tasks = [task for task in self.tasks.values() if task.is_finished or (task.is_clearing and task.uid not in self._kept)]
-        held = {task.clearing.node: task.clearing.hold for task in tasks if task.clearing.hold is not None}
-        return {**{node.name: hold for node, hold in self._own_holds()}, **held}
+        """The holds that this program has placed or taken over and must release, by node name."""
+        taken_over = {task.uid for task in self.tasks.values() if task.attempt_started}
+        own = [(node, hold) for node, hold in self.holds_seen() if hold.writer == self.environment.writer or hold.uid in taken_over]
+        return {node.name: hold for node, hold in own if hold.uid not in self._kept}
 
     @property
     def unrecorded(self) -> list[RescueTask]:
@@ -457,9 +457,3 @@ class RescueController:
                 task.outcome_recorded = True
         except (KubeError, LeaseLostError) as error:
             self._observer.on_error(f"the results of attempts could not be written at the end of the run: {error}")
-
-    def _own_holds(self) -> list[tuple[Node, Hold]]:
-        """Return the holds that this program has placed or taken over, without those that it keeps at its end."""
-        taken_over = {task.uid for task in self.tasks.values() if task.attempt_started}
-        own = ((node, hold) for node, hold in self.holds_seen() if hold.writer == self.environment.writer or hold.uid in taken_over)
-        return [(node, hold) for node, hold in own if hold.uid not in self._kept]
