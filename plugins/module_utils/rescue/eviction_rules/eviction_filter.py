@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 import typing as t
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from ...model.api.pod import Pod, mounts_claims
@@ -154,25 +154,11 @@ class EvictionFilter:
     def __post_init__(self) -> None:
         self._preemptor = preemptor_of(self.pod, self.options)
         self._owner = owner_key(self.pod)
-        evicts_equals = self.options.allow_equal_priority or self._preemptor.spec_priority < self._preemptor.priority
-        further_rules = (
-            (self._owner is not None, lambda node_pod: same_controller_violation(node_pod, self._owner)),
-            (evicts_equals, lambda node_pod: would_return_violation(node_pod, self.return_check)),
-            (self.windows is not None, lambda node_pod: pod_outside_window_violation(node_pod.pod, self.windows)),
-            (
-                self.options.allow_equal_priority and bool(self.rescued),
-                lambda node_pod: rescued_before_violation(node_pod, self._preemptor, self.rescued),
-            ),
-            (bool(self.excluded_victims), lambda node_pod: excluded_violation(node_pod, self.excluded_victims)),
-        )
-        # The rules that can still protect a pod after the priorities, the options and the budgets have allowed its eviction.
-        self._further_rules: list[Callable[[NodePod], t.Optional[Reason]]] = [rule for can_apply, rule in further_rules if can_apply]
 
     def eviction_violation(self, node_pod: NodePod) -> t.Optional[Reason]:
         """Return the reason why the pod may not be evicted, budgets included. Return None if it may.
 
-        A reason that no option changes comes before one that an option changes. The maintenance window, a rescue a short time ago, an
-        excluded victim and the budgets come last, because they change by themselves.
+        A reason that no option changes comes before one that an option changes. Reasons that change by themselves come last.
         """
         if node_pod.fixed_violation is not None:
             return node_pod.fixed_violation
@@ -185,19 +171,27 @@ class EvictionFilter:
             return for_pod
         if node_pod.options_violation is NOT_SAFE_TO_EVICT:
             return NOT_SAFE_TO_EVICT
-        return (
-            for_pod
-            or node_pod.options_violation
-            or pod_outside_window_violation(node_pod.pod, self.windows)
-            or rescued_before_violation(node_pod, self._preemptor, self.rescued)
-            or excluded_violation(node_pod, self.excluded_victims)
-            or budget_violation(node_pod, self.budgets)
-        )
+        return for_pod or node_pod.options_violation or self._passing_violation(node_pod) or budget_violation(node_pod, self.budgets)
 
     def evictable_pods(self, allowed: Sequence[tuple[NodePod, t.Optional[BudgetKey]]]) -> Sequence[tuple[NodePod, t.Optional[BudgetKey]]]:
         """Return the pods that may be evicted, each with the budget that its eviction counts against.
 
         ``allowed``: pods that may be evicted by their own properties, the options, the priorities and the budgets.
         """
-        rules = self._further_rules
-        return [one for one in allowed if not any(rule(one[0]) for rule in rules)] if rules else allowed
+        return [one for one in allowed if self._further_violation(one[0]) is None]
+
+    def _further_violation(self, node_pod: NodePod) -> t.Optional[Reason]:
+        """Return the reason of the rules that do not follow from the properties of the pod, the options, the priorities or the budgets."""
+        return (
+            same_controller_violation(node_pod, self._owner)
+            or would_return_violation(node_pod, self.return_check)
+            or self._passing_violation(node_pod)
+        )
+
+    def _passing_violation(self, node_pod: NodePod) -> t.Optional[Reason]:
+        """Return the reason of a rule whose result changes by itself."""
+        return (
+            pod_outside_window_violation(node_pod.pod, self.windows)
+            or rescued_before_violation(node_pod, self._preemptor, self.rescued)
+            or excluded_violation(node_pod, self.excluded_victims)
+        )
