@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import typing as t
+from dataclasses import dataclass, field
 
 from ...kube.client.errors import KubeError
 from ...model.api.node import Node
@@ -13,6 +14,7 @@ from ...model.reason import reason_fields, reason_message
 from ...model.undecodable import Undecodable, undecodable_results
 from ...rescue.plan import IMPOSSIBLE, Victim
 from ...state.hold import HOLD_ANNOTATION, Hold, decode_hold, hold_annotation, taint_json
+from .environment import RescueObserver
 from .task import FAILED, NO_OTHER_NODE, POD_GONE, RescueTask
 
 Json = dict[str, t.Any]
@@ -37,18 +39,44 @@ class Eviction(t.NamedTuple):
     victim: Victim
 
 
-class RescueResult(t.NamedTuple):
-    """The result of a run: its tasks, what it has changed or would change, warnings, and the error that ended it.
+@dataclass
+class RescueResult(RescueObserver):
+    """The result of a run, which observes the run: its tasks, what it has changed or would change, and the error that ended it.
 
-    ``undecodable`` has the objects that could not be decoded.
+    ``warnings``: the other errors, each text once. ``undecodable`` has the objects that could not be decoded.
     """
 
-    tasks: list[RescueTask]
-    hold_changes: t.Sequence[HoldChange] = ()
-    evictions: t.Sequence[Eviction] = ()
-    warnings: tuple[str, ...] = ()
+    tasks: list[RescueTask] = field(default_factory=list)
+    hold_changes: list[HoldChange] = field(default_factory=list)
+    evictions: list[Eviction] = field(default_factory=list)
+    warnings: dict[str, None] = field(default_factory=dict)
     error: t.Optional[KubeError] = None
     undecodable: tuple[Undecodable, ...] = ()
+
+    def on_error(self, what: str) -> None:
+        self.warnings[what] = None
+
+    def on_hold(self, node: Node, hold: Hold) -> None:
+        self.hold_changes.append(HoldChange(node, hold))
+
+    def on_evicted(self, task: RescueTask, victim: Victim) -> None:
+        self.evictions.append(Eviction(task.name, victim))
+
+    def on_released(self, node: Node, hold: Hold) -> None:
+        self.hold_changes.append(HoldChange(node, hold, is_release=True))
+
+    @property
+    def has_changes(self) -> bool:
+        """True if a hold was placed or removed, or an error was reported."""
+        return bool(self.hold_changes or self.warnings)
+
+    def add_plans(self) -> None:
+        """Add the holds and the evictions of plans that are not carried out."""
+        for task in self.tasks:
+            if task.planned_hold is not None and task.is_plan:
+                self.on_hold(*task.planned_hold)
+            for victim in task.planned_victims:
+                self.on_evicted(task, victim)
 
 
 def rescue_result(run: RescueResult, *, named: bool, diff: bool = False) -> Json:
@@ -115,15 +143,14 @@ def _victims_diff(critical_pod: str, by_node: dict[str, list[str]]) -> Json:
 
 def row_of(task: RescueTask) -> Json:
     """Return the entry of one pod."""
-    metadata, choice = task.pod.metadata, task.last_plan.choice if task.last_plan is not None and task.is_plan else None
-    victims = [*task.evicted, *(choice.victims if choice is not None else ())]
+    metadata, planned = task.pod.metadata, task.planned_victims
     return {
         "namespace": metadata.namespace,
         "name": metadata.name,
         "status": FAILED if task.status == POD_GONE else task.status,
         **reason_fields(task.reason),
-        "node": task.pod.spec.node_name or task.clearing.node or (choice.node if choice is not None else ""),
-        "victims": [_victim(victim) for victim in victims],
+        "node": task.pod.spec.node_name or task.clearing.node or (planned[0].pod.spec.node_name if planned else ""),
+        "victims": [_victim(victim) for victim in (*task.evicted, *planned)],
         "blockers": _blockers(task),
     }
 

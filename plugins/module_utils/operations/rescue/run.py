@@ -14,7 +14,6 @@ from enum import Enum
 from ...kube.client.api import KubeApi
 from ...kube.client.errors import InvalidError, KubeError, is_transient
 from ...kube.client.resources import PODS
-from ...model.api.node import Node
 from ...model.api.pod import Pod
 from ...model.option_values import OptionError
 from ...model.reason import Reason
@@ -22,14 +21,14 @@ from ...model.snapshot import ClusterSnapshot
 from ...model.undecodable import undecodable_of
 from ...rescue.critical import NOT_CRITICAL, is_critical, not_critical_message
 from ...rescue.options import STATE_RELEASED, RescueOptions, RescueRequest, missing_namespaces
-from ...rescue.plan import IMPOSSIBLE, WAITING, Victim
+from ...rescue.plan import IMPOSSIBLE, WAITING
 from ...rescue.plan_reasons import UNEXPLAINED
 from ...state.hold import HOLD_ANNOTATION, NO_SCHEDULE, Hold
 from ..common.config_map_store import NAME, NAMESPACE, ConfigMapStore
 from ..common.leader_lease import ASKED_EVERY_S, LeaderLease, LeaseLostError
 from .controller import RescueController
-from .environment import RescueObserver, open_environment
-from .result import Eviction, HoldChange, RescueError, RescueResult
+from .environment import open_environment
+from .result import RescueError, RescueResult
 from .task import FAILED, NOT_LEADER, POD_GONE, QUEUED, RESCUED, SETTLING, RescueTask
 
 LEASE_TIMEOUT_S = 30.0
@@ -54,46 +53,10 @@ class End(Enum):
     """The time limit is over, and pods are still waiting, or this run could not release a node or record a result."""
 
 
-class _ResultObserver(RescueObserver):
-    """Collects the values of the result: errors, each text once, holds, and evictions."""
-
-    def __init__(self) -> None:
-        self.errors: dict[str, None] = {}
-        self.hold_changes: list[HoldChange] = []
-        self.evictions: list[Eviction] = []
-
-    def on_error(self, what: str) -> None:
-        self.errors[what] = None
-
-    def on_hold(self, node: Node, hold: Hold) -> None:
-        self.hold_changes.append(HoldChange(node, hold))
-
-    def on_evicted(self, task: RescueTask, victim: Victim) -> None:
-        self.evictions.append(Eviction(task.name, victim))
-
-    def on_released(self, node: Node, hold: Hold) -> None:
-        self.hold_changes.append(HoldChange(node, hold, is_release=True))
-
-    @property
-    def has_any(self) -> bool:
-        """True if a hold was placed or removed, or an error was reported."""
-        return bool(self.hold_changes or self.errors)
-
-    def result(
-        self, tasks: list[RescueTask], releases: t.Sequence[HoldChange] = (), *, error: t.Optional[KubeError] = None
-    ) -> RescueResult:
-        """Return the result with the collected values, the plans of a dry run, and the nodes that it would release."""
-        holds = [HoldChange(*task.planned_hold) for task in tasks if task.is_plan and task.planned_hold is not None]
-        choices = [(task, task.last_plan.choice) for task in tasks if task.is_plan and task.last_plan is not None]
-        evictions = [Eviction(task.name, victim) for task, choice in choices if choice is not None for victim in choice.victims]
-        changes = [*self.hold_changes, *holds, *releases]
-        return RescueResult(tasks, changes, [*self.evictions, *evictions], tuple(self.errors), error)
-
-
 def run_rescue(api: KubeApi, request: RescueRequest) -> RescueResult:
     """Rescue the pods that need it, or release all nodes. Raise OptionError, RescueError and KubeError."""
-    notes = _ResultObserver()
-    environment = open_environment(api, request.options, notes, dry_run=request.dry_run)
+    result = RescueResult()
+    environment = open_environment(api, request.options, result, dry_run=request.dry_run)
     selected, cache = selected_pods(api, request), environment.cache
     cache.start()
     try:
@@ -101,8 +64,10 @@ def run_rescue(api: KubeApi, request: RescueRequest) -> RescueResult:
         if missing:
             raise OptionError(missing)
         controller = RescueController(environment, ConfigMapStore(environment.api), selected=selected)
-        run = _release_result if request.state == STATE_RELEASED else _rescue_result
-        return run(controller, request, notes)._replace(undecodable=cache.undecodable)
+        run = _release_nodes if request.state == STATE_RELEASED else _rescue_pods
+        run(controller, request, result)
+        result.undecodable = cache.undecodable
+        return result
     finally:
         cache.stop()
 
@@ -110,22 +75,23 @@ def run_rescue(api: KubeApi, request: RescueRequest) -> RescueResult:
 # --- rescue -----------------------------------------------------------------------------------------------------------
 
 
-def _rescue_result(controller: RescueController, request: RescueRequest, notes: _ResultObserver) -> RescueResult:
-    """Rescue the pods. Return the result, also after an error if something was done or planned before it. Raise KubeError otherwise."""
-    error: t.Optional[KubeError] = None
+def _rescue_pods(controller: RescueController, request: RescueRequest, result: RescueResult) -> None:
+    """Rescue the pods. An error is in the result if something was done or planned before it. Raise KubeError otherwise."""
     try:
         _rescue(controller, request)
-    except KubeError as caught:
-        if not (controller.tasks or notes.has_any):
+    except KubeError as error:
+        if not (controller.tasks or result.has_changes):
             raise
-        error = caught
-    error = _with_held_nodes(error, controller)
-    tasks = list(controller.tasks.values())
-    if error is not None:
-        _fail_unfinished(tasks, error)
-        return notes.result(tasks, error=error)
-    tasks += named_pods_without_task(controller.tasks, controller.environment.cache.snapshot(), request)
-    return notes.result(tasks, _would_release(controller, notes) if request.dry_run else ())
+        result.error = error
+    result.error = _with_held_nodes(result.error, controller)
+    result.tasks = list(controller.tasks.values())
+    result.add_plans()
+    if result.error is not None:
+        _fail_unfinished(result.tasks, result.error)
+        return
+    result.tasks += named_pods_without_task(controller.tasks, controller.environment.cache.snapshot(), request)
+    if request.dry_run:
+        _add_releases(controller, result)
 
 
 def _rescue(controller: RescueController, request: RescueRequest) -> None:
@@ -330,13 +296,13 @@ def _held(node_name: str, hold: Hold) -> str:
     return f"node {node_name} has the {taint} {HOLD_ANNOTATION} for pod {hold.pod_name}"
 
 
-def _would_release(controller: RescueController, notes: _ResultObserver) -> list[HoldChange]:
-    """Return the nodes that a run would release. Nodes that are held for a waiting pod are reported as warnings."""
-    over = set(controller.holds.expired)
+def _add_releases(controller: RescueController, result: RescueResult) -> None:
+    """Add the nodes that a run would release. Nodes that are held for a waiting pod are reported as warnings."""
     for node, hold in controller.holds_seen():
-        if node.name not in over:
-            notes.on_error(f"{_held(node.name, hold)}; the hold of {hold.writer} lasts until {hold.deadline} at most")
-    return [HoldChange(node, hold, is_release=True) for node, hold in controller.holds_seen() if node.name in over]
+        if node.name in controller.holds.expired:
+            result.on_released(node, hold)
+        else:
+            result.on_error(f"{_held(node.name, hold)}; the hold of {hold.writer} lasts until {hold.deadline} at most")
 
 
 # --- the pods of a run ----------------------------------------------------------------------------------------------
@@ -394,21 +360,21 @@ def _answer(pod: Pod, options: RescueOptions) -> RescueTask:
 # --- release ----------------------------------------------------------------------------------------------------------
 
 
-def _release_result(controller: RescueController, request: RescueRequest, notes: _ResultObserver) -> RescueResult:
-    """Release all nodes. Return the result, also after an error if a node was released before it. Raise KubeError otherwise."""
+def _release_nodes(controller: RescueController, request: RescueRequest, result: RescueResult) -> None:
+    """Release all nodes. An error is in the result if a node was released before it. Raise KubeError otherwise."""
     holds, snapshot = controller.holds, controller.environment.cache.snapshot()
     try:
         holds.refresh(snapshot, leading=False)
         held = holds.active(snapshot)
         if request.dry_run:
-            return notes.result([], [HoldChange(node, hold, is_release=True) for node, hold in held])
-        if held:
+            for node, hold in held:
+                result.on_released(node, hold)
+        elif held:
             _release_all(controller)
     except KubeError as error:
-        if not notes.has_any:
+        if not result.has_changes:
             raise
-        return notes.result([], error=error)
-    return notes.result([])
+        result.error = error
 
 
 def _release_all(controller: RescueController) -> None:

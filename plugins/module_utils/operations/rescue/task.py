@@ -260,6 +260,12 @@ class RescueTask:
         return self.status == PLANNED and self.is_finished
 
     @property
+    def planned_victims(self) -> tuple[Victim, ...]:
+        """The victims of a plan that is not carried out."""
+        choice = self.last_plan.choice if self.last_plan is not None and self.is_plan else None
+        return choice.victims if choice is not None else ()
+
+    @property
     def needs_recording(self) -> bool:
         """True if the task has ended and the ConfigMap still has its attempt as in progress."""
         return self.is_finished and self.attempt_started and not self.outcome_recorded
