@@ -94,8 +94,7 @@ class AttemptRecorder:
     def load(self, task: RescueTask) -> t.Optional[AttemptRecord]:
         """Return the entry that counts the attempts for the pod. The task gets the pods that another program may have evicted for it."""
         self._read()
-        task.key = rescue_attempts.existing_key(self._entries, task.uid, task.key)
-        attempt = self._entries.get(task.key)
+        attempt = self._entries.get(self._key_of(task))
         if not task.loaded:
             task.attempt_started |= attempt is not None and task.uid in attempt.under_way and not self._dry_run
             known = {victim.pod.metadata.uid for victim in task.evicted}
@@ -118,7 +117,7 @@ class AttemptRecorder:
         def change(entry: t.Optional[AttemptRecord]) -> AttemptRecord:
             return rescue_attempts.start(entry, now_s=view.now_s, pod_uid=task.uid, name=task.name, victims=records)
 
-        self._update(task.key, change)
+        self._update(self._key_of(task), change)
         task.attempt_started, task.recorded_victims = True, frozenset(one.pod.metadata.uid for one in victims)
 
     def load_with_results(self, task: RescueTask, view: ReconcileView) -> t.Optional[AttemptRecord]:
@@ -134,7 +133,7 @@ class AttemptRecorder:
         found = change(attempt)
         if found is not attempt and not self._dry_run:
             self._lease.ensure_held()
-            self._update(task.key, change)
+            self._update(self._key_of(task), change)
         return found
 
     def record_outcome(self, task: RescueTask, view: ReconcileView) -> None:
@@ -148,7 +147,7 @@ class AttemptRecorder:
                 return rescue_attempts.cancel(entry, now_s=view.now_s, pod_uid=task.uid)
             return rescue_attempts.record_failure(entry, now_s=view.now_s, pod_uid=task.uid, name=task.name)
 
-        self._update(task.key, change)
+        self._update(self._key_of(task), change)
 
     def try_to_record_outcome(self, task: RescueTask, view: ReconcileView) -> None:
         """Record the result of the attempt if that is due. A write that may succeed later is tried again."""
@@ -188,6 +187,10 @@ class AttemptRecorder:
     def must_record(self, task: RescueTask) -> bool:
         """Return whether this program must still record the result. If another program holds the Lease, that program records it."""
         return task.needs_recording and not self._dry_run and self._lease.holder in ("", self._writer)
+
+    def _key_of(self, task: RescueTask) -> str:
+        """Return the key of the entry that counts the attempts. Once it exists, it does not change with the owner reference of the pod."""
+        return rescue_attempts.existing_key(self._entries, task.uid, rescue_attempts.attempt_key(task.pod))
 
     def _read(self) -> None:
         self._set_entries(self._store.read())

@@ -153,7 +153,7 @@ class Effects:
         assert clearing.hold is not None
         self._holds.place(node, clearing.hold)
         task.begin(clearing)
-        task.attempt_started = task.acted = True
+        task.attempt_started = True
         self._observer.on_hold(node, clearing.hold)
         return None
 
@@ -332,7 +332,6 @@ class Effects:
             return Stay.OBSERVE
         if not self._dry_run:
             self._events.on_node(node, "RescueHold", f"held for critical pod {task.name}")
-            task.acted = True
             self._observer.on_hold(node, hold)
         return None
 
@@ -452,7 +451,6 @@ class Effects:
         task.reset_backoff()
         if not own:
             return
-        task.acted = True
         self._observer.on_evicted(task, victim)
         node = victim.pod.spec.node_name  # the task may have another node by now
         self._events.on_pod(victim.pod, "EvictedForCriticalPod", f"evicted from node {node} to free capacity for critical pod {task.name}")

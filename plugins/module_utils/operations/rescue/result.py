@@ -89,7 +89,7 @@ def rescue_result(run: RescueResult, *, named: bool, diff: bool = False) -> Json
     # A pod that was deleted needs no rescue any more, which is not a failure.
     failed = [task for task in listed if task.status == FAILED or (named and task.status == IMPOSSIBLE)]
     result: Json = {
-        "changed": bool(released) or any(task.acted or task.is_plan for task in listed),
+        "changed": bool(run.hold_changes or run.evictions),
         "pods": [row_of(task) for task in listed],
         "released": released,
         "skipped_objects": undecodable_results(run.undecodable),

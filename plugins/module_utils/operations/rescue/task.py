@@ -21,7 +21,6 @@ from ...rescue.nomination_alone import OTHERS_TERMINATING
 from ...rescue.plan import IMPOSSIBLE, PLANNED, WAITING, Choice, RescueContext, RescuePlan, Victim
 from ...rescue.plan_reasons import ANOTHER_POD_FIRST, CAPACITY_BECOMING_FREE, NO_NODE, UNEXPLAINED, pod_names
 from ...state.hold import Hold
-from ...state.rescue_attempts import attempt_key
 
 # The states.
 WATCHED = "watched"
@@ -204,8 +203,6 @@ class RescueTask:
     """The end of the grace period of each evicted pod, by uid."""
     uncertain_evictions: dict[str, Victim] = field(default_factory=dict)
     """The pods, by uid, whose eviction has an unknown result."""
-    key: str = ""
-    """The key of the entry that counts the attempts. It does not change with the owner reference of the pod."""
     loaded: bool = False
     """The evictions of another program for the pod are known."""
     recorded_victims: frozenset[str] = frozenset()
@@ -214,8 +211,6 @@ class RescueTask:
     """An attempt has begun."""
     outcome_recorded: bool = False
     """The result of the attempt is in the ConfigMap, or cannot be written there."""
-    acted: bool = False
-    """This program has held a node or evicted a pod for the pod."""
 
     # The requests to the API server.
     retry_at_s: float = 0.0
@@ -223,9 +218,6 @@ class RescueTask:
     first_refused_at_s: t.Optional[float] = None
     """The time of the first refusal in a row."""
     refusals: int = 0
-
-    def __post_init__(self) -> None:
-        self.key = self.key or attempt_key(self.pod)
 
     @property
     def uid(self) -> str:

@@ -227,7 +227,9 @@ def test_a_plan_says_only_what_the_server_has_said() -> None:
     on.cluster.refuse_eviction = lambda _name, _dry_run: OverloadedError("busy", status=429)
     on.controller.reconcile()
     assert end_of(on, run._Clock(60), dry_run=True) is None
-    assert rescue_result(RescueResult([*on.controller.tasks.values()]), named=False)["changed"] is False
+    result = RescueResult([*on.controller.tasks.values()])
+    result.add_plans()
+    assert rescue_result(result, named=False)["changed"] is False
     on.cluster.refuse_eviction = lambda _name, _dry_run: None
     later(the_task(on))
     on.controller.reconcile()
