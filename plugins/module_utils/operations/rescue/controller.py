@@ -367,8 +367,6 @@ class RescueController:
         self.holds.refresh(snapshot, leading=True)
         for node, hold in self.holds.active(snapshot):
             self.holds.release(node, hold)
-        for task in self.tasks.values():
-            task.clearing.hold, task.clearing.nominated_version = None, ""
 
     def release_own_holds(self) -> None:
         """Release the nodes that this program holds, as last observed. The tasks keep their state. Raise LeaseLostError."""

@@ -392,7 +392,7 @@ class Effects:
     def _withdraw(self, task: RescueTask) -> None:
         """Withdraw the nomination for a node that another party's taint reserves. It belongs to no hold."""
         nominated, task.clearing.nominated_version = task.clearing.nominated_version, ""
-        if not nominated or not task.clearing.node or task.pod_gone or task.pod.spec.node_name:
+        if not nominated or task.pod_gone or task.pod.spec.node_name:
             return
         self._lease.ensure_held()
         try:
