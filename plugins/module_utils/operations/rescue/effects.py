@@ -2,8 +2,7 @@
 # Copyright: onprem.kube_scheduling contributors
 """The effects of the transitions in ``states.py``: all requests of a rescue, and the data that they change.
 
-An effect returns None when it has been carried out, Stay if it is not possible yet, and otherwise the event that follows instead. Each
-raises LeaseLostError before a write if another program may be active.
+An effect that is not possible raises NotPossibleError. Each raises LeaseLostError before a write if another program may be active.
 """
 
 from __future__ import annotations
@@ -50,7 +49,7 @@ from .requests import (
     read_pod,
     withdraw,
 )
-from .task import FAILED, LEFT_ALONE_FOR_S, NO_OTHER_NODE, QUEUED, REPLAN_S, SETTLING, Clearing, Ending, Event, RescueTask, Stay, limit_of
+from .task import FAILED, NO_OTHER_NODE, QUEUED, REPLAN_S, SETTLING, Clearing, Ending, Event, NotPossibleError, RescueTask, limit_of
 
 EXCLUDE_AFTER_REFUSAL_S = 5.0
 """Seconds for which a pod is excluded after a budget refused its eviction in a dry run."""
@@ -60,10 +59,10 @@ EXCLUDE_AFTER_DENIAL_S = 60.0
 """Seconds for which a pod is excluded after another denial, for example by a webhook."""
 NO_NOMINATION_FOR_S = 600.0
 """Seconds without further nominations in addition to a taint, after a permission error. The role for nominations is missing then."""
+LEFT_ALONE_FOR_S = 60.0
+"""Seconds for which a node is excluded that could not be cleared and on which nothing was evicted."""
 RETRY_S = 0.5
 ERROR_RETRY_S = 2.0
-
-Result = t.Union[Event, Stay, None]
 
 
 class Effects:
@@ -79,60 +78,53 @@ class Effects:
 
     # --- without a node ---
 
-    def nothing(self, _task: RescueTask, _view: ReconcileView, _facts: None) -> Result:
+    def nothing(self, _task: RescueTask, _view: ReconcileView, _facts: None) -> None:
         """Do nothing."""
-        return None
 
-    def hold_back(self, task: RescueTask, view: ReconcileView, plan: RescuePlan) -> Result:
+    def hold_back(self, task: RescueTask, view: ReconcileView, plan: RescuePlan) -> None:
         """Keep the node of the plan for the pod."""
         task.set_plan(plan, view.now_at_s)
         task.plan_at_s = task.settles_at_s if plan.reason.code == SETTLING else view.now_at_s + REPLAN_S[WAITING]
         if task.is_expected(view.now_at_s):
             view.planner.expect(plan)
-        return None
 
-    def start(self, task: RescueTask, view: ReconcileView, plan: RescuePlan) -> Result:
+    def start(self, task: RescueTask, view: ReconcileView, plan: RescuePlan) -> None:
         """Request all evictions as dry runs, then hold the node."""
         choice = plan.choice
         assert choice is not None
         attempt = self._attempts.load_with_results(task, view)
         # Another program may have evicted pods for it, or rescued a pod that the planner did not spare.
         if task.uncertain_evictions or not view.planner.rescued.issuperset(self._attempts.rescued_pods(view.now_s)):
-            return Stay.OBSERVE
+            raise NotPossibleError(outdates=True)
         # If no node is cleared or held for the pod, the last node was given up, and it counts as failed. It does not count if a foreign
         # taint reserves it, because such a node has no hold.
         task.exclude_failed_nodes(task.last_node if plan.hold_method is None or view.planner.has_node_for(task.uid) else "")
         if choice.node in task.excluded_nodes:
-            return Stay.OBSERVE
+            raise NotPossibleError(outdates=True)
         if task.failed_nodes >= self._options.max_attempts:
-            return _without_effect(task, "")
+            raise _without_effect(task, "")
         refusal = attempt_violation(attempt, now_s=view.now_s, max_attempts=self._options.max_attempts, pod_uid=task.uid)
         if refusal is not None:
-            return _postpone(task, view, refusal, IMPOSSIBLE if refusal.code == "attempts_used_up" else WAITING)
+            _postpone(task, view, refusal, IMPOSSIBLE if refusal.code == "attempts_used_up" else WAITING)
+            raise NotPossibleError
         for victim in choice.victims:
-            refused = self._request_eviction(task, victim, view, dry_run=True)
-            if refused is not None:
-                return refused
-        refused = self._nomination_violation(task, choice.node, view) if plan.hold_method == BY_NOMINATION else None
-        if refused is not None:
-            return refused
+            self._request_eviction(task, victim, view, dry_run=True)
+        if plan.hold_method == BY_NOMINATION:
+            self._check_nomination(task, choice.node, view)
         task.reset_backoff()
         if not self._dry_run:
             self._lease.ensure_held()
         clearing = self._clearing_of(task, choice.node, plan.hold_method, view)
-        refused = self._place_hold(task, clearing, view)
-        if refused is not None:
-            return refused
+        self._place_hold(task, clearing, view)
         if self._dry_run:
             view.planner.reserve(plan)
             task.planned_hold = (view.snapshot.nodes[choice.node], clearing.hold) if clearing.hold is not None else None
-            return Event("planned", Ending(PLANNED, plan.reason))
+            raise NotPossibleError(Event("planned", Ending(PLANNED, plan.reason)))
         task.begin(clearing)
         task.plan_limit = limit_of(choice, view.pods_on(choice.node))
         self._events.on_pod(task.pod, "RescueStarted", f"{plan.reason.text}, because no node has free capacity for it")
-        return None
 
-    def resume(self, task: RescueTask, view: ReconcileView, _facts: None) -> Result:
+    def resume(self, task: RescueTask, view: ReconcileView, _facts: None) -> None:
         """Hold the node again.
 
         The other program released the node at its end. Without the hold, the replacement of such a pod could use the capacity before the
@@ -140,14 +132,14 @@ class Effects:
         """
         attempt = self._attempts.load(task)
         if attempt is None or task.uid not in attempt.under_way:
-            return Stay.LATER
-        self.resolve(task, view)
+            raise NotPossibleError
+        self._read_uncertain(task, view)
         ending = {pod.metadata.uid for pod in view.snapshot.pods if pod.terminating}
         victims = [victim for victim in task.evicted if victim.pod.metadata.uid in ending]
         node = view.snapshot.nodes.get(victims[-1].pod.spec.node_name) if victims else None
         hold_method = hold_policy(task.pod, node, victims, self._options).hold_method if node is not None else None
         if node is None or hold_method is None or node.name in task.excluded_nodes:
-            return Stay.LATER
+            raise NotPossibleError
         self._lease.ensure_held()
         clearing = self._clearing_of(task, node.name, hold_method, view)
         assert clearing.hold is not None
@@ -155,99 +147,76 @@ class Effects:
         task.begin(clearing)
         task.attempt_started = True
         self._observer.on_hold(node, clearing.hold)
-        return None
 
-    def take_over(self, task: RescueTask, _view: ReconcileView, clearing: Clearing) -> Result:
+    def take_over(self, task: RescueTask, _view: ReconcileView, clearing: Clearing) -> None:
         """Continue on the node."""
         task.begin(clearing)
         task.attempt_started = True
-        return None
 
     # --- on the node that is being cleared ---
 
-    def nominate(self, task: RescueTask, view: ReconcileView, plan: RescuePlan) -> Result:
+    def nominate(self, task: RescueTask, view: ReconcileView, plan: RescuePlan) -> None:
         """Nominate the pod for the node."""
         task.set_plan(plan, view.now_at_s)
         task.plan_at_s = view.now_at_s + REPLAN_S[WAITING]
         self._nominate(task, view)
-        return None
 
-    def evict(self, task: RescueTask, view: ReconcileView, victim: Victim) -> Result:
+    def evict(self, task: RescueTask, view: ReconcileView, victim: Victim) -> None:
         """Nominate the pod, record the victim, read pod, victim and node from the API server, and request the eviction."""
         self._lease.ensure_held()
         if not self._nominate(task, view):
             refused = Reason("not_nominated", "the pod could not be nominated for it")
-            return Event("given_up", refused) if view.now_at_s > task.clearing.give_up_at_s else Stay.LATER
+            raise NotPossibleError(Event("given_up", refused) if view.now_at_s > task.clearing.give_up_at_s else None)
         if view.now_at_s < task.settles_at_s:
-            return Stay.LATER  # a node has opened: the scheduler may place the pod there
+            raise NotPossibleError  # a node has opened: the scheduler may place the pod there
         if not task.attempt_started or victim.pod.metadata.uid not in task.recorded_victims:
             self._attempts.record_start(task, victim, view)
-        changed = self._changed_since(task, victim, view)
-        if changed is not None:
-            return changed
+        self._check_unchanged(task, victim, view)
         self._lease.ensure_held()
-        return self._request_eviction(task, victim, view, dry_run=False)
+        self._request_eviction(task, victim, view, dry_run=False)
 
-    def keep_node(self, task: RescueTask, view: ReconcileView, plan: RescuePlan) -> Result:
+    def keep_node(self, task: RescueTask, view: ReconcileView, plan: RescuePlan) -> None:
         """Keep the node, and evict nothing that makes the scheduler try the other pod."""
         task.set_plan(plan, view.now_at_s)
-        return None
 
-    def release_for_now(self, task: RescueTask, view: ReconcileView, plan: RescuePlan) -> Result:
+    def release_for_now(self, task: RescueTask, view: ReconcileView, plan: RescuePlan) -> None:
         """Release the node, which may be cleared for the pod again."""
-        if not self._release_or_back_off(task, view):
-            return Stay.LATER
+        self._release(task, view)
         plan = replace(plan, status=WAITING, next_node=task.clearing.node)
         task.leave_node(view.now_at_s + REPLAN_S[WAITING])
         task.set_plan(plan, view.now_at_s)
-        return None
 
-    def plan_again(self, task: RescueTask, view: ReconcileView, why: Reason) -> Result:
+    def plan_again(self, task: RescueTask, view: ReconcileView, why: Reason) -> None:
         """Release the node, and plan on all nodes again."""
         self._observer.on_error(f"node {task.clearing.node} is planned again for pod {task.name}: {why.text}")
-        if not self._release_or_back_off(task, view):
-            return Stay.LATER
+        self._release(task, view)
         task.planned_again.add(task.clearing.node)
         task.leave_node()
-        return None
 
-    def give_up(self, task: RescueTask, view: ReconcileView, why: Reason) -> Result:
+    def give_up(self, task: RescueTask, view: ReconcileView, why: Reason) -> None:
         """Release the node and exclude it."""
         self._observer.on_error(f"node {task.clearing.node} is no longer cleared for pod {task.name}: {why.text}")
-        if not self._release_or_back_off(task, view):
-            return Event("failed", why) if view.now_at_s > task.clearing.give_up_at_s else Stay.LATER
+        self._release(task, view, otherwise=Event("failed", why) if view.now_at_s > task.clearing.give_up_at_s else None)
         task.exclude_node(task.clearing.node, math.inf if task.has_evicted_here else view.now_at_s + LEFT_ALONE_FOR_S, why)
         task.leave_node()
         if task.failed_nodes >= self._options.max_attempts:
-            return _without_effect(task, f"; the last: {why.text}")
-        return None
+            raise _without_effect(task, f"; the last: {why.text}")
 
-    def abandon(self, task: RescueTask, _view: ReconcileView, _facts: None) -> Result:
+    def abandon(self, task: RescueTask, _view: ReconcileView, _facts: None) -> None:
         """Leave the hold to the next leader."""
         task.clearing = Clearing()
-        return None
 
     # --- answers of the API server ---
 
-    def resolve(self, task: RescueTask, view: ReconcileView, _facts: None = None) -> Result:
+    def resolve(self, task: RescueTask, view: ReconcileView, _facts: None) -> None:
         """Read the pods whose eviction has no known result."""
         if task.is_clearing and not task.loaded:
             self._attempts.load(task)
-        found = False
-        for uid, victim in list(task.uncertain_evictions.items()):
-            if self.evictions.is_pending(uid):
-                task.retry_at_s = view.now_at_s + RETRY_S
-                continue
-            found = True
-            now = read_pod(self._api, victim.pod)
-            if is_evicted(now):
-                self._note_eviction(task, victim, view, now, own=uid in task.recorded_victims)
-            del task.uncertain_evictions[uid]
-        if found and not task.uncertain_evictions:
-            task.exclude_failed_nodes(task.last_node)
-        return Stay.LATER if task.uncertain_evictions else None
+        self._read_uncertain(task, view)
+        if task.uncertain_evictions:
+            raise NotPossibleError
 
-    def handle_error(self, task: RescueTask, view: ReconcileView, error: KubeError) -> Result:
+    def handle_error(self, task: RescueTask, view: ReconcileView, error: KubeError) -> None:
         """Try again after two seconds. Other pods need not wait for this one.
 
         The same request would be forbidden again. A node does not stay held after a permanent error, nor if a transient error lasts beyond
@@ -257,24 +226,24 @@ class Effects:
         task.retry_at_s = task.plan_at_s = view.now_at_s + ERROR_RETRY_S
         task.waits.pop(QUEUED, None)
         has_no_effect = task.is_clearing and (not is_transient(error) or view.now_at_s > task.clearing.give_up_at_s)
-        return Event("failed", Reason("error", str(error))) if is_permission_error(error) or has_no_effect else None
+        if is_permission_error(error) or has_no_effect:
+            raise NotPossibleError(_failed_by(error))
 
     # --- the end ---
 
-    def fail(self, task: RescueTask, view: ReconcileView, why: Reason) -> Result:
+    def fail(self, task: RescueTask, view: ReconcileView, why: Reason) -> None:
         """Release the node and record the result."""
-        return self.finish(task, view, Ending(FAILED, why))
+        self.finish(task, view, Ending(FAILED, why))
 
-    def finish(self, task: RescueTask, view: ReconcileView, ending: Ending) -> Result:
+    def finish(self, task: RescueTask, view: ReconcileView, ending: Ending) -> None:
         """Release the node and record the result."""
         task.status, task.reason = ending
         if not self._dry_run:
             if self._lease.held:
                 self.complete(task, view)
             self._observer.on_finished(task)
-        return None
 
-    def complete(self, task: RescueTask, view: ReconcileView, _facts: None = None) -> Result:
+    def complete(self, task: RescueTask, view: ReconcileView, _facts: None = None) -> None:
         """Repeat the writes that have failed.
 
         ``Holds.reconcile`` releases the nodes in ``Holds.expired``.
@@ -282,12 +251,10 @@ class Effects:
         if task.clearing.node not in self._holds.expired:
             self.release_node(task, view.snapshot.nodes)
         self._attempts.try_to_record_outcome(task, view)
-        return None
 
-    def discard_plan(self, task: RescueTask, _view: ReconcileView, _facts: None) -> Result:
+    def discard_plan(self, task: RescueTask, _view: ReconcileView, _facts: None) -> None:
         """Plan again, so that the old plan reserves no capacity."""
         task.status, task.plan_at_s = "", 0.0
-        return None
 
     def release_node(self, task: RescueTask, nodes: Mapping[str, Node]) -> bool:
         """Release the task's node if it is held. Return False if that could not be written yet."""
@@ -311,17 +278,18 @@ class Effects:
             hold = make_hold(task.pod, key=key, deadline_s=view.now_s + duration_s, writer=self._writer, since_s=view.now_s)
         return Clearing(node_name, hold, view.now_at_s + self._options.wait_timeout_s, view.now_at_s + duration_s)
 
-    def _place_hold(self, task: RescueTask, clearing: Clearing, view: ReconcileView) -> Result:
-        """Place the hold if there is one. Return the result of the start if that was refused."""
+    def _place_hold(self, task: RescueTask, clearing: Clearing, view: ReconcileView) -> None:
+        """Place the hold if there is one."""
         node, hold = view.snapshot.nodes[clearing.node], clearing.hold
         if hold is None:
-            return None
+            return
         try:
             self._holds.place(node, hold, dry_run=self._dry_run)
         except TooManyHoldsError as error:
-            return _postpone(task, view, Reason("too_many_holds", str(error)), WAITING)
+            _postpone(task, view, Reason("too_many_holds", str(error)), WAITING)
+            raise NotPossibleError from error
         except HoldNotRecordedError as error:
-            return Event("failed", Reason("error", str(error)))
+            raise NotPossibleError(_failed_by(error)) from error
         except KubeError as error:
             if is_permission_error(error) or is_transient(error):
                 raise
@@ -329,24 +297,23 @@ class Effects:
             self._observer.on_error(f"{task.name}: {error}")
             task.exclude_node(node.name, view.now_at_s + LEFT_ALONE_FOR_S, Reason("error", str(error)))
             task.plan_at_s = view.now_at_s + RETRY_S
-            return Stay.OBSERVE
+            raise NotPossibleError(outdates=True) from error
         if not self._dry_run:
             self._events.on_node(node, "RescueHold", f"held for critical pod {task.name}")
             self._observer.on_hold(node, hold)
-        return None
 
-    def _nomination_violation(self, task: RescueTask, node_name: str, view: ReconcileView) -> Result:
-        """Check by a dry run that the pod can be nominated, before any write. Return the result of the start if it cannot now."""
+    def _check_nomination(self, task: RescueTask, node_name: str, view: ReconcileView) -> None:
+        """Check by a dry run that the pod can be nominated, before any write."""
         try:
             if task.pod.status.nominated_node_name or nominate(self._api, task.pod, node_name, dry_run=True):
-                return None
+                return
         except KubeError as error:
             if is_permission_error(error) or is_transient(error):
                 raise
             if not isinstance(error, ConflictError):
-                return Event("failed", Reason("error", str(error)))
+                raise NotPossibleError(_failed_by(error)) from error
         task.plan_at_s = view.now_at_s + RETRY_S  # another client writes to the pod; the watch shows the result
-        return Stay.OBSERVE
+        raise NotPossibleError(outdates=True)
 
     def _nominate(self, task: RescueTask, view: ReconcileView) -> bool:
         """Nominate the pod for the held node, and again after the scheduler has cleared the nomination.
@@ -401,45 +368,55 @@ class Effects:
             # The scheduler clears the nomination after its next try.
             self._observer.on_error(f"pod {task.name} is still nominated for node {task.clearing.node}: {error}")
 
-    def _changed_since(self, task: RescueTask, victim: Victim, view: ReconcileView) -> Result:
-        """Return the result of the eviction if the pod does not wait any more, the victim may not be evicted, or the node is not held.
-
-        The state of all three is read from the API server.
-        """
+    def _check_unchanged(self, task: RescueTask, victim: Victim, view: ReconcileView) -> None:
+        """Check that the pod still waits, the victim may be evicted, and the node is held, by a read of all three."""
         try:
             waits, there, node = read_pod(self._api, task.pod), read_pod(self._api, victim.pod), read_node(self._api, task.clearing.node)
         except ResponseDecodeError as error:
-            return Event("given_up", Reason(UNDECODABLE, str(error)))
+            raise NotPossibleError(Event("given_up", Reason(UNDECODABLE, str(error)))) from error
         changed = pod_changed_violation(waits, task.pod, task.clearing.node)
         if changed is not None:
             self._observer.on_error(f"{task.name}: {changed.text}; the watch is behind")
             task.retry_at_s = view.now_at_s + RETRY_S
-            return Stay.OBSERVE
+            raise NotPossibleError(outdates=True)
         if there is None or there.terminating:
             self._assume_terminating(victim, there)
-            return Stay.OBSERVE
+            raise NotPossibleError(outdates=True)
         if node is None:
-            return Event("given_up", Reason("node_gone", f"node {task.clearing.node} is gone"))
+            raise NotPossibleError(Event("given_up", Reason("node_gone", f"node {task.clearing.node} is gone")))
         immune, closed = view.planner.current_violations(waits or task.pod, there, node, task.context(view.now_at_s))
         closed = closed or lost_hold_violation(node, task.clearing.hold)
         if closed is not None:
-            return Event("given_up", closed)
+            raise NotPossibleError(Event("given_up", closed))
         if immune is not None or there.spec.node_name != task.clearing.node:
             self._exclude(task, victim, view.now_at_s + EXCLUDE_AFTER_REFUSAL_S)
-            return Stay.OBSERVE
-        return None
+            raise NotPossibleError(outdates=True)
 
-    def _request_eviction(self, task: RescueTask, victim: Victim, view: ReconcileView, *, dry_run: bool) -> Result:
-        """Request the eviction, or check it by a dry run. Return the result of the effect if it was not granted."""
+    def _read_uncertain(self, task: RescueTask, view: ReconcileView) -> None:
+        """Read the pods whose eviction has no known result, except those whose request has not ended."""
+        found = False
+        for uid, victim in list(task.uncertain_evictions.items()):
+            if self.evictions.is_pending(uid):
+                task.retry_at_s = view.now_at_s + RETRY_S
+                continue
+            found = True
+            now = read_pod(self._api, victim.pod)
+            if is_evicted(now):
+                self._note_eviction(task, victim, view, now, own=uid in task.recorded_victims)
+            del task.uncertain_evictions[uid]
+        if found and not task.uncertain_evictions:
+            task.exclude_failed_nodes(task.last_node)
+
+    def _request_eviction(self, task: RescueTask, victim: Victim, view: ReconcileView, *, dry_run: bool) -> None:
+        """Request the eviction, or check it by a dry run."""
         try:
             self.evictions.request(victim, dry_run=dry_run)
         except KubeError as error:
             if not dry_run and may_have_succeeded(error):
                 task.uncertain_evictions[victim.pod.metadata.uid] = victim
-            return self._handle_refusal(task, victim, error, view)
+            self._handle_refusal(task, victim, error, view)
         if not dry_run:
             self._note_eviction(task, victim, view)
-        return None
 
     def _note_eviction(
         self, task: RescueTask, victim: Victim, view: ReconcileView, now: t.Optional[Pod] = None, *, own: bool = True
@@ -456,10 +433,10 @@ class Effects:
         self._events.on_pod(victim.pod, "EvictedForCriticalPod", f"evicted from node {node} to free capacity for critical pod {task.name}")
         self._events.on_pod(task.pod, "RescueEviction", f"evicted pod {victim.pod.metadata.full_name} from node {node} for it")
 
-    def _handle_refusal(self, task: RescueTask, victim: Victim, error: KubeError, view: ReconcileView) -> Result:
-        """Exclude the victim of a refused eviction, or request its eviction again later. Return the result of the effect."""
+    def _handle_refusal(self, task: RescueTask, victim: Victim, error: KubeError, view: ReconcileView) -> t.NoReturn:
+        """Exclude the victim of a refused eviction, or request its eviction again later."""
         if is_permission_error(error):
-            return Event("failed", Reason("error", str(error)))
+            raise NotPossibleError(_failed_by(error))
         denied = is_admission_denial(error)
         if isinstance(error, MultipleBudgetsError):
             self._exclude(task, victim, math.inf)
@@ -467,40 +444,40 @@ class Effects:
             # The pod is gone or terminating and releases its capacity, or its budget was being written or deleted.
             now = read_pod(self._api, victim.pod)
             if now is not None and not now.terminating:
-                return self._retry_eviction(task, victim, error, view)
+                self._retry_eviction(task, victim, error, view)
             self._assume_terminating(victim, now)
         elif isinstance(error, BudgetError) and not denied and not task.is_clearing:
             self._exclude(task, victim, view.now_at_s + EXCLUDE_AFTER_REFUSAL_S)
         elif is_transient(error) and not denied:
-            return self._retry_eviction(task, victim, error, view)
+            self._retry_eviction(task, victim, error, view)
         else:
             self._observer.on_error(f"{task.name}: {error}")
             self._exclude(task, victim, view.now_at_s + EXCLUDE_AFTER_DENIAL_S)
-        return Stay.OBSERVE
+        raise NotPossibleError(outdates=True)
 
-    def _retry_eviction(self, task: RescueTask, victim: Victim, error: KubeError, view: ReconcileView) -> Result:
+    def _retry_eviction(self, task: RescueTask, victim: Victim, error: KubeError, view: ReconcileView) -> t.NoReturn:
         if isinstance(error, EvictionPendingError):  # not a refusal: the answer is pending
             task.retry_at_s = task.plan_at_s = view.now_at_s + RETRY_S
-            return Stay.OBSERVE
+            raise NotPossibleError(outdates=True)
         # The eviction may have been carried out, which is checked first.
         refused_for_s = 0.0 if task.first_refused_at_s is None else view.now_at_s - task.first_refused_at_s
         is_first = task.first_refused_at_s is None and victim.pod.metadata.uid in task.uncertain_evictions
         if is_first or refused_for_s < self._options.evict_timeout_s:
             task.back_off(view.now_at_s, error.retry_after_s if isinstance(error, ApiError) else None)
             task.plan_at_s = task.retry_at_s
-            return Stay.OBSERVE
+            raise NotPossibleError(outdates=True)
         self._observer.on_error(f"{task.name}: {error}")
         if task.is_clearing:
-            return Event("given_up", Reason("evict_timeout", f"refused for {self._options.evict_timeout_s} s: {error}"))
+            raise NotPossibleError(Event("given_up", Reason("evict_timeout", f"refused for {self._options.evict_timeout_s} s: {error}")))
         self._exclude(task, victim, view.now_at_s + EXCLUDE_AFTER_DENIAL_S)
         task.reset_backoff()
-        return Stay.OBSERVE
+        raise NotPossibleError(outdates=True)
 
-    def _release_or_back_off(self, task: RescueTask, view: ReconcileView) -> bool:
-        released = self.release_node(task, view.snapshot.nodes)
-        if not released:
+    def _release(self, task: RescueTask, view: ReconcileView, *, otherwise: t.Optional[Event] = None) -> None:
+        """Release the task's node. If that cannot be written yet, the event ``otherwise`` follows, or the next step tries again."""
+        if not self.release_node(task, view.snapshot.nodes):
             task.back_off(view.now_at_s)
-        return released
+            raise NotPossibleError(otherwise)
 
     def _assume_terminating(self, victim: Victim, now: t.Optional[Pod]) -> None:
         """Let the cached state show the end of the victim. ``now``: as just read; None if it is gone, or was not read."""
@@ -511,12 +488,16 @@ class Effects:
         task.excluded_victims[victim.pod.metadata.uid] = until_s
 
 
-def _postpone(task: RescueTask, view: ReconcileView, why: Reason, status: str) -> Stay:
+def _postpone(task: RescueTask, view: ReconcileView, why: Reason, status: str) -> None:
     """Plan again after five seconds."""
     task.set_plan(RescuePlan(task.pod, status, why), view.now_at_s)
     task.plan_at_s = view.now_at_s + POSTPONED_FOR_S
-    return Stay.LATER
 
 
-def _without_effect(task: RescueTask, last: str) -> Event:
-    return Event("failed", Reason(NO_OTHER_NODE, f"pods were evicted without effect on {task.failed_nodes} nodes{last}"))
+def _failed_by(error: KubeError) -> Event:
+    return Event("failed", Reason("error", str(error)))
+
+
+def _without_effect(task: RescueTask, last: str) -> NotPossibleError:
+    why = Reason(NO_OTHER_NODE, f"pods were evicted without effect on {task.failed_nodes} nodes{last}")
+    return NotPossibleError(Event("failed", why))

@@ -11,9 +11,9 @@ from __future__ import annotations
 
 import typing as t
 
-from .effects import Effects, Result
+from .effects import Effects
 from .environment import ReconcileView
-from .task import BINDING, ENDED, EVICTING, WATCHED, Event, RescueTask, Stay
+from .task import BINDING, ENDED, EVICTING, WATCHED, Event, NotPossibleError, RescueTask
 
 REMOVED = "removed"
 """Not a state of a rescue: it is not kept any more."""
@@ -30,7 +30,7 @@ CLEARING = (EVICTING, BINDING)
 """The states in which a node is being cleared for the pod."""
 BEFORE_THE_END = (WATCHED, *CLEARING)
 
-Effect = t.Callable[[Effects, RescueTask, ReconcileView, t.Any], Result]
+Effect = t.Callable[[Effects, RescueTask, ReconcileView, t.Any], None]
 
 
 class Transition(t.NamedTuple):
@@ -75,9 +75,9 @@ TRANSITIONS = (
     Transition((ENDED,), "expired", "the plan of a dry run is old", Effects.discard_plan, WATCHED),
     Transition((ENDED,), "done", "nothing is left to write", Effects.nothing, REMOVED, outdates=False),
 )
-"""The table. If an effect is not possible yet, it returns Stay. If another event follows instead, it returns that.
+"""The table. Three events can follow instead of an effect that is not possible (NotPossibleError).
 
-These events are ``failed``; ``given_up`` while a node is being cleared; and ``planned`` at the start of a dry run.
+They are ``failed``; ``given_up`` while a node is being cleared; and ``planned`` at the start of a dry run.
 """
 
 _ROWS = {(state, row.event): row for row in TRANSITIONS for state in row.states}
@@ -86,10 +86,9 @@ _ROWS = {(state, row.event): row for row in TRANSITIONS for state in row.states}
 def apply(effects: Effects, task: RescueTask, event: Event, view: ReconcileView) -> bool:
     """Carry out the transition of the event. Return whether the cluster must be observed again."""
     row = _ROWS[task.stage, event.name]
-    result = row.effect(effects, task, view, event.facts)
-    if isinstance(result, Event):
-        return apply(effects, task, result, view)
-    if result is not None:
-        return result is Stay.OBSERVE
+    try:
+        row.effect(effects, task, view, event.facts)
+    except NotPossibleError as error:
+        return apply(effects, task, error.event, view) if error.event is not None else error.outdates
     task.stage = row.after or task.stage
     return row.outdates

@@ -11,7 +11,6 @@ import math
 import typing as t
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from enum import Enum
 
 from ...model.api.node import Node
 from ...model.api.pod import Pod
@@ -42,8 +41,6 @@ NO_OTHER_NODE = "no_other_node"
 BACKOFF = Backoff(0.5, 10.0)
 REPLAN_S: t.Mapping[str, float] = {WAITING: 1.0, IMPOSSIBLE: 5.0}
 """Seconds until the next plan of a pod, by the status of the last plan."""
-LEFT_ALONE_FOR_S = 60.0
-"""Seconds for which a node is excluded that could not be cleared and on which nothing was evicted."""
 MAX_SETTLES = 10
 SETTLES_WITHIN_S = 600.0
 LONGEST_SETTLING_S = 300.0
@@ -55,19 +52,22 @@ WAITS = (CAPACITY_BECOMING_FREE, OTHERS_TERMINATING, ANOTHER_POD_FIRST, QUEUED)
 """The codes of reasons that begin a wait with a maximum."""
 
 
-class Stay(Enum):
-    """The result of an effect that is not possible yet: the rescue stays in its state. The next step of the rescue tries again."""
-
-    LATER = "later"
-    OBSERVE = "observe"
-    """The cluster must be observed again before the next step of any rescue."""
-
-
 class Event(t.NamedTuple):
     """The end of the wait in a state. ``facts``: the last argument of its effect, which has the type."""
 
     name: str
     facts: t.Any = None
+
+
+class NotPossibleError(Exception):
+    """An effect is not possible, and ``event`` follows instead.
+
+    Without an event, the rescue stays in its state, and its next step tries again. ``outdates``: the cluster must be observed before.
+    """
+
+    def __init__(self, event: t.Optional[Event] = None, *, outdates: bool = False) -> None:
+        super().__init__(event, outdates)
+        self.event, self.outdates = event, outdates
 
 
 class Ending(t.NamedTuple):
