@@ -125,16 +125,7 @@ class AttemptRecorder:
         attempt = self.load(task)
         if attempt is None:
             return None
-        there, under_way = self._pods_of([attempt], view), attempt.under_way
-
-        def change(entry: t.Optional[AttemptRecord]) -> t.Optional[AttemptRecord]:
-            return self._with_results(entry, there, view, under_way) if entry is not None else None
-
-        found = change(attempt)
-        if found is not attempt and not self._dry_run:
-            self._lease.ensure_held()
-            self._update(self._key_of(task), change)
-        return found
+        return self._record_results(self._key_of(task), self._pods_of([attempt], view), view, attempt.under_way)
 
     def record_outcome(self, task: RescueTask, view: ReconcileView) -> None:
         """Record the result of the attempt."""
@@ -179,7 +170,9 @@ class AttemptRecorder:
             if not self._is_loaded:
                 self._read()
                 self._is_loaded = True
-            self._record_results(view, tasks)
+            there = self._pods_of(self._entries.values(), view)
+            for key in list(self._entries):  # the next check repeats a failed write
+                self._record_results(key, there, view, tasks)
         except KubeError as error:
             self._observer.on_error(f"attempts in the ConfigMap may be out of date: {error}")
             self._due_at_s = view.now_at_s + RETRY_S
@@ -224,16 +217,17 @@ class AttemptRecorder:
 
     # --- the attempts of programs that have ended, and the pods after their rescue ---
 
-    def _record_results(self, view: ReconcileView, tasks: Container[str]) -> None:
-        """Record the results that are known now. The next check repeats a failed write."""
-        there = self._pods_of(self._entries.values(), view)
+    def _record_results(self, key: str, there: Mapping[str, Pod], view: ReconcileView, tasks: Container[str]) -> t.Optional[AttemptRecord]:
+        """Record the results in this entry that are known now. Return the entry with them."""
 
         def change(entry: t.Optional[AttemptRecord]) -> t.Optional[AttemptRecord]:
             return self._with_results(entry, there, view, tasks) if entry is not None else None
 
-        for key, entry in list(self._entries.items()):
-            if change(entry) is not entry:
-                self._update(key, change)
+        known = self._entries.get(key)
+        found = change(known)
+        if found is not known and not self._dry_run and self._lease.held:
+            self._update(key, change)
+        return found
 
     def _pods_of(self, entries: Iterable[AttemptRecord], view: ReconcileView) -> dict[str, Pod]:
         """Return the existing pods that are under way or were rescued, by uid."""
