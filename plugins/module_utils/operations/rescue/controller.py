@@ -276,10 +276,10 @@ class RescueController:
 
         ``explain``: only plan the pod, and find the reasons why no eviction helps. Return whether the cluster must be observed again.
         """
+        if task.is_finished:
+            return self._step_finished(task, view)
         leading, was_watched = self._lease.held, task.stage == WATCHED
         try:
-            if task.is_finished:
-                return self._step_finished(task, view)
             event = self._decisions.planned(task, view, explain=True) if explain else self._decisions.event_of(task, view)
             changed = event is not None and apply(self.effects, task, event, view)
             if event is not None and was_watched:
