@@ -163,9 +163,9 @@ class RescueController:
         The holds remain, and the holder of the Lease takes them over.
         """
         self.nominations.drop_all()
-        for task in self.clearing:
-            assert self.view is not None
-            apply(self.effects, task, Event("lease_lost"), self.view)
+        if self.view is not None:
+            for task in self.clearing:
+                apply(self.effects, task, Event("lease_lost"), self.view)
         for task in self.tasks.values():
             task.loaded = False  # the next leader may evict pods for it
 

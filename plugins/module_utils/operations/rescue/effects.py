@@ -91,7 +91,8 @@ class Effects:
     def start(self, task: RescueTask, view: ReconcileView, plan: RescuePlan) -> None:
         """Request all evictions as dry runs, then hold the node."""
         choice = plan.choice
-        assert choice is not None
+        if choice is None:
+            raise AssertionError("a plan that is possible has a node")
         attempt = self._attempts.load_with_results(task, view)
         # Another program may have evicted pods for it, or rescued a pod that the planner did not spare.
         if task.uncertain_evictions or not view.planner.rescued.issuperset(self._attempts.rescued_pods(view.now_s)):
@@ -142,7 +143,8 @@ class Effects:
             raise NotPossibleError
         self._lease.ensure_held()
         clearing = self._clearing_of(task, node.name, hold_method, view)
-        assert clearing.hold is not None
+        if clearing.hold is None:
+            raise AssertionError("the method of this hold is never none")
         self._holds.place(node, clearing.hold)
         task.begin(clearing)
         task.attempt_started = True
